@@ -1,0 +1,291 @@
+//! Searches compared on synthetic servers with a known boundary: `cargo bench --bench search [-- SERVERS [SET [NAME]]]`.
+//!
+//! Constants of vsweep's search were tuned on set 1; the figures of `docs/search.md` are from set 2.
+
+#[allow(dead_code, reason = "two of them choose levels and are compared in tests alone")]
+mod history;
+mod pchip;
+mod servers;
+
+use history::{Measured, Outcome, adaptive_concurrency, double_and_bisect, generation1, generation1b, generation2};
+use servers::{LIMIT_MS, Random, Server, p99};
+use std::collections::{BTreeMap, BTreeSet};
+use vsweep::search::{
+    Counts, Criterion, Next, Partial, Probe, Request, Requests, Search, Seed, Settings, Target, Vary, wilson,
+};
+
+const REQUESTS: Requests = Requests {
+    per_value: 10.0,
+    min: 200,
+    max: 2000,
+};
+
+/// What one algorithm cost and answered on one server.
+struct Trial {
+    values: usize,
+    runs: usize,
+    seconds: f64,
+    error: f64,
+    unsafe_answer: bool,
+    clearly_unsafe: bool,
+}
+
+impl Trial {
+    fn new(server: &Server, vary: Vary, values: &[f64], runs: usize, seconds: f64, answer: f64) -> Trial {
+        let truth = vary.floor(server.boundary);
+        let distinct: BTreeSet<u64> = values.iter().map(|value| value.to_bits()).collect();
+        Trial {
+            values: distinct.len(),
+            runs,
+            seconds,
+            error: (answer - truth).abs() / truth,
+            unsafe_answer: answer > server.boundary,
+            clearly_unsafe: answer > server.boundary && server.clearly_fails(answer),
+        }
+    }
+}
+
+fn main() {
+    let numbers: Vec<u64> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
+    let servers = numbers.first().copied().unwrap_or(400);
+    let only = std::env::args()
+        .skip(1)
+        .find(|word| word.parse::<u64>().is_err() && !word.starts_with('-'));
+    let chosen = |name: &str| only.as_deref().is_none_or(|only| name.contains(only));
+    let set = numbers.get(1).copied().unwrap_or(2);
+    println!("{servers} servers of set {set}, boundary 12 to 500, p99 <= {LIMIT_MS} ms\n");
+    println!(
+        "algorithm                       probes     runs       load min      error %        unsafe %         <98 %"
+    );
+    let make = |index: u64| Server::new(set * 1_000_003 + index, 12.0, 500.0);
+    let indices = || 0..servers;
+    let seed = |server: &Server, index: u64| guess(server, set, index);
+    let past = |name: &str, runs: u64, algorithm: Past| {
+        if !chosen(name) {
+            return 0.0;
+        }
+        show(
+            name,
+            &indices()
+                .map(|i| historic(make(i), seed(&make(i), i), runs, algorithm))
+                .collect::<Vec<_>>(),
+        )
+    };
+    past("generation 1", 1, |_, measure| generation1(LIMIT_MS, measure));
+    past("generation 1b", 1, |_, measure| generation1b(LIMIT_MS, measure));
+    past("generation 2 (65536)", 1, |_, measure| {
+        generation2(65536, LIMIT_MS, measure)
+    });
+    past("generation 2 (8192)", 1, |_, measure| {
+        generation2(8192, LIMIT_MS, measure)
+    });
+    past("generation 1b, 3 runs", 3, |_, measure| generation1b(LIMIT_MS, measure));
+    past("adaptive concurrency", 1, |_, measure| adaptive(measure));
+    past("double and bisect, 1 run", 1, |seed, measure| {
+        double_and_bisect(seed, 1.0, LIMIT_MS, measure)
+    });
+    let reference = past("double and bisect, 3 runs", 3, |seed, measure| {
+        double_and_bisect(seed, 1.0, LIMIT_MS, measure)
+    });
+    past("from 1 to 5 % (aiperf)", 1, |_, measure| {
+        double_and_bisect(1, 1.05, LIMIT_MS, measure)
+    });
+    past("seeded to 5 %, 1 run", 1, |seed, measure| {
+        double_and_bisect(seed, 1.05, LIMIT_MS, measure)
+    });
+    let ours = |name: &str,
+                vary: Vary,
+                confirmations: usize,
+                make: &dyn Fn(u64) -> Server,
+                seed: &dyn Fn(&Server, u64) -> Seed| {
+        if !chosen(name) {
+            return 0.0;
+        }
+        show(
+            name,
+            &indices()
+                .map(|i| searched(make(i), vary, confirmations, seed(&make(i), i)))
+                .collect::<Vec<_>>(),
+        )
+    };
+    let near = |server: &Server, index| Seed {
+        value: guess(server, set, index) as f64,
+        factor: 2.0,
+    };
+    let seconds = ours("vsweep, seeded", Vary::MaxConcurrency, 1, &make, &near);
+    ours("vsweep, seeded, 2 confirms", Vary::MaxConcurrency, 2, &make, &near);
+    ours("vsweep, seeded, no confirm", Vary::MaxConcurrency, 0, &make, &near);
+    ours("vsweep, from 8", Vary::MaxConcurrency, 1, &make, &|_, _| Seed::UNKNOWN);
+    let slow = |index: u64| Server::new(set * 1_000_003 + index, 0.1, 5.0);
+    let near_rate = |server: &Server, index| Seed {
+        value: server.boundary * Random(set * 7 + index).log_between(0.5, 2.0),
+        factor: 2.0,
+    };
+    ours("vsweep, rates 0.1 to 5", Vary::RequestRate, 1, &slow, &near_rate);
+    println!(
+        "\nload time of double and bisect with three runs / vsweep seeded: {:.1}",
+        reference / seconds
+    );
+}
+
+type Past = fn(u64, &mut dyn FnMut(u64) -> Measured) -> Outcome;
+
+/// A first guess within a factor of two of the truth.
+fn guess(server: &Server, set: u64, index: u64) -> u64 {
+    (server.boundary * Random(set * 77_777 + index).log_between(0.5, 2.0))
+        .round()
+        .max(1.0) as u64
+}
+
+fn adaptive(measure: &mut dyn FnMut(u64) -> Measured) -> Outcome {
+    let mut probes = Vec::new();
+    let mut noted = |value| {
+        probes.push(value);
+        measure(value)
+    };
+    let ([_, _, pass, _], _) = adaptive_concurrency(&[12, 16, 24, 32, 64, 128, 200], 8, 1024, LIMIT_MS, &mut noted);
+    Outcome {
+        probes,
+        answer: pass.unwrap_or(0),
+    }
+}
+
+fn historic(mut server: Server, seed: u64, runs: u64, algorithm: Past) -> Trial {
+    let mut seconds = 0.0;
+    let outcome = algorithm(seed, &mut |value| {
+        let load = value as f64;
+        let mut p99s: Vec<f64> = (0..runs)
+            .map(|_| {
+                seconds += server.seconds(load, REQUESTS.at(load));
+                p99(&server.run(load, REQUESTS.at(load)))
+            })
+            .collect();
+        p99s.sort_by(f64::total_cmp);
+        Measured {
+            p99_ms: p99s[p99s.len() / 2],
+            reached: server.reached(),
+        }
+    });
+    let values: Vec<f64> = outcome.probes.iter().map(|value| *value as f64).collect();
+    let runs = values.len() * runs as usize;
+    Trial::new(
+        &server,
+        Vary::MaxConcurrency,
+        &values,
+        runs,
+        seconds,
+        outcome.answer as f64,
+    )
+}
+
+fn searched(mut server: Server, vary: Vary, confirmations: usize, seed: Seed) -> Trial {
+    let criterion = Criterion::metric("p99_ttft_ms", "<=500").expect("the criterion is valid");
+    let target = Target {
+        name: "chat".into(),
+        criteria: vec![criterion.clone()],
+    };
+    // A rate of one needs as many requests as ten in flight.
+    let scale = if vary == Vary::RequestRate {
+        100.0
+    } else {
+        REQUESTS.per_value
+    };
+    let requests = Requests {
+        per_value: scale,
+        ..REQUESTS
+    };
+    let mut search = Search::new(
+        Settings {
+            confirmations,
+            requests,
+            ..Settings::new(vary, vec![target])
+        },
+        seed,
+    );
+    let (mut seconds, mut values) = (0.0, Vec::new());
+    loop {
+        let question = match search.ask() {
+            Next::Probe(question) => question,
+            Next::Done(answers) => {
+                let answer = answers[0].found.value().unwrap_or(0.0);
+                return Trial::new(&server, vary, &values, values.len(), seconds, answer);
+            }
+        };
+        let latencies = server.run(question.value, question.requests);
+        let requests: Vec<Request> = latencies
+            .iter()
+            .map(|&ttft_ms| Request {
+                ttft_ms,
+                tpot_ms: 0.0,
+                e2el_ms: ttft_ms,
+            })
+            .collect();
+        let mut counts = Counts::default();
+        let in_flight = question.value as u64;
+        let stop = requests.iter().enumerate().find_map(|(i, request)| {
+            if criterion.attained(request)? {
+                counts.attained += 1
+            } else {
+                counts.missed += 1
+            }
+            let counts = BTreeMap::from([(criterion.to_string(), counts)]);
+            let verdict = search.early_verdict(&Partial {
+                planned: question.requests,
+                in_flight,
+                counts,
+            })?;
+            Some((i + 1, verdict))
+        });
+        let done = stop.map_or(requests.len(), |(done, _)| done);
+        let reading = criterion.read(|_| Some(p99(&latencies[..done])), &requests[..done]);
+        seconds += server.seconds(question.value, done as u64);
+        values.push(question.value);
+        let stopped = stop
+            .filter(|(done, _)| *done < requests.len())
+            .map(|(_, verdict)| verdict);
+        let readings = reading
+            .map(|reading| (criterion.to_string(), reading))
+            .into_iter()
+            .collect();
+        search.tell(&Probe {
+            question,
+            stopped,
+            readings,
+        });
+    }
+}
+
+/// Prints one row and returns the total load time in seconds.
+fn show(name: &str, trials: &[Trial]) -> f64 {
+    let quantiles = |value: &dyn Fn(&Trial) -> f64| {
+        let mut values: Vec<f64> = trials.iter().map(value).collect();
+        values.sort_by(f64::total_cmp);
+        (values[values.len() / 2], values[values.len() * 9 / 10])
+    };
+    let share = |flag: &dyn Fn(&Trial) -> bool| {
+        let hits = trials.iter().filter(|trial| flag(trial)).count() as u64;
+        let (low, high) = wilson(hits, trials.len() as u64, 1.96);
+        (100.0 * hits as f64 / trials.len() as f64, 100.0 * low, 100.0 * high)
+    };
+    let (values, runs) = (quantiles(&|t| t.values as f64), quantiles(&|t| t.runs as f64));
+    let (minutes, error) = (quantiles(&|t| t.seconds / 60.0), quantiles(&|t| 100.0 * t.error));
+    let (risk, clear) = (share(&|t| t.unsafe_answer), share(&|t| t.clearly_unsafe));
+    println!(
+        "{name:<28} {:>5} /{:>3}  {:>3} /{:>3}  {:>6.1} /{:>6.1}  {:>5.1} /{:>5.1}  {:>5.1} ({:>4.1}-{:>4.1})  {:>4.1} ({:>3.1}-{:>3.1})",
+        values.0,
+        values.1,
+        runs.0,
+        runs.1,
+        minutes.0,
+        minutes.1,
+        error.0,
+        error.1,
+        risk.0,
+        risk.1,
+        risk.2,
+        clear.0,
+        clear.1,
+        clear.2
+    );
+    trials.iter().map(|trial| trial.seconds).sum()
+}

@@ -1,0 +1,28 @@
+//! Reads an experiment directory and prints, for each point, the median of a metric over its runs:
+//! `cargo run --example read_result -- results/demo output_throughput`.
+
+use std::error::Error;
+use vsweep::journal::{self, Directory};
+use vsweep::report::read_runs;
+use vsweep::table::Points;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = std::env::args().skip(1);
+    let path = args.next().unwrap_or_else(|| "results/demo".into());
+    let metric = args.next().unwrap_or_else(|| "output_throughput".into());
+    let directory = Directory::open(path)?;
+    let state = journal::load(&directory)?;
+    let runs = read_runs(&directory, &state);
+    let points = Points::of(&runs.table);
+    println!("{metric} of {} points, median of their good runs:", points.points.len());
+    for point in &points.points {
+        match points.spread(point, &metric) {
+            Some(spread) => println!(
+                "{}  {:>12.2}  ({:.2} to {:.2})",
+                point.id, spread.median, spread.min, spread.max
+            ),
+            None => println!("{}  {:>12}", point.id, "none"),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,349 @@
+//! Any program as a benchmark: told where our server is and where its result must go, run under a guard, and judged by
+//! what it leaves.
+//!
+//! A command like `vllm bench serve` gets the flags it needs. Any other program finds the same in its environment
+//! (`VSWEEP_BASE_URL`, `VSWEEP_MODEL`, `VSWEEP_RESULT`), and in all of them `{base_url}`, `{host}`, `{port}`, `{model}`
+//! and `{result}` are filled in. It must write one JSON object to the result file and exit with 0.
+
+use super::{Job, Measurement, Verdict};
+use crate::cause::{Cause, Failure};
+use crate::plan::Params;
+use crate::server::diagnose;
+use crate::server::guard::Exit;
+use crate::server::guarded::{Guarded, Order};
+use crate::units::show_duration;
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Time from TERM to KILL: a benchmark has nothing to save.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Performs one run with an external program. Dropping the future ends the program.
+pub async fn measure(job: &Job, argv: &[String]) -> Result<Measurement, Failure> {
+    let log = job.scratch.join("bench.log");
+    let result = job.scratch.join("result.json");
+    let target = Target::of(job, &result);
+    let (argv, notes) = target.arguments(job, argv);
+    let output = prepare(&log, &result, &notes).map_err(|error| {
+        Failure::new(
+            Cause::BenchFailed,
+            format!("cannot write to {}: {error}", job.scratch.display()),
+        )
+    })?;
+    let mut env = job.env.clone();
+    env.extend([
+        ("VSWEEP_BASE_URL".to_owned(), job.base_url.clone()),
+        ("VSWEEP_MODEL".to_owned(), job.served_model.clone()),
+        ("VSWEEP_RESULT".to_owned(), result.display().to_string()),
+    ]);
+    let mut program = Guarded::start(Order {
+        argv: &argv,
+        env: &env,
+        log: output,
+        grace: GRACE,
+    })?;
+    let Ok(exit) = timeout(job.timeout, program.exited()).await else {
+        program.stop().await;
+        let detail = format!(
+            "still running after {}; {}",
+            show_duration(job.timeout),
+            diagnose::last_line(&log)
+        );
+        return Err(Failure::new(Cause::BenchTimeout, detail));
+    };
+    // Whatever the program left running would disturb the next run.
+    program.stop().await;
+    match exit {
+        Some(Exit::Code(0)) => Ok(judge(read(&result)?)),
+        Some(exit) => Err(Failure::new(
+            Cause::BenchFailed,
+            format!("{exit}; {}", diagnose::decisive(&log)),
+        )),
+        None => Err(Failure::new(Cause::BenchFailed, "its guard was killed")),
+    }
+}
+
+/// The command line that a run starts: placeholders filled in, and for a command like `vllm bench serve` the flags it
+/// needs.
+pub fn command_line(job: &Job, result: &Path, argv: &[String]) -> Vec<String> {
+    Target::of(job, result).arguments(job, argv).0
+}
+
+/// Makes the scratch folder, without a result of an earlier try, and opens the log.
+fn prepare(log: &Path, result: &Path, notes: &[String]) -> io::Result<File> {
+    if let Some(folder) = log.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    match fs::remove_file(result) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    fs::write(log, "")?;
+    let mut output = File::options().append(true).open(log)?;
+    for note in notes {
+        writeln!(output, "vsweep: {note}")?;
+    }
+    Ok(output)
+}
+
+/// What a benchmark must aim at.
+struct Target {
+    base_url: String,
+    host: String,
+    port: String,
+    result: PathBuf,
+}
+
+impl Target {
+    fn of(job: &Job, result: &Path) -> Target {
+        let url = reqwest::Url::parse(&job.base_url).ok();
+        let host = url.as_ref().and_then(|url| url.host_str()).unwrap_or("127.0.0.1");
+        let port = url.as_ref().and_then(|url| url.port_or_known_default()).unwrap_or(8000);
+        Target {
+            base_url: job.base_url.clone(),
+            host: host.trim_matches(['[', ']']).to_owned(),
+            port: port.to_string(),
+            result: result.to_path_buf(),
+        }
+    }
+
+    /// The command line to run, and notes about what was replaced in it.
+    fn arguments(&self, job: &Job, argv: &[String]) -> (Vec<String>, Vec<String>) {
+        let mut argv: Vec<String> = argv.iter().map(|word| self.fill_in(job, word)).collect();
+        let mut notes = Vec::new();
+        if !speaks_vllm_bench(&argv) {
+            return (argv, notes);
+        }
+        let folder = self.result.parent().unwrap_or(Path::new(".")).display().to_string();
+        let file = self
+            .result
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let plain = self.base_url == format!("http://{}:{}", bracketed(&self.host), self.port);
+        let address = match plain {
+            true => vec![("--host", self.host.clone()), ("--port", self.port.clone())],
+            false => vec![("--base-url", self.base_url.clone())],
+        };
+        for flag in ["--host", "--port", "--base-url", "--result-dir", "--result-filename"] {
+            for given in take(&mut argv, flag) {
+                notes.push(format!("{flag} {given} was replaced; vsweep decides it"));
+            }
+        }
+        let ours = [("--result-dir", folder), ("--result-filename", file)];
+        for (flag, value) in address.into_iter().chain(ours) {
+            argv.extend([flag.to_owned(), value]);
+        }
+        let model = value_of(&argv, "--model");
+        if model.is_none() {
+            argv.extend(["--model".to_owned(), job.model_root.clone()]);
+        }
+        let asked_for = model.unwrap_or_else(|| job.model_root.clone());
+        if value_of(&argv, "--served-model-name").is_none() && asked_for != job.served_model {
+            argv.extend(["--served-model-name".to_owned(), job.served_model.clone()]);
+        }
+        if job.warmup_prompts > 0 && value_of(&argv, "--num-warmups").is_none() {
+            argv.extend(["--num-warmups".to_owned(), job.warmup_prompts.to_string()]);
+        }
+        if value_of(&argv, "--percentile-metrics").is_none() {
+            argv.extend(["--percentile-metrics".to_owned(), "ttft,tpot,itl,e2el".to_owned()]);
+        }
+        if !argv.iter().any(|word| is_flag(word, "--save-result")) {
+            argv.push("--save-result".to_owned());
+        }
+        (argv, notes)
+    }
+
+    fn fill_in(&self, job: &Job, word: &str) -> String {
+        word.replace("{base_url}", &self.base_url)
+            .replace("{host}", &self.host)
+            .replace("{port}", &self.port)
+            .replace("{model}", &job.served_model)
+            .replace("{result}", &self.result.display().to_string())
+    }
+}
+
+fn bracketed(host: &str) -> String {
+    if host.contains(':') {
+        format!("[{host}]")
+    } else {
+        host.to_owned()
+    }
+}
+
+/// Whether a command has the flags of `vllm bench serve`: that itself (also below `python -m` and other launchers), and
+/// the programs whose `bench` is its like.
+fn speaks_vllm_bench(argv: &[String]) -> bool {
+    let program = argv.first().map(|word| word.rsplit('/').next().unwrap_or(word));
+    let alike = matches!(program, Some("vllm-rs" | "vsweep")) && argv.get(1).is_some_and(|word| word == "bench");
+    alike || argv.windows(2).any(|pair| pair[0] == "bench" && pair[1] == "serve")
+}
+
+/// Whether a word is this flag, in kebab or snake case, with or without an attached value.
+fn is_flag(word: &str, flag: &str) -> bool {
+    word.starts_with("--")
+        && word
+            .split('=')
+            .next()
+            .is_some_and(|name| name.replace('_', "-") == flag)
+}
+
+/// The last value given for a flag.
+fn value_of(argv: &[String], flag: &str) -> Option<String> {
+    take(&mut argv.to_vec(), flag).pop()
+}
+
+/// Removes every occurrence of a flag with its value; returns the values.
+fn take(argv: &mut Vec<String>, flag: &str) -> Vec<String> {
+    let mut values = Vec::new();
+    while let Some(at) = argv.iter().position(|word| is_flag(word, flag)) {
+        let word = argv.remove(at);
+        match word.split_once('=') {
+            Some((_, value)) => values.push(value.to_owned()),
+            None if at < argv.len() => values.push(argv.remove(at)),
+            None => values.push(String::new()),
+        }
+    }
+    values
+}
+
+/// The JSON object that the program left.
+fn read(path: &Path) -> Result<Params, Failure> {
+    let failed = |what: String| Failure::new(Cause::BenchFailed, format!("exit code 0, but {what}"));
+    let bytes = fs::read(path).map_err(|_| failed(format!("it wrote no result to {}", path.display())))?;
+    match serde_json::from_slice(&without_bare_numbers(bytes)) {
+        Ok(Value::Object(result)) if !result.is_empty() => Ok(result),
+        Ok(_) => Err(failed("its result is no JSON object with figures".into())),
+        Err(error) => Err(failed(format!("its result is no JSON: {error}"))),
+    }
+}
+
+/// Replaces `NaN`, `Infinity` and `-Infinity`, which Python writes although JSON has no such numbers, by `null`.
+fn without_bare_numbers(mut json: Vec<u8>) -> Vec<u8> {
+    let (mut at, mut is_text) = (0, false);
+    while at < json.len() {
+        match json[at] {
+            b'\\' if is_text => at += 1,
+            b'"' => is_text = !is_text,
+            _ if is_text => {}
+            _ => {
+                let bare = [&b"-Infinity"[..], b"Infinity", b"NaN"];
+                if let Some(found) = bare.into_iter().find(|bare| json[at..].starts_with(bare)) {
+                    json.splice(at..at + found.len(), *b"null");
+                    at += 3;
+                }
+            }
+        }
+        at += 1;
+    }
+    json
+}
+
+/// Judges a result by its counts of completed and failed requests, if it has them.
+fn judge(result: Params) -> Measurement {
+    let count = |key: &str| result.get(key).and_then(Value::as_f64).map(|count| count as usize);
+    let failed = count("failed").unwrap_or(0);
+    let verdict = match count("completed") {
+        Some(0) => Verdict::Void(Failure::new(Cause::RequestErrors, "no request completed")),
+        completed => Verdict::on_failed_requests(failed, completed.unwrap_or(0) + failed, None),
+    };
+    Measurement {
+        result,
+        verdict,
+        requests: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn job(base_url: &str) -> Job {
+        Job {
+            base_url: base_url.into(),
+            served_model: "tiny".into(),
+            model_root: "/models/tiny".into(),
+            params: Params::new(),
+            argv: None,
+            env: Default::default(),
+            scratch: "/scratch".into(),
+            warmup_prompts: 0,
+            timeout: Duration::from_secs(60),
+            counters: Default::default(),
+        }
+    }
+
+    fn arguments(line: &str, base_url: &str) -> (String, Vec<String>) {
+        let job = job(base_url);
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let (argv, notes) = Target::of(&job, Path::new("/scratch/result.json")).arguments(&job, &words);
+        (argv.join(" "), notes)
+    }
+
+    #[test]
+    fn vllm_bench_is_told_what_it_needs() {
+        let (line, notes) = arguments("vllm bench serve --dataset-name random", "http://127.0.0.1:8123");
+        assert_eq!(
+            line,
+            "vllm bench serve --dataset-name random --host 127.0.0.1 --port 8123 --result-dir /scratch \
+             --result-filename result.json --model /models/tiny --served-model-name tiny \
+             --percentile-metrics ttft,tpot,itl,e2el --save-result"
+        );
+        assert_eq!(notes, [""; 0]);
+    }
+
+    #[test]
+    fn an_address_of_the_users_is_replaced() {
+        let given = "vllm bench serve --host=h --port 1 --base_url http://x --model tiny --percentile-metrics ttft --save_result";
+        let (line, notes) = arguments(given, "http://[::1]:9");
+        assert_eq!(
+            line,
+            "vllm bench serve --model tiny --percentile-metrics ttft --save_result --host ::1 --port 9 \
+             --result-dir /scratch --result-filename result.json"
+        );
+        assert_eq!(notes.len(), 3);
+        let (line, _) = arguments("vllm-rs bench", "https://node7/v");
+        assert!(line.contains("--base-url https://node7/v --result-dir"), "{line}");
+    }
+
+    #[test]
+    fn other_programs_get_what_they_ask_for() {
+        let (line, _) = arguments(
+            "./load.sh {base_url} {host}:{port} -o {result} -m {model}",
+            "http://127.0.0.1:5",
+        );
+        assert_eq!(
+            line,
+            "./load.sh http://127.0.0.1:5 127.0.0.1:5 -o /scratch/result.json -m tiny"
+        );
+    }
+
+    #[test]
+    fn numbers_that_json_lacks_are_null() {
+        let text = br#"{"a": NaN, "b": [-Infinity, Infinity], "c": "NaN \" Infinity"}"#;
+        let fixed = String::from_utf8(without_bare_numbers(text.to_vec())).expect("text");
+        assert_eq!(fixed, r#"{"a": null, "b": [null, null], "c": "NaN \" Infinity"}"#);
+    }
+
+    #[test]
+    fn failed_requests_are_judged() {
+        let judge = |value: Value| judge(value.as_object().cloned().expect("an object")).verdict;
+        assert_eq!(judge(json!({"completed": 100, "failed": 0})), Verdict::Sound);
+        assert_eq!(
+            judge(json!({"throughput": 5})),
+            Verdict::Sound,
+            "no counts, no judgement"
+        );
+        let one = Failure::new(Cause::RequestErrors, "1 of 100 requests failed");
+        assert_eq!(judge(json!({"completed": 99, "failed": 1})), Verdict::Suspect(one));
+        for hopeless in [json!({"completed": 0}), json!({"completed": 90, "failed": 10})] {
+            assert!(matches!(judge(hopeless), Verdict::Void(_)));
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! A result as the text block that `vllm bench serve` prints.
+
+use crate::metrics::Metric;
+use crate::plan::Params;
+use serde_json::Value;
+use std::fmt::Write;
+
+const WIDTH: usize = 50;
+
+/// The block for a result; the metrics are those that the result holds.
+pub fn console(result: &Params) -> String {
+    let mut text = format!("{:=^WIDTH$}\n", " Serving Benchmark Result ");
+    let rate = result.get("request_rate").filter(|rate| rate.is_number());
+    let lines = [
+        ("Successful requests:", result.get("completed")),
+        ("Failed requests:", result.get("failed")),
+        ("Maximum request concurrency:", result.get("max_concurrency")),
+        ("Request rate configured (RPS):", rate),
+        ("Benchmark duration (s):", result.get("duration")),
+        ("Total input tokens:", result.get("total_input_tokens")),
+        ("Total generated tokens:", result.get("total_output_tokens")),
+        ("Request throughput (req/s):", result.get("request_throughput")),
+        ("Input throughput (inputs/s):", result.get("input_sequence_throughput")),
+        ("Request goodput (req/s):", result.get("request_goodput")),
+        ("Output token throughput (tok/s):", result.get("output_throughput")),
+        (
+            "Peak output token throughput (tok/s):",
+            result.get("max_output_tokens_per_s"),
+        ),
+    ];
+    lines
+        .into_iter()
+        .for_each(|(label, value)| line(&mut text, label, value));
+    if let Some(peak) = result.get("max_concurrent_requests").and_then(Value::as_f64) {
+        line(&mut text, "Peak concurrent requests:", Some(&Value::from(peak)));
+    }
+    if result
+        .get("rtfx")
+        .and_then(Value::as_f64)
+        .is_some_and(|rtfx| rtfx > 0.0)
+    {
+        line(&mut text, "RTFx (Inverse Real-Time Factor):", result.get("rtfx"));
+    }
+    line(
+        &mut text,
+        "Total token throughput (tok/s):",
+        result.get("total_token_throughput"),
+    );
+    if result.contains_key("probe_completed") {
+        let _ = writeln!(text, "{:-^WIDTH$}", "Probe Requests");
+        line(&mut text, "Probe requests completed:", result.get("probe_completed"));
+        line(&mut text, "Probe requests failed:", result.get("probe_failed"));
+        line(&mut text, "Median probe E2EL (ms):", result.get("probe_median_e2el_ms"));
+        line(&mut text, "P99 probe E2EL (ms):", result.get("probe_p99_e2el_ms"));
+        line(&mut text, "Max probe E2EL (ms):", result.get("probe_max_e2el_ms"));
+    }
+    for metric in Metric::ALL {
+        metric_block(&mut text, metric, result);
+    }
+    if result.contains_key("spec_decode_acceptance_rate") {
+        speculation(&mut text, result);
+    }
+    text.push_str(&"=".repeat(WIDTH));
+    text.push('\n');
+    text
+}
+
+fn speculation(text: &mut String, result: &Params) {
+    let _ = writeln!(text, "{:-^WIDTH$}", "Speculative Decoding");
+    line(text, "Acceptance rate (%):", result.get("spec_decode_acceptance_rate"));
+    line(text, "Acceptance length:", result.get("spec_decode_acceptance_length"));
+    line(text, "Drafts:", result.get("spec_decode_num_drafts"));
+    line(text, "Draft tokens:", result.get("spec_decode_draft_tokens"));
+    line(text, "Accepted tokens:", result.get("spec_decode_accepted_tokens"));
+    let rates = result
+        .get("spec_decode_per_position_acceptance_rates")
+        .and_then(Value::as_array);
+    let rates = rates.map(Vec::as_slice).unwrap_or_default();
+    if !rates.is_empty() {
+        let _ = writeln!(text, "Per-position acceptance (%):");
+    }
+    for (position, rate) in rates.iter().filter_map(Value::as_f64).enumerate() {
+        line(
+            text,
+            &format!("  Position {position}:"),
+            Some(&Value::from(rate * 100.0)),
+        );
+    }
+}
+
+/// One line: whole numbers as they are, others with two decimals, nothing for a value that is missing.
+fn line(text: &mut String, label: &str, value: Option<&Value>) {
+    // Writing to a string cannot fail.
+    let _ = match value {
+        Some(Value::Number(number)) if number.is_f64() => {
+            writeln!(text, "{label:<40} {:<10.2}", number.as_f64().unwrap_or(0.0))
+        }
+        Some(Value::Number(number)) => writeln!(text, "{label:<40} {:<10}", number.to_string()),
+        _ => Ok(()),
+    };
+}
+
+fn metric_block(text: &mut String, metric: Metric, result: &Params) {
+    let suffix = format!("_{}_ms", metric.name());
+    let Some(mean) = result.get(&format!("mean{suffix}")) else {
+        return;
+    };
+    let (title, name) = titles(metric);
+    let _ = writeln!(text, "{title:-^WIDTH$}");
+    line(text, &format!("Mean {name} (ms):"), Some(mean));
+    line(
+        text,
+        &format!("Median {name} (ms):"),
+        result.get(&format!("median{suffix}")),
+    );
+    for (key, value) in result {
+        let percent = key.strip_prefix('p').and_then(|key| key.strip_suffix(&suffix));
+        if let Some(percent) = percent.filter(|percent| percent.parse::<f64>().is_ok()) {
+            line(text, &format!("P{percent} {name} (ms):"), Some(value));
+        }
+    }
+}
+
+fn titles(metric: Metric) -> (&'static str, &'static str) {
+    match metric {
+        Metric::Ttft => ("Time to First Token", "TTFT"),
+        Metric::Tpot => ("Time per Output Token (excl. 1st token)", "TPOT"),
+        Metric::Itl => ("Inter-token Latency", "ITL"),
+        Metric::E2el => ("End-to-end Latency", "E2EL"),
+        Metric::ClientQueueTime => ("Client-side Queueing", "Client Queue Time"),
+        Metric::E2elIncludingClientQueue => ("Queue-inclusive End-to-end Latency", "E2EL incl. Client Queue"),
+    }
+}

@@ -1,0 +1,54 @@
+//! Whether a native benchmark's figures can be believed: failed requests first, then the generator's own limits.
+
+use super::Verdict;
+use super::result::{cpu_share, failure_reasons, lag};
+use super::settings::Settings;
+use crate::cause::{Cause, Failure};
+use crate::load::Outcome;
+use crate::metrics::{Metric, Sample};
+
+/// A run without a single success has no figures.
+pub(super) fn refuse_empty(samples: &[Sample]) -> Result<(), Failure> {
+    if samples.iter().any(Sample::is_ok) {
+        return Ok(());
+    }
+    let detail = format!(
+        "all {} requests failed, most often with: {}",
+        samples.len(),
+        commonest_error(samples)
+    );
+    Err(Failure::new(Cause::RequestErrors, detail))
+}
+
+fn commonest_error(samples: &[Sample]) -> String {
+    let reasons = failure_reasons(samples);
+    reasons
+        .into_iter()
+        .max_by_key(|(_, count)| *count)
+        .map_or(String::new(), |(reason, _)| reason.to_owned())
+}
+
+/// Judges the figures by failed requests first, then by whether the generator was the limit.
+pub(super) fn judge(settings: &Settings, outcome: &Outcome) -> Verdict {
+    let samples = &outcome.samples;
+    let failed = samples.iter().filter(|sample| !sample.is_ok()).count();
+    match Verdict::on_failed_requests(failed, samples.len(), Some(&commonest_error(samples))) {
+        Verdict::Sound => {}
+        objection => return objection,
+    }
+    let saturated = |seen| Verdict::Suspect(Failure::new(Cause::GeneratorSaturated, seen));
+    let share = cpu_share(outcome);
+    if share > 0.9 {
+        return saturated(format!("the generator used {:.0} % of its core", share * 100.0));
+    }
+    if settings.is_open_loop() {
+        let lag_ms = lag(samples, &[99.0]).percentiles[0].1;
+        let ttft_ms = Metric::Ttft.stats(samples, &[]).median;
+        if lag_ms > (0.05 * ttft_ms).max(10.0) {
+            return saturated(format!(
+                "requests left up to {lag_ms:.1} ms late (p99), against a median TTFT of {ttft_ms:.1} ms"
+            ));
+        }
+    }
+    Verdict::Sound
+}

@@ -1,0 +1,143 @@
+//! One measured run against a ready server: by the native generator, or by an external command.
+//!
+//! Returns data; writing it down is the `run` room's work (an external command's own files go to a scratch folder).
+
+mod aside;
+mod command;
+pub mod console;
+mod counters;
+mod datasets;
+pub mod file;
+pub mod flags;
+mod judge;
+pub mod native;
+mod own;
+mod probe;
+pub mod pytorch;
+mod reader;
+mod result;
+pub mod settings;
+pub mod steps;
+mod told;
+mod traffic;
+
+pub use command::command_line;
+pub use told::told;
+
+use crate::cause::{Cause, Failure};
+use crate::plan::Params;
+use crate::search::Request;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// What a benchmark needs to know.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// Base URL of the server, without a trailing slash.
+    pub base_url: String,
+    /// The model's name as the server knows it (first entry of `/v1/models`).
+    pub served_model: String,
+    /// The model's root as the server reports it (a folder or hub name), for tokenizers and `model_id`.
+    pub model_root: String,
+    /// Every bench parameter with its value, names as in `vllm bench serve`.
+    pub params: Params,
+    /// Command line of an external benchmark; `None` for the native generator.
+    pub argv: Option<Vec<String>>,
+    /// Environment added for an external benchmark.
+    pub env: BTreeMap<String, String>,
+    /// A folder of its own for whatever an external benchmark writes; its output is kept there as `bench.log`.
+    pub scratch: PathBuf,
+    /// Requests sent and awaited before the measurement, not counted.
+    pub warmup_prompts: u32,
+    /// Limit for the whole run.
+    pub timeout: Duration,
+    /// Live counters for a display.
+    pub counters: Arc<Counters>,
+}
+
+/// Live counters of a run in progress; only for display, never for results.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Requests to be sent, once known.
+    pub planned: AtomicU64,
+    /// Requests that ended, either way.
+    pub finished: AtomicU64,
+    /// Requests that failed.
+    pub failed: AtomicU64,
+    /// What is being done, as sentences.
+    pub notes: Mutex<Vec<String>>,
+}
+
+impl Counters {
+    fn note(&self, sentence: impl Into<String>) {
+        self.notes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(sentence.into());
+    }
+
+    /// The sentences since this was last asked.
+    pub fn take_notes(&self) -> Vec<String> {
+        std::mem::take(&mut self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// One run's figures.
+#[derive(Debug, Clone)]
+pub struct Measurement {
+    /// Keys and order as in `vllm bench serve`'s result JSON.
+    pub result: Params,
+    /// Whether the figures can be believed.
+    pub verdict: Verdict,
+    /// Latencies of every request; none from an external benchmark.
+    pub requests: Vec<Request>,
+}
+
+/// How far a run's figures can be believed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing to object to.
+    Sound,
+    /// To be read with care, for this reason.
+    Suspect(Failure),
+    /// They mean nothing, for this reason.
+    Void(Failure),
+}
+
+/// Above this share of failed requests the figures mean nothing.
+const MOST_FAILED: f64 = 0.05;
+
+impl Verdict {
+    /// Judges by how many requests failed; `commonest` is what they said most often, if that is known.
+    fn on_failed_requests(failed: usize, all: usize, commonest: Option<&str>) -> Verdict {
+        let seen = match commonest {
+            Some(error) => format!("{failed} of {all} requests failed, most often with: {error}"),
+            None => format!("{failed} of {all} requests failed"),
+        };
+        let failure = Failure::new(Cause::RequestErrors, seen);
+        match failed {
+            _ if failed as f64 > MOST_FAILED * all as f64 => Verdict::Void(failure),
+            0 => Verdict::Sound,
+            _ => Verdict::Suspect(failure),
+        }
+    }
+
+    /// The reason for care, if there is one.
+    pub fn objection(&self) -> Option<&Failure> {
+        match self {
+            Verdict::Sound => None,
+            Verdict::Suspect(failure) | Verdict::Void(failure) => Some(failure),
+        }
+    }
+}
+
+/// Performs one run. Dropping the future ends the run's requests and processes at once.
+pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
+    match &job.argv {
+        Some(argv) => command::measure(job, argv).await,
+        None => native::measure(job).await,
+    }
+}

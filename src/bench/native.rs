@@ -1,0 +1,201 @@
+//! The native benchmark: draws the prompts, drives the load generator on a thread of its own, and folds what it saw.
+
+mod prepare;
+mod prompts;
+
+use super::counters::ServerCounters;
+use super::flags;
+use super::judge::{judge, refuse_empty};
+use super::probe::Probe;
+use super::result::{Context, result};
+use super::settings::Settings;
+use super::{Counters, Job, Measurement};
+use crate::cause::{Cause, Failure};
+use crate::load::{BodyOptions, Generator, RequestOptions, Stop, Target, Tls};
+use crate::metrics::{Sample, seconds};
+use crate::plan::Params;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// Limit for opening all connections before the run.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Connections opened in advance for an open loop, whose concurrency is not known.
+const OPEN_LOOP_CONNECTIONS: usize = 64;
+/// Most connections opened in advance.
+const MOST_CONNECTIONS: usize = 8192;
+
+/// Everything that is wrong with the parameters, as sentences; empty if a benchmark can start.
+pub fn check(params: &Params) -> Vec<String> {
+    Settings::read(params).err().unwrap_or_default()
+}
+
+/// Whether the native benchmark knows a parameter, in either spelling.
+pub fn knows(name: &str) -> bool {
+    flags::find(name).is_some()
+}
+
+/// Performs one run. Dropping the future ends its requests at once.
+pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
+    let failed = |detail: String| Failure::new(Cause::BenchFailed, detail);
+    let settings = Settings::read(&job.params).map_err(|problems| failed(problems.join("; ")))?;
+    let target = Target::parse(&job.base_url).map_err(failed)?;
+    let started = Instant::now();
+    let resolving = target.clone();
+    let addresses = tokio::task::spawn_blocking(move || resolving.resolve());
+    let addresses = addresses
+        .await
+        .map_err(|error| failed(error.to_string()))?
+        .map_err(failed)?;
+    let tls = target.is_https.then(|| Tls::new(&target.host, settings.insecure));
+    let tls = tls.transpose().map_err(failed)?;
+    let generator = || {
+        Generator::new(addresses.clone(), tls.clone())
+            .map_err(|error| failed(format!("cannot start the generator: {error}")))
+    };
+    let prober = settings.steps.probe_rate.map(|_| generator()).transpose()?;
+    let generator = generator()?;
+    let _ends_with_the_future = StopOnDrop(generator.stop_handle());
+    let (report, reported) = tokio::sync::oneshot::channel();
+    let run = Run {
+        job: job.clone(),
+        options: request_options(job, &settings, &target),
+        settings,
+        target,
+        generator,
+        prober,
+    };
+    let thread = std::thread::Builder::new().name("vsweep-load".to_owned());
+    thread
+        .spawn(move || {
+            // Nobody listens any more if the run was given up.
+            let _ = report.send(run.perform());
+        })
+        .map_err(|error| failed(format!("cannot start the generator's thread: {error}")))?;
+    let left = job.timeout.saturating_sub(started.elapsed());
+    match tokio::time::timeout(left, reported).await {
+        Ok(Ok(measured)) => measured,
+        Ok(Err(_)) => Err(failed("the generator's thread ended early".to_owned())),
+        Err(_) => {
+            let (finished, planned) = (job.counters.finished.load(Relaxed), job.counters.planned.load(Relaxed));
+            let detail = format!(
+                "{finished} of {planned} requests had ended after {} s",
+                job.timeout.as_secs()
+            );
+            Err(Failure::new(Cause::BenchTimeout, detail))
+        }
+    }
+}
+
+struct StopOnDrop(Stop);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// One run, on the generator's thread.
+struct Run {
+    job: Job,
+    settings: Settings,
+    target: Target,
+    options: RequestOptions,
+    generator: Generator,
+    /// Sends the probes, if there are any.
+    prober: Option<Generator>,
+}
+
+impl Run {
+    fn perform(mut self) -> Result<Measurement, Failure> {
+        let failed = |detail: String| Failure::new(Cause::BenchFailed, detail);
+        let mut prompts = self.prompts().map_err(failed)?;
+        let total = prompts.measured.len();
+        self.job.counters.planned.store(total as u64, Relaxed);
+        let due = std::mem::take(&mut prompts.due);
+        let load = self.load(std::mem::take(&mut prompts.measured), due);
+        let connection_setup = self.prepare(&prompts)?;
+        let before = self.aside().metrics();
+        let probe = self.start_probe(&prompts)?;
+        self.connect(self.connections(total))?;
+
+        let counters = self.job.counters.clone();
+        let began = jiff::Zoned::now();
+        let outcome = self
+            .generator
+            .drive(&load, &mut |sample| count_end(&counters, sample))
+            .map_err(broke)?;
+
+        let probes = probe.map(Probe::finish).unwrap_or_default();
+        let after = self.aside().metrics();
+        let grown = before
+            .zip(after)
+            .map(|(before, after)| ServerCounters::read(&after).since(&ServerCounters::read(&before)));
+        self.profile("stop");
+        refuse_empty(&outcome.samples)?;
+        let context = Context {
+            settings: &self.settings,
+            model_id: self.settings.model.as_deref().unwrap_or(&self.job.model_root),
+            tokenizer_id: prompts.tokenizer_id.as_deref(),
+            prompt_source: prompts.source,
+            alignment: prompts.alignment,
+            connection_setup,
+            began,
+            probes,
+            server: grown.unwrap_or_default(),
+        };
+        Ok(Measurement {
+            result: result(context, &outcome),
+            verdict: judge(&self.settings, &outcome),
+            requests: outcome.samples.iter().map(latencies).collect(),
+        })
+    }
+
+    /// How many connections to open before the run.
+    fn connections(&self, total: usize) -> usize {
+        let wanted = match self.settings.max_concurrency {
+            Some(limit) => limit,
+            None if self.settings.is_open_loop() => OPEN_LOOP_CONNECTIONS,
+            None => total,
+        };
+        wanted.min(total).min(MOST_CONNECTIONS)
+    }
+}
+
+fn request_options(job: &Job, settings: &Settings, target: &Target) -> RequestOptions {
+    RequestOptions {
+        host: target.authority(),
+        path: format!("{}{}", target.path, settings.endpoint),
+        headers: settings.all_headers(),
+        body: BodyOptions {
+            backend: settings.backend,
+            model: settings.served_model_name.as_ref().unwrap_or(&job.served_model).clone(),
+            ignore_eos: settings.ignore_eos,
+            logprobs: settings.logprobs,
+            extra: settings.extra_body.clone(),
+        },
+    }
+}
+
+fn count_end(counters: &Counters, sample: &Sample) {
+    counters.finished.fetch_add(1, Relaxed);
+    if !sample.is_ok() {
+        counters.failed.fetch_add(1, Relaxed);
+    }
+}
+
+fn broke(error: std::io::Error) -> Failure {
+    Failure::new(Cause::BenchFailed, format!("the generator could not go on: {error}"))
+}
+
+/// What a search reads of a request.
+fn latencies(sample: &Sample) -> crate::search::Request {
+    if !sample.is_ok() {
+        return crate::search::Request::FAILED;
+    }
+    let ms = |nanos: u64| seconds(nanos) * 1000.0;
+    crate::search::Request {
+        ttft_ms: ms(sample.ttft()),
+        tpot_ms: sample.tpot().unwrap_or(0.0) * 1000.0,
+        e2el_ms: ms(sample.latency()),
+    }
+}

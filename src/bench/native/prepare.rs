@@ -1,0 +1,125 @@
+//! What happens between the drawing of the prompts and t0, and its counterparts after the run.
+
+use super::prompts::Prompts;
+use super::{CONNECT_TIMEOUT, Run, broke};
+use crate::bench::aside::Aside;
+use crate::bench::probe::{Probe, pause_at};
+use crate::cause::{Cause, Failure};
+use crate::load::{Load, Requests, allow_connections};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// Time between tries of the ready check.
+const READY_PAUSE: Duration = Duration::from_secs(1);
+/// A probe in flight at the end is awaited for at most this long.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
+
+impl Run {
+    /// Everything that comes before t0 and after the requests are written: the ready check, connections, warm-ups, the
+    /// profiler. Returns how long opening the connections took.
+    pub(super) fn prepare(&mut self, prompts: &Prompts) -> Result<Duration, Failure> {
+        self.note("Starting initial single prompt test run...");
+        match self.settings.steps.ready_timeout {
+            Some(limit) => self.await_ready(prompts, limit)?,
+            None => self.note("Skipping endpoint ready check."),
+        }
+        let count = self.connections(self.job.counters.planned.load(Relaxed) as usize);
+        allow_connections(count).map_err(|detail| Failure::new(Cause::BenchFailed, detail))?;
+        let began = Instant::now();
+        self.connect(count)?;
+        let connection_setup = began.elapsed();
+        if !prompts.warmup.is_empty() {
+            self.note(format!("Warming up with {} requests...", prompts.warmup.len()));
+            let warmup = self.load(prompts.warmup.clone(), vec![0; prompts.warmup.len()]);
+            self.generator.drive(&warmup, &mut |_| {}).map_err(broke)?;
+            self.note("Warmup run completed.");
+        }
+        self.profile("start");
+        self.note("Starting main benchmark run...");
+        self.settings
+            .traffic()
+            .into_iter()
+            .for_each(|sentence| self.note(sentence));
+        Ok(connection_setup)
+    }
+
+    fn note(&self, sentence: impl Into<String>) {
+        self.job.counters.note(sentence);
+    }
+
+    pub(super) fn connect(&mut self, count: usize) -> Result<(), Failure> {
+        let connected = self.generator.connect(count, CONNECT_TIMEOUT);
+        connected.map_err(|error| {
+            let server = self.target.authority();
+            Failure::new(
+                Cause::BenchFailed,
+                format!("cannot open {count} connections to {server}: {error}"),
+            )
+        })
+    }
+
+    /// Repeats a request until it succeeds.
+    fn await_ready(&mut self, prompts: &Prompts, limit: Duration) -> Result<(), Failure> {
+        self.note(format!(
+            "Waiting for endpoint to become up in {} seconds",
+            limit.as_secs_f64()
+        ));
+        let began = Instant::now();
+        loop {
+            let load = self.load(vec![prompts.first.clone()], vec![0]);
+            let outcome = self.generator.drive(&load, &mut |_| {}).map_err(broke)?;
+            let error = outcome.samples.into_iter().find_map(|sample| sample.error);
+            let Some(error) = error else { break };
+            let left = limit.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                let detail = format!("the server was not ready within {} s: {error}", limit.as_secs_f64());
+                return Err(Failure::new(Cause::BenchFailed, detail));
+            }
+            std::thread::sleep(left.min(READY_PAUSE));
+        }
+        self.note("Initial test run completed.");
+        Ok(())
+    }
+
+    pub(super) fn start_probe(&mut self, prompts: &Prompts) -> Result<Option<Probe>, Failure> {
+        let Some((prober, rate)) = self.prober.take().zip(self.settings.steps.probe_rate) else {
+            return Ok(None);
+        };
+        let mut load = self.load(vec![prompts.probe.clone()], vec![0]);
+        load.request_timeout = load.request_timeout.min(PROBE_TIMEOUT);
+        let started = Probe::start(prober, load, pause_at(rate));
+        let failed = |error| Failure::new(Cause::BenchFailed, format!("cannot start the probes: {error}"));
+        started.map(Some).map_err(failed)
+    }
+
+    /// Starts or stops the profiler, if one is wanted; a server without one is no reason to stop.
+    pub(super) fn profile(&mut self, action: &str) {
+        if self.settings.steps.profile {
+            let done = self.aside().profile(&format!("/{action}_profile"));
+            self.note(match done {
+                Ok(()) => format!("Profiler: {action} done"),
+                Err(error) => format!("Profiler: cannot {action}: {error}"),
+            });
+        }
+    }
+
+    pub(super) fn aside(&mut self) -> Aside<'_> {
+        Aside {
+            generator: &mut self.generator,
+            options: &self.options,
+            base: &self.target.path,
+        }
+    }
+
+    pub(super) fn load(&self, requests: impl Into<Requests>, due: Vec<u64>) -> Load {
+        Load {
+            requests: requests.into(),
+            due,
+            limit: self.settings.max_concurrency,
+            reply: self.options.reply(),
+            request_timeout: self.settings.request_timeout,
+            silence_timeout: self.settings.silence_timeout,
+            keep_texts: self.settings.save_detailed,
+        }
+    }
+}

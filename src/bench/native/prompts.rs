@@ -1,0 +1,161 @@
+//! The requests of a run, drawn and written out before it starts.
+
+use super::Run;
+use crate::bench::aside::Alignment;
+use crate::dataset::{self, ChatTemplate, Dataset, Item, Prompt, PromptSource, Tokenizer, Vocabulary};
+use crate::load::{Backend, Content, Request, Requests};
+use std::ops::Range;
+use std::path::Path;
+
+/// Without a tokenizer: token ids below this are in nearly every vocabulary, …
+const SAFE_VOCABULARY: u32 = 32_000;
+/// … and ids below this are special tokens or bytes in many.
+const FIRST_PLAIN_ID: u32 = 260;
+/// Warm-up prompts are drawn with another seed, so that no measured prompt is in a cache.
+const WARMUP_SEED: u64 = 0x7761_726d;
+
+/// Requests that are ready to send, and how they were made.
+pub(super) struct Prompts {
+    pub measured: Requests,
+    /// When each measured request is due, in nanoseconds after t0.
+    pub due: Vec<u64>,
+    /// For the ready check.
+    pub first: Request,
+    pub warmup: Vec<Request>,
+    pub probe: Request,
+    pub source: &'static str,
+    pub tokenizer_id: Option<String>,
+    pub alignment: Alignment,
+}
+
+impl Run {
+    pub(super) fn prompts(&mut self) -> Result<Prompts, String> {
+        let settings = self.settings.clone();
+        let tokenizer_name = settings.tokenizer.as_ref().unwrap_or(&self.job.model_root).clone();
+        let tokenizer = if settings.skip_tokenizer {
+            None
+        } else {
+            Tokenizer::find(&tokenizer_name)?
+        };
+        if tokenizer.is_none() && settings.tokenizer.is_some() && !settings.skip_tokenizer {
+            return Err(format!(
+                "there is no tokenizer.json at {tokenizer_name}; correct tokenizer, or remove it"
+            ));
+        }
+        let vocabulary = match (&tokenizer, settings.backend) {
+            (Some(tokenizer), _) => Vocabulary::Tokenizer(tokenizer),
+            (None, backend) if backend.takes_ids() => Vocabulary::Ids(self.token_ids()),
+            (None, _) => Vocabulary::Words,
+        };
+        let template = self.template(tokenizer.as_ref())?;
+        let draw = |num_prompts: usize, seed: u64| {
+            let sampling = settings.sampling(num_prompts, seed);
+            settings.dataset.draw(&sampling, &vocabulary, template.as_ref())
+        };
+        let prefix = settings.request_id_prefix.clone().unwrap_or_else(fresh_prefix);
+        let seed = u64::from(settings.seed);
+        let mut measured = draw(settings.num_prompts, seed)?;
+        let unmeasured = 1 + settings.steps.num_warmups.max(self.job.warmup_prompts as usize);
+        let mut first_and_warmups = draw(unmeasured.max(settings.dataset.least()), seed ^ WARMUP_SEED)?;
+        first_and_warmups.truncate(unmeasured);
+
+        let source = settings.dataset.source(&vocabulary, template.as_ref());
+        let has_exact_lengths = matches!(settings.dataset, Dataset::Random(_) | Dataset::PrefixRepetition(_));
+        let mut alignment = Alignment::Unknown;
+        if source == PromptSource::Tokenizer && has_exact_lengths {
+            let model = self.options.body.model.clone();
+            alignment = self.aside().align(&model, &mut measured);
+        }
+        let due = if settings.self_timed {
+            let seconds = dataset::sort_by_time(&mut measured);
+            seconds
+                .into_iter()
+                .map(|seconds| (seconds * 1e9).round() as u64)
+                .collect()
+        } else {
+            settings.arrivals.due_times(measured.len(), settings.seed)
+        };
+        let adapters = settings.steps.adapters.assign(measured.len(), settings.seed);
+        let write = |index: usize, item: &Item, id: Option<String>, adapter: Option<&str>| {
+            self.options.request(&Content {
+                prompt: Some(&item.prompt.to_value()),
+                prompt_len: item.prompt_len,
+                output_len: item.output_len,
+                id: id.as_deref(),
+                adapter,
+                index,
+                ..Content::default()
+            })
+        };
+        let id = |item: &Item| item.id.as_ref().map(|id| format!("{prefix}{id}"));
+        let requests = measured.into_iter().zip(adapters).enumerate();
+        let mut unmeasured = first_and_warmups
+            .iter()
+            .enumerate()
+            .map(|(i, item)| write(i, item, None, None));
+        let hello = Item::new(0, Prompt::Text("Hi".to_owned()), 1, 1);
+        Ok(Prompts {
+            measured: requests
+                .map(|(i, (item, adapter))| write(i, &item, id(&item), adapter))
+                .collect::<Result<_, _>>()?,
+            due,
+            first: unmeasured.next().transpose()?.unwrap_or_default(),
+            warmup: unmeasured.collect::<Result<_, _>>()?,
+            probe: write(0, &hello, None, None)?,
+            source: source.name(),
+            tokenizer_id: tokenizer.is_some().then_some(tokenizer_name),
+            alignment,
+        })
+    }
+
+    /// The chat template, where the dataset wants one and the API does not apply it.
+    fn template(&self, tokenizer: Option<&Tokenizer>) -> Result<Option<ChatTemplate>, String> {
+        let settings = &self.settings;
+        let is_wanted = settings.dataset.wants_template() && !settings.skip_chat_template;
+        let Some(tokenizer) = tokenizer.filter(|_| is_wanted && settings.backend == Backend::Completions) else {
+            return Ok(None);
+        };
+        match ChatTemplate::find(tokenizer.folder(), &settings.chat_template_kwargs)? {
+            Some(template) => Ok(Some(template)),
+            None => Err(format!(
+                "there is no chat template in {}; set skip_chat_template to send texts as they are",
+                tokenizer.folder().display()
+            )),
+        }
+    }
+
+    /// Ids that may stand in prompts when there is no tokenizer.
+    fn token_ids(&self) -> Range<u32> {
+        let known = self
+            .settings
+            .vocab_size
+            .or_else(|| vocabulary_of(Path::new(&self.job.model_root)));
+        let end = known.unwrap_or(SAFE_VOCABULARY);
+        if end > 2 * FIRST_PLAIN_ID {
+            FIRST_PLAIN_ID..end
+        } else {
+            end.min(8) / 2..end
+        }
+    }
+}
+
+/// `vocab_size` in the `config.json` of a local model folder.
+fn vocabulary_of(model: &Path) -> Option<u32> {
+    let text = std::fs::read_to_string(model.join("config.json")).ok()?;
+    let config: serde_json::Value = serde_json::from_str(&text).ok()?;
+    let size = config
+        .get("vocab_size")
+        .or_else(|| config.get("text_config")?.get("vocab_size"))?;
+    size.as_u64()
+        .and_then(|size| u32::try_from(size).ok())
+        .filter(|size| *size > 0)
+}
+
+/// `bench-` and eight hex digits that differ from run to run.
+fn fresh_prefix() -> String {
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
+    let seed = now.as_nanos() as u64 ^ (u64::from(std::process::id()) << 32);
+    format!("bench-{:08x}-", crate::rng::NumpyPcg64::new(seed).integer(0, 1 << 32))
+}

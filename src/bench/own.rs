@@ -1,0 +1,136 @@
+//! The result keys that `vllm bench serve` lacks: how far the figures can be trusted, and what was seen besides.
+
+use super::result::{Context, cpu_share, failure_reasons, lag, write_stats};
+use super::settings::Settings;
+use crate::load::Outcome;
+use crate::metrics::confidence::{self, Interval};
+use crate::metrics::{Metric, Nanos, Sample, Stats, SteadyState, Summary, seconds};
+use serde_json::{Map, Value, json};
+
+/// Metrics with one value a request; values of one request among themselves, such as its ITL, are no independent ones.
+const ONE_A_REQUEST: [Metric; 3] = [Metric::Ttft, Metric::Tpot, Metric::E2el];
+
+/// Writes them, after all others.
+pub(super) fn write(context: &Context<'_>, summary: &Summary, outcome: &Outcome, set: &mut impl FnMut(&str, Value)) {
+    let (settings, samples) = (context.settings, &outcome.samples);
+    set("failed", json!(summary.failed));
+    set("prompt_source", json!(context.prompt_source));
+    set("prompt_alignment", json!(context.alignment.describe()));
+    set("peak_concurrent_requests", json!(summary.peak_concurrent_requests));
+    if settings.is_open_loop() {
+        from_due("ttft_from_due", samples, settings, Sample::ttft, set);
+        from_due("e2el_from_due", samples, settings, Sample::latency, set);
+    }
+    if let Some(gaps) = Metric::gaps_by_token(samples).filter(|_| settings.backend.generates()) {
+        write_stats("itl_per_token", &Stats::of_seconds(gaps, &settings.percentiles), set);
+    }
+    set("confidence_95", intervals(settings, outcome));
+    if let Some(rule) = settings.steady {
+        let found = SteadyState::find(samples, rule, &settings.percentiles);
+        set(
+            "steady_state",
+            match found {
+                Ok(steady) => steady_state(&steady, settings, summary),
+                Err(reason) => json!(reason.to_string()),
+            },
+        );
+    }
+    let lag = lag(samples, &[50.0, 99.0, 100.0]);
+    for (percent, name) in [(0, "p50"), (1, "p99"), (2, "max")] {
+        set(&format!("generator_lag_{name}_ms"), json!(lag.percentiles[percent].1));
+    }
+    set("generator_cpu_share", json!(cpu_share(outcome)));
+    set(
+        "generator_longest_turn_ms",
+        json!(seconds(outcome.longest_turn) * 1000.0),
+    );
+    set("generator_late_connections", json!(outcome.late_connections));
+    set(
+        "connection_setup_ms",
+        json!(context.connection_setup.as_secs_f64() * 1000.0),
+    );
+    let reasons = failure_reasons(samples);
+    if !reasons.is_empty() {
+        set("failure_reasons", json!(reasons));
+    }
+    if let Some(rate) = context.server.hit_rate() {
+        set("prefix_cache_hit_rate", json!(rate));
+    }
+    if let Some(warning) = context.server.warning(settings.dataset.shared_share()) {
+        set("warnings", json!([warning]));
+    }
+}
+
+fn from_due(
+    name: &str,
+    samples: &[Sample],
+    settings: &Settings,
+    of: fn(&Sample) -> Nanos,
+    set: &mut impl FnMut(&str, Value),
+) {
+    let ok = samples.iter().filter(|sample| sample.is_ok());
+    let values = ok.map(|sample| seconds(sample.queue() + of(sample))).collect();
+    write_stats(name, &Stats::of_seconds(values, &settings.percentiles), set);
+}
+
+/// What chance alone may have done to rates and percentiles; null where the run is too short to say.
+fn intervals(settings: &Settings, outcome: &Outcome) -> Value {
+    let samples = &outcome.samples;
+    let pair = |interval: Option<Interval>, scale: f64| match interval {
+        Some(Interval { low, high }) => json!([low * scale, high * scale]),
+        None => Value::Null,
+    };
+    let mut intervals = Map::new();
+    let requests = confidence::request_rate(samples, outcome.duration);
+    intervals.insert("request_throughput".to_owned(), pair(requests, 1.0));
+    if settings.backend.generates() {
+        let events = confidence::output_rate(samples, outcome.duration);
+        intervals.insert("output_events_per_s".to_owned(), pair(events, 1.0));
+    }
+    for metric in settings.metrics.iter().filter(|metric| ONE_A_REQUEST.contains(metric)) {
+        let mut values = metric.values(samples);
+        values.sort_unstable_by(f64::total_cmp);
+        for percent in &settings.percentiles {
+            let interval = confidence::percentile_interval(&values, *percent);
+            intervals.insert(format!("p{percent}_{}_ms", metric.name()), pair(interval, 1000.0));
+        }
+    }
+    intervals.into()
+}
+
+fn steady_state(steady: &SteadyState, settings: &Settings, summary: &Summary) -> Value {
+    let shortest = settings
+        .steady_min_window_s
+        .unwrap_or((0.1 * summary.duration_s).max(10.0));
+    let is_short = steady.duration_s() < shortest;
+    let warning = is_short.then(|| format!("{:.1} s are short of {shortest:.1} s", steady.duration_s()));
+    let rule = settings.steady;
+    let mut object = Map::new();
+    let mut set = |key: &str, value: Value| drop(object.insert(key.to_owned(), value));
+    set(
+        "window",
+        json!({
+            "start_s": seconds(steady.start),
+            "end_s": seconds(steady.end),
+            "duration_s": steady.duration_s(),
+            "target_concurrency": rule.map(|rule| rule.target),
+            "threshold": rule.map(|rule| rule.threshold),
+            "threshold_abs": steady.enough,
+            "observed_peak": steady.peak,
+            "requests_started_in_window": steady.started,
+            "requests_completed_in_window": steady.completed,
+            "requests_total": summary.completed,
+            "warning": warning,
+        }),
+    );
+    set("request_throughput", json!(steady.request_throughput));
+    set("input_throughput", json!(steady.input_throughput));
+    set("output_throughput", json!(steady.output_throughput));
+    set(
+        "total_token_throughput",
+        json!(steady.input_throughput + steady.output_throughput),
+    );
+    write_stats("ttft", &steady.ttft, &mut set);
+    write_stats("tpot", &steady.tpot, &mut set);
+    object.into()
+}

@@ -1,0 +1,83 @@
+//! Probes: one small request after the other beside the load, on a connection and a thread of their own, so that they wait
+//! for no slot.
+
+use crate::load::{Generator, Load};
+use crate::metrics::{Nanos, percentile, seconds};
+use serde_json::{Value, json};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// Limit for opening the connection before the run.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Probes being sent.
+pub(super) struct Probe {
+    ended: Arc<AtomicBool>,
+    thread: JoinHandle<ProbeCounts>,
+}
+
+/// What came of the probes.
+#[derive(Debug, Default)]
+pub(super) struct ProbeCounts {
+    latencies_s: Vec<f64>,
+    failed: u64,
+}
+
+impl Probe {
+    /// Sends the one request of `load` again and again, with `pause` after each.
+    pub fn start(mut generator: Generator, load: Load, pause: Duration) -> io::Result<Probe> {
+        generator.connect(1, CONNECT_TIMEOUT)?;
+        let ended = Arc::new(AtomicBool::new(false));
+        let is_over = ended.clone();
+        let probing = thread::Builder::new().name("vsweep-probe".to_owned());
+        let thread = probing.spawn(move || {
+            let mut counts = ProbeCounts::default();
+            // At least one, however short the run.
+            while let Ok(outcome) = generator.drive(&load, &mut |_| {}) {
+                for sample in outcome.samples {
+                    match sample.is_ok() {
+                        true => counts.latencies_s.push(seconds(sample.latency())),
+                        false => counts.failed += 1,
+                    }
+                }
+                thread::park_timeout(pause);
+                if is_over.load(Relaxed) {
+                    break;
+                }
+            }
+            counts
+        })?;
+        Ok(Probe { ended, thread })
+    }
+
+    /// Awaits the probe in flight and ends.
+    pub fn finish(self) -> ProbeCounts {
+        self.ended.store(true, Relaxed);
+        self.thread.thread().unpark();
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+impl ProbeCounts {
+    /// The keys of `vllm bench serve`; none if no probe succeeded.
+    pub fn write(&mut self, set: &mut impl FnMut(&str, Value)) {
+        if self.latencies_s.is_empty() {
+            return;
+        }
+        self.latencies_s.sort_by(f64::total_cmp);
+        set("probe_completed", json!(self.latencies_s.len()));
+        set("probe_failed", json!(self.failed));
+        for (name, percent) in [("median", 50.0), ("p99", 99.0), ("max", 100.0)] {
+            let value = percentile(&self.latencies_s, percent) * 1000.0;
+            set(&format!("probe_{name}_e2el_ms"), json!(value));
+        }
+    }
+}
+
+/// The pause between probes at `rate` a second.
+pub(super) fn pause_at(rate: f64) -> Duration {
+    Duration::from_nanos((1e9 / rate) as Nanos)
+}

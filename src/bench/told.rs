@@ -1,0 +1,60 @@
+//! A plan's parameters as `vsweep bench` is to be told them: a plan allows more spellings of a value than a command line,
+//! and other metrics are the default there.
+
+use super::flags::{self, Takes};
+use super::settings::{PLAN_METRICS, PLAN_PERCENTILES};
+use crate::plan::{Params, show};
+use serde_json::{Value, json};
+
+/// Parameters that give the same benchmark as flags of `vsweep bench`.
+pub fn told(params: &Params, warmup_prompts: u32) -> Params {
+    let mut told = Params::new();
+    for (name, value) in params {
+        let Some(flag) = flags::find(name).filter(|_| !value.is_null()) else {
+            continue;
+        };
+        let value = match (flag.takes, value) {
+            (Takes::Nothing, Value::Bool(false)) => continue,
+            (Takes::Nothing, Value::String(text)) if text == "false" => continue,
+            (Takes::Nothing, _) => json!(true),
+            (Takes::Text, Value::Array(items)) => json!(items.iter().map(show).collect::<Vec<_>>().join(",")),
+            (Takes::Texts, Value::String(text)) => text.split_whitespace().collect(),
+            (Takes::Texts, Value::Object(pairs)) => {
+                let pairs = pairs.iter().map(|(key, value)| format!("{key}={}", show(value)));
+                pairs.collect()
+            }
+            (_, value) => value.clone(),
+        };
+        told.insert(flag.name.to_owned(), value);
+    }
+    for (name, value) in [
+        ("percentile_metrics", PLAN_METRICS),
+        ("metric_percentiles", PLAN_PERCENTILES),
+    ] {
+        told.entry(name).or_insert_with(|| json!(value));
+    }
+    let warmups = told.get("num_warmups").and_then(Value::as_u64).unwrap_or(0);
+    if u64::from(warmup_prompts) > warmups {
+        told.insert("num_warmups".to_owned(), json!(warmup_prompts));
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_become_what_a_command_line_can_say() {
+        let plan = json!({
+            "save-detailed": false, "disable_tqdm": "true", "seed": null, "header": {"X": "1"},
+            "metric_percentiles": [50, 99.9], "goodput": "ttft:5 tpot:6", "num_prompts": 4,
+        });
+        let told = told(plan.as_object().expect("an object"), 3);
+        let wanted = json!({
+            "disable_tqdm": true, "header": ["X=1"], "metric_percentiles": "50,99.9",
+            "goodput": ["ttft:5", "tpot:6"], "num_prompts": 4, "percentile_metrics": PLAN_METRICS, "num_warmups": 3,
+        });
+        assert_eq!(Value::Object(told), wanted);
+    }
+}

@@ -1,0 +1,208 @@
+//! Why a run failed or must be read with care: a closed list, each entry with a name for files, a sentence of advice
+//! and a policy. Finding the cause from exit codes and log lines is the server room's work, not this one's.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The outcome of one run, as recorded in the journal and in `summary.csv`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Measured, nothing to object to.
+    Ok,
+    /// Measured, but the cause names a reason to doubt the figures.
+    Suspect,
+    /// Not measured; the cause says why.
+    Failed,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Outcome::Ok => "ok",
+            Outcome::Suspect => "suspect",
+            Outcome::Failed => "failed",
+        })
+    }
+}
+
+/// What went wrong. The serialised name is part of the file formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The server refused its command line.
+    BadFlag,
+    /// The program to run is not there or cannot be executed.
+    CommandNotFound,
+    /// The model is not where the command says.
+    ModelNotFound,
+    /// The model's configuration does not allow what was asked (e.g. a context length).
+    BadConfig,
+    /// Out of GPU memory while loading or profiling.
+    OomAtLoad,
+    /// Memory left for the KV cache does not hold one request of the asked length.
+    KvCacheTooSmall,
+    /// Out of GPU memory while serving.
+    OomUnderLoad,
+    /// The port was in use.
+    PortTaken,
+    /// Another server answered, or ours serves another model than asked.
+    WrongServer,
+    /// Not ready within `ready_timeout`.
+    ReadyTimeout,
+    /// The server ended before it was ready, for no reason we recognise.
+    CrashedStarting,
+    /// The server ended, or lost its engine, while it was being measured.
+    CrashedUnderLoad,
+    /// The server is healthy but makes no progress.
+    Hung,
+    /// GPU memory of an earlier server was not given back.
+    GpuMemoryHeld,
+    /// The benchmark program failed, or left no readable result.
+    BenchFailed,
+    /// The benchmark did not end within `bench.timeout`.
+    BenchTimeout,
+    /// Too many requests failed for the figures to mean anything.
+    RequestErrors,
+    /// The load generator, not the server, was the limit.
+    GeneratorSaturated,
+    /// The server's caches could not be reset before the run.
+    CachesNotReset,
+    /// The run's file is missing, unreadable, or not the one that the journal vouches for.
+    ResultDamaged,
+}
+
+impl Cause {
+    /// Every cause, in the order of a server's life.
+    pub const ALL: [Cause; 20] = [
+        Cause::BadFlag,
+        Cause::CommandNotFound,
+        Cause::ModelNotFound,
+        Cause::BadConfig,
+        Cause::OomAtLoad,
+        Cause::KvCacheTooSmall,
+        Cause::OomUnderLoad,
+        Cause::PortTaken,
+        Cause::WrongServer,
+        Cause::ReadyTimeout,
+        Cause::CrashedStarting,
+        Cause::CrashedUnderLoad,
+        Cause::Hung,
+        Cause::GpuMemoryHeld,
+        Cause::BenchFailed,
+        Cause::BenchTimeout,
+        Cause::RequestErrors,
+        Cause::GeneratorSaturated,
+        Cause::CachesNotReset,
+        Cause::ResultDamaged,
+    ];
+
+    /// The name in files: `oom_at_load`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::BadFlag => "bad_flag",
+            Cause::CommandNotFound => "command_not_found",
+            Cause::ModelNotFound => "model_not_found",
+            Cause::BadConfig => "bad_config",
+            Cause::OomAtLoad => "oom_at_load",
+            Cause::KvCacheTooSmall => "kv_cache_too_small",
+            Cause::OomUnderLoad => "oom_under_load",
+            Cause::PortTaken => "port_taken",
+            Cause::WrongServer => "wrong_server",
+            Cause::ReadyTimeout => "ready_timeout",
+            Cause::CrashedStarting => "crashed_starting",
+            Cause::CrashedUnderLoad => "crashed_under_load",
+            Cause::Hung => "hung",
+            Cause::GpuMemoryHeld => "gpu_memory_held",
+            Cause::BenchFailed => "bench_failed",
+            Cause::BenchTimeout => "bench_timeout",
+            Cause::RequestErrors => "request_errors",
+            Cause::GeneratorSaturated => "generator_saturated",
+            Cause::CachesNotReset => "caches_not_reset",
+            Cause::ResultDamaged => "result_damaged",
+        }
+    }
+
+    /// One sentence that tells the user what to do.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Cause::BadFlag => "correct or remove the flag that the server log names",
+            Cause::CommandNotFound => "install the program, put it on PATH, or correct the command in the plan",
+            Cause::ModelNotFound => "check the model name, its folder, and HF_TOKEN or HF_HUB_OFFLINE",
+            Cause::BadConfig => "change the setting that the server log names; the model does not allow it",
+            Cause::OomAtLoad => {
+                "raise tensor_parallel_size, quantize, or lower gpu_memory_utilization or max_model_len"
+            }
+            Cause::KvCacheTooSmall => "lower max_model_len, or raise gpu_memory_utilization or tensor_parallel_size",
+            Cause::OomUnderLoad => "lower gpu_memory_utilization, max_num_seqs or max_num_batched_tokens",
+            Cause::PortTaken => {
+                "stop the program that holds the port, or remove the port from the plan so that a free one is chosen"
+            }
+            Cause::WrongServer => "stop the other server, or correct the model or served_model_name in the plan",
+            Cause::ReadyTimeout => "read the end of the server log; raise serve.ready_timeout if it was still loading",
+            Cause::CrashedStarting => "read the end of the server log",
+            Cause::CrashedUnderLoad => "read the end of the server log; the settings may be unstable under this load",
+            Cause::Hung => {
+                "the server accepted requests but produced nothing; read its log, and report it to its makers"
+            }
+            Cause::GpuMemoryHeld => "end the processes that hold GPU memory (their pids are listed), then run again",
+            Cause::BenchFailed => "read the benchmark's output beside the run file",
+            Cause::BenchTimeout => "raise bench.timeout, or lower num_prompts for this load",
+            Cause::RequestErrors => "read the errors in the run file; the load may be beyond what the server accepts",
+            Cause::GeneratorSaturated => "lower the load or give the generator more CPU; latencies include its own lag",
+            Cause::CachesNotReset => {
+                "figures may profit from an earlier run's cache; use reset = \"restart\" if it matters"
+            }
+            Cause::ResultDamaged => {
+                "restore the run's file from a copy; its figures are left out because they are not what was measured"
+            }
+        }
+    }
+
+    /// Whether trying the same thing again can help. Everything else fails again for the same reason.
+    pub fn is_transient(self) -> bool {
+        matches!(self, Cause::PortTaken | Cause::CrashedUnderLoad | Cause::Hung)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A failure of a server or a benchmark: what it was, and what it said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The entry of the closed list.
+    pub cause: Cause,
+    /// The decisive log line, exit status or error text, in one line.
+    pub detail: String,
+}
+
+impl Failure {
+    /// A failure with what is known about it.
+    pub fn new(cause: Cause, detail: impl Into<String>) -> Self {
+        let detail = detail.into();
+        Failure { cause, detail }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; {}", self.cause, self.detail, self.cause.advice())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_what_serde_writes() {
+        for cause in Cause::ALL {
+            let written = serde_json::to_value(cause).expect("a cause is a string");
+            assert_eq!(written, cause.name());
+        }
+    }
+}

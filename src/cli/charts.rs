@@ -1,0 +1,82 @@
+//! What `plot` and `pareto` share: the names in their arguments, and delivering their pictures.
+
+use super::output::finish;
+use crate::error::{Error, Exit, Result};
+use crate::files::{create_folder, write_atomic};
+use crate::report::chart::Chart;
+use crate::report::png::{Size, render_at};
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::path::Path;
+
+/// The names of a comma-separated list.
+pub fn list(names: &str) -> impl Iterator<Item = &str> {
+    names.split(',').map(str::trim).filter(|name| !name.is_empty())
+}
+
+/// A height that a panel can have.
+pub fn inches(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(inches) if (2.0..=40.0).contains(&inches) => Ok(inches),
+        _ => Err("must be a number from 2 to 40".into()),
+    }
+}
+
+/// What a directory is called in a chart.
+pub fn name_of(directory: &Path) -> String {
+    let whole = directory.canonicalize().unwrap_or_else(|_| directory.to_path_buf());
+    whole.file_name().map_or_else(
+        || whole.display().to_string(),
+        |name| name.to_string_lossy().into_owned(),
+    )
+}
+
+/// Draws each chart and writes it into the folder, and says so; a dry run only says so. Charts of one name get numbers.
+pub fn deliver<'a>(
+    folder: &Path,
+    charts: impl Iterator<Item = (&'a str, &'a Chart)>,
+    size: &Size,
+    dry_run: bool,
+) -> Result<Exit> {
+    let mut said = String::new();
+    let mut uses: HashMap<&str, usize> = HashMap::new();
+    for (group, chart) in charts {
+        let used = uses.entry(&chart.name).or_default();
+        *used += 1;
+        let path = folder.join(match *used {
+            1 => format!("{}.png", chart.name),
+            number => format!("{}-{number}.png", chart.name),
+        });
+        if !dry_run {
+            let image =
+                render_at(chart, size).map_err(|error| Error::Fatal(format!("cannot draw {}: {error}", chart.name)))?;
+            create_folder(folder)?;
+            write_atomic(&path, &image)?;
+        }
+        let done = if dry_run { "would write" } else { "wrote" };
+        said += &format!("{done} {} ({}", path.display(), content(chart));
+        if !group.is_empty() {
+            said += &format!("; {group}");
+        }
+        said += ")\n";
+    }
+    finish(io::stdout().lock().write_all(said.as_bytes()))
+}
+
+/// `2 rows x 1 column, 8 points`
+fn content(chart: &Chart) -> String {
+    let count = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let columns = chart.columns.max(1);
+    let rows = chart.panels.len().div_ceil(columns);
+    let marks = chart
+        .panels
+        .iter()
+        .flat_map(|panel| &panel.series)
+        .map(|series| series.points.len());
+    format!(
+        "{} x {}, {}",
+        count(rows, "row"),
+        count(columns, "column"),
+        count(marks.sum(), "point")
+    )
+}

@@ -1,0 +1,31 @@
+//! `vsweep guard`: the process that owns a server's process tree, and the step by which its leader becomes the server.
+
+use crate::error::{Error, Exit, Result};
+use crate::server::guard;
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// Own a process tree and end it when the owner dies (internal)
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Milliseconds from TERM to KILL
+    #[arg(long, default_value_t = 30_000)]
+    grace_ms: u64,
+    /// Become the leader of the tree that this guard owns
+    #[arg(long, value_name = "PID")]
+    lead_for: Option<i32>,
+    /// Program and arguments
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    if let Some(guard) = args.lead_for {
+        let error = guard::lead(guard, &args.command);
+        eprintln!("vsweep: cannot execute {}: {error}", args.command[0].to_string_lossy());
+        std::process::exit(guard::NOT_EXECUTED);
+    }
+    guard::own(&args.command, Duration::from_millis(args.grace_ms))
+        .map_err(|error| Error::Fatal(format!("the guard cannot run: {error}")))?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,76 @@
+//! The command line: one short file a subcommand. Arguments are read here and nowhere else; each subcommand calls the
+//! rooms below and ends in an [`Exit`].
+
+mod bench;
+mod charts;
+mod check;
+mod completions;
+mod guard;
+mod native_check;
+mod output;
+mod pareto;
+mod plan;
+mod plan_file;
+mod plot;
+mod report;
+mod run;
+mod schema;
+mod sim;
+mod status;
+
+use crate::error::{Exit, Result};
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Finds which server settings under which load meet your targets best.
+#[derive(Debug, Parser)]
+#[command(name = "vsweep", version, max_term_width = 110)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Args),
+    Check(check::Args),
+    Plan(plan::Args),
+    Status(status::Args),
+    Report(report::Args),
+    Plot(plot::Args),
+    Pareto(pareto::Args),
+    Bench(bench::Args),
+    Sim(sim::Args),
+    Schema(schema::Args),
+    Completions(completions::Args),
+    #[command(hide = true)]
+    Guard(guard::Args),
+}
+
+/// Reads the arguments, runs the subcommand and reports how it ended.
+pub fn main() -> ExitCode {
+    match perform(Cli::parse().command) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            eprintln!("vsweep: {error}");
+            error.exit().into()
+        }
+    }
+}
+
+fn perform(command: Command) -> Result<Exit> {
+    match command {
+        Command::Run(args) => run::run(args),
+        Command::Check(args) => check::run(args),
+        Command::Plan(args) => plan::run(args),
+        Command::Status(args) => status::run(args),
+        Command::Report(args) => report::run(args),
+        Command::Plot(args) => plot::run(args),
+        Command::Pareto(args) => pareto::run(args),
+        Command::Bench(args) => bench::run(args),
+        Command::Sim(args) => sim::run(args),
+        Command::Schema(args) => schema::run(args),
+        Command::Completions(args) => completions::run(args),
+        Command::Guard(args) => guard::run(args),
+    }
+}

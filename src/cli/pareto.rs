@@ -1,0 +1,130 @@
+//! `vsweep pareto`: what one figure can be had for the other, and which points no other beats.
+
+use super::charts::{self, list};
+use super::output::finish;
+use crate::error::{Error, Exit, Result};
+use crate::report::charts::{Subject, pareto};
+use crate::report::png::Size;
+use crate::report::{Runs, read_any};
+use crate::table::{Measure, Points, Tradeoff, write_csv};
+use clap::ValueEnum;
+use serde_json::{Map, Value, json};
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// Find the points that no other beats, from a directory of vsweep or a result tree of vLLM
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The directory that `vsweep run` or `vllm bench sweep` wrote
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// The figure along the x axis; :higher or :lower says which direction is the good one
+    #[arg(long, value_name = "METRIC[:DIRECTION]", default_value = "tokens_per_user")]
+    x: String,
+    /// The figure along the y axis
+    #[arg(long, value_name = "METRIC[:DIRECTION]", default_value = "tokens_per_gpu")]
+    y: String,
+    /// The column with the number of users; where it has none, the observed peak of concurrent requests counts
+    #[arg(long, value_name = "COLUMN", default_value = "max_concurrency")]
+    user_count_var: String,
+    /// The column with the number of GPUs; if not given, num_gpus or else the product of the parallel sizes
+    #[arg(long, value_name = "COLUMN")]
+    gpu_count_var: Option<String>,
+    /// Columns written beside each point of the frontier (a,b,...); the parameters that vary, if not given
+    #[arg(long, value_name = "COLUMNS", default_value = "")]
+    label_by: String,
+    /// A picture in DIR/pareto, or text on standard output
+    #[arg(long, value_name = "FORMAT", default_value = "png")]
+    format: Format,
+    /// Say what would be drawn and write nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Png,
+    Csv,
+    Json,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    let (x, y) = (Measure::parse(&args.x), Measure::parse(&args.y));
+    let (x, y) = (x.map_err(Error::Usage)?, y.map_err(Error::Usage)?);
+    let Runs { mut table, damaged } = read_any(&args.directory)?;
+    for problem in &damaged {
+        eprintln!("vsweep: {problem}");
+    }
+    // The usual column is what the table counts by anyway, and a sweep without limits need not have it.
+    let users = Some(args.user_count_var.as_str()).filter(|name| *name != "max_concurrency");
+    let counted = table.recount(users, args.gpu_count_var.as_deref());
+    counted.map_err(Error::Usage)?;
+    for name in [x.metric.as_str(), y.metric.as_str()] {
+        table.numeric_column(name).map_err(Error::Usage)?;
+    }
+    let labels: Vec<String> = list(&args.label_by).map(String::from).collect();
+    for name in &labels {
+        table.known_column(name).map_err(Error::Usage)?;
+    }
+    let points = Points::of(&table);
+    let tradeoff = Tradeoff::of(&points, x, y);
+    if tradeoff.placed.is_empty() {
+        return Err(Error::Usage(format!(
+            "no point has both {} and {}; see summary.csv, or choose others with --x and --y",
+            tradeoff.x.metric, tradeoff.y.metric
+        )));
+    }
+    match args.format {
+        Format::Json => {
+            let text =
+                serde_json::to_string_pretty(&to_json(&points, &tradeoff)).expect("JSON has no shape that fails");
+            finish(writeln!(io::stdout().lock(), "{text}"))
+        }
+        Format::Csv => finish(write_csv(&tradeoff.to_table(&table), io::stdout().lock())),
+        Format::Png => draw(&args, &points, &tradeoff, &labels),
+    }
+}
+
+fn draw(args: &Args, points: &Points<'_>, tradeoff: &Tradeoff<'_>, labels: &[String]) -> Result<Exit> {
+    let subject = Subject {
+        experiment: &charts::name_of(&args.directory),
+        points,
+    };
+    let mut chart = pareto::draw(&subject, tradeoff, labels);
+    chart.name = "PARETO".into();
+    let group = format!("{} on the frontier", tradeoff.frontier.len());
+    let folder = args.directory.join("pareto");
+    charts::deliver(
+        &folder,
+        [(group.as_str(), &chart)].into_iter(),
+        &Size::default(),
+        args.dry_run,
+    )
+}
+
+fn to_json(points: &Points<'_>, tradeoff: &Tradeoff<'_>) -> Value {
+    let measure = |measure: &Measure| json!({"metric": measure.metric, "better": measure.better.to_string()});
+    let params = |row: usize| -> Map<String, Value> {
+        let columns = points.runs.columns().iter();
+        let params = columns.filter(|column| column.section.is_parameter() && !column.cells[row].is_missing());
+        params
+            .map(|column| (column.name.clone(), column.cells[row].to_json()))
+            .collect()
+    };
+    let placed = tradeoff.placed.iter().map(|placed| {
+        json!({
+            "id": placed.point.id,
+            "params": params(placed.point.row),
+            "x": placed.x.median,
+            "y": placed.y.median,
+            "runs": placed.point.used.len(),
+            "frontier": placed.on_frontier,
+            "knee": placed.is_knee,
+        })
+    });
+    json!({
+        "x": measure(&tradeoff.x),
+        "y": measure(&tradeoff.y),
+        "points": placed.collect::<Vec<Value>>(),
+    })
+}

@@ -1,0 +1,92 @@
+//! The matrix as JSON, written piece by piece so that a million points need no more memory than one.
+
+use crate::matrix::{LoadSearch, Matrix, Point, ServerConfig};
+use crate::plan::{Params, Plan};
+use crate::search::{Target, Vary};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+#[derive(Serialize)]
+struct ServerLine {
+    id: String,
+    name: String,
+    argv: Vec<String>,
+    env: BTreeMap<String, String>,
+    params: Params,
+}
+
+#[derive(Serialize)]
+struct PointLine {
+    id: String,
+    server: String,
+    params: Params,
+    argv: Option<Vec<String>>,
+    runs: u32,
+}
+
+pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<()> {
+    out.write_all(b"{\"servers\":[")?;
+    write_items(matrix.servers().map(|server| server_line(plan, server)), out)?;
+    out.write_all(b"\n],\"points\":[")?;
+    write_items(matrix.points().map(|point| point_line(plan, point)), out)?;
+    if plan.sla.is_some() {
+        out.write_all(b"\n],\"searches\":[")?;
+        let searches = matrix
+            .servers()
+            .flat_map(|server| matrix.searches_of(&server).collect::<Vec<_>>());
+        write_items(searches.map(|search| search_line(plan, search)), out)?;
+    }
+    out.write_all(b"\n]}\n")
+}
+
+#[derive(Serialize)]
+struct SearchLine {
+    id: String,
+    server: String,
+    params: Params,
+    vary: Vary,
+    min: f64,
+    max: f64,
+    targets: Vec<Target>,
+}
+
+fn search_line(plan: &Plan, search: LoadSearch) -> SearchLine {
+    SearchLine {
+        id: search.id.0,
+        server: search.server.0,
+        params: plan.secrets.redact_params(&search.params),
+        vary: search.settings.vary,
+        min: search.settings.lower,
+        max: search.settings.upper,
+        targets: search.settings.targets,
+    }
+}
+
+fn write_items(items: impl Iterator<Item = impl Serialize>, out: &mut impl Write) -> io::Result<()> {
+    for (position, item) in items.enumerate() {
+        out.write_all(if position == 0 { b"\n" } else { b",\n" })?;
+        serde_json::to_writer(&mut *out, &item)?;
+    }
+    Ok(())
+}
+
+fn server_line(plan: &Plan, server: ServerConfig) -> ServerLine {
+    ServerLine {
+        id: server.id.0,
+        name: plan.secrets.redact(&server.name),
+        argv: plan.secrets.redact_argv(&server.argv),
+        env: plan.secrets.redact_env(&server.env),
+        params: plan.secrets.redact_params(&server.params),
+    }
+}
+
+fn point_line(plan: &Plan, point: Point) -> PointLine {
+    PointLine {
+        id: point.id.0,
+        server: point.server.0,
+        params: plan.secrets.redact_params(&point.params),
+        argv: point.argv.map(|argv| plan.secrets.redact_argv(&argv)),
+        runs: plan.runs,
+    }
+}

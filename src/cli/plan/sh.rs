@@ -1,0 +1,250 @@
+//! The matrix as a shell script that measures it by hand: one subshell for each server, which starts it, waits until it
+//! is ready, runs its benchmarks and stops it. Secrets stay references to variables of their name.
+
+use crate::bench::{Counters, Job, command_line, told};
+use crate::matrix::{Matrix, Point, ServerConfig, argv, text};
+use crate::plan::{BenchRunner, Piece, Plan, Reset, Secrets, Target, is_secret_name};
+use crate::server::address::Address;
+use crate::server::{reset, this_program};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The port of every server whose command line names none: one runs at a time.
+const PORT: u16 = 8000;
+
+/// What only the shell knows, as it stands in words (no plan can be typed with it by accident) and in the script.
+const RUN: (&str, &str) = ("\u{1}run\u{1}", "\"$run\"");
+const MODEL: (&str, &str) = ("\u{1}model\u{1}", "\"$model\"");
+const ROOT: (&str, &str) = ("\u{1}root\u{1}", "\"$root\"");
+
+/// Functions of the script; both work on the server of the subshell.
+const FUNCTIONS: &str = r#"
+sweep_ready() { # URL SECONDS LOG
+    left=$2
+    until curl -fs -m 5 -o /dev/null "$1/health"; do
+        kill -0 "$server" 2>/dev/null || { echo "the server ended; see $3" >&2; exit 1; }
+        [ "$left" -gt 0 ] || { echo "the server is not ready after $2 s; see $3" >&2; exit 1; }
+        left=$((left - 1)); sleep 1
+    done
+}
+sweep_stop() { # SECONDS
+    left=$1
+    kill "$server" 2>/dev/null || :
+    while kill -0 "$server" 2>/dev/null; do
+        [ "$left" -gt 0 ] || kill -9 "$server"
+        left=$((left - 1)); sleep 1
+    done
+    wait "$server" 2>/dev/null || :
+}
+"#;
+
+/// What the server calls its first model: its `id` or its `root`.
+const ASK_MODEL: &str = r#"sweep_model() { # URL KEY
+    curl -fs -H "Authorization: Bearer ${OPENAI_API_KEY-}" "$1/v1/models" |
+        grep -o "\"$2\": *\"[^\"]*\"" | head -n 1 | cut -d '"' -f 4
+}
+"#;
+
+pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<()> {
+    let folder = PathBuf::from(format!("results/{}-by-hand", plan.name));
+    let script = Script { plan, matrix, folder };
+    writeln!(
+        out,
+        "# {}: each server, then its points ({} runs of each); results go to {}",
+        script.comment(&plan.name),
+        plan.runs,
+        script.comment(&script.folder.display().to_string())
+    )?;
+    let env = plan.serve.env.keys().chain(plan.bench.env.keys()).map(String::as_str);
+    let names = env.filter(|name| is_secret_name(name)).chain(plan.secrets.names());
+    let names: BTreeSet<String> = names.map(variable).collect();
+    if !names.is_empty() {
+        let names = Vec::from_iter(names).join(" ");
+        writeln!(out, "# secrets are left out; set these variables first: {names}")?;
+    }
+    writeln!(out, "vsweep={}", script.quote(&this_program().display().to_string()))?;
+    writeln!(out, "mkdir -p {}", script.quote(&script.folder.display().to_string()))?;
+    if matches!(plan.serve.target, Target::Launch(_)) {
+        out.write_all(FUNCTIONS.trim_start().as_bytes())?;
+    }
+    if let BenchRunner::Command(_) = plan.bench.runner {
+        out.write_all(ASK_MODEL.as_bytes())?;
+    }
+    for server in matrix.servers() {
+        script.server(&server, out)?;
+    }
+    Ok(())
+}
+
+struct Script<'a> {
+    plan: &'a Plan,
+    matrix: &'a Matrix,
+    /// Of logs and results.
+    folder: PathBuf,
+}
+
+impl Script<'_> {
+    fn server(&self, server: &ServerConfig, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "\n# server {} {}", server.id, self.comment(&server.name))?;
+        writeln!(out, "(")?;
+        let url = match &self.plan.serve.target {
+            Target::Launch(_) => self.launch(server, out)?,
+            Target::Attach(url) => url.clone(),
+        };
+        if let BenchRunner::Command(_) = self.plan.bench.runner {
+            let url = self.quote(&url);
+            writeln!(out, "model=$(sweep_model {url} id) root=$(sweep_model {url} root)")?;
+            writeln!(out, "export VSWEEP_BASE_URL={url} VSWEEP_MODEL=\"$model\"")?;
+        }
+        for search in self.matrix.searches_of(server) {
+            let settings = text(&self.plan.secrets.redact_params(&search.params));
+            writeln!(out, "# search {} {}", search.id, self.comment(&settings))?;
+            writeln!(out, "# {}", self.comment(&search.settings.to_string()))?;
+        }
+        for point in self.matrix.points_of(server) {
+            self.point(&point, &url, out)?;
+        }
+        writeln!(out, ")")
+    }
+
+    /// Starts the server and waits for it; returns its base URL.
+    fn launch(&self, server: &ServerConfig, out: &mut impl Write) -> io::Result<String> {
+        let serve = &self.plan.serve;
+        let mut argv = server.argv.clone();
+        let mut address = Address::read(&argv).map_err(|failure| io::Error::other(failure.to_string()))?;
+        address.settle_on(PORT, &mut argv);
+        let (url, mut env) = (address.base_url(), server.env.clone());
+        env.entry("VLLM_SERVER_DEV_MODE".into()).or_insert_with(|| "1".into());
+        let log = self.folder.join(format!("{}.log", server.id));
+        let (quoted, log) = (self.quote(&url), self.quote(&log.display().to_string()));
+        writeln!(
+            out,
+            "! curl -fs -m 5 -o /dev/null {quoted}/health || {{ echo {quoted} is taken >&2; exit 1; }}"
+        )?;
+        writeln!(out, "{} >{log} 2>&1 &", self.command(&env, &argv))?;
+        writeln!(out, "server=$!")?;
+        let grace = serve.stop_grace.as_secs();
+        writeln!(out, "trap 'sweep_stop {grace}' EXIT; trap 'exit 130' INT TERM HUP")?;
+        writeln!(
+            out,
+            "sweep_ready {quoted} {} {log}",
+            serve.ready_timeout.as_secs().max(1)
+        )?;
+        Ok(url)
+    }
+
+    fn point(&self, point: &Point, url: &str, out: &mut impl Write) -> io::Result<()> {
+        let settings = text(&self.plan.secrets.redact_params(&point.params));
+        writeln!(out, "# point {} {}", point.id, self.comment(&settings))?;
+        let runs = (0..self.plan.runs).map(|run| run.to_string());
+        writeln!(out, "for run in {}; do", Vec::from_iter(runs).join(" "))?;
+        match &self.plan.serve.reset {
+            Reset::Caches => {
+                for route in reset::ROUTES {
+                    let route = self.quote(&format!("{url}{route}"));
+                    writeln!(out, "    curl -s -o /dev/null -X POST {route}")?;
+                }
+            }
+            Reset::Command(argv) => {
+                let env = BTreeMap::from([("VSWEEP_BASE_URL".to_owned(), url.to_owned())]);
+                writeln!(out, "    {}", self.command(&env, argv))?;
+            }
+            Reset::Restart => writeln!(out, "    # vsweep run would start the server again here")?,
+            Reset::Nothing => {}
+        }
+        let result = self.folder.join(format!("{}-{}.json", point.id, RUN.0));
+        writeln!(out, "    {}", self.bench(point, url, &result))?;
+        writeln!(out, "done")
+    }
+
+    /// One run of a point.
+    fn bench(&self, point: &Point, url: &str, result: &Path) -> String {
+        let bench = &self.plan.bench;
+        let Some(argv) = &point.argv else {
+            let mut params = told(&point.params, bench.warmup_prompts);
+            let seed = params.remove("seed").and_then(|seed| seed.as_u64()).unwrap_or(0);
+            let own = [
+                "base_url",
+                "host",
+                "port",
+                "save_result",
+                "result_dir",
+                "result_filename",
+            ];
+            params.retain(|name, _| !own.contains(&name.as_str()));
+            let start = ["vsweep", "bench", "--base-url", url].map(str::to_owned);
+            let words = self.command(&BTreeMap::new(), &argv::apply(&start, &params));
+            let folder = self.quote(&self.folder.display().to_string());
+            let file = self.quote(&result.file_name().unwrap_or_default().to_string_lossy());
+            return format!(
+                "{words} --seed $(({seed} + run)) --save-result --result-dir {folder} --result-filename {file}"
+            );
+        };
+        let job = Job {
+            base_url: url.to_owned(),
+            served_model: MODEL.0.to_owned(),
+            model_root: ROOT.0.to_owned(),
+            params: point.params.clone(),
+            argv: None,
+            env: BTreeMap::new(),
+            scratch: self.folder.clone(),
+            warmup_prompts: bench.warmup_prompts,
+            timeout: bench.timeout,
+            counters: Arc::<Counters>::default(),
+        };
+        let mut env = bench.env.clone();
+        env.insert("VSWEEP_RESULT".to_owned(), result.display().to_string());
+        self.command(&env, &command_line(&job, result, argv))
+    }
+
+    /// Text that stays within one comment line.
+    fn comment(&self, text: &str) -> String {
+        let redacted = self.plan.secrets.redact(text);
+        redacted.replace(|character: char| character.is_control(), " ")
+    }
+
+    fn command(&self, env: &BTreeMap<String, String>, argv: &[String]) -> String {
+        let assignments = env.iter().map(|(name, value)| match is_secret_name(name) {
+            true => format!("{name}=\"${}\"", variable(name)),
+            false => format!("{name}={}", self.quote(value)),
+        });
+        let words = argv.iter().enumerate().map(|(i, word)| match (i, word.as_str()) {
+            (0, "vsweep") => "\"$vsweep\"".to_owned(),
+            _ => self.quote(word),
+        });
+        assignments.chain(words).collect::<Vec<_>>().join(" ")
+    }
+
+    /// A word for the shell.
+    fn quote(&self, word: &str) -> String {
+        quote(&self.plan.secrets, word)
+    }
+}
+
+fn quote(secrets: &Secrets, word: &str) -> String {
+    for (mark, reference) in [RUN, MODEL, ROOT] {
+        if let Some((before, after)) = word.split_once(mark) {
+            let part = |text: &str| match text {
+                "" => String::new(),
+                text => quote(secrets, text),
+            };
+            return format!("{}{reference}{}", part(before), part(after));
+        }
+    }
+    let quoted = secrets.pieces(word).into_iter().map(|piece| match piece {
+        Piece::Plain(text) => shell_words::quote(text).into_owned(),
+        Piece::Secret(name) => format!("\"${}\"", variable(name)),
+    });
+    quoted.collect()
+}
+
+/// A secret's name as that of a shell variable.
+fn variable(name: &str) -> String {
+    let name = name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "_");
+    match name.starts_with(|c: char| c.is_ascii_digit()) {
+        true => format!("_{name}"),
+        false => name,
+    }
+}

@@ -1,0 +1,84 @@
+//! The matrix for people: servers with their points, and how much there is of everything.
+
+use crate::matrix::{Counts, Matrix, ServerConfig, text};
+use crate::plan::{Plan, Target, show};
+use crate::units::{show_count, show_many};
+use itertools::Itertools;
+use std::io::{self, Write};
+
+/// A server's points beyond these are counted, not listed.
+const MOST_LISTED: usize = 200;
+
+pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<()> {
+    for server in matrix.servers() {
+        writeln!(out, "server {}  {}", server.id, plan.secrets.redact(&server.name))?;
+        match &plan.serve.target {
+            Target::Launch(_) => {
+                writeln!(out, "  {}", shell_words::join(plan.secrets.redact_argv(&server.argv)))?;
+            }
+            Target::Attach(url) => writeln!(out, "  already running at {}", plan.secrets.redact(url))?,
+        }
+        for (name, value) in plan.secrets.redact_env(&server.env) {
+            writeln!(out, "  {name}={value}")?;
+        }
+        if plan.sla.is_none() {
+            write_points(plan, matrix, &server, out)?;
+        }
+        for search in matrix.searches_of(&server) {
+            let load = text(&plan.secrets.redact_params(&search.params));
+            writeln!(out, "  search {}  {load}", search.id)?;
+            writeln!(out, "    {}", search.settings)?;
+        }
+        writeln!(out)?;
+    }
+    write_counts(&matrix.counts(), out)
+}
+
+fn write_points(plan: &Plan, matrix: &Matrix, server: &ServerConfig, out: &mut impl Write) -> io::Result<()> {
+    let mut points = matrix.points_of(server);
+    let listed: Vec<_> = points.by_ref().take(MOST_LISTED).collect();
+    let names: Vec<&String> = listed.iter().flat_map(|point| point.params.keys()).unique().collect();
+    let header = std::iter::once("point".to_string()).chain(names.iter().map(|name| name.to_string()));
+    let rows = listed.iter().map(|point| {
+        let params = plan.secrets.redact_params(&point.params);
+        let cells = names
+            .iter()
+            .map(|name| params.get(name.as_str()).map(show).unwrap_or_default());
+        std::iter::once(point.id.to_string())
+            .chain(cells)
+            .collect::<Vec<String>>()
+    });
+    let rows: Vec<Vec<String>> = std::iter::once(header.collect()).chain(rows).collect();
+    let widths: Vec<usize> = (0..=names.len())
+        .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
+        .collect();
+    for row in &rows {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        writeln!(out, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+    }
+    let left = points.count();
+    if left > 0 {
+        writeln!(out, "  ... and {} more", show_count(left as u64))?;
+    }
+    Ok(())
+}
+
+fn write_counts(counts: &Counts, out: &mut impl Write) -> io::Result<()> {
+    let starts = show_many(counts.servers, "server start");
+    let points = show_many(counts.points, "point");
+    let runs = show_many(counts.runs, "run");
+    let pairs = show_many(counts.pairs, "pair");
+    match counts.searches {
+        0 => writeln!(out, "{starts}, {points}, {runs}; {pairs} of server and load")?,
+        1 => writeln!(out, "{starts}, 1 search; {pairs} of server and load")?,
+        many => writeln!(
+            out,
+            "{starts}, {} searches; {pairs} of server and load",
+            show_count(many)
+        )?,
+    }
+    for removed in &counts.removed {
+        writeln!(out, "  {} removed by {}", show_count(removed.pairs), removed.text)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,223 @@
+//! `vsweep plot`: line charts of any figure against any setting or figure, from results of vsweep or of vLLM.
+
+use super::charts::{self, list};
+use crate::error::{Error, Exit, Result};
+use crate::report::chart::{MOST_CURVES, Scale};
+use crate::report::charts::Subject;
+use crate::report::charts::grid::{Figure, Grid};
+use crate::report::png::Size;
+use crate::report::variation::{swept, varying};
+use crate::report::{Runs, read_any};
+use crate::table::{Bin, Column, Filter, Points, Section, Table};
+use clap::ValueEnum;
+use std::path::PathBuf;
+
+/// Draw line charts from a directory of vsweep or a result tree of vLLM
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The directory that `vsweep run` or `vllm bench sweep` wrote
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// The column along the x axis: a parameter or a figure
+    #[arg(long, value_name = "COLUMN", default_value = "total_token_throughput")]
+    var_x: String,
+    /// The column along the y axis
+    #[arg(long, value_name = "COLUMN", default_value = "median_ttft_ms")]
+    var_y: String,
+    /// Draw a picture for each combination of these columns (a,b,...)
+    #[arg(long, value_name = "COLUMNS", default_value = "")]
+    fig_by: String,
+    /// Draw a row of panels for each combination of these columns
+    #[arg(long, value_name = "COLUMNS", default_value = "")]
+    row_by: String,
+    /// Draw a column of panels for each combination of these columns
+    #[arg(long, value_name = "COLUMNS", default_value = "")]
+    col_by: String,
+    /// Draw a curve for each combination of these columns; every other parameter that varies, if not given
+    #[arg(long, value_name = "COLUMNS")]
+    curve_by: Option<String>,
+    /// Draw only runs that meet all of these: column, one of == != <= >= < >, and a value, as in "tp==2,model!='a,b'"
+    #[arg(long, value_name = "CONDITIONS", default_value = "")]
+    filter_by: String,
+    /// Put numbers into bins, as in max_concurrency%16: each becomes the lower edge of its bin
+    #[arg(long, value_name = "BINS", default_value = "")]
+    bin_by: String,
+    /// Spacing of the x axis; what suits the values, if not given
+    #[arg(long, value_name = "SCALE")]
+    scale_x: Option<Spacing>,
+    /// Spacing of the y axis
+    #[arg(long, value_name = "SCALE")]
+    scale_y: Option<Spacing>,
+    /// First part of the pictures' names
+    #[arg(long, value_name = "NAME", default_value = "FIGURE")]
+    fig_name: String,
+    /// Folder of the pictures, within DIR unless it is absolute
+    #[arg(long, value_name = "FOLDER")]
+    fig_dir: Option<PathBuf>,
+    /// Leave out the bars from the lowest to the highest run
+    #[arg(long)]
+    no_error_bars: bool,
+    /// Height of each panel in inches
+    #[arg(long, value_name = "INCHES", default_value_t = 6.4, value_parser = charts::inches)]
+    fig_height: f64,
+    /// Pixels per inch; 300 is for print
+    #[arg(long, value_name = "DPI", default_value_t = 150, value_parser = clap::value_parser!(u32).range(30..=1200))]
+    fig_dpi: u32,
+    /// Say what would be drawn and write nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Spacing {
+    Linear,
+    Log,
+}
+
+impl Spacing {
+    fn scale(self) -> Scale {
+        match self {
+            Spacing::Linear => Scale::Linear,
+            Spacing::Log => Scale::Log,
+        }
+    }
+}
+
+/// Units of length to an inch, at which text has the size of a chart in a report.
+const UNITS_PER_INCH: f64 = 150.0;
+/// Width of a panel by its height.
+const ASPECT: f64 = 1.25;
+
+pub fn run(args: Args) -> Result<Exit> {
+    let filters = Filter::parse_list(&args.filter_by).map_err(Error::Usage)?;
+    let bins = Bin::parse_list(&args.bin_by).map_err(Error::Usage)?;
+    let Runs { mut table, damaged } = read_any(&args.directory)?;
+    for problem in &damaged {
+        eprintln!("vsweep: {problem}");
+    }
+    let rows = choose(&table, &filters)?;
+    for bin in &bins {
+        bin.apply(&mut table).map_err(Error::Usage)?;
+    }
+    let points = Points::of(&table);
+    let subject = Subject {
+        experiment: &charts::name_of(&args.directory),
+        points: &points,
+    };
+    let grid = grid(&args, &subject, &bins).map_err(Error::Usage)?;
+    let figures = grid.draw(&rows);
+    warn(&figures);
+    let folder = args
+        .fig_dir
+        .as_ref()
+        .map_or_else(|| args.directory.clone(), |folder| args.directory.join(folder));
+    let height = args.fig_height * UNITS_PER_INCH;
+    let size = Size {
+        panel: Some((height * ASPECT, height)),
+        density: f64::from(args.fig_dpi) / UNITS_PER_INCH,
+    };
+    let pictures = figures.iter().map(|figure| (figure.group.as_str(), &figure.chart));
+    charts::deliver(&folder, pictures, &size, args.dry_run)
+}
+
+/// The rows whose figures count, of those that pass every filter.
+fn choose(table: &Table, filters: &[Filter]) -> Result<Vec<usize>> {
+    let points = Points::of(table);
+    let mut rows: Vec<usize> = points
+        .points
+        .iter()
+        .flat_map(|point| point.used.iter().copied())
+        .collect();
+    if rows.is_empty() {
+        return Err(Error::Usage(
+            "no run was measured, so there is nothing to draw; see its causes in summary.csv".into(),
+        ));
+    }
+    rows.sort_unstable();
+    for filter in filters {
+        let before = rows.len();
+        rows = filter.keep(table, &rows).map_err(Error::Usage)?;
+        if rows.is_empty() {
+            return Err(Error::Usage(format!(
+                "`{filter}` holds for none of {before} runs, so there is nothing to draw; loosen it"
+            )));
+        }
+    }
+    Ok(rows)
+}
+
+fn grid<'a>(args: &Args, subject: &Subject<'a>, bins: &[Bin]) -> Result<Grid<'a>, String> {
+    let runs = subject.points.runs;
+    let columns = |names: &str| {
+        list(names)
+            .map(|name| runs.known_column(name))
+            .collect::<Result<Vec<&Column>, _>>()
+    };
+    let (fig_by, row_by, col_by) = (columns(&args.fig_by)?, columns(&args.row_by)?, columns(&args.col_by)?);
+    let x = runs.known_column(&args.var_x)?;
+    let y = runs.numeric_column(&args.var_y)?;
+    let is_binned = bins
+        .iter()
+        .any(|bin| runs.column(&bin.column).is_some_and(|column| column.name == x.name));
+    let x_is_setting = is_binned || !matches!(x.section, Section::Metric | Section::Derived);
+    if !x_is_setting {
+        runs.numeric_column(&args.var_x)?;
+    }
+    let curve_by = match &args.curve_by {
+        Some(names) => columns(names)?,
+        None => {
+            let params = varying(subject.points);
+            // Figures are traced along the load.
+            let traced = if x_is_setting {
+                Some(x)
+            } else {
+                swept(subject.points, &params)
+            };
+            let apart: Vec<&str> = [&fig_by, &row_by, &col_by]
+                .into_iter()
+                .flatten()
+                .copied()
+                .chain(traced)
+                .map(|column| column.name.as_str())
+                .collect();
+            params
+                .into_iter()
+                .filter(|column| !apart.contains(&column.name.as_str()))
+                .collect()
+        }
+    };
+    Ok(Grid {
+        runs,
+        x,
+        x_is_setting,
+        y,
+        fig_by,
+        row_by,
+        col_by,
+        curve_by,
+        scales: (args.scale_x.map(Spacing::scale), args.scale_y.map(Spacing::scale)),
+        error_bars: !args.no_error_bars,
+        name: args.fig_name.clone(),
+        footer: subject.footer(),
+    })
+}
+
+fn warn(figures: &[Figure]) {
+    for figure in figures {
+        let name = &figure.chart.name;
+        let series = figure.chart.panels.iter().flat_map(|panel| &panel.series);
+        let names: std::collections::BTreeSet<&str> = series.map(|series| series.name.as_str()).collect();
+        if names.len() > MOST_CURVES {
+            eprintln!(
+                "vsweep: {name} has {} curves, more than can be told apart; use --curve-by, --row-by, --col-by or --filter-by",
+                names.len()
+            );
+        }
+        if figure.left_out > 0 {
+            eprintln!(
+                "vsweep: {name} leaves out {} runs without a number that its axes can show",
+                figure.left_out
+            );
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! `vsweep run`: performs what the journal still lacks of a plan.
+
+use super::output;
+use super::plan_file::PlanFile;
+use crate::bench::Counters;
+use crate::error::{Error, Exit, Result};
+use crate::files::write_atomic;
+use crate::journal::{self, Directory, Event, Recorder, Shard, State};
+use crate::matrix::Only;
+use crate::plan::Plan;
+use crate::report::progress::{Counter, Mode, Progress, Requests};
+use crate::report::{self, LiveTables};
+use crate::run::{Ending, Interrupt, Sweep, Update};
+use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Perform what the journal still lacks of a plan
+///
+/// Run again after a crash and it continues; run again after success and it does nothing.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    file: PlanFile,
+    /// Where results go [default: results/<plan name>]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Start over in a new directory; the old one is kept
+    #[arg(long, conflicts_with = "shard")]
+    fresh: bool,
+    /// Show what would be measured and start nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Measure failed runs again
+    #[arg(long)]
+    retry_failed: bool,
+    /// Measure only what meets conditions, e.g. tensor_parallel_size=2,max_concurrency>=8
+    #[arg(long, value_name = "EXPR")]
+    only: Option<String>,
+    /// Do only the I-th of N shares of the servers, e.g. 2/8
+    #[arg(long, value_name = "I/N", default_value = "1/1", hide_default_value = true)]
+    shard: Shard,
+    /// Print nothing but errors
+    #[arg(short, long, conflicts_with = "format")]
+    quiet: bool,
+    /// How progress is shown
+    #[arg(long, value_enum, default_value = "auto", hide_default_value = true)]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// A live display on a terminal, plain lines otherwise
+    Auto,
+    /// One line an event
+    Plain,
+    /// The journal's own line for each event
+    Json,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    let (plan, whole) = match args.file.open() {
+        Ok(opened) => opened,
+        Err(exit) => return Ok(exit),
+    };
+    let part = match &args.only {
+        Some(only) => Some(whole.only(&Only::parse(only)?)?),
+        None => None,
+    };
+    let wanted = part.as_ref().unwrap_or(&whole);
+    if args.dry_run {
+        return super::plan::show(&plan, wanted, super::plan::Format::Table);
+    }
+    let directory = choose_directory(&args, &plan)?;
+    let mut recorder = Recorder::open(directory.clone(), args.shard)?;
+    write_plan(&plan, &directory)?;
+    let sweep = Sweep {
+        plan: &plan,
+        whole: &whole,
+        wanted,
+        shard: args.shard,
+        retry_failed: args.retry_failed,
+    };
+    let mode = args.mode();
+    let ending = perform(sweep, &mut recorder, mode)?;
+    // Read again from disk: other shards may have recorded meanwhile.
+    let state = journal::load(&directory)?;
+    let is_shown = matches!(mode, Mode::Auto | Mode::Plain);
+    if !is_reported(&directory)? && (state.runs().next().is_some() || directory.summary_csv().exists()) {
+        let written = report::write_all(&directory, &state, &plan.report)?;
+        for problem in &written.problems {
+            eprintln!("vsweep: {problem}");
+        }
+        if is_shown {
+            output::finish(stdout().lock().write_all(written.summary.as_bytes()))?;
+        }
+    }
+    let failed = state.failures();
+    let last_words = last_words(ending, &directory, &state, failed);
+    if ending == Ending::Interrupted {
+        eprintln!("vsweep: {last_words}");
+    } else if is_shown {
+        output::finish(writeln!(stdout(), "{last_words}"))?;
+    }
+    Ok(match ending {
+        Ending::Interrupted => Exit::Interrupted,
+        _ if failed > 0 => Exit::SomeFailed,
+        _ => Exit::Done,
+    })
+}
+
+fn perform(sweep: Sweep<'_>, recorder: &mut Recorder, mode: Mode) -> Result<Ending> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Error::Fatal(format!("cannot start the runtime: {error}")))?;
+    runtime.block_on(async {
+        let mut interrupt = Interrupt::install()?;
+        let mut tables = LiveTables::of(recorder.directory());
+        let mut progress = Progress::new(mode);
+        let is_whole = sweep.shard == Shard::WHOLE;
+        let mut observer = |update: Update<'_>, recorder: &Recorder| {
+            match update {
+                Update::Recorded(entry) => {
+                    progress.event(entry, recorder.state());
+                    if matches!(entry.event, Event::RunFinished(_) | Event::SearchFinished { .. }) {
+                        match is_whole {
+                            true => tables.write(recorder.state())?,
+                            // The other shards' runs belong into the tables too.
+                            false => tables.write(&journal::load(recorder.directory())?)?,
+                        };
+                    }
+                }
+                Update::Running(counters) => progress.watch(counter(counters)),
+                Update::Note(note) => progress.note(note),
+            }
+            Ok(())
+        };
+        sweep.perform(recorder, &mut interrupt, &mut observer).await
+    })
+}
+
+/// What the display reads of a run in progress.
+fn counter(counters: &Arc<Counters>) -> Counter {
+    let counters = Arc::clone(counters);
+    Arc::new(move || Requests {
+        planned: counters.planned.load(Ordering::Relaxed),
+        finished: counters.finished.load(Ordering::Relaxed),
+        failed: counters.failed.load(Ordering::Relaxed),
+    })
+}
+
+impl Args {
+    fn mode(&self) -> Mode {
+        match self.format {
+            _ if self.quiet => Mode::Quiet,
+            Format::Auto => Mode::Auto,
+            Format::Plain => Mode::Plain,
+            Format::Json => Mode::Json,
+        }
+    }
+}
+
+/// Whether the report was written after the last event: a vsweep may have been killed between the two.
+fn is_reported(directory: &Directory) -> Result<bool> {
+    let modified = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
+    let Some(reported) = modified(&directory.report_markdown()) else {
+        return Ok(false);
+    };
+    let journals = directory.journals()?;
+    Ok(journals
+        .iter()
+        .filter_map(|journal| modified(journal))
+        .all(|recorded| recorded < reported))
+}
+
+/// How the sweep ended, and how to go on.
+fn last_words(ending: Ending, directory: &Directory, state: &State, failed: usize) -> String {
+    let recorded = state.runs().count();
+    let root = directory.root().display();
+    let again = format!("vsweep {}", shell_words::join(std::env::args().skip(1)));
+    let retry = match failed {
+        0 => String::new(),
+        _ => format!("; {failed} of them failed, --retry-failed measures those again"),
+    };
+    match ending {
+        Ending::NothingLeft => format!("nothing left to do: {recorded} runs are recorded in {root}{retry}"),
+        Ending::Finished => format!("results are in {root}{retry}"),
+        Ending::Interrupted => {
+            let planned = match state.searches_left() {
+                0 => format!("{recorded} of {} runs are recorded", state.planned_runs()),
+                left => format!("{recorded} runs are recorded, {left} searches are left"),
+            };
+            format!("interrupted; {planned}, continue with: {again}")
+        }
+        Ending::StoppedOnFailure => {
+            format!("stopped at a failed run, as on_failure = \"stop\" asks; go on after it with: {again}")
+        }
+    }
+}
+
+fn write_plan(plan: &Plan, directory: &Directory) -> Result<()> {
+    let is_json = plan.path.extension().is_some_and(|extension| extension == "json");
+    write_atomic(&directory.plan(is_json), plan.redacted_text().as_bytes())
+}
+
+/// The directory to work in. `--fresh` takes the first free name with a number behind it.
+fn choose_directory(args: &Args, plan: &Plan) -> Result<Directory> {
+    let default = || Path::new("results").join(&plan.name);
+    let wanted = args.output.clone().unwrap_or_else(default);
+    if args.fresh && wanted.exists() {
+        let name = wanted.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut numbered = (2u32..).map(|number| wanted.with_file_name(format!("{name}-{number}")));
+        let free = numbered
+            .find(|path| !path.exists())
+            .expect("one of four billion names is free");
+        if !args.quiet {
+            eprintln!("starting over in {}", free.display());
+        }
+        return Ok(Directory::at(free));
+    }
+    let directory = Directory::at(&wanted);
+    if !directory.is_ours() {
+        let path = wanted.display();
+        return Err(Error::Usage(format!(
+            "{path} holds files that are no experiment; choose another directory with -o"
+        )));
+    }
+    Ok(directory)
+}

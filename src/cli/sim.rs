@@ -1,0 +1,45 @@
+//! `vsweep sim`: the simulated server.
+
+use crate::error::{Error, Exit, Result};
+use crate::sim::child::{self, Role};
+use crate::sim::process;
+
+/// Serve a simulated model that behaves like vllm serve
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Start a server: MODEL and flags as in vllm serve, and the simulator's own, which begin with --sim-
+    #[command(disable_help_flag = true)]
+    Serve {
+        /// MODEL and flags, read as vllm serve reads them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Be the engine process of a server (internal)
+    #[command(hide = true)]
+    Engine {
+        /// Leave the session of the parent and outlive it
+        #[arg(long)]
+        stray: bool,
+    },
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    match args.command {
+        Command::Serve { args } => match process::serve(&args) {
+            0 => Ok(Exit::Done),
+            // A simulated server ends as vLLM would, not with vsweep's codes.
+            code => std::process::exit(code.into()),
+        },
+        Command::Engine { stray } => {
+            let role = if stray { Role::Stray } else { Role::Engine };
+            child::live(role).map_err(|error| Error::Fatal(format!("the engine process cannot go on: {error}")))?;
+            Ok(Exit::Done)
+        }
+    }
+}

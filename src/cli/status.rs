@@ -1,0 +1,36 @@
+//! `vsweep status`: what is done, failed and left.
+
+use super::output::finish;
+use crate::error::{Exit, Result};
+use crate::journal::Directory;
+use crate::report::status::Status;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// Show what is done, failed and left in an experiment directory
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The directory that `vsweep run` wrote, such as results/demo
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// How the state is printed
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// A few lines for people
+    Text,
+    /// One JSON object
+    Json,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    let status = Status::read(&Directory::open(args.directory)?)?;
+    let text = match args.format {
+        Format::Text => status.to_text(),
+        Format::Json => serde_json::to_string_pretty(&status).expect("plain data always serialises") + "\n",
+    };
+    finish(io::stdout().lock().write_all(text.as_bytes()))
+}

@@ -1,0 +1,152 @@
+//! What to ask: one file a dataset, each of which draws the prompts of `vllm bench serve` for a seed.
+//!
+//! Returns prompts and lengths as data; turning them into requests of an API is the `load` room's work, and when they are
+//! due is decided there too, except for traces that bring their own times.
+
+mod burstgpt;
+mod cache;
+mod chat_template;
+mod custom;
+mod hf;
+mod hub;
+mod lengths;
+mod parquet;
+mod prefix_repetition;
+mod prompt;
+mod random;
+mod random_mm;
+mod rerank;
+mod rows;
+mod sampling;
+mod sharegpt;
+mod sonnet;
+mod spec_bench;
+mod split;
+mod timed_trace;
+mod tokenizer;
+mod vocabulary;
+
+pub use burstgpt::BurstGpt;
+pub use chat_template::ChatTemplate;
+pub use custom::Custom;
+pub use hf::HuggingFace;
+pub use lengths::RangeRatio;
+pub use prefix_repetition::PrefixRepetition;
+pub use prompt::{Item, Prompt, PromptSource};
+pub use random::Random;
+pub use random_mm::{Bucket, RandomMm};
+pub use rerank::Rerank;
+pub use sampling::Sampling;
+pub use sharegpt::ShareGpt;
+pub use sonnet::Sonnet;
+pub use spec_bench::SpecBench;
+pub use timed_trace::{TimedTrace, sort_by_time};
+pub use tokenizer::Tokenizer;
+pub use vocabulary::Vocabulary;
+
+/// A dataset with its settings.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Dataset {
+    /// Random prompts of given lengths.
+    Random(Random),
+    /// Random prompts with random images.
+    RandomMm(RandomMm),
+    /// Random queries and documents.
+    Rerank(Rerank),
+    /// Random suffixes to a few random prefixes.
+    PrefixRepetition(PrefixRepetition),
+    /// Recorded conversations.
+    ShareGpt(ShareGpt),
+    /// Prompts from a file.
+    Custom(Custom),
+    /// Questions of Spec-Bench.
+    SpecBench(SpecBench),
+    /// Lengths of recorded traffic.
+    BurstGpt(BurstGpt),
+    /// Recorded traffic with its times.
+    TimedTrace(TimedTrace),
+    /// Lines of a poem.
+    Sonnet(Sonnet),
+    /// A data set in the form of the Hugging Face Hub.
+    HuggingFace(HuggingFace),
+}
+
+impl Dataset {
+    /// Draws the requests. Texts from files are put into the chat template, if one is given.
+    pub fn draw(
+        &self,
+        sampling: &Sampling,
+        vocabulary: &Vocabulary<'_>,
+        template: Option<&ChatTemplate>,
+    ) -> Result<Vec<Item>, String> {
+        match self {
+            Dataset::Random(random) => random.draw(sampling, vocabulary),
+            Dataset::RandomMm(random) => random.draw(sampling, vocabulary),
+            Dataset::Rerank(rerank) => rerank.draw(sampling, vocabulary),
+            Dataset::PrefixRepetition(repetition) => repetition.draw(sampling, vocabulary),
+            Dataset::ShareGpt(sharegpt) => sharegpt.draw(sampling, vocabulary),
+            Dataset::Custom(custom) => custom.draw(sampling, vocabulary, template),
+            Dataset::SpecBench(spec_bench) => spec_bench.draw(sampling, vocabulary, template),
+            Dataset::BurstGpt(burstgpt) => burstgpt.draw(sampling, vocabulary),
+            Dataset::TimedTrace(trace) => trace.draw(sampling, vocabulary),
+            Dataset::Sonnet(sonnet) => sonnet.draw(sampling, vocabulary, template),
+            Dataset::HuggingFace(rows) => rows.draw(sampling, vocabulary, template),
+        }
+    }
+
+    /// Whether its texts are put into the model's chat template where the API does not do that itself.
+    pub fn wants_template(&self) -> bool {
+        matches!(
+            self,
+            Dataset::Custom(_) | Dataset::SpecBench(_) | Dataset::Sonnet(_) | Dataset::HuggingFace(_)
+        )
+    }
+
+    /// Whether the lengths of its outputs are meant to be kept, even if the model would stop earlier.
+    pub fn fixes_outputs(&self) -> bool {
+        matches!(self, Dataset::Random(_) | Dataset::RandomMm(_) | Dataset::TimedTrace(_))
+    }
+
+    /// Fewest requests that it can draw.
+    pub fn least(&self) -> usize {
+        match self {
+            Dataset::PrefixRepetition(repetition) => repetition.num_prefixes,
+            Dataset::Rerank(_) => 2,
+            _ => 1,
+        }
+    }
+
+    /// The share of prompt tokens that all prompts have in common by design.
+    pub fn shared_share(&self) -> f64 {
+        let (shared, own) = match self {
+            Dataset::Random(random) => (random.prefix_len, random.input_len),
+            Dataset::PrefixRepetition(repetition) => (repetition.prefix_len, repetition.suffix_len),
+            Dataset::Sonnet(sonnet) => (sonnet.prefix_len, sonnet.input_len.saturating_sub(sonnet.prefix_len)),
+            _ => (0, 1),
+        };
+        shared as f64 / (shared + own).max(1) as f64
+    }
+
+    /// Whether it says itself when requests are due.
+    pub fn is_timed(&self) -> bool {
+        matches!(self, Dataset::TimedTrace(_))
+    }
+
+    /// How the result file says where prompts come from.
+    pub fn source(&self, vocabulary: &Vocabulary<'_>, template: Option<&ChatTemplate>) -> PromptSource {
+        match self {
+            Dataset::Random(_)
+            | Dataset::RandomMm(_)
+            | Dataset::Rerank(_)
+            | Dataset::PrefixRepetition(_)
+            | Dataset::BurstGpt(_) => vocabulary.source(),
+            Dataset::TimedTrace(_) => PromptSource::TokenIds,
+            Dataset::ShareGpt(_) => PromptSource::Text,
+            Dataset::Custom(_) | Dataset::SpecBench(_) | Dataset::Sonnet(_) | Dataset::HuggingFace(_) => match template
+            {
+                Some(_) => PromptSource::Template,
+                None => PromptSource::Text,
+            },
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The `random` dataset: runs of consecutive vocabulary ids, of random or fixed length, behind an optional common prefix.
+
+use super::lengths::{Lengths, RangeRatio};
+use super::{Item, Prompt, Sampling, Vocabulary};
+use crate::rng::NumpyPcg64;
+
+/// Settings of the `random` dataset, named as the flags of `vllm bench serve`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Random {
+    /// Mean prompt tokens, without the prefix.
+    pub input_len: u64,
+    /// Mean output tokens.
+    pub output_len: u64,
+    /// Spread of both.
+    pub range_ratio: RangeRatio,
+    /// Tokens that all prompts share.
+    pub prefix_len: u64,
+    /// Prompts in one request.
+    pub batch_size: usize,
+}
+
+impl Random {
+    /// Draws the requests.
+    pub fn draw(&self, sampling: &Sampling, vocabulary: &Vocabulary<'_>) -> Result<Vec<Item>, String> {
+        let mut random = NumpyPcg64::new(sampling.seed);
+        let plan = self.plan(sampling.num_prompts, vocabulary, &mut random)?;
+        let lists = (0..sampling.num_prompts).map(|i| plan.ids(i)).collect();
+        let mut pad = |ids: std::ops::Range<u32>| random.integer(ids.start.into(), ids.end.into()) as u32;
+        let prompts = vocabulary.settle_all(lists, &mut pad)?;
+        if self.batch_size > 1 {
+            return Ok(batches(prompts, self.batch_size));
+        }
+        let item = |(i, (prompt, length))| Item::new(i, prompt, length, plan.lengths.output[i]);
+        Ok(prompts.into_iter().enumerate().map(item).collect())
+    }
+
+    /// Draws lengths, offsets and the common prefix.
+    pub(super) fn plan(&self, n: usize, vocabulary: &Vocabulary<'_>, random: &mut NumpyPcg64) -> Result<Plan, String> {
+        let added = vocabulary.added_specials();
+        let input = self.input_len.saturating_sub(added);
+        let shortest = (input as f64 * (1.0 - self.range_ratio.input)).floor() as u64;
+        if self.prefix_len + shortest < 1 {
+            return Err(format!(
+                "random_input_len {} leaves no token for the prompt beside the {added} special tokens of the tokenizer; raise it",
+                self.input_len
+            ));
+        }
+        let allowed = vocabulary.allowed()?;
+        let size = vocabulary.ids().end.into();
+        let lengths = Lengths::draw(random, n, input, self.output_len, self.range_ratio, size);
+        let mut prefix: Vec<u32> = (0..self.prefix_len)
+            .map(|_| allowed[random.integer(0, allowed.len() as u64) as usize])
+            .collect();
+        if !prefix.is_empty() {
+            let mut pad = |ids: std::ops::Range<u32>| random.integer(ids.start.into(), ids.end.into()) as u32;
+            prefix = vocabulary.settle(prefix, &mut pad)?.1;
+        }
+        Ok(Plan {
+            allowed,
+            lengths,
+            prefix,
+        })
+    }
+}
+
+/// What the prompts of a draw are made from.
+pub(super) struct Plan {
+    pub allowed: Vec<u32>,
+    pub lengths: Lengths,
+    pub prefix: Vec<u32>,
+}
+
+impl Plan {
+    /// Tokens of the `i`-th prompt: the prefix, then consecutive ids from its offset on.
+    pub fn ids(&self, i: usize) -> Vec<u32> {
+        let run = run_of(
+            &self.allowed,
+            self.lengths.offset[i] as usize + i,
+            self.lengths.input[i],
+        );
+        self.prefix.iter().copied().chain(run).collect()
+    }
+}
+
+/// `length` consecutive ids from `start` on, round and round.
+pub(super) fn run_of(allowed: &[u32], start: usize, length: u64) -> impl Iterator<Item = u32> {
+    (0..length as usize).map(move |k| allowed[(start + k) % allowed.len()])
+}
+
+/// Several prompts a request, without output.
+fn batches(prompts: Vec<(Prompt, u64)>, size: usize) -> Vec<Item> {
+    let groups = prompts.chunks(size).enumerate();
+    groups
+        .map(|(i, group)| {
+            let prompt = Prompt::Batch(group.iter().map(|(prompt, _)| prompt.clone()).collect());
+            let mut item = Item::new(i, prompt, group.iter().map(|(_, length)| length).sum(), 0);
+            item.sequences = group.len() as u32;
+            item
+        })
+        .collect()
+}

@@ -1,0 +1,106 @@
+//! The model's tokenizer, from a local folder or a `tokenizer.json`.
+
+use super::cache;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// A tokenizer and what sampling needs to know of its vocabulary.
+pub struct Tokenizer {
+    inner: tokenizers::Tokenizer,
+    vocabulary: u32,
+    special: BTreeSet<u32>,
+    added_specials: u64,
+    folder: PathBuf,
+}
+
+impl std::fmt::Debug for Tokenizer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tokenizer")
+            .field("vocabulary", &self.vocabulary)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Tokenizer {
+    /// The tokenizer of a model: a folder that holds `tokenizer.json`, that file itself, or a hub name that is in the
+    /// local Hugging Face cache. `None` when there is none of these; an error when there is one that cannot be read.
+    pub fn find(name: &str) -> Result<Option<Tokenizer>, String> {
+        let Some(path) = locate(Path::new(name)).or_else(|| locate_in_cache(name)) else {
+            return Ok(None);
+        };
+        let inner = tokenizers::Tokenizer::from_file(&path)
+            .map_err(|error| format!("cannot read the tokenizer {}: {error}", path.display()))?;
+        let folder = path.parent().unwrap_or(Path::new(".")).to_path_buf();
+        Tokenizer::new(inner, folder).map(Some)
+    }
+
+    fn new(inner: tokenizers::Tokenizer, folder: PathBuf) -> Result<Tokenizer, String> {
+        let special = inner
+            .get_added_tokens_decoder()
+            .into_iter()
+            .filter(|(_, token)| token.special);
+        let mut tokenizer = Tokenizer {
+            vocabulary: u32::try_from(inner.get_vocab_size(false))
+                .map_err(|_| "the tokenizer's vocabulary is too big")?,
+            special: special.map(|(id, _)| id).collect(),
+            inner,
+            added_specials: 0,
+            folder,
+        };
+        tokenizer.added_specials = tokenizer.encode("", true)?.len() as u64;
+        Ok(tokenizer)
+    }
+
+    /// The folder its file is in, where the model's chat template is too.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Size of the vocabulary without added tokens.
+    pub fn vocabulary(&self) -> u32 {
+        self.vocabulary
+    }
+
+    /// Ids of special tokens.
+    pub fn special(&self) -> &BTreeSet<u32> {
+        &self.special
+    }
+
+    /// How many special tokens it adds to a prompt.
+    pub fn added_specials(&self) -> u64 {
+        self.added_specials
+    }
+
+    /// Text to token ids.
+    pub fn encode(&self, text: &str, with_specials: bool) -> Result<Vec<u32>, String> {
+        let encoding = self
+            .inner
+            .encode_fast(text, with_specials)
+            .map_err(|error| format!("cannot tokenize: {error}"))?;
+        Ok(encoding.get_ids().to_vec())
+    }
+
+    /// Token ids to text, special tokens included.
+    pub fn decode(&self, ids: &[u32]) -> Result<String, String> {
+        self.inner
+            .decode(ids, false)
+            .map_err(|error| format!("cannot turn token ids into text: {error}"))
+    }
+}
+
+fn locate(path: &Path) -> Option<PathBuf> {
+    let file = if path.is_dir() {
+        path.join("tokenizer.json")
+    } else {
+        path.to_path_buf()
+    };
+    (file.is_file() && file.extension().is_some_and(|extension| extension == "json")).then_some(file)
+}
+
+/// `models--ORG--NAME/snapshots/<commit of main>/tokenizer.json` below the Hugging Face cache.
+fn locate_in_cache(name: &str) -> Option<PathBuf> {
+    let hub = cache::hub()?;
+    let model = hub.join(format!("models--{}", name.replace('/', "--")));
+    let commit = std::fs::read_to_string(model.join("refs/main")).ok()?;
+    locate(&model.join("snapshots").join(commit.trim()))
+}

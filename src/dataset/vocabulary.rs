@@ -1,0 +1,190 @@
+//! What synthetic prompts are made of: tokens of a tokenizer, bare token ids, or common words.
+
+use super::tokenizer::Tokenizer;
+use super::{Prompt, PromptSource};
+use std::ops::Range;
+use std::thread;
+
+/// Corrections of a text whose tokens are not as many as were asked for.
+const MOST_CORRECTIONS: usize = 10;
+/// A token of English text is about this long; used where there is no tokenizer to count.
+const BYTES_A_TOKEN: usize = 4;
+
+/// What prompts are made of.
+#[derive(Debug)]
+pub enum Vocabulary<'a> {
+    /// Text by the model's tokenizer.
+    Tokenizer(&'a Tokenizer),
+    /// Token ids in this range, sent as they are.
+    Ids(Range<u32>),
+    /// Common English words.
+    Words,
+}
+
+impl Vocabulary<'_> {
+    /// How the result file names it.
+    pub fn source(&self) -> PromptSource {
+        match self {
+            Vocabulary::Tokenizer(_) => PromptSource::Tokenizer,
+            Vocabulary::Ids(_) => PromptSource::TokenIds,
+            Vocabulary::Words => PromptSource::Words,
+        }
+    }
+
+    /// Tokens of a text with the special tokens around it; an estimate from its bytes where there is no tokenizer.
+    pub fn count(&self, text: &str) -> Result<u64, String> {
+        match self {
+            Vocabulary::Tokenizer(tokenizer) => Ok(tokenizer.encode(text, true)?.len() as u64),
+            _ => Ok(text.len().div_ceil(BYTES_A_TOKEN) as u64),
+        }
+    }
+
+    /// How many special tokens are put around each prompt.
+    pub(super) fn added_specials(&self) -> u64 {
+        match self {
+            Vocabulary::Tokenizer(tokenizer) => tokenizer.added_specials(),
+            _ => 0,
+        }
+    }
+
+    /// Ids that are no special tokens, ascending; an error when there is none.
+    pub(super) fn allowed(&self) -> Result<Vec<u32>, String> {
+        let allowed: Vec<u32> = match self {
+            Vocabulary::Tokenizer(tokenizer) => (0..tokenizer.vocabulary())
+                .filter(|id| !tokenizer.special().contains(id))
+                .collect(),
+            Vocabulary::Ids(ids) => ids.clone().collect(),
+            Vocabulary::Words => (0..WORDS.len() as u32).collect(),
+        };
+        if allowed.is_empty() {
+            return Err("the vocabulary has no token that may be used; check vocab_size or the tokenizer".to_owned());
+        }
+        Ok(allowed)
+    }
+
+    /// All ids, special ones included.
+    pub(super) fn ids(&self) -> Range<u32> {
+        match self {
+            Vocabulary::Tokenizer(tokenizer) => 0..tokenizer.vocabulary(),
+            Vocabulary::Ids(ids) => ids.clone(),
+            Vocabulary::Words => 0..WORDS.len() as u32,
+        }
+    }
+
+    /// Ids as a prompt.
+    pub(super) fn render(&self, ids: Vec<u32>) -> Result<Prompt, String> {
+        Ok(match self {
+            Vocabulary::Tokenizer(tokenizer) => Prompt::Text(tokenizer.decode(&ids)?),
+            Vocabulary::Ids(_) => Prompt::Ids(ids),
+            Vocabulary::Words => Prompt::Text(words(&ids)),
+        })
+    }
+
+    /// A prompt whose tokens are as many as `ids`, and those tokens. Text is decoded and encoded again, padded with ids
+    /// from `pad` or cut, until the count agrees; after ten corrections it is taken as it is.
+    pub(super) fn settle(
+        &self,
+        ids: Vec<u32>,
+        pad: &mut dyn FnMut(Range<u32>) -> u32,
+    ) -> Result<(Prompt, Vec<u32>), String> {
+        match self {
+            Vocabulary::Tokenizer(tokenizer) => {
+                let target = ids.len();
+                let trip = correct(tokenizer, target, RoundTrip::of(tokenizer, &ids)?, pad)?;
+                Ok((Prompt::Text(trip.text), trip.ids))
+            }
+            _ => Ok((self.render(ids.clone())?, ids)),
+        }
+    }
+
+    /// As [`Vocabulary::settle`] for each list, in order: prompts and their lengths. Texts are made on all cores; only
+    /// the few that need corrections wait for each other, since these draw random ids.
+    pub(super) fn settle_all(
+        &self,
+        lists: Vec<Vec<u32>>,
+        pad: &mut dyn FnMut(Range<u32>) -> u32,
+    ) -> Result<Vec<(Prompt, u64)>, String> {
+        let Vocabulary::Tokenizer(tokenizer) = self else {
+            let render = |ids: Vec<u32>| {
+                let length = ids.len() as u64;
+                Ok((self.render(ids)?, length))
+            };
+            return lists.into_iter().map(render).collect();
+        };
+        let trips = round_trips(tokenizer, &lists)?;
+        trips
+            .into_iter()
+            .zip(lists)
+            .map(|(trip, ids)| {
+                let trip = correct(tokenizer, ids.len(), trip, pad)?;
+                let length = trip.ids.len() as u64;
+                Ok((Prompt::Text(trip.text), length))
+            })
+            .collect()
+    }
+}
+
+/// A text, and the tokens it really has.
+struct RoundTrip {
+    text: String,
+    ids: Vec<u32>,
+}
+
+impl RoundTrip {
+    fn of(tokenizer: &Tokenizer, ids: &[u32]) -> Result<RoundTrip, String> {
+        let text = tokenizer.decode(ids)?;
+        let ids = tokenizer.encode(&text, false)?;
+        Ok(RoundTrip { text, ids })
+    }
+}
+
+fn correct(
+    tokenizer: &Tokenizer,
+    target: usize,
+    mut trip: RoundTrip,
+    pad: &mut dyn FnMut(Range<u32>) -> u32,
+) -> Result<RoundTrip, String> {
+    for _ in 0..MOST_CORRECTIONS {
+        if trip.ids.len() == target {
+            break;
+        }
+        let mut ids = trip.ids;
+        while ids.len() < target {
+            ids.push(pad(0..tokenizer.vocabulary()));
+        }
+        ids.truncate(target);
+        trip = RoundTrip::of(tokenizer, &ids)?;
+    }
+    Ok(trip)
+}
+
+fn round_trips(tokenizer: &Tokenizer, lists: &[Vec<u32>]) -> Result<Vec<RoundTrip>, String> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let share = lists.len().div_ceil(cores).max(1);
+    let made: Result<Vec<Vec<RoundTrip>>, String> = thread::scope(|scope| {
+        let workers: Vec<_> = lists
+            .chunks(share)
+            .map(|lists| scope.spawn(|| lists.iter().map(|ids| RoundTrip::of(tokenizer, ids)).collect()))
+            .collect();
+        let joined = workers.into_iter().map(|worker| match worker.join() {
+            Ok(made) => made,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        joined.collect()
+    });
+    Ok(made?.into_iter().flatten().collect())
+}
+
+/// Words that most tokenizers hold as one token.
+const WORDS: [&str; 64] = [
+    "the", "of", "and", "to", "in", "is", "was", "for", "that", "on", "with", "as", "at", "by", "from", "it", "be",
+    "are", "this", "have", "not", "but", "they", "you", "all", "one", "can", "her", "has", "there", "been", "if",
+    "more", "when", "will", "would", "who", "so", "no", "out", "up", "what", "time", "about", "into", "than", "them",
+    "only", "other", "new", "some", "could", "two", "may", "then", "first", "any", "like", "now", "over", "such",
+    "our", "man", "most",
+];
+
+fn words(ids: &[u32]) -> String {
+    let words: Vec<&str> = ids.iter().map(|id| WORDS[*id as usize % WORDS.len()]).collect();
+    words.join(" ")
+}

@@ -1,0 +1,76 @@
+//! How a command of vsweep ends when it cannot go on, and the exit codes that scripts rely on.
+//!
+//! A failed *run* is not an error (see [`crate::cause`]): an [`Error`] means that vsweep itself stops. The text is a
+//! lower-case fragment that completes "vsweep: " and ends in the remedy.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What vsweep could not do, split by what the caller must do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The command line or the plan is wrong: nothing was started (exit code 2).
+    #[error("{0}")]
+    Usage(String),
+    /// vsweep could not go on (exit code 1).
+    #[error("{0}")]
+    Fatal(String),
+    /// A file or directory could not be used (exit code 1).
+    #[error("cannot {action} {path}: {source}", path = .path.display())]
+    Io {
+        /// The verb that completes "cannot …", e.g. `write`.
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// The result of everything that can stop vsweep.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// Wraps a system error with the verb and the path it was about: `.map_err(Error::io("read", &path))`.
+    pub fn io(action: &'static str, path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Error {
+        move |source| Error::Io {
+            action,
+            path: path.as_ref().to_path_buf(),
+            source,
+        }
+    }
+
+    /// The exit code this error ends in.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Error::Usage(_) => Exit::Usage,
+            Error::Fatal(_) | Error::Io { .. } => Exit::CannotGoOn,
+        }
+    }
+}
+
+/// The exit codes of every command (contract).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// All measured, or nothing left to do.
+    Done = 0,
+    /// vsweep could not go on.
+    CannotGoOn = 1,
+    /// The command line or the plan is wrong.
+    Usage = 2,
+    /// Finished, but some runs failed.
+    SomeFailed = 3,
+    /// `compare` found a regression.
+    Regression = 4,
+    /// `compare` could not decide.
+    Undecided = 5,
+    /// Interrupted; the message says how to continue.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(exit as u8)
+    }
+}

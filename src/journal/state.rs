@@ -1,0 +1,465 @@
+//! What is known after all events so far: a pure fold. Resume asks it what is missing; tables, status and reports are
+//! made from it.
+
+use super::directory::Directory;
+use super::event::{Entry, Event, RunFinished, SearchStarted};
+use super::log;
+use crate::cause::{Cause, Outcome};
+use crate::error::Result;
+use crate::ids::{PointId, SearchId, ServerId};
+use crate::plan::Params;
+use crate::search::{Answer, Probe};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Everything a journal tells.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    /// Server configs that were used.
+    pub servers: BTreeMap<ServerId, ServerRecord>,
+    /// Size of the plan at the last session.
+    pub planned: Option<Planned>,
+    /// Every session, oldest first (of the first shard, then the next).
+    pub sessions: Vec<Session>,
+    /// Runs that were started and have no outcome: interrupted ones, or the one in progress.
+    pub unfinished: Vec<Unfinished>,
+    /// Recorded points that are no longer in the plan.
+    pub dropped: BTreeSet<PointId>,
+    /// Searches of the plan as of the last session.
+    pub planned_searches: BTreeSet<SearchId>,
+    searches: Vec<SearchRecord>,
+    /// Recorded runs whose file is missing or not what was recorded: they count as not measured.
+    pub disowned: BTreeSet<(PointId, u32)>,
+    positions: HashMap<(PointId, u32), usize>,
+    recorded: Vec<RunRecord>,
+    finished_at: Vec<String>,
+}
+
+/// The outcome of one run, as the journal has it.
+pub type RunRecord = RunFinished;
+
+/// One search.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchRecord {
+    /// What it looks for.
+    pub started: SearchStarted,
+    /// How it ended, if it did.
+    pub ended: Option<SearchEnd>,
+}
+
+/// How a search ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SearchEnd {
+    /// With an answer for each target.
+    Answered(Vec<Answer>),
+    /// It was given up, for this cause.
+    GivenUp(Cause, String),
+}
+
+/// A run without an outcome.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfinished {
+    /// Its point.
+    pub point: PointId,
+    /// Its repetition.
+    pub run: u32,
+    /// Sequence number of its `run_started`, which its file repeats.
+    pub seq: u64,
+    /// When that was written.
+    pub at: String,
+}
+
+/// Size of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Planned {
+    /// Servers.
+    pub servers: u64,
+    /// Points.
+    pub points: u64,
+    /// Runs of all points.
+    pub runs: u64,
+    /// Searches.
+    pub searches: u64,
+}
+
+/// One server config that was used.
+#[derive(Debug, Clone, Default)]
+pub struct ServerRecord {
+    /// Short text for people.
+    pub name: String,
+    /// Command line, secrets redacted; empty when attached.
+    pub argv: Vec<String>,
+    /// Environment of the plan, secrets redacted.
+    pub env: BTreeMap<String, String>,
+    /// Every server parameter.
+    pub params: Params,
+    /// Its starts, oldest first.
+    pub starts: Vec<StartRecord>,
+}
+
+/// One start of a server.
+#[derive(Debug, Clone, Default)]
+pub struct StartRecord {
+    /// Counts from 1.
+    pub start: u32,
+    /// When it was launched, RFC 3339.
+    pub started_at: String,
+    /// From launch to ready, in seconds, if it got there.
+    pub ready_seconds: Option<f64>,
+    /// Whether it was the simulator.
+    pub simulated: bool,
+    /// What `/version` said.
+    pub version: Option<String>,
+    /// When it was gone, RFC 3339.
+    pub exited_at: Option<String>,
+    /// Why it ended, unless vsweep stopped it.
+    pub cause: Option<Cause>,
+}
+
+/// One stretch of work on the directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// When it began, RFC 3339.
+    pub started_at: String,
+    /// Process id.
+    pub pid: u32,
+    /// SHA-256 of the plan's text.
+    pub plan_sha256: String,
+    /// How it ended; `None` if it was killed, or is still running.
+    pub ended: Option<String>,
+}
+
+/// Folds every journal of a directory without changing anything.
+pub fn load(directory: &Directory) -> Result<State> {
+    let journals = directory.journals()?;
+    let journals = journals
+        .iter()
+        .map(|journal| log::read(journal))
+        .collect::<Result<Vec<_>>>()?;
+    Ok(State::of(&merge(journals)))
+}
+
+/// Brings the entries of several journals into one order: that of each journal, and between journals that of their clocks.
+pub fn merge(journals: Vec<Vec<Entry>>) -> Vec<Entry> {
+    let mut timed = Vec::new();
+    for journal in journals {
+        let mut latest = jiff::Timestamp::MIN;
+        for entry in journal {
+            // A clock that was set back does not reorder a journal.
+            latest = latest.max(entry.at.parse().unwrap_or(latest));
+            timed.push((latest, entry));
+        }
+    }
+    timed.sort_by_key(|(at, _)| *at);
+    timed.into_iter().map(|(_, entry)| entry).collect()
+}
+
+impl State {
+    /// Folds some entries.
+    pub fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> State {
+        let mut state = State::default();
+        for entry in entries {
+            state.apply(entry);
+        }
+        state
+    }
+
+    /// Outcomes, one for each point and run, in the order of first completion; without those of dropped points.
+    pub fn runs(&self) -> impl Iterator<Item = &RunRecord> {
+        self.recorded.iter().filter(|run| !self.dropped.contains(&run.point))
+    }
+
+    /// Runs of the plan; where searches decide on their runs, those recorded.
+    pub fn planned_runs(&self) -> u64 {
+        match &self.planned {
+            // More may be recorded than planned: runs of an earlier, longer plan.
+            Some(planned) if planned.searches == 0 => planned.runs.max(self.runs().count() as u64),
+            _ => self.runs().count() as u64,
+        }
+    }
+
+    /// Searches of the plan that have not ended.
+    pub fn searches_left(&self) -> u64 {
+        let ended = self.searches().filter(|record| record.ended.is_some()).count() as u64;
+        self.planned.map_or(0, |planned| planned.searches).saturating_sub(ended)
+    }
+
+    /// How many runs failed; a probe that failed under its load is an answer and does not count.
+    pub fn failures(&self) -> usize {
+        let taught = |run: &RunRecord| run.search.as_ref().is_some_and(|searched| searched.probe.is_some());
+        self.runs()
+            .filter(|run| run.outcome == Outcome::Failed && !taught(run))
+            .count()
+    }
+
+    /// When a run ended, RFC 3339.
+    pub fn finished_at(&self, point: &PointId, run: u32) -> Option<&str> {
+        let at = self.positions.get(&(point.clone(), run))?;
+        Some(&self.finished_at[*at])
+    }
+
+    /// The recorded outcome of a run, whether or not its point is still in the plan.
+    pub fn outcome(&self, point: &PointId, run: u32) -> Option<Outcome> {
+        let key = (point.clone(), run);
+        let at = self.positions.get(&key).filter(|_| !self.disowned.contains(&key))?;
+        Some(self.recorded[*at].outcome)
+    }
+
+    /// The record of a run, whether or not its point is still in the plan.
+    pub fn run(&self, point: &PointId, run: u32) -> Option<&RunRecord> {
+        let at = self.positions.get(&(point.clone(), run))?;
+        Some(&self.recorded[*at])
+    }
+
+    /// The record of a search, whether or not it is still in the plan.
+    pub fn search(&self, search: &SearchId) -> Option<&SearchRecord> {
+        self.searches.iter().find(|record| record.started.search == *search)
+    }
+
+    /// The searches that were started and are still in the plan, oldest first.
+    pub fn searches(&self) -> impl Iterator<Item = &SearchRecord> {
+        let planned = |record: &&SearchRecord| self.planned_searches.contains(&record.started.search);
+        self.searches.iter().filter(planned)
+    }
+
+    /// What a search has learned, in the order in which it did.
+    pub fn probes<'a>(&'a self, search: &'a SearchId) -> impl Iterator<Item = &'a Probe> {
+        let searched = self.recorded.iter().filter_map(|run| run.search.as_ref());
+        searched
+            .filter(move |searched| searched.id == *search)
+            .filter_map(|searched| searched.probe.as_ref())
+    }
+
+    /// Points at which some of these searches measured, dropped or not.
+    pub fn probed_points<'a>(&'a self, searches: &'a BTreeSet<SearchId>) -> impl Iterator<Item = &'a PointId> {
+        let asked = |run: &&RunRecord| run.search.as_ref().is_some_and(|search| searches.contains(&search.id));
+        self.recorded.iter().filter(asked).map(|run| &run.point)
+    }
+
+    /// Every point with an outcome, dropped or not.
+    pub fn recorded_points(&self) -> BTreeSet<&PointId> {
+        self.recorded.iter().map(|run| &run.point).collect()
+    }
+
+    /// Pids of the vsweeps whose sessions did not end in order, other than this process.
+    pub fn killed_sessions(&self) -> Vec<u32> {
+        let killed = self.sessions.iter().filter(|session| session.ended.is_none());
+        killed
+            .map(|session| session.pid)
+            .filter(|pid| *pid != std::process::id())
+            .collect()
+    }
+
+    /// How many times a server config was started.
+    pub fn starts_of(&self, server: &ServerId) -> u32 {
+        self.servers
+            .get(server)
+            .and_then(|record| record.starts.last())
+            .map_or(0, |last| last.start)
+    }
+
+    /// Takes one more event into account.
+    pub fn apply(&mut self, entry: &Entry) {
+        match &entry.event {
+            Event::JournalCreated { .. } => {}
+            Event::SessionStarted {
+                pid,
+                plan_sha256,
+                servers,
+                points,
+                runs,
+                searches,
+                ..
+            } => {
+                self.planned = Some(Planned {
+                    servers: *servers,
+                    points: *points,
+                    runs: *runs,
+                    searches: *searches,
+                });
+                self.sessions.push(Session {
+                    started_at: entry.at.clone(),
+                    pid: *pid,
+                    plan_sha256: plan_sha256.clone(),
+                    ended: None,
+                });
+            }
+            Event::PointsDropped { points } => self.dropped.extend(points.iter().cloned()),
+            Event::PointsRestored { points } => self.dropped.retain(|point| !points.contains(point)),
+            Event::SearchesPlanned { searches } => self.planned_searches = searches.iter().cloned().collect(),
+            Event::SearchStarted(started) => self.searches.push(SearchRecord {
+                started: (**started).clone(),
+                ended: None,
+            }),
+            Event::SearchFinished {
+                search,
+                answers,
+                cause,
+                detail,
+            } => {
+                if let Some(record) = self.searches.iter_mut().find(|record| record.started.search == *search) {
+                    record.ended = Some(match cause {
+                        None => SearchEnd::Answered(answers.clone()),
+                        Some(cause) => SearchEnd::GivenUp(*cause, detail.clone()),
+                    });
+                }
+            }
+            Event::ServerDeclared {
+                server,
+                name,
+                argv,
+                env,
+                params,
+            } => {
+                let record = self.servers.entry(server.clone()).or_default();
+                record.name.clone_from(name);
+                record.argv.clone_from(argv);
+                record.env.clone_from(env);
+                record.params.clone_from(params);
+            }
+            Event::ServerStarting { server, start } => {
+                self.servers
+                    .entry(server.clone())
+                    .or_default()
+                    .starts
+                    .push(StartRecord {
+                        start: *start,
+                        started_at: entry.at.clone(),
+                        ..StartRecord::default()
+                    });
+            }
+            Event::ServerReady {
+                server,
+                start,
+                seconds,
+                version,
+                simulated,
+                ..
+            } => {
+                if let Some(record) = self.start(server, *start) {
+                    record.ready_seconds = Some(*seconds);
+                    record.version.clone_from(version);
+                    record.simulated = *simulated;
+                }
+            }
+            Event::ServerExited {
+                server, start, cause, ..
+            } => {
+                if let Some(record) = self.start(server, *start) {
+                    record.exited_at = Some(entry.at.clone());
+                    record.cause = *cause;
+                }
+            }
+            Event::RunStarted { point, run, .. } => {
+                self.unfinished.retain(|open| (&open.point, open.run) != (point, *run));
+                self.unfinished.push(Unfinished {
+                    point: point.clone(),
+                    run: *run,
+                    seq: entry.seq,
+                    at: entry.at.clone(),
+                });
+            }
+            Event::RunFinished(finished) => {
+                self.unfinished
+                    .retain(|open| (&open.point, open.run) != (&finished.point, finished.run));
+                let key = (finished.point.clone(), finished.run);
+                self.disowned.remove(&key);
+                match self.positions.get(&key) {
+                    Some(at) => {
+                        self.recorded[*at] = (**finished).clone();
+                        self.finished_at[*at].clone_from(&entry.at);
+                    }
+                    None => {
+                        self.positions.insert(key, self.recorded.len());
+                        self.recorded.push((**finished).clone());
+                        self.finished_at.push(entry.at.clone());
+                    }
+                }
+            }
+            Event::SessionEnded { reason } => {
+                if let Some(session) = self.sessions.last_mut() {
+                    session.ended = Some(reason.clone());
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, server: &ServerId, start: u32) -> Option<&mut StartRecord> {
+        let starts = &mut self.servers.get_mut(server)?.starts;
+        starts.iter_mut().rfind(|record| record.start == start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(seq: u64, event: Event) -> Entry {
+        Entry {
+            seq,
+            at: format!("t{seq}"),
+            event,
+        }
+    }
+
+    fn finished(point: &str, run: u32, outcome: Outcome) -> Event {
+        Event::RunFinished(Box::new(RunFinished {
+            point: PointId(point.into()),
+            server: ServerId("s".into()),
+            run,
+            name: String::new(),
+            params: Params::new(),
+            outcome,
+            cause: None,
+            detail: String::new(),
+            seconds: 1.0,
+            file: None,
+            search: None,
+        }))
+    }
+
+    #[test]
+    fn a_started_run_is_unfinished_until_it_has_an_outcome() {
+        let started = entry(
+            0,
+            Event::RunStarted {
+                point: PointId("a".into()),
+                run: 1,
+                name: String::new(),
+                start: 1,
+            },
+        );
+        let done = entry(1, finished("a", 1, Outcome::Ok));
+        assert_eq!(State::of([&started]).unfinished.len(), 1);
+        let state = State::of([&started, &done]);
+        assert!(state.unfinished.is_empty());
+        assert_eq!(state.outcome(&PointId("a".into()), 1), Some(Outcome::Ok));
+        assert_eq!(state.outcome(&PointId("a".into()), 0), None);
+    }
+
+    #[test]
+    fn measuring_again_replaces_the_outcome() {
+        let entries = [
+            entry(0, finished("a", 0, Outcome::Failed)),
+            entry(1, finished("a", 0, Outcome::Ok)),
+        ];
+        let state = State::of(&entries);
+        assert_eq!(state.runs().map(|run| run.outcome).collect::<Vec<_>>(), [Outcome::Ok]);
+    }
+
+    #[test]
+    fn dropped_points_leave_the_runs_and_come_back() {
+        let point = PointId("a".into());
+        let entries = [
+            entry(0, finished("a", 0, Outcome::Ok)),
+            entry(
+                1,
+                Event::PointsDropped {
+                    points: vec![point.clone()],
+                },
+            ),
+            entry(2, Event::PointsRestored { points: vec![point] }),
+        ];
+        assert_eq!(State::of(&entries[..2]).runs().count(), 0);
+        assert_eq!(State::of(&entries).runs().count(), 1);
+    }
+}

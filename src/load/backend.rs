@@ -1,0 +1,156 @@
+//! The APIs that can be measured: their names, where each is served, and how its answers are read.
+
+/// The API a request speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    /// `/v1/completions`
+    Completions,
+    /// `/v1/chat/completions`
+    Chat,
+    /// `/v1/responses`
+    Responses,
+    /// `/v1/audio/transcriptions` (or `translations`), as a multipart form
+    Audio,
+    /// `/v1/embeddings` with an input
+    Embeddings,
+    /// `/v1/embeddings` with messages
+    EmbeddingsChat,
+    /// `/v1/embeddings` with messages, for CLIP models: no text beside an image
+    EmbeddingsClip,
+    /// `/v1/embeddings` with messages, for VLM2Vec models: the image first, then an instruction
+    EmbeddingsVlm2vec,
+    /// `/embeddings` of an Infinity server
+    Infinity,
+    /// The same, with CLIP models
+    InfinityClip,
+    /// `/pooling`
+    Pooling,
+    /// `/v1/rerank`
+    Rerank,
+}
+
+/// How the answer to a request is read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Reply {
+    /// A stream of events with `choices`.
+    #[default]
+    Choices,
+    /// A stream of typed events.
+    Responses,
+    /// One JSON object with `usage`.
+    Usage,
+    /// Bytes, with `usage` as JSON in the header `metadata`.
+    UsageInHeader,
+    /// Bytes that say nothing of usage.
+    Opaque,
+    /// A body that is kept as text.
+    Text,
+}
+
+impl Reply {
+    /// Whether the answer is a stream of output events.
+    pub fn is_stream(self) -> bool {
+        matches!(self, Reply::Choices | Reply::Responses)
+    }
+}
+
+/// Each backend with its name, its path, and the ends that its path may have.
+const TABLE: [(&str, Backend, &str, &[&str]); 13] = [
+    ("openai", Backend::Completions, "/v1/completions", &["completions"]),
+    ("vllm", Backend::Completions, "/v1/completions", &["completions"]),
+    (
+        "openai-chat",
+        Backend::Chat,
+        "/v1/chat/completions",
+        &["chat/completions"],
+    ),
+    ("openai-responses", Backend::Responses, "/v1/responses", &["responses"]),
+    (
+        "openai-audio",
+        Backend::Audio,
+        "/v1/audio/transcriptions",
+        &["transcriptions", "translations"],
+    ),
+    ("openai-embeddings", Backend::Embeddings, "/v1/embeddings", EMBEDDINGS),
+    (
+        "openai-embeddings-chat",
+        Backend::EmbeddingsChat,
+        "/v1/embeddings",
+        EMBEDDINGS,
+    ),
+    (
+        "openai-embeddings-clip",
+        Backend::EmbeddingsClip,
+        "/v1/embeddings",
+        EMBEDDINGS,
+    ),
+    (
+        "openai-embeddings-vlm2vec",
+        Backend::EmbeddingsVlm2vec,
+        "/v1/embeddings",
+        EMBEDDINGS,
+    ),
+    ("infinity-embeddings", Backend::Infinity, "/embeddings", EMBEDDINGS),
+    (
+        "infinity-embeddings-clip",
+        Backend::InfinityClip,
+        "/embeddings",
+        EMBEDDINGS,
+    ),
+    ("vllm-pooling", Backend::Pooling, "/pooling", &["pooling"]),
+    ("vllm-rerank", Backend::Rerank, "/v1/rerank", &["rerank"]),
+];
+const EMBEDDINGS: &[&str] = &["embeddings"];
+
+impl Backend {
+    /// The backend of a `vllm bench serve` name.
+    pub fn named(name: &str) -> Option<Backend> {
+        TABLE.iter().find(|row| row.0 == name).map(|row| row.1)
+    }
+
+    /// The names that [`Backend::named`] knows.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        TABLE.iter().map(|row| row.0)
+    }
+
+    fn row(self) -> &'static (&'static str, Backend, &'static str, &'static [&'static str]) {
+        TABLE
+            .iter()
+            .find(|row| row.1 == self)
+            .expect("every backend is in the table")
+    }
+
+    /// Where it is served, below the base URL.
+    pub fn endpoint(self) -> &'static str {
+        self.row().2
+    }
+
+    /// What the endpoint must end in: one of these.
+    pub fn endpoint_ends(self) -> &'static [&'static str] {
+        self.row().3
+    }
+
+    /// Whether it generates tokens; the others answer with vectors or scores.
+    pub fn generates(self) -> bool {
+        matches!(
+            self,
+            Backend::Completions | Backend::Chat | Backend::Responses | Backend::Audio
+        )
+    }
+
+    /// Whether a prompt of token ids can be sent.
+    pub fn takes_ids(self) -> bool {
+        matches!(self, Backend::Completions | Backend::Embeddings | Backend::Pooling)
+    }
+
+    /// How its answers are read, given the `encoding_format` that is asked for.
+    pub fn reply(self, encoding_format: Option<&str>) -> Reply {
+        match (self, encoding_format) {
+            (Backend::Responses, _) => Reply::Responses,
+            _ if self.generates() => Reply::Choices,
+            (_, Some("bytes")) => Reply::UsageInHeader,
+            (_, Some("bytes_only")) => Reply::Opaque,
+            _ => Reply::Usage,
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! What one event of a completion stream says: output, the end, usage, an error.
+//!
+//! The events of a stream differ only in their text. So the first event is parsed as JSON, and what stands before and
+//! after its text is kept as a template; an event with the same frame around a plain string says the same and is
+//! recognised by two comparisons. (The frame ends inside a string literal of valid JSON, so whatever follows it up
+//! to an unescaped quote is that string.) Everything else is parsed.
+
+use memchr::{memchr2, memmem};
+use serde::Deserialize;
+use serde_json::Value;
+use std::borrow::Cow;
+
+/// Token counts as the server reports them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub struct Usage {
+    /// Tokens of the prompt.
+    #[serde(default)]
+    pub prompt_tokens: Option<u64>,
+    /// Tokens of the output.
+    #[serde(default)]
+    pub completion_tokens: Option<u64>,
+}
+
+/// What one event says.
+#[derive(Debug, Default, PartialEq)]
+pub struct Facts<'a> {
+    /// It has a non-empty `choices`: it counts as an output event.
+    pub output: bool,
+    /// Text of the first choice.
+    pub text: Cow<'a, str>,
+    /// A choice gave its reason to finish.
+    pub finished: bool,
+    /// Token counts.
+    pub usage: Option<Usage>,
+    /// The server gave up, and said this.
+    pub error: Option<String>,
+}
+
+/// Reads the events of one stream after the other.
+#[derive(Debug, Default)]
+pub struct Scanner {
+    before: Vec<u8>,
+    after: Vec<u8>,
+}
+
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(default, borrow)]
+    choices: Option<Vec<Choice<'a>>>,
+    #[serde(default)]
+    usage: Option<Usage>,
+    #[serde(default)]
+    error: Option<Value>,
+    #[serde(default, borrow)]
+    object: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    message: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    #[serde(default, borrow)]
+    text: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    delta: Option<Delta<'a>>,
+    #[serde(default)]
+    finish_reason: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Delta<'a> {
+    #[serde(default, borrow)]
+    content: Option<Cow<'a, str>>,
+}
+
+impl Scanner {
+    /// Makes it ready for another stream, keeping its memory.
+    pub fn reset(&mut self) {
+        self.before.clear();
+        self.after.clear();
+    }
+
+    /// Reads the data of one event; the error says what is wrong with it.
+    pub fn scan<'a>(&mut self, data: &'a [u8]) -> Result<Facts<'a>, String> {
+        if let Some(text) = self.text_in_template(data) {
+            return Ok(Facts {
+                output: true,
+                text: Cow::Borrowed(text),
+                ..Facts::default()
+            });
+        }
+        let facts = parse(data)?;
+        let plain = Facts {
+            output: true,
+            text: Cow::Borrowed(&facts.text),
+            ..Facts::default()
+        };
+        if facts == plain {
+            self.learn(data);
+        }
+        Ok(facts)
+    }
+
+    fn text_in_template<'a>(&self, data: &'a [u8]) -> Option<&'a str> {
+        let framed = !self.before.is_empty() && data.len() >= self.before.len() + self.after.len();
+        if !framed || !data.starts_with(&self.before) || !data.ends_with(&self.after) {
+            return None;
+        }
+        let text = &data[self.before.len()..data.len() - self.after.len()];
+        let plain = memchr2(b'"', b'\\', text).is_none() && text.iter().all(|byte| *byte >= 0x20);
+        if plain { std::str::from_utf8(text).ok() } else { None }
+    }
+
+    /// Keeps the frame around the text. In valid JSON these byte sequences are a key and the quote that opens its value.
+    fn learn(&mut self, data: &[u8]) {
+        let opening = [&b"\"text\":\""[..], &b"\"content\":\""[..]]
+            .into_iter()
+            .find_map(|key| memmem::find(data, key).map(|at| at + key.len()));
+        let Some(start) = opening else { return };
+        let Some(length) = memchr2(b'"', b'\\', &data[start..]) else {
+            return;
+        };
+        if data[start + length] == b'"' {
+            self.before.clear();
+            self.before.extend_from_slice(&data[..start]);
+            self.after.clear();
+            self.after.extend_from_slice(&data[start + length..]);
+        }
+    }
+}
+
+fn parse(data: &[u8]) -> Result<Facts<'_>, String> {
+    let event: Event<'_> = serde_json::from_slice(data)
+        .map_err(|error| format!("an event is not what a completion stream holds: {error}"))?;
+    let is_error_object = event.object.as_deref() == Some("error");
+    let error = match event.error {
+        Some(error) => Some(error_text(&error)),
+        None if is_error_object => Some(event.message.unwrap_or_default().into_owned()),
+        None => None,
+    };
+    let choices = event.choices.unwrap_or_default();
+    let finished = choices
+        .iter()
+        .any(|choice| choice.finish_reason.as_ref().is_some_and(|why| !why.is_null()));
+    let output = !choices.is_empty();
+    let first = choices.into_iter().next();
+    let text = first.and_then(|choice| choice.text.or_else(|| choice.delta.and_then(|delta| delta.content)));
+    Ok(Facts {
+        output,
+        text: text.unwrap_or_default(),
+        finished,
+        usage: event.usage,
+        error,
+    })
+}
+
+/// The readable part of an `error` value.
+pub fn error_text(error: &Value) -> String {
+    match error {
+        Value::String(text) => text.clone(),
+        other => match other.get("message").and_then(Value::as_str) {
+            Some(message) => message.to_owned(),
+            None => other.to_string(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn completion(text: &str, rest: &str) -> String {
+        let text = serde_json::to_string(text).expect("a string");
+        format!(r#"{{"id":"cmpl-1","choices":[{{"index":0,"text":{text},"logprobs":null{rest}}}],"usage":null}}"#)
+    }
+
+    #[test]
+    fn a_stream_is_read_by_its_template_and_beyond_it() {
+        let mut scanner = Scanner::default();
+        for (text, rest, finished) in [
+            (" a", r#","finish_reason":null"#, false),
+            (" b", r#","finish_reason":null"#, false),
+            ("\n\"", r#","finish_reason":null"#, false),
+            (" c", r#","finish_reason":"length""#, true),
+        ] {
+            let event = completion(text, rest);
+            let facts = scanner.scan(event.as_bytes()).expect("valid");
+            assert_eq!(
+                (facts.output, facts.text.as_ref(), facts.finished),
+                (true, text, finished)
+            );
+        }
+        let usage = br#"{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3}}"#;
+        let facts = scanner.scan(usage).expect("valid");
+        assert!(!facts.output);
+        let counts = facts.usage.expect("it has usage");
+        assert_eq!((counts.prompt_tokens, counts.completion_tokens), (Some(9), Some(3)));
+    }
+
+    #[test]
+    fn errors_are_found_in_every_shape() {
+        let mut scanner = Scanner::default();
+        for event in [
+            r#"{"error":{"message":"EngineCore died","code":500}}"#,
+            r#"{"error":"EngineCore died"}"#,
+            r#"{"object":"error","message":"EngineCore died"}"#,
+        ] {
+            let facts = scanner.scan(event.as_bytes()).expect("valid");
+            assert_eq!(facts.error.as_deref(), Some("EngineCore died"));
+        }
+        assert!(scanner.scan(b"{not json").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn the_template_says_what_the_parser_says(texts in prop::collection::vec(".{0,8}", 1..8)) {
+            let mut scanner = Scanner::default();
+            for text in &texts {
+                let event = completion(text, r#","finish_reason":null"#);
+                let scanned = scanner.scan(event.as_bytes()).expect("valid");
+                prop_assert_eq!(scanned, parse(event.as_bytes()).expect("valid"));
+            }
+        }
+
+        #[test]
+        fn no_bytes_panic(data in prop::collection::vec(any::<u8>(), 0..200)) {
+            let mut scanner = Scanner::default();
+            let _ = scanner.scan(completion("a", "").as_bytes());
+            let _ = scanner.scan(&data);
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The run's clock: monotonic, zero at t0; and the CPU time of the calling thread.
+
+use crate::metrics::Nanos;
+use nix::time::{ClockId, clock_gettime};
+use std::time::{Duration, Instant};
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Clock {
+    zero: Instant,
+}
+
+impl Clock {
+    pub fn start() -> Self {
+        Clock { zero: Instant::now() }
+    }
+
+    pub fn now(&self) -> Nanos {
+        self.zero.elapsed().as_nanos() as Nanos
+    }
+}
+
+/// CPU time this thread has used so far; zero where the system does not say.
+pub(super) fn thread_cpu() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+}

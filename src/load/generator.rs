@@ -1,0 +1,335 @@
+//! The event loop: opens connections, sends each request when it is due and a slot is free, reads the answers.
+//!
+//! One thread, one `epoll`, no runtime. Waiting for due times uses a timer with the kernel's full resolution.
+
+mod opening;
+
+use super::clock::thread_cpu;
+use super::connection::Connection;
+use super::drive::{Drive, Load, Outcome};
+use super::exchange::Exchange;
+use super::stop::Stop;
+use super::transport::{Arrived, Tls};
+use crate::metrics::{Nanos, Sample};
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token, Waker};
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const TIMER: Token = Token(usize::MAX);
+const STOP: Token = Token(usize::MAX - 1);
+/// Requests sent before the loop looks at arrivals again, so that a burst of sends does not delay reading.
+const SENDS_A_TURN: usize = 16;
+/// Connections being opened at once, so that a server's listen queue is not flooded.
+const OPENING_AT_ONCE: usize = 128;
+/// Idle connections kept ready when the number of slots is not limited.
+const SPARE: usize = 16;
+/// A connection idle for longer is not trusted any more: vLLM closes idle ones after 5 s.
+const TRUSTED_IDLE: Duration = Duration::from_secs(3);
+const SWEEP: Duration = Duration::from_millis(100);
+
+/// Connections to one server and the loop that drives them.
+pub struct Generator {
+    poll: Poll,
+    timer: TimerFd,
+    stop: Stop,
+    /// The server's addresses; the first that answers is used.
+    addresses: VecDeque<SocketAddr>,
+    tls: Option<Tls>,
+    connections: Vec<Option<Connection>>,
+    idle: Vec<usize>,
+    vacant: Vec<usize>,
+    /// Memory of closed connections, for the next ones.
+    exchanges: Vec<Exchange>,
+    opening: usize,
+    opened: u64,
+    buffer: Vec<u8>,
+    /// A request that comes from a file.
+    outgoing: Vec<u8>,
+}
+
+impl Generator {
+    /// A generator for the server at one of `addresses`, not connected yet.
+    pub fn new(addresses: Vec<SocketAddr>, tls: Option<Tls>) -> io::Result<Generator> {
+        let poll = Poll::new()?;
+        let timer = TimerFd::new(
+            ClockId::CLOCK_MONOTONIC,
+            TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC,
+        )?;
+        poll.registry()
+            .register(&mut SourceFd(&timer.as_fd().as_raw_fd()), TIMER, Interest::READABLE)?;
+        let waker = Arc::new(Waker::new(poll.registry(), STOP)?);
+        Ok(Generator {
+            poll,
+            timer,
+            stop: Stop {
+                asked: Arc::new(AtomicBool::new(false)),
+                waker,
+            },
+            addresses: addresses.into(),
+            tls,
+            connections: vec![],
+            idle: vec![],
+            vacant: vec![],
+            exchanges: vec![],
+            opening: 0,
+            opened: 0,
+            buffer: vec![0; 256 << 10],
+            outgoing: vec![],
+        })
+    }
+
+    /// The means to end it from another thread.
+    pub fn stop_handle(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// Sends the load and awaits every answer; `on_end` hears of each finished request.
+    pub fn drive(&mut self, load: &Load, on_end: &mut dyn FnMut(&Sample)) -> io::Result<Outcome> {
+        let opened_before = self.opened;
+        let cpu_before = thread_cpu();
+        let mut drive = Drive::new(load, on_end);
+        let mut events = Events::with_capacity(1024);
+        let (mut longest_turn, mut next_sweep) = (0, SWEEP.as_nanos() as Nanos);
+        while !drive.is_finished() {
+            let turn_began = drive.clock.now();
+            for event in &events {
+                self.serve(event.token().0, event.is_read_closed(), &mut drive);
+            }
+            let has_more = self.dispatch(&mut drive);
+            let now = drive.clock.now();
+            if now >= next_sweep {
+                self.sweep(&mut drive, now);
+                next_sweep = now + SWEEP.as_nanos() as Nanos;
+            }
+            longest_turn = longest_turn.max(now - turn_began);
+            if self.is_stopped() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            if drive.is_finished() {
+                break;
+            }
+            if !has_more {
+                self.arm(&mut drive)?;
+            }
+            self.wait(&mut events, if has_more { Duration::ZERO } else { SWEEP })?;
+        }
+        Ok(Outcome {
+            duration: drive.clock.now(),
+            cpu: thread_cpu().saturating_sub(cpu_before),
+            samples: drive.samples,
+            longest_turn,
+            late_connections: self.opened - opened_before,
+        })
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.asked.load(Ordering::Relaxed)
+    }
+
+    fn wait(&mut self, events: &mut Events, limit: Duration) -> io::Result<()> {
+        match self.poll.poll(events, Some(limit)) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                events.clear();
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Sends what is due; true if the turn ended before all of it was sent.
+    fn dispatch(&mut self, drive: &mut Drive<'_>) -> bool {
+        for _ in 0..SENDS_A_TURN {
+            if !drive.can_send(drive.clock.now()) {
+                break;
+            }
+            let index = drive.next;
+            let due = drive.load.due[index];
+            // The request after the last free slot takes the one that became free first, and so on.
+            let ready = match drive.load.limit {
+                Some(limit) if index >= limit => due.max(drive.freed.pop_front().unwrap_or(due)),
+                _ => due,
+            };
+            drive.next += 1;
+            drive.in_flight += 1;
+            match self.idle.pop() {
+                Some(slot) => self.send(slot, index, ready, drive),
+                None => {
+                    drive.waiting.push_back((index, ready));
+                    self.open_for(drive);
+                }
+            }
+        }
+        if drive.load.limit.is_none() && drive.next < drive.samples.len() && self.idle.len() + self.opening < SPARE {
+            self.open_for(drive);
+        }
+        drive.can_send(drive.clock.now())
+    }
+
+    /// Opens a connection in the middle of a load; if the system refuses, a waiting request fails of it.
+    fn open_for(&mut self, drive: &mut Drive<'_>) {
+        if let Err(error) = self.open()
+            && let Some((index, ready)) = drive.waiting.pop_front()
+        {
+            drive.fail_unsent(index, ready, format!("could not open a connection: {error}"));
+        }
+    }
+
+    fn send(&mut self, slot: usize, index: usize, ready: Nanos, drive: &mut Drive<'_>) {
+        let Some(connection) = &mut self.connections[slot] else {
+            return;
+        };
+        connection.exchange.begin(drive.load, index, ready);
+        let bytes = drive.load.requests.bytes(index, &mut self.outgoing);
+        (connection.carries, connection.unsent) = (Some(index), Some(0));
+        connection.exchange.sent(drive.clock.now());
+        if let Err(error) = bytes.and_then(|bytes| connection.write(bytes)) {
+            connection.exchange.break_off(Some(format!("sending failed: {error}")));
+            self.end(slot, drive);
+        }
+    }
+
+    /// Handles whatever happened on one connection.
+    fn serve(&mut self, slot: usize, read_closed: bool, drive: &mut Drive<'_>) {
+        let Some(Some(connection)) = self.connections.get_mut(slot) else {
+            return;
+        };
+        if !connection.is_open {
+            match connection.confirm() {
+                Ok(false) => return,
+                Ok(true) => {
+                    self.opening -= 1;
+                    self.offer(slot, drive);
+                }
+                Err(error) => {
+                    self.discard(slot);
+                    if let Some((index, ready)) = drive.waiting.pop_front() {
+                        drive.fail_unsent(index, ready, format!("could not open a connection: {error}"));
+                    }
+                }
+            }
+            return;
+        }
+        if let (Some(index), Some(_)) = (connection.carries, connection.unsent)
+            && let Err(error) = drive
+                .load
+                .requests
+                .bytes(index, &mut self.outgoing)
+                .and_then(|bytes| connection.write(bytes))
+        {
+            connection.exchange.break_off(Some(format!("sending failed: {error}")));
+            return self.end(slot, drive);
+        }
+        loop {
+            let Some(connection) = &mut self.connections[slot] else {
+                return;
+            };
+            let arrived = connection.read(&mut self.buffer);
+            let now = drive.clock.now();
+            let is_busy = connection.carries.is_some();
+            match arrived {
+                Ok(Arrived::Nothing) => return,
+                Ok(Arrived::Bytes(n) | Arrived::Last(n)) if is_busy => {
+                    if connection.exchange.feed(&self.buffer[..n], now) {
+                        return self.end(slot, drive);
+                    }
+                    if matches!(arrived, Ok(Arrived::Last(_))) && !read_closed {
+                        return;
+                    }
+                }
+                Ok(Arrived::End) if is_busy => {
+                    connection.exchange.break_off(None);
+                    return self.end(slot, drive);
+                }
+                Err(error) if is_busy => {
+                    connection
+                        .exchange
+                        .break_off(Some(format!("the connection broke: {error}")));
+                    return self.end(slot, drive);
+                }
+                _ => return self.discard(slot),
+            }
+        }
+    }
+
+    /// Takes the finished request off its connection, and the connection back if it can carry another.
+    fn end(&mut self, slot: usize, drive: &mut Drive<'_>) {
+        let Some(connection) = &mut self.connections[slot] else {
+            return;
+        };
+        let Some(index) = connection.carries.take() else { return };
+        let now = drive.clock.now();
+        let sample = connection.exchange.finish(now);
+        let is_reusable = connection.unsent.is_none() && connection.exchange.keeps_alive();
+        connection.idle_since = Instant::now();
+        drive.end(index, sample, now);
+        if is_reusable {
+            self.offer(slot, drive);
+        } else {
+            self.discard(slot);
+        }
+    }
+
+    /// Gives a free connection to a request that waits for one, or keeps it ready.
+    fn offer(&mut self, slot: usize, drive: &mut Drive<'_>) {
+        match drive.waiting.pop_front() {
+            Some((index, ready)) => self.send(slot, index, ready, drive),
+            None => self.idle.push(slot),
+        }
+    }
+
+    /// Ends requests that took too long, and replaces connections that have been idle too long.
+    fn sweep(&mut self, drive: &mut Drive<'_>, now: Nanos) {
+        let (limit, silence) = (drive.load.request_timeout, drive.load.silence_timeout);
+        for slot in 0..self.connections.len() {
+            let Some(connection) = &mut self.connections[slot] else {
+                continue;
+            };
+            if connection.carries.is_none() {
+                continue;
+            }
+            let exchange = &mut connection.exchange;
+            if exchange.age(now) > nanos(limit) {
+                exchange.break_off(Some(format!("no complete answer within {} s", limit.as_secs_f64())));
+            } else if exchange.silence(now) > nanos(silence) {
+                exchange.break_off(Some(format!("nothing came for {} s", silence.as_secs_f64())));
+            } else {
+                continue;
+            }
+            self.end(slot, drive);
+        }
+        while let Some((index, ready)) = drive.waiting.front().copied()
+            && now.saturating_sub(ready) > nanos(limit)
+        {
+            drive.waiting.pop_front();
+            drive.fail_unsent(index, ready, format!("no connection within {} s", limit.as_secs_f64()));
+        }
+        self.drop_stale();
+    }
+
+    fn arm(&self, drive: &mut Drive<'_>) -> io::Result<()> {
+        let wanted = drive.next_due();
+        if wanted == drive.armed_for {
+            return Ok(());
+        }
+        if let Some(due) = wanted {
+            let wait = due.saturating_sub(drive.clock.now()).max(1);
+            self.timer.set(
+                Expiration::OneShot(Duration::from_nanos(wait).into()),
+                TimerSetTimeFlags::empty(),
+            )?;
+        }
+        drive.armed_for = wanted;
+        Ok(())
+    }
+}
+
+fn nanos(duration: Duration) -> Nanos {
+    Nanos::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
+}

@@ -1,0 +1,245 @@
+//! HTTP/1.1 responses from bytes: head, then a body by length, by chunks, or until the end of the connection. Does no
+//! reading of its own.
+
+/// The longest head that is accepted, in bytes.
+const LONGEST_HEAD: usize = 64 << 10;
+const MOST_HEADERS: usize = 128;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Head,
+    Length(u64),
+    UntilClose,
+    /// Hexadecimal digits of a chunk's size so far, and how many there were.
+    Size(u64, u8),
+    /// A chunk extension or a trailing blank; skipped to the end of the line.
+    SizeEnd(u64),
+    Chunk(u64),
+    /// The line end after a chunk's data.
+    ChunkEnd,
+    /// Trailer lines; whether the current one is empty so far.
+    Trailer(bool),
+    Done,
+}
+
+/// One response being read.
+#[derive(Debug)]
+pub(super) struct Response {
+    state: State,
+    head: Vec<u8>,
+    pub status: u16,
+    /// The header `metadata`, in which some answers say what they cost.
+    pub metadata: Vec<u8>,
+    /// The connection may carry another request.
+    pub keeps_alive: bool,
+}
+
+impl Default for Response {
+    fn default() -> Self {
+        Response {
+            state: State::Head,
+            head: Vec::new(),
+            status: 0,
+            metadata: Vec::new(),
+            keeps_alive: true,
+        }
+    }
+}
+
+impl Response {
+    pub fn reset(&mut self) {
+        self.state = State::Head;
+        self.head.clear();
+        self.metadata.clear();
+        (self.status, self.keeps_alive) = (0, true);
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// Whether any byte of it has arrived.
+    pub fn has_begun(&self) -> bool {
+        self.state != State::Head || !self.head.is_empty()
+    }
+
+    /// Takes bytes; `body` is called with the status and each piece of the body. Bytes after the end make the connection unusable.
+    pub fn feed(&mut self, mut bytes: &[u8], body: &mut impl FnMut(u16, &[u8])) -> Result<(), String> {
+        while !bytes.is_empty() {
+            bytes = match self.state {
+                State::Head => self.take_head(bytes)?,
+                State::Length(left) => {
+                    let (data, rest) = split(bytes, left);
+                    body(self.status, data);
+                    let left = left - data.len() as u64;
+                    self.state = if left == 0 { State::Done } else { State::Length(left) };
+                    rest
+                }
+                State::UntilClose => {
+                    body(self.status, bytes);
+                    &[]
+                }
+                State::Chunk(left) => {
+                    let (data, rest) = split(bytes, left);
+                    body(self.status, data);
+                    let left = left - data.len() as u64;
+                    self.state = if left == 0 { State::ChunkEnd } else { State::Chunk(left) };
+                    rest
+                }
+                State::Done => {
+                    self.keeps_alive = false;
+                    &[]
+                }
+                state => {
+                    self.state = between_chunks(state, bytes[0])?;
+                    &bytes[1..]
+                }
+            };
+        }
+        Ok(())
+    }
+
+    /// The connection has ended; says whether the response is complete.
+    pub fn close(&mut self) -> bool {
+        self.keeps_alive = false;
+        if self.state == State::UntilClose {
+            self.state = State::Done;
+        }
+        self.is_done()
+    }
+
+    fn take_head<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], String> {
+        let before = self.head.len();
+        self.head.extend_from_slice(bytes);
+        let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+        let mut parsed = httparse::Response::new(&mut headers);
+        let length = match parsed.parse(&self.head) {
+            Ok(httparse::Status::Complete(length)) => length,
+            Ok(httparse::Status::Partial) if self.head.len() <= LONGEST_HEAD => return Ok(&[]),
+            Ok(httparse::Status::Partial) => return Err("the response's head is too long".to_owned()),
+            Err(error) => return Err(format!("the answer is not HTTP/1.1: {error}")),
+        };
+        self.status = parsed.code.unwrap_or(0);
+        let header = |name: &str| {
+            let found = parsed
+                .headers
+                .iter()
+                .rfind(|header| header.name.eq_ignore_ascii_case(name));
+            found.map(|header| header.value.trim_ascii())
+        };
+        let says = |name: &str, word: &str| {
+            header(name).is_some_and(|value| {
+                value
+                    .split(|byte| *byte == b',')
+                    .any(|item| item.trim_ascii().eq_ignore_ascii_case(word.as_bytes()))
+            })
+        };
+        self.metadata.extend_from_slice(header("metadata").unwrap_or_default());
+        self.keeps_alive = match parsed.version {
+            Some(1) => !says("connection", "close"),
+            _ => says("connection", "keep-alive"),
+        };
+        self.state = if (100..200).contains(&self.status) {
+            State::Head
+        } else if matches!(self.status, 204 | 304) {
+            State::Done
+        } else if says("transfer-encoding", "chunked") {
+            State::Size(0, 0)
+        } else if let Some(length) = header("content-length") {
+            let length = std::str::from_utf8(length).ok().and_then(|length| length.parse().ok());
+            match length.ok_or("the answer's Content-Length is not a number")? {
+                0 => State::Done,
+                length => State::Length(length),
+            }
+        } else {
+            State::UntilClose
+        };
+        self.head.clear();
+        // The head ends within these bytes, because it was partial before them.
+        Ok(&bytes[length.saturating_sub(before).min(bytes.len())..])
+    }
+}
+
+fn split(bytes: &[u8], at_most: u64) -> (&[u8], &[u8]) {
+    bytes.split_at(usize::try_from(at_most).unwrap_or(usize::MAX).min(bytes.len()))
+}
+
+/// One byte of chunked framing.
+fn between_chunks(state: State, byte: u8) -> Result<State, String> {
+    let bad = || Err("the answer's chunked encoding is broken".to_owned());
+    Ok(match (state, byte) {
+        (State::Size(size, digits), b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+            let digit = char::from(byte).to_digit(16).unwrap_or(0);
+            if digits >= 15 {
+                return bad();
+            }
+            State::Size(size * 16 + u64::from(digit), digits + 1)
+        }
+        (State::Size(_, 0), _) => return bad(),
+        (State::Size(0, _) | State::SizeEnd(0), b'\n') => State::Trailer(true),
+        (State::Size(size, _) | State::SizeEnd(size), b'\n') => State::Chunk(size),
+        (State::Size(size, _), b'\r' | b';' | b' ' | b'\t') | (State::SizeEnd(size), _) => State::SizeEnd(size),
+        (State::ChunkEnd, b'\r') => State::ChunkEnd,
+        (State::ChunkEnd, b'\n') => State::Size(0, 0),
+        (State::Trailer(true), b'\n') => State::Done,
+        (State::Trailer(_), b'\n') => State::Trailer(true),
+        (State::Trailer(empty), b'\r') => State::Trailer(empty),
+        (State::Trailer(_), _) => State::Trailer(false),
+        _ => return bad(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(reads: &[&[u8]]) -> Result<(u16, Vec<u8>, bool), String> {
+        let (mut response, mut body) = (Response::default(), vec![]);
+        for read in reads {
+            response.feed(read, &mut |_, piece| body.extend_from_slice(piece))?;
+        }
+        let done = response.is_done() || response.close();
+        Ok((response.status, body, done))
+    }
+
+    const CHUNKED: &[u8] =
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6;x=y\r\n world\r\n0\r\nA: b\r\n\r\n";
+
+    #[test]
+    fn bodies_of_each_kind_are_read() {
+        let ok = |body: &str| Ok((200, body.as_bytes().to_vec(), true));
+        assert_eq!(read(&[CHUNKED]), ok("hello world"));
+        assert_eq!(read(&[b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"]), ok("hi"));
+        assert_eq!(read(&[b"HTTP/1.0 200 OK\r\n\r\nuntil the end"]), ok("until the end"));
+        assert_eq!(
+            read(&[b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"]),
+            ok("")
+        );
+    }
+
+    #[test]
+    fn a_body_cut_short_is_not_done() {
+        let cut = &CHUNKED[..CHUNKED.len() - 12];
+        assert_eq!(read(&[cut]).map(|(_, _, done)| done), Ok(false));
+        assert!(read(&[b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz"]).is_err());
+        assert!(read(&[b"garbage without end\r\n"]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_gives_the_same_body(cuts in prop::collection::vec(0usize..CHUNKED.len(), 0..10)) {
+            let mut cuts = cuts;
+            cuts.extend([0, CHUNKED.len()]);
+            cuts.sort_unstable();
+            let reads: Vec<&[u8]> = cuts.windows(2).map(|cut| &CHUNKED[cut[0]..cut[1]]).collect();
+            prop_assert_eq!(read(&reads), read(&[CHUNKED]));
+        }
+
+        #[test]
+        fn no_bytes_panic(tail in prop::collection::vec(any::<u8>(), 0..100)) {
+            let _ = read(&[&tail]);
+            let _ = read(&[&CHUNKED[..47], &tail]);
+        }
+    }
+}

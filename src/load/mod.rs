@@ -1,0 +1,36 @@
+//! The load generator: takes requests that are ready to send and their due times, and returns the timeline of each.
+//!
+//! It runs on a thread of its own with one event loop and no runtime. Every timestamp is read right after the system
+//! call that moved the bytes, before any of them is looked at. What to ask (datasets, request bodies' prompts) and
+//! what the timelines mean (metrics) belong to other rooms.
+
+pub mod arrival;
+mod backend;
+pub mod body;
+pub mod chunk;
+mod clock;
+mod connection;
+mod drive;
+mod exchange;
+mod form;
+mod generator;
+mod http;
+mod limit;
+mod request;
+mod requests;
+mod responses;
+pub mod sse;
+mod stop;
+mod target;
+mod transport;
+
+pub use backend::{Backend, Reply};
+pub use body::{BodyOptions, Content};
+pub use drive::{Load, Outcome};
+pub use generator::Generator;
+pub use limit::allow_connections;
+pub use request::{Request, RequestOptions};
+pub use requests::Requests;
+pub use stop::Stop;
+pub use target::Target;
+pub use transport::Tls;

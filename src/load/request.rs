@@ -1,0 +1,108 @@
+//! Requests as bytes: head and body, ready to send.
+
+use super::backend::{Backend, Reply};
+use super::body::{BodyOptions, Content};
+use super::form::Sound;
+use serde_json::Value;
+use std::fmt::Write;
+
+/// What the heads of all requests of a run share.
+#[derive(Debug, Clone)]
+pub struct RequestOptions {
+    /// `Host` header: host and port.
+    pub host: String,
+    /// Path of the endpoint.
+    pub path: String,
+    /// Header lines beyond the standard ones, in order; a later one wins over an earlier one of its name.
+    pub headers: Vec<(String, String)>,
+    /// What the bodies say.
+    pub body: BodyOptions,
+}
+
+/// A request that is ready to send.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// Head and body.
+    pub bytes: Vec<u8>,
+    /// Prompt tokens by the dataset's count.
+    pub prompt_len: u64,
+    /// Inputs in the request.
+    pub sequences: u32,
+    /// Seconds of audio in it.
+    pub audio_s: f64,
+}
+
+impl RequestOptions {
+    /// Head and body for one request. Fails if a file it needs cannot be read.
+    pub fn request(&self, content: &Content<'_>) -> Result<Request, String> {
+        let is_batch = content
+            .prompt
+            .and_then(Value::as_array)
+            .is_some_and(|texts| texts.len() > 1);
+        if self.body.backend == Backend::Rerank && !is_batch {
+            return Err("a rerank request needs a query and documents; use dataset random-rerank".to_owned());
+        }
+        let fields = self.body.fields(content);
+        let (kind, body, audio_s) = if self.body.backend == Backend::Audio {
+            let sound = Sound::read(content.media)?;
+            let boundary = sound.boundary();
+            let kind = format!("multipart/form-data; boundary={boundary}");
+            (kind, sound.form(&fields, &boundary), sound.seconds)
+        } else {
+            let body = Value::Object(fields).to_string().into_bytes();
+            ("application/json".to_owned(), body, 0.0)
+        };
+        Ok(Request {
+            bytes: self.bytes("POST", &self.path, &kind, content.id, &body),
+            prompt_len: content.prompt_len,
+            sequences: self.body.sequences(content.prompt.unwrap_or(&Value::Null)),
+            audio_s,
+        })
+    }
+
+    /// A request to another path of the server, with the same headers.
+    pub fn aside(&self, method: &str, path: &str, body: &[u8]) -> Request {
+        Request {
+            bytes: self.bytes(method, path, "application/json", None, body),
+            sequences: 1,
+            ..Request::default()
+        }
+    }
+
+    /// How answers are read.
+    pub fn reply(&self) -> Reply {
+        let format = self.body.extra.get("encoding_format").and_then(Value::as_str);
+        self.body.backend.reply(format)
+    }
+
+    fn bytes(&self, method: &str, path: &str, kind: &str, id: Option<&str>, body: &[u8]) -> Vec<u8> {
+        let mut head = String::with_capacity(body.len() + 256);
+        let (host, length) = (&self.host, body.len());
+        // Writing to a string cannot fail.
+        let _ = write!(
+            head,
+            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n"
+        );
+        let standard = [("Content-Type", kind), ("Accept", "*/*"), ("User-Agent", "vsweep")];
+        let overridden = |name: &str, after: usize| {
+            let mut later = self.headers[after..].iter();
+            later.any(|(other, _)| other.eq_ignore_ascii_case(name))
+                || (id.is_some() && name.eq_ignore_ascii_case("x-request-id"))
+        };
+        for (name, value) in standard.iter().filter(|(name, _)| !overridden(name, 0)) {
+            let _ = write!(head, "{name}: {value}\r\n");
+        }
+        for (i, (name, value)) in self.headers.iter().enumerate() {
+            if !overridden(name, i + 1) {
+                let _ = write!(head, "{name}: {value}\r\n");
+            }
+        }
+        if let Some(id) = id {
+            let _ = write!(head, "x-request-id: {id}\r\n");
+        }
+        head.push_str("\r\n");
+        let mut bytes = head.into_bytes();
+        bytes.extend_from_slice(body);
+        bytes
+    }
+}

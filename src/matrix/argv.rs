@@ -1,0 +1,257 @@
+//! Parameters to a command line: one parameter gives exactly one flag with one value, whatever spellings the base command
+//! already holds.
+//!
+//! Lists of plain values become several words after one flag, because vLLM's list arguments are argparse's `nargs="+"`;
+//! lists that hold lists or objects, and objects, become JSON. `null` removes the flag.
+
+use super::flags::{LISTS, SHORT_FLAGS, SWITCHES};
+use super::json_word::json_word;
+use crate::plan::{Params, show, spelling};
+use serde_json::Value;
+
+/// The base command with every parameter applied, in order.
+pub fn apply(base: &[String], params: &Params) -> Vec<String> {
+    let mut argv = base.to_vec();
+    for (name, value) in params {
+        set(&mut argv, name, value);
+    }
+    argv
+}
+
+/// Replaces the first occurrence of a parameter's flag, removes the others; appends the flag if there is none.
+fn set(argv: &mut Vec<String>, name: &str, value: &Value) {
+    let mut place = None;
+    let mut position = first_flag(argv);
+    while position < argv.len() {
+        match occurrence(argv, position, name, value) {
+            Some(length) => {
+                argv.drain(position..position + length);
+                place = place.or(Some(position));
+            }
+            None => position += 1,
+        }
+    }
+    let place = place.unwrap_or(argv.len());
+    argv.splice(place..place, words(name, value));
+}
+
+/// Where the server's own flags may begin. What stands before belongs to a launcher such as `numactl -- vllm serve` or
+/// `docker run -p 8000:8000 IMAGE vllm serve`, whose flags mean other things.
+fn first_flag(argv: &[String]) -> usize {
+    let last = |wanted: &str| argv.iter().rposition(|word| word == wanted);
+    let position = last("serve").or_else(|| last("--")).unwrap_or(0);
+    (position + 1).min(argv.len())
+}
+
+/// The words that a parameter adds to a command line.
+fn words(name: &str, value: &Value) -> Vec<String> {
+    let flag = format!("--{}", spelling::flag(name));
+    match value {
+        Value::Null => Vec::new(),
+        Value::Bool(on) if name.contains('.') => vec![format!("{flag}={on}")],
+        Value::Bool(true) => vec![flag],
+        Value::Bool(false) if SWITCHES.contains(&spelling::canonical(name).as_str()) => Vec::new(),
+        Value::Bool(false) => vec![opposite(&flag)],
+        Value::Array(items) if items.iter().all(is_plain) => {
+            let mut words = vec![flag];
+            words.extend(items.iter().map(word));
+            words
+        }
+        // A value that looks like a flag would be taken for one.
+        Value::String(text) if text.starts_with('-') => vec![format!("{flag}={text}")],
+        value => vec![flag, word(value)],
+    }
+}
+
+fn is_plain(value: &Value) -> bool {
+    !matches!(value, Value::Array(_) | Value::Object(_))
+}
+
+fn word(value: &Value) -> String {
+    match value {
+        Value::Number(number) => number_word(number),
+        Value::Array(_) | Value::Object(_) => json_word(value),
+        value => show(value),
+    }
+}
+
+/// A number as Python's `str` writes it, which vLLM's own sweep would pass: `1e-07`, `1e+22`.
+fn number_word(number: &serde_json::Number) -> String {
+    let text = number.to_string();
+    let Some((mantissa, exponent)) = text.split_once('e') else {
+        return text;
+    };
+    let (sign, digits) = match exponent.strip_prefix('-') {
+        Some(digits) => ('-', digits),
+        None => ('+', exponent.trim_start_matches('+')),
+    };
+    format!("{mantissa}e{sign}{digits:0>2}")
+}
+
+/// `--x` for `--no-x` and the reverse.
+fn opposite(flag: &str) -> String {
+    match flag.strip_prefix("--no-") {
+        Some(rest) => format!("--{rest}"),
+        None => format!("--no-{}", flag.trim_start_matches('-')),
+    }
+}
+
+/// The number of words, from a position on, that are an occurrence of the parameter's flag with its values.
+fn occurrence(argv: &[String], position: usize, name: &str, value: &Value) -> Option<usize> {
+    let word = &argv[position];
+    let (flag, attached) = match word.split_once('=') {
+        Some((flag, _)) if word.starts_with('-') => (flag, true),
+        _ => (word.as_str(), false),
+    };
+    let matches = if let Some(long) = flag.strip_prefix("--") {
+        let wanted = spelling::flag(name);
+        let long = spelling::flag(long);
+        long == wanted || (is_pair(value) && format!("--{long}") == opposite(&format!("--{wanted}")))
+    } else {
+        position > 0
+            && SHORT_FLAGS
+                .iter()
+                .any(|(short, long)| *short == flag && spelling::same(long, name))
+    };
+    if !matches {
+        return None;
+    }
+    if attached {
+        return Some(1);
+    }
+    let values = argv[position + 1..].iter().take_while(|word| !is_flag(word));
+    let canonical = spelling::canonical(name);
+    let taken = match value {
+        _ if LISTS.contains(&canonical.as_str()) => values.count(),
+        Value::Array(_) => values.count(),
+        Value::Bool(_) => values.take(1).filter(|word| is_truth(word)).count(),
+        Value::Null if is_switch(flag, &canonical) => values.take(1).filter(|word| is_truth(word)).count(),
+        _ => values.take(1).count(),
+    };
+    Some(1 + taken)
+}
+
+/// Whether a flag in the base command most likely stands alone; only needed to remove it, when no value tells.
+fn is_switch(flag: &str, name: &str) -> bool {
+    let usual = ["enable_", "disable_", "enforce_", "trust_", "no_"];
+    flag.starts_with("--no-") || SWITCHES.contains(&name) || usual.iter().any(|start| name.starts_with(start))
+}
+
+fn is_truth(word: &str) -> bool {
+    word.eq_ignore_ascii_case("true") || word.eq_ignore_ascii_case("false")
+}
+
+/// Whether a flag may occur as `--no-x`: booleans, and `null`, which removes it in either form.
+fn is_pair(value: &Value) -> bool {
+    matches!(value, Value::Bool(_) | Value::Null)
+}
+
+/// Whether a word starts a new flag; negative numbers do not.
+fn is_flag(word: &str) -> bool {
+    word.starts_with('-') && word.len() > 1 && word.parse::<f64>().is_err()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// The command line after applying parameters, both as text.
+    fn applied(base: &str, params: Value) -> String {
+        let base = shell_words::split(base).expect("a command line");
+        shell_words::join(apply(&base, params.as_object().expect("parameters")))
+    }
+
+    #[test]
+    fn every_spelling_is_replaced_by_one_flag() {
+        let params = json!({"tensor_parallel_size": 4});
+        for base in [
+            "vllm serve m --tensor-parallel-size 1",
+            "vllm serve m --tensor_parallel_size=1",
+            "vllm serve m -tp 1",
+            "vllm serve m -tp=1",
+            "vllm serve m --tensor-parallel-size 1 -tp 2 --tensor_parallel_size=8",
+            "vllm serve m",
+        ] {
+            assert_eq!(
+                applied(base, params.clone()),
+                "vllm serve m --tensor-parallel-size 4",
+                "{base}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_flag_keeps_its_place() {
+        assert_eq!(
+            applied("vllm serve --port=1 m --seed 2", json!({"port": 9})),
+            "vllm serve --port 9 m --seed 2"
+        );
+        assert_eq!(
+            applied("vllm serve --enforce-eager m", json!({"enforce_eager": false})),
+            "vllm serve --no-enforce-eager m"
+        );
+        assert_eq!(
+            applied("vllm serve --no-x m --x", json!({"x": true})),
+            "vllm serve --x m"
+        );
+    }
+
+    #[test]
+    fn null_removes_the_flag_in_every_form() {
+        assert_eq!(
+            applied("vllm serve m --max-num-seqs 8 --seed 1", json!({"max_num_seqs": null})),
+            "vllm serve m --seed 1"
+        );
+        assert_eq!(
+            applied("vllm serve --no-enable-x m", json!({"enable_x": null})),
+            "vllm serve m"
+        );
+        assert_eq!(applied("vllm serve m", json!({"x": null})), "vllm serve m");
+    }
+
+    #[test]
+    fn lists_are_words_and_objects_are_json() {
+        let base = "vllm serve m --served-model-name a b --seed 1";
+        assert_eq!(
+            applied(base, json!({"served_model_name": ["c", "d", "e"]})),
+            "vllm serve m --served-model-name c d e --seed 1"
+        );
+        assert_eq!(
+            applied(base, json!({"served_model_name": "c"})),
+            "vllm serve m --served-model-name c --seed 1"
+        );
+        assert_eq!(
+            applied("v", json!({"a": [{"b": "é"}, 1]})),
+            r#"v --a '[{"b": "\u00e9"}, 1]'"#
+        );
+    }
+
+    #[test]
+    fn switches_without_an_opposite_are_left_out() {
+        assert_eq!(
+            applied("vllm bench serve --ignore-eos", json!({"ignore_eos": false})),
+            "vllm bench serve"
+        );
+        assert_eq!(
+            applied("vllm bench serve", json!({"ignore_eos": true})),
+            "vllm bench serve --ignore-eos"
+        );
+    }
+
+    #[test]
+    fn values_that_look_like_flags_are_attached() {
+        assert_eq!(applied("v --x 1", json!({"x": "-a"})), "v '--x=-a'");
+        assert_eq!(applied("v --x -1 m", json!({"x": -2})), "v --x -2 m");
+    }
+
+    #[test]
+    fn flags_of_a_launcher_are_left_alone() {
+        let docker = "docker run -p 8000:8000 --seed 1 image vllm serve m";
+        assert_eq!(applied(docker, json!({"port": 9})), format!("{docker} --port 9"));
+        assert_eq!(
+            applied("numactl --seed 1 -- server --seed=1", json!({"seed": 2})),
+            "numactl --seed 1 -- server --seed 2"
+        );
+    }
+}

@@ -1,0 +1,115 @@
+//! What can only be judged when both sides of a plan are laid out: size, duplicates, and whether anything is left.
+
+use super::expand::MOST_PAIRS;
+use super::space::{Slot, Space};
+use super::{Matrix, side_identity};
+use crate::plan::{Found, Plan, Problem, Side, Span, equality_key};
+use crate::units::show_count;
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// Refuses more pairs than a matrix may have, counted without building any.
+pub(super) fn size(plan: &Plan, serve: &Space, bench: &Space, found: &mut Found) {
+    let pairs = serve
+        .count()
+        .zip(bench.count())
+        .and_then(|(serve, bench)| serve.checked_mul(bench));
+    if pairs.is_some_and(|pairs| pairs <= MOST_PAIRS) {
+        return;
+    }
+    let shown = pairs.map_or(String::from("more than 10^38"), show_count);
+    let message = format!("the plan has {shown} pairs of server and load");
+    let remedy = format!(
+        "at most {} are allowed; give fewer values, or zip axes",
+        show_count(MOST_PAIRS)
+    );
+    let mut problem = Problem {
+        message,
+        places: Vec::new(),
+        remedy,
+    };
+    for (side, space) in [(Side::Serve, serve), (Side::Bench, bench)] {
+        for (name, slot) in &space.slots {
+            if let Slot::Axis { values, .. } = slot
+                && values.len() > 1
+            {
+                let span = plan.origin.key_span(&[side.table(), "params", name]);
+                problem = problem.and(span, format!("{} values", show_count(values.len() as u64)));
+            }
+        }
+    }
+    found.add(problem);
+}
+
+/// Two configurations of one side are the same measurement exactly if they differ along one dimension only, at two
+/// positions that come to the same: dimensions never touch each other's parameters. So looking along each dimension
+/// finds all duplicates without visiting the product.
+pub(super) fn duplicates(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+    for side in [Side::Serve, Side::Bench] {
+        let space = matrix.space(side);
+        let what = match side {
+            Side::Serve => "server",
+            Side::Bench => "load",
+        };
+        for dimension in 0..space.lengths.len() {
+            if let Some((first, second)) = twins(matrix, side, dimension) {
+                let label = |position| space.label(space.index_at(dimension, position));
+                let (one, other) = (label(first), label(second));
+                let message = match one == other {
+                    true => format!("`{one}` is the same {what} twice"),
+                    false => format!("`{one}` and `{other}` are the same {what}"),
+                };
+                let span = |position| position_span(plan, space, side, dimension, position);
+                let problem = Problem::new(span(second), message, "remove one");
+                found.add(problem.and(span(first), "first here"));
+            }
+        }
+    }
+}
+
+/// Two positions along a dimension that come to the same identity, or to values that are equal (`1` and `1.0`).
+fn twins(matrix: &Matrix, side: Side, dimension: usize) -> Option<(usize, usize)> {
+    let space = matrix.space(side);
+    let mut seen: HashMap<String, usize> = HashMap::with_capacity(space.lengths[dimension]);
+    (0..space.lengths[dimension]).find_map(|position| {
+        let index = space.index_at(dimension, position);
+        let identity = side_identity(matrix, side, index);
+        let values = equality_key(&Value::Object(space.params(index)));
+        let earlier = seen.insert(identity, position);
+        earlier.or(seen.insert(values, position)).map(|first| (first, position))
+    })
+}
+
+/// Where a position of a dimension was written: the item of a list, the combination, or what stands for it.
+fn position_span(plan: &Plan, space: &Space, side: Side, dimension: usize, position: usize) -> Span {
+    let table = side.table();
+    let position = position.to_string();
+    let is_axis = |slot: &Slot| matches!(slot, Slot::Axis { dimension: own, .. } if *own == dimension);
+    match space.slots.iter().find(|(_, slot)| is_axis(slot)) {
+        Some((name, _)) => plan.origin.value_span(&[table, "params", name, &position]),
+        None if plan.origin.has(&[table, "combos", &position]) => plan.origin.value_span(&[table, "combos", &position]),
+        None => plan.origin.key_span(&[table, "params_file"]),
+    }
+}
+
+/// A link that no pair meets, or filters that leave nothing, are mistakes.
+pub(super) fn leftovers(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+    if matrix.points_of_server.iter().any(|count| *count > 0) {
+        return;
+    }
+    let mut blamed = false;
+    for (position, agreement) in matrix.links.iter().take(plan.link.equal.len()).enumerate() {
+        if !agreement.is_possible() {
+            blamed = true;
+            let span = plan.origin.value_span(&["link", "equal", &position.to_string()]);
+            let message = "no pair of server and load meets this link";
+            found.add(Problem::new(span, message, "give the axes common values"));
+        }
+    }
+    if !blamed && found.is_empty() {
+        let table = if plan.exclude.is_empty() { "link" } else { "exclude" };
+        let span = plan.origin.key_span(&[table]);
+        let message = "links and exclusions leave no point";
+        found.add(Problem::new(span, message, "loosen one of them"));
+    }
+}

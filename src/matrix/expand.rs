@@ -1,0 +1,178 @@
+//! From a plan to its matrix: both sides' spaces are laid out, tied axes share a dimension, and everything that can only
+//! be judged together is checked.
+
+use super::check;
+use super::filter::{Agreement, Match, Sides};
+use super::identity::{Load, file_digest};
+use super::space::{Slot, Space};
+use super::{Matrix, Removed};
+use crate::plan::{Axis, BenchRunner, Found, Link, ParamRef, Plan, Problem, Problems, Side, spelling};
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::OnceLock;
+
+/// More pairs than this are refused before anything is built.
+pub const MOST_PAIRS: u128 = 10_000_000;
+
+/// Expands a plan; see [`Matrix::expand`].
+pub(super) fn expand(plan: &Plan) -> Result<Matrix, Problems> {
+    let mut found = Found::default();
+    let serve = space(plan, Side::Serve);
+    let bench = space(plan, Side::Bench);
+    check::size(plan, &serve, &bench, &mut found);
+    if !found.is_empty() {
+        return Err(found.into_problems(&plan.origin.sources));
+    }
+    let count = |space: &Space| {
+        space
+            .count()
+            .and_then(|count| usize::try_from(count).ok())
+            .unwrap_or(usize::MAX)
+    };
+    let (serve_count, bench_count) = (count(&serve), count(&bench));
+    let sides = Sides {
+        serve: &serve,
+        serve_count,
+        bench: &bench,
+        bench_count,
+    };
+    let (links, mut removed) = links(plan, sides);
+    let mut exclusions = Vec::with_capacity(plan.exclude.len());
+    for (position, exclusion) in plan.exclude.iter().enumerate() {
+        let shown: Vec<String> = exclusion.conditions.iter().map(ToString::to_string).collect();
+        removed.push(Removed {
+            text: format!("exclude {}", shown.join(" and ")),
+            pairs: 0,
+        });
+        let matched = Match::new(&exclusion.conditions, sides);
+        if !matched.is_possible() {
+            let span = plan.origin.value_span(&["exclude", &position.to_string()]);
+            let remedy = "correct a condition, or remove the block";
+            found.add(Problem::new(span, "this exclusion matches nothing", remedy));
+        }
+        exclusions.push(matched);
+    }
+    let mut matrix = Matrix {
+        serve_count,
+        bench_count,
+        load: load(plan, &bench, bench_count),
+        links,
+        exclusions,
+        only: Vec::new(),
+        points_of_server: Vec::new(),
+        servers_by_id: OnceLock::new(),
+        removed,
+        runs: plan.runs,
+        sla: plan.sla.clone(),
+        target: plan.serve.target.clone(),
+        serve_env: plan.serve.env.clone(),
+        runner: plan.bench.runner.clone(),
+        secrets: plan.secrets.clone(),
+        serve,
+        bench,
+    };
+    check::duplicates(plan, &matrix, &mut found);
+    matrix.count();
+    check::leftovers(plan, &matrix, &mut found);
+    match found.is_empty() {
+        true => Ok(matrix),
+        false => Err(found.into_problems(&plan.origin.sources)),
+    }
+}
+
+/// The space of one side, its tied axes sharing a dimension.
+fn space(plan: &Plan, side: Side) -> Space {
+    let combos = plan.combos(side);
+    let mut space = Space::default();
+    if !combos.is_empty() {
+        space.combos = combos.to_vec();
+        space.lengths.push(combos.len());
+    }
+    let mut zipped: HashMap<usize, usize> = HashMap::new();
+    for (name, axis) in plan.params(side) {
+        let slot = match axis {
+            Axis::Fixed(value) => Slot::Fixed(value.clone()),
+            Axis::Values(values) => {
+                let group = zip_group(&plan.link, side, name);
+                let dimension = match group.and_then(|group| zipped.get(&group)) {
+                    Some(dimension) => *dimension,
+                    None => {
+                        space.lengths.push(values.len());
+                        space.lengths.len() - 1
+                    }
+                };
+                if let Some(group) = group {
+                    zipped.insert(group, dimension);
+                }
+                Slot::Axis {
+                    dimension,
+                    values: values.clone(),
+                }
+            }
+            Axis::Derived(derived) => Slot::Derived(derived.clone()),
+        };
+        space.slots.push((name.clone(), slot));
+    }
+    space
+}
+
+fn zip_group(link: &Link, side: Side, name: &str) -> Option<usize> {
+    let member = |param: &ParamRef| param.side == side && param.name == name;
+    link.zip.iter().position(|group| group.iter().any(member))
+}
+
+/// The filters that the links amount to, and what each is called.
+fn links(plan: &Plan, sides: Sides<'_>) -> (Vec<Agreement>, Vec<Removed>) {
+    let named = |kind: &str, group: &[ParamRef]| Removed {
+        text: format!(
+            "{kind} {}",
+            group.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        ),
+        pairs: 0,
+    };
+    let equal = plan
+        .link
+        .equal
+        .iter()
+        .map(|group| (Agreement::of_values(group, sides), named("equal", group)));
+    let across =
+        plan.link.zip.iter().filter_map(|group| {
+            Agreement::of_positions(group, sides).map(|agreement| (agreement, named("zip", group)))
+        });
+    equal.chain(across).unzip()
+}
+
+fn load(plan: &Plan, bench: &Space, bench_count: usize) -> Load {
+    let mut datasets = BTreeMap::new();
+    let varies = bench
+        .slots
+        .iter()
+        .any(|(name, slot)| spelling::same(name, "dataset_path") && matches!(slot, Slot::Axis { .. }));
+    let of_combos = bench
+        .combos
+        .iter()
+        .any(|combo| spelling::find(&combo.params, "dataset_path").is_some());
+    let looked_at = if varies || of_combos {
+        bench_count
+    } else {
+        bench_count.min(1)
+    };
+    for index in 0..looked_at {
+        let value = bench.value(index, "dataset_path");
+        if let Some(path) = value.as_deref().and_then(Value::as_str)
+            && !datasets.contains_key(path)
+            && let Some(digest) = file_digest(path)
+        {
+            datasets.insert(path.to_string(), digest);
+        }
+    }
+    let env = match plan.bench.runner {
+        BenchRunner::Native => BTreeMap::new(),
+        BenchRunner::Command(_) => plan.bench.env.clone(),
+    };
+    Load {
+        env,
+        warmup_prompts: plan.bench.warmup_prompts,
+        datasets,
+    }
+}

@@ -1,0 +1,62 @@
+//! What decides the identity of a server and of a point. Secrets never take part: changing a password measures nothing
+//! anew, and no id gives one away.
+
+use crate::ids::{PointId, ServerId, canonical_json, sha256_hex, short_digest};
+use crate::plan::{Params, Secrets, Target, is_secret_name, spelling};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// The identity of a server. An attached one is told apart by its URL.
+pub(super) fn server_id(
+    target: &Target,
+    argv: &[String],
+    env: &BTreeMap<String, String>,
+    params: &Params,
+    secrets: &Secrets,
+) -> ServerId {
+    let content = match target {
+        Target::Launch(_) => json!({"argv": secrets.redact_argv(argv), "env": open_env(env, secrets)}),
+        Target::Attach(url) => json!({"url": url, "params": secrets.redact_params(params)}),
+    };
+    ServerId(short_digest(&canonical_json(&content)))
+}
+
+/// What all points of a plan share.
+#[derive(Debug, Clone)]
+pub(super) struct Load {
+    pub env: BTreeMap<String, String>,
+    pub warmup_prompts: u32,
+    /// SHA-256 of each dataset file that is there, by its path.
+    pub datasets: BTreeMap<String, String>,
+}
+
+impl Load {
+    pub fn point_id(&self, server: &ServerId, params: &Params, argv: Option<&[String]>, secrets: &Secrets) -> PointId {
+        let dataset = dataset_path(params).and_then(|path| self.datasets.get(path));
+        let content = json!({
+            "server": server.0,
+            "params": secrets.redact_params(params),
+            "argv": argv.map(|argv| secrets.redact_argv(argv)),
+            "env": open_env(&self.env, secrets),
+            "warmup_prompts": self.warmup_prompts,
+            "dataset": dataset,
+        });
+        PointId(short_digest(&canonical_json(&content)))
+    }
+}
+
+/// The file a dataset is read from, if the parameters name one.
+fn dataset_path(params: &Params) -> Option<&str> {
+    spelling::find(params, "dataset_path").and_then(Value::as_str)
+}
+
+/// The SHA-256 of a file's content, or `None` if there is no such file.
+pub(super) fn file_digest(path: &str) -> Option<String> {
+    std::fs::read(path).ok().map(|bytes| sha256_hex(&bytes))
+}
+
+fn open_env(env: &BTreeMap<String, String>, secrets: &Secrets) -> BTreeMap<String, String> {
+    let open = env.iter().filter(|(name, _)| !is_secret_name(name));
+    open.map(|(name, value)| (name.clone(), secrets.redact(value)))
+        .collect()
+}

@@ -1,0 +1,18 @@
+//! What a run measured: the timeline of each request and the metrics of a whole run, each defined in one place.
+//!
+//! Pure data and arithmetic; clocks and sockets belong to the `load` room.
+
+pub mod confidence;
+mod goodput;
+mod peaks;
+mod quantiles;
+mod sample;
+mod steady;
+mod summary;
+
+pub use goodput::Goodput;
+pub use peaks::{busiest_second, concurrency_by_second, peak_concurrency};
+pub use quantiles::{Stats, percentile};
+pub use sample::{Nanos, Sample, seconds};
+pub use steady::{SteadyRule, SteadyState, Unsteady};
+pub use summary::{Metric, Summary};

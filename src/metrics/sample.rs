@@ -1,0 +1,108 @@
+//! The timeline of one request.
+
+/// A moment of a run: nanoseconds of the monotonic clock since the run's start (t0).
+pub type Nanos = u64;
+
+/// Nanoseconds as seconds.
+pub fn seconds(nanos: Nanos) -> f64 {
+    nanos as f64 / 1e9
+}
+
+/// What happened to one request. All times are on one clock and read when bytes left or arrived.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sample {
+    /// When the arrival process wanted it sent.
+    pub due: Nanos,
+    /// When it could have been sent: `due`, or the moment a slot became free under `max_concurrency`.
+    pub ready: Nanos,
+    /// When its first byte was handed to the system.
+    pub sent: Nanos,
+    /// When each event that carries output (a non-empty `choices`) arrived.
+    pub events: Vec<Nanos>,
+    /// Output tokens up to and with each of them, if the server says so (continuous usage); else empty.
+    pub tokens_by_event: Vec<u32>,
+    /// The last event that carries output; for answers that are not streamed, the last byte of the body.
+    pub end: Nanos,
+    /// Prompt tokens: as the server counted them, else as the dataset did.
+    pub prompt_len: u64,
+    /// Output tokens as the server counted them.
+    pub output_tokens: Option<u64>,
+    /// Inputs in the request (documents of a rerank, texts of an embedding batch); 1 otherwise.
+    pub sequences: u32,
+    /// Seconds of audio sent.
+    pub audio_s: f64,
+    /// The text that was generated, when it was asked for.
+    pub text: Option<String>,
+    /// Why the request failed; `None` is success.
+    pub error: Option<String>,
+}
+
+impl Sample {
+    /// Whether it counts as completed.
+    pub fn is_ok(&self) -> bool {
+        self.error.is_none()
+    }
+
+    /// Time to first token: from `sent` to the first output event.
+    pub fn ttft(&self) -> Nanos {
+        self.events.first().map_or(0, |first| first.saturating_sub(self.sent))
+    }
+
+    /// End-to-end latency: from `sent` to `end`.
+    pub fn latency(&self) -> Nanos {
+        self.end.saturating_sub(self.sent)
+    }
+
+    /// Time from `due` to `sent`: the wait for a slot under `max_concurrency`, and the generator's own lag.
+    pub fn queue(&self) -> Nanos {
+        self.sent.saturating_sub(self.due)
+    }
+
+    /// The generator's own lag: from the moment it could have sent the request to the moment it did.
+    pub fn lag(&self) -> Nanos {
+        self.sent.saturating_sub(self.ready)
+    }
+
+    /// Inter-token latencies: gaps between consecutive output events.
+    pub fn gaps(&self) -> impl Iterator<Item = Nanos> {
+        self.events.windows(2).map(|pair| pair[1].saturating_sub(pair[0]))
+    }
+
+    /// Adds the time of each token after the first event's: a gap is shared by the tokens it brought, and an event that
+    /// brought none lengthens the next. `None` if tokens and events cannot be matched.
+    pub fn add_gaps_by_token(&self, gaps: &mut Vec<f64>) -> Option<()> {
+        if self.tokens_by_event.is_empty() {
+            gaps.extend(self.gaps().map(seconds));
+            return (self.output_len() == self.events.len() as u64).then_some(());
+        }
+        if self.tokens_by_event.len() != self.events.len() {
+            return None;
+        }
+        let mut waited = 0;
+        for (gap, counts) in self.gaps().zip(self.tokens_by_event.windows(2)) {
+            waited += gap;
+            let tokens = counts[1].saturating_sub(counts[0]);
+            if tokens > 0 {
+                let each = seconds(waited) / f64::from(tokens);
+                gaps.extend(std::iter::repeat_n(each, tokens as usize));
+                waited = 0;
+            }
+        }
+        Some(())
+    }
+
+    /// Output tokens: the server's count, else the caller's fallback (one event is one token).
+    pub fn output_len(&self) -> u64 {
+        match self.output_tokens {
+            _ if !self.is_ok() => 0,
+            Some(tokens) if tokens > 0 => tokens,
+            _ => self.events.len().max(1) as u64,
+        }
+    }
+
+    /// Time per output token after the first, in seconds; `None` for outputs of one token.
+    pub fn tpot(&self) -> Option<f64> {
+        let tokens = self.output_len();
+        (tokens > 1).then(|| seconds(self.latency().saturating_sub(self.ttft())) / (tokens - 1) as f64)
+    }
+}

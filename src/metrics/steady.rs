@@ -1,0 +1,121 @@
+//! The steady state of a closed loop: the time during which it was at, or near, its full concurrency.
+
+use super::quantiles::Stats;
+use super::sample::{Nanos, Sample, seconds};
+
+/// When a closed loop counts as steady.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SteadyRule {
+    /// Requests that should be open at once.
+    pub target: usize,
+    /// The share of them that is enough, 0 to 1.
+    pub threshold: f64,
+}
+
+/// The window, and what happened in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SteadyState {
+    /// From the moment enough requests were open …
+    pub start: Nanos,
+    /// … to the last moment they were.
+    pub end: Nanos,
+    /// How many had to be open.
+    pub enough: u64,
+    /// How many were, at most.
+    pub peak: u64,
+    /// Requests that began in it.
+    pub started: u64,
+    /// Requests that ended in it.
+    pub completed: u64,
+    /// Completed requests a second.
+    pub request_throughput: f64,
+    /// Prompt tokens of requests that began in it, a second.
+    pub input_throughput: f64,
+    /// Output events in it, a second.
+    pub output_throughput: f64,
+    /// Of requests that began in it.
+    pub ttft: Stats,
+    /// Of requests that began in it and have more than one token.
+    pub tpot: Stats,
+}
+
+/// Why there is no steady state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unsteady {
+    /// So many requests would have to be open at once; only so many were.
+    NeverReached {
+        /// Needed.
+        enough: u64,
+        /// Seen.
+        peak: u64,
+    },
+    /// No request began or ended while enough were open.
+    Idle,
+}
+
+impl std::fmt::Display for Unsteady {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Unsteady::NeverReached { enough, peak } => {
+                write!(
+                    f,
+                    "none found: at most {peak} requests were open at once, {enough} are needed"
+                )
+            }
+            Unsteady::Idle => write!(f, "none found: no request began or ended at full concurrency"),
+        }
+    }
+}
+
+impl SteadyState {
+    /// Finds the window over the requests that succeeded. It opens when enough of them are open for the first time and
+    /// closes when they are for the last time; dips between belong to it.
+    pub fn find(samples: &[Sample], rule: SteadyRule, percents: &[f64]) -> Result<SteadyState, Unsteady> {
+        let ok = || samples.iter().filter(|sample| sample.is_ok());
+        let enough = ((rule.threshold * rule.target as f64).ceil() as u64).max(1);
+        // At equal times ends come first.
+        let mut edges: Vec<(Nanos, i64)> = ok().flat_map(|sample| [(sample.sent, 1), (sample.end, -1)]).collect();
+        edges.sort_unstable();
+        let (mut open, mut peak, mut start, mut end) = (0u64, 0, None, 0);
+        for (at, change) in edges {
+            let before = open;
+            open = open.saturating_add_signed(change);
+            peak = peak.max(open);
+            if before < enough && open >= enough {
+                start.get_or_insert(at);
+            } else if before >= enough && open < enough {
+                end = at;
+            }
+        }
+        let start = start.ok_or(Unsteady::NeverReached { enough, peak })?;
+        let within = |at: Nanos| (start..end).contains(&at);
+        let started: Vec<&Sample> = ok().filter(|sample| within(sample.sent)).collect();
+        let completed = ok().filter(|sample| within(sample.end)).count() as u64;
+        if started.is_empty() && completed == 0 {
+            return Err(Unsteady::Idle);
+        }
+        let events: usize = ok()
+            .map(|sample| sample.events.iter().filter(|event| within(**event)).count())
+            .sum();
+        let prompts: u64 = started.iter().map(|sample| sample.prompt_len).sum();
+        let rate = |count: f64| count / seconds(end - start);
+        Ok(SteadyState {
+            start,
+            end,
+            enough,
+            peak,
+            started: started.len() as u64,
+            completed,
+            request_throughput: rate(completed as f64),
+            input_throughput: rate(prompts as f64),
+            output_throughput: rate(events as f64),
+            ttft: Stats::of_seconds(started.iter().map(|sample| seconds(sample.ttft())).collect(), percents),
+            tpot: Stats::of_seconds(started.iter().filter_map(|sample| sample.tpot()).collect(), percents),
+        })
+    }
+
+    /// Its length.
+    pub fn duration_s(&self) -> f64 {
+        seconds(self.end - self.start)
+    }
+}

@@ -1,0 +1,145 @@
+//! The metrics of a whole run, after section "aggregates" of `vllm bench serve`: sums over completed requests, rates
+//! over the whole duration.
+
+use super::goodput::Goodput;
+use super::peaks::{busiest_second, concurrency_by_second, peak_concurrency};
+use super::quantiles::Stats;
+use super::sample::{Sample, seconds};
+
+/// A latency distribution that a result can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Metric {
+    /// Time to first token.
+    Ttft,
+    /// Time per output token after the first.
+    Tpot,
+    /// Gap between output events.
+    Itl,
+    /// End-to-end latency.
+    E2el,
+    /// Wait between due and sent.
+    ClientQueueTime,
+    /// End-to-end latency plus that wait.
+    E2elIncludingClientQueue,
+}
+
+impl Metric {
+    /// Every metric, in the order of a result file.
+    pub const ALL: [Metric; 6] = [
+        Metric::Ttft,
+        Metric::Tpot,
+        Metric::Itl,
+        Metric::E2el,
+        Metric::ClientQueueTime,
+        Metric::E2elIncludingClientQueue,
+    ];
+
+    /// The name in result keys: `ttft` in `p99_ttft_ms`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Metric::Ttft => "ttft",
+            Metric::Tpot => "tpot",
+            Metric::Itl => "itl",
+            Metric::E2el => "e2el",
+            Metric::ClientQueueTime => "client_queue_time",
+            Metric::E2elIncludingClientQueue => "e2el_including_client_queue",
+        }
+    }
+
+    /// The values of all completed requests, in seconds.
+    pub fn values(self, samples: &[Sample]) -> Vec<f64> {
+        let ok = samples.iter().filter(|sample| sample.is_ok());
+        match self {
+            Metric::Ttft => ok.map(|sample| seconds(sample.ttft())).collect(),
+            Metric::Tpot => ok.filter_map(Sample::tpot).collect(),
+            Metric::Itl => ok.flat_map(Sample::gaps).map(seconds).collect(),
+            Metric::E2el => ok.map(|sample| seconds(sample.latency())).collect(),
+            Metric::ClientQueueTime => ok.map(|sample| seconds(sample.queue())).collect(),
+            Metric::E2elIncludingClientQueue => ok
+                .map(|sample| seconds(sample.latency()) + seconds(sample.queue()))
+                .collect(),
+        }
+    }
+
+    /// Inter-token latencies a token rather than an event, in seconds: an event of three tokens gives three of a third
+    /// each. `None` if some request's events cannot be told from its tokens, because the server packs them and does not
+    /// say how.
+    pub fn gaps_by_token(samples: &[Sample]) -> Option<Vec<f64>> {
+        let mut gaps = Vec::new();
+        for sample in samples.iter().filter(|sample| sample.is_ok()) {
+            sample.add_gaps_by_token(&mut gaps)?;
+        }
+        Some(gaps)
+    }
+
+    /// Its statistics over all completed requests, in milliseconds.
+    pub fn stats(self, samples: &[Sample], percents: &[f64]) -> Stats {
+        Stats::of_seconds(self.values(samples), percents)
+    }
+}
+
+/// Counts and rates of one run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// From t0 to the end of the last request, in seconds.
+    pub duration_s: f64,
+    /// Requests that succeeded.
+    pub completed: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Prompt tokens of completed requests.
+    pub total_input: u64,
+    /// Output tokens of completed requests.
+    pub total_output: u64,
+    /// Inputs of completed requests (more than one a request for batches).
+    pub total_sequences: u64,
+    /// Completed requests a second.
+    pub request_throughput: f64,
+    /// Completed requests a second that met every target, when targets were given.
+    pub request_goodput: Option<f64>,
+    /// Inputs a second.
+    pub sequence_throughput: f64,
+    /// Output tokens a second.
+    pub output_throughput: f64,
+    /// Prompt and output tokens a second.
+    pub total_token_throughput: f64,
+    /// Most output events in one second.
+    pub max_output_tokens_per_s: f64,
+    /// Most requests that touched one second.
+    pub max_concurrent_requests: u64,
+    /// Most requests truly open at one moment.
+    pub peak_concurrent_requests: u64,
+    /// Seconds of audio processed a second.
+    pub rtfx: f64,
+}
+
+impl Summary {
+    /// Folds the samples of a run that took `duration_s` seconds.
+    pub fn of(samples: &[Sample], duration_s: f64, goodput: Option<&Goodput>) -> Summary {
+        let ok = || samples.iter().filter(|sample| sample.is_ok());
+        let completed = ok().count() as u64;
+        let total_input = ok().map(|sample| sample.prompt_len).sum();
+        let total_output = ok().map(Sample::output_len).sum();
+        let total_sequences = ok().map(|sample| u64::from(sample.sequences)).sum();
+        let audio_s: f64 = ok().map(|sample| sample.audio_s).sum();
+        let rate = |count: f64| if duration_s > 0.0 { count / duration_s } else { 0.0 };
+        let good = goodput.map(|goodput| ok().filter(|sample| goodput.is_met(sample)).count());
+        Summary {
+            duration_s,
+            completed,
+            failed: samples.len() as u64 - completed,
+            total_input,
+            total_output,
+            total_sequences,
+            request_throughput: rate(completed as f64),
+            request_goodput: good.map(|good| rate(good as f64)),
+            sequence_throughput: rate(total_sequences as f64),
+            output_throughput: rate(total_output as f64),
+            total_token_throughput: rate((total_input + total_output) as f64),
+            max_output_tokens_per_s: busiest_second(samples) as f64,
+            max_concurrent_requests: concurrency_by_second(samples),
+            peak_concurrent_requests: peak_concurrency(ok().map(|sample| (sample.sent, sample.end))),
+            rtfx: rate(audio_s),
+        }
+    }
+}

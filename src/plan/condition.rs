@@ -1,0 +1,86 @@
+//! Comparisons of a parameter with a value: `">64"` in `[[exclude]]`, `max_concurrency>=8` after `--only`.
+
+use super::Op;
+use serde_json::Value;
+
+/// Longer operators first, so that `<=` is not read as `<`.
+const OPERATORS: [(&str, Op); 7] = [
+    ("==", Op::Eq),
+    ("!=", Op::Ne),
+    ("<=", Op::Le),
+    (">=", Op::Ge),
+    ("<", Op::Lt),
+    (">", Op::Gt),
+    ("=", Op::Eq),
+];
+
+/// The operator and value of a condition's right side. A value that is no text is compared for equality; so is a text
+/// without an operator.
+pub fn bound(value: &Value) -> Result<(Op, Value), String> {
+    let Value::String(text) = value else {
+        return Ok((Op::Eq, value.clone()));
+    };
+    let operator = OPERATORS.iter().find(|(sign, _)| text.trim_start().starts_with(sign));
+    let Some((sign, op)) = operator else {
+        return Ok((Op::Eq, value.clone()));
+    };
+    let right = text.trim_start()[sign.len()..].trim();
+    if right.is_empty() {
+        return Err(format!("nothing follows `{sign}`"));
+    }
+    let right = literal(right);
+    match op {
+        Op::Eq | Op::Ne => Ok((*op, right)),
+        _ if crate::plan::number(&right).is_some() => Ok((*op, right)),
+        _ => Err(format!("`{sign}` compares numbers, and `{}` is none", text.trim())),
+    }
+}
+
+/// Splits `key>=8` into its key, operator and value.
+pub fn parse(text: &str) -> Result<(String, Op, Value), String> {
+    let at = text
+        .find(['=', '!', '<', '>'])
+        .ok_or_else(|| format!("`{text}` has no comparison"))?;
+    let (key, right) = text.split_at(at);
+    let key = key.trim();
+    if key.is_empty() {
+        return Err(format!("`{text}` names no parameter"));
+    }
+    if right.starts_with('!') && !right.starts_with("!=") {
+        return Err(format!("`{text}` has no comparison"));
+    }
+    let (op, value) = bound(&Value::String(right.to_string()))?;
+    Ok((key.to_string(), op, value))
+}
+
+/// A number, boolean or null as JSON writes it, else a text (quotes around it are taken off).
+fn literal(text: &str) -> Value {
+    match serde_json::from_str(text) {
+        Ok(value @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_))) => value,
+        _ => Value::String(text.trim_matches('\'').to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn operators_are_read_longest_first() {
+        assert_eq!(bound(&json!(">64")), Ok((Op::Gt, json!(64))));
+        assert_eq!(bound(&json!("<= 1.5")), Ok((Op::Le, json!(1.5))));
+        assert_eq!(bound(&json!("fp8")), Ok((Op::Eq, json!("fp8"))));
+        assert_eq!(bound(&json!("!=fp8")), Ok((Op::Ne, json!("fp8"))));
+        assert_eq!(bound(&json!(true)), Ok((Op::Eq, json!(true))));
+        assert!(bound(&json!(">")).is_err());
+        assert!(bound(&json!(">big")).is_err());
+    }
+
+    #[test]
+    fn a_condition_has_a_key() {
+        assert_eq!(parse("bench.x >= 8"), Ok(("bench.x".into(), Op::Ge, json!(8))));
+        assert_eq!(parse("q=fp8"), Ok(("q".into(), Op::Eq, json!("fp8"))));
+        assert!(parse("x").is_err() && parse("=1").is_err() && parse("x!1").is_err());
+    }
+}

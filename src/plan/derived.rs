@@ -1,0 +1,64 @@
+//! Values that follow another parameter: `num_prompts = { per = "max_concurrency", times = 10, min = 64 }`.
+
+use super::{Derived, number, spelling};
+use serde_json::{Number, Value};
+
+impl Derived {
+    /// The value of the parameter `name` that follows another's value, or `None` if that is no number or the result is
+    /// not finite.
+    pub fn value(&self, name: &str, followed: &Value) -> Option<Value> {
+        let value = number(followed)? * self.times;
+        let value = value
+            .max(self.min.unwrap_or(f64::NEG_INFINITY))
+            .min(self.max.unwrap_or(f64::INFINITY));
+        // Noise of the multiplication beyond 12 digits would make a whole result fractional.
+        let value: f64 = format!("{value:.11e}").parse().ok()?;
+        let value = if is_count(name) { value.ceil() } else { value };
+        match value.fract() == 0.0 && value.abs() < 9.0e15 {
+            true => Some(Value::from(value as i64)),
+            false => Number::from_f64(value).map(Value::Number),
+        }
+    }
+}
+
+/// Whether a parameter counts something, so that a fraction of it makes no sense.
+fn is_count(name: &str) -> bool {
+    let name = spelling::canonical(name);
+    name.starts_with("num_") || name.contains("_num_") || name.ends_with("_len") || name == "max_concurrency"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn derived(times: f64, min: Option<f64>, max: Option<f64>) -> Derived {
+        Derived {
+            per: "max_concurrency".into(),
+            times,
+            min,
+            max,
+        }
+    }
+
+    #[test]
+    fn a_value_follows_within_its_bounds() {
+        let tenfold = derived(10.0, Some(64.0), Some(1000.0));
+        let of = |value: Value| tenfold.value("num_prompts", &value);
+        assert_eq!(of(json!(1)), Some(json!(64)));
+        assert_eq!(of(json!(32)), Some(json!(320)));
+        assert_eq!(of(json!("inf")), Some(json!(1000)));
+        assert_eq!(of(json!(6.45)), Some(json!(65)));
+        assert_eq!(of(json!("many")), None);
+    }
+
+    #[test]
+    fn only_counts_are_rounded() {
+        assert_eq!(
+            derived(0.1, None, None).value("request_rate", &json!(3)),
+            Some(json!(0.3))
+        );
+        assert_eq!(derived(0.1, None, None).value("num_prompts", &json!(3)), Some(json!(1)));
+        assert_eq!(derived(1.0, None, None).value("num_prompts", &json!("inf")), None);
+    }
+}

@@ -1,0 +1,96 @@
+//! `${NAME}` and `${NAME:-default}` in the plan's strings; `$${` stands for a plain `${`.
+
+/// One reference that cannot be resolved, or text that only looks like one.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Unresolved {
+    /// The variable is not set and there is no default.
+    Missing(String),
+    /// `${` without `}`, or no proper name in between.
+    Malformed(String),
+}
+
+/// A text with its references replaced, and the variables that took part with their values.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Expanded {
+    /// The text.
+    pub text: String,
+    /// Variables from the environment (not defaults) and what they held.
+    pub used: Vec<(String, String)>,
+}
+
+/// Replaces every reference. The first one that fails is returned.
+pub fn expand(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Expanded, Unresolved> {
+    let mut expanded = Expanded::default();
+    let mut rest = text;
+    while let Some(start) = rest.find("${") {
+        let (before, reference) = rest.split_at(start);
+        if let Some(plain) = before.strip_suffix('$') {
+            expanded.text.push_str(plain);
+            expanded.text.push_str("${");
+            rest = &reference[2..];
+            continue;
+        }
+        expanded.text.push_str(before);
+        let inner = &reference[2..];
+        let end = inner
+            .find('}')
+            .ok_or_else(|| Unresolved::Malformed(reference.to_string()))?;
+        let (name, default) = match inner[..end].split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (&inner[..end], None),
+        };
+        if !is_name(name) {
+            return Err(Unresolved::Malformed(format!("${{{}}}", &inner[..end])));
+        }
+        match (
+            env(name).filter(|value| default.is_none() || !value.is_empty()),
+            default,
+        ) {
+            (Some(value), _) => {
+                expanded.text.push_str(&value);
+                expanded.used.push((name.to_string(), value));
+            }
+            (None, Some(default)) => expanded.text.push_str(default),
+            (None, None) => return Err(Unresolved::Missing(name.to_string())),
+        }
+        rest = &inner[end + 1..];
+    }
+    expanded.text.push_str(rest);
+    Ok(expanded)
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|first: char| first.is_ascii_digit())
+        && name
+            .chars()
+            .all(|character| character.is_ascii_alphanumeric() || character == '_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Result<String, Unresolved> {
+        let env = |name: &str| match name {
+            "A" => Some("x y".to_string()),
+            "EMPTY" => Some(String::new()),
+            _ => None,
+        };
+        expand(text, &env).map(|expanded| expanded.text)
+    }
+
+    #[test]
+    fn references_are_replaced() {
+        assert_eq!(text("a ${A} b"), Ok("a x y b".into()));
+        assert_eq!(text("${NONE:-d}${EMPTY:-e}${EMPTY}"), Ok("de".into()));
+        assert_eq!(text("$A $${A} $"), Ok("$A ${A} $".into()));
+    }
+
+    #[test]
+    fn what_cannot_be_resolved_is_named() {
+        assert_eq!(text("${NONE}"), Err(Unresolved::Missing("NONE".into())));
+        assert_eq!(text("${A"), Err(Unresolved::Malformed("${A".into())));
+        assert_eq!(text("${a b}"), Err(Unresolved::Malformed("${a b}".into())));
+    }
+}

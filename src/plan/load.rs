@@ -1,0 +1,216 @@
+//! Loading a plan: its text, the plans it extends and the `--set` overrides become one tree, which is then read.
+
+use super::merge::merge;
+use super::node::{Entry, Kind, Node};
+use super::problem::{Found, Problem, Problems};
+use super::read::Reader;
+use super::secrets::Secrets;
+use super::source::{Format, Origin, Sources, Span};
+use super::world::World;
+use super::{Plan, json_text, text, ties, toml_text};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Loads the plan at a path. Each override is `KEY=VALUE` with a dotted key such as `serve.params.max_num_seqs` and a TOML
+/// value; what is no TOML value is a text.
+pub fn load(path: &Path, overrides: &[String]) -> Result<Plan, Problems> {
+    match std::fs::read(path) {
+        Ok(bytes) => match String::from_utf8(bytes) {
+            Ok(text) => parse(&text, Format::of(path), path, overrides, &World::real()),
+            Err(_) => Err(unreadable(path, "it is not UTF-8 text", "save it as UTF-8")),
+        },
+        Err(error) => Err(unreadable(path, &error.to_string(), "correct the path")),
+    }
+}
+
+fn unreadable(path: &Path, why: &str, remedy: &str) -> Problems {
+    let problem = Problem {
+        message: format!("cannot read the plan {}: {why}", path.display()),
+        places: Vec::new(),
+        remedy: remedy.into(),
+    };
+    Problems::new(vec![problem], Arc::default())
+}
+
+/// Reads a plan from its text. `path` names it in messages and is where relative paths start; variables and further
+/// files come from `world` alone.
+pub fn parse(
+    text: &str,
+    format: Format,
+    path: &Path,
+    overrides: &[String],
+    world: &World<'_>,
+) -> Result<Plan, Problems> {
+    let mut reader = Reader {
+        world,
+        range_values: 0,
+        sources: Sources::default(),
+        found: Found::default(),
+        secrets: Secrets::default(),
+    };
+    let source = reader.sources.add(path, text);
+    let mut root = tree(text, format, source, &mut reader.found);
+    if !reader.found.is_empty() {
+        return Err(reader.found.into_problems(&Arc::new(reader.sources)));
+    }
+    let mut verbatim = true;
+    if let Some(base) = extended(&root, path, &mut vec![path.to_path_buf()], &mut reader) {
+        let over = std::mem::replace(&mut root, base);
+        merge(&mut root, over);
+        verbatim = false;
+    }
+    for setting in overrides {
+        let source = reader.sources.add("--set", setting.as_str());
+        if let Some(over) = override_tree(setting, source, &mut reader.found) {
+            merge(&mut root, over);
+            verbatim = false;
+        }
+    }
+    root.span.source = 0;
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let parts = reader.plan(&root, &stem);
+    let secrets = std::mem::take(&mut reader.secrets);
+    let sources = Arc::new(reader.sources);
+    let written = match verbatim {
+        true => text.to_string(),
+        false => text::write(&root, format),
+    };
+    let plan = Plan {
+        name: parts.name,
+        runs: parts.runs,
+        on_failure: parts.on_failure,
+        serve: parts.serve,
+        bench: parts.bench,
+        link: parts.link,
+        exclude: parts.exclude,
+        sla: parts.sla,
+        report: parts.report,
+        text: written,
+        format,
+        path: path.to_path_buf(),
+        secrets,
+        origin: Arc::new(Origin {
+            sources: Arc::clone(&sources),
+            root,
+        }),
+    };
+    ties::check(&plan, &mut reader.found);
+    match reader.found.is_empty() {
+        true => Ok(plan),
+        false => Err(reader.found.into_problems(&sources)),
+    }
+}
+
+fn tree(text: &str, format: Format, source: usize, found: &mut Found) -> Node {
+    match format {
+        Format::Toml => toml_text::parse(text, source, found),
+        Format::Json => json_text::parse(text, source, found),
+    }
+}
+
+/// The tree of the plan that this one extends, itself laid over what it extends. `chain` holds the plans on the way.
+fn extended(root: &Node, path: &Path, chain: &mut Vec<PathBuf>, reader: &mut Reader<'_>) -> Option<Node> {
+    let node = root.child("extends")?;
+    let name = match &node.kind {
+        Kind::Text(text) => reader.expand(text, node.span),
+        _ => {
+            let message = format!("`extends` must be a string, found {}", node.kind_name());
+            reader
+                .found
+                .add(Problem::new(node.span, message, "write the path of a plan"));
+            return None;
+        }
+    };
+    let base_path = path.parent().unwrap_or(Path::new("")).join(&name);
+    let plain = |path: &Path| {
+        path.components()
+            .filter(|part| part.as_os_str() != ".")
+            .collect::<PathBuf>()
+    };
+    if chain.iter().any(|earlier| plain(earlier) == plain(&base_path)) || chain.len() > 32 {
+        let remedy = "remove one of the `extends` of the circle";
+        reader.found.add(Problem::new(
+            node.span,
+            format!("`{name}` extends itself in the end"),
+            remedy,
+        ));
+        return None;
+    }
+    let text = match (reader.world.read)(&base_path) {
+        Ok(text) => text,
+        Err(error) => {
+            let message = format!("cannot read {}: {error}", base_path.display());
+            reader.found.add(Problem::new(
+                node.span,
+                message,
+                "correct the path; it is relative to the file that names it",
+            ));
+            return None;
+        }
+    };
+    let source = reader.sources.add(&base_path, text.as_str());
+    let mut base = tree(&text, Format::of(&base_path), source, &mut reader.found);
+    chain.push(base_path.clone());
+    if let Some(mut further) = extended(&base, &base_path, chain, reader) {
+        merge(&mut further, base);
+        base = further;
+    }
+    if let Kind::Table(entries) = &mut base.kind {
+        entries.retain(|entry| entry.key != "extends");
+    }
+    Some(base)
+}
+
+/// `KEY=VALUE` as a tree of one leaf.
+fn override_tree(setting: &str, source: usize, found: &mut Found) -> Option<Node> {
+    let mut quiet = Found::default();
+    let as_toml = toml_text::parse(setting, source, &mut quiet);
+    if quiet.is_empty() && matches!(&as_toml.kind, Kind::Table(entries) if entries.len() == 1) {
+        return Some(as_toml);
+    }
+    let whole = Span {
+        source,
+        start: 0,
+        end: setting.len(),
+    };
+    let (key, value) = match setting.split_once('=') {
+        Some(parts) => parts,
+        None => {
+            let remedy = "write --set KEY=VALUE, such as --set runs=5";
+            found.add(Problem::new(whole, "this override has no `=`", remedy));
+            return None;
+        }
+    };
+    let mut quiet = Found::default();
+    let mut tree = toml_text::parse(&format!("{key}=0"), source, &mut quiet);
+    if !quiet.is_empty() {
+        let remedy = "write a dotted key such as serve.params.max_num_seqs";
+        found.add(Problem::new(
+            Span {
+                end: key.len(),
+                ..whole
+            },
+            "this override has no proper key",
+            remedy,
+        ));
+        return None;
+    }
+    let start = key.len() + 1;
+    let leaf = Node {
+        span: Span { start, ..whole },
+        kind: Kind::Text(value.trim().to_string()),
+    };
+    replace_leaf(&mut tree, leaf);
+    Some(tree)
+}
+
+fn replace_leaf(tree: &mut Node, leaf: Node) {
+    match &mut tree.kind {
+        Kind::Table(entries) => {
+            if let Some(Entry { value, .. }) = entries.first_mut() {
+                replace_leaf(value, leaf);
+            }
+        }
+        _ => *tree = leaf,
+    }
+}

@@ -1,0 +1,184 @@
+//! Everything wrong with a plan, told in one go: each problem with its places in the text and a remedy, rendered like
+//! a compiler's messages.
+
+use super::source::{Sources, Span};
+use crate::error::Error;
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// A lower-case fragment that names the thing.
+    pub message: String,
+    /// The places it is about, the decisive one first, each with a short note or nothing.
+    pub places: Vec<(Span, String)>,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+impl Problem {
+    /// A problem at one place.
+    pub fn new(span: Span, message: impl Into<String>, remedy: impl Into<String>) -> Problem {
+        Problem {
+            message: message.into(),
+            places: vec![(span, String::new())],
+            remedy: remedy.into(),
+        }
+    }
+
+    /// Says what the decisive place has to do with it.
+    pub fn note(mut self, note: impl Into<String>) -> Problem {
+        if let Some((_, first)) = self.places.first_mut() {
+            *first = note.into();
+        }
+        self
+    }
+
+    /// Adds a further place.
+    pub fn and(mut self, span: Span, note: impl Into<String>) -> Problem {
+        self.places.push((span, note.into()));
+        self
+    }
+}
+
+/// All problems of a plan, at least one, with the texts they point into.
+#[derive(Debug, Clone)]
+pub struct Problems {
+    /// In the order of the text.
+    pub list: Vec<Problem>,
+    /// The texts.
+    pub sources: Arc<Sources>,
+}
+
+impl Problems {
+    /// Collects problems in the order of the text, each told once.
+    pub fn new(mut list: Vec<Problem>, sources: Arc<Sources>) -> Problems {
+        list.sort_by_key(|problem| problem.places.first().map(|(span, _)| *span));
+        list.dedup();
+        Problems { list, sources }
+    }
+
+    /// The text for people, with colours if the terminal shows them.
+    pub fn render(&self, colours: bool) -> String {
+        let renderer = if colours { Renderer::styled() } else { Renderer::plain() };
+        let mut shown: Vec<String> = self
+            .list
+            .iter()
+            .map(|problem| self.render_one(problem, &renderer))
+            .collect();
+        shown.push(match self.list.len() {
+            1 => "1 problem found; nothing was started".to_string(),
+            count => format!("{count} problems found; nothing was started"),
+        });
+        shown.join("\n\n")
+    }
+
+    fn render_one(&self, problem: &Problem, renderer: &Renderer) -> String {
+        let mut group = Group::with_title(Level::ERROR.primary_title(printable(&problem.message)));
+        let mut shown: Vec<usize> = Vec::new();
+        for (Span { source: index, .. }, _) in &problem.places {
+            let Some(source) = self.sources.0.get(*index).filter(|_| !shown.contains(index)) else {
+                continue;
+            };
+            shown.push(*index);
+            let marks = problem
+                .places
+                .iter()
+                .enumerate()
+                .filter(|(_, (span, _))| span.source == *index);
+            let snippet = Snippet::source(source.text.as_str()).path(source.name.to_string_lossy());
+            group = group.element(snippet.annotations(marks.map(|(rank, (span, note))| {
+                let kind = if rank == 0 {
+                    AnnotationKind::Primary
+                } else {
+                    AnnotationKind::Context
+                };
+                let note = (!note.is_empty()).then(|| printable(note));
+                kind.span(within(&source.text, *span)).label(note)
+            })));
+        }
+        if !problem.remedy.is_empty() {
+            group = group.element(Level::HELP.message(printable(&problem.remedy)));
+        }
+        renderer.render(&[group])
+    }
+}
+
+/// A span cut to what the text holds, on character boundaries.
+fn within(text: &str, span: Span) -> Range<usize> {
+    let start = text.floor_char_boundary(span.start);
+    let end = text.ceil_char_boundary(span.end.max(start));
+    start..end
+}
+
+/// Text that cannot disturb a terminal: control characters are escaped.
+fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character.is_control() {
+            true => shown.extend(character.escape_default()),
+            false => shown.push(character),
+        }
+    }
+    shown
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+impl std::error::Error for Problems {}
+
+impl From<Problems> for Error {
+    fn from(problems: Problems) -> Error {
+        Error::Usage(problems.to_string())
+    }
+}
+
+/// Collects problems while a plan is read, so that none hides another.
+#[derive(Debug, Default)]
+pub struct Found {
+    list: Vec<Problem>,
+}
+
+impl Found {
+    /// Adds a problem.
+    pub fn add(&mut self, problem: Problem) {
+        self.list.push(problem);
+    }
+
+    /// Whether nothing is wrong so far.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Everything that was found.
+    pub fn into_problems(self, sources: &Arc<Sources>) -> Problems {
+        Problems::new(self.list, Arc::clone(sources))
+    }
+}
+
+/// `did you mean …?` for a name that is not among the known ones, or the list of those.
+pub fn suggest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    let name = name.to_lowercase();
+    let likeness = |candidate: &str| {
+        let candidate = candidate.to_lowercase();
+        // A name without its side is meant to be like one on either side.
+        let bare = candidate.split_once('.').map_or(candidate.as_str(), |(_, bare)| bare);
+        let shown = if name.contains('.') { candidate.as_str() } else { bare };
+        strsim::jaro_winkler(&name, shown)
+    };
+    let likenesses = known.iter().map(|candidate| (likeness(candidate), candidate));
+    let closest = likenesses.rev().max_by(|a, b| a.0.total_cmp(&b.0));
+    match closest {
+        Some((likeness, candidate)) if likeness > 0.8 => format!("did you mean `{candidate}`?"),
+        Some(_) => format!("known here: {}", known.join(", ")),
+        None => String::from("remove it"),
+    }
+}

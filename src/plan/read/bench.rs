@@ -1,0 +1,56 @@
+//! The `[bench]` table.
+
+use super::Reader;
+use crate::plan::fields::Fields;
+use crate::plan::node::Node;
+use crate::plan::problem::Problem;
+use crate::plan::{Bench, BenchRunner, schema};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const TIMEOUT: Duration = Duration::from_secs(20 * 60);
+
+impl Reader<'_> {
+    pub(super) fn bench(&mut self, node: &Node) -> Bench {
+        let mut bench = Bench {
+            runner: BenchRunner::Native,
+            env: BTreeMap::new(),
+            timeout: TIMEOUT,
+            warmup_prompts: 0,
+            params: Vec::new(),
+            combos: Vec::new(),
+        };
+        let Some(mut fields) = Fields::open::<schema::BenchTable>(node, "bench", &mut self.found) else {
+            return bench;
+        };
+        let runner = fields.entry("runner");
+        let command = fields.entry("command");
+        if let Some(runner) = runner {
+            self.choice(&runner.value, "bench.runner", &[("native", ())]);
+        }
+        if let Some(command) = command {
+            let words = self.words(&command.value, "bench.command").unwrap_or_default();
+            bench.runner = BenchRunner::Command(words);
+            if let Some(runner) = runner {
+                let message = "the load comes from the native generator or from a command";
+                let problem = Problem::new(command.key_span, message, "keep `runner` or `command`, not both");
+                self.found.add(problem.and(runner.key_span, "native here"));
+            }
+        }
+        bench.env = fields
+            .get("env")
+            .map(|node| self.env(node, "bench.env"))
+            .unwrap_or_default();
+        bench.timeout = self.duration(fields.get("timeout"), "bench.timeout", TIMEOUT);
+        let warmup = fields.get("warmup_prompts");
+        let warmup = warmup.and_then(|node| self.whole(node, "bench.warmup_prompts", 0..=1_000_000));
+        bench.warmup_prompts = warmup.unwrap_or(0);
+        bench.params = fields
+            .get("params")
+            .map(|node| self.params(node, "bench.params"))
+            .unwrap_or_default();
+        bench.combos = self.combos(fields.get("combos"), fields.get("params_file"), "bench");
+        fields.close(&mut self.found);
+        bench
+    }
+}

@@ -1,0 +1,215 @@
+//! Reading single values: texts with references expanded, whole numbers, durations, choices, command lines.
+
+use super::Reader;
+use crate::plan::interpolate::{self, Unresolved};
+use crate::plan::node::{Kind, Node};
+use crate::plan::problem::{Problem, suggest};
+use crate::plan::source::Span;
+use crate::units::parse_duration;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+impl Reader<'_> {
+    fn wrong_kind(&mut self, node: &Node, what: &str, expected: &str) {
+        let message = format!("`{what}` must be {expected}, found {}", node.kind_name());
+        self.found
+            .add(Problem::new(node.span, message, format!("write {expected}")));
+    }
+
+    /// A text with its references expanded; what cannot be expanded is reported and left as it is.
+    pub(in crate::plan) fn expand(&mut self, text: &str, span: Span) -> String {
+        match interpolate::expand(text, self.world.env) {
+            Ok(expanded) => {
+                for (name, value) in &expanded.used {
+                    self.secrets.note(name, value);
+                }
+                return expanded.text;
+            }
+            Err(Unresolved::Missing(name)) => self.found.add(Problem::new(
+                span,
+                format!("the environment variable {name} is not set"),
+                format!("set it, or give a default: ${{{name}:-...}}"),
+            )),
+            Err(Unresolved::Malformed(text)) => self.found.add(Problem::new(
+                span,
+                format!("`{text}` is no reference to an environment variable"),
+                "write ${NAME} or ${NAME:-default}, within quotes if it holds spaces, or $${ for a plain ${",
+            )),
+        }
+        text.to_string()
+    }
+
+    pub(super) fn text(&mut self, node: &Node, what: &str) -> Option<String> {
+        match &node.kind {
+            Kind::Text(text) => Some(self.expand(text, node.span)),
+            _ => {
+                self.wrong_kind(node, what, "a string");
+                None
+            }
+        }
+    }
+
+    pub(super) fn whole(&mut self, node: &Node, what: &str, range: RangeInclusive<u32>) -> Option<u32> {
+        let value = match &node.kind {
+            Kind::Number(number) => number.as_u64().and_then(|value| u32::try_from(value).ok()),
+            _ => None,
+        };
+        let value = value.filter(|value| range.contains(value));
+        if value.is_none() {
+            let (least, most) = (range.start(), range.end());
+            let expected = match least == most {
+                true => format!("{least}"),
+                false => format!("a whole number from {least} to {most}"),
+            };
+            let message = format!("`{what}` must be {expected}");
+            self.found
+                .add(Problem::new(node.span, message, format!("write {expected}")));
+        }
+        value
+    }
+
+    pub(super) fn duration(&mut self, node: Option<&Node>, what: &str, default: Duration) -> Duration {
+        let Some(node) = node else {
+            return default;
+        };
+        let Kind::Text(text) = &node.kind else {
+            self.wrong_kind(node, what, "a duration such as \"30s\", \"15m\" or \"1h 30m\"");
+            return default;
+        };
+        let text = self.expand(text, node.span);
+        match parse_duration(&text) {
+            Ok(duration) if !duration.is_zero() => duration,
+            Ok(_) => {
+                let message = format!("`{what}` must be longer than nothing");
+                self.found
+                    .add(Problem::new(node.span, message, "write a duration such as \"30s\""));
+                default
+            }
+            Err(why) => {
+                let message = format!("`{what}` is no duration");
+                self.found.add(Problem::new(node.span, message, why));
+                default
+            }
+        }
+    }
+
+    pub(super) fn choice<T: Clone>(&mut self, node: &Node, what: &str, choices: &[(&str, T)]) -> Option<T> {
+        let text = self.text(node, what)?;
+        let chosen = choices
+            .iter()
+            .find(|(name, _)| *name == text)
+            .map(|(_, value)| value.clone());
+        if chosen.is_none() {
+            let names = choices.iter().map(|(name, _)| *name);
+            self.found.add(Problem::new(
+                node.span,
+                format!("`{what}` cannot be `{text}`"),
+                suggest(&text, names),
+            ));
+        }
+        chosen
+    }
+
+    pub(super) fn list<'n>(&mut self, node: &'n Node, what: &str, remedy: &str) -> Option<&'n [Node]> {
+        match &node.kind {
+            Kind::List(items) => Some(items),
+            _ => {
+                let message = format!("`{what}` must be a list, found {}", node.kind_name());
+                self.found.add(Problem::new(node.span, message, remedy));
+                None
+            }
+        }
+    }
+
+    pub(super) fn texts(&mut self, node: &Node, what: &str) -> Vec<String> {
+        let items = self
+            .list(node, what, "write a list of strings, such as [\"max_concurrency\"]")
+            .unwrap_or_default();
+        items.iter().filter_map(|item| self.text(item, what)).collect()
+    }
+
+    /// A value that is neither a list nor a table.
+    pub(super) fn scalar(&mut self, node: &Node, what: &str) -> Option<Value> {
+        match &node.kind {
+            Kind::List(_) | Kind::Table(_) => {
+                self.wrong_kind(node, what, "a string, a number or a boolean");
+                None
+            }
+            _ => Some(self.value(node)),
+        }
+    }
+
+    /// Any value, references in its texts expanded.
+    pub(super) fn value(&mut self, node: &Node) -> Value {
+        node.to_json(&mut |text, span| self.expand(text, span))
+    }
+
+    /// A command line: words as a shell would split them, then each word's references expanded, so that the value of
+    /// a variable never falls apart.
+    pub(super) fn words(&mut self, node: &Node, what: &str) -> Option<Vec<String>> {
+        let words: Vec<String> = match &node.kind {
+            Kind::Text(line) => match shell_words::split(line) {
+                Ok(words) => words.iter().map(|word| self.expand(word, node.span)).collect(),
+                Err(_) => {
+                    let message = format!("`{what}` has a quote that is never closed");
+                    self.found
+                        .add(Problem::new(node.span, message, "close it, or write a list of words"));
+                    return None;
+                }
+            },
+            Kind::List(items) => items.iter().filter_map(|item| self.text(item, what)).collect(),
+            _ => {
+                self.wrong_kind(node, what, "a string or a list of strings");
+                return None;
+            }
+        };
+        if words.first().is_none_or(String::is_empty) {
+            let message = format!("`{what}` names no program");
+            self.found
+                .add(Problem::new(node.span, message, "write a program and its arguments"));
+            return None;
+        }
+        if words.iter().any(|word| word.contains('\0')) {
+            let message = format!("`{what}` holds a zero byte, which no program can be given");
+            self.found.add(Problem::new(node.span, message, "remove it"));
+            return None;
+        }
+        self.secrets.note_argv(&words);
+        Some(words)
+    }
+
+    pub(super) fn env(&mut self, node: &Node, what: &str) -> BTreeMap<String, String> {
+        let Kind::Table(entries) = &node.kind else {
+            self.wrong_kind(node, what, "a table of variables");
+            return BTreeMap::new();
+        };
+        let mut env = BTreeMap::new();
+        for entry in entries {
+            let name = &entry.key;
+            if name.is_empty() || name.contains(['=', '\0']) {
+                let message = format!("`{name}` cannot name an environment variable");
+                self.found
+                    .add(Problem::new(entry.key_span, message, "use letters, digits and `_`"));
+                continue;
+            }
+            let value = match self.scalar(&entry.value, name) {
+                Some(Value::String(text)) => text,
+                Some(Value::Null) | None => continue,
+                Some(value) => value.to_string(),
+            };
+            if value.contains('\0') {
+                self.found.add(Problem::new(
+                    entry.value.span,
+                    "the value holds a zero byte",
+                    "remove it",
+                ));
+                continue;
+            }
+            self.secrets.note(name, &value);
+            env.insert(name.clone(), value);
+        }
+        env
+    }
+}

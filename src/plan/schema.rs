@@ -1,0 +1,360 @@
+//! The plan format as documented types: the JSON Schema, the plan reference and the reader's list of known keys are
+//! all made from these. Nothing is ever deserialized into them; reading, with its checks, is the `read` module's.
+
+use schemars::transform::{RecursiveTransform, Transform};
+use schemars::{JsonSchema, Schema, schema_for};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// A vsweep plan: which server settings and which loads to measure.
+#[derive(JsonSchema)]
+#[schemars(title = "vsweep plan", deny_unknown_fields)]
+pub struct PlanFile {
+    /// Path of `schema.json`, for editors; vsweep does not look at it.
+    #[schemars(rename = "$schema")]
+    pub schema: Option<String>,
+    /// Version of the plan format. This vsweep reads version 1, which is also the default.
+    #[schemars(range(min = 1, max = 1))]
+    pub version: Option<u32>,
+    /// Name of the experiment and of its directory below `results/`: letters, digits, `.`, `_` and `-`. Default: the
+    /// file's name without its extension.
+    pub name: Option<String>,
+    /// Path of a plan, relative to this one, whose keys hold unless this plan gives its own. Tables are merged key by
+    /// key; lists, and the value of each single parameter, are replaced whole.
+    pub extends: Option<String>,
+    /// Repetitions of every point. Default: 3.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub runs: Option<u32>,
+    /// What a failed run does to the rest of the sweep: `continue` (default) or `stop`.
+    pub on_failure: Option<OnFailure>,
+    /// The server side: what is launched, and with which settings.
+    pub serve: ServeTable,
+    /// The load side: what is sent, and by which program.
+    pub bench: Option<BenchTable>,
+    /// Parameters that are tied to each other.
+    pub link: Option<LinkTable>,
+    /// Blocks of conditions on parameters; a point for which all conditions of one block hold is left out. A condition
+    /// is a value (`"serve.tensor_parallel_size" = 1`) or a comparison (`"bench.max_concurrency" = ">64"`).
+    pub exclude: Option<Vec<BTreeMap<String, Scalar>>>,
+    /// Targets for latency and throughput, for a search of the load that still meets them.
+    pub sla: Option<SlaTable>,
+    /// What the report draws beyond the standard charts.
+    pub report: Option<ReportTable>,
+}
+
+/// What a failed run does to the rest of the sweep.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+pub enum OnFailure {
+    /// Record it and go on.
+    Continue,
+    /// Record it and end the sweep.
+    Stop,
+}
+
+/// The server side.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct ServeTable {
+    /// The server's command line, such as `vllm serve MODEL`: a string, split into words as a shell would (no shell is
+    /// involved), or a list of words. Parameters are added to it as flags.
+    pub command: Option<Words>,
+    /// Base URL of a server that is already running, instead of `command`. Such a server is neither started nor
+    /// stopped, so no parameter may have several values.
+    pub url: Option<String>,
+    /// Environment variables for the server, added to vsweep's own.
+    pub env: Option<BTreeMap<String, Scalar>>,
+    /// Limit from launch to ready, e.g. `15m` (default).
+    pub ready_timeout: Option<String>,
+    /// Time from the polite signal to the deadly one when the server is stopped, e.g. `30s` (default).
+    pub stop_grace: Option<String>,
+    /// A server with requests in flight that produces nothing for this long is hung and ended, e.g. `2m` (default).
+    pub hang_timeout: Option<String>,
+    /// What happens between runs: `caches` (default) resets the server's caches through its routes, `restart` starts
+    /// it anew, `none` does nothing; anything else is a command line that must exit with 0.
+    pub reset: Option<Words>,
+    /// Flags of the server, dashes or underscores alike. A list or a range is an axis; axes multiply.
+    pub params: Option<BTreeMap<String, Param>>,
+    /// Path of a JSON file, relative to this one, with combinations in the form of `vllm bench sweep`: a list of
+    /// objects, or an object of named objects. Added to `combos`; values are taken as they are.
+    pub params_file: Option<String>,
+    /// Named combinations of parameters, multiplied with the axes. They win over fixed values of the same name.
+    pub combos: Option<Vec<ComboTable>>,
+}
+
+/// The load side.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct BenchTable {
+    /// `native` (default): vsweep's own load generator. Not together with `command`.
+    pub runner: Option<Runner>,
+    /// Command line of an external benchmark such as `vllm bench serve`, as a string or a list of words. Parameters are
+    /// added to it as flags; host, port and where to save results are added when it runs.
+    pub command: Option<Words>,
+    /// Environment variables for an external benchmark, added to vsweep's own.
+    pub env: Option<BTreeMap<String, Scalar>>,
+    /// Limit for one run, e.g. `20m` (default).
+    pub timeout: Option<String>,
+    /// Unmeasured requests before the first run of a point on a fresh server. Default: 0.
+    pub warmup_prompts: Option<u32>,
+    /// Load settings, names as in `vllm bench serve`. A list or a range is an axis; axes multiply.
+    pub params: Option<BTreeMap<String, Param>>,
+    /// Path of a JSON file, relative to this one, with combinations in the form of `vllm bench sweep`: a list of
+    /// objects, or an object of named objects. Added to `combos`; values are taken as they are.
+    pub params_file: Option<String>,
+    /// Named combinations of parameters, multiplied with the axes. They win over fixed values of the same name.
+    pub combos: Option<Vec<ComboTable>>,
+}
+
+/// Who drives the load when no command does.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+pub enum Runner {
+    /// vsweep's own load generator.
+    Native,
+}
+
+/// A command line: a string split as a shell would, or a list of words.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+pub enum Words {
+    /// Split into words as a shell would; no shell is involved.
+    Line(String),
+    /// Taken as it is.
+    List(Vec<String>),
+}
+
+/// A value that is neither a list nor a table.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+pub enum Scalar {
+    /// `true` or `false`.
+    Bool(bool),
+    /// A number.
+    Number(f64),
+    /// A text; `${NAME}` and `${NAME:-default}` stand for environment variables.
+    Text(String),
+}
+
+/// The value or values of a parameter.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+pub enum Param {
+    /// One value for all points. `true` becomes `--name`, `false` becomes `--no-name`.
+    Fixed(Scalar),
+    /// In JSON, `null` removes the flag from the command.
+    Absent(()),
+    /// An axis: the values in order.
+    Values(Vec<AxisItem>),
+    /// An axis: a range.
+    Range(RangeTable),
+    /// Computed from another parameter of the same table.
+    Derived(DerivedTable),
+    /// One value that is itself a list or a table.
+    Whole(ValueTable),
+}
+
+/// One value of an axis.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+pub enum AxisItem {
+    /// A plain value.
+    Plain(Scalar),
+    /// In JSON, `null` removes the flag from the command.
+    Absent(()),
+    /// A value that is itself a list or a table.
+    Whole(ValueTable),
+}
+
+/// Numbers from one end to the other. Exactly one of `times`, `step` and `count` says how.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct RangeTable {
+    /// First value.
+    pub from: f64,
+    /// Last value; values beyond it are not taken.
+    pub to: f64,
+    /// Factor from each value to the next, above 1.
+    pub times: Option<f64>,
+    /// Difference of neighbours, above 0.
+    pub step: Option<f64>,
+    /// Number of values, both ends included. Between whole ends the values are rounded to whole numbers.
+    pub count: Option<u32>,
+    /// Spacing of `count` values: `linear` (default) or `log`.
+    pub scale: Option<Scale>,
+}
+
+/// Spacing of a range with a `count`.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+pub enum Scale {
+    /// Equal differences.
+    Linear,
+    /// Equal factors.
+    Log,
+}
+
+/// A value that follows another parameter: `per * times`, at least `min`, at most `max`. Counts and lengths are rounded
+/// up to whole numbers.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct DerivedTable {
+    /// Name of the parameter it follows, in the same table.
+    pub per: String,
+    /// Factor. Default: 1.
+    pub times: Option<f64>,
+    /// Lower bound of the result.
+    pub min: Option<f64>,
+    /// Upper bound of the result.
+    pub max: Option<f64>,
+}
+
+/// Passes a list or a table as one value. On the command line a list of plain values becomes several words after one
+/// flag, everything else becomes JSON.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct ValueTable {
+    /// The value.
+    pub value: Value,
+}
+
+/// A named combination of parameters: every key but `name` is a parameter, and every value is taken as it is.
+#[derive(JsonSchema)]
+pub struct ComboTable {
+    /// Name shown in tables.
+    pub name: Option<String>,
+    /// The parameters.
+    #[schemars(flatten)]
+    pub params: BTreeMap<String, Value>,
+}
+
+/// Parameters that are tied to each other, named as `serve.max_num_seqs` or `bench.max_concurrency`.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct LinkTable {
+    /// Groups of parameters; only pairs of server and load in which all parameters of a group are equal are kept.
+    pub equal: Option<Vec<Vec<String>>>,
+    /// Groups of axes that advance together, first value with first value and so on.
+    pub zip: Option<Vec<Vec<String>>>,
+}
+
+/// Targets, and the load parameter that a search varies to find the highest load that meets each. It takes the place of
+/// that parameter's axis. Every run sends `num_prompts` requests; where `num_prompts` follows the varied parameter (`per`,
+/// `times`, `min`, `max`) it grows with the load, and without it ten for each unit of load, from 200 to 2000, are sent.
+/// `runs` does not apply: the search repeats a load where noise demands it.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct SlaTable {
+    /// The load parameter to vary: `max_concurrency` or `request_rate`.
+    pub vary: Vary,
+    /// The lowest load to try. Default: 1 for `max_concurrency`, 0.01 for `request_rate`.
+    pub min: Option<f64>,
+    /// The highest load to try. Default: 8192.
+    pub max: Option<f64>,
+    /// How far the answer may lie below the true limit, as a ratio. Default: 0.05.
+    pub tolerance: Option<f64>,
+    /// At most this many runs for each target, 2 to 1000. Default: 16.
+    pub max_probes: Option<u32>,
+    /// Further runs at the load found, each of which must leave it standing, 0 to 100. Default: 1.
+    pub confirmations: Option<u32>,
+    /// The targets. They share runs: each run answers every target it can.
+    pub target: Vec<TargetTable>,
+}
+
+/// The load parameter that a search varies.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+pub enum Vary {
+    /// Requests in flight at once.
+    MaxConcurrency,
+    /// Requests a second.
+    RequestRate,
+}
+
+/// One target, met where all its bounds hold. Every key but `name` is a metric of the result such as `p99_ttft_ms`, every
+/// value a bound such as `<=500` (`<=`, `<`, `>=`, `>`). `attainment = ">=99%"` bounds the share of requests that keep
+/// within the limits `ttft_ms`, `tpot_ms` and `e2el_ms` given beside it, such as `ttft_ms = "<500"`.
+#[derive(JsonSchema)]
+pub struct TargetTable {
+    /// Name shown in tables.
+    pub name: Option<String>,
+    /// The bounds.
+    #[schemars(flatten)]
+    pub criteria: BTreeMap<String, String>,
+}
+
+/// What the report draws beyond the standard charts.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct ReportTable {
+    /// Options of the Pareto chart.
+    pub pareto: Option<ParetoTable>,
+    /// Further line charts.
+    pub plot: Option<Vec<PlotTable>>,
+}
+
+/// Options of the Pareto chart.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct ParetoTable {
+    /// Parameters written beside each point of the frontier. Default: those that vary.
+    pub label_by: Option<Vec<String>>,
+}
+
+/// A line chart.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct PlotTable {
+    /// Column on the x axis: a parameter or a metric.
+    pub x: String,
+    /// Column on the y axis.
+    pub y: String,
+    /// One curve for each combination of these columns' values.
+    pub curve_by: Option<Vec<String>>,
+}
+
+/// The JSON Schema of the plan format.
+pub fn json_schema() -> Schema {
+    let mut schema = schema_for!(PlanFile);
+    RecursiveTransform(tidy).transform(&mut schema);
+    schema
+}
+
+/// The schema as the text of `plans/schema.json`.
+pub fn json_text() -> String {
+    serde_json::to_string_pretty(&json_schema()).expect("a schema is JSON") + "\n"
+}
+
+/// The keys of a table, in the order of its type.
+pub fn keys_of<T: JsonSchema>() -> Vec<String> {
+    let schema = schema_for!(T);
+    let properties = schema.get("properties").and_then(Value::as_object);
+    properties
+        .map(|properties| properties.keys().cloned().collect())
+        .unwrap_or_default()
+}
+
+/// A key that may be left out is not one that may be null, and a description is a paragraph, whatever the width of the
+/// source.
+fn tidy(schema: &mut Schema) {
+    if let Some(Value::Array(types)) = schema.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            schema.insert("type".into(), only);
+        }
+    }
+    if let Some(Value::Array(choices)) = schema.get("anyOf")
+        && let [Value::Object(choice), null] = choices.as_slice()
+        && *null == json!({"type": "null"})
+    {
+        let choice = choice.clone();
+        schema.remove("anyOf");
+        for (key, value) in choice {
+            schema.insert(key, value);
+        }
+    }
+    if let Some(Value::String(text)) = schema.get_mut("description") {
+        *text = text.replace('\n', " ");
+    }
+}

@@ -1,0 +1,50 @@
+//! When two parameter names mean the same flag: dashes and underscores are alike up to the first dot; what follows a dot
+//! is a key inside a JSON value and counts as written.
+
+use super::Params;
+use serde_json::Value;
+
+/// The name with underscores, as plans usually write it: `max-num-seqs` → `max_num_seqs`.
+pub fn canonical(name: &str) -> String {
+    convert(name, '-', "_")
+}
+
+/// The name as a flag has it, without the leading dashes: `max_num_seqs` → `max-num-seqs`.
+pub fn flag(name: &str) -> String {
+    convert(name, '_', "-")
+}
+
+fn convert(name: &str, from: char, to: &str) -> String {
+    match name.split_once('.') {
+        Some((plain, rest)) => format!("{}.{rest}", plain.replace(from, to)),
+        None => name.replace(from, to),
+    }
+}
+
+/// Whether two names mean the same flag.
+pub fn same(a: &str, b: &str) -> bool {
+    a == b || canonical(a) == canonical(b)
+}
+
+/// A parameter by any of its spellings.
+pub fn find<'a>(params: &'a Params, name: &str) -> Option<&'a Value> {
+    params
+        .get(name)
+        .or_else(|| params.iter().find(|(key, _)| same(key, name)).map(|(_, value)| value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dashes_and_underscores_are_alike_before_the_first_dot() {
+        assert!(same("max-num_seqs", "max_num-seqs"));
+        assert!(same("a-b.c_d", "a_b.c_d"));
+        assert!(!same("a_b.c-d", "a_b.c_d"));
+        assert_eq!(
+            flag("compilation_config.pass_config.x"),
+            "compilation-config.pass_config.x"
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! TOML text to the value tree.
+
+use super::node::{Entry, Kind, Node};
+use super::problem::{Found, Problem};
+use super::source::Span;
+use serde_json::Number;
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+const REMEDY: &str = "correct it here; strings are quoted, lists are in [ ], tables on one line in { }";
+
+/// Reads a whole document; what cannot be read is reported, and the rest is still returned.
+pub fn parse(text: &str, source: usize, found: &mut Found) -> Node {
+    let (table, errors) = DeTable::parse_recoverable(text);
+    for error in errors {
+        let range = error.span().unwrap_or(0..0);
+        found.add(Problem::new(
+            span(source, range),
+            format!("invalid TOML: {}", error.message()),
+            REMEDY,
+        ));
+    }
+    let range = table.span();
+    table_node(table.into_inner(), span(source, range), source, found)
+}
+
+fn span(source: usize, range: Range<usize>) -> Span {
+    Span {
+        source,
+        start: range.start,
+        end: range.end,
+    }
+}
+
+fn table_node(table: DeTable<'_>, place: Span, source: usize, found: &mut Found) -> Node {
+    let entries = table.into_iter().map(|(key, value)| Entry {
+        key_span: span(source, key.span()),
+        key: key.into_inner().into_owned(),
+        value: value_node(value, source, found),
+    });
+    Node {
+        span: place,
+        kind: Kind::Table(entries.collect()),
+    }
+}
+
+fn value_node(value: Spanned<DeValue<'_>>, source: usize, found: &mut Found) -> Node {
+    let place = span(source, value.span());
+    let kind = match value.into_inner() {
+        DeValue::String(text) => Kind::Text(text.into_owned()),
+        DeValue::Boolean(value) => Kind::Bool(value),
+        DeValue::Integer(integer) => match i64::from_str_radix(integer.as_str(), integer.radix()) {
+            Ok(value) => Kind::Number(value.into()),
+            Err(_) => {
+                found.add(Problem::new(
+                    place,
+                    "this whole number does not fit 64 bits",
+                    "write it as a string if the program takes it",
+                ));
+                Kind::Null
+            }
+        },
+        DeValue::Float(float) => float_kind(float.as_str(), place, found),
+        DeValue::Datetime(_) => {
+            found.add(Problem::new(
+                place,
+                "dates have no meaning in a plan",
+                "put it in quotes",
+            ));
+            Kind::Null
+        }
+        DeValue::Array(items) => Kind::List(items.into_iter().map(|item| value_node(item, source, found)).collect()),
+        DeValue::Table(table) => return table_node(table, place, source, found),
+    };
+    Node { span: place, kind }
+}
+
+/// `inf` is what `vllm bench serve` calls an unlimited rate, and JSON has no such number: it becomes a text.
+fn float_kind(text: &str, place: Span, found: &mut Found) -> Kind {
+    match text.parse::<f64>() {
+        Ok(value) if value == f64::INFINITY && text.contains("inf") => Kind::Text("inf".into()),
+        Ok(value) => match Number::from_f64(value) {
+            Some(number) => Kind::Number(number),
+            None => {
+                found.add(Problem::new(
+                    place,
+                    format!("`{text}` is no finite number"),
+                    "write a number, or inf",
+                ));
+                Kind::Null
+            }
+        },
+        Err(_) => {
+            found.add(Problem::new(
+                place,
+                format!("`{text}` is no number"),
+                "write a number, or inf",
+            ));
+            Kind::Null
+        }
+    }
+}

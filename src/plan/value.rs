@@ -1,0 +1,68 @@
+//! Parameter values: when two are equal, which are numbers, how one is shown.
+
+use serde_json::Value;
+
+/// The value as a number; the text `inf` is one, as in `request_rate = "inf"`.
+pub fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) if text == "inf" => Some(f64::INFINITY),
+        _ => None,
+    }
+}
+
+/// A text that two values share exactly if they are equal as vLLM's linked variables have it: numbers by value (`1` is
+/// `1.0`), `true` and `false` like 1 and 0, but a number never like its text.
+pub fn equality_key(value: &Value) -> String {
+    match value {
+        Value::Bool(flag) => u8::from(*flag).to_string(),
+        Value::Number(number) => match number.as_f64() {
+            Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 9.0e18 => {
+                (float as i64).to_string()
+            }
+            _ => number.to_string(),
+        },
+        Value::Null | Value::String(_) => value.to_string(),
+        Value::Array(items) => format!("[{}]", items.iter().map(equality_key).collect::<Vec<_>>().join(",")),
+        Value::Object(members) => {
+            let mut keys: Vec<&String> = members.keys().collect();
+            keys.sort();
+            let shown = keys
+                .into_iter()
+                .map(|key| format!("{}:{}", Value::from(key.as_str()), equality_key(&members[key])));
+            format!("{{{}}}", shown.collect::<Vec<_>>().join(","))
+        }
+    }
+}
+
+/// Whether two values are equal; see [`equality_key`].
+pub fn equal(a: &Value, b: &Value) -> bool {
+    equality_key(a) == equality_key(b)
+}
+
+/// The value for people: texts without quotes, everything else as JSON.
+pub fn show(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn numbers_are_equal_by_value() {
+        assert!(equal(&json!(1), &json!(1.0)));
+        assert!(equal(&json!(1), &json!(true)));
+        assert!(!equal(&json!(1), &json!("1")));
+        assert!(equal(&json!(null), &json!(null)));
+        assert!(equal(&json!([1, {"a": 2}]), &json!([1.0, {"a": 2.0}])));
+        assert!(!equal(
+            &json!(9_007_199_254_740_993_i64),
+            &json!(9_007_199_254_740_992_i64)
+        ));
+    }
+}

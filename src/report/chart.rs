@@ -1,0 +1,111 @@
+//! A chart as plain data: what to draw, with nothing about how. Charts are made in [`super::charts`] and drawn by
+//! [`super::png`]; tests and other outputs read the same data.
+
+use serde::Serialize;
+
+/// One picture: panels in a grid that share a legend.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Chart {
+    /// File name without extension; unique among the charts of one report.
+    pub name: String,
+    /// What the picture shows.
+    pub title: String,
+    /// How to read it: what is averaged, what the bars are, what was left out.
+    pub note: String,
+    /// Where the figures come from: experiment, runs per point.
+    pub footer: String,
+    /// Whether any of the figures come from the simulator.
+    pub simulated: bool,
+    /// Panels in one row of the grid; at least one.
+    pub columns: usize,
+    /// Row by row; at least one.
+    pub panels: Vec<Panel>,
+}
+
+/// One pair of axes with what is drawn between them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Panel {
+    /// What is special about this panel; empty where nothing is.
+    pub title: String,
+    /// Horizontal axis.
+    pub x: Axis,
+    /// Vertical axis.
+    pub y: Axis,
+    /// In drawing order; series of one name have one entry in the legend.
+    pub series: Vec<Series>,
+}
+
+/// One axis.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Axis {
+    /// What is measured, with its unit: `p99 TTFT (ms)`.
+    pub title: String,
+    /// Spacing of values.
+    pub scale: Scale,
+    /// Where ticks must be, with their texts; empty leaves the choice to the renderer.
+    pub ticks: Vec<Tick>,
+    /// Values that the axis must reach although the panel may not have them: panels to compare share their extent.
+    pub covers: Option<(f64, f64)>,
+}
+
+/// A tick at a value of the data.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Tick {
+    /// Position on the axis.
+    pub at: f64,
+    /// Text beside it.
+    pub label: String,
+}
+
+/// How values are spaced along an axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scale {
+    /// Evenly, starting at zero.
+    Linear,
+    /// By their logarithm; every value is positive.
+    Log,
+}
+
+/// Points that belong together.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Series {
+    /// Name in the legend.
+    pub name: String,
+    /// How it looks.
+    pub style: Style,
+    /// Ordered along x where they are connected.
+    pub points: Vec<Mark>,
+}
+
+/// How a series looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Style {
+    /// Connected points in the colour and shape of this number.
+    Curve(usize),
+    /// Unconnected points that stay in the background.
+    Background,
+    /// Connected points that stand out.
+    Frontier,
+    /// A dashed line without marks that the points of others are held against.
+    Limit,
+    /// A ring around points that are drawn by another series.
+    Ring,
+}
+
+/// One point of a series.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Mark {
+    /// Position along the horizontal axis.
+    pub x: f64,
+    /// Position along the vertical axis.
+    pub y: f64,
+    /// Lower and upper end of the error bar along the vertical axis.
+    pub bar: Option<(f64, f64)>,
+    /// Lines of text beside it.
+    pub label: Vec<String>,
+}
+
+/// The most curves that one picture can hold and still be read.
+pub const MOST_CURVES: usize = 12;

@@ -1,0 +1,171 @@
+//! One figure of every point against another, such as tokens per second for each user against tokens per second for each
+//! GPU: what one can be had for the other.
+
+use super::Subject;
+use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
+use crate::report::variation::varying;
+use crate::report::words::{axis_title, short_setting};
+use crate::table::{Better, Column, Measure, Tradeoff};
+
+/// Characters that fit a line of a label.
+const SHORT_LINE: usize = 24;
+
+/// The Pareto chart of a report, or why there is none.
+pub fn charts(subject: &Subject<'_>, label_by: &[String]) -> Result<Vec<Chart>, String> {
+    let tradeoff = Tradeoff::of(subject.points, Measure::tokens_per_user(), Measure::tokens_per_gpu());
+    match tradeoff.placed.len() {
+        0 => Err(
+            "no run has output_throughput and a number of users (max_concurrency or max_concurrent_requests)".into(),
+        ),
+        1 => Err("a frontier needs at least two measured points".into()),
+        _ => Ok(vec![draw(subject, &tradeoff, label_by)]),
+    }
+}
+
+/// The Pareto chart of two figures; frontier points are labelled by these columns, or by what varies if none is given.
+pub fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, label_by: &[String]) -> Chart {
+    let places: Vec<(f64, f64)> = tradeoff
+        .placed
+        .iter()
+        .map(|placed| (placed.x.median, placed.y.median))
+        .collect();
+    let front = &tradeoff.frontier;
+    let labels = label_columns(subject, label_by);
+    let mark = |i: usize, label: Vec<String>| {
+        let y = tradeoff.placed[i].y;
+        let has_bar = y.max > y.min && y.min.is_finite() && y.max.is_finite();
+        Mark {
+            x: places[i].0,
+            y: places[i].1,
+            bar: has_bar.then_some((y.min, y.max)),
+            label,
+        }
+    };
+    let settings = |i: usize| {
+        let row = tradeoff.placed[i].point.row;
+        let settings = labels
+            .iter()
+            .map(|column| short_setting(&column.name, &column.cells[row]));
+        settings.collect::<Vec<String>>()
+    };
+    let label = |(at, i): (usize, &usize)| {
+        let same = |other: &&usize| is_same_place(&places, **other, *i);
+        if front[..at].iter().any(|other| same(&other)) {
+            return mark(*i, Vec::new());
+        }
+        let mut lines = join_short(settings(*i));
+        match front[at + 1..].iter().filter(same).count() {
+            0 => {}
+            1 => lines.push("and 1 as good".into()),
+            count => lines.push(format!("and {count} as good")),
+        }
+        mark(*i, lines)
+    };
+    let placed = tradeoff.placed.iter().enumerate();
+    let mut series = vec![
+        Series {
+            name: "Measured points".into(),
+            style: Style::Background,
+            points: placed
+                .clone()
+                .filter(|(_, placed)| !placed.on_frontier)
+                .map(|(i, _)| mark(i, Vec::new()))
+                .collect(),
+        },
+        Series {
+            name: "Pareto frontier".into(),
+            style: Style::Frontier,
+            points: front.iter().enumerate().map(label).collect(),
+        },
+        Series {
+            name: "Knee: farthest from the line between the ends".into(),
+            style: Style::Ring,
+            points: placed
+                .filter(|(_, placed)| placed.is_knee)
+                .map(|(i, _)| mark(i, Vec::new()))
+                .collect(),
+        },
+    ];
+    series.retain(|series| !series.points.is_empty());
+    let axis = |measure: &Measure| Axis {
+        title: axis_title(&measure.metric),
+        scale: Scale::Linear,
+        ticks: Vec::new(),
+        covers: None,
+    };
+    Chart {
+        name: "pareto".into(),
+        title: title(tradeoff),
+        note: note(subject, tradeoff),
+        footer: subject.footer(),
+        simulated: subject.is_simulated(),
+        columns: 1,
+        panels: vec![Panel {
+            title: String::new(),
+            x: axis(&tradeoff.x),
+            y: axis(&tradeoff.y),
+            series,
+        }],
+    }
+}
+
+fn title(tradeoff: &Tradeoff<'_>) -> String {
+    if tradeoff.x == Measure::tokens_per_user() && tradeoff.y == Measure::tokens_per_gpu() {
+        "Throughput per GPU against speed for each user".into()
+    } else {
+        format!(
+            "{} against {}",
+            axis_title(&tradeoff.y.metric),
+            axis_title(&tradeoff.x.metric)
+        )
+    }
+}
+
+fn note(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>) -> String {
+    let points = subject.points;
+    let figures = if points.points.iter().any(|point| point.used.len() > 1) {
+        "Medians over runs, bars from the lowest to the highest run"
+    } else {
+        "Each point is a single run"
+    };
+    let good = match (tradeoff.y.better, tradeoff.x.better) {
+        (Better::Higher, Better::Higher) => "up and to the right",
+        (Better::Higher, Better::Lower) => "up and to the left",
+        (Better::Lower, Better::Higher) => "down and to the right",
+        (Better::Lower, Better::Lower) => "down and to the left",
+    };
+    let reading = format!("{figures}; {good} is better.");
+    match tradeoff.left_out {
+        0 => reading,
+        count => format!("{reading} No figures for {count} of {} points.", points.points.len()),
+    }
+}
+
+/// Puts settings on as few lines as stay short.
+fn join_short(settings: Vec<String>) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for setting in settings {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + setting.chars().count() <= SHORT_LINE => {
+                line.push_str(", ");
+                line.push_str(&setting);
+            }
+            _ => lines.push(setting),
+        }
+    }
+    lines
+}
+
+/// Whether two points would be drawn on top of each other: closer than a hundredth of the larger figure in both directions.
+fn is_same_place(places: &[(f64, f64)], a: usize, b: usize) -> bool {
+    let near = |a: f64, b: f64| (a - b).abs() <= 0.01 * a.abs().max(b.abs());
+    near(places[a].0, places[b].0) && near(places[a].1, places[b].1)
+}
+
+fn label_columns<'a>(subject: &Subject<'a>, label_by: &[String]) -> Vec<&'a Column> {
+    if label_by.is_empty() {
+        return varying(subject.points);
+    }
+    let columns = label_by.iter().filter_map(|name| subject.points.runs.column(name));
+    columns.collect()
+}

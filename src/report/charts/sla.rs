@@ -1,0 +1,161 @@
+//! Load against each criterion of a target: what the probes measured, the limit, and the answers.
+
+use super::Subject;
+use crate::journal::{SearchEnd, SearchRecord, State};
+use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
+use crate::report::words::axis_title;
+use crate::search::{Criterion, Quantity, Reading, Target};
+use itertools::Itertools;
+
+/// From this ratio of the largest to the smallest value, an axis is logarithmic.
+const WIDE_LOAD: f64 = 8.0;
+const WIDE_FIGURES: f64 = 20.0;
+
+/// One chart for each target, split where there are more searches than curves that can be told apart.
+pub fn charts(subject: &Subject<'_>, state: &State) -> Vec<Chart> {
+    let searches: Vec<&SearchRecord> = state.searches().collect();
+    let targets = searches.iter().flat_map(|record| &record.started.targets);
+    let targets: Vec<&Target> = targets.unique_by(|target| &target.name).collect();
+    let mut charts = Vec::new();
+    for (position, target) in targets.iter().enumerate() {
+        let having: Vec<&SearchRecord> = searches
+            .iter()
+            .copied()
+            .filter(|record| record.started.targets.contains(target))
+            .collect();
+        for (part, searches) in having.chunks(MOST_CURVES).enumerate() {
+            let panels = target.criteria.iter();
+            let panels: Vec<Panel> = panels
+                .filter_map(|criterion| panel(criterion, target, searches, state))
+                .collect();
+            if panels.is_empty() {
+                continue;
+            }
+            let suffix = if part == 0 {
+                String::new()
+            } else {
+                format!("_{}", part + 1)
+            };
+            charts.push(Chart {
+                name: format!("sla_{}{suffix}", position + 1),
+                title: format!("Highest load that meets {}", target.name),
+                note: "Points are probes (means of repeats), rings the answers, the dashed line the limit.".into(),
+                footer: subject.footer(),
+                simulated: subject.is_simulated(),
+                columns: panels.len(),
+                panels,
+            });
+        }
+    }
+    charts
+}
+
+fn panel(criterion: &Criterion, target: &Target, searches: &[&SearchRecord], state: &State) -> Option<Panel> {
+    let limit = limit(criterion);
+    let mut series = Vec::new();
+    for (colour, record) in searches.iter().enumerate() {
+        let points = marks(criterion, record, state);
+        let answer = match &record.ended {
+            Some(SearchEnd::Answered(answers)) => answers.iter().find(|answer| answer.target == target.name),
+            _ => None,
+        };
+        let value = answer.and_then(|answer| answer.found.value());
+        let ring: Vec<Mark> = points.iter().filter(|mark| Some(mark.x) == value).cloned().collect();
+        series.push(Series {
+            name: name(record, state),
+            style: Style::Curve(colour),
+            points,
+        });
+        series.push(Series {
+            name: "answer".into(),
+            style: Style::Ring,
+            points: ring,
+        });
+    }
+    series.retain(|series| !series.points.is_empty());
+    let marks = || series.iter().flat_map(|series| &series.points);
+    let (low, high) = marks().map(|mark| mark.x).minmax().into_option()?;
+    let end = |x: f64| Mark {
+        x,
+        y: limit,
+        bar: None,
+        label: Vec::new(),
+    };
+    let line = Series {
+        name: "limit".into(),
+        style: Style::Limit,
+        points: vec![end(low), end(high)],
+    };
+    let vary = searches.first()?.started.vary.name();
+    let scale = |values: &mut dyn Iterator<Item = f64>, wide: f64| match values.minmax().into_option() {
+        Some((low, high)) if low > 0.0 && high / low >= wide => Scale::Log,
+        _ => Scale::Linear,
+    };
+    let axis = |title: String, scale| Axis {
+        title,
+        scale,
+        ticks: Vec::new(),
+        covers: None,
+    };
+    let x = axis(axis_title(vary), scale(&mut marks().map(|mark| mark.x), WIDE_LOAD));
+    let y = axis(title(criterion), scale(&mut marks().map(|mark| mark.y), WIDE_FIGURES));
+    series.push(line);
+    Some(Panel {
+        title: String::new(),
+        x,
+        y,
+        series,
+    })
+}
+
+/// What the probes of a search measured, repeats at one load as their mean with a bar from lowest to highest.
+fn marks(criterion: &Criterion, record: &SearchRecord, state: &State) -> Vec<Mark> {
+    let text = criterion.to_string();
+    let measured = state.probes(&record.started.search).filter_map(|probe| {
+        let figure = figure(criterion, probe.readings.get(&text)?);
+        figure.is_finite().then_some((probe.question.value, figure))
+    });
+    let sorted: Vec<(f64, f64)> = measured.sorted_by(|a, b| a.0.total_cmp(&b.0)).collect();
+    let of_load = |runs: &[(f64, f64)]| {
+        let figures = || runs.iter().map(|run| run.1);
+        Mark {
+            x: runs[0].0,
+            y: figures().sum::<f64>() / runs.len() as f64,
+            bar: figures().minmax().into_option().filter(|_| runs.len() > 1),
+            label: Vec::new(),
+        }
+    };
+    sorted.chunk_by(|a, b| a.0 == b.0).map(of_load).collect()
+}
+
+/// A reading in the criterion's own unit; for an attainment, how far the request that decides is from its limits.
+fn figure(criterion: &Criterion, reading: &Reading) -> f64 {
+    match (&criterion.quantity, criterion.comparison.wants_small()) {
+        (Quantity::Attainment(_), _) => reading.ratio,
+        (_, true) => reading.ratio * criterion.limit,
+        (_, false) => criterion.limit / reading.ratio,
+    }
+}
+
+fn limit(criterion: &Criterion) -> f64 {
+    match criterion.quantity {
+        Quantity::Attainment(_) => 1.0,
+        Quantity::Metric(_) => criterion.limit,
+    }
+}
+
+fn title(criterion: &Criterion) -> String {
+    match &criterion.quantity {
+        Quantity::Metric(key) => axis_title(key),
+        Quantity::Attainment(_) => format!("Ratio to the limits of {criterion}"),
+    }
+}
+
+fn name(record: &SearchRecord, state: &State) -> String {
+    let server = state.servers.get(&record.started.server);
+    let server = server.map_or_else(|| record.started.server.to_string(), |server| server.name.clone());
+    match record.started.name.as_str() {
+        "default" => server,
+        load => format!("{server}, {load}"),
+    }
+}

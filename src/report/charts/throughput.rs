@@ -1,0 +1,30 @@
+//! Throughput against load: output tokens and requests per second.
+
+use super::Subject;
+use super::curves::{Request, draw};
+use crate::report::chart::Chart;
+use crate::report::variation::{swept, varying};
+
+/// The throughput chart, or why there is none.
+pub fn charts(subject: &Subject<'_>) -> Result<Vec<Chart>, String> {
+    let points = subject.points;
+    let params = varying(points);
+    let x = swept(points, &params).ok_or("curves need a numeric parameter with at least two values")?;
+    let has = |metric: &&str| points.points.iter().any(|point| points.spread(point, metric).is_some());
+    let ys: Vec<String> = ["output_throughput", "request_throughput"]
+        .iter()
+        .filter(|metric| has(metric))
+        .map(|metric| (*metric).to_owned())
+        .collect();
+    if ys.is_empty() {
+        return Err("no run has a throughput by vLLM's names, such as output_throughput".into());
+    }
+    let request = Request {
+        name: "throughput".into(),
+        title: "Throughput".into(),
+        x,
+        ys: &ys,
+        curve_by: params.iter().copied().filter(|column| column.name != x.name).collect(),
+    };
+    draw(subject, &request)
+}

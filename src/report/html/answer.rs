@@ -1,0 +1,187 @@
+//! The answer as HTML: a card for each best point, and the frontier. Targets, once a plan has any, come before everything
+//! here.
+
+use super::Page;
+use super::data::command_line;
+use super::text::{code, escape};
+use crate::matrix::argv;
+use crate::report::answer::{Answer, Best, FRONTIER};
+use crate::report::variation::settings;
+use crate::report::words::{axis_title, show_number};
+use crate::table::{Point, Spread};
+use std::fmt::Write;
+
+/// Tied points that are named.
+const MOST_TIED: usize = 3;
+/// Frontier points that are listed.
+const MOST_FRONTIER: usize = 12;
+/// Figures shown beside the one a point is best at.
+const COMPANIONS: [&str; 5] = [
+    "output_throughput",
+    "tokens_per_gpu",
+    "tokens_per_user",
+    "p99_ttft_ms",
+    "p99_tpot_ms",
+];
+
+/// The best points, what is tied with them, and the frontier. Targets, once there are any, come before everything here.
+pub fn cards_and_frontier(page: &Page<'_>, answer: &Answer) -> String {
+    if answer.bests.is_empty() {
+        return "<p class=\"empty\">No run was measured yet, so there is no answer. What went wrong stands below.</p>"
+            .into();
+    }
+    let mut html = String::new();
+    if answer.doubtful {
+        html += "<p class=\"caution\">No run is free of doubt; the figures below come from doubtful runs.</p>";
+    }
+    html += "<div class=\"cards\">";
+    for best in &answer.bests {
+        html += &best_card(page, best);
+    }
+    if let Some(knee) = answer.knee {
+        html += &knee_card(page, knee);
+    }
+    html += "</div>";
+    html += if answer.repeated {
+        "<p class=\"note\">Figures are medians over runs with the lowest and the highest run. Tied: the runs reach into \
+         the range of the best one's runs, so this sweep cannot tell them apart.</p>"
+    } else {
+        "<p class=\"note\">Every point is a single run, so ties cannot be told: small differences may be noise. Set \
+         <code>runs = 3</code> in the plan to know.</p>"
+    };
+    html + &frontier(page, answer)
+}
+
+fn best_card(page: &Page<'_>, best: &Best) -> String {
+    let name = |i: &usize| settings(&page.varied, page.inputs.points.points[*i].row);
+    let named = best.tied.iter().take(MOST_TIED);
+    let mut tied: String = named.map(|i| format!("<li>{}</li>", escape(&name(i)))).collect();
+    if best.tied.len() > MOST_TIED {
+        let _ = write!(tied, "<li>and {} more</li>", best.tied.len() - MOST_TIED);
+    }
+    if !tied.is_empty() {
+        let reason = "<strong>Tied</strong> within the spread of the runs:";
+        tied = format!("<div class=\"tied\">{reason}<ul>{tied}</ul></div>");
+    }
+    card(page, best.question, best.point, best.metric, &tied)
+}
+
+fn knee_card(page: &Page<'_>, knee: usize) -> String {
+    let why = "<p class=\"why\">The knee of the Pareto frontier: from here on, speed for each user costs throughput fast, \
+               and the other way round.</p>";
+    card(page, "Best balance", knee, FRONTIER[1], why)
+}
+
+fn card(page: &Page<'_>, question: &str, at: usize, metric: &str, extra: &str) -> String {
+    let point = &page.inputs.points.points[at];
+    let figure = |name: &str| page.inputs.points.spread(point, name);
+    let Some(spread) = figure(metric) else {
+        return String::new();
+    };
+    let title = axis_title(metric);
+    // Titles end in their unit, except where the unit is the figure: `Output tokens/s per GPU`.
+    let (name, unit) = title.rsplit_once(" (").unwrap_or((&title, "tokens/s"));
+    let mut companions = String::new();
+    for name in COMPANIONS.iter().filter(|name| **name != metric) {
+        if let Some(spread) = figure(name) {
+            let (title, median) = (escape(&axis_title(name)), show_number(spread.median));
+            let _ = write!(companions, "<div><dt>{title}</dt><dd>{median}</dd></div>");
+        }
+    }
+    format!(
+        "<article class=\"card\"><h3>{question}</h3><p class=\"figure\"><b>{value}</b> {unit}</p>\
+         <p class=\"what\">{name}{range}</p><p class=\"settings\">{settings}</p><dl>{companions}</dl>{extra}\
+         <details><summary>Command lines</summary>{commands}</details></article>",
+        value = show_number(spread.median),
+        unit = escape(unit.trim_end_matches(')')),
+        name = escape(name),
+        range = range(&spread),
+        settings = escape(&settings(&page.varied, point.row)),
+        commands = commands(page, point),
+    )
+}
+
+fn range(spread: &Spread) -> String {
+    match spread.count {
+        1 => String::new(),
+        count => format!(
+            ", {} to {} in {count} runs",
+            show_number(spread.min),
+            show_number(spread.max)
+        ),
+    }
+}
+
+fn frontier(page: &Page<'_>, answer: &Answer) -> String {
+    if answer.frontier.len() < 2 {
+        return String::new();
+    }
+    let shown: Vec<&str> = [
+        "tokens_per_user",
+        "tokens_per_gpu",
+        "output_throughput",
+        "p99_ttft_ms",
+        "p99_tpot_ms",
+    ]
+    .into_iter()
+    .filter(|name| page.inputs.points.runs.column(name).is_some())
+    .collect();
+    let heads: String = shown
+        .iter()
+        .map(|name| format!("<th scope=\"col\">{}</th>", escape(&axis_title(name))))
+        .collect();
+    let mut rows = String::new();
+    for (i, others) in answer.distinct.iter().take(MOST_FRONTIER) {
+        let point = &page.inputs.points.points[*i];
+        let knee = if answer.knee == Some(*i) {
+            " <span class=\"tag\">knee</span>"
+        } else {
+            ""
+        };
+        let others = match others {
+            0 => String::new(),
+            count => format!(" <span class=\"count\">and {count} as good</span>"),
+        };
+        let _ = write!(
+            rows,
+            "<tr><th scope=\"row\">{}{knee}{others}</th>",
+            escape(&settings(&page.varied, point.row))
+        );
+        for name in &shown {
+            let figure = page
+                .inputs
+                .points
+                .spread(point, name)
+                .map_or("–".into(), |spread| show_number(spread.median));
+            let _ = write!(rows, "<td>{figure}</td>");
+        }
+        rows += "</tr>";
+    }
+    let more = answer.distinct.len().saturating_sub(MOST_FRONTIER);
+    let more = if more > 0 {
+        format!("<p class=\"note\">and {more} more in the chart</p>")
+    } else {
+        String::new()
+    };
+    format!(
+        "<details class=\"frontier\" open><summary>Pareto frontier: {} points that no other beats in both speed for each \
+         user and throughput for each GPU</summary><div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Pareto \
+         frontier\"><table><thead><tr><th scope=\"col\">Settings</th>{heads}</tr></thead><tbody>{rows}</tbody></table>\
+         </div>{more}</details>",
+        answer.frontier.len()
+    )
+}
+
+fn commands(page: &Page<'_>, point: &Point) -> String {
+    let Some(run) = page.inputs.state.runs().nth(point.row) else {
+        return String::new();
+    };
+    let server = page.inputs.state.servers.get(&run.server);
+    let server = server.map_or(String::new(), |server| command_line(&server.env, &server.argv));
+    let bench = shell_words::join(argv::apply(page.inputs.bench_command, &run.params));
+    let mut html = String::new();
+    if !server.is_empty() {
+        html += &code(&server, "the server's command line");
+    }
+    html + &code(&bench, "the benchmark's command line")
+}

@@ -1,0 +1,71 @@
+// The runs of the experiment, decoded from the page's JSON (made by data.rs).
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const rowCount = data.rows.length;
+
+/** Columns with one value a row in `values`. */
+const columns = data.columns.map((column) => ({ ...column, values: decode(column) }));
+const columnByName = new Map(columns.map((column) => [column.name, column]));
+const runValues = (name) => columnByName.get(name)?.values ?? [];
+const details = decode(data.details);
+const benchCommands = decode(data.bench);
+const varying = data.varying.map((name) => columnByName.get(name)).filter(Boolean);
+
+function decode(column) {
+  if (column.each) return column.each;
+  if (column.at) return column.at.map((place) => column.of[place]);
+  return new Array(rowCount).fill(column.all);
+}
+
+/** Points with their rows; `used` are the rows their figures come from: good runs, or doubtful ones if none is good. */
+const points = data.points.map((id, index) => ({ id, index, rows: [], used: [], spreads: new Map() }));
+data.rows.forEach((place, row) => points[place].rows.push(row));
+for (const point of points) {
+  const ended = (outcome) => point.rows.filter((row) => runValues("outcome")[row] === outcome);
+  point.used = ended("ok");
+  point.doubtful = !point.used.length;
+  if (!point.used.length) point.used = ended("suspect");
+}
+
+/** A figure of a point over its runs, or a parameter: { median, min, max, count }; null where there is no number. */
+function spreadOf(point, column) {
+  if (column.kind !== "figure") {
+    const value = column.values[point.rows[0]];
+    return typeof value === "number" ? { median: value, min: value, max: value, count: 1 } : null;
+  }
+  if (!point.spreads.has(column)) {
+    const numbers = point.used.map((row) => column.values[row]).filter((value) => typeof value === "number");
+    numbers.sort((a, b) => a - b);
+    point.spreads.set(column, numbers.length
+      ? { median: middle(numbers), min: numbers[0], max: numbers.at(-1), count: numbers.length }
+      : null);
+  }
+  return point.spreads.get(column);
+}
+
+/** `TP 2`, `concurrency 32`, `no enable_x`. */
+function settingText(column, value) {
+  if (value == null) return `${column.short} unset`;
+  if (value === true) return column.short;
+  if (value === false) return `no ${column.short}`;
+  return `${column.short} ${showValue(value)}`;
+}
+
+/** What tells a row's point from the others. */
+function settingsText(row, but = []) {
+  const told = varying.filter((column) => !but.includes(column) && column.values[row] != null);
+  return told.map((column) => settingText(column, column.values[row])).join(", ") || "all points";
+}
+
+/** A cell of a column as text: figures short, settings as given. */
+function cellText(column, row) {
+  const value = column.values[row];
+  return column.kind === "figure" && typeof value === "number" ? showNumber(value) : showValue(value);
+}
+
+/** Whether more of a figure is better, by its name; null where it is neither (counts, parameters). */
+function higherIsBetter(column) {
+  if (column.kind !== "figure") return null;
+  if (/_ms$|latency|errors|preemption/.test(column.name)) return false;
+  return /throughput|goodput|tokens_per/.test(column.name) ? true : null;
+}

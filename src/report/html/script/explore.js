@@ -1,0 +1,158 @@
+// The two charts with their controls: what trades against what, and how figures grow with the load.
+
+const MOST_CURVES = 12;
+const figures = columns.filter((column) => column.kind === "figure" && column.values.some((value) => typeof value === "number"));
+const numericSettings = varying.filter((column) => new Set(column.values.filter((value) => typeof value === "number")).size > 1);
+
+/** A labelled select over columns; `value` is the chosen column or one of the extra names. */
+function chooser(label, choices, chosen, changed) {
+  const options = choices.map((choice) => el("option", { value: choice.name, selected: choice.name === chosen }, choice.short ?? choice.title));
+  return el("label", {}, label, el("select", { change: changed }, options));
+}
+
+function toggle(label, changed, checked = false) {
+  return el("label", { class: "toggle" }, el("input", { type: "checkbox", change: changed, checked }), label);
+}
+
+/** Marks of the points that pass the filter and have both figures. */
+function marksOf(x, y) {
+  const shown = points.filter((point) => point.used.length && point.rows.some((row) => filter.passes(row)));
+  return shown.flatMap((point) => {
+    const [across, up] = [spreadOf(point, x), spreadOf(point, y)];
+    return across && up ? [{ point, x: across.median, y: up.median, spread: up }] : [];
+  });
+}
+
+const looks = (number) => `look${number % LOOKS}${Math.floor(number / LOOKS) % 2 ? " dashed" : ""}`;
+
+class Panel {
+  constructor(host, { xs, x, y, by, logX, frontier }) {
+    this.frontier = frontier;
+    const redraw = () => this.draw();
+    const byChoices = [{ name: "*", title: "all other settings" }, { name: "-", title: "nothing" }, ...varying.map((column) => ({ name: column.name, title: column.short }))];
+    const choosers = [
+      chooser("x", xs, x, redraw),
+      chooser("y", figures, y, redraw),
+      chooser("Colour by", byChoices, by, redraw),
+    ];
+    [this.x, this.y, this.by] = choosers.map((label) => label.querySelector("select"));
+    const toggles = [toggle("log x", redraw, logX), toggle("log y", redraw)];
+    [this.logX, this.logY] = toggles.map((label) => label.querySelector("input"));
+    this.legend = el("ul", { class: "legend", "aria-label": "Curves" });
+    this.note = el("p", { class: "note" });
+    const plot = el("div", { class: "plot" });
+    host.append(el("div", { class: "controls" }, choosers, toggles), plot, this.legend, this.note);
+    this.chart = new Chart(plot, (mark) => describePoint(mark.point, [columnByName.get(this.x.value), columnByName.get(this.y.value)].filter((column) => column.kind === "figure")));
+    filter.listeners.push(redraw);
+    this.draw();
+  }
+
+  draw() {
+    const [x, y] = [columnByName.get(this.x.value), columnByName.get(this.y.value)];
+    const marks = marksOf(x, y);
+    let series = this.series(x, marks);
+    const notes = [];
+    const all = series.length;
+    if (this.frontier) {
+      const [xUp, yUp] = [higherIsBetter(x) ?? true, higherIsBetter(y) ?? true];
+      // As in the answer, doubtful points compete only where none is good.
+      const good = marks.filter((mark) => !mark.point.doubtful);
+      const front = paretoFrontier(points.every((point) => point.doubtful) ? marks : good, xUp, yUp);
+      const knee = kneeOf(front, xUp, yUp);
+      this.front = { front, knee };
+      if (front.length > 1) series = [{ name: "Pareto frontier", look: "front", marks: [], line: front }, ...series];
+      if (knee) notes.push({ x: knee.x, y: knee.y, text: "knee" });
+    }
+    this.chart.show({ x, y, logX: this.logX.checked, logY: this.logY.checked, series, notes, label: `${y.title} against ${x.title}, ${marks.length} points` });
+    this.tell(series, all, marks.length);
+  }
+
+  /** Marks grouped into curves: lines only where x is a setting, for a line between unrelated points means nothing. */
+  series(x, marks) {
+    const by = this.by.value;
+    const key = (mark) => {
+      const row = mark.point.rows[0];
+      if (by === "-") return "all points";
+      return by === "*" ? settingsText(row, [x]) : settingText(columnByName.get(by), columnByName.get(by).values[row]);
+    };
+    const groups = new Map();
+    for (const mark of marks) gather(groups, key(mark), mark);
+    const ordered = [...groups].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }));
+    return ordered.map(([name, members], i) => ({
+      name,
+      look: looks(i),
+      marks: members,
+      line: x.kind === "figure" ? null : middles(members),
+    }));
+  }
+
+  tell(series, curves, count) {
+    const shown = series.slice(0, MOST_CURVES + 1);
+    this.legend.replaceChildren(...(curves > 1 || series.length > 1 ? shown : []).map((one, i) => {
+      const stress = () => this.chart.stress(button.getAttribute("aria-pressed") === "true" ? i : -1);
+      const button = el("button", { type: "button", "aria-pressed": "false", click: () => {
+        const pressed = button.getAttribute("aria-pressed") === "true";
+        for (const other of this.legend.querySelectorAll("button")) other.setAttribute("aria-pressed", "false");
+        button.setAttribute("aria-pressed", String(!pressed));
+        stress();
+      }, pointerenter: () => this.chart.stress(i), pointerleave: () => this.chart.stress(this.pressed()) },
+      svg("svg", { class: `series ${one.look}`, width: 26, height: 12, "aria-hidden": "true" },
+        one.line ? svg("path", { class: "line", d: "M2 6H24" }) : "", one.marks.length ? svg("path", { class: "dots", d: "M13 6h0" }) : ""), one.name);
+      return el("li", {}, button);
+    }));
+    const more = series.length - shown.length;
+    const repeated = points.some((point) => point.used.length > 1);
+    this.note.textContent = [
+      more > 0 ? `${more} more curves; filter, or colour by one setting, to tell them apart.` : "",
+      series.some((one) => one.marks.some((mark) => mark.point.doubtful)) ? "Hollow points are in doubt." : "",
+      repeated ? "Points are medians over runs, bars reach from the lowest to the highest run." : "Each point is a single run.",
+      `${showCount(count)} points.`,
+    ].filter(Boolean).join(" ");
+  }
+
+  pressed() {
+    return [...this.legend.querySelectorAll("button")].findIndex((button) => button.getAttribute("aria-pressed") === "true");
+  }
+}
+
+/** A curve through the middle of the points at each x. */
+function middles(marks) {
+  const byX = new Map();
+  for (const mark of marks) gather(byX, mark.x, mark.y);
+  const ordered = [...byX].sort(([a], [b]) => a - b);
+  return ordered.map(([x, ys]) => ({ x, y: middle(ys.sort((a, b) => a - b)) }));
+}
+
+const has = (name) => figures.some((column) => column.name === name);
+const firstOf = (...names) => names.find(has) ?? figures[0]?.name;
+
+function buildExplore() {
+  buildFilters(document.getElementById("filters"));
+  const panels = {};
+  if (figures.length) {
+    const x = firstOf("tokens_per_user", "median_e2el_ms", "median_ttft_ms");
+    const others = varying.filter((column) => column.name !== data.swept);
+    panels.pareto = new Panel(document.getElementById("pareto"), {
+      xs: figures, x, y: firstOf("tokens_per_gpu", "output_throughput"), by: others[0]?.name ?? "-", frontier: true,
+    });
+  } else {
+    document.getElementById("pareto").closest("article").hidden = true;
+  }
+  const asked = data.plots.find((plot) => columnByName.has(plot.x) && has(plot.y));
+  const swept = asked?.x ?? data.swept ?? numericSettings[0]?.name;
+  if (figures.length && swept) {
+    const xs = numericSettings.some((column) => column.name === swept) ? numericSettings : [columnByName.get(swept), ...numericSettings];
+    const numbers = columnByName.get(swept).values.filter((value) => Number.isFinite(value) && value > 0);
+    const isWide = numbers.length > 0 && numbers.reduce((a, b) => Math.max(a, b)) / numbers.reduce((a, b) => Math.min(a, b)) >= 16;
+    panels.curves = new Panel(document.getElementById("curves"), {
+      xs, x: swept, y: asked?.y ?? firstOf("p99_ttft_ms", "median_ttft_ms", "output_throughput"),
+      by: asked?.by.length === 1 ? asked.by[0] : "*", logX: isWide, frontier: false,
+    });
+  } else {
+    document.getElementById("curves").closest("article").hidden = true;
+  }
+  return panels;
+}
+
+/** For tests: what the charts hold. */
+window.vsweep = { panels: buildExplore(), data };

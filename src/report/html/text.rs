@@ -1,0 +1,74 @@
+//! Text inside HTML: escaping, text to copy, and filling a template in one pass, so that nothing inserted is read as a
+//! template.
+
+/// Text as HTML shows it, in elements and in quoted attributes.
+pub fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            c if c.is_control() && c != '\n' && c != '\t' => {}
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// Text to copy. The button works once the script runs.
+pub fn code(text: &str, what: &str) -> String {
+    format!(
+        "<div class=\"code\"><pre tabindex=\"0\" aria-label=\"{what}\">{}</pre><button type=\"button\" class=\"copy\" \
+         aria-label=\"Copy {what}\">Copy</button></div>",
+        escape(text)
+    )
+}
+
+/// JSON as it may stand in a `<script>` element: a `<` inside it is written as an escape, so no text can end the element.
+pub fn embed_json(json: &str) -> String {
+    json.replace('<', "\\u003c")
+}
+
+/// The template with each `{{name}}` replaced by its part; a name without a part becomes nothing.
+pub fn fill(template: &str, parts: &[(&str, &str)]) -> String {
+    let mut page = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once("{{") {
+        page += before;
+        let Some((name, after)) = after.split_once("}}") else {
+            page += "{{";
+            rest = after;
+            break;
+        };
+        let part = parts.iter().find(|(known, _)| *known == name);
+        page += part.map_or("", |(_, part)| part);
+        rest = after;
+    }
+    page + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn parts_are_not_read_as_templates() {
+        let filled = fill("<{{a}}|{{b}}|{{c}}>", &[("a", "{{b}}"), ("b", "2")]);
+        assert_eq!(filled, "<{{b}}|2|>");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_escaped_opens_an_element(text: String) {
+            let escaped = escape(&text);
+            prop_assert!(!escaped.contains(['<', '>', '"', '\'']));
+            let json = serde_json::to_string(&text).expect("text is JSON");
+            prop_assert!(!embed_json(&json).contains('<'));
+            prop_assert_eq!(serde_json::from_str::<String>(&embed_json(&json)).expect("still JSON"), text);
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! What people see of an experiment: tables and charts made from the journal, a summary in the terminal, the state of a
+//! sweep, and its progress while it runs.
+//!
+//! Everything here is a fold over what is recorded: no runtime, no network, no process. Charts are data ([`chart`]), made
+//! one file a kind ([`charts`]) and drawn in one place ([`png`]); nothing is measured or decided here.
+
+mod answer;
+pub mod chart;
+pub mod charts;
+mod environment;
+pub mod failures;
+pub mod html;
+pub mod markdown;
+mod pages;
+pub mod png;
+pub mod progress;
+mod rows;
+mod sla;
+mod source;
+pub mod status;
+mod text;
+pub mod variation;
+mod words;
+mod write;
+
+pub use pages::write_pages;
+pub use rows::{Runs, read_runs};
+pub use source::read_any;
+pub use write::{LiveTables, Written, write_all};

@@ -1,0 +1,81 @@
+//! Text as pixels, from fonts that are part of the program: a chart looks the same on every machine, and needs no font
+//! to be installed.
+
+use ab_glyph::{Font, FontRef, GlyphId, ScaleFont, point};
+use std::sync::LazyLock;
+
+/// Thickness of the strokes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weight {
+    /// As the font has it.
+    Light,
+    /// Emboldened by drawing twice, a little apart.
+    Bold,
+}
+
+impl Weight {
+    /// How far the second stroke is from the first, as a part of the size.
+    fn shift(self) -> f64 {
+        match self {
+            Weight::Light => 0.012,
+            Weight::Bold => 0.045,
+        }
+    }
+}
+
+/// In the order of preference: the second has letters that the first lacks.
+static FONTS: LazyLock<[FontRef<'static>; 2]> = LazyLock::new(|| {
+    let files = [epaint_default_fonts::UBUNTU_LIGHT, epaint_default_fonts::HACK_REGULAR];
+    files.map(|file| FontRef::try_from_slice(file).expect("the built-in fonts are sound"))
+});
+
+/// Width of a text in the unit of its size.
+pub fn width(text: &str, size: f64, weight: Weight) -> f64 {
+    let mut end = 0.0;
+    layout(text, size, |_, _, _, advance| end = advance);
+    end + size * weight.shift()
+}
+
+/// Calls `dot` with every pixel that the text touches and how much of it is covered, from 0 to 1. The text begins at the
+/// place, and its capital letters are centred on the place's height.
+pub fn rasterize(text: &str, size: f64, weight: Weight, (x, y): (f64, f64), mut dot: impl FnMut(i32, i32, f64)) {
+    let baseline = y + size * CAPITAL_HEIGHT / 2.0;
+    for shift in [0.0, size * weight.shift()] {
+        layout(text, size, |font, glyph, left, _| {
+            let place = point((x + shift + left) as f32, baseline as f32);
+            let glyph = glyph.with_scale_and_position(font.as_scaled(size as f32).scale(), place);
+            if let Some(outline) = font.outline_glyph(glyph) {
+                let corner = outline.px_bounds().min;
+                outline.draw(|x, y, coverage| {
+                    dot(
+                        x as i32 + corner.x as i32,
+                        y as i32 + corner.y as i32,
+                        f64::from(coverage),
+                    );
+                });
+            }
+        });
+    }
+}
+
+/// Height of a capital letter as a part of the font's size.
+const CAPITAL_HEIGHT: f64 = 0.6;
+
+/// Calls `put` with each glyph, its font, its left end and the left end of the next.
+fn layout(text: &str, size: f64, mut put: impl FnMut(&FontRef<'static>, GlyphId, f64, f64)) {
+    let mut left = 0.0;
+    let mut before: Option<GlyphId> = None;
+    for letter in text.chars() {
+        let known = FONTS.iter().find(|font| font.glyph_id(letter).0 != 0);
+        let font = known.unwrap_or(&FONTS[0]);
+        let scaled = font.as_scaled(size as f32);
+        let glyph = font.glyph_id(letter);
+        if let Some(before) = before {
+            left += f64::from(scaled.kern(before, glyph));
+        }
+        let next = left + f64::from(scaled.h_advance(glyph));
+        put(font, glyph, left, next);
+        left = next;
+        before = Some(glyph);
+    }
+}

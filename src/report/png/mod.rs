@@ -1,0 +1,163 @@
+//! Draws a [`Chart`] as a PNG: title, panels, legend, footer, each in a place of its own, so that nothing ever lies over
+//! the data. Knows nothing of runs or metrics.
+
+mod canvas;
+mod font;
+mod labels;
+mod legend;
+mod palette;
+mod panel;
+mod ticks;
+
+use super::chart::Chart;
+use canvas::{Align, Canvas, DrawError, Drawn, Type, fit, paint, text_width};
+use font::Weight;
+use palette::{INK, MUTED, SIMULATED, WHITE};
+
+/// Natural width of a picture in units.
+const WIDTH: f64 = 1600.0;
+/// Least height of a picture in pixels; a long legend makes it higher.
+const LEAST_HEIGHT: f64 = 1000.0;
+/// Space between two rows of panels.
+const ROW_GAP: f64 = 30.0;
+/// The most pixels of a picture; each takes 15 bytes while it is drawn.
+const MOST_PIXELS: f64 = 40e6;
+/// White space around the picture.
+const MARGIN: f64 = 52.0;
+/// Space between two panels.
+const GUTTER: f64 = 56.0;
+/// Least height of a panel.
+const LEAST_PANEL: f64 = 620.0;
+
+const TITLE: Type = Type {
+    size: 40.0,
+    weight: Weight::Bold,
+    colour: INK,
+};
+const NOTE: Type = Type {
+    size: 24.0,
+    weight: Weight::Light,
+    colour: MUTED,
+};
+const FOOTER: Type = Type {
+    size: 21.0,
+    weight: Weight::Light,
+    colour: MUTED,
+};
+const BADGE: Type = Type {
+    size: 26.0,
+    weight: Weight::Bold,
+    colour: WHITE,
+};
+
+/// The chart as the bytes of a PNG file. Equal charts give equal bytes.
+pub fn render(chart: &Chart) -> Result<Vec<u8>, String> {
+    render_at(chart, &Size::default())
+}
+
+/// How large to draw.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Size {
+    /// Width and height of each panel with its axes, in units; without it, panels share the natural width.
+    pub panel: Option<(f64, f64)>,
+    /// Pixels for each unit.
+    pub density: f64,
+}
+
+impl Default for Size {
+    fn default() -> Self {
+        Size {
+            panel: None,
+            density: 1.0,
+        }
+    }
+}
+
+/// The chart as the bytes of a PNG file of the asked size.
+pub fn render_at(chart: &Chart, wanted: &Size) -> Result<Vec<u8>, String> {
+    let columns = chart.columns.max(1) as f64;
+    let rows = (chart.panels.len() as f64 / columns).ceil().max(1.0);
+    let width = wanted
+        .panel
+        .map_or(WIDTH, |(width, _)| columns * (width + GUTTER) - GUTTER + 2.0 * MARGIN);
+    let right = width - MARGIN;
+    let legend = legend::Legend::of(chart, right - MARGIN);
+    let notes = wrap(&chart.note, NOTE, right - MARGIN);
+    let panels_top = 118.0 + notes.len() as f64 * 31.0;
+    let below = legend.height() + 28.0 + FOOTER.size + 30.0;
+    let panels_high = |high: f64| rows * (high + ROW_GAP) - ROW_GAP;
+    let height = match wanted.panel {
+        Some((_, high)) => panels_top + panels_high(high) + below,
+        None => (panels_top + panels_high(LEAST_PANEL) + below).max(LEAST_HEIGHT),
+    };
+    let height = height.ceil();
+    let panels_bottom = height - below;
+    let pixels = |length: f64| (length * wanted.density).ceil();
+    if pixels(width) * pixels(height) > MOST_PIXELS {
+        return Err(format!(
+            "a picture of {} x {} pixels is too large; draw smaller panels, fewer of them, or fewer pixels per inch",
+            pixels(width),
+            pixels(height)
+        ));
+    }
+    let size = (pixels(width) as u32, pixels(height) as u32);
+    let draw = |canvas: &Canvas<'_>| -> Drawn {
+        let badge = if chart.simulated {
+            draw_badge(canvas, right)?
+        } else {
+            0.0
+        };
+        let title = fit(&chart.title, TITLE, right - MARGIN - badge - 20.0);
+        canvas.text((MARGIN, 62.0), &title, TITLE, Align::Left)?;
+        for (i, line) in notes.iter().enumerate() {
+            canvas.text((MARGIN, 108.0 + i as f64 * 31.0), line, NOTE, Align::Left)?;
+        }
+        let wide = (right - MARGIN - GUTTER * (columns - 1.0)) / columns;
+        let high = (panels_bottom - panels_top - ROW_GAP * (rows - 1.0)) / rows;
+        for (i, data) in chart.panels.iter().enumerate() {
+            let (row, column) = (i / chart.columns.max(1), i % chart.columns.max(1));
+            let left = MARGIN + column as f64 * (wide + GUTTER);
+            let top = panels_top + row as f64 * (high + ROW_GAP);
+            panel::draw(canvas, data, (left, top), (left + wide, top + high))?;
+        }
+        legend.draw(canvas, (MARGIN, panels_bottom + 14.0))?;
+        let footer = fit(&chart.footer, FOOTER, right - MARGIN);
+        canvas.text((MARGIN, height - 34.0), &footer, FOOTER, Align::Left)
+    };
+    let pixels = paint(size, wanted.density, draw).map_err(|error: DrawError| error.to_string())?;
+    encode(size, &pixels).map_err(|error| error.to_string())
+}
+
+/// Draws the mark of simulated figures in the upper right corner and returns its width.
+fn draw_badge(canvas: &Canvas<'_>, right: f64) -> Result<f64, DrawError> {
+    let width = text_width("SIMULATED", BADGE) + 36.0;
+    canvas.rectangle((right - width, 40.0), (right, 84.0), SIMULATED)?;
+    canvas.text((right - width / 2.0, 62.0), "SIMULATED", BADGE, Align::Centre)?;
+    Ok(width)
+}
+
+/// Breaks a text into lines of at most this width.
+fn wrap(text: &str, kind: Type, width: f64) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if text_width(&format!("{line} {word}"), kind) <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(fit(word, kind, width)),
+        }
+    }
+    lines
+}
+
+fn encode((width, height): (u32, u32), pixels: &[u8]) -> Result<Vec<u8>, png::EncodingError> {
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    let mut writer = encoder.write_header()?;
+    writer.write_image_data(pixels)?;
+    writer.finish()?;
+    Ok(file)
+}

@@ -1,0 +1,266 @@
+//! One pair of axes and what lies between them.
+
+use super::canvas::{Align, Canvas, Drawn, Place, Shape, Type, fit, text_width};
+use super::font::Weight;
+use super::labels::{Label, Rect, Surroundings, anchor, place_labels};
+use super::palette::{ACCENT, BACKGROUND, GRID, INK, MUTED, RING, WHITE, look};
+use super::ticks::Span;
+use crate::report::chart::{Axis, Mark, Panel, Series, Style, Tick};
+use plotters::style::RGBColor;
+
+const AXIS_TITLE: Type = Type {
+    size: 27.0,
+    weight: Weight::Bold,
+    colour: INK,
+};
+const PANEL_TITLE: Type = Type {
+    size: 30.0,
+    weight: Weight::Bold,
+    colour: INK,
+};
+const TICK: Type = Type {
+    size: 24.0,
+    weight: Weight::Light,
+    colour: MUTED,
+};
+const LABEL: Type = Type {
+    size: 21.0,
+    weight: Weight::Light,
+    colour: INK,
+};
+/// Height of one line of a label.
+const LABEL_LINE: f64 = 23.0;
+/// Width to which a line of a label is cut.
+const LABEL_WIDTH: f64 = 330.0;
+/// Radius of a marker.
+const MARKER: f64 = 7.5;
+
+/// The area of the data and the two axes that map it.
+struct Frame {
+    left: f64,
+    top: f64,
+    right: f64,
+    bottom: f64,
+    x: Span,
+    y: Span,
+}
+
+impl Frame {
+    fn place(&self, x: f64, y: f64) -> Place {
+        (
+            self.left + self.x.fraction(x) * (self.right - self.left),
+            self.bottom - self.y.fraction(y) * (self.bottom - self.top),
+        )
+    }
+
+    fn places(&self, marks: &[Mark]) -> Vec<Place> {
+        marks.iter().map(|mark| self.place(mark.x, mark.y)).collect()
+    }
+}
+
+/// Draws a panel between two corners.
+pub fn draw(canvas: &Canvas<'_>, panel: &Panel, (left, top): Place, (right, bottom): Place) -> Drawn {
+    let marks = || panel.series.iter().flat_map(|series| &series.points);
+    let ends = |mark: &Mark| mark.bar.map_or([mark.y, mark.y], |(low, high)| [low, high]);
+    let x = Span::of(&panel.x, marks().map(|mark| mark.x));
+    let y = Span::of(&panel.y, marks().flat_map(ends));
+    let y_ticks = ticks(&panel.y, &y, 7);
+    let widest = y_ticks
+        .iter()
+        .map(|tick| text_width(&tick.label, TICK))
+        .fold(0.0, f64::max);
+    let title_height = if panel.title.is_empty() { 0.0 } else { 44.0 };
+    let title = fit(&panel.title, PANEL_TITLE, right - left);
+    canvas.text(((left + right) / 2.0, top + 14.0), &title, PANEL_TITLE, Align::Centre)?;
+    let top = top + title_height;
+    let frame = Frame {
+        left: left + widest + 16.0,
+        top: top + 46.0,
+        right: right - 6.0,
+        bottom: bottom - 92.0,
+        x,
+        y,
+    };
+    let y_title = fit(&panel.y.title, AXIS_TITLE, right - left);
+    canvas.text((left, top + 12.0), &y_title, AXIS_TITLE, Align::Left)?;
+    draw_y_axis(canvas, &frame, &y_ticks)?;
+    draw_x_axis(canvas, &frame, &panel.x)?;
+    if panel.series.is_empty() {
+        let middle = ((frame.left + frame.right) / 2.0, (frame.top + frame.bottom) / 2.0);
+        canvas.text(middle, "no data", TICK, Align::Centre)?;
+    }
+    for series in &panel.series {
+        draw_series(canvas, &frame, series)?;
+    }
+    draw_labels(canvas, &frame, &panel.series)
+}
+
+fn ticks(axis: &Axis, span: &Span, wanted: usize) -> Vec<Tick> {
+    if axis.ticks.is_empty() {
+        span.ticks(wanted)
+    } else {
+        axis.ticks.clone()
+    }
+}
+
+fn draw_y_axis(canvas: &Canvas<'_>, frame: &Frame, ticks: &[Tick]) -> Drawn {
+    for tick in ticks {
+        let y = frame.bottom - frame.y.fraction(tick.at) * (frame.bottom - frame.top);
+        canvas.line(&[(frame.left, y), (frame.right, y)], 1.5, GRID)?;
+        canvas.text((frame.left - 12.0, y), &tick.label, TICK, Align::Right)?;
+    }
+    Ok(())
+}
+
+fn draw_x_axis(canvas: &Canvas<'_>, frame: &Frame, axis: &Axis) -> Drawn {
+    let width = frame.right - frame.left;
+    canvas.line(&[(frame.left, frame.bottom), (frame.right, frame.bottom)], 2.0, MUTED)?;
+    let mut free_from = f64::NEG_INFINITY;
+    for tick in ticks(axis, &frame.x, (width / 130.0) as usize) {
+        let x = frame.left + frame.x.fraction(tick.at) * width;
+        canvas.line(&[(x, frame.bottom), (x, frame.bottom + 7.0)], 2.0, MUTED)?;
+        let half = text_width(&tick.label, TICK) / 2.0;
+        if x - half >= free_from {
+            canvas.text((x, frame.bottom + 27.0), &tick.label, TICK, Align::Centre)?;
+            free_from = x + half + 14.0;
+        }
+    }
+    let title = fit(&axis.title, AXIS_TITLE, width);
+    let middle = (frame.left + frame.right) / 2.0;
+    canvas.text((middle, frame.bottom + 66.0), &title, AXIS_TITLE, Align::Centre)
+}
+
+fn draw_series(canvas: &Canvas<'_>, frame: &Frame, series: &Series) -> Drawn {
+    let places = frame.places(&series.points);
+    match series.style {
+        Style::Curve(number) => {
+            let look = look(number);
+            if look.dashed {
+                canvas.dashes(&places, 4.0, look.colour)?;
+            } else {
+                canvas.line(&places, 4.0, look.colour)?;
+            }
+            for (mark, place) in series.points.iter().zip(&places) {
+                draw_bar(canvas, frame, mark, look.colour)?;
+                canvas.marker(look.shape, *place, MARKER, look.colour)?;
+            }
+        }
+        Style::Background => {
+            for (mark, place) in series.points.iter().zip(places) {
+                draw_bar(canvas, frame, mark, BACKGROUND)?;
+                canvas.marker(Shape::Circle, place, MARKER - 1.5, BACKGROUND)?;
+            }
+        }
+        Style::Frontier => {
+            canvas.line(&places, 4.0, ACCENT)?;
+            for (mark, place) in series.points.iter().zip(places) {
+                draw_bar(canvas, frame, mark, ACCENT)?;
+                canvas.marker(Shape::Circle, place, MARKER + 1.5, ACCENT)?;
+            }
+        }
+        Style::Limit => canvas.dashes(&places, 3.0, RING)?,
+        Style::Ring => {
+            for place in places {
+                canvas.ring(place, MARKER + 8.0, 3.5, RING)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Draws the error bar of a point, if it has one.
+fn draw_bar(canvas: &Canvas<'_>, frame: &Frame, mark: &Mark, colour: RGBColor) -> Drawn {
+    let Some((low, high)) = mark.bar else {
+        return Ok(());
+    };
+    let (low, high) = (frame.place(mark.x, low), frame.place(mark.x, high));
+    canvas.line(&[low, high], 2.5, colour)?;
+    for (x, y) in [low, high] {
+        canvas.line(&[(x - 7.0, y), (x + 7.0, y)], 2.5, colour)?;
+    }
+    Ok(())
+}
+
+/// Draws what a series looks like in the legend: from the place to the right.
+pub fn draw_sample(canvas: &Canvas<'_>, style: Style, (x, y): Place, width: f64) -> Drawn {
+    let line = [(x, y), (x + width, y)];
+    let middle = (x + width / 2.0, y);
+    match style {
+        Style::Curve(number) => {
+            let look = look(number);
+            if look.dashed {
+                canvas.dashes(&line, 4.0, look.colour)?;
+            } else {
+                canvas.line(&line, 4.0, look.colour)?;
+            }
+            canvas.marker(look.shape, middle, MARKER, look.colour)
+        }
+        Style::Background => canvas.marker(Shape::Circle, middle, MARKER - 1.5, BACKGROUND),
+        Style::Frontier => {
+            canvas.line(&line, 4.0, ACCENT)?;
+            canvas.marker(Shape::Circle, middle, MARKER + 1.5, ACCENT)
+        }
+        Style::Limit => canvas.dashes(&line, 3.0, RING),
+        Style::Ring => canvas.ring(middle, MARKER + 3.0, 3.5, RING),
+    }
+}
+
+/// The places that a point takes: its own, and its bar's from end to end.
+fn occupied(frame: &Frame, mark: &Mark) -> Vec<Place> {
+    let (x, y) = frame.place(mark.x, mark.y);
+    let Some((low, high)) = mark.bar else {
+        return vec![(x, y)];
+    };
+    let (bottom, top) = (frame.place(mark.x, low).1, frame.place(mark.x, high).1);
+    let steps = ((bottom - top) / MARKER).ceil().max(1.0);
+    let along = (0..=steps as u32).map(|step| (x, top + f64::from(step) / steps * (bottom - top)));
+    along.chain([(x, y)]).collect()
+}
+
+fn draw_labels(canvas: &Canvas<'_>, frame: &Frame, series: &[Series]) -> Drawn {
+    let short = |mark: &Mark| mark.label.iter().map(|line| fit(line, LABEL, LABEL_WIDTH)).collect();
+    let labelled: Vec<(Place, Vec<String>)> = series
+        .iter()
+        .flat_map(|series| &series.points)
+        .filter(|mark| !mark.label.is_empty())
+        .map(|mark| (frame.place(mark.x, mark.y), short(mark)))
+        .collect();
+    let wanted: Vec<Label> = labelled
+        .iter()
+        .map(|(point, lines)| Label {
+            point: *point,
+            width: lines.iter().map(|line| text_width(line, LABEL)).fold(0.0, f64::max),
+            height: lines.len() as f64 * LABEL_LINE,
+        })
+        .collect();
+    let line = series.iter().filter(|series| series.style == Style::Frontier);
+    let surroundings = Surroundings {
+        bounds: Rect {
+            left: frame.left + 2.0,
+            top: frame.top - 14.0,
+            right: frame.right + 6.0,
+            bottom: frame.bottom - 4.0,
+        },
+        markers: series
+            .iter()
+            .flat_map(|series| &series.points)
+            .flat_map(|mark| occupied(frame, mark))
+            .collect(),
+        reach: MARKER + 3.0,
+        line: line.flat_map(|series| frame.places(&series.points)).collect(),
+    };
+    let rooms = place_labels(&wanted, &surroundings);
+    for ((point, lines), room) in labelled.iter().zip(rooms) {
+        let Some(room) = room else { continue };
+        let end = anchor(*point, &room);
+        if (end.0 - point.0).hypot(end.1 - point.1) > 28.0 {
+            canvas.line(&[*point, end], 1.5, BACKGROUND)?;
+        }
+        canvas.rectangle((room.left - 3.0, room.top), (room.right + 3.0, room.bottom), WHITE)?;
+        for (i, text) in lines.iter().enumerate() {
+            let y = room.top + (i as f64 + 0.5) * LABEL_LINE;
+            canvas.text((room.left, y), text, LABEL, Align::Left)?;
+        }
+    }
+    Ok(())
+}

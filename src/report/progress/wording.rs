@@ -1,0 +1,242 @@
+//! What each event is called in one line.
+
+use crate::cause::Outcome;
+use crate::ids::ServerId;
+use crate::journal::{Event, RunFinished, SearchStarted, State};
+use crate::report::status::seconds_left;
+use crate::search::{Answer, Found};
+use crate::units::{show_count, show_duration, show_many};
+use std::time::Duration;
+
+/// The line for an event; none for those that say nothing new.
+pub fn describe(event: &Event, state: &State) -> Option<String> {
+    let line = match event {
+        Event::JournalCreated { .. }
+        | Event::ServerDeclared { .. }
+        | Event::RunStarted { .. }
+        | Event::SearchesPlanned { .. } => return None,
+        Event::SessionStarted { servers, searches, .. } if *searches > 0 => {
+            let left = state.searches_left();
+            let (servers, searches) = (show_many(*servers, "server"), show_count(*searches));
+            format!("{servers}, {searches} to search for the load; {left} left")
+        }
+        Event::SessionStarted {
+            servers, points, runs, ..
+        } => {
+            let done = state.runs().count() as u64;
+            let plural = |count: u64, noun: &str| {
+                let end = if count == 1 { "" } else { "s" };
+                format!("{} {noun}{end}", show_count(count))
+            };
+            let left = show_count(runs.saturating_sub(done));
+            let (servers, points, runs) = (
+                plural(*servers, "server"),
+                plural(*points, "point"),
+                plural(*runs, "run"),
+            );
+            format!("{servers}, {points}, {runs}; {left} left")
+        }
+        Event::PointsDropped { points } => {
+            format!(
+                "{} recorded points are no longer in the plan and leave the tables",
+                show_count(points.len() as u64)
+            )
+        }
+        Event::PointsRestored { points } => {
+            format!(
+                "{} recorded points are in the plan again",
+                show_count(points.len() as u64)
+            )
+        }
+        Event::ServerStarting { server, start } => match start {
+            1 => format!("server {}: starting", server_name(server, state)),
+            again => format!("server {}: starting (start {again})", server_name(server, state)),
+        },
+        Event::ServerReady { server, seconds, .. } => {
+            format!(
+                "server {}: ready after {}",
+                server_name(server, state),
+                show_seconds(*seconds)
+            )
+        }
+        Event::ServerExited {
+            server, cause, detail, ..
+        } => {
+            let name = server_name(server, state);
+            match cause {
+                None => format!("server {name}: stopped"),
+                Some(cause) => format!("server {name}: {cause}: {detail}; {}", cause.advice()),
+            }
+        }
+        Event::SearchStarted(started) => {
+            let names: Vec<&str> = started.targets.iter().map(|target| target.name.as_str()).collect();
+            let name = search_name(started, state);
+            format!("{name}: searching {} for {}", started.vary.name(), names.join(", "))
+        }
+        Event::SearchFinished {
+            search,
+            answers,
+            cause,
+            detail,
+        } => {
+            let record = state.search(search)?;
+            let name = search_name(&record.started, state);
+            match cause {
+                Some(cause) => format!("{name}: search given up: {cause}: {detail}; {}", cause.advice()),
+                None => format!(
+                    "{name}: {}",
+                    answers.iter().map(answer_text).collect::<Vec<_>>().join("; ")
+                ),
+            }
+        }
+        Event::RunFinished(run) if run.search.is_some() => format!("probe {}", outcome(run, state)),
+        Event::RunFinished(run) => {
+            let planned = state.planned_runs();
+            let done = state.runs().count();
+            let left = Some(time_left(state)).filter(|left| !left.is_empty());
+            let left = left.map_or(String::new(), |left| format!(", {left}"));
+            format!("run {done} of {planned}{left}: {}", outcome(run, state))
+        }
+        Event::SessionEnded { reason } => reason.clone(),
+    };
+    Some(line)
+}
+
+/// A run's outcome with its settings: `tp=2, max_concurrency=8 #1 ok in 12.5 s`.
+pub fn outcome(run: &RunFinished, state: &State) -> String {
+    let names = [server_name(&run.server, state), run.name.clone()];
+    let names: Vec<String> = names.into_iter().filter(|name| !name.is_empty()).collect();
+    let what = format!("{} #{}", names.join(", "), run.run);
+    let seconds = show_seconds(run.seconds);
+    match (run.outcome, run.cause) {
+        (Outcome::Ok, _) => format!("{what} ok in {seconds}"),
+        (outcome, None) => format!("{what} {outcome} after {seconds}"),
+        (outcome, Some(cause)) => format!("{what} {outcome}: {cause}: {}; {}", run.detail, cause.advice()),
+    }
+}
+
+/// A search for people: its server, and its load unless that is the only one.
+fn search_name(started: &SearchStarted, state: &State) -> String {
+    let server = server_name(&started.server, state);
+    match started.name.as_str() {
+        "default" => server,
+        load => format!("{server}, {load}"),
+    }
+}
+
+/// An answer in a few words: `chat 42`, `batch none`.
+fn answer_text(answer: &Answer) -> String {
+    let found = match answer.found {
+        Found::Met(value) => value.to_string(),
+        Found::Beyond(value) => format!("{value} and beyond"),
+        other => other.word().to_owned(),
+    };
+    format!("{} {found}", answer.target)
+}
+
+/// `about 5m 20s left`, or nothing while it cannot be known.
+pub fn time_left(state: &State) -> String {
+    let seconds = seconds_left(state).filter(|seconds| *seconds > 0.0);
+    seconds.map_or(String::new(), |seconds| format!("about {} left", show_seconds(seconds)))
+}
+
+/// The name of a server config for people.
+pub fn server_name(server: &ServerId, state: &State) -> String {
+    let name = state.servers.get(server).map(|record| record.name.clone());
+    name.filter(|name| !name.is_empty())
+        .unwrap_or_else(|| server.to_string())
+}
+
+/// `10:15:30` of an RFC 3339 time.
+pub fn time_of_day(at: &str) -> &str {
+    at.get(11..19).unwrap_or(at)
+}
+
+fn show_seconds(seconds: f64) -> String {
+    Duration::try_from_secs_f64(seconds).map_or_else(|_| "an unknown time".into(), show_duration)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cause::Cause;
+    use crate::ids::PointId;
+    use crate::journal::Entry;
+    use crate::plan::Params;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn every_event_has_its_words() {
+        let server = ServerId("s1".into());
+        let run = |run, outcome, cause: Option<Cause>| {
+            Event::RunFinished(Box::new(RunFinished {
+                point: PointId("p".into()),
+                server: ServerId("s1".into()),
+                run,
+                name: "max_concurrency=8".into(),
+                params: Params::new(),
+                outcome,
+                cause,
+                detail: cause.map_or(String::new(), |_| "CUDA out of memory".into()),
+                seconds: 12.5,
+                file: None,
+                search: None,
+            }))
+        };
+        let events = [
+            Event::SessionStarted {
+                vsweep: "0.1.0".into(),
+                pid: 1,
+                plan_sha256: String::new(),
+                servers: 1,
+                points: 2,
+                runs: 4,
+                searches: 0,
+            },
+            Event::ServerDeclared {
+                server: server.clone(),
+                name: "fp8 tp=2".into(),
+                argv: Vec::new(),
+                env: BTreeMap::new(),
+                params: Params::new(),
+            },
+            Event::ServerStarting {
+                server: server.clone(),
+                start: 1,
+            },
+            Event::ServerReady {
+                server: server.clone(),
+                start: 1,
+                seconds: 95.0,
+                model: "m".into(),
+                version: None,
+                simulated: false,
+            },
+            run(0, Outcome::Ok, None),
+            run(1, Outcome::Failed, Some(Cause::OomUnderLoad)),
+            Event::ServerExited {
+                server,
+                start: 1,
+                cause: Some(Cause::OomUnderLoad),
+                detail: "exit status 1".into(),
+            },
+            Event::SessionEnded {
+                reason: "interrupted".into(),
+            },
+        ];
+        let mut state = State::default();
+        let mut lines = Vec::new();
+        for (seq, event) in events.into_iter().enumerate() {
+            let entry = Entry {
+                seq: seq as u64,
+                at: "2026-11-20T10:15:30.123Z".into(),
+                event,
+            };
+            state.apply(&entry);
+            lines.extend(describe(&entry.event, &state));
+        }
+        insta::assert_snapshot!(lines.join("\n"));
+        assert_eq!(time_of_day("2026-11-20T10:15:30.123Z"), "10:15:30");
+        assert_eq!(time_of_day("soon"), "soon");
+    }
+}

@@ -1,0 +1,150 @@
+//! The answer in the terminal after a sweep: the best points with their settings, and what failed.
+
+use super::sla;
+use super::status::{count_causes, describe_causes};
+use super::variation::varying;
+use super::words::{short_setting, show_number};
+use crate::journal::State;
+use crate::table::{Better, Cell, Point, Points, frontier};
+use crate::units::show_count;
+
+/// Rows of the table of points.
+const MOST_ROWS: usize = 10;
+/// Causes that are explained.
+const MOST_CAUSES: usize = 4;
+
+/// A figure shown for each point.
+struct Shown {
+    heading: &'static str,
+    metric: &'static str,
+}
+
+const SHOWN: [Shown; 5] = [
+    Shown {
+        heading: "tokens/s",
+        metric: "output_throughput",
+    },
+    Shown {
+        heading: "per GPU",
+        metric: "tokens_per_gpu",
+    },
+    Shown {
+        heading: "per user",
+        metric: "tokens_per_user",
+    },
+    Shown {
+        heading: "p99 TTFT ms",
+        metric: "p99_ttft_ms",
+    },
+    Shown {
+        heading: "p99 TPOT ms",
+        metric: "p99_tpot_ms",
+    },
+];
+
+/// At most about 25 lines: counts, the frontier and the highest throughput, failures by cause with advice.
+pub fn summarize(state: &State, points: &Points<'_>) -> String {
+    let mut text = counts(points);
+    text += &sla::to_text(state);
+    text += &table(points);
+    let causes = count_causes(state);
+    if !causes.is_empty() {
+        text.push('\n');
+        text += &describe_causes(&causes[..causes.len().min(MOST_CAUSES)]);
+    }
+    if causes.len() > MOST_CAUSES {
+        text += &format!("and {} more causes; see summary.csv\n", causes.len() - MOST_CAUSES);
+    }
+    text
+}
+
+fn counts(points: &Points<'_>) -> String {
+    let sum = |count: fn(&Point) -> usize| points.points.iter().map(count).sum::<usize>();
+    let parts = [
+        (sum(|point| point.ok), "ok"),
+        (sum(|point| point.suspect), "suspect"),
+        (sum(|point| point.failed), "failed"),
+    ];
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts
+        .map(|(count, name)| format!("{} {name}", show_count(*count as u64)))
+        .collect();
+    let simulated = points
+        .points
+        .iter()
+        .any(|point| points.param(point, "simulated") == &Cell::Bool(true));
+    let origin = if simulated { ", simulated" } else { "" };
+    let (runs, count) = (
+        show_count(points.runs.rows() as u64),
+        show_count(points.points.len() as u64),
+    );
+    format!("{runs} runs of {count} points: {}{origin}\n", parts.join(", "))
+}
+
+fn table(points: &Points<'_>) -> String {
+    let median = |point: &Point, metric: &str| points.spread(point, metric).map(|spread| spread.median);
+    let throughput = |point: &Point| median(point, "output_throughput");
+    let mut ranked: Vec<(&Point, f64)> = points
+        .points
+        .iter()
+        .filter_map(|point| Some((point, throughput(point)?)))
+        .collect();
+    ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let place = |(point, _): &(&Point, f64)| {
+        let place = (median(point, "tokens_per_user"), median(point, "tokens_per_gpu"));
+        (place.0.unwrap_or(f64::NAN), place.1.unwrap_or(f64::NAN))
+    };
+    let places: Vec<(f64, f64)> = ranked.iter().map(place).collect();
+    let front = frontier(&places, (Better::Higher, Better::Higher));
+    // The highest throughput is shown even where it is not on the frontier.
+    let chosen: Vec<usize> = (0..ranked.len()).filter(|i| *i == 0 || front.contains(i)).collect();
+    if chosen.is_empty() {
+        return String::new();
+    }
+    let params = varying(points);
+    let mut rows = vec![
+        SHOWN
+            .iter()
+            .map(|shown| shown.heading.to_owned())
+            .collect::<Vec<String>>(),
+    ];
+    rows[0].push("settings (* on the Pareto frontier)".into());
+    for i in chosen.iter().take(MOST_ROWS) {
+        let point = ranked[*i].0;
+        let figures = SHOWN
+            .iter()
+            .map(|shown| median(point, shown.metric).map_or("-".into(), show_number));
+        let settings = params
+            .iter()
+            .map(|column| short_setting(&column.name, &column.cells[point.row]));
+        let settings: String = settings.collect::<Vec<_>>().join(", ").chars().take(100).collect();
+        let mark = if front.contains(i) { "*" } else { " " };
+        rows.push(figures.chain([format!("{mark} {settings}")]).collect());
+    }
+    let mut text = format!("\n{}", align(&rows));
+    if chosen.len() > MOST_ROWS {
+        text += &format!(
+            "and {} more on the frontier; see points.csv\n",
+            chosen.len() - MOST_ROWS
+        );
+    }
+    text
+}
+
+/// Columns of equal width, numbers to the right; the last column to the left.
+pub(super) fn align(rows: &[Vec<String>]) -> String {
+    let columns = rows[0].len();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths).take(columns - 1) {
+            line += &format!("{cell:>width$}  ");
+        }
+        line += &row[columns - 1];
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,141 @@
+//! numpy's current generator: `np.random.default_rng(seed)`, that is PCG64 (XSL-RR 128/64) seeded by a `SeedSequence`.
+
+const MULTIPLIER: u128 = 0x2360_ED05_1FC6_5DA4_4385_DF64_9FCC_F645;
+
+/// `np.random.default_rng(seed)`.
+#[derive(Clone, Debug)]
+pub struct NumpyPcg64 {
+    state: u128,
+    increment: u128,
+    /// The high half of the last 64-bit word, when only its low half was used.
+    spare_word: Option<u32>,
+}
+
+impl NumpyPcg64 {
+    /// The state after `default_rng(seed)`.
+    pub fn new(seed: u64) -> Self {
+        let words = seed_sequence(seed);
+        let wide = |i: usize| (u128::from(words[i]) << 64) | u128::from(words[i + 1]);
+        let mut generator = NumpyPcg64 {
+            state: 0,
+            increment: (wide(2) << 1) | 1,
+            spare_word: None,
+        };
+        generator.step();
+        generator.state = generator.state.wrapping_add(wide(0));
+        generator.step();
+        generator
+    }
+
+    fn step(&mut self) {
+        self.state = self.state.wrapping_mul(MULTIPLIER).wrapping_add(self.increment);
+    }
+
+    fn word64(&mut self) -> u64 {
+        self.step();
+        let folded = ((self.state >> 64) as u64) ^ (self.state as u64);
+        folded.rotate_right((self.state >> 122) as u32)
+    }
+
+    fn word32(&mut self) -> u32 {
+        if let Some(word) = self.spare_word.take() {
+            return word;
+        }
+        let word = self.word64();
+        self.spare_word = Some((word >> 32) as u32);
+        word as u32
+    }
+
+    /// Uniform in [0, 1) from a fresh 64-bit word.
+    pub fn double(&mut self) -> f64 {
+        (self.word64() >> 11) as f64 / 9_007_199_254_740_992.0
+    }
+
+    /// `integers(low, high)` by Lemire's method on 32-bit words, for ranges of less than 2^32; a range of one value
+    /// draws nothing.
+    pub fn integer(&mut self, low: u64, high: u64) -> u64 {
+        let top = (high.saturating_sub(low).saturating_sub(1)).min(u64::from(u32::MAX)) as u32;
+        if top == 0 {
+            return low;
+        }
+        let Some(width) = top.checked_add(1) else {
+            return low + u64::from(self.word32());
+        };
+        let mut product = u64::from(self.word32()) * u64::from(width);
+        if (product as u32) < width {
+            let threshold = (u32::MAX - top) % width;
+            while (product as u32) < threshold {
+                product = u64::from(self.word32()) * u64::from(width);
+            }
+        }
+        low + (product >> 32)
+    }
+
+    /// `shuffle(items)`: unlike `integers`, each place is one 32-bit word a try under the smallest mask that holds it.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            let mask = u32::MAX >> (i as u32).leading_zeros();
+            let place = loop {
+                let word = (self.word32() & mask) as usize;
+                if word <= i {
+                    break word;
+                }
+            };
+            items.swap(i, place);
+        }
+    }
+
+    /// `integers(0, 256, n, dtype=uint8)`: four bytes a 32-bit word, low byte first, what is left of the last one dropped.
+    pub fn bytes(&mut self, n: usize) -> Vec<u8> {
+        let mut bytes: Vec<u8> = (0..n.div_ceil(4)).flat_map(|_| self.word32().to_le_bytes()).collect();
+        bytes.truncate(n);
+        bytes
+    }
+
+    /// `choice(len(weights), p=weights)`: a right-sided search of one double in the normalised cumulative sum.
+    pub fn weighted(&mut self, weights: &[f64]) -> usize {
+        let mut sum = 0.0;
+        let cumulative: Vec<f64> = weights
+            .iter()
+            .map(|weight| {
+                sum += weight;
+                sum
+            })
+            .collect();
+        let drawn = self.double();
+        cumulative.partition_point(|edge| edge / sum <= drawn)
+    }
+}
+
+/// `SeedSequence(seed).generate_state(4, uint64)`.
+fn seed_sequence(seed: u64) -> [u64; 4] {
+    let mut multiplier = 0x43b0_d7e5u32;
+    let mut scramble = |word: u32| {
+        let mixed = word ^ multiplier;
+        multiplier = multiplier.wrapping_mul(0x931e_8875);
+        let mixed = mixed.wrapping_mul(multiplier);
+        mixed ^ (mixed >> 16)
+    };
+    let mut pool = [seed as u32, (seed >> 32) as u32, 0, 0].map(&mut scramble);
+    for source in 0..4 {
+        for target in 0..4 {
+            if source != target {
+                let mixed = 0xca01_f9ddu32
+                    .wrapping_mul(pool[target])
+                    .wrapping_sub(0x4973_f715u32.wrapping_mul(scramble(pool[source])));
+                pool[target] = mixed ^ (mixed >> 16);
+            }
+        }
+    }
+    let mut multiplier = 0x8b51_f9ddu32;
+    let mut words = (0..8).map(|i| {
+        let word = pool[i % 4] ^ multiplier;
+        multiplier = multiplier.wrapping_mul(0x58f3_8ded);
+        let word = word.wrapping_mul(multiplier);
+        u64::from(word ^ (word >> 16))
+    });
+    std::array::from_fn(|_| {
+        let low = words.next().unwrap_or_default();
+        low | (words.next().unwrap_or_default() << 32)
+    })
+}

@@ -1,0 +1,64 @@
+//! What the manifest says about the machine and the plan's repository. A fact that cannot be had is left out.
+
+use crate::journal::Manifest;
+use crate::plan::Plan;
+use crate::telemetry::gpu;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+use tokio::process::Command;
+use tokio::time::timeout;
+
+/// A repository on a slow disk must not hold up a sweep.
+const GIT_LIMIT: Duration = Duration::from_secs(5);
+
+/// Collects the facts; takes some milliseconds.
+pub async fn collect(plan: &Plan) -> Manifest {
+    let gpus = gpu::all().await;
+    let folder = plan.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    Manifest {
+        format: String::new(),
+        vsweep: env!("CARGO_PKG_VERSION").into(),
+        host: nix::unistd::gethostname().map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned()),
+        os: read_first_line("/proc/version"),
+        cpu: field_of("/proc/cpuinfo", "model name"),
+        cpus: std::thread::available_parallelism().map_or(0, usize::from),
+        memory_bytes: memory_bytes(),
+        gpu_driver: gpus.first().map(|gpu| gpu.driver.clone()),
+        gpus: gpus.into_iter().map(|gpu| gpu.name).collect(),
+        git_commit: git(folder, &["rev-parse", "HEAD"]).await,
+        git_dirty: git(folder, &["status", "--porcelain", "--untracked-files=no"])
+            .await
+            .map(|status| !status.is_empty()),
+        plan: plan.path.display().to_string(),
+    }
+}
+
+fn read_first_line(path: &str) -> String {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+fn field_of(path: &str, field: &str) -> String {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(name, _)| name.trim() == field)
+        .map(|(_, value)| value.trim().to_owned())
+        .unwrap_or_default()
+}
+
+fn memory_bytes() -> u64 {
+    let total = field_of("/proc/meminfo", "MemTotal");
+    let kib = total.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+async fn git(folder: &Path, args: &[&str]) -> Option<String> {
+    let mut git = Command::new("git");
+    git.arg("--no-optional-locks").arg("-C").arg(folder).args(args);
+    let output = timeout(GIT_LIMIT, git.kill_on_drop(true).output()).await.ok()?.ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_owned())
+}

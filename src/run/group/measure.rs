@@ -1,0 +1,89 @@
+//! One try at one run: the benchmark, with an eye on its server and on the user.
+
+use super::{GroupSession, Running, Try};
+use crate::bench::{self, Counters, Job, Measurement};
+use crate::cause::{Cause, Failure};
+use crate::error::Result;
+use crate::journal::Recorder;
+use crate::plan::Plan;
+use crate::run::{Task, Update};
+use crate::server::Server;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
+
+/// How long a server whose engine died may take to show it: a real vLLM needed 0.2 s.
+const SHOWS: Duration = Duration::from_millis(500);
+/// How long a server that shows it may take to end: a real vLLM needed 5.5 s, and its log then says why.
+const ENDS: Duration = Duration::from_secs(20);
+
+impl GroupSession<'_, '_> {
+    pub(super) async fn measure(&mut self, task: &Task) -> Result<Try> {
+        let running = self.running.as_mut().expect("a run begins on a ready server");
+        running.is_used = true;
+        let is_warm = !running.warmed.insert(task.point.id.clone());
+        let job = job(self.plan, task, running, is_warm, self.recorder);
+        let began = Instant::now();
+        (self.observer)(Update::Running(&job.counters), self.recorder)?;
+        let measured = tokio::select! {
+            // A measurement that is complete counts even if the server died in the same moment.
+            biased;
+            measured = bench::measure(&job) => measured,
+            failure = running.server.failed() => return Ok(Try::ServerDied(failure, began.elapsed().as_secs_f64())),
+            () = self.interrupt.requested() => return Ok(Try::Interrupted),
+        };
+        let seconds = began.elapsed().as_secs_f64();
+        let is_sound = matches!(&measured, Ok(measurement) if !has_failed_requests(measurement));
+        if !is_sound {
+            tokio::select! {
+                reason = why_it_died(&mut running.server) => if let Some(reason) = reason {
+                    return Ok(Try::ServerDied(reason, seconds));
+                },
+                () = self.interrupt.requested() => {}
+            }
+        }
+        Ok(match measured {
+            Ok(measurement) => Try::Measured(measurement, seconds),
+            Err(failure) => Try::BenchFailed(failure, seconds),
+        })
+    }
+}
+
+fn job(plan: &Plan, task: &Task, running: &Running, is_warm: bool, recorder: &Recorder) -> Job {
+    let mut params = task.point.params.clone();
+    if task.point.argv.is_none() {
+        // Repetitions differ in their random choices; the same repetition of different points does not.
+        let seed = params.get("seed").and_then(serde_json::Value::as_u64).unwrap_or(0);
+        params.insert("seed".into(), seed.wrapping_add(u64::from(task.run)).into());
+    }
+    let scratch = recorder.directory().run_scratch(&task.point.id, task.run);
+    Job {
+        base_url: running.server.base_url().to_owned(),
+        served_model: running.identity.served_model.clone(),
+        model_root: running.identity.model_root.clone(),
+        params,
+        argv: task.point.argv.clone(),
+        env: plan.bench.env.clone(),
+        // Absolute, because the benchmark may change its working directory.
+        scratch: std::path::absolute(&scratch).unwrap_or(scratch),
+        warmup_prompts: if is_warm { 0 } else { plan.bench.warmup_prompts },
+        timeout: plan.bench.timeout,
+        counters: Arc::<Counters>::default(),
+    }
+}
+
+/// Requests that failed may be the server's death seen from outside: the cause then is its own.
+async fn why_it_died(server: &mut Server) -> Option<Failure> {
+    if let Ok(reason) = timeout(SHOWS, server.failed()).await {
+        return Some(reason);
+    }
+    match server.is_ill().await {
+        true => timeout(ENDS, server.failed()).await.ok(),
+        false => None,
+    }
+}
+
+fn has_failed_requests(measurement: &Measurement) -> bool {
+    let objection = measurement.verdict.objection();
+    objection.is_some_and(|failure| failure.cause == Cause::RequestErrors)
+}

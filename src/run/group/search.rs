@@ -1,0 +1,223 @@
+//! The searches of a group: each asks for one run at a time, and what it asks next depends on nothing but the recorded
+//! runs, so a search that was interrupted goes on where it was.
+
+use super::{Attempt, GroupSession, not_tried};
+use crate::bench::{Measurement, Verdict};
+use crate::cause::{Cause, Failure};
+use crate::error::Result;
+use crate::journal::{Event, SearchEnd, SearchStarted, State};
+use crate::matrix::LoadSearch;
+use crate::plan::OnFailure;
+use crate::run::schedule::Asked;
+use crate::run::{Ending, Task, record};
+use crate::search::{self, Answer, Next, Probe, Question, Search, Seed};
+use serde_json::Value;
+
+/// How a search of this session ended.
+enum Ended {
+    Done,
+    ServerLost(Failure),
+    Early(Ending),
+}
+
+impl GroupSession<'_, '_> {
+    pub(super) async fn search_all(&mut self) -> Result<Ending> {
+        let mut lost: Option<Failure> = None;
+        for search in &self.group.searches {
+            if let Some(failure) = &lost {
+                self.skip(search, failure)?;
+                continue;
+            }
+            match self.search(search).await? {
+                Ended::Done => {}
+                Ended::ServerLost(failure) => lost = Some(not_tried(&failure)),
+                Ended::Early(ending) => return Ok(ending),
+            }
+        }
+        Ok(Ending::Finished)
+    }
+
+    async fn search(&mut self, planned: &LoadSearch) -> Result<Ended> {
+        self.begin_search(planned)?;
+        loop {
+            if self.interrupt.is_requested() {
+                return Ok(Ended::Early(Ending::Interrupted));
+            }
+            let question = match replay(planned, self.recorder.state()).ask() {
+                Next::Probe(question) => question,
+                Next::Done(_) if self.has_measured_nothing(planned) => {
+                    let detail = "every run of the search failed, so its load is not to blame; see their causes";
+                    return self.give_up_search(planned, &Failure::new(Cause::BenchFailed, detail.to_owned()));
+                }
+                Next::Done(answers) => {
+                    self.end_search(planned, answers, None)?;
+                    return Ok(Ended::Done);
+                }
+            };
+            let task = self.task(planned, question);
+            match self.attempt(&task).await? {
+                Attempt::Recorded(_) | Attempt::PointLost(_) => {}
+                Attempt::ServerLost(failure) => {
+                    self.record_failed(&task, &failure, 0.0)?;
+                    self.end_search(planned, Vec::new(), Some(&failure))?;
+                    return Ok(match self.plan.on_failure {
+                        OnFailure::Continue => Ended::ServerLost(failure),
+                        OnFailure::Stop => Ended::Early(Ending::StoppedOnFailure),
+                    });
+                }
+                Attempt::Interrupted => return Ok(Ended::Early(Ending::Interrupted)),
+            }
+            if let Some(failure) = self.objection(planned, &task) {
+                return self.give_up_search(planned, &failure);
+            }
+        }
+    }
+
+    fn give_up_search(&mut self, planned: &LoadSearch, failure: &Failure) -> Result<Ended> {
+        self.end_search(planned, Vec::new(), Some(failure))?;
+        Ok(match self.plan.on_failure {
+            OnFailure::Continue => Ended::Done,
+            OnFailure::Stop => Ended::Early(Ending::StoppedOnFailure),
+        })
+    }
+
+    /// Records a search that cannot be done because its server is lost.
+    fn skip(&mut self, planned: &LoadSearch, failure: &Failure) -> Result<()> {
+        self.begin_search(planned)?;
+        if let Next::Probe(question) = replay(planned, self.recorder.state()).ask() {
+            let task = self.task(planned, question);
+            self.record_failed(&task, failure, 0.0)?;
+        }
+        self.end_search(planned, Vec::new(), Some(failure))
+    }
+
+    fn begin_search(&mut self, planned: &LoadSearch) -> Result<()> {
+        if self.recorder.state().search(&planned.id).is_some() {
+            return Ok(());
+        }
+        let started = SearchStarted {
+            search: planned.id.clone(),
+            server: planned.server.clone(),
+            name: planned.name.clone(),
+            params: self.plan.secrets.redact_params(&planned.params),
+            vary: planned.settings.vary,
+            targets: planned.settings.targets.clone(),
+            seed: Seed::UNKNOWN,
+        };
+        let seed = neighbour(&started, self.recorder.state()).unwrap_or(started.seed);
+        let started = SearchStarted { seed, ..started };
+        let event = Event::SearchStarted(Box::new(started));
+        record(self.recorder, self.observer, event).map(drop)
+    }
+
+    fn end_search(&mut self, planned: &LoadSearch, answers: Vec<Answer>, failure: Option<&Failure>) -> Result<()> {
+        let finished = Event::SearchFinished {
+            search: planned.id.clone(),
+            answers,
+            cause: failure.map(|failure| failure.cause),
+            detail: failure.map_or_else(String::new, |failure| failure.detail.clone()),
+        };
+        record(self.recorder, self.observer, finished).map(drop)
+    }
+
+    /// The run that answers a question: the first repetition of its point that has no outcome.
+    fn task(&self, planned: &LoadSearch, question: Question) -> Task {
+        let point = self.matrix.point_for(planned, &question);
+        let state = self.recorder.state();
+        let run = (0..).find(|run| state.outcome(&point.id, *run).is_none());
+        Task {
+            run: run.expect("a journal does not hold four billion runs"),
+            point,
+            asked: Some(Asked {
+                search: planned.id.clone(),
+                question,
+                targets: planned.settings.targets.clone().into(),
+            }),
+        }
+    }
+
+    /// Whether not a single run gave figures.
+    fn has_measured_nothing(&self, planned: &LoadSearch) -> bool {
+        let mut probes = self.recorder.state().probes(&planned.id);
+        probes.all(|probe| probe.readings.is_empty())
+    }
+
+    /// Why the search cannot learn from its runs, after the latest one.
+    fn objection(&self, planned: &LoadSearch, task: &Task) -> Option<Failure> {
+        let run = self.recorder.state().run(&task.point.id, task.run)?;
+        let probe = run.search.as_ref().and_then(|searched| searched.probe.as_ref());
+        let Some(probe) = probe else {
+            return Some(Failure::new(
+                run.cause.unwrap_or(Cause::BenchFailed),
+                run.detail.clone(),
+            ));
+        };
+        let criteria = planned.settings.targets.iter().flat_map(|target| &target.criteria);
+        let mut texts = criteria.map(ToString::to_string);
+        let missing = texts.find(|text| !probe.readings.contains_key(text));
+        missing.filter(|_| probe.stopped.is_none()).map(|text| {
+            let detail = format!(
+                "the result says nothing about `{text}`; let the benchmark report it (metric_percentiles, percentile_metrics, goodput), or bound something else"
+            );
+            Failure::new(Cause::BenchFailed, detail)
+        })
+    }
+}
+
+/// The search as far as it got.
+fn replay(planned: &LoadSearch, state: &State) -> Search {
+    let record = state.search(&planned.id).expect("a search begins before it asks");
+    let mut search = Search::new(planned.settings.clone(), record.started.seed);
+    state.probes(&planned.id).for_each(|probe| search.tell(probe));
+    search
+}
+
+/// A first guess from the latest answer to the same targets under the same load on another server.
+fn neighbour(started: &SearchStarted, state: &State) -> Option<Seed> {
+    let alike = |other: &SearchStarted| {
+        (other.vary, &other.params, &other.targets) == (started.vary, &started.params, &started.targets)
+    };
+    let answers = state.searches().filter(|record| alike(&record.started));
+    let values = answers.filter_map(|record| match &record.ended {
+        Some(SearchEnd::Answered(answers)) => answers.iter().find_map(|answer| answer.found.value()),
+        _ => None,
+    });
+    values.last().map(Seed::neighbour)
+}
+
+impl Asked {
+    /// What a measured run says. Where too many requests failed, the load is too high, whatever the rest measured.
+    pub(super) fn probe_of(&self, measurement: &Measurement) -> Probe {
+        if matches!(measurement.verdict, Verdict::Void(_)) {
+            return self.failed();
+        }
+        let metric = |key: &str| measurement.result.get(key).and_then(Value::as_f64);
+        let criteria = self.targets.iter().flat_map(|target| &target.criteria);
+        let readings = criteria.filter_map(|criterion| {
+            let reading = criterion.read(metric, &measurement.requests)?;
+            Some((criterion.to_string(), reading))
+        });
+        Probe {
+            question: self.question.clone(),
+            stopped: None,
+            readings: readings.collect(),
+        }
+    }
+
+    /// What a run without figures says: that the load is too high, if that is what its cause may come from.
+    pub(super) fn probe_of_failure(&self, failure: &Failure) -> Option<Probe> {
+        let is_of_load = matches!(
+            failure.cause,
+            Cause::OomUnderLoad | Cause::CrashedUnderLoad | Cause::Hung | Cause::RequestErrors | Cause::BenchTimeout
+        );
+        is_of_load.then(|| self.failed())
+    }
+
+    fn failed(&self) -> Probe {
+        Probe {
+            question: self.question.clone(),
+            stopped: Some(search::Verdict::Fail),
+            readings: Default::default(),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The server of a group: there when a run needs it, gone when the group ends, every change of its state recorded.
+
+use super::{GroupSession, Running, Start};
+use crate::cause::Failure;
+use crate::error::Result;
+use crate::files::create_folder;
+use crate::journal::Event;
+use crate::plan::{Plan, Reset, Target};
+use crate::run::gate::Gate;
+use crate::run::{Group, record};
+use crate::server::{Identity, Launch, Server};
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::time::Instant;
+
+impl GroupSession<'_, '_> {
+    /// Makes sure that a ready server is there, a fresh one if the plan wants one for each run.
+    pub(super) async fn ensure_ready(&mut self) -> Result<Start> {
+        let is_used = self.running.as_ref().is_some_and(|running| running.is_used);
+        if is_used && self.plan.serve.reset == Reset::Restart {
+            self.stop(None).await?;
+        }
+        if self.running.is_some() {
+            return Ok(Start::Ready);
+        }
+        let server_id = self.group.server.id.clone();
+        let start = self.recorder.state().starts_of(&server_id) + 1;
+        let log = self.recorder.directory().server_log(&server_id, start);
+        record(
+            self.recorder,
+            self.observer,
+            Event::ServerStarting {
+                server: server_id.clone(),
+                start,
+            },
+        )?;
+        if let Some(folder) = log.parent() {
+            create_folder(folder)?;
+        }
+        let launched = Instant::now();
+        let mut spawned = None;
+        let ready = tokio::select! {
+            ready = launch(self.plan, self.group, log, self.gate, &mut spawned) => Some(ready),
+            () = self.interrupt.requested() => None,
+        };
+        match ready {
+            Some(Ok(identity)) => {
+                let ready = Event::ServerReady {
+                    server: server_id,
+                    start,
+                    seconds: launched.elapsed().as_secs_f64(),
+                    model: identity.served_model.clone(),
+                    version: identity.version.clone(),
+                    simulated: identity.simulated,
+                };
+                // Ours to stop from now on, even if the event cannot be recorded.
+                self.running = Some(Running {
+                    server: spawned.expect("a ready server was spawned"),
+                    identity,
+                    start,
+                    is_used: false,
+                    warmed: HashSet::new(),
+                });
+                record(self.recorder, self.observer, ready)?;
+                Ok(Start::Ready)
+            }
+            Some(Err(failure)) => {
+                self.end(spawned, start, Some(&failure)).await?;
+                Ok(Start::Failed(failure))
+            }
+            None => {
+                self.end(spawned, start, None).await?;
+                Ok(Start::Interrupted)
+            }
+        }
+    }
+
+    /// Resets the caches if a run has filled them. `Err` says what the server refused. An interrupt ends the reset: the
+    /// measurement that follows meets it at once.
+    pub(super) async fn reset(&mut self) -> Result<(), String> {
+        match &mut self.running {
+            Some(running) if running.is_used => tokio::select! {
+                reset = running.server.reset(&self.plan.serve.reset) => reset,
+                () = self.interrupt.requested() => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) async fn stop(&mut self, failure: Option<&Failure>) -> Result<()> {
+        match self.running.take() {
+            Some(running) => self.end(Some(running.server), running.start, failure).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Ends a server that was spawned, if it was, and records that it is gone.
+    async fn end(&mut self, server: Option<Server>, start: u32, failure: Option<&Failure>) -> Result<()> {
+        if let Some(mut server) = server {
+            let is_stopped = tokio::select! {
+                () = server.stop() => true,
+                () = self.interrupt.insisted() => false,
+            };
+            if !is_stopped {
+                server.kill().await;
+            }
+        }
+        let exited = Event::ServerExited {
+            server: self.group.server.id.clone(),
+            start,
+            cause: failure.map(|failure| failure.cause),
+            detail: failure.map_or_else(String::new, |failure| self.plan.secrets.redact(&failure.detail)),
+        };
+        record(self.recorder, self.observer, exited).map(drop)
+    }
+}
+
+/// Waits until the machine is as it was, launches the server (or attaches to it) and waits until it is ready. The server
+/// is put into `spawned` as soon as there is a process to end.
+async fn launch(
+    plan: &Plan,
+    group: &Group,
+    log: PathBuf,
+    gate: &Gate,
+    spawned: &mut Option<Server>,
+) -> Result<Identity, Failure> {
+    let server = match &plan.serve.target {
+        Target::Attach(url) => spawned.insert(Server::attach(url, plan.serve.hang_timeout)),
+        Target::Launch(_) => {
+            let launch = Launch {
+                argv: group.server.argv.clone(),
+                env: group.server.env.clone(),
+                log,
+                ready_timeout: plan.serve.ready_timeout,
+                stop_grace: plan.serve.stop_grace,
+                hang_timeout: plan.serve.hang_timeout,
+            };
+            gate.pass(&launch).await?;
+            spawned.insert(Server::spawn(&launch).await?)
+        }
+    };
+    server.ready().await
+}

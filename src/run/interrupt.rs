@@ -1,0 +1,71 @@
+//! Ctrl-C and its relatives. The first asks the sweep to end in order; the second to end at once.
+
+use crate::error::{Error, Result};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+/// How urgently the user wants the sweep to end. Cheap to clone; every clone sees every signal.
+#[derive(Debug, Clone)]
+pub struct Interrupt {
+    presses: watch::Receiver<u32>,
+}
+
+impl Interrupt {
+    /// Takes over SIGINT, SIGTERM and SIGHUP for this process, except those that it was started to ignore (`nohup`). Must
+    /// be called inside a runtime.
+    pub fn install() -> Result<Interrupt> {
+        let (sender, presses) = watch::channel(0);
+        let ignored = ignored_signals();
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        for kind in kinds
+            .into_iter()
+            .filter(|kind| ignored >> (kind.as_raw_value() - 1) & 1 == 0)
+        {
+            let mut stream =
+                signal(kind).map_err(|error| Error::Fatal(format!("cannot watch for signals: {error}")))?;
+            let sender = sender.clone();
+            tokio::spawn(async move {
+                while stream.recv().await.is_some() {
+                    sender.send_modify(|presses| *presses += 1);
+                }
+            });
+        }
+        Ok(Interrupt { presses })
+    }
+
+    /// An interrupt that the returned sender triggers: for callers that own the signals themselves.
+    pub fn manual() -> (watch::Sender<u32>, Interrupt) {
+        let (sender, presses) = watch::channel(0);
+        (sender, Interrupt { presses })
+    }
+
+    /// Whether the user asked to end.
+    pub fn is_requested(&self) -> bool {
+        *self.presses.borrow() > 0
+    }
+
+    /// Resolves once the user asked to end.
+    pub async fn requested(&mut self) {
+        self.at_least(1).await;
+    }
+
+    /// Resolves once the user asked twice.
+    pub async fn insisted(&mut self) {
+        self.at_least(2).await;
+    }
+
+    async fn at_least(&mut self, count: u32) {
+        if self.presses.wait_for(|presses| *presses >= count).await.is_err() {
+            // Nobody is left who could ask.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// The mask of signals that this process ignores; bit n - 1 stands for signal n.
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
+}

@@ -1,0 +1,186 @@
+//! The one loop that owns processes: server groups in order, each server started once, every run recorded before the
+//! next begins. What was done is in the journal; this room only decides what comes next and sees it through.
+//!
+//! Knows nothing of displays: it tells an observer what was recorded and how a run is getting on.
+
+mod changes;
+mod facts;
+mod gate;
+mod group;
+mod interrupt;
+mod schedule;
+
+pub use changes::Changes;
+pub use interrupt::Interrupt;
+pub use schedule::{Group, Schedule, Task};
+
+use crate::bench::Counters;
+use crate::cause::Outcome;
+use crate::error::Result;
+use crate::ids::sha256_hex;
+use crate::journal::{Entry, Event, Recorder, Shard};
+use crate::matrix::Matrix;
+use crate::plan::Plan;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the guards of a killed vsweep may need beyond the grace period.
+const ORPHANS_MARGIN: Duration = Duration::from_secs(5);
+
+/// What a sweep tells its observer.
+#[derive(Debug)]
+pub enum Update<'a> {
+    /// An event is on disk.
+    Recorded(&'a Entry),
+    /// A benchmark begins; its counters move on their own from now on.
+    Running(&'a Arc<Counters>),
+    /// Something the user should read once.
+    Note(&'a str),
+}
+
+/// Receives updates; an error ends the sweep in order (a report that cannot be written is no reason to lose results).
+pub type Observer<'a> = dyn FnMut(Update<'_>, &Recorder) -> Result<()> + 'a;
+
+/// How a sweep ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Everything was recorded before; nothing was started.
+    NothingLeft,
+    /// Nothing is left to do.
+    Finished,
+    /// The user asked to stop; the rest is still to do.
+    Interrupted,
+    /// A run failed and the plan says to stop then.
+    StoppedOnFailure,
+}
+
+impl Ending {
+    fn reason(self) -> &'static str {
+        match self {
+            Ending::NothingLeft | Ending::Finished => "finished",
+            Ending::Interrupted => "interrupted",
+            Ending::StoppedOnFailure => "stopped",
+        }
+    }
+}
+
+/// One session of work on an experiment.
+#[derive(Debug, Clone, Copy)]
+pub struct Sweep<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// Everything the plan expands to; decides which recorded points still count.
+    pub whole: &'a Matrix,
+    /// The part of it to work on now (the whole, unless `--only` was given).
+    pub wanted: &'a Matrix,
+    /// Which share of the server groups is ours.
+    pub shard: Shard,
+    /// Measure failed runs again.
+    pub retry_failed: bool,
+}
+
+impl Sweep<'_> {
+    /// Performs what the journal lacks. Whatever happens, no server of the sweep is left when this returns.
+    pub async fn perform(
+        self,
+        recorder: &mut Recorder,
+        interrupt: &mut Interrupt,
+        observer: &mut Observer<'_>,
+    ) -> Result<Ending> {
+        let changes = Changes::between(recorder.state(), self.whole, self.plan);
+        for note in changes.notes() {
+            observer(Update::Note(&note), recorder)?;
+        }
+        let damaged = recorder.state().disowned.len();
+        if damaged > 0 {
+            let note = format!("{damaged} recorded run files are missing or damaged; those runs are measured again");
+            observer(Update::Note(&note), recorder)?;
+        }
+        let is_new = recorder.state().sessions.is_empty();
+        let has_work = self.schedule().has_work(recorder.state());
+        if !is_new && !has_work && !changes.is_any() {
+            return Ok(Ending::NothingLeft);
+        }
+        facts::collect(self.plan).await.write(recorder.directory())?;
+        self.begin(changes, recorder, observer)?;
+        let ending = match has_work {
+            true => self.work(recorder, interrupt, observer).await?,
+            false => Ending::NothingLeft,
+        };
+        let reason = ending.reason().into();
+        record(recorder, observer, Event::SessionEnded { reason })?;
+        Ok(ending)
+    }
+
+    /// What there is to do.
+    pub fn schedule(&self) -> Schedule<'_> {
+        Schedule::new(self.wanted, self.plan.runs, self.shard, self.retry_failed)
+    }
+
+    /// Notes the session, and which recorded points are in the plan no longer, or again.
+    fn begin(&self, changes: Changes, recorder: &mut Recorder, observer: &mut Observer<'_>) -> Result<()> {
+        let counts = self.whole.counts();
+        let started = Event::SessionStarted {
+            vsweep: env!("CARGO_PKG_VERSION").into(),
+            pid: std::process::id(),
+            plan_sha256: sha256_hex(self.plan.redacted_text().as_bytes()),
+            servers: counts.servers,
+            points: counts.points,
+            runs: counts.runs,
+            searches: counts.searches,
+        };
+        if !changes.searches.is_empty() || !recorder.state().planned_searches.is_empty() {
+            let searches = changes.searches.iter().cloned().collect();
+            record(recorder, observer, Event::SearchesPlanned { searches })?;
+        }
+        let Changes { dropped, restored, .. } = changes;
+        if !dropped.is_empty() {
+            record(recorder, observer, Event::PointsDropped { points: dropped })?;
+        }
+        if !restored.is_empty() {
+            record(recorder, observer, Event::PointsRestored { points: restored })?;
+        }
+        record(recorder, observer, started)?;
+        Ok(())
+    }
+
+    async fn work(
+        &self,
+        recorder: &mut Recorder,
+        interrupt: &mut Interrupt,
+        observer: &mut Observer<'_>,
+    ) -> Result<Ending> {
+        let killed = recorder.state().killed_sessions();
+        let gate = tokio::select! {
+            gate = gate::Gate::after(&killed, self.plan.serve.stop_grace + ORPHANS_MARGIN) => gate,
+            () = interrupt.requested() => return Ok(Ending::Interrupted),
+        };
+        for server in self.schedule().servers() {
+            let Some(group) = self.schedule().group(&server, recorder.state()) else {
+                continue;
+            };
+            let mut session = group::GroupSession::new(self, &group, recorder, interrupt, observer, &gate);
+            match session.perform().await? {
+                Ending::Finished => {}
+                early => return Ok(early),
+            }
+        }
+        Ok(Ending::Finished)
+    }
+}
+
+/// Records an event and tells the observer.
+fn record(recorder: &mut Recorder, observer: &mut Observer<'_>, event: Event) -> Result<Entry> {
+    let entry = recorder.record(event)?;
+    observer(Update::Recorded(&entry), recorder)?;
+    Ok(entry)
+}
+
+/// Whether an outcome means that a run need not be measured again.
+fn is_settled(outcome: Option<Outcome>, retry_failed: bool) -> bool {
+    match outcome {
+        None => false,
+        Some(Outcome::Failed) => !retry_failed,
+        Some(Outcome::Ok | Outcome::Suspect) => true,
+    }
+}

@@ -1,0 +1,107 @@
+//! What is left to do, in order: server groups as the plan lists them, so that each server starts once, and within a
+//! group one repetition of every point after the other, so that drift of the machine spreads over all points instead
+//! of favouring some.
+
+use super::is_settled;
+use crate::ids::SearchId;
+use crate::journal::{SearchEnd, Shard, State};
+use crate::matrix::{LoadSearch, Matrix, Point, ServerConfig};
+use crate::search::{Question, Target};
+use std::sync::Arc;
+
+/// The work of one session, made server by server so that a million points never stand in memory at once.
+#[derive(Debug, Clone, Copy)]
+pub struct Schedule<'a> {
+    matrix: &'a Matrix,
+    runs: u32,
+    shard: Shard,
+    retry_failed: bool,
+}
+
+/// One server and what is to be measured on it.
+#[derive(Debug, Clone)]
+pub struct Group {
+    /// The server.
+    pub server: ServerConfig,
+    /// The runs, in order.
+    pub tasks: Vec<Task>,
+    /// The searches, in order, which find their own runs. A group has tasks or searches.
+    pub searches: Vec<LoadSearch>,
+}
+
+/// One run to be measured.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// Its point.
+    pub point: Point,
+    /// Its repetition, from 0.
+    pub run: u32,
+    /// The search that asks for it, if one does.
+    pub asked: Option<Asked>,
+}
+
+/// Why a search wants a run.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The search.
+    pub search: SearchId,
+    /// Its question.
+    pub question: Question,
+    /// The targets that the run is to say something about.
+    pub targets: Arc<[Target]>,
+}
+
+impl<'a> Schedule<'a> {
+    /// A schedule of `runs` repetitions of the matrix's points, as far as they fall into the shard.
+    pub fn new(matrix: &'a Matrix, runs: u32, shard: Shard, retry_failed: bool) -> Schedule<'a> {
+        Schedule {
+            matrix,
+            runs,
+            shard,
+            retry_failed,
+        }
+    }
+
+    /// The shard's servers in plan order.
+    pub fn servers(self) -> impl Iterator<Item = ServerConfig> + 'a {
+        self.matrix
+            .servers()
+            .enumerate()
+            .filter(move |(position, _)| self.shard.takes(*position))
+            .map(|(_, server)| server)
+    }
+
+    /// What is left on this server, if anything.
+    pub fn group(self, server: &ServerConfig, state: &State) -> Option<Group> {
+        let points: Vec<Point> = self.matrix.points_of(server).collect();
+        let tasks: Vec<Task> = (0..self.runs)
+            .flat_map(|run| points.iter().map(move |point| (point, run)))
+            .filter(|(point, run)| !is_settled(state.outcome(&point.id, *run), self.retry_failed))
+            .map(|(point, run)| Task {
+                point: point.clone(),
+                run,
+                asked: None,
+            })
+            .collect();
+        let searches = self.matrix.searches_of(server);
+        let searches: Vec<LoadSearch> = searches.filter(|search| self.is_open(&search.id, state)).collect();
+        (!tasks.is_empty() || !searches.is_empty()).then(|| Group {
+            server: server.clone(),
+            tasks,
+            searches,
+        })
+    }
+
+    fn is_open(self, search: &SearchId, state: &State) -> bool {
+        match state.search(search).and_then(|record| record.ended.as_ref()) {
+            None => true,
+            Some(SearchEnd::Answered(_)) => false,
+            Some(SearchEnd::GivenUp(..)) => self.retry_failed,
+        }
+    }
+
+    /// Whether anything is left in all.
+    pub fn has_work(self, state: &State) -> bool {
+        self.servers().any(|server| self.group(&server, state).is_some())
+    }
+}

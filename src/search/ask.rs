@@ -1,0 +1,345 @@
+//! The search itself: which load to measure next, and when a target is answered.
+//!
+//! One search per server config. Its state is the list of probes told and nothing else: `ask` computes the next
+//! question from that list, so replaying a journal's probes leads to the same question.
+
+use super::Vary;
+use super::boundary::{Boundary, Observation};
+use super::probe::{Probe, Question};
+use super::seed::{Requests, Seed};
+use super::target::{Answer, Found, Level, Target, levels};
+use super::verdict::{Partial, Verdict, early_verdict};
+use std::fmt;
+
+/// What to search for, and how hard.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// The load that is varied.
+    pub vary: Vary,
+    /// The targets, answered in this order.
+    pub targets: Vec<Target>,
+    /// The lowest load to try.
+    pub lower: f64,
+    /// The highest load to try.
+    pub upper: f64,
+    /// How far the answer may be below the boundary, as a ratio: 0.05 for 5 %.
+    pub tolerance: f64,
+    /// At most this many runs are asked for each target.
+    pub max_probes: usize,
+    /// Runs at the answer, asked for after it was chosen; each must leave it standing.
+    pub confirmations: usize,
+    /// Requests of a run.
+    pub requests: Requests,
+}
+
+impl Settings {
+    /// Settings with the usual bounds, tolerance and numbers of runs.
+    pub fn new(vary: Vary, targets: Vec<Target>) -> Settings {
+        Settings {
+            vary,
+            targets,
+            lower: if vary == Vary::MaxConcurrency { 1.0 } else { 0.01 },
+            upper: 8192.0,
+            tolerance: 0.05,
+            max_probes: 16,
+            confirmations: 1,
+            requests: Requests {
+                per_value: 10.0,
+                min: 200,
+                max: 2000,
+            },
+        }
+    }
+}
+
+impl fmt::Display for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Settings {
+            vary,
+            lower,
+            upper,
+            tolerance,
+            max_probes,
+            ..
+        } = self;
+        write!(f, "highest {} from {lower} to {upper} that meets ", vary.name())?;
+        let targets = self.targets.iter().map(|target| {
+            let criteria: Vec<String> = target.criteria.iter().map(ToString::to_string).collect();
+            format!("{} ({})", target.name, criteria.join(", "))
+        });
+        f.write_str(&targets.collect::<Vec<_>>().join("; "))?;
+        let percent = tolerance * 100.0;
+        write!(f, ", to {percent} %, at most {max_probes} runs a target")
+    }
+}
+
+/// What a search wants.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// Run this and tell what it measured.
+    Probe(Question),
+    /// Nothing more: the answers, one a target, in the settings' order.
+    Done(Vec<Answer>),
+}
+
+/// The risk that an answer lies above the boundary.
+const RISK: f64 = 0.004;
+/// The risk at which the load for a confirmation is chosen: if it passes, its own risk falls below [`RISK`].
+const CANDIDATE_RISK: f64 = 0.012;
+/// Where in the distribution of the boundary to measure while it is still wide.
+const AIM: f64 = 0.45;
+/// Runs after which noise, not ignorance, keeps a target open. Each further run widens the tolerance by
+/// [`IMPATIENCE`] of itself, because halving an interval by repeats would take four times the runs.
+const PATIENT_RUNS: usize = 6;
+const IMPATIENCE: f64 = 0.5;
+/// The largest step beyond what was measured: a curve's knee is not seen from far below.
+const LARGEST_STEP: f64 = 4.0;
+
+/// A search for the highest load of one server config that meets each target.
+#[derive(Debug, Clone)]
+pub struct Search {
+    settings: Settings,
+    seed: Seed,
+    probes: Vec<Probe>,
+    /// For each target, its answer or the question that is needed for it: computed from the probes alone.
+    decisions: Vec<Result<Answer, Question>>,
+}
+
+impl Search {
+    /// A search that has measured nothing and starts at `seed`.
+    pub fn new(mut settings: Settings, seed: Seed) -> Search {
+        settings.lower = settings.vary.floor(settings.lower.max(1e-6));
+        settings.upper = settings.vary.floor(settings.upper.max(settings.lower));
+        let mut search = Search {
+            settings,
+            seed,
+            probes: Vec::new(),
+            decisions: Vec::new(),
+        };
+        search.decide();
+        search
+    }
+
+    /// The next run, or the answers.
+    pub fn ask(&self) -> Next {
+        match self
+            .decisions
+            .iter()
+            .cloned()
+            .collect::<Result<Vec<Answer>, Question>>()
+        {
+            Ok(answers) => Next::Done(answers),
+            Err(question) => Next::Probe(question),
+        }
+    }
+
+    /// Takes in what a run measured.
+    pub fn tell(&mut self, probe: &Probe) {
+        self.probes.push(probe.clone());
+        self.decide();
+    }
+
+    /// The probes told so far.
+    pub fn probes(&self) -> &[Probe] {
+        &self.probes
+    }
+
+    /// Whether a running probe can stop: its verdict about every target still open is certain. It is stopped as a
+    /// pass only if it passes them all.
+    pub fn early_verdict(&self, partial: &Partial) -> Option<Verdict> {
+        let open = self
+            .settings
+            .targets
+            .iter()
+            .zip(&self.decisions)
+            .filter(|(_, decision)| decision.is_err());
+        let verdicts = open
+            .map(|(target, _)| early_verdict(target, partial))
+            .collect::<Option<Vec<Verdict>>>()?;
+        let pass = verdicts.iter().all(|verdict| *verdict == Verdict::Pass);
+        (!verdicts.is_empty()).then_some(if pass { Verdict::Pass } else { Verdict::Fail })
+    }
+
+    fn decide(&mut self) {
+        self.decisions = self
+            .settings
+            .targets
+            .iter()
+            .map(|target| View::of(self, target).decide())
+            .collect();
+    }
+}
+
+/// All that the probes say about one target.
+struct View<'a> {
+    search: &'a Search,
+    target: &'a Target,
+    levels: Vec<Level>,
+    boundary: Boundary,
+    /// A load that clearly failed although a higher one clearly passed.
+    dip: Option<Level>,
+}
+
+impl<'a> View<'a> {
+    fn of(search: &'a Search, target: &'a Target) -> View<'a> {
+        let mut observations = target.observations(&search.probes);
+        let levels = levels(&search.probes, &observations);
+        let highest_pass = levels.iter().rev().find(|level| level.verdict() == Verdict::Pass);
+        let lowest_failure = levels.iter().find(|level| level.verdict() == Verdict::Fail);
+        let dip = lowest_failure
+            .filter(|failure| highest_pass.is_some_and(|pass| pass.value > failure.value))
+            .copied();
+        if let Some(dip) = dip {
+            // Users at the dip's load would miss the target, so what happens above it is of no use to them.
+            observations.retain(|observation: &Observation| observation.value <= dip.value);
+        }
+        let Settings { lower, upper, .. } = search.settings;
+        let boundary = Boundary::infer(search.seed, lower, upper, &observations);
+        View {
+            search,
+            target,
+            levels,
+            boundary,
+            dip,
+        }
+    }
+
+    /// The answer, or the question that is needed for it.
+    fn decide(&self) -> Result<Answer, Question> {
+        let settings = &self.search.settings;
+        let exhausted = self.asked() >= settings.max_probes;
+        if let Some(dip) = self.dip.filter(|dip| dip.runs < 2 && !exhausted) {
+            return Err(self.question(dip.value, false));
+        }
+        if let Some(found) = self.at_the_bounds() {
+            return Ok(self.answer(found));
+        }
+        let best = self.best();
+        let Some(best) = best.filter(|best| exhausted || self.is_close(best.value)) else {
+            return if exhausted {
+                Ok(self.answer(Found::Undecided))
+            } else {
+                Err(self.next_question())
+            };
+        };
+        if best.confirmations < settings.confirmations && !exhausted {
+            return Err(self.question(best.value, true));
+        }
+        Ok(self.answer(Found::Met(best.value)))
+    }
+
+    fn at_the_bounds(&self) -> Option<Found> {
+        let Settings { lower, upper, .. } = self.search.settings;
+        let measured = |value: f64| self.levels.iter().find(|level| level.value == value);
+        if measured(lower).is_some_and(|level| level.margin > 0.0) && self.boundary.chance_below(lower) >= 1.0 - RISK {
+            return Some(Found::None);
+        }
+        let passes = measured(upper).is_some_and(|level| level.margin <= 0.0);
+        (passes && self.dip.is_none() && self.boundary.chance_below(upper) <= RISK).then_some(Found::Beyond(upper))
+    }
+
+    /// The highest load measured as passing that lies below the boundary beyond reasonable doubt.
+    fn best(&self) -> Option<&Level> {
+        let below_the_dip = |level: &&Level| self.dip.is_none_or(|dip| level.value < dip.value);
+        let safe = |level: &&Level| level.margin <= 0.0 && self.boundary.chance_below(level.value) <= RISK;
+        self.levels.iter().rev().filter(below_the_dip).find(safe)
+    }
+
+    /// Whether the boundary is within the tolerance above `value`, or no other load lies between.
+    fn is_close(&self, value: f64) -> bool {
+        let likely = self.boundary.quantile(0.5);
+        let patience = 1.0 + IMPATIENCE * self.asked().saturating_sub(PATIENT_RUNS) as f64;
+        let tolerance = self.search.settings.tolerance * patience;
+        likely <= value * (1.0 + tolerance) || likely < self.search.settings.vary.above(value)
+    }
+
+    /// Runs asked for this target.
+    fn asked(&self) -> usize {
+        self.search
+            .probes
+            .iter()
+            .filter(|probe| probe.question.target == self.target.name)
+            .count()
+    }
+
+    fn next_question(&self) -> Question {
+        let vary = self.search.settings.vary;
+        let candidate = vary.floor(self.boundary.quantile(CANDIDATE_RISK));
+        // To confirm what is known already would teach nothing: the boundary is what is still unknown.
+        let known = self.best().is_some_and(|best| best.value >= candidate);
+        if self.is_close(candidate) && !known {
+            return self.question(candidate, true);
+        }
+        let aim = self.boundary.quantile(AIM);
+        let values = || self.levels.iter().map(|level| level.value);
+        let (lowest, highest) = (values().reduce(f64::min), values().reduce(f64::max));
+        let farthest = highest.map_or(aim, |highest| aim.min(highest * LARGEST_STEP));
+        self.question(
+            lowest.map_or(farthest, |lowest| farthest.max(lowest / LARGEST_STEP)),
+            false,
+        )
+    }
+
+    fn question(&self, value: f64, confirm: bool) -> Question {
+        let Settings {
+            vary,
+            lower,
+            upper,
+            requests,
+            ..
+        } = &self.search.settings;
+        let value = vary.floor(value).clamp(*lower, *upper);
+        Question {
+            target: self.target.name.clone(),
+            value,
+            requests: requests.at(value),
+            confirm,
+        }
+    }
+
+    fn answer(&self, found: Found) -> Answer {
+        let Settings {
+            lower,
+            upper,
+            tolerance,
+            ..
+        } = self.search.settings;
+        let (low, high) = (self.boundary.quantile(RISK), self.boundary.quantile(1.0 - RISK));
+        let (low, high) = match found {
+            Found::Met(value) => (value, high.max(value)),
+            Found::None => (0.0, lower),
+            Found::Beyond(_) => (upper, f64::INFINITY),
+            Found::Undecided => (low, high),
+        };
+        let nearest = match found {
+            Found::Met(value) | Found::Beyond(value) => Some(value),
+            Found::None => Some(lower),
+            Found::Undecided => self
+                .levels
+                .iter()
+                .min_by(|a, b| a.margin.abs().total_cmp(&b.margin.abs()))
+                .map(|l| l.value),
+        };
+        let vary = self.search.settings.vary.name();
+        let dip = self.dip.map(|dip| {
+            let value = dip.value;
+            format!("not monotone: {vary} = {value} misses the target although a higher load meets it; the answer stays below")
+        });
+        let coarse = found
+            .value()
+            .filter(|value| self.boundary.quantile(0.5) > value * (1.0 + tolerance));
+        let coarse =
+            coarse.filter(|value| matches!(found, Found::Met(_)) && high >= self.search.settings.vary.above(*value));
+        let coarse =
+            coarse.map(|_| "noise or too few probes left the boundary less sure than the tolerance asks".to_string());
+        Answer {
+            target: self.target.name.clone(),
+            found,
+            low,
+            high,
+            binding: nearest.and_then(|value| self.target.binding(&self.search.probes, value)),
+            probes: self.levels.iter().map(|level| level.runs).sum(),
+            notes: dip.into_iter().chain(coarse).collect(),
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! One condition on a run's result: what is compared, how, and with which limit.
+//!
+//! A criterion reads a run as a [`Reading`], a ratio to its own limit, so criteria in different units are comparable.
+//! What a reading means for the search belongs to the other files of this room.
+
+use super::reading::{Reading, Request};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// How a measured value is compared with its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comparison {
+    /// `<=`
+    AtMost,
+    /// `<`
+    Below,
+    /// `>=`
+    AtLeast,
+    /// `>`
+    Above,
+}
+
+impl Comparison {
+    /// Whether `value` satisfies the comparison with `limit`; NaN satisfies none.
+    pub fn holds(self, value: f64, limit: f64) -> bool {
+        match self {
+            Comparison::AtMost => value <= limit,
+            Comparison::Below => value < limit,
+            Comparison::AtLeast => value >= limit,
+            Comparison::Above => value > limit,
+        }
+    }
+
+    /// Whether small values are the good ones.
+    pub fn wants_small(self) -> bool {
+        matches!(self, Comparison::AtMost | Comparison::Below)
+    }
+
+    /// Splits `<=500` into comparison and number; `99%` is read as 0.99.
+    fn parse(text: &str) -> Result<(Comparison, f64), String> {
+        let text = text.trim();
+        // Longer operators first: `<=` also starts with `<`.
+        let operators = [
+            ("<=", Comparison::AtMost),
+            (">=", Comparison::AtLeast),
+            ("<", Comparison::Below),
+            (">", Comparison::Above),
+        ];
+        let (comparison, number) = operators
+            .iter()
+            .find_map(|(sign, comparison)| text.strip_prefix(sign).map(|rest| (*comparison, rest.trim())))
+            .ok_or_else(|| format!("`{text}` has no comparison; write `<=`, `<`, `>=` or `>` and a number"))?;
+        let (digits, scale) = number
+            .strip_suffix('%')
+            .map_or((number, 1.0), |percent| (percent.trim_end(), 100.0));
+        match digits.parse::<f64>() {
+            Ok(limit) if limit.is_finite() => Ok((comparison, limit / scale)),
+            _ => Err(format!(
+                "`{number}` is no number; write a limit such as `{text_sign}500`",
+                text_sign = comparison
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Comparison::AtMost => "<=",
+            Comparison::Below => "<",
+            Comparison::AtLeast => ">=",
+            Comparison::Above => ">",
+        })
+    }
+}
+
+/// A latency that every single request has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Latency {
+    /// Time to the first token.
+    Ttft,
+    /// Time per output token after the first.
+    Tpot,
+    /// Time from sending to the last token.
+    E2el,
+}
+
+impl Latency {
+    const ALL: [(&'static str, Latency); 3] = [
+        ("ttft_ms", Latency::Ttft),
+        ("tpot_ms", Latency::Tpot),
+        ("e2el_ms", Latency::E2el),
+    ];
+
+    /// The latency named `ttft_ms`, `tpot_ms` or `e2el_ms`.
+    pub fn named(name: &str) -> Option<Latency> {
+        Latency::ALL
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, latency)| *latency)
+    }
+
+    fn name(self) -> &'static str {
+        Latency::ALL
+            .iter()
+            .find(|(_, latency)| *latency == self)
+            .map_or("", |(name, _)| name)
+    }
+
+    fn of(self, request: &Request) -> f64 {
+        match self {
+            Latency::Ttft => request.ttft_ms,
+            Latency::Tpot => request.tpot_ms,
+            Latency::E2el => request.e2el_ms,
+        }
+    }
+}
+
+/// What a single request must satisfy to count as attained: `ttft_ms < 500`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RequestLimit {
+    /// The latency.
+    pub latency: Latency,
+    /// Whether the limit itself still satisfies.
+    pub strict: bool,
+    /// The limit in ms.
+    pub limit_ms: f64,
+}
+
+impl RequestLimit {
+    /// Reads `ttft_ms` and `<500` as they stand in a plan.
+    pub fn parse(name: &str, condition: &str) -> Result<Self, String> {
+        let latency = Latency::named(name).ok_or_else(|| {
+            format!("`{name}` is no latency of a single request; use `ttft_ms`, `tpot_ms` or `e2el_ms`")
+        })?;
+        let (comparison, limit_ms) = Comparison::parse(condition)?;
+        if !comparison.wants_small() || limit_ms <= 0.0 {
+            return Err(format!(
+                "`{name} {condition}` bounds no latency from above; write `<` and a positive limit"
+            ));
+        }
+        Ok(RequestLimit {
+            latency,
+            strict: comparison == Comparison::Below,
+            limit_ms,
+        })
+    }
+}
+
+/// What a criterion compares.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Quantity {
+    /// A metric of the run's result, by its key.
+    Metric(String),
+    /// The share of requests that satisfy every one of these limits; a failed request satisfies none.
+    Attainment(Vec<RequestLimit>),
+}
+
+/// One condition on a run's result. Its text ([`fmt::Display`]) is its identity in journals and tables.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Criterion {
+    /// What is compared.
+    pub quantity: Quantity,
+    /// How.
+    pub comparison: Comparison,
+    /// With what; a share between 0 and 1 for an attainment.
+    pub limit: f64,
+}
+
+impl Criterion {
+    /// A criterion on a metric, from its key and a text such as `<=500`.
+    pub fn metric(key: &str, condition: &str) -> Result<Self, String> {
+        let (comparison, limit) = Comparison::parse(condition)?;
+        Ok(Criterion {
+            quantity: Quantity::Metric(key.to_string()),
+            comparison,
+            limit,
+        })
+    }
+
+    /// A criterion on the share of requests within `limits`, from a text such as `>=99%`.
+    pub fn attainment(limits: Vec<RequestLimit>, condition: &str) -> Result<Self, String> {
+        let (comparison, limit) = Comparison::parse(condition)?;
+        if limits.is_empty() {
+            return Err("an attainment bounds nothing; name at least one limit such as `ttft_ms = \"<500\"`".into());
+        }
+        if comparison.wants_small() || !(limit > 0.0 && limit < 1.0) {
+            return Err(format!(
+                "`{condition}` is no share to attain; write one between 0 and 100 %, as in `>=99%`"
+            ));
+        }
+        Ok(Criterion {
+            quantity: Quantity::Attainment(limits),
+            comparison,
+            limit,
+        })
+    }
+
+    /// What one run says about this criterion, from its metrics by key and its requests; None if it says nothing.
+    ///
+    /// Where the criterion is about single requests (an attainment, or a percentile of a latency), the requests give
+    /// the interval; `requests` may be empty if they were not recorded.
+    pub fn read(&self, metric: impl Fn(&str) -> Option<f64>, requests: &[Request]) -> Option<Reading> {
+        let from_requests = self.per_request().and_then(|(share, limits)| {
+            let ratios = requests.iter().map(|request| worst_ratio(&limits, request)).collect();
+            Reading::from_requests(ratios, share)
+        });
+        let Quantity::Metric(key) = &self.quantity else {
+            return from_requests;
+        };
+        let value = metric(key);
+        let from_metric = value
+            .filter(|value| !value.is_nan())
+            .map(|value| self.read_value(value));
+        match (from_requests, from_metric) {
+            // The metric is what a user sees in the table, so its verdict counts; the requests add the interval.
+            (Some(inner), Some(metric)) => Some(Reading {
+                ratio: metric.ratio.max(inner.ratio),
+                met: metric.met && !inner.ratio.is_infinite(),
+                low: inner.low.min(metric.ratio),
+                high: inner.high.max(metric.ratio),
+            }),
+            (inner, metric) => metric.or(inner),
+        }
+    }
+
+    /// Whether one request satisfies the criterion's own limits; None if the criterion is not about single requests.
+    pub fn attained(&self, request: &Request) -> Option<bool> {
+        self.per_request().map(|(_, limits)| {
+            limits.iter().all(|limit| {
+                let value = limit.latency.of(request);
+                if limit.strict {
+                    value < limit.limit_ms
+                } else {
+                    value <= limit.limit_ms
+                }
+            })
+        })
+    }
+
+    /// The share of requests that must be attained; None if the criterion is not about single requests.
+    pub fn share(&self) -> Option<f64> {
+        self.per_request().map(|(share, _)| share)
+    }
+
+    /// `p99_ttft_ms <= 500` is the same as "99 % of requests with TTFT <= 500 ms".
+    fn per_request(&self) -> Option<(f64, Vec<RequestLimit>)> {
+        match &self.quantity {
+            Quantity::Attainment(limits) => Some((self.limit, limits.clone())),
+            Quantity::Metric(key) => {
+                let (percent, name) = key.strip_prefix('p')?.split_once('_')?;
+                let percent: f64 = percent.parse().ok()?;
+                let latency = Latency::named(name)?;
+                let bounded = self.comparison.wants_small() && self.limit > 0.0 && percent > 0.0 && percent < 100.0;
+                let strict = self.comparison == Comparison::Below;
+                bounded.then(|| {
+                    (
+                        percent / 100.0,
+                        vec![RequestLimit {
+                            latency,
+                            strict,
+                            limit_ms: self.limit,
+                        }],
+                    )
+                })
+            }
+        }
+    }
+
+    fn read_value(&self, value: f64) -> Reading {
+        let ratio = match (value > 0.0 && self.limit > 0.0, self.comparison.wants_small()) {
+            (true, true) => value / self.limit,
+            (true, false) => self.limit / value,
+            // No ratio exists about zero: all that is known is the side.
+            (false, _) if self.comparison.holds(value, self.limit) => 0.0,
+            (false, _) => f64::INFINITY,
+        };
+        Reading::exact(ratio, self.comparison.holds(value, self.limit))
+    }
+}
+
+/// How far a request is from the limit it is nearest to breaking, or breaks most.
+fn worst_ratio(limits: &[RequestLimit], request: &Request) -> f64 {
+    let ratios = limits
+        .iter()
+        .map(|limit| (limit.latency.of(request) / limit.limit_ms, limit.strict));
+    let worst = ratios.map(|(ratio, strict)| {
+        if strict && ratio == 1.0 {
+            1.0 + f64::EPSILON
+        } else {
+            ratio
+        }
+    });
+    worst.fold(0.0, |worst, ratio| {
+        if ratio.is_nan() {
+            f64::INFINITY
+        } else {
+            worst.max(ratio)
+        }
+    })
+}
+
+impl From<Criterion> for String {
+    fn from(criterion: Criterion) -> String {
+        criterion.to_string()
+    }
+}
+
+impl TryFrom<String> for Criterion {
+    type Error = String;
+
+    /// Reads what [`fmt::Display`] writes.
+    fn try_from(text: String) -> Result<Criterion, String> {
+        let split = |text: &str| match text.find(['<', '>']) {
+            Some(at) => Ok((text[..at].to_owned(), text[at..].to_owned())),
+            None => Err(format!("`{text}` has no comparison")),
+        };
+        let share = text.strip_prefix("share(").and_then(|rest| rest.split_once(')'));
+        if let Some((limits, condition)) = share {
+            let limits = limits.split(" & ").map(|limit| {
+                let (name, condition) = split(limit)?;
+                RequestLimit::parse(&name, &condition)
+            });
+            return Criterion::attainment(limits.collect::<Result<_, _>>()?, condition);
+        }
+        let (key, condition) = split(&text)?;
+        Criterion::metric(&key, &condition)
+    }
+}
+
+impl fmt::Display for Criterion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.quantity {
+            Quantity::Metric(key) => write!(f, "{key}{}{}", self.comparison, self.limit),
+            Quantity::Attainment(limits) => {
+                let limits = limits.iter().map(|limit| {
+                    format!(
+                        "{}{}{}",
+                        limit.latency.name(),
+                        if limit.strict { "<" } else { "<=" },
+                        limit.limit_ms
+                    )
+                });
+                let limits = limits.collect::<Vec<_>>().join(" & ");
+                write!(f, "share({limits}){}{}", self.comparison, self.limit)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(ttft_ms: f64, tpot_ms: f64) -> Request {
+        Request {
+            ttft_ms,
+            tpot_ms,
+            e2el_ms: ttft_ms + 100.0 * tpot_ms,
+        }
+    }
+
+    #[test]
+    fn a_criterion_is_read_from_text_and_shown_as_text() {
+        assert_eq!(
+            Criterion::metric("p99_ttft_ms", "<= 500")
+                .expect("valid in this test")
+                .to_string(),
+            "p99_ttft_ms<=500"
+        );
+        assert_eq!(
+            Criterion::metric("request_goodput", ">5.5")
+                .expect("valid in this test")
+                .to_string(),
+            "request_goodput>5.5"
+        );
+        let limits = vec![
+            RequestLimit::parse("ttft_ms", "<500").expect("valid in this test"),
+            RequestLimit::parse("tpot_ms", "<=50").expect("valid in this test"),
+        ];
+        let chat = Criterion::attainment(limits, ">= 99 %").expect("valid in this test");
+        assert_eq!(chat.to_string(), "share(ttft_ms<500 & tpot_ms<=50)>=0.99");
+        for bad in ["500", "=500", "<=", "<= fast", ">nan"] {
+            assert!(Criterion::metric("p99_ttft_ms", bad).is_err(), "{bad}");
+        }
+        assert!(RequestLimit::parse("itl_ms", "<5").is_err());
+        assert!(Criterion::attainment(vec![], ">=99%").is_err());
+    }
+
+    #[test]
+    fn ratios_above_one_fail_whichever_way_the_metric_points() {
+        let read = |criterion: &Criterion, value| criterion.read(|_| Some(value), &[]).expect("valid in this test");
+        let latency = Criterion::metric("mean_ttft_ms", "<=500").expect("valid in this test");
+        assert_eq!((read(&latency, 250.0).ratio, read(&latency, 1000.0).ratio), (0.5, 2.0));
+        let goodput = Criterion::metric("request_goodput", ">=5").expect("valid in this test");
+        assert_eq!((read(&goodput, 10.0).ratio, read(&goodput, 2.5).ratio), (0.5, 2.0));
+        assert!(!read(&goodput, 0.0).met);
+        let failures = Criterion::metric("failed", "<=0").expect("valid in this test");
+        assert!(read(&failures, 0.0).met && !read(&failures, 1.0).met);
+        assert!(
+            !read(
+                &Criterion::metric("mean_ttft_ms", "<500").expect("valid in this test"),
+                500.0
+            )
+            .met
+        );
+    }
+
+    #[test]
+    fn attainment_counts_requests_that_satisfy_every_limit() {
+        let limits = vec![
+            RequestLimit::parse("ttft_ms", "<500").expect("valid in this test"),
+            RequestLimit::parse("tpot_ms", "<50").expect("valid in this test"),
+        ];
+        let chat = Criterion::attainment(limits, ">=90%").expect("valid in this test");
+        let mut requests = vec![request(100.0, 20.0); 95];
+        requests.extend(vec![request(100.0, 60.0); 5]);
+        assert!(chat.read(|_| None, &requests).expect("valid in this test").met);
+        requests.extend(vec![request(f64::INFINITY, 1.0); 10]);
+        let reading = chat.read(|_| None, &requests).expect("valid in this test");
+        assert!(!reading.met && reading.ratio > 1.0);
+        assert_eq!(chat.attained(&request(500.0, 10.0)), Some(false));
+    }
+
+    #[test]
+    fn a_percentile_gets_its_interval_from_the_requests() {
+        let criterion = Criterion::metric("p99_ttft_ms", "<=500").expect("valid in this test");
+        let requests: Vec<_> = (0..1000).map(|i| request(300.0 + f64::from(i) * 0.2, 1.0)).collect();
+        let reading = criterion.read(|_| Some(498.0), &requests).expect("valid in this test");
+        assert!(reading.low < 498.0 / 500.0 && reading.high > reading.low, "{reading:?}");
+        assert_eq!(criterion.read(|_| None, &[]), None);
+    }
+}

@@ -1,0 +1,70 @@
+//! Which load to measure next on one live server, and what the measurements say: the highest load that meets each
+//! target, or a spread of loads that shows the whole curve.
+//!
+//! Every strategy is a deterministic state machine: `ask` names the next probe, `tell` takes what it measured, and the
+//! state is a fold over the probes told. Replaying recorded probes therefore asks exactly the same next question. This
+//! room runs nothing and knows no clock; the `run` room drives it. `docs/search.md` explains the method.
+
+mod ask;
+mod boundary;
+mod criterion;
+mod explore;
+mod probe;
+mod reading;
+mod seed;
+mod target;
+mod verdict;
+
+pub use ask::{Next, Search, Settings};
+pub use criterion::{Comparison, Criterion, Latency, Quantity, RequestLimit};
+pub use explore::{Exploration, ExploreSettings, Level, Load, Spacing};
+pub use probe::{Probe, Question};
+pub use reading::{Reading, Request};
+pub use seed::{Incumbent, Requests, Seed, skip_reason};
+pub use target::{Answer, Found, Target};
+pub use verdict::{Counts, Partial, Verdict, early_verdict, wilson};
+
+/// The load parameter that a search or an exploration varies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Vary {
+    /// Requests in flight at once: whole numbers from 1.
+    MaxConcurrency,
+    /// Requests sent a second: any positive number, also below 1.
+    RequestRate,
+}
+
+impl Vary {
+    /// The parameter's name in a plan and in result files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Vary::MaxConcurrency => "max_concurrency",
+            Vary::RequestRate => "request_rate",
+        }
+    }
+
+    /// The highest load that can be asked for and does not exceed `value`: whole for a concurrency, and three
+    /// significant digits for a rate, so that a repeat has the very same value.
+    pub fn floor(self, value: f64) -> f64 {
+        match self {
+            // The tolerance keeps a whole number that went through a logarithm from losing its last unit.
+            Vary::MaxConcurrency => (value * (1.0 + 1e-9)).floor().max(1.0),
+            Vary::RequestRate => {
+                let digits = 2 - value.log10().floor() as i32;
+                let floor = ((value * (1.0 + 1e-9)) * 10f64.powi(digits)).floor();
+                // Written as text and read back, so that equal rates are equal bits.
+                format!("{:.*}", digits.max(0) as usize, floor / 10f64.powi(digits))
+                    .parse()
+                    .unwrap_or(value)
+            }
+        }
+    }
+
+    /// The lowest load above `value` that differs enough to be another load.
+    fn above(self, value: f64) -> f64 {
+        match self {
+            Vary::MaxConcurrency => value.floor() + 1.0,
+            Vary::RequestRate => value * 1.001,
+        }
+    }
+}

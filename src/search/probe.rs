@@ -1,0 +1,32 @@
+//! A question to the live server and what it answered: the two things a search exchanges with whoever runs it, and all
+//! that a journal must keep of a search.
+
+use super::reading::Reading;
+use super::verdict::Verdict;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One run that a search asks for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    /// Name of the target that needs it; its probe answers every other target it can as well.
+    pub target: String,
+    /// The load, in the unit of what the search varies.
+    pub value: f64,
+    /// Requests to send.
+    pub requests: u64,
+    /// Whether the value was chosen because it is expected to be the answer: the run confirms or refutes it.
+    pub confirm: bool,
+}
+
+/// What one run measured. Several probes may have one value: repeats.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Probe {
+    /// The question it answers.
+    pub question: Question,
+    /// The verdict that stopped the run before its last request, if one did. A run that failed altogether, because
+    /// the server fell under the load, is a probe stopped by [`Verdict::Fail`] without readings.
+    pub stopped: Option<Verdict>,
+    /// What it says about each criterion, by the criterion's text; a criterion it says nothing about is absent.
+    pub readings: BTreeMap<String, Reading>,
+}

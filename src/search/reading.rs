@@ -1,0 +1,151 @@
+//! What one run says about one criterion: how far the measured value is from the limit, and how sure that is from the
+//! run's own requests. The spread from run to run is no business of this file.
+
+use serde::{Deserialize, Serialize};
+
+/// Standard errors between a reading's value and either end of its interval: 90 % two-sided.
+const WIDTH: f64 = 1.645;
+
+/// Ratios further than this from 1 (as a logarithm) say no more than "far".
+const FAR: f64 = 4.0;
+
+/// The latencies of one request; a failed request has infinite ones.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Request {
+    /// Time to the first token, in ms.
+    pub ttft_ms: f64,
+    /// Time per output token after the first, in ms; 0 if there was only one.
+    pub tpot_ms: f64,
+    /// Time to the last token, in ms.
+    pub e2el_ms: f64,
+}
+
+impl Request {
+    /// A request that ended without a complete answer.
+    pub const FAILED: Request = Request {
+        ttft_ms: f64::INFINITY,
+        tpot_ms: f64::INFINITY,
+        e2el_ms: f64::INFINITY,
+    };
+}
+
+/// A measured value as a ratio to its limit, turned so that more than 1 fails: `500 ms` for `<= 250` is 2, and
+/// `2.5 req/s` for `>= 5` is 2 as well.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Reading {
+    /// The measured ratio.
+    #[serde(with = "maybe_infinite")]
+    pub ratio: f64,
+    /// Whether the criterion holds for the measured value.
+    pub met: bool,
+    /// Lower end of the 90 % interval from the run's own requests; the ratio itself if the run has none.
+    #[serde(with = "maybe_infinite")]
+    pub low: f64,
+    /// Upper end of that interval; infinite if too few requests were measured to bound it.
+    #[serde(with = "maybe_infinite")]
+    pub high: f64,
+}
+
+impl Reading {
+    /// A value without an interval of its own.
+    pub(super) fn exact(ratio: f64, met: bool) -> Reading {
+        Reading {
+            ratio,
+            met,
+            low: ratio,
+            high: ratio,
+        }
+    }
+
+    /// The `share` quantile of the requests' ratios with its order-statistic interval: the number of requests below
+    /// the true quantile is binomial, so ranks `n·share ± 1.645·sqrt(n·share·(1−share))` enclose it in 90 % of runs
+    /// (David & Nagaraja, Order Statistics, 7.1). None without requests.
+    pub(super) fn from_requests(mut ratios: Vec<f64>, share: f64) -> Option<Reading> {
+        ratios.sort_by(f64::total_cmp);
+        let n = ratios.len() as f64;
+        let half = WIDTH * (n * share * (1.0 - share)).sqrt();
+        let at = |rank: f64| ratios.get((rank.ceil().max(1.0) as usize) - 1).copied();
+        let ratio = at(n * share)?;
+        let high = at(n * share + half).unwrap_or(f64::INFINITY);
+        Some(Reading {
+            ratio,
+            met: ratio <= 1.0,
+            low: at(n * share - half)?,
+            high,
+        })
+    }
+
+    /// The ratio as a logarithm, bounded, so that 0 is the limit itself and equal factors are equal steps.
+    pub fn margin(&self) -> f64 {
+        let margin = self.ratio.max(f64::MIN_POSITIVE).ln().clamp(-FAR, FAR);
+        // A strict comparison fails at its limit, and NaN fails everywhere.
+        if self.met {
+            margin.min(0.0)
+        } else {
+            margin.max(f64::EPSILON)
+        }
+    }
+
+    /// Standard error of the margin from the run's own requests, 0 if it has no interval.
+    pub fn standard_error(&self) -> f64 {
+        let log = |ratio: f64| ratio.max(f64::MIN_POSITIVE).ln().clamp(-FAR, FAR);
+        let below = (log(self.ratio) - log(self.low)).max(0.0) / WIDTH;
+        // Too few requests leave the upper end open; a tail is wider above than below.
+        let above = if self.high.is_finite() {
+            (log(self.high) - log(self.ratio)).max(0.0) / WIDTH
+        } else {
+            1.5 * below
+        };
+        (below + above) / 2.0
+    }
+}
+
+/// JSON has no infinity: it is written as `null`.
+pub(super) mod maybe_infinite {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        number.is_finite().then_some(*number).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_growing_transformation_of_the_metric_changes_no_verdict(
+            ratios in prop::collection::vec(0.2f64..3.0, 1..600), power in 0.2f64..4.0,
+        ) {
+            let straight = Reading::from_requests(ratios.clone(), 0.9).expect("valid in this test");
+            let bent = Reading::from_requests(ratios.iter().map(|r| r.powf(power)).collect(), 0.9).expect("valid in this test");
+            prop_assert_eq!(straight.met, bent.met);
+            prop_assert_eq!(straight.low > 1.0, bent.low > 1.0);
+            prop_assert_eq!(straight.high > 1.0, bent.high > 1.0);
+        }
+
+        #[test]
+        fn the_interval_encloses_the_value(ratios in prop::collection::vec(0.2f64..3.0, 1..600), share in 0.01f64..0.999) {
+            let reading = Reading::from_requests(ratios, share).expect("valid in this test");
+            prop_assert!(reading.low <= reading.ratio && reading.ratio <= reading.high);
+            prop_assert!(reading.standard_error() >= 0.0);
+        }
+    }
+
+    #[test]
+    fn an_infinite_ratio_survives_the_journal() {
+        let reading = Reading::from_requests(vec![0.5, f64::INFINITY], 0.99).expect("valid in this test");
+        let text = serde_json::to_string(&reading).expect("valid in this test");
+        assert_eq!(
+            serde_json::from_str::<Reading>(&text).expect("valid in this test"),
+            reading
+        );
+        assert_eq!(reading.margin(), FAR);
+    }
+}

@@ -1,0 +1,220 @@
+//! Where a server listens: read from its command line in every spelling, chosen where it says nothing, and checked to be
+//! free before the launch.
+//!
+//! A vLLM command without `--host` would listen on every interface of the machine; vsweep adds `--host 127.0.0.1`, so
+//! that a benchmark's server is never offered to the network unless the plan says so.
+
+use super::procfs;
+use crate::cause::{Cause, Failure};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, ToSocketAddrs};
+
+/// Host and port of a server as its command line gives them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Address {
+    /// As given; `None` leaves the server's default.
+    pub host: Option<String>,
+    /// As given; `None` leaves the server's default.
+    pub port: Option<u16>,
+}
+
+impl Address {
+    /// Reads `--host H`, `--host=H`, `--port N`, `--port=N` and `-p N`; of several, the last wins, as in argparse.
+    pub fn read(argv: &[String]) -> Result<Address, Failure> {
+        let bad = |detail: String| Failure::new(Cause::BadFlag, detail);
+        let mut address = Address::default();
+        for (i, word) in argv.iter().enumerate() {
+            let (flag, attached) = match word.split_once('=') {
+                Some((flag, value)) => (flag, Some(value)),
+                None => (word.as_str(), None),
+            };
+            let value = attached.or_else(|| argv.get(i + 1).map(String::as_str));
+            match flag {
+                "--host" => address.host = value.map(str::to_owned),
+                "--port" => {
+                    let value = value.ok_or_else(|| bad("--port has no value".into()))?;
+                    let port = value.parse().ok().filter(|&port| port != 0);
+                    address.port = Some(port.ok_or_else(|| bad(format!("--port {value} is not a port (1 to 65535)")))?);
+                }
+                // Other programs give `-p` other meanings (docker: 8000:8000), so only a plain number counts.
+                "-p" => address.port = value.and_then(|value| value.parse().ok()).or(address.port),
+                "--uds" => {
+                    return Err(bad(
+                        "--uds listens on a Unix socket; vsweep measures over TCP, so remove it".into(),
+                    ));
+                }
+                _ => {}
+            }
+        }
+        Ok(address)
+    }
+
+    /// The host to connect to: a server on all interfaces is reached through the loopback one.
+    pub fn reachable_host(&self) -> &str {
+        match self.host.as_deref() {
+            None | Some("" | "0.0.0.0") => "127.0.0.1",
+            Some("::") => "::1",
+            Some(host) => host,
+        }
+    }
+
+    /// `http://host:port` with vLLM's default port 8000, IPv6 addresses in brackets.
+    pub fn base_url(&self) -> String {
+        let (host, port) = (self.reachable_host(), self.port.unwrap_or(8000));
+        match host.contains(':') && !host.starts_with('[') {
+            true => format!("http://[{host}]:{port}"),
+            false => format!("http://{host}:{port}"),
+        }
+    }
+
+    /// Fills in what the command line leaves open, the port with a free one, and appends it there.
+    pub fn settle(&mut self, argv: &mut Vec<String>) -> Result<(), Failure> {
+        let port = match self.port {
+            Some(port) => port,
+            None => free_port()
+                .map_err(|error| Failure::new(Cause::PortTaken, format!("no free port can be had: {error}")))?,
+        };
+        self.settle_on(port, argv);
+        Ok(())
+    }
+
+    /// Fills in what the command line leaves open, the port with this one, and appends it there.
+    pub fn settle_on(&mut self, port: u16, argv: &mut Vec<String>) {
+        if self.host.is_none() && speaks_vllm(argv) {
+            argv.extend(["--host".to_owned(), "127.0.0.1".to_owned()]);
+            self.host = Some("127.0.0.1".to_owned());
+        }
+        if self.port.is_none() {
+            argv.extend(["--port".to_owned(), port.to_string()]);
+            self.port = Some(port);
+        }
+    }
+
+    /// Checks that nobody listens where the server is about to.
+    pub fn check_free(&self) -> Result<(), Failure> {
+        let Some(port) = self.port else { return Ok(()) };
+        let taken = self
+            .listening_ips()
+            .into_iter()
+            .any(|ip| TcpListener::bind((ip, port)).is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse));
+        if !taken {
+            return Ok(());
+        }
+        let holder = match procfs::listener(port) {
+            Some(pid) => format!("process {pid} ({})", procfs::program_name(pid)),
+            None => "a process that cannot be seen from here".to_owned(),
+        };
+        Err(Failure::new(
+            Cause::PortTaken,
+            format!("port {port} is held by {holder}"),
+        ))
+    }
+
+    fn listening_ips(&self) -> Vec<IpAddr> {
+        match self.host.as_deref() {
+            None | Some("") => vec![Ipv4Addr::UNSPECIFIED.into()],
+            Some(host) => match host.trim_matches(['[', ']']).parse() {
+                Ok(ip) => vec![ip],
+                // The lookup of a name; one that does not resolve is the server's to complain about.
+                Err(_) => (host, 0)
+                    .to_socket_addrs()
+                    .map(|found| found.map(|a| a.ip()).collect())
+                    .unwrap_or_default(),
+            },
+        }
+    }
+}
+
+/// Whether a command line is vLLM's server or a look-alike with the same flags.
+fn speaks_vllm(argv: &[String]) -> bool {
+    argv.iter()
+        .any(|word| word == "serve" || word.starts_with("vllm.entrypoints"))
+}
+
+/// A port that is free on both loopback addresses and all interfaces at this moment. The kernel hands out such ports
+/// in random order, so two vsweeps that ask at once rarely get the same.
+fn free_port() -> std::io::Result<u16> {
+    let port = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?.local_addr()?.port();
+    match TcpListener::bind((Ipv6Addr::LOCALHOST, port)) {
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => free_port(),
+        _ => Ok(port),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
+    fn url(line: &str) -> String {
+        Address::read(&words(line)).expect("a readable address").base_url()
+    }
+
+    #[test]
+    fn every_spelling_is_read() {
+        assert_eq!(url("vllm serve m"), "http://127.0.0.1:8000");
+        assert_eq!(url("vllm serve m --host=h --port=81"), "http://h:81");
+        assert_eq!(url("vllm serve m -p 9 --port 10"), "http://127.0.0.1:10");
+        assert_eq!(url("vllm serve m --port 1 --port 2"), "http://127.0.0.1:2");
+        assert_eq!(url("vllm serve m --host ::1"), "http://[::1]:8000");
+        assert_eq!(url("vllm serve m --host 0.0.0.0 --port 5"), "http://127.0.0.1:5");
+        assert_eq!(url("docker run -p 8000:8000 image --port 7"), "http://127.0.0.1:7");
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for line in [
+            "s --port x",
+            "s --port",
+            "s --port 0",
+            "s --port 70000",
+            "s --uds /tmp/x",
+        ] {
+            assert_eq!(
+                Address::read(&words(line)).expect_err("refused").cause,
+                Cause::BadFlag,
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_appended() {
+        let mut argv = words("vllm serve m --host 127.0.0.1");
+        let mut address = Address::read(&argv).expect("readable");
+        address.settle(&mut argv).expect("a free port");
+        assert_eq!(argv.len(), 7);
+        assert_eq!(Address::read(&argv), Ok(address.clone()));
+        address.check_free().expect("still free");
+
+        let mut plain = words("vllm serve m --port 9");
+        Address::read(&plain)
+            .expect("readable")
+            .settle(&mut plain)
+            .expect("nothing to choose");
+        assert_eq!(plain[5..], ["--host", "127.0.0.1"]);
+        let mut script = words("./start.sh --port 9");
+        Address::read(&script)
+            .expect("readable")
+            .settle(&mut script)
+            .expect("nothing to choose");
+        assert_eq!(script.len(), 3);
+    }
+
+    #[test]
+    fn a_taken_port_names_its_holder() {
+        let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = socket.local_addr().expect("bound").port();
+        for host in ["127.0.0.1", "0.0.0.0"] {
+            let address = Address {
+                host: Some(host.into()),
+                port: Some(port),
+            };
+            let failure = address.check_free().expect_err("taken");
+            assert_eq!(failure.cause, Cause::PortTaken);
+            assert!(failure.detail.contains(&std::process::id().to_string()), "{failure}");
+        }
+    }
+}

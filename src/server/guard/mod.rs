@@ -1,0 +1,242 @@
+//! The guard: a small process between vsweep and one command, which outlives either and leaves nothing of the
+//! command's tree behind.
+//!
+//! Its standard input is a pipe that vsweep holds. [`STOP`] or end of file (vsweep died) means: TERM to every
+//! descendant, a grace period, KILL. [`KILL`] skips the grace. Because the guard is a child subreaper, whatever the
+//! tree does (double forks, new sessions) stays below it, so "no children left" means that nothing is left. It reports
+//! on its standard output ([`Report`]) and does its work whether or not anyone still reads that. Its standard error is
+//! the command's log.
+//!
+//! Synchronous and single-threaded on purpose: the kernel ends the leader (PDEATHSIG) when the guard's thread ends, and
+//! there is little that can go wrong.
+
+mod leftovers;
+mod report;
+
+pub use report::{Exit, Report};
+
+use crate::server::procfs;
+use leftovers::Leftovers;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::inotify::Inotify;
+use nix::sys::prctl;
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{Pid, getppid, setsid};
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Byte that asks the guard to stop the tree politely, like closing the pipe.
+pub const STOP: u8 = b's';
+/// Byte that asks the guard to kill the tree at once.
+pub const KILL: u8 = b'k';
+/// Exit code of a leader that could not execute its program, as in a shell.
+pub const NOT_EXECUTED: i32 = 127;
+
+/// How often a quiet guard looks for shared memory that the tree made (it is also told, if the kernel has a watch to
+/// spare), and a stopping one for new processes.
+const QUIET_TICK: Duration = Duration::from_secs(1);
+const STOPPING_TICK: Duration = Duration::from_millis(100);
+
+/// Runs `command` as the leader of a tree and owns that tree until nothing of it is left.
+pub fn own(command: &[OsString], grace: Duration) -> io::Result<()> {
+    // `pkill -9 vsweep` must leave the one process alive that cleans up after the others.
+    prctl::set_name(c"server-guard")?;
+    prctl::set_child_subreaper(true)?;
+    let mut watched = SigSet::empty();
+    watched.add(Signal::SIGCHLD);
+    let mut deaf = watched;
+    deaf.extend([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT]);
+    deaf.thread_block()?;
+    let deaths = SignalFd::with_flags(&watched, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+    let births = leftovers::births();
+    let mut orders = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+
+    let mut tree = Tree::start(command, grace)?;
+    while !tree.reap() {
+        let mut ready: Vec<PollFd> = [Some(deaths.as_fd()), births.as_ref().map(AsFd::as_fd)]
+            .into_iter()
+            .flatten()
+            // Once it is closed, the pipe would wake us for ever.
+            .chain((!tree.owner_gone).then_some(orders.as_fd()))
+            .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
+            .collect();
+        match poll(
+            &mut ready,
+            PollTimeout::try_from(tree.tick()).unwrap_or(PollTimeout::MAX),
+        ) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let ordered = !tree.owner_gone && ready.last().and_then(PollFd::any) == Some(true);
+        while let Ok(Some(_)) = deaths.read_signal() {}
+        // Only that there are any matters: what they are is read from the folder.
+        let _ = births.as_ref().map(Inotify::read_events);
+        if ordered {
+            tree.obey(&mut orders);
+        }
+        tree.advance();
+    }
+    tree.bury();
+    Ok(())
+}
+
+/// Becomes the leader: a session of its own, death with the guard, and then the command itself. Returns only if that
+/// cannot be executed.
+pub fn lead(guard: i32, command: &[OsString]) -> io::Error {
+    let prepared = || -> io::Result<()> {
+        setsid()?;
+        prctl::set_pdeathsig(Signal::SIGKILL)?;
+        // The guard may have died before the line above took effect.
+        if getppid() != Pid::from_raw(guard) {
+            return Err(io::Error::other("the guard is gone"));
+        }
+        SigSet::empty().thread_set_mask()?;
+        Ok(())
+    };
+    match (prepared(), command) {
+        (Err(error), _) => error,
+        (Ok(()), [program, arguments @ ..]) => Command::new(program).args(arguments).exec(),
+        (Ok(()), []) => io::Error::other("no command"),
+    }
+}
+
+/// The tree below the guard and how far its end has come.
+struct Tree {
+    leader: Pid,
+    grace: Duration,
+    stage: Stage,
+    owner_gone: bool,
+    asked: HashSet<i32>,
+    leftovers: Leftovers,
+}
+
+#[derive(Clone, Copy)]
+enum Stage {
+    Running,
+    /// TERM was sent; KILL follows at this instant.
+    Terminating(Instant),
+    Killing,
+}
+
+impl Tree {
+    fn start(command: &[OsString], grace: Duration) -> io::Result<Tree> {
+        let leftovers = Leftovers::before_launch();
+        let log = || io::stderr().as_fd().try_clone_to_owned().map(Stdio::from);
+        let leader = Command::new(crate::server::this_program())
+            .args(["guard", "--lead-for", &std::process::id().to_string(), "--"])
+            .args(command)
+            .stdin(Stdio::null())
+            .stdout(log()?)
+            .stderr(log()?)
+            .spawn()?;
+        let leader = Pid::from_raw(leader.id() as i32);
+        say(&Report::Started(leader.as_raw()));
+        Ok(Tree {
+            leader,
+            grace,
+            stage: Stage::Running,
+            owner_gone: false,
+            asked: HashSet::new(),
+            leftovers,
+        })
+    }
+
+    /// Reaps whatever has ended; true when no child is left, which means that the whole tree is gone.
+    fn reap(&mut self) -> bool {
+        loop {
+            let (pid, exit) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::Exited(pid, code)) => (pid, Exit::Code(code)),
+                Ok(WaitStatus::Signaled(pid, signal, _)) => (pid, Exit::Signal(signal as i32)),
+                Ok(WaitStatus::StillAlive) => return false,
+                Ok(_) | Err(Errno::EINTR) => continue,
+                Err(_) => return true,
+            };
+            if pid == self.leader {
+                say(&Report::Exited(exit));
+                self.stop();
+            }
+        }
+    }
+
+    /// Reads the owner's orders.
+    fn obey(&mut self, orders: &mut File) {
+        let mut bytes = [0; 16];
+        match orders.read(&mut bytes) {
+            Ok(0) | Err(_) => {
+                self.owner_gone = true;
+                self.stop();
+            }
+            Ok(n) if bytes[..n].contains(&KILL) => {
+                self.leftovers.look_closely();
+                self.stage = Stage::Killing;
+            }
+            Ok(_) => self.stop(),
+        }
+    }
+
+    fn stop(&mut self) {
+        if let Stage::Running = self.stage {
+            self.leftovers.look_closely();
+            self.stage = Stage::Terminating(Instant::now() + self.grace);
+        }
+    }
+
+    /// Does what the stage asks for now.
+    fn advance(&mut self) {
+        match self.stage {
+            Stage::Running => self.leftovers.look(),
+            Stage::Terminating(until) if Instant::now() < until => {
+                for process in procfs::descendants(std::process::id() as i32) {
+                    // Once each: a second TERM makes some programs skip their own clean-up.
+                    if self.asked.insert(process.pid) {
+                        signal(process.pid, Signal::SIGTERM);
+                    }
+                }
+            }
+            Stage::Terminating(_) => {
+                self.leftovers.look_closely();
+                self.stage = Stage::Killing;
+                self.advance();
+            }
+            Stage::Killing => {
+                for process in procfs::descendants(std::process::id() as i32) {
+                    signal(process.pid, Signal::SIGKILL);
+                }
+            }
+        }
+    }
+
+    fn tick(&self) -> Duration {
+        match self.stage {
+            Stage::Running => QUIET_TICK,
+            Stage::Terminating(_) | Stage::Killing => STOPPING_TICK,
+        }
+    }
+
+    fn bury(mut self) {
+        for path in self.leftovers.remove() {
+            say(&Report::Removed(path.display().to_string()));
+        }
+        say(&Report::Gone);
+    }
+}
+
+/// Tells the owner, if there still is one.
+fn say(report: &Report) {
+    let mut out = io::stdout().lock();
+    let _ = writeln!(out, "{report}").and_then(|()| out.flush());
+}
+
+/// A process that is already gone is no error: that is what was wanted.
+fn signal(pid: i32, signal: Signal) {
+    let _ = kill(Pid::from_raw(pid), signal);
+}

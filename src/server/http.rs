@@ -1,0 +1,167 @@
+//! Small requests to a server's control routes. Each has a time limit, and none keeps a connection open afterwards
+//! (an open one can keep a stopping server from ending).
+
+use serde_json::Value;
+use std::fmt;
+use std::sync::Once;
+use std::time::Duration;
+
+/// An HTTP client bound to one server.
+#[derive(Debug, Clone)]
+pub struct Http {
+    /// Or why none could be made, which is what every request then answers.
+    client: Result<reqwest::Client, String>,
+    base_url: String,
+}
+
+/// A complete answer, whatever its status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// HTTP status.
+    pub status: u16,
+    /// The body, undecodable bytes replaced.
+    pub body: String,
+}
+
+/// No answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Silence {
+    /// Nobody listens, or the connection broke.
+    NoConnection(String),
+    /// Nothing came within the limit.
+    TimedOut,
+}
+
+/// Makes ring the process's TLS provider, once; needed before the first reqwest client is built.
+pub fn install_tls() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // An error means that somebody has already installed one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+}
+
+impl Http {
+    /// A client for the server at `base_url` (no trailing slash). A key is sent as a bearer token.
+    pub fn new(base_url: &str, api_key: Option<&str>) -> Http {
+        install_tls();
+        let mut builder = reqwest::Client::builder().pool_max_idle_per_host(0);
+        if is_loopback(base_url) {
+            builder = builder.no_proxy();
+        }
+        if !base_url.starts_with("https:") {
+            // The system's certificates are not needed, and a bare container has none to load.
+            builder = builder.tls_certs_only([]);
+        }
+        if let Some(mut value) =
+            api_key.and_then(|key| format!("Bearer {key}").parse::<reqwest::header::HeaderValue>().ok())
+        {
+            value.set_sensitive(true);
+            builder = builder.default_headers([(reqwest::header::AUTHORIZATION, value)].into_iter().collect());
+        }
+        let client = builder.build().map_err(|error| root_cause(&error));
+        Http {
+            client,
+            base_url: base_url.to_owned(),
+        }
+    }
+
+    /// GET, answered within the limit.
+    pub async fn get(&self, path: &str, limit: Duration) -> Result<Answer, Silence> {
+        self.answer(reqwest::Method::GET, path, limit).await
+    }
+
+    /// POST without a body, answered within the limit.
+    pub async fn post(&self, path: &str, limit: Duration) -> Result<Answer, Silence> {
+        self.answer(reqwest::Method::POST, path, limit).await
+    }
+
+    async fn answer(&self, method: reqwest::Method, path: &str, limit: Duration) -> Result<Answer, Silence> {
+        let client = self
+            .client
+            .as_ref()
+            .map_err(|error| Silence::NoConnection(error.clone()))?;
+        let whole = async {
+            let request = client.request(method, format!("{}{path}", self.base_url));
+            let response = request.timeout(limit).send().await?;
+            let status = response.status().as_u16();
+            let body = String::from_utf8_lossy(&response.bytes().await?).into_owned();
+            Ok(Answer { status, body })
+        };
+        whole.await.map_err(|error: reqwest::Error| match error.is_timeout() {
+            true => Silence::TimedOut,
+            false => Silence::NoConnection(root_cause(&error)),
+        })
+    }
+}
+
+impl Answer {
+    /// Whether the status is 2xx.
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// The body as JSON; `null` if it is none.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or(Value::Null)
+    }
+}
+
+impl fmt::Display for Silence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Silence::NoConnection(what) => f.write_str(what),
+            Silence::TimedOut => f.write_str("no answer in time"),
+        }
+    }
+}
+
+/// The innermost error: "Connection refused (os error 111)" instead of "error sending request".
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut inner = error;
+    while let Some(source) = inner.source() {
+        inner = source;
+    }
+    inner.to_string()
+}
+
+fn is_loopback(base_url: &str) -> bool {
+    let host = reqwest::Url::parse(base_url)
+        .ok()
+        .and_then(|url| url.host_str().map(str::to_owned));
+    host.is_some_and(|host| {
+        let ip = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+        host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_recognised() {
+        for url in ["http://127.0.0.1:8000", "http://localhost:1", "http://[::1]:2"] {
+            assert!(is_loopback(url), "{url}");
+        }
+        assert!(!is_loopback("http://node7:8000"));
+        assert!(!is_loopback("nonsense"));
+    }
+
+    #[tokio::test]
+    async fn a_refused_connection_says_so() {
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .and_then(|s| s.local_addr())
+            .expect("a free port")
+            .port();
+        let http = Http::new(&format!("http://127.0.0.1:{port}"), None);
+        let silence = http
+            .get("/health", Duration::from_secs(5))
+            .await
+            .expect_err("nobody listens");
+        assert!(
+            matches!(&silence, Silence::NoConnection(what) if what.contains("refused")),
+            "{silence:?}"
+        );
+    }
+}

@@ -1,0 +1,233 @@
+//! Supervising one server: launch through the guard, readiness, death and hang, reset, stop, and the wait until the
+//! machine is as it was before. One owner for each process, and a [`Failure`] from the closed list for each way it can end.
+//!
+//! This room decides nothing about what to run next, and writes no file but the server's log.
+
+pub mod address;
+pub mod diagnose;
+pub mod guard;
+pub mod guarded;
+pub mod http;
+mod procfs;
+mod program;
+mod ready;
+pub mod reset;
+pub mod settle;
+mod watch;
+
+pub use program::{this_program, use_program};
+
+use crate::cause::{Cause, Failure};
+use crate::plan::Reset;
+use address::Address;
+use guarded::{Guarded, Order};
+use http::Http;
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How to start one server.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// Program and arguments. A program called `vsweep` runs this very binary.
+    pub argv: Vec<String>,
+    /// Environment added to vsweep's own.
+    pub env: BTreeMap<String, String>,
+    /// Where the server's output goes, both streams; created, never overwritten.
+    pub log: PathBuf,
+    /// Limit from launch to ready.
+    pub ready_timeout: Duration,
+    /// Time from the polite signal to the deadly one.
+    pub stop_grace: Duration,
+    /// No progress with requests in flight for this long means hung.
+    pub hang_timeout: Duration,
+}
+
+/// What a ready server says about itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// First entry of `/v1/models`: the name requests must use.
+    pub served_model: String,
+    /// Its `root`: the folder or hub name of the model (falls back to the name).
+    pub model_root: String,
+    /// `max_model_len` of the model, if reported, in tokens.
+    pub max_model_len: Option<u64>,
+    /// From `/version`, if it answers.
+    pub version: Option<String>,
+    /// Whether the server is vsweep's simulator (its `/version` says so).
+    pub simulated: bool,
+}
+
+/// A server, ours or attached to. Dropping one of ours stops it, without waiting until it is gone.
+#[derive(Debug)]
+pub struct Server {
+    base_url: String,
+    http: Http,
+    process: Option<Process>,
+    progress: watch::Progress,
+}
+
+/// The process behind a server of ours.
+#[derive(Debug)]
+struct Process {
+    launch: Launch,
+    guarded: Guarded,
+    launched: Instant,
+    /// Length of the log in bytes when the server became ready: what follows was written under load.
+    ready_at: Option<u64>,
+}
+
+impl Server {
+    /// Checks or chooses the port and launches the server through the guard. Returns before it is ready.
+    pub async fn spawn(launch: &Launch) -> Result<Server, Failure> {
+        let mut launch = launch.clone();
+        let mut address = Address::read(&launch.argv)?;
+        address.settle(&mut launch.argv)?;
+        address.check_free()?;
+        if std::env::var_os("VLLM_SERVER_DEV_MODE").is_none() {
+            // Without it vLLM offers no routes to reset its caches.
+            launch
+                .env
+                .entry("VLLM_SERVER_DEV_MODE".into())
+                .or_insert_with(|| "1".into());
+        }
+        let log = create_log(&launch.log).map_err(|error| {
+            Failure::new(
+                Cause::CrashedStarting,
+                format!("cannot create {}: {error}", launch.log.display()),
+            )
+        })?;
+        let launched = Instant::now();
+        let order = Order {
+            argv: &launch.argv,
+            env: &launch.env,
+            log,
+            grace: launch.stop_grace,
+        };
+        let guarded = Guarded::start(order)?;
+        let base_url = address.base_url();
+        let http = Http::new(&base_url, api_key(&launch).as_deref());
+        let progress = watch::Progress::new(launch.hang_timeout);
+        let process = Some(Process {
+            launch,
+            guarded,
+            launched,
+            ready_at: None,
+        });
+        Ok(Server {
+            base_url,
+            http,
+            process,
+            progress,
+        })
+    }
+
+    /// Uses a server that someone else runs.
+    pub fn attach(base_url: &str, hang_timeout: Duration) -> Server {
+        let base_url = base_url.trim_end_matches('/').to_owned();
+        let http = Http::new(&base_url, std::env::var("OPENAI_API_KEY").ok().as_deref());
+        Server {
+            base_url,
+            http,
+            process: None,
+            progress: watch::Progress::new(hang_timeout),
+        }
+    }
+
+    /// `http://127.0.0.1:8000`, without a trailing slash.
+    pub fn base_url(&self) -> &str {
+        &self.base_url
+    }
+
+    /// Waits until our child is alive, healthy and serves the expected model, or says why it never will.
+    pub async fn ready(&mut self) -> Result<Identity, Failure> {
+        let identity = ready::wait(self).await?;
+        if let Some(process) = &mut self.process {
+            process.ready_at = Some(process.launch.log.metadata().map_or(0, |meta| meta.len()));
+        }
+        Ok(identity)
+    }
+
+    /// Resolves when the server dies, loses its engine or hangs; pending as long as all is well. Safe to drop and call
+    /// again.
+    pub async fn failed(&mut self) -> Failure {
+        watch::failed(self).await
+    }
+
+    /// Whether it says, right now, that its engine is dead, or does not listen any more. It may take some seconds more
+    /// until [`Server::failed`] knows why.
+    pub async fn is_ill(&self) -> bool {
+        watch::is_ill(&self.http).await
+    }
+
+    /// Resets the server's caches; a refused reset is retried. `Err` says what was refused. `Restart` is the runner's work.
+    /// A server that fails meanwhile ends the reset: [`Server::failed`] says so at once.
+    pub async fn reset(&mut self, reset: &Reset) -> Result<(), String> {
+        let (http, base_url) = (self.http.clone(), self.base_url.clone());
+        let resetting = async {
+            match reset {
+                Reset::Caches => reset::caches(&http).await,
+                Reset::Command(argv) => reset::command(argv, &base_url).await,
+                Reset::Restart | Reset::Nothing => Ok(()),
+            }
+        };
+        tokio::select! {
+            done = resetting => done,
+            _ = self.failed() => Ok(()),
+        }
+    }
+
+    /// Stops the server and every descendant: TERM, grace, KILL; returns when none is left. Does nothing if attached.
+    pub async fn stop(&mut self) {
+        if let Some(process) = &mut self.process {
+            process.guarded.stop().await;
+        }
+    }
+
+    /// The same without a grace period, for a user who cannot wait.
+    pub async fn kill(&mut self) {
+        if let Some(process) = &mut self.process {
+            process.guarded.kill().await;
+        }
+    }
+}
+
+impl Process {
+    /// The cause of an end, from how the process ended and what it wrote.
+    fn diagnose(&self, exit: Option<guard::Exit>) -> Failure {
+        let phase = match self.ready_at {
+            None => diagnose::Phase::Starting,
+            Some(_) => diagnose::Phase::Serving,
+        };
+        let log = diagnose::read_log(&self.launch.log, self.ready_at.unwrap_or(0));
+        diagnose::diagnose(phase, exit, &log)
+    }
+
+    /// The same for a process that has not ended: what it wrote if that names a cause, else what was seen of it.
+    fn diagnose_or(&self, seen: Failure) -> Failure {
+        let diagnosed = self.diagnose(None);
+        if diagnosed.cause == seen.cause { seen } else { diagnosed }
+    }
+}
+
+/// Both streams append, so that neither overwrites what the other wrote.
+fn create_log(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create_new(true).open(path)
+}
+
+/// The key that the server will ask for.
+fn api_key(launch: &Launch) -> Option<String> {
+    let flag = launch
+        .argv
+        .iter()
+        .enumerate()
+        .find_map(|(i, word)| match word.split_once('=') {
+            Some(("--api-key", value)) => Some(value.to_owned()),
+            _ if word == "--api-key" => launch.argv.get(i + 1).cloned(),
+            _ => None,
+        });
+    flag.or_else(|| launch.env.get("VLLM_API_KEY").cloned())
+        .or_else(|| std::env::var("VLLM_API_KEY").ok())
+}

@@ -1,0 +1,200 @@
+//! What `/proc` says about other processes: who descends from whom, who holds a file or a port.
+//!
+//! Reading only. Everything here can change or vanish between two reads, so nothing is an error: a process that went
+//! away is simply not in the answer.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// One process at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Process {
+    /// Its id.
+    pub pid: i32,
+    /// Its parent's id.
+    pub parent: i32,
+    /// Id of its session's leader.
+    pub session: i32,
+    /// Whether it has ended and only waits to be reaped.
+    pub zombie: bool,
+    /// When it started, in clock ticks since boot.
+    pub started: u64,
+}
+
+/// Every process that can be seen.
+pub fn processes() -> Vec<Process> {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter_map(process)
+        .collect()
+}
+
+/// One process, if it is there.
+pub fn process(pid: i32) -> Option<Process> {
+    parse_stat(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// `pid (name) state parent group session …`; the name may hold anything, also spaces and parentheses.
+fn parse_stat(pid: i32, stat: &[u8]) -> Option<Process> {
+    let name_end = memchr::memrchr(b')', stat)?;
+    let text = str::from_utf8(&stat[name_end + 1..]).ok()?;
+    let fields: Vec<&str> = text.split_ascii_whitespace().collect();
+    Some(Process {
+        pid,
+        zombie: matches!(*fields.first()?, "Z" | "X"),
+        parent: fields.get(1)?.parse().ok()?,
+        session: fields.get(3)?.parse().ok()?,
+        started: fields.get(19)?.parse().ok()?,
+    })
+}
+
+/// Every process below `ancestor`, without `ancestor` itself.
+pub fn descendants(ancestor: i32) -> Vec<Process> {
+    below(&processes(), &HashSet::from([ancestor]))
+}
+
+/// Every one of `all` that descends from one of `roots`, without the roots.
+pub fn below(all: &[Process], roots: &HashSet<i32>) -> Vec<Process> {
+    let mut family = roots.clone();
+    let mut found = Vec::new();
+    loop {
+        let next: Vec<Process> = all
+            .iter()
+            .filter(|p| family.contains(&p.parent) && !family.contains(&p.pid))
+            .copied()
+            .collect();
+        if next.is_empty() {
+            return found;
+        }
+        family.extend(next.iter().map(|p| p.pid));
+        found.extend(next);
+    }
+}
+
+/// The name of a process' program; its arguments may hold a stranger's secrets. Empty if it cannot be read.
+pub fn program_name(pid: i32) -> String {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim().to_owned()
+}
+
+/// Whether a process was started with `NAME=VALUE` in its environment.
+pub fn has_environment_like(pid: i32, start: &str) -> bool {
+    let bytes = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    bytes
+        .split(|&byte| byte == 0)
+        .any(|found| found.starts_with(start.as_bytes()))
+}
+
+/// Whether a process was started with exactly this entry, `NAME=value`, in its environment.
+pub fn has_environment(pid: i32, entry: &str) -> bool {
+    let bytes = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    bytes.split(|&byte| byte == 0).any(|found| found == entry.as_bytes())
+}
+
+/// The files among `files` that a process has open or mapped.
+pub fn held_files(pid: i32, files: &HashSet<PathBuf>) -> HashSet<PathBuf> {
+    let mut held = HashSet::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
+        if let Ok(target) = fs::read_link(entry.path())
+            && files.contains(&target)
+        {
+            held.insert(target);
+        }
+    }
+    let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    for line in maps.split(|&byte| byte == b'\n') {
+        if let Some(start) = memchr::memchr(b'/', line) {
+            let path = Path::new(std::ffi::OsStr::from_bytes(&line[start..]));
+            if files.contains(path) {
+                held.insert(path.to_path_buf());
+            }
+        }
+    }
+    held
+}
+
+/// The process that listens on a TCP port, if it can be found (another user's processes cannot be looked into).
+pub fn listener(port: u16) -> Option<i32> {
+    let sockets: HashSet<PathBuf> = ["/proc/net/tcp", "/proc/net/tcp6"]
+        .iter()
+        .filter_map(|table| fs::read_to_string(table).ok())
+        .flat_map(|table| listening_inodes(&table, port))
+        .map(|inode| PathBuf::from(format!("socket:[{inode}]")))
+        .collect();
+    if sockets.is_empty() {
+        return None;
+    }
+    processes().into_iter().map(|p| p.pid).find(|pid| {
+        let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        fds.filter_map(|entry| fs::read_link(entry.path()).ok())
+            .any(|target| sockets.contains(&target))
+    })
+}
+
+/// Inodes of the sockets in state LISTEN (`0A`) on a port, from a table like `/proc/net/tcp`.
+fn listening_inodes(table: &str, port: u16) -> Vec<u64> {
+    let inode = |line: &str| -> Option<u64> {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let (_, hex) = fields.get(1)?.rsplit_once(':')?;
+        let ours = u16::from_str_radix(hex, 16).ok()? == port && *fields.get(3)? == "0A";
+        ours.then(|| fields.get(9)?.parse().ok())?
+    };
+    table.lines().skip(1).filter_map(inode).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_may_hold_anything() {
+        let stat = b"7 (a) b) (c) S 3 7 5 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 9876 1 1";
+        let parsed = parse_stat(7, stat).expect("well formed");
+        assert_eq!(
+            parsed,
+            Process {
+                pid: 7,
+                parent: 3,
+                session: 5,
+                zombie: false,
+                started: 9876
+            }
+        );
+        assert_eq!(parse_stat(7, b"7 (cut"), None);
+    }
+
+    #[test]
+    fn this_process_is_found() {
+        let me = std::process::id() as i32;
+        assert!(processes().iter().any(|p| p.pid == me));
+        assert!(!program_name(me).is_empty());
+    }
+
+    #[test]
+    fn descent_follows_parents() {
+        let p = |pid, parent| Process {
+            pid,
+            parent,
+            session: 0,
+            zombie: false,
+            started: 0,
+        };
+        let all = [p(1, 0), p(2, 1), p(3, 2), p(4, 1), p(5, 3)];
+        let mut pids: Vec<i32> = below(&all, &HashSet::from([2])).iter().map(|p| p.pid).collect();
+        pids.sort();
+        assert_eq!(pids, [3, 5]);
+    }
+
+    #[test]
+    fn a_listener_is_found_by_its_port() {
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = socket.local_addr().expect("bound").port();
+        assert_eq!(listener(port), Some(std::process::id() as i32));
+    }
+}

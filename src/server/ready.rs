@@ -1,0 +1,221 @@
+//! Readiness: our child is alive, `/health` answers 200, and `/v1/models` lists the model that the command line asks for.
+
+use super::http::{Answer, Http};
+use super::{Identity, Process, Server, procfs};
+use crate::cause::{Cause, Failure};
+use crate::units::show_duration;
+use serde_json::Value;
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+
+/// Limit of one probe.
+const PROBE: Duration = Duration::from_secs(2);
+/// Waits between probes grow from the first to the second of these.
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// A running server that we attach to should answer at once; this bridges a hiccup.
+const ATTACHED_TIMEOUT: Duration = Duration::from_secs(30);
+/// A healthy server may need this long more until it can list its models.
+const MODELS_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Waits until the server is ready, within its own deadline.
+pub(super) async fn wait(server: &mut Server) -> Result<Identity, Failure> {
+    let Server {
+        http,
+        process,
+        base_url,
+        ..
+    } = server;
+    let Some(process) = process else {
+        let deadline = Instant::now() + ATTACHED_TIMEOUT;
+        return match tokio::time::timeout_at(deadline.into(), identify(http, base_url, &[])).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(Failure::new(
+                Cause::ReadyTimeout,
+                format!("nothing healthy at {base_url}"),
+            )),
+        };
+    };
+    let expected = expected_models(&process.launch.argv);
+    let limit = process.launch.ready_timeout;
+    let deadline = process.launched + limit;
+    tokio::select! {
+        exit = process.guarded.exited() => return Err(process.diagnose(exit)),
+        outcome = identify(http, base_url, &expected) => {
+            let identity = outcome?;
+            require_ours(process, base_url)?;
+            return Ok(identity);
+        }
+        () = tokio::time::sleep_until(deadline.into()) => {}
+    }
+    let last = super::diagnose::last_line(&process.launch.log);
+    Err(Failure::new(
+        Cause::ReadyTimeout,
+        format!("not ready after {}; its last words: {last}", show_duration(limit)),
+    ))
+}
+
+/// Waits for health, then asks who it is. Pending as long as the server is not healthy.
+async fn identify(http: &Http, base_url: &str, expected: &[String]) -> Result<Identity, Failure> {
+    let mut wait = FIRST_WAIT;
+    while !http
+        .get("/health", PROBE)
+        .await
+        .is_ok_and(|answer| answer.status == 200)
+    {
+        sleep(wait).await;
+        wait = (wait * 2).min(LONGEST_WAIT);
+    }
+    let healthy = Instant::now();
+    let models = loop {
+        let answer = http.get("/v1/models", PROBE).await;
+        match answer.map(|answer| listed_models(&answer)) {
+            Ok(Some(models)) => break models,
+            Ok(None) if healthy.elapsed() > MODELS_TIMEOUT => {
+                let detail = format!("the server at {base_url} lists no models at /v1/models");
+                return Err(Failure::new(Cause::WrongServer, detail));
+            }
+            _ => sleep(LONGEST_WAIT).await,
+        }
+    };
+    let Some(first) = models.first().filter(|_| serves(&models, expected)) else {
+        let ids: Vec<&str> = models.iter().filter_map(|model| model["id"].as_str()).collect();
+        let detail = format!(
+            "{base_url} serves {} instead of {}",
+            ids.join(", "),
+            expected.join(", ")
+        );
+        return Err(Failure::new(Cause::WrongServer, detail));
+    };
+    let version = http
+        .get("/version", PROBE)
+        .await
+        .ok()
+        .filter(Answer::is_success)
+        .map(|answer| answer.json());
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let served_model = text(&first["id"]).unwrap_or_default();
+    Ok(Identity {
+        model_root: text(&first["root"]).unwrap_or_else(|| served_model.clone()),
+        served_model,
+        max_model_len: first["max_model_len"].as_u64(),
+        simulated: version.as_ref().is_some_and(|version| version["simulator"].is_string()),
+        version: version.and_then(|version| text(&version["version"])),
+    })
+}
+
+/// The entries of `/v1/models`, if the answer is such a list and has any.
+fn listed_models(answer: &Answer) -> Option<Vec<Value>> {
+    let models = answer.json()["data"].as_array()?.clone();
+    (answer.is_success() && models.iter().any(|model| model["id"].is_string())).then_some(models)
+}
+
+/// The names under which the command line asks the server to offer its model; empty if it cannot be told.
+fn expected_models(argv: &[String]) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut model = None;
+    for (i, word) in argv.iter().enumerate() {
+        let next = || argv.get(i + 1).filter(|next| !next.starts_with('-')).cloned();
+        let (flag, attached) = match word.split_once('=') {
+            Some((flag, value)) => (flag, Some(value.to_owned())),
+            None => (word.as_str(), None),
+        };
+        match flag {
+            "--served-model-name" | "--served_model_name" => {
+                let listed = argv[i + 1..].iter().take_while(|word| !word.starts_with('-')).cloned();
+                names = attached.map_or_else(|| listed.collect(), |value| vec![value]);
+            }
+            "--model" => model = attached.or_else(next),
+            "serve" if model.is_none() => model = next(),
+            _ => {}
+        }
+    }
+    if names.is_empty() {
+        model.into_iter().collect()
+    } else {
+        names
+    }
+}
+
+/// Whether one of the expected names is among the served ones, by id or root. Nothing expected means anything will do.
+fn serves(models: &[Value], expected: &[String]) -> bool {
+    let same = |found: &Value, name: &String| {
+        found
+            .as_str()
+            .is_some_and(|found| found.trim_end_matches('/') == name.trim_end_matches('/'))
+    };
+    let fits = |model: &Value| {
+        expected
+            .iter()
+            .any(|name| same(&model["id"], name) || same(&model["root"], name))
+    };
+    expected.is_empty() || models.iter().any(fits)
+}
+
+/// The port was free before the launch; this catches a server that took it since, before ours came to it. One that
+/// cannot be seen into (another user's, a container's) gets the benefit of the doubt.
+fn require_ours(process: &Process, base_url: &str) -> Result<(), Failure> {
+    let port = base_url.rsplit(':').next().and_then(|port| port.parse().ok());
+    let Some(holder) = port.and_then(procfs::listener) else {
+        return Ok(());
+    };
+    let guard = procfs::process(process.guarded.guard());
+    let older = guard
+        .zip(procfs::process(holder))
+        .is_some_and(|(guard, holder)| holder.started < guard.started);
+    if !older {
+        return Ok(());
+    }
+    let detail = format!(
+        "{base_url} is served by process {holder} ({})",
+        procfs::program_name(holder)
+    );
+    Err(Failure::new(Cause::WrongServer, detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn expected(line: &str) -> Vec<String> {
+        expected_models(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn expected_names_come_from_the_command_line() {
+        assert_eq!(expected("vllm serve org/m --port 1"), ["org/m"]);
+        assert_eq!(
+            expected("vllm serve org/m --served-model-name a b --port 1"),
+            ["a", "b"]
+        );
+        assert_eq!(expected("vllm serve org/m --served-model-name=a"), ["a"]);
+        assert_eq!(
+            expected("python -m vllm.entrypoints.openai.api_server --model m"),
+            ["m"]
+        );
+        assert_eq!(expected("./start.sh"), [""; 0]);
+    }
+
+    #[test]
+    fn id_or_root_must_fit() {
+        let models = [json!({"id": "tiny", "root": "/models/tiny-llama"})];
+        let fits = |name: &str| serves(&models, &[name.to_owned()]);
+        assert!(fits("tiny") && fits("/models/tiny-llama/"));
+        assert!(!fits("other"));
+        assert!(serves(&models, &[]));
+    }
+
+    #[test]
+    fn only_a_filled_list_counts() {
+        let answer = |status, body: &str| Answer {
+            status,
+            body: body.into(),
+        };
+        assert!(listed_models(&answer(200, r#"{"data":[{"id":"m"}]}"#)).is_some());
+        assert!(listed_models(&answer(503, r#"{"data":[{"id":"m"}]}"#)).is_none());
+        for body in ["", "[]", "{}", r#"{"data":[]}"#, r#"{"data":[1]}"#] {
+            assert!(listed_models(&answer(200, body)).is_none(), "{body}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Putting a server's caches back to empty between runs, through its development routes or by a command of the user's.
+
+use super::guard::Exit;
+use super::guarded::{Guarded, Order};
+use super::http::Http;
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+/// The routes that empty vLLM's caches, in the order in which they are called; only the first must exist.
+pub const ROUTES: [&str; 3] = ["/reset_prefix_cache", "/reset_mm_cache", "/reset_encoder_cache"];
+/// Limit of one request.
+const LIMIT: Duration = Duration::from_secs(30);
+/// A busy server refuses; these are the waits before asking again.
+const WAITS_MS: [u64; 6] = [50, 100, 250, 500, 1000, 2000];
+/// Limit of a custom command.
+const COMMAND_LIMIT: Duration = Duration::from_secs(120);
+const COMMAND_GRACE: Duration = Duration::from_secs(2);
+
+/// Empties the prefix, multimodal and encoder caches.
+pub(super) async fn caches(http: &Http) -> Result<(), String> {
+    for (i, route) in ROUTES.into_iter().enumerate() {
+        let mut waits = WAITS_MS.into_iter();
+        loop {
+            let refusal = match http.post(route, LIMIT).await {
+                Ok(answer) if answer.is_success() && answer.json()["success"] != false => break,
+                Ok(answer) if answer.status == 404 && i > 0 => break,
+                Ok(answer) if answer.status == 404 => {
+                    return Err(format!(
+                        "the server has no {route}; start it with VLLM_SERVER_DEV_MODE=1"
+                    ));
+                }
+                Ok(answer) if answer.is_success() => format!("{route} was refused"),
+                Ok(answer) => format!("{route} answered {}", answer.status),
+                Err(silence) => format!("{route}: {silence}"),
+            };
+            match waits.next() {
+                Some(wait) => sleep(Duration::from_millis(wait)).await,
+                None => return Err(refusal),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Runs the user's command, which finds the server's address in `VSWEEP_BASE_URL`.
+pub(super) async fn command(argv: &[String], base_url: &str) -> Result<(), String> {
+    let env = BTreeMap::from([("VSWEEP_BASE_URL".to_owned(), base_url.to_owned())]);
+    let log = OpenOptions::new()
+        .write(true)
+        .open("/dev/null")
+        .map_err(|error| format!("/dev/null: {error}"))?;
+    let order = Order {
+        argv,
+        env: &env,
+        log,
+        grace: COMMAND_GRACE,
+    };
+    let mut guarded = Guarded::start(order).map_err(|failure| failure.detail)?;
+    let command = shell_words::join(argv);
+    let exited = timeout(COMMAND_LIMIT, guarded.exited()).await;
+    // Whatever the command left running would disturb the next run.
+    guarded.stop().await;
+    match exited {
+        Ok(Some(Exit::Code(0))) => Ok(()),
+        Ok(Some(exit)) => Err(format!("the reset command `{command}` ended with {exit}")),
+        Ok(None) => Err(format!("the reset command `{command}` was lost")),
+        Err(_) => Err(format!(
+            "the reset command `{command}` did not end within {} s",
+            COMMAND_LIMIT.as_secs()
+        )),
+    }
+}

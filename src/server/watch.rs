@@ -1,0 +1,242 @@
+//! Watching a ready server: its process, its health, and whether requests in flight make progress.
+
+use super::Server;
+use super::http::{Http, Silence};
+use crate::cause::{Cause, Failure};
+use crate::telemetry::prometheus;
+use crate::units::show_duration;
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+
+/// Limit of one probe.
+const PROBE: Duration = Duration::from_secs(5);
+/// Longest wait between two looks: often enough to notice, seldom enough not to disturb what is measured.
+const PAUSE: Duration = Duration::from_secs(2);
+/// A server that says it is ill, or refuses connections, gets this long to end (its log then says why) or to recover.
+const DYING: Duration = Duration::from_secs(8);
+
+/// Counters of which at least one moves when the engine does anything at all.
+const COUNTERS: [&str; 4] = [
+    "vllm:prompt_tokens_total",
+    "vllm:generation_tokens_total",
+    "vllm:iteration_tokens_total_count",
+    "vllm:request_success_total",
+];
+/// Gauges whose sum is the number of requests in flight.
+const IN_FLIGHT: [&str; 2] = ["vllm:num_requests_running", "vllm:num_requests_waiting"];
+
+/// Resolves when the server has failed.
+pub(super) async fn failed(server: &mut Server) -> Failure {
+    let Server {
+        http,
+        process,
+        progress,
+        ..
+    } = server;
+    let Some(process) = process else {
+        return distress(http, progress).await;
+    };
+    tokio::select! {
+        biased;
+        exit = process.guarded.exited() => process.diagnose(exit),
+        failure = distress(http, progress) => match failure.cause {
+            Cause::CrashedUnderLoad => process.diagnose_or(failure),
+            _ => failure,
+        },
+    }
+}
+
+/// Resolves when the server's own answers, or their absence, say that it has failed.
+async fn distress(http: &Http, progress: &mut Progress) -> Failure {
+    let mut ill_since = None;
+    loop {
+        match look(http).await {
+            Look::Ill(what) => {
+                let since: &mut Instant = ill_since.get_or_insert_with(Instant::now);
+                if since.elapsed() >= DYING {
+                    return Failure::new(Cause::CrashedUnderLoad, what);
+                }
+            }
+            Look::Alive(sight) => {
+                ill_since = None;
+                if let Some(stuck) = progress.note(sight, Instant::now()) {
+                    return Failure::new(Cause::Hung, stuck);
+                }
+            }
+        }
+        sleep(PAUSE.min(progress.limit / 4)).await;
+    }
+}
+
+/// One look, without waiting for what comes of it.
+pub(super) async fn is_ill(http: &Http) -> bool {
+    matches!(look(http).await, Look::Ill(_))
+}
+
+/// What one look at a server found.
+enum Look {
+    /// It says that its engine is dead, or nobody listens any more.
+    Ill(String),
+    Alive(Sight),
+}
+
+/// What a server that is not known to be dead shows of its work.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Sight {
+    /// From `/metrics`.
+    Work { in_flight: f64, counted: f64 },
+    /// It answers, but does not say what it does.
+    Unknown,
+    /// Neither `/health` nor `/metrics` answers.
+    Silent,
+}
+
+async fn look(http: &Http) -> Look {
+    let health = http.get("/health", PROBE).await;
+    match &health {
+        Ok(answer) if answer.status >= 500 => return Look::Ill(format!("/health answers {}", answer.status)),
+        Err(Silence::NoConnection(error)) => return Look::Ill(format!("/health: {error}")),
+        Ok(_) | Err(Silence::TimedOut) => {}
+    }
+    Look::Alive(match http.get("/metrics", PROBE).await {
+        Ok(answer) if answer.is_success() => sight(&answer.body),
+        Ok(_) => Sight::Unknown,
+        Err(_) if health.is_err() => Sight::Silent,
+        Err(_) => Sight::Unknown,
+    })
+}
+
+fn sight(metrics: &str) -> Sight {
+    let sum = |names: &[&str]| {
+        let values = prometheus::samples(metrics)
+            .filter(|sample| names.contains(&sample.name))
+            .map(|sample| sample.value);
+        values.reduce(|a, b| a + b)
+    };
+    match (sum(&IN_FLIGHT), sum(&COUNTERS)) {
+        (Some(in_flight), Some(counted)) => Sight::Work { in_flight, counted },
+        _ => Sight::Unknown,
+    }
+}
+
+/// When something last moved. Kept by the server, so that a watch can be dropped and resumed.
+#[derive(Debug)]
+pub(super) struct Progress {
+    limit: Duration,
+    counted: f64,
+    moved: Instant,
+    looked: Instant,
+}
+
+impl Progress {
+    /// A server is hung when nothing has moved for `limit`.
+    pub(super) fn new(limit: Duration) -> Progress {
+        let now = Instant::now();
+        Progress {
+            limit,
+            counted: f64::NAN,
+            moved: now,
+            looked: now,
+        }
+    }
+
+    /// Takes note of a look; `Some` says why the server counts as hung.
+    fn note(&mut self, sight: Sight, now: Instant) -> Option<String> {
+        // Nobody looked for a while (between two runs), so the clock starts anew.
+        if now.duration_since(self.looked) > 2 * (PAUSE + 2 * PROBE) {
+            self.moved = now;
+        }
+        self.looked = now;
+        let what = match sight {
+            Sight::Work { in_flight, counted } => {
+                if in_flight == 0.0 || counted != self.counted {
+                    self.moved = now;
+                }
+                self.counted = counted;
+                format!("{in_flight} requests in flight")
+            }
+            Sight::Unknown => {
+                self.moved = now;
+                return None;
+            }
+            Sight::Silent => "no answer from /health and /metrics".to_owned(),
+        };
+        let still = now.duration_since(self.moved);
+        (still >= self.limit).then(|| format!("{what}, no progress for {}", show_duration(still)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    /// Feeds one sight a second and returns the second at which the server counted as hung.
+    fn hung_at(sights: impl Fn(u64) -> Sight) -> Option<u64> {
+        let mut progress = Progress::new(LIMIT);
+        let start = Instant::now();
+        (0..60).find(|&second| {
+            progress
+                .note(sights(second), start + Duration::from_secs(second))
+                .is_some()
+        })
+    }
+
+    #[test]
+    fn requests_without_progress_mean_hung() {
+        assert_eq!(
+            hung_at(|s| Sight::Work {
+                in_flight: 2.0,
+                counted: s.min(5) as f64
+            }),
+            Some(15)
+        );
+        assert_eq!(hung_at(|_| Sight::Silent), Some(10));
+    }
+
+    #[test]
+    fn work_idleness_and_ignorance_do_not() {
+        assert_eq!(
+            hung_at(|s| Sight::Work {
+                in_flight: 2.0,
+                counted: s as f64
+            }),
+            None
+        );
+        assert_eq!(
+            hung_at(|_| Sight::Work {
+                in_flight: 0.0,
+                counted: 7.0
+            }),
+            None
+        );
+        assert_eq!(hung_at(|_| Sight::Unknown), None);
+    }
+
+    #[test]
+    fn a_pause_in_watching_is_no_hang() {
+        let mut progress = Progress::new(LIMIT);
+        let stuck = Sight::Work {
+            in_flight: 1.0,
+            counted: 3.0,
+        };
+        let start = Instant::now();
+        assert_eq!(progress.note(stuck, start), None);
+        assert_eq!(progress.note(stuck, start + 10 * LIMIT), None);
+    }
+
+    #[test]
+    fn vllm_metrics_show_its_work() {
+        let metrics = "vllm:num_requests_running{engine=\"0\"} 2.0\nvllm:num_requests_waiting{engine=\"0\"} 1.0\n\
+                       vllm:prompt_tokens_total{engine=\"0\"} 51.0\nvllm:generation_tokens_total{engine=\"0\"} 36.0\n";
+        assert_eq!(
+            sight(metrics),
+            Sight::Work {
+                in_flight: 3.0,
+                counted: 87.0
+            }
+        );
+        assert_eq!(sight("other_total 1"), Sight::Unknown);
+    }
+}

@@ -1,0 +1,124 @@
+//! Refusals, with vLLM's bodies.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+/// What vLLM says when its engine is gone.
+pub const ENGINE_DEAD: &str = "EngineCore encountered an issue. See stack trace (above) for the root cause.";
+
+/// One refusal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApiError {
+    status: StatusCode,
+    kind: &'static str,
+    message: String,
+    param: Option<String>,
+}
+
+impl ApiError {
+    /// 400 for a value that is of the right type and still not possible.
+    pub fn bad_request(param: &str, message: impl Into<String>) -> Self {
+        let (message, param) = (message.into(), Some(param.to_string()));
+        ApiError {
+            status: StatusCode::BAD_REQUEST,
+            kind: "BadRequestError",
+            message,
+            param,
+        }
+    }
+
+    /// 400 for a body that pydantic would not accept. `found` is the offending value.
+    pub fn invalid(kind: &str, location: &str, message: &str, found: &Value) -> Self {
+        let found = super::super::flags::python(found);
+        Self::validation(
+            location,
+            format!("{{'type': '{kind}', 'loc': '{location}', 'msg': '{message}', 'input': {found}}}"),
+        )
+    }
+
+    /// 400 for a body that is not JSON; `at` is the offset of the problem.
+    pub fn not_json(at: usize) -> Self {
+        let location = format!("body.{at}");
+        let detail = format!(
+            "{{'type': 'json_invalid', 'loc': '{location}', 'msg': 'JSON decode error', 'input': '<dict of 0 items>', \
+             'ctx': {{'error': 'Expecting value'}}}}"
+        );
+        Self::validation(&location, detail)
+    }
+
+    fn validation(location: &str, detail: String) -> Self {
+        let message = format!("1 validation error:\n  {detail}");
+        ApiError {
+            status: StatusCode::BAD_REQUEST,
+            kind: "Bad Request",
+            message,
+            param: Some(location.into()),
+        }
+    }
+
+    /// 404.
+    pub fn not_found(message: &str) -> Self {
+        ApiError {
+            status: StatusCode::NOT_FOUND,
+            kind: "NotFoundError",
+            message: message.into(),
+            param: None,
+        }
+    }
+
+    /// 404 for a model that is not served.
+    pub fn no_such_model(asked: &str, served: &[String]) -> Self {
+        let message = format!(
+            "The model `{asked}` does not exist. Valid aliases: {}.",
+            served.join(", ")
+        );
+        ApiError {
+            param: Some("model".into()),
+            ..Self::not_found(&message)
+        }
+    }
+
+    /// 401.
+    pub fn unauthorized() -> Self {
+        let message = "Unauthorized".to_string();
+        ApiError {
+            status: StatusCode::UNAUTHORIZED,
+            kind: "UnauthorizedError",
+            message,
+            param: None,
+        }
+    }
+
+    /// 429, as an overloaded server or a proxy before it answers.
+    pub fn too_many() -> Self {
+        let message = "The server is overloaded, please retry later.".to_string();
+        ApiError {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            kind: "TooManyRequestsError",
+            message,
+            param: None,
+        }
+    }
+
+    /// 500.
+    pub fn internal(message: &str) -> Self {
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        ApiError {
+            status,
+            kind: "InternalServerError",
+            message: message.into(),
+            param: None,
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = json!({"error": {
+            "message": self.message, "type": self.kind, "param": self.param, "code": self.status.as_u16(),
+        }});
+        (self.status, Json(body)).into_response()
+    }
+}

@@ -1,0 +1,264 @@
+//! Requests for text: reads the body of a completion or a chat, checks it against the limits, and hands its sequences
+//! to the engine. How the answer is written is the business of `stream` and `whole`.
+
+use super::body::Body;
+use super::error::{ApiError, ENGINE_DEAD};
+use super::limit::{Stop, output_limit, positive};
+use super::prompt::{Prompt, prompts};
+use super::{App, InFlight, stream, whole};
+use crate::sim::driver::{Command, Event, Submission};
+use crate::sim::engine::noise::{mix, uniform};
+use crate::sim::engine::{Request, token_id};
+use crate::sim::fault::Fault;
+use crate::sim::log;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+/// Tokens of a completion that states no limit (OpenAI's default).
+const DEFAULT_MAX_TOKENS: i64 = 16;
+
+/// Which of the two interfaces was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// `/v1/completions`.
+    Completion,
+    /// `/v1/chat/completions`.
+    Chat,
+}
+
+/// One answer to write.
+#[derive(Debug, Clone)]
+pub struct Choice {
+    /// Decides its tokens.
+    pub seed: u64,
+    /// Its tokens.
+    pub len: usize,
+    /// Tokens of its prompt.
+    pub prompt_len: usize,
+    /// `stop` or `length`.
+    pub finish_reason: &'static str,
+    /// The stop text that ended it.
+    pub stop_reason: Option<String>,
+    /// Ids of its prompt, if they are to be told.
+    pub prompt_ids: Option<Vec<u32>>,
+    /// Text of its prompt, if it is to be repeated.
+    pub echo: Option<String>,
+}
+
+/// A request that was admitted: what to write, and where the tokens come from.
+pub struct Answer {
+    /// `cmpl-…` or `chatcmpl-…`.
+    pub id: String,
+    /// Which interface.
+    pub style: Style,
+    /// The choices, in order.
+    pub choices: Vec<Choice>,
+    /// Tokens of all prompts.
+    pub prompt_tokens: usize,
+    /// Whether token ids are told.
+    pub token_ids: bool,
+    /// How many alternatives each token's log probabilities have; `None` for no log probabilities.
+    pub logprobs: Option<usize>,
+    /// Whether the stream ends with usage.
+    pub usage: bool,
+    /// Whether every chunk carries usage.
+    pub continuous_usage: bool,
+    /// Whether a fault cuts the stream.
+    pub truncate: bool,
+    /// Seconds since 1970.
+    pub created: u64,
+    /// The server.
+    pub app: Arc<App>,
+    events: UnboundedReceiver<Event>,
+    finished: usize,
+    _in_flight: InFlight,
+}
+
+impl Answer {
+    /// The next events, appended to `into`; 0 when there can be no more.
+    pub fn poll_events(&mut self, context: &mut std::task::Context, into: &mut Vec<Event>) -> std::task::Poll<usize> {
+        self.events.poll_recv_many(context, into, 512)
+    }
+
+    /// Notes that a choice got its last token; true if it was the last choice.
+    pub fn finish_choice(&mut self) -> bool {
+        self.finished += 1;
+        self.finished == self.choices.len()
+    }
+
+    /// Text of a token of a choice.
+    pub fn piece(&self, choice: &Choice, index: usize) -> std::borrow::Cow<'static, str> {
+        self.app.tokenizer.piece(self.token(choice, index))
+    }
+
+    /// Id of a token of a choice.
+    pub fn token(&self, choice: &Choice, index: usize) -> u32 {
+        token_id(choice.seed, index, self.app.tokenizer.vocabulary())
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if self.finished < self.choices.len() {
+            self.app.driver.send(Command::Abort(self.id.clone()));
+        }
+    }
+}
+
+/// `POST /v1/completions`
+pub async fn completions(State(app): State<Arc<App>>, headers: HeaderMap, bytes: Bytes) -> Response {
+    answer(app, Style::Completion, &headers, &bytes)
+        .await
+        .unwrap_or_else(IntoResponse::into_response)
+}
+
+/// `POST /v1/chat/completions`
+pub async fn chat(State(app): State<Arc<App>>, headers: HeaderMap, bytes: Bytes) -> Response {
+    answer(app, Style::Chat, &headers, &bytes)
+        .await
+        .unwrap_or_else(IntoResponse::into_response)
+}
+
+async fn answer(app: Arc<App>, style: Style, headers: &HeaderMap, bytes: &[u8]) -> Result<Response, ApiError> {
+    let body = Body::read(bytes)?;
+    let prompts = prompts(&app, style, &body)?;
+    if let Some(model) = body.text("model")?.filter(|model| !app.serves(model)) {
+        return Err(ApiError::no_such_model(model, &app.settings.served_names));
+    }
+    let streaming = body.flag("stream")?;
+    let number = app.requests.fetch_add(1, Ordering::Relaxed);
+    let truncate = random_faults(&app, number)?;
+    if app.engine_dead.load(Ordering::Relaxed) {
+        return Err(ApiError::internal(ENGINE_DEAD));
+    }
+    let answer = admit(app, style, &body, prompts, &request_id(headers, number), truncate)?;
+    match streaming {
+        true => Ok(stream::respond(answer)),
+        false => whole::respond(answer).await,
+    }
+}
+
+/// The client's id if it sent one, as vLLM does; else one of its own.
+fn request_id(headers: &HeaderMap, number: u64) -> String {
+    let given = headers.get("x-request-id").and_then(|value| value.to_str().ok());
+    given.map_or_else(
+        || format!("{:016x}", mix(number ^ u64::from(std::process::id()) << 32)),
+        str::to_string,
+    )
+}
+
+/// Whether the stream is to be cut; or the error this request is drawn to get.
+fn random_faults(app: &App, number: u64) -> Result<bool, ApiError> {
+    let mut truncate = false;
+    for (place, fault) in app.settings.faults.iter().enumerate() {
+        let drawn = |share: f64| uniform(app.settings.seed ^ mix(place as u64), number) < share;
+        match *fault {
+            Fault::ErrorRate(share) if drawn(share) => return Err(ApiError::internal("Internal server error")),
+            Fault::RejectRate(share) if drawn(share) => return Err(ApiError::too_many()),
+            Fault::TruncateRate(share) => truncate |= drawn(share),
+            Fault::LogFlood => {
+                let line = |n: u32| log::api("async_llm.py:420", &format!("Added request {number}, detail {n}."));
+                (0..1000).for_each(line);
+            }
+            _ => {}
+        }
+    }
+    Ok(truncate)
+}
+
+fn admit(
+    app: Arc<App>,
+    style: Style,
+    body: &Body,
+    prompts: Vec<Prompt>,
+    id: &str,
+    truncate: bool,
+) -> Result<Answer, ApiError> {
+    let asked = match style {
+        Style::Chat => body.int("max_completion_tokens")?.or(body.int("max_tokens")?),
+        Style::Completion => Some(body.int("max_tokens")?.unwrap_or(DEFAULT_MAX_TOKENS)),
+    };
+    let n = positive("n", body.int("n")?.unwrap_or(1))?;
+    let stop = Stop::read(body)?;
+    let seed = mix(body.int("seed")?.unwrap_or(0) as u64 ^ app.settings.seed);
+    let priority = body.int("priority")?.unwrap_or(0);
+    let token_ids = body.flag("return_token_ids")?;
+    let echo = body.flag("echo")?;
+
+    let mut choices = Vec::with_capacity(prompts.len() * n);
+    let mut sequences = Vec::with_capacity(prompts.len() * n);
+    let prompt_tokens = prompts.iter().map(|prompt| prompt.ids.len()).sum();
+    for prompt in prompts {
+        let most = output_limit(&app, style, prompt.ids.len(), asked)?;
+        let content = prompt.ids.iter().fold(seed, |hash, id| mix(hash ^ u64::from(*id)));
+        for sample in 0..n {
+            let seed = mix(content ^ sample as u64);
+            let (len, finish_reason, stop_reason) = stop.apply(&app, seed, most, asked.is_none());
+            let request = Request {
+                prompt: prompt.ids.clone(),
+                output_len: len,
+                seed,
+                priority,
+                stops: finish_reason == "stop",
+            };
+            choices.push(Choice {
+                seed,
+                len,
+                prompt_len: prompt.ids.len(),
+                finish_reason,
+                stop_reason,
+                prompt_ids: token_ids.then(|| prompt.ids.clone()),
+                echo: prompt.text.clone().filter(|_| echo),
+            });
+            sequences.push(request);
+        }
+    }
+
+    let (usage, continuous_usage) = usage(&app, body);
+    let (events_in, events) = unbounded_channel();
+    let answer = Answer {
+        id: format!("{}-{id}", if style == Style::Chat { "chatcmpl" } else { "cmpl" }),
+        style,
+        choices,
+        prompt_tokens,
+        token_ids,
+        logprobs: logprobs(style, body)?,
+        usage,
+        continuous_usage,
+        truncate,
+        created: super::unix_seconds() as u64,
+        _in_flight: InFlight::of(&app),
+        app: app.clone(),
+        events,
+        finished: 0,
+    };
+    app.driver.send(Command::Submit(Submission {
+        id: answer.id.clone(),
+        sequences,
+        events: events_in,
+    }));
+    Ok(answer)
+}
+
+fn logprobs(style: Style, body: &Body) -> Result<Option<usize>, ApiError> {
+    Ok(match style {
+        Style::Completion => body.int("logprobs")?.map(|count| count.clamp(0, 20) as usize),
+        Style::Chat if body.flag("logprobs")? => Some(body.int("top_logprobs")?.unwrap_or(0).clamp(0, 20) as usize),
+        Style::Chat => None,
+    })
+}
+
+fn usage(app: &App, body: &Body) -> (bool, bool) {
+    let option = |name: &str| {
+        body.get("stream_options")
+            .and_then(|o| o.get(name)?.as_bool())
+            .unwrap_or(false)
+    };
+    let include = option("include_usage") || app.settings.force_usage;
+    (include, include && option("continuous_usage_stats"))
+}

@@ -1,0 +1,130 @@
+//! How long an answer is: what the client asked for, what the model allows, and what ends an answer before.
+
+use super::App;
+use super::body::Body;
+use super::error::ApiError;
+use super::generate::Style;
+use crate::sim::engine::noise::uniform;
+use crate::sim::engine::token_id;
+use serde_json::Value;
+
+/// A count that must be there and sensible.
+pub fn positive(name: &str, value: i64) -> Result<usize, ApiError> {
+    match value {
+        1..=4096 => Ok(value as usize),
+        _ => Err(ApiError::bad_request(
+            name,
+            format!("{name} must be at least 1, got {value}."),
+        )),
+    }
+}
+
+/// How many tokens an answer may have; vLLM's two refusals of what is too long.
+pub fn output_limit(app: &App, style: Style, prompt: usize, asked: Option<i64>) -> Result<usize, ApiError> {
+    let longest = app.settings.limits.max_model_len;
+    if prompt >= longest {
+        return Err(ApiError::bad_request(
+            "input_tokens",
+            format!(
+                "This model's maximum context length is {longest} tokens. However, your prompt contains {prompt} input \
+                 tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input \
+                 prompt. (parameter=input_tokens, value={prompt})"
+            ),
+        ));
+    }
+    let name = if style == Style::Chat {
+        "max_completion_tokens"
+    } else {
+        "max_tokens"
+    };
+    let Some(asked) = asked else {
+        return Ok(longest - prompt);
+    };
+    let asked = usize::try_from(asked)
+        .ok()
+        .filter(|tokens| *tokens >= 1)
+        .ok_or_else(|| {
+            ApiError::bad_request(
+                name,
+                format!("{name} must be at least 1, got {asked}. (parameter={name}, value={asked})"),
+            )
+        })?;
+    if asked > longest {
+        return Err(ApiError::bad_request(
+            name,
+            format!(
+                "{name}={asked} cannot be greater than max_model_len={longest}. Please request fewer output tokens. \
+                 (parameter={name}, value={asked})"
+            ),
+        ));
+    }
+    if prompt + asked > longest {
+        return Err(ApiError::bad_request(
+            "input_tokens",
+            format!(
+                "This model's maximum context length is {longest} tokens. However, you requested {asked} output tokens and \
+                 your prompt contains {prompt} input tokens, for a total of {} tokens. Please reduce the length of the \
+                 input prompt or the number of requested output tokens. (parameter=input_tokens, value={prompt})",
+                prompt + asked
+            ),
+        ));
+    }
+    Ok(asked)
+}
+
+/// What may end an answer before its limit.
+pub struct Stop {
+    texts: Vec<String>,
+    ids: Vec<u32>,
+    least: usize,
+    ignore_eos: bool,
+}
+
+impl Stop {
+    /// Reads the fields of a body.
+    pub fn read(body: &Body) -> Result<Stop, ApiError> {
+        let ids = body.get("stop_token_ids").and_then(Value::as_array);
+        Ok(Stop {
+            texts: body
+                .texts("stop")?
+                .into_iter()
+                .filter(|text| !text.is_empty())
+                .collect(),
+            ids: ids
+                .into_iter()
+                .flatten()
+                .filter_map(|id| u32::try_from(id.as_u64()?).ok())
+                .collect(),
+            least: body.int("min_tokens")?.unwrap_or(0).max(0) as usize,
+            ignore_eos: body.flag("ignore_eos")?,
+        })
+    }
+
+    /// Length, reason and stop text of an answer of at most `most` tokens. Its tokens are known beforehand, so the end
+    /// is too. Only an answer without a stated limit ends by itself: a benchmark gets the length it asked for.
+    pub fn apply(&self, app: &App, seed: u64, most: usize, unlimited: bool) -> (usize, &'static str, Option<String>) {
+        let natural = (40.0 - 120.0 * (1.0 - uniform(seed, 0)).ln()) as usize;
+        let (limit, reason) = match unlimited && !self.ignore_eos && natural.max(self.least) < most {
+            true => (natural.max(self.least), "stop"),
+            false => (most, "length"),
+        };
+        if self.texts.is_empty() && self.ids.is_empty() {
+            return (limit.max(1), reason, None);
+        }
+        let mut text = String::new();
+        for index in 0..limit {
+            let id = token_id(seed, index, app.tokenizer.vocabulary());
+            text.push_str(&app.tokenizer.piece(id));
+            if index + 1 < self.least {
+                continue;
+            }
+            if self.ids.contains(&id) {
+                return (index + 1, "stop", Some(id.to_string()));
+            }
+            if let Some(stop) = self.texts.iter().find(|stop| text.contains(stop.as_str())) {
+                return (index + 1, "stop", Some(stop.clone()));
+            }
+        }
+        (limit.max(1), reason, None)
+    }
+}

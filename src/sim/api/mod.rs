@@ -1,0 +1,165 @@
+//! The HTTP interface, shaped after answers of a real vLLM 0.32. One file for each group of routes; what all of them
+//! share is here: the state, the router, the headers that uvicorn sends and its access log.
+
+mod body;
+mod dev;
+mod error;
+mod generate;
+mod limit;
+mod metrics;
+mod plain;
+mod prompt;
+mod stream;
+mod whole;
+
+use self::error::ApiError;
+use super::driver::{Command, Handle, Snapshot};
+use super::log;
+use super::settings::Settings;
+use super::tokenizer::Tokenizer;
+use axum::Router;
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{HeaderValue, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::sync::oneshot;
+
+/// The version of vLLM that is imitated.
+pub const VERSION: &str = "0.32.0";
+
+/// What every route sees.
+pub struct App {
+    /// How the server was started.
+    pub settings: Settings,
+    /// Text to tokens.
+    pub tokenizer: Tokenizer,
+    /// The engine.
+    pub driver: Handle,
+    /// Whether the engine process is gone.
+    pub engine_dead: AtomicBool,
+    /// Whether scheduling was paused.
+    pub paused: AtomicBool,
+    /// Sleep level, 0 when awake.
+    pub sleep_level: AtomicU64,
+    /// Requests for text so far, by which random faults are drawn.
+    pub requests: AtomicU64,
+    /// Requests for text not yet answered.
+    pub in_flight: AtomicU64,
+    /// Resets of the prefix cache so far.
+    pub resets: AtomicU64,
+    /// Start of the server, seconds since 1970.
+    pub created: u64,
+    /// Identifies the configuration in answers.
+    pub fingerprint: String,
+}
+
+impl App {
+    /// The name that answers carry.
+    pub fn model_name(&self) -> &str {
+        self.settings.served_names.first().map_or("", String::as_str)
+    }
+
+    /// Whether a request may ask for this model.
+    fn serves(&self, name: &str) -> bool {
+        self.settings.served_names.iter().any(|served| served == name)
+    }
+
+    /// The state of the engine; `None` once it has ended.
+    pub async fn inspect(&self) -> Option<Snapshot> {
+        let (answer, state) = oneshot::channel();
+        self.driver.send(Command::Inspect(answer));
+        state.await.ok()
+    }
+}
+
+/// Seconds since 1970.
+pub fn unix_seconds() -> f64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0.0, |time| time.as_secs_f64())
+}
+
+/// All routes of the server.
+pub fn router(app: Arc<App>) -> Router {
+    let mut router = Router::new()
+        .route("/health", get(plain::health))
+        .route("/ping", get(plain::health).post(plain::health))
+        .route("/version", get(plain::version))
+        .route("/load", get(plain::load))
+        .route("/metrics", get(metrics::metrics))
+        .route("/v1/models", get(plain::models))
+        .route("/v1/models/{*name}", get(plain::model))
+        .route("/v1/completions", post(generate::completions))
+        .route("/v1/chat/completions", post(generate::chat))
+        .route("/tokenize", post(plain::tokenize))
+        .route("/detokenize", post(plain::detokenize));
+    if app.settings.dev_mode {
+        router = router.merge(dev::router());
+    }
+    router
+        .fallback(|| async { ApiError::not_found("Not Found").into_response() })
+        .layer(from_fn_with_state(app.clone(), around))
+        .layer(axum::extract::DefaultBodyLimit::max(256 << 20))
+        .with_state(app)
+}
+
+/// Checks the key, and adds what uvicorn adds to every answer.
+async fn around(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let mut response = match authorized(&app, &request) {
+        true => next.run(request).await,
+        false => ApiError::unauthorized().into_response(),
+    };
+    response
+        .headers_mut()
+        .insert(header::SERVER, HeaderValue::from_static("uvicorn"));
+    response
+        .headers_mut()
+        .insert(header::VARY, HeaderValue::from_static("Origin"));
+    if app.settings.access_log {
+        log::uvicorn(&format!("{peer} - \"{method} {uri} HTTP/1.1\" {}", response.status()));
+    }
+    response
+}
+
+/// vLLM guards `/v1` only.
+fn authorized(app: &App, request: &Request) -> bool {
+    let keys = &app.settings.api_keys;
+    if keys.is_empty() || !request.uri().path().starts_with("/v1") {
+        return true;
+    }
+    let given = request
+        .headers()
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok());
+    given
+        .and_then(|value| value.strip_prefix("Bearer "))
+        .is_some_and(|key| keys.iter().any(|known| known == key))
+}
+
+/// Counts a request as in flight as long as it lives.
+pub struct InFlight(Arc<App>);
+
+impl InFlight {
+    /// Starts counting.
+    pub fn of(app: &Arc<App>) -> Self {
+        app.in_flight.fetch_add(1, Ordering::Relaxed);
+        InFlight(app.clone())
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}

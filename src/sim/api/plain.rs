@@ -1,0 +1,114 @@
+//! Routes that need no engine: health, version, models, tokens.
+
+use super::body::Body;
+use super::error::ApiError;
+use super::{App, VERSION};
+use crate::sim::engine::noise::mix;
+use crate::sim::fault::Fault;
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// `GET /health`: 200, or 503 once the engine is gone.
+pub async fn health(State(app): State<Arc<App>>) -> StatusCode {
+    match app.engine_dead.load(Ordering::Relaxed) {
+        true => StatusCode::SERVICE_UNAVAILABLE,
+        false => StatusCode::OK,
+    }
+}
+
+/// `GET /version`: says that it is the simulator, so that nobody takes its numbers for measurements.
+pub async fn version() -> Json<Value> {
+    Json(json!({"version": VERSION, "simulator": "vsweep"}))
+}
+
+/// `GET /load`
+pub async fn load(State(app): State<Arc<App>>) -> Json<Value> {
+    Json(json!({"server_load": app.in_flight.load(Ordering::Relaxed)}))
+}
+
+fn card(app: &App, name: &str) -> Value {
+    let permission = json!({
+        "id": format!("modelperm-{:016x}", mix(app.created)), "object": "model_permission", "created": app.created,
+        "allow_create_engine": false, "allow_sampling": true, "allow_logprobs": true, "allow_search_indices": false,
+        "allow_view": true, "allow_fine_tuning": false, "organization": "*", "group": null, "is_blocking": false,
+    });
+    json!({
+        "id": name, "object": "model", "created": app.created, "owned_by": "vllm", "root": root(app), "parent": null,
+        "max_model_len": app.settings.limits.max_model_len, "permission": [permission],
+    })
+}
+
+fn root(app: &App) -> &str {
+    if app.settings.has(Fault::WrongModel) {
+        app.model_name()
+    } else {
+        &app.settings.model
+    }
+}
+
+/// `GET /v1/models`
+pub async fn models(State(app): State<Arc<App>>) -> Json<Value> {
+    let cards: Vec<Value> = app.settings.served_names.iter().map(|name| card(&app, name)).collect();
+    Json(json!({"object": "list", "data": cards}))
+}
+
+/// `GET /v1/models/{name}`
+pub async fn model(State(app): State<Arc<App>>, Path(name): Path<String>) -> Result<Json<Value>, ApiError> {
+    match app.serves(&name) {
+        true => Ok(Json(card(&app, &name))),
+        false => Err(ApiError::no_such_model(&name, &app.settings.served_names)),
+    }
+}
+
+/// `POST /tokenize`, of a prompt; a chat is tokenized as one text a message.
+pub async fn tokenize(State(app): State<Arc<App>>, bytes: Bytes) -> Result<Json<Value>, ApiError> {
+    let body = Body::read(&bytes)?;
+    check_model(&app, &body)?;
+    let text = match (body.text("prompt")?, body.get("messages").and_then(Value::as_array)) {
+        (Some(text), _) => text.to_string(),
+        (None, Some(messages)) => messages.iter().filter_map(|m| m.get("content")?.as_str()).collect(),
+        (None, None) => body.required("prompt")?.to_string(),
+    };
+    let special = body.get("add_special_tokens").and_then(Value::as_bool).unwrap_or(true);
+    let tokens = app
+        .tokenizer
+        .encode(&text, special)
+        .map_err(|error| ApiError::bad_request("prompt", error))?;
+    let texts = body
+        .flag("return_token_strs")?
+        .then(|| tokens.iter().map(|id| app.tokenizer.piece(*id)).collect::<Vec<_>>());
+    let longest = app.settings.limits.max_model_len;
+    Ok(Json(
+        json!({"count": tokens.len(), "max_model_len": longest, "tokens": tokens, "token_strs": texts}),
+    ))
+}
+
+/// `POST /detokenize`
+pub async fn detokenize(State(app): State<Arc<App>>, bytes: Bytes) -> Result<Json<Value>, ApiError> {
+    let body = Body::read(&bytes)?;
+    check_model(&app, &body)?;
+    let list = body.required("tokens")?;
+    let ids = list.as_array().and_then(|list| {
+        list.iter()
+            .map(|id| u32::try_from(id.as_u64()?).ok())
+            .collect::<Option<Vec<_>>>()
+    });
+    let ids = ids.ok_or_else(|| ApiError::invalid("list_type", "body.tokens", "Input should be a valid list", list))?;
+    let prompt = app
+        .tokenizer
+        .decode(&ids)
+        .map_err(|error| ApiError::bad_request("tokens", error))?;
+    Ok(Json(json!({"prompt": prompt})))
+}
+
+fn check_model(app: &App, body: &Body) -> Result<(), ApiError> {
+    match body.text("model")? {
+        Some(model) if !app.serves(model) => Err(ApiError::no_such_model(model, &app.settings.served_names)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,267 @@
+//! Answers as server-sent events, one chunk a token, byte for byte as vLLM writes them. The bytes around the text are
+//! made once for each choice; a token costs one copy. Whatever is ready when the connection asks goes out in one write.
+
+use super::error::ENGINE_DEAD;
+use super::generate::{Answer, Choice, Style};
+use super::whole::{self, Usage};
+use crate::sim::driver::Event;
+use axum::body::{Body, Bytes};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// The fixed bytes of one choice's chunks.
+struct Frame {
+    /// Up to the text.
+    before: String,
+    /// From the text to the end of the choice, for a token that is not the last.
+    after: String,
+    /// The same for the last token.
+    after_last: String,
+    /// Tokens written.
+    written: usize,
+}
+
+impl Frame {
+    fn of(answer: &Answer, index: usize, choice: &Choice) -> Frame {
+        let head = head(answer);
+        let reason = choice.finish_reason;
+        let stop = json!(choice.stop_reason);
+        match answer.style {
+            Style::Completion => Frame {
+                before: format!("{head}\"choices\":[{{\"index\":{index},\"text\":\""),
+                after: "\"finish_reason\":null,\"stop_reason\":null,".into(),
+                after_last: format!("\"finish_reason\":\"{reason}\",\"stop_reason\":{stop},"),
+                written: 0,
+            },
+            Style::Chat => Frame {
+                before: format!("{head}\"choices\":[{{\"index\":{index},\"delta\":{{\"content\":\""),
+                after: "\"finish_reason\":null,".into(),
+                after_last: format!("\"finish_reason\":\"{reason}\",\"stop_reason\":{stop},"),
+                written: 0,
+            },
+        }
+    }
+}
+
+/// `data: {"id":…,"model":…,`
+fn head(answer: &Answer) -> String {
+    let object = match answer.style {
+        Style::Completion => "text_completion",
+        Style::Chat => "chat.completion.chunk",
+    };
+    let (id, model) = (json!(answer.id), json!(answer.app.model_name()));
+    format!(
+        "data: {{\"id\":{id},\"object\":\"{object}\",\"created\":{},\"model\":{model},",
+        answer.created
+    )
+}
+
+/// The body of a streaming answer.
+struct Chunks {
+    answer: Answer,
+    frames: Vec<Frame>,
+    events: Vec<Event>,
+    out: Vec<u8>,
+    /// Tokens of all choices.
+    tokens: usize,
+    ended: bool,
+}
+
+/// A streaming answer.
+pub fn respond(answer: Answer) -> Response {
+    let frames = answer
+        .choices
+        .iter()
+        .enumerate()
+        .map(|(index, choice)| Frame::of(&answer, index, choice))
+        .collect();
+    let chunks = Chunks {
+        answer,
+        frames,
+        events: Vec::new(),
+        out: Vec::new(),
+        tokens: 0,
+        ended: false,
+    };
+    let headers = [(header::CONTENT_TYPE, "text/event-stream; charset=utf-8")];
+    (headers, Body::from_stream(chunks)).into_response()
+}
+
+impl futures_util::Stream for Chunks {
+    type Item = Result<Bytes, Infallible>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        if this.ended {
+            return Poll::Ready(None);
+        }
+        match this.answer.poll_events(context, &mut this.events) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(0) => return Poll::Ready(None),
+            Poll::Ready(_) => {}
+        }
+        let mut events = std::mem::take(&mut this.events);
+        for event in events.drain(..) {
+            this.write(event);
+            if this.ended {
+                break;
+            }
+        }
+        this.events = events;
+        Poll::Ready(Some(Ok(Bytes::from(std::mem::take(&mut this.out)))))
+    }
+}
+
+impl Chunks {
+    fn write(&mut self, event: Event) {
+        match event {
+            Event::Token { choice, last } => {
+                self.token(choice as usize, last);
+                if self.answer.truncate && self.tokens >= 2 {
+                    self.ended = true;
+                } else if last && self.answer.finish_choice() {
+                    self.end();
+                }
+            }
+            Event::Aborted => self.abort(),
+            Event::EngineDead => {
+                let error = format!(
+                    "{{\"error\": {{\"message\": \"{ENGINE_DEAD}\", \"type\": \"InternalServerError\", \"param\": null, \"code\": 500}}}}"
+                );
+                self.out
+                    .extend_from_slice(format!("data: {error}\n\ndata: [DONE]\n\n").as_bytes());
+                self.ended = true;
+            }
+        }
+    }
+
+    fn token(&mut self, index: usize, last: bool) {
+        let frame = &mut self.frames[index];
+        let choice = &self.answer.choices[index];
+        let place = frame.written;
+        frame.written += 1;
+        self.tokens += 1;
+        if place == 0 && self.answer.style == Style::Chat {
+            role_chunk(&self.answer, index, &mut self.out);
+        }
+        let out = &mut self.out;
+        out.extend_from_slice(frame.before.as_bytes());
+        if let (0, Some(echo)) = (place, &choice.echo) {
+            escape(echo, out);
+        }
+        escape(&self.answer.piece(choice, place), out);
+        let close: &[u8] = if self.answer.style == Style::Chat {
+            b"\"},\"logprobs\":"
+        } else {
+            b"\",\"logprobs\":"
+        };
+        out.extend_from_slice(close);
+        match self.answer.logprobs {
+            None => out.extend_from_slice(b"null,"),
+            Some(_) => {
+                out.extend_from_slice(
+                    whole::logprobs(&self.answer, choice, place..place + 1)
+                        .to_string()
+                        .as_bytes(),
+                );
+                out.push(b',');
+            }
+        }
+        out.extend_from_slice(if last { &frame.after_last } else { &frame.after }.as_bytes());
+        if self.answer.style == Style::Completion {
+            let ids = choice.prompt_ids.as_ref().filter(|_| place == 0);
+            out.extend_from_slice(b"\"prompt_token_ids\":");
+            match ids {
+                Some(ids) => out.extend_from_slice(json!(ids).to_string().as_bytes()),
+                None => out.extend_from_slice(b"null"),
+            }
+            out.push(b',');
+        }
+        match self.answer.token_ids {
+            true => {
+                out.extend_from_slice(format!("\"token_ids\":[{}]}}]", self.answer.token(choice, place)).as_bytes());
+            }
+            false => out.extend_from_slice(b"\"token_ids\":null}]"),
+        }
+        if self.answer.continuous_usage {
+            let usage = Usage {
+                prompt: choice.prompt_len,
+                completion: place + 1,
+            };
+            out.extend_from_slice(format!(",\"usage\":{usage}").as_bytes());
+        }
+        out.extend_from_slice(b"}\n\n");
+    }
+
+    /// The usage chunk, if asked for, and the end mark.
+    fn end(&mut self) {
+        if self.answer.usage {
+            let usage = Usage {
+                prompt: self.answer.prompt_tokens,
+                completion: self.tokens,
+            };
+            let fingerprint = &self.answer.app.fingerprint;
+            let head = head(&self.answer);
+            let chunk =
+                format!("{head}\"choices\":[],\"usage\":{usage},\"system_fingerprint\":\"{fingerprint}\"}}\n\n");
+            self.out.extend_from_slice(chunk.as_bytes());
+        }
+        self.out.extend_from_slice(b"data: [DONE]\n\n");
+        self.ended = true;
+    }
+
+    /// Every unfinished choice ends with an empty chunk that says why.
+    fn abort(&mut self) {
+        for (index, choice) in self.answer.choices.iter().enumerate() {
+            if self.frames[index].written < choice.len {
+                let aborted = Choice {
+                    finish_reason: "abort",
+                    stop_reason: None,
+                    ..choice.clone()
+                };
+                let frame = Frame::of(&self.answer, index, &aborted);
+                let text = match self.answer.style {
+                    Style::Completion => "\",\"logprobs\":null,",
+                    Style::Chat => "\"},\"logprobs\":null,",
+                };
+                let chunk = format!("{}{text}{}\"token_ids\":null}}]}}\n\n", frame.before, frame.after_last);
+                self.out.extend_from_slice(chunk.as_bytes());
+            }
+        }
+        self.end();
+    }
+}
+
+/// The chunk that only names the role; it carries no token.
+fn role_chunk(answer: &Answer, index: usize, out: &mut Vec<u8>) {
+    let choice = &answer.choices[index];
+    let ids = json!(choice.prompt_ids);
+    let chunk = format!(
+        "{}\"choices\":[{{\"index\":{index},\"delta\":{{\"role\":\"assistant\",\"content\":\"\"}},\"logprobs\":null,\
+         \"finish_reason\":null}}],\"prompt_token_ids\":{ids},\"prompt_text\":null",
+        head(answer)
+    );
+    out.extend_from_slice(chunk.as_bytes());
+    if answer.continuous_usage {
+        let usage = Usage {
+            prompt: choice.prompt_len,
+            completion: 0,
+        };
+        out.extend_from_slice(format!(",\"usage\":{usage}").as_bytes());
+    }
+    out.extend_from_slice(b"}\n\n");
+}
+
+/// Writes a text as it stands between the quotes of a JSON string.
+fn escape(text: &str, out: &mut Vec<u8>) {
+    if text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
+        out.extend_from_slice(text.as_bytes());
+    } else {
+        let quoted = json!(text).to_string();
+        out.extend_from_slice(&quoted.as_bytes()[1..quoted.len() - 1]);
+    }
+}

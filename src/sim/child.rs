@@ -1,0 +1,153 @@
+//! The engine process: what a supervisor sees of vLLM's `EngineCore`. It computes nothing. It carries the name, holds a
+//! shared memory segment, outlives a killed parent, is deaf to SIGTERM for a while, and leaves nothing behind if it is
+//! told to stop in order.
+
+use super::log::{self, Source};
+use nix::sys::prctl;
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe::Receiver;
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// The name that vLLM gives the process.
+const NAME: &str = "VLLM::EngineCore";
+/// How long it stays deaf to SIGTERM, once its parent is gone.
+const DEAF: Duration = Duration::from_secs(3);
+/// How long an orphan lives at most: long enough to be in the way, short enough not to pile up after failed tests.
+const ORPHAN_LIFE: Duration = Duration::from_secs(180);
+/// How long the parent waits for an orderly end before it kills.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Which process to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The engine, tied to its parent.
+    Engine,
+    /// A process that leaves its parent's session, ignores SIGTERM and stays.
+    Stray,
+}
+
+/// A running engine process, seen from the API server.
+pub struct EngineProcess {
+    child: Child,
+    /// Kept beside the child: waiting for a child closes the pipe it holds, and a closed pipe means a dead parent.
+    orders: Option<ChildStdin>,
+}
+
+impl EngineProcess {
+    /// Starts this very binary in the role.
+    pub fn spawn(role: Role) -> std::io::Result<EngineProcess> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command
+            .arg0(NAME)
+            .args(["sim", "engine"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        match role {
+            Role::Engine => command.stdin(Stdio::piped()),
+            Role::Stray => command.arg("--stray").stdin(Stdio::null()),
+        };
+        let mut child = command.spawn()?;
+        let orders = child.stdin.take();
+        Ok(EngineProcess { child, orders })
+    }
+
+    /// Its pid; 0 once it is gone.
+    pub fn pid(&self) -> u32 {
+        self.child.id().unwrap_or_default()
+    }
+
+    /// Resolves when it has ended.
+    pub async fn ended(&mut self) {
+        let _ = self.child.wait().await;
+    }
+
+    /// Ends it in order; kills it if it does not answer.
+    pub async fn stop(&mut self) {
+        let pid = self.pid();
+        if let Some(mut orders) = self.orders.take() {
+            let _ = orders.write_all(b"s").await;
+        }
+        if pid != 0 && tokio::time::timeout(PATIENCE, self.child.wait()).await.is_err() {
+            log::line(
+                Source::Api,
+                "WARNING",
+                "utils.py:653",
+                &format!("[shutdown] Process manager: force killing remaining process EngineCore pid {pid}"),
+            );
+            self.kill().await;
+        }
+    }
+
+    /// Kills it at once; its shared memory stays.
+    pub async fn kill(&mut self) {
+        let _ = self.child.kill().await;
+    }
+}
+
+/// A POSIX shared memory segment as Python's `multiprocessing` makes it, open as long as this lives.
+struct Segment {
+    path: PathBuf,
+    _file: File,
+}
+
+impl Segment {
+    fn create() -> std::io::Result<Segment> {
+        let unique = super::engine::noise::mix(u64::from(std::process::id()) ^ (super::truth::monotonic_ms() as u64));
+        let path = PathBuf::from(format!("/dev/shm/psm_{:08x}", unique as u32));
+        let file = OpenOptions::new()
+            .create_new(true)
+            .read(true)
+            .write(true)
+            .mode(0o600)
+            .open(&path)?;
+        // Sparse, as vLLM's message queues are until they are used.
+        file.set_len(1 << 20)?;
+        Ok(Segment { path, _file: file })
+    }
+
+    fn remove(self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// The life of the child process.
+pub fn live(role: Role) -> std::io::Result<()> {
+    let name = std::ffi::CString::new(NAME)?;
+    prctl::set_name(&name)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let _interrupt = signal(SignalKind::interrupt())?;
+        match role {
+            Role::Stray => {
+                nix::unistd::setsid()?;
+                tokio::time::sleep(ORPHAN_LIFE).await;
+            }
+            Role::Engine => {
+                let segment = Segment::create()?;
+                let mut parent = Receiver::from_owned_fd(std::io::stdin().as_fd().try_clone_to_owned()?)?;
+                let mut order = [0u8; 1];
+                if parent.read(&mut order).await? == 0 {
+                    orphaned(&mut terminate).await;
+                }
+                segment.remove();
+            }
+        }
+        Ok(())
+    })
+}
+
+async fn orphaned(terminate: &mut tokio::signal::unix::Signal) {
+    let told = async {
+        terminate.recv().await;
+        tokio::time::sleep(DEAF).await;
+    };
+    let _ = tokio::time::timeout(ORPHAN_LIFE, told).await;
+}

@@ -1,0 +1,196 @@
+//! What fits into the GPUs: weights, activations and what is left for the KV cache, with vLLM's words for what does not.
+
+use super::cost::CostModel;
+
+const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
+/// CUDA context, communication buffers and graphs on every GPU, in bytes.
+const FIXED: f64 = 1.3 * GIB;
+
+/// How the memory of one GPU is shared out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Memory {
+    /// Weights, in bytes.
+    pub weights: f64,
+    /// Left for the KV cache, in bytes; negative if the rest is too large already.
+    pub kv: f64,
+    /// Blocks of the KV cache.
+    pub blocks: usize,
+}
+
+/// Why a model does not fit, in vLLM's words.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Misfit {
+    /// The weights alone are larger than the GPU.
+    OutOfMemory(String),
+    /// No room for the KV cache, or less than one request of the longest length needs.
+    KvCache(String),
+}
+
+/// The settings that decide memory beside the cost model.
+#[derive(Debug, Clone, Copy)]
+pub struct Budget {
+    /// Share of the GPU's memory to use, 0 to 1.
+    pub gpu_memory_utilization: f64,
+    /// Stages that share the layers.
+    pub pipeline_parallel: usize,
+    /// Most tokens of a step.
+    pub max_num_batched_tokens: usize,
+    /// Most sequences of a step.
+    pub max_num_seqs: usize,
+    /// Longest request.
+    pub max_model_len: usize,
+    /// Tokens in a block.
+    pub block_size: usize,
+    /// Blocks, if the user says so.
+    pub num_gpu_blocks_override: Option<usize>,
+}
+
+impl Memory {
+    /// Shares out the memory, or says what does not fit.
+    pub fn plan(cost: &CostModel, budget: &Budget) -> Result<Memory, Misfit> {
+        let stages = budget.pipeline_parallel as f64;
+        let gpus = cost.tensor_parallel as f64 * stages;
+        let weights = cost.model.parameters * cost.weight_bytes / gpus;
+        let total = cost.gpu.memory;
+        if weights + FIXED > total {
+            return Err(Misfit::OutOfMemory(out_of_memory(weights, total)));
+        }
+        // The widest moment of a layer (residual, attention input, gate and up projection) and the logits in 32 bits.
+        let width = (4 * cost.model.hidden) as f64 + 7.0 * cost.model.hidden as f64 / cost.tensor_parallel as f64;
+        let logits = 2.0 * 4.0 * (budget.max_num_seqs * cost.model.vocabulary) as f64;
+        let activations = 2.0 * width * budget.max_num_batched_tokens as f64 + logits;
+        let kv = total * budget.gpu_memory_utilization - weights - activations - FIXED;
+
+        let per_token = cost.kv_bytes_per_gpu() / stages;
+        let per_block = per_token * budget.block_size as f64;
+        let blocks = budget
+            .num_gpu_blocks_override
+            .unwrap_or((kv / per_block).max(0.0) as usize);
+        let available = if budget.num_gpu_blocks_override.is_some() {
+            blocks as f64 * per_block
+        } else {
+            kv
+        };
+        check_kv_cache(available, per_token, blocks * budget.block_size, budget.max_model_len)?;
+        Ok(Memory {
+            weights,
+            kv: available,
+            blocks,
+        })
+    }
+}
+
+fn out_of_memory(weights: f64, total: f64) -> String {
+    let free = 98.94 / 1024.0;
+    let allocated = total / GIB - free - 0.6;
+    format!(
+        "CUDA out of memory. Tried to allocate 224.00 MiB. GPU 0 has a total capacity of {:.2} GiB of which 98.94 MiB is \
+         free. Including non-PyTorch memory, this process has {:.2} GiB memory in use. Of the allocated memory {:.2} GiB \
+         is allocated by PyTorch, and 21.31 MiB is reserved by PyTorch but unallocated. (the weights need {:.2} GiB)",
+        total / GIB,
+        total / GIB - free,
+        allocated,
+        weights / GIB,
+    )
+}
+
+/// vLLM's check and its two messages (`vllm/v1/core/kv_cache_utils.py`, 0.32).
+fn check_kv_cache(available: f64, per_token: f64, tokens: usize, max_model_len: usize) -> Result<(), Misfit> {
+    let more = "See https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details.";
+    if available <= 0.0 {
+        return Err(Misfit::KvCache(format!(
+            "No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the \
+             engine (this flag also controls CPU memory reservation on the CPU backend, despite its name). {more}"
+        )));
+    }
+    if tokens >= max_model_len {
+        return Ok(());
+    }
+    Err(Misfit::KvCache(kv_cache_too_small(
+        available,
+        per_token,
+        tokens,
+        max_model_len,
+        more,
+    )))
+}
+
+fn kv_cache_too_small(available: f64, per_token: f64, tokens: usize, max_model_len: usize, more: &str) -> String {
+    let estimate = match tokens {
+        0 => String::new(),
+        tokens => format!("Based on the available memory, the estimated maximum model length is {tokens}. "),
+    };
+    format!(
+        "To serve at least one request with the model's max seq len ({max_model_len}), ({:.2} GiB KV cache is needed, \
+         which is larger than the available KV cache memory ({:.2} GiB). {estimate}Try increasing \
+         `gpu_memory_utilization` (which also controls CPU memory on the CPU backend) or decreasing `max_model_len` when \
+         initializing the engine. {more}",
+        max_model_len as f64 * per_token / GIB,
+        available / GIB,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::engine::gpu::Gpu;
+    use crate::sim::engine::model::Model;
+
+    fn cost(name: &str, tensor_parallel: usize) -> CostModel {
+        CostModel {
+            gpu: Gpu::named("h100").expect("listed"),
+            model: Model::named(name),
+            tensor_parallel,
+            weight_bytes: 2.0,
+            kv_bytes: 2.0,
+            eight_bit: false,
+            eager: false,
+            speed: 1.0,
+        }
+    }
+
+    const BUDGET: Budget = Budget {
+        gpu_memory_utilization: 0.92,
+        pipeline_parallel: 1,
+        max_num_batched_tokens: 8192,
+        max_num_seqs: 256,
+        max_model_len: 131_072,
+        block_size: 16,
+        num_gpu_blocks_override: None,
+    };
+
+    #[test]
+    fn an_8b_model_fits_one_h100_with_room_for_long_requests() {
+        let memory = Memory::plan(&cost("8b", 1), &BUDGET).expect("fits");
+        let tokens = memory.blocks * 16;
+        assert!((350_000..500_000).contains(&tokens), "{tokens}");
+    }
+
+    #[test]
+    fn a_70b_model_needs_more_than_one_gpu() {
+        assert!(matches!(
+            Memory::plan(&cost("70b", 1), &BUDGET),
+            Err(Misfit::OutOfMemory(_))
+        ));
+        assert!(matches!(
+            Memory::plan(&cost("70b", 2), &BUDGET),
+            Err(Misfit::KvCache(_))
+        ));
+        assert!(Memory::plan(&cost("70b", 4), &BUDGET).is_ok());
+    }
+
+    #[test]
+    fn blocks_may_be_stated() {
+        let budget = Budget {
+            num_gpu_blocks_override: Some(10),
+            max_model_len: 160,
+            ..BUDGET
+        };
+        assert_eq!(Memory::plan(&cost("8b", 1), &budget).expect("fits").blocks, 10);
+        let budget = Budget {
+            max_model_len: 161,
+            ..budget
+        };
+        assert!(matches!(Memory::plan(&cost("8b", 1), &budget), Err(Misfit::KvCache(_))));
+    }
+}

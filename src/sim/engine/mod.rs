@@ -1,0 +1,260 @@
+//! The engine model: what happens between two requests' arrival and their tokens, as a pure state machine whose clock
+//! is an argument. The HTTP server drives it in real time; a test drives it as fast as it can compute.
+//!
+//! A step is planned at one instant ([`Engine::begin_step`]) and yields its tokens at a later one
+//! ([`Engine::end_step`]). Scheduling follows vLLM's v1 scheduler: running requests first, then waiting ones in order of
+//! arrival (or priority), all within a token budget; prefill is chunked and mixed with decoding; when blocks run out, the
+//! request that came last is preempted and recomputed. The engine knows nothing of text, HTTP, processes or files.
+
+pub mod cost;
+pub mod gpu;
+pub mod kv;
+pub mod memory;
+pub mod model;
+pub mod noise;
+mod schedule;
+mod sequence;
+pub mod stats;
+
+#[cfg(test)]
+mod laws;
+
+use self::cost::CostModel;
+use self::kv::Pool;
+use self::noise::Noise;
+use self::sequence::Sequence;
+pub use self::sequence::token_id;
+use self::stats::Stats;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Settings of the scheduler and the KV cache, by vLLM's names.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Most requests in one step.
+    pub max_num_seqs: usize,
+    /// Most tokens in one step.
+    pub max_num_batched_tokens: usize,
+    /// Longest prompt and answer together, in tokens.
+    pub max_model_len: usize,
+    /// Tokens in one KV block.
+    pub block_size: usize,
+    /// KV blocks of the whole cache.
+    pub num_blocks: usize,
+    /// Whether full blocks are kept and found again by content.
+    pub prefix_caching: bool,
+    /// Whether a prompt may be split over several steps.
+    pub chunked_prefill: bool,
+    /// Most tokens of one prompt in one step; 0 for no limit.
+    pub long_prefill_token_threshold: usize,
+    /// Whether a smaller `priority` goes first, instead of the earlier arrival.
+    pub by_priority: bool,
+}
+
+/// One sequence to generate.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Token ids of the prompt; at least one.
+    pub prompt: Vec<u32>,
+    /// Tokens to generate; at least one.
+    pub output_len: usize,
+    /// Decides the content of the answer, hence which of its blocks equal another's.
+    pub seed: u64,
+    /// Smaller goes first under priority scheduling.
+    pub priority: i64,
+    /// Whether `output_len` is the answer's own end rather than its limit.
+    pub stops: bool,
+}
+
+/// Names a request within one engine; later requests have larger keys.
+pub type Key = u64;
+
+/// One token that a step produced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Output {
+    /// The request that got the token.
+    pub key: Key,
+    /// Which token of the answer it is, from 0.
+    pub index: usize,
+    /// Whether it is the last one.
+    pub finished: bool,
+}
+
+/// The state machine.
+#[derive(Debug)]
+pub struct Engine {
+    limits: Limits,
+    cost: CostModel,
+    noise: Noise,
+    vocabulary: u32,
+    pool: Pool,
+    next_key: Key,
+    sequences: BTreeMap<Key, Sequence>,
+    waiting: VecDeque<Key>,
+    /// In order of admission: the last one is preempted first.
+    running: Vec<Key>,
+    stepping: bool,
+    stats: Stats,
+    outputs: Vec<Output>,
+}
+
+impl Engine {
+    /// An idle engine. `vocabulary` bounds the ids of generated tokens.
+    pub fn new(limits: Limits, cost: CostModel, noise: Noise, vocabulary: u32) -> Self {
+        let pool = Pool::new(limits.num_blocks);
+        let stats = Stats::new(limits.max_model_len);
+        Engine {
+            limits,
+            cost,
+            noise,
+            vocabulary,
+            pool,
+            next_key: 0,
+            sequences: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            running: Vec::new(),
+            stepping: false,
+            stats,
+            outputs: Vec::new(),
+        }
+    }
+
+    /// Puts a request into the queue at time `now` (seconds). It must fit the limits: at most `max_model_len` tokens.
+    pub fn add(&mut self, now: f64, request: Request) -> Key {
+        let key = self.next_key;
+        self.next_key += 1;
+        let mut sequence = Sequence::new(now, request);
+        if self.limits.prefix_caching {
+            sequence.extend_hashes(self.limits.block_size, self.vocabulary);
+        }
+        let place = if self.limits.by_priority {
+            let rank = (sequence.request.priority, key);
+            self.waiting
+                .iter()
+                .take_while(|other| self.rank(**other) <= rank)
+                .count()
+        } else {
+            self.waiting.len()
+        };
+        self.waiting.insert(place, key);
+        self.sequences.insert(key, sequence);
+        key
+    }
+
+    fn rank(&self, key: Key) -> (i64, Key) {
+        (self.sequences.get(&key).map_or(0, |s| s.request.priority), key)
+    }
+
+    /// Takes a request out, wherever it is; its blocks are free at once.
+    pub fn abort(&mut self, key: Key) {
+        if let Some(mut sequence) = self.sequences.remove(&key) {
+            self.waiting.retain(|other| *other != key);
+            self.running.retain(|other| *other != key);
+            self.pool.release(&mut sequence.blocks);
+            self.stats.aborted += 1;
+        }
+    }
+
+    /// Whether any request waits or runs.
+    pub fn is_busy(&self) -> bool {
+        !self.sequences.is_empty()
+    }
+
+    /// Requests being computed.
+    pub fn running(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Requests in the queue.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Used share of the KV cache, 0 to 1.
+    pub fn kv_usage(&self) -> f64 {
+        self.pool.used() as f64 / self.limits.num_blocks.max(1) as f64
+    }
+
+    /// Counters and histograms since the start.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// The settings it runs with.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Forgets cached blocks. Refused, as in vLLM, while a request holds blocks.
+    pub fn reset_prefix_cache(&mut self) -> bool {
+        let idle = self.pool.used() == 0;
+        if idle {
+            self.pool.forget();
+        }
+        idle
+    }
+
+    /// Plans the next step, to start at `now`: schedules tokens, takes blocks, and returns how long the step lasts in
+    /// seconds; `None` if nothing can run. Between this and [`Engine::end_step`] requests may be added or aborted.
+    pub fn begin_step(&mut self, now: f64) -> Option<f64> {
+        debug_assert!(!self.stepping, "one step at a time");
+        let work = self.schedule(now);
+        if work.tokens == 0 {
+            return None;
+        }
+        self.stepping = true;
+        self.stats.iteration_tokens.observe(work.tokens as f64);
+        self.stats.flops += self.cost.flops(&work);
+        Some(self.cost.seconds(&work) * self.noise.factor())
+    }
+
+    /// Ends the step at `now` and returns its tokens, in the order of the batch.
+    pub fn end_step(&mut self, now: f64) -> &[Output] {
+        self.stepping = false;
+        self.outputs.clear();
+        let running = std::mem::take(&mut self.running);
+        for key in running {
+            let sequence = self.sequences.get_mut(&key).expect("a running request is known");
+            sequence.computed += std::mem::take(&mut sequence.planned);
+            if sequence.computed < sequence.known() {
+                self.running.push(key);
+                continue;
+            }
+            let index = sequence.produced;
+            self.stats.token(index, now, sequence.arrived, sequence.last_token);
+            if index == 0 {
+                self.stats.prompt_tokens += sequence.request.prompt.len() as u64;
+                sequence.first_token = now;
+            }
+            sequence.last_token = now;
+            sequence.produced += 1;
+            if self.limits.prefix_caching {
+                sequence.extend_hashes(self.limits.block_size, self.vocabulary);
+                let full = sequence.computed / self.limits.block_size;
+                for place in sequence.remembered..full {
+                    self.pool.remember(sequence.blocks[place], sequence.hashes[place]);
+                }
+                sequence.remembered = full;
+            }
+            let finished = sequence.produced >= sequence.request.output_len;
+            self.outputs.push(Output { key, index, finished });
+            if finished {
+                let mut done = self.sequences.remove(&key).expect("a running request is known");
+                self.pool.release(&mut done.blocks);
+                self.stats.finished(&stats::Life {
+                    arrived: done.arrived,
+                    scheduled: done.scheduled.unwrap_or(done.arrived),
+                    first_token: done.first_token,
+                    finished: now,
+                    prompt: done.request.prompt.len(),
+                    cached: done.cached_prompt,
+                    output: done.produced,
+                    stopped: done.request.stops,
+                    preemptions: done.preemptions,
+                });
+            } else {
+                self.running.push(key);
+            }
+        }
+        &self.outputs
+    }
+}

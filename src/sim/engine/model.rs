@@ -1,0 +1,220 @@
+//! The shape of a model: what decides its memory, its arithmetic and its traffic. From a model folder's `config.json`,
+//! or from the size in the model's name (`8b`, `70b`, `30b-a3b`, `8x7b`). Never looks at the network.
+
+use serde_json::Value;
+use std::path::Path;
+
+/// A decoder-only transformer with grouped-query attention, dense or mixture of experts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    /// Transformer layers.
+    pub layers: usize,
+    /// Width of the residual stream.
+    pub hidden: usize,
+    /// Attention heads.
+    pub heads: usize,
+    /// Heads of keys and values.
+    pub kv_heads: usize,
+    /// Width of one head.
+    pub head_dim: usize,
+    /// Entries of the vocabulary.
+    pub vocabulary: usize,
+    /// Longest context the model was made for, in tokens.
+    pub max_len: usize,
+    /// All parameters.
+    pub parameters: f64,
+    /// Parameters that one token uses; equal to `parameters` for a dense model.
+    pub active: f64,
+    /// Experts in a layer and experts per token, if any.
+    pub experts: Option<(usize, usize)>,
+}
+
+/// Sizes of well-known dense models: billions of parameters, layers, hidden, heads, kv heads, vocabulary, context.
+/// Sources: the `config.json` of Qwen2.5-0.5B, Llama-3.2-1B, Llama-3.2-3B, Llama-3.1-8B, Qwen2.5-14B, Qwen2.5-32B,
+/// Llama-3.1-70B and Llama-3.1-405B.
+const SHAPES: [(f64, usize, usize, usize, usize, usize, usize); 8] = [
+    (0.494, 24, 896, 14, 2, 151_936, 32_768),
+    (1.24, 16, 2048, 32, 8, 128_256, 131_072),
+    (3.21, 28, 3072, 24, 8, 128_256, 131_072),
+    (8.03, 32, 4096, 32, 8, 128_256, 131_072),
+    (14.8, 48, 5120, 40, 8, 152_064, 32_768),
+    (32.8, 64, 5120, 40, 8, 152_064, 32_768),
+    (70.6, 80, 8192, 64, 8, 128_256, 131_072),
+    (405.9, 126, 16_384, 128, 8, 128_256, 131_072),
+];
+
+impl Model {
+    /// The model that a name means: the nearest well-known shape with the named number of parameters; 8 billion, dense,
+    /// if the name states no size.
+    pub fn named(name: &str) -> Model {
+        let size = Size::in_name(name).unwrap_or(Size {
+            total: 8.03,
+            active: None,
+            experts: None,
+        });
+        let distance = |billions: f64| (billions / size.total).ln().abs();
+        let shape = SHAPES
+            .into_iter()
+            .min_by(|a, b| distance(a.0).total_cmp(&distance(b.0)));
+        let (billions, layers, hidden, heads, kv_heads, vocabulary, max_len) = shape.expect("the list is not empty");
+        // A rounded size in a name ("8b") means the known model, not exactly eight billion.
+        let total = if distance(billions) < 0.08 {
+            billions
+        } else {
+            size.total
+        };
+        Model {
+            layers,
+            hidden,
+            heads,
+            kv_heads,
+            head_dim: if hidden == 896 { 64 } else { 128.min(hidden / heads) },
+            vocabulary,
+            max_len,
+            parameters: total * 1e9,
+            active: size.active.unwrap_or(total) * 1e9,
+            experts: size.experts,
+        }
+    }
+
+    /// The model that a folder's `config.json` describes; `None` if there is no such file. An unreadable or incomplete
+    /// one is an error that names the key.
+    pub fn in_folder(folder: &Path) -> Option<Result<Model, String>> {
+        let text = std::fs::read_to_string(folder.join("config.json")).ok()?;
+        Some(match serde_json::from_str(&text) {
+            Ok(config) => Self::from_config(&config),
+            Err(error) => Err(format!("config.json is not JSON: {error}")),
+        })
+    }
+
+    fn from_config(config: &Value) -> Result<Model, String> {
+        let optional = |key: &str| config.get(key).and_then(Value::as_u64).map(|n| n as usize);
+        let required = |key: &str| match optional(key) {
+            Some(0) | None => Err(format!("config.json lacks a positive integer `{key}`")),
+            Some(value) => Ok(value),
+        };
+        let (layers, hidden) = (required("num_hidden_layers")?, required("hidden_size")?);
+        let (heads, vocabulary) = (required("num_attention_heads")?, required("vocab_size")?);
+        let kv_heads = optional("num_key_value_heads").unwrap_or(heads).max(1);
+        let head_dim = optional("head_dim").unwrap_or(hidden / heads).max(1);
+        let intermediate = optional("intermediate_size").unwrap_or(4 * hidden);
+        let experts = optional("num_local_experts")
+            .or_else(|| optional("num_experts"))
+            .filter(|count| *count > 1)
+            .map(|count| (count, optional("num_experts_per_tok").unwrap_or(2).clamp(1, count)));
+
+        let attention = (2 * heads + 2 * kv_heads) * head_dim * hidden;
+        let expert = 3
+            * hidden
+            * optional("moe_intermediate_size")
+                .filter(|_| experts.is_some())
+                .unwrap_or(intermediate);
+        let tied = config
+            .get("tie_word_embeddings")
+            .and_then(Value::as_bool)
+            .unwrap_or(false);
+        let embeddings = vocabulary * hidden * if tied { 1 } else { 2 };
+        let (all, used) = experts.unwrap_or((1, 1));
+        let parameters = |experts: usize| (layers * (attention + experts * expert) + embeddings) as f64;
+        Ok(Model {
+            layers,
+            hidden,
+            heads,
+            kv_heads,
+            head_dim,
+            vocabulary,
+            max_len: optional("max_position_embeddings").unwrap_or(4096).max(1),
+            parameters: parameters(all),
+            active: parameters(used),
+            experts,
+        })
+    }
+
+    /// Bytes of keys and values of one token, all layers together.
+    pub fn kv_bytes_per_token(&self, bytes_per_number: f64) -> f64 {
+        (2 * self.layers * self.kv_heads * self.head_dim) as f64 * bytes_per_number
+    }
+}
+
+/// A size stated in a model's name, in billions of parameters.
+struct Size {
+    total: f64,
+    active: Option<f64>,
+    experts: Option<(usize, usize)>,
+}
+
+impl Size {
+    fn in_name(name: &str) -> Option<Size> {
+        let name = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
+        let words: Vec<&str> = name.split(|c: char| !(c.is_ascii_alphanumeric() || c == '.')).collect();
+        let active = words.iter().filter_map(|word| billions(word.strip_prefix('a')?)).next();
+        let product = |word: &&str| {
+            let (count, each) = word.split_once('x')?;
+            Some((
+                count.parse::<usize>().ok().filter(|count| (2..=1024).contains(count))?,
+                billions(each)?,
+            ))
+        };
+        if let Some((count, each)) = words.iter().find_map(product) {
+            // Mixtral: 8x7B has 46.7 billion, two experts of eight at work; attention is shared.
+            let total = count as f64 * each * 0.834;
+            return Some(Size {
+                total,
+                active: Some(total * 0.276),
+                experts: Some((count, 2)),
+            });
+        }
+        let total = words.iter().find_map(|word| billions(word))?;
+        let experts = active.map(|_| (128, 8));
+        Some(Size {
+            total,
+            active: active.map(|a| a.min(total)),
+            experts,
+        })
+    }
+}
+
+fn billions(word: &str) -> Option<f64> {
+    let (number, unit) = match word.strip_suffix('b') {
+        Some(number) => (number, 1.0),
+        None => (word.strip_suffix('m')?, 1e-3),
+    };
+    let value: f64 = number.parse().ok()?;
+    (value > 0.0 && value < 1e5).then_some(value * unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_states_its_size() {
+        assert_eq!(
+            Model::named("meta-llama/Llama-3.1-8B-Instruct").parameters.round(),
+            8.03e9
+        );
+        assert_eq!(Model::named("demo").parameters.round(), 8.03e9);
+        assert_eq!(Model::named("demo-70b").layers, 80);
+        assert_eq!(Model::named("qwen-500m").layers, 24);
+        let moe = Model::named("Qwen3-30B-A3B");
+        assert_eq!((moe.parameters, moe.active, moe.experts), (30e9, 3e9, Some((128, 8))));
+        assert_eq!(Model::named("mixtral-8x7b").experts, Some((8, 2)));
+    }
+
+    #[test]
+    fn a_config_gives_the_published_number_of_parameters() {
+        let config = serde_json::json!({
+            "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8,
+            "intermediate_size": 14336, "vocab_size": 128256, "max_position_embeddings": 131072
+        });
+        let model = Model::from_config(&config).expect("complete");
+        assert!((model.parameters / 8.03e9 - 1.0).abs() < 0.01, "{}", model.parameters);
+        assert_eq!(model.kv_bytes_per_token(2.0), 131_072.0);
+    }
+
+    #[test]
+    fn an_incomplete_config_is_named() {
+        let error = Model::from_config(&serde_json::json!({"num_hidden_layers": 2})).expect_err("incomplete");
+        assert!(error.contains("hidden_size"), "{error}");
+    }
+}

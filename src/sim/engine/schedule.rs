@@ -1,0 +1,145 @@
+//! Which tokens a step computes, by the rules of vLLM's v1 scheduler.
+
+use super::cost::Work;
+use super::{Engine, Key};
+
+impl Engine {
+    /// Plans one step from `now` on and returns what it computes.
+    pub(super) fn schedule(&mut self, now: f64) -> Work {
+        let mut budget = self.limits.max_num_batched_tokens;
+        let preempted = self.schedule_running(&mut budget);
+        if !preempted {
+            self.schedule_waiting(now, &mut budget);
+        }
+        let mut work = Work::default();
+        for key in &self.running {
+            let sequence = &self.sequences[key];
+            if sequence.planned > 0 {
+                work.add(sequence.planned, sequence.computed, sequence.samples());
+            }
+        }
+        work
+    }
+
+    /// Gives every running request its next tokens, oldest first; preempts when blocks run out. Returns whether it did.
+    fn schedule_running(&mut self, budget: &mut usize) -> bool {
+        let mut preempted = false;
+        let mut place = 0;
+        while place < self.running.len() && *budget > 0 {
+            let key = self.running[place];
+            let tokens = self.chunk(key, *budget);
+            if self.reserve(key, tokens) {
+                self.plan(key, tokens, budget);
+                place += 1;
+            } else {
+                preempted = true;
+                let victim = self.victim();
+                let stands = self
+                    .running
+                    .iter()
+                    .position(|other| *other == victim)
+                    .expect("a victim is running");
+                self.preempt(victim, budget);
+                // One that was served before us made room: we move up and try again.
+                place -= usize::from(stands < place);
+            }
+        }
+        preempted
+    }
+
+    /// The running request to give up first: the latest, or the least urgent.
+    fn victim(&self) -> Key {
+        let latest = self.running.last().copied();
+        let victim = if self.limits.by_priority {
+            self.running.iter().copied().max_by_key(|key| self.rank(*key))
+        } else {
+            latest
+        };
+        victim.expect("blocks are only short while a request runs")
+    }
+
+    fn schedule_waiting(&mut self, now: f64, budget: &mut usize) {
+        while *budget > 0 && self.running.len() < self.limits.max_num_seqs {
+            let Some(&key) = self.waiting.front() else { break };
+            self.adopt_cached_blocks(key);
+            let sequence = &self.sequences[&key];
+            let missing = sequence.known() - sequence.computed;
+            let tokens = self.chunk(key, *budget);
+            let splits_forbidden = !self.limits.chunked_prefill && tokens < missing;
+            if splits_forbidden || !self.reserve(key, tokens) {
+                self.return_blocks(key);
+                break;
+            }
+            self.waiting.pop_front();
+            self.running.push(key);
+            let sequence = self.sequences.get_mut(&key).expect("a waiting request is known");
+            if sequence.scheduled.is_none() {
+                sequence.scheduled = Some(now);
+                sequence.cached_prompt = sequence.computed;
+                self.stats.prefix_queries += sequence.request.prompt.len() as u64;
+                self.stats.prefix_hits += sequence.computed as u64;
+            }
+            self.plan(key, tokens, budget);
+        }
+    }
+
+    /// How many tokens of a request fit into this step.
+    fn chunk(&self, key: Key, budget: usize) -> usize {
+        let sequence = &self.sequences[&key];
+        let missing = sequence.known() - sequence.computed;
+        let limit = match self.limits.long_prefill_token_threshold {
+            0 => budget,
+            _ if !self.limits.chunked_prefill => budget,
+            threshold => budget.min(threshold),
+        };
+        missing.min(limit)
+    }
+
+    fn adopt_cached_blocks(&mut self, key: Key) {
+        let sequence = self.sequences.get_mut(&key).expect("a waiting request is known");
+        if !self.limits.prefix_caching || !sequence.blocks.is_empty() {
+            return;
+        }
+        // The last token is always computed: its output is what the next token is sampled from.
+        let usable = (sequence.known() - 1) / self.limits.block_size;
+        for hash in sequence.hashes.iter().take(usable) {
+            match self.pool.find(*hash) {
+                Some(block) => sequence.blocks.push(block),
+                None => break,
+            }
+        }
+        sequence.computed = sequence.blocks.len() * self.limits.block_size;
+        sequence.remembered = sequence.blocks.len();
+    }
+
+    fn return_blocks(&mut self, key: Key) {
+        let sequence = self.sequences.get_mut(&key).expect("a scheduled request is known");
+        self.pool.release(&mut sequence.blocks);
+        sequence.computed = 0;
+        sequence.remembered = 0;
+    }
+
+    /// Takes the blocks that `tokens` more need; all or none.
+    fn reserve(&mut self, key: Key, tokens: usize) -> bool {
+        let sequence = self.sequences.get_mut(&key).expect("a scheduled request is known");
+        let needed = (sequence.computed + tokens).div_ceil(self.limits.block_size);
+        self.pool
+            .take(needed.saturating_sub(sequence.blocks.len()), &mut sequence.blocks)
+    }
+
+    fn plan(&mut self, key: Key, tokens: usize, budget: &mut usize) {
+        let sequence = self.sequences.get_mut(&key).expect("a scheduled request is known");
+        sequence.planned = tokens;
+        *budget -= tokens;
+    }
+
+    fn preempt(&mut self, key: Key, budget: &mut usize) {
+        self.return_blocks(key);
+        let sequence = self.sequences.get_mut(&key).expect("a running request is known");
+        *budget += std::mem::take(&mut sequence.planned);
+        sequence.preemptions += 1;
+        self.stats.preemptions += 1;
+        self.running.retain(|other| *other != key);
+        self.waiting.push_front(key);
+    }
+}

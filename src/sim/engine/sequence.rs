@@ -1,0 +1,82 @@
+//! One request inside the engine: how far it is, which blocks it holds, and the content of its tokens.
+
+use super::Request;
+use super::kv::BlockId;
+use super::noise;
+
+/// The content of the `index`-th token of an answer: a pure function, so that it need not be carried about.
+pub fn token_id(seed: u64, index: usize, vocabulary: u32) -> u32 {
+    (noise::mix(seed ^ (index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)) % u64::from(vocabulary.max(1))) as u32
+}
+
+#[derive(Debug)]
+pub(super) struct Sequence {
+    pub(super) request: Request,
+    pub(super) arrived: f64,
+    /// When it first left the queue.
+    pub(super) scheduled: Option<f64>,
+    pub(super) last_token: f64,
+    pub(super) first_token: f64,
+    pub(super) produced: usize,
+    /// Tokens whose KV entries exist.
+    pub(super) computed: usize,
+    /// Tokens of the step being performed.
+    pub(super) planned: usize,
+    pub(super) blocks: Vec<BlockId>,
+    /// Content hashes of the full blocks of prompt and answer, as far as known.
+    pub(super) hashes: Vec<u64>,
+    /// Leading blocks that the pool was told the content of.
+    pub(super) remembered: usize,
+    pub(super) preemptions: usize,
+    pub(super) cached_prompt: usize,
+}
+
+impl Sequence {
+    /// A request that has just arrived.
+    pub(super) fn new(arrived: f64, request: Request) -> Self {
+        Sequence {
+            request,
+            arrived,
+            scheduled: None,
+            last_token: arrived,
+            first_token: arrived,
+            produced: 0,
+            computed: 0,
+            planned: 0,
+            blocks: Vec::new(),
+            hashes: Vec::new(),
+            remembered: 0,
+            preemptions: 0,
+            cached_prompt: 0,
+        }
+    }
+
+    /// Tokens that must be in the KV cache before the next token can be sampled.
+    pub(super) fn known(&self) -> usize {
+        self.request.prompt.len() + self.produced
+    }
+
+    /// Whether the step being performed yields a token.
+    pub(super) fn samples(&self) -> bool {
+        self.computed + self.planned >= self.known()
+    }
+
+    fn token(&self, position: usize, vocabulary: u32) -> u32 {
+        match self.request.prompt.get(position) {
+            Some(&id) => id,
+            None => token_id(self.request.seed, position - self.request.prompt.len(), vocabulary),
+        }
+    }
+
+    /// Extends the chain of block hashes to every full block of known tokens.
+    pub(super) fn extend_hashes(&mut self, block_size: usize, vocabulary: u32) {
+        while (self.hashes.len() + 1) * block_size <= self.known() {
+            let start = self.hashes.len() * block_size;
+            let mut hash = self.hashes.last().copied().unwrap_or(0x5EED);
+            for position in start..start + block_size {
+                hash = noise::mix(hash ^ u64::from(self.token(position, vocabulary)));
+            }
+            self.hashes.push(hash);
+        }
+    }
+}

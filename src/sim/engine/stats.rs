@@ -1,0 +1,213 @@
+//! What the engine counts, with vLLM's buckets, so that `/metrics` only has to write it down. Times in seconds.
+
+/// A cumulative-bucket histogram as Prometheus means it: its buckets, count and sum always add up.
+#[derive(Debug, Clone)]
+pub struct Histogram {
+    /// Upper bounds, without infinity.
+    pub bounds: Vec<f64>,
+    /// Observations in each bucket alone; the last one is above every bound.
+    pub counts: Vec<u64>,
+    /// Sum of the observations.
+    pub sum: f64,
+}
+
+impl Histogram {
+    /// An empty histogram.
+    pub fn new(bounds: &[f64]) -> Self {
+        Histogram {
+            bounds: bounds.to_vec(),
+            counts: vec![0; bounds.len() + 1],
+            sum: 0.0,
+        }
+    }
+
+    /// Counts one value.
+    pub fn observe(&mut self, value: f64) {
+        let bucket = self.bounds.partition_point(|bound| *bound < value);
+        self.counts[bucket] += 1;
+        self.sum += value;
+    }
+
+    /// Observations in all.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+}
+
+/// The life of one finished request.
+#[derive(Debug, Clone, Copy)]
+pub struct Life {
+    /// When it entered the queue.
+    pub arrived: f64,
+    /// When it first left the queue.
+    pub scheduled: f64,
+    /// When its first token was there.
+    pub first_token: f64,
+    /// When its last token was there.
+    pub finished: f64,
+    /// Prompt tokens.
+    pub prompt: usize,
+    /// Prompt tokens found in the prefix cache.
+    pub cached: usize,
+    /// Tokens of the answer.
+    pub output: usize,
+    /// Whether it ended before its limit.
+    pub stopped: bool,
+    /// How often it was preempted.
+    pub preemptions: usize,
+}
+
+const LATENCY: [f64; 21] = [
+    0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0,
+    1920.0, 7680.0,
+];
+const TTFT: [f64; 22] = [
+    0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0,
+    160.0, 640.0, 2560.0,
+];
+const ITL: [f64; 19] = [
+    0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0,
+];
+const ITERATION: [f64; 13] = [
+    1.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0,
+];
+const PREEMPTIONS: [f64; 7] = [1.0, 2.0, 3.0, 4.0, 5.0, 10.0, 20.0];
+
+/// Counters and histograms of one engine, named as vLLM's metrics without prefix and unit.
+#[derive(Debug, Clone)]
+pub struct Stats {
+    /// Prompt tokens whose prefill is done.
+    pub prompt_tokens: u64,
+    /// Tokens generated.
+    pub generation_tokens: u64,
+    /// Requests pushed out of the KV cache.
+    pub preemptions: u64,
+    /// Prompt tokens looked up in the prefix cache.
+    pub prefix_queries: u64,
+    /// Prompt tokens found there.
+    pub prefix_hits: u64,
+    /// Requests that ended by themselves, at a stop text or the end of the answer.
+    pub stopped: u64,
+    /// Requests that ended at their limit.
+    pub finished_by_length: u64,
+    /// Requests taken out before their end.
+    pub aborted: u64,
+    /// Floating point operations on each GPU.
+    pub flops: f64,
+    /// Tokens of each step.
+    pub iteration_tokens: Histogram,
+    /// Arrival to first token.
+    pub time_to_first_token: Histogram,
+    /// Token to token.
+    pub inter_token_latency: Histogram,
+    /// Mean time of the tokens after the first, a request.
+    pub time_per_output_token: Histogram,
+    /// Arrival to last token.
+    pub e2e: Histogram,
+    /// Arrival to first scheduling.
+    pub queue: Histogram,
+    /// First scheduling to last token.
+    pub inference: Histogram,
+    /// First scheduling to first token.
+    pub prefill: Histogram,
+    /// First token to last token.
+    pub decode: Histogram,
+    /// Prompt tokens of a request.
+    pub request_prompt_tokens: Histogram,
+    /// Generated tokens of a request.
+    pub request_generation_tokens: Histogram,
+    /// Prompt tokens of a request that were not in the cache.
+    pub request_prefill_computed: Histogram,
+    /// Preemptions of a request.
+    pub request_preemptions: Histogram,
+}
+
+impl Stats {
+    /// Nothing counted yet. vLLM's length buckets go up to the longest request.
+    pub fn new(max_model_len: usize) -> Self {
+        let lengths = one_two_five(max_model_len);
+        Stats {
+            prompt_tokens: 0,
+            generation_tokens: 0,
+            preemptions: 0,
+            prefix_queries: 0,
+            prefix_hits: 0,
+            stopped: 0,
+            finished_by_length: 0,
+            aborted: 0,
+            flops: 0.0,
+            iteration_tokens: Histogram::new(&ITERATION),
+            time_to_first_token: Histogram::new(&TTFT),
+            inter_token_latency: Histogram::new(&ITL),
+            time_per_output_token: Histogram::new(&ITL),
+            e2e: Histogram::new(&LATENCY),
+            queue: Histogram::new(&LATENCY),
+            inference: Histogram::new(&LATENCY),
+            prefill: Histogram::new(&LATENCY),
+            decode: Histogram::new(&LATENCY),
+            request_prompt_tokens: Histogram::new(&lengths),
+            request_generation_tokens: Histogram::new(&lengths),
+            request_prefill_computed: Histogram::new(&lengths),
+            request_preemptions: Histogram::new(&PREEMPTIONS),
+        }
+    }
+
+    /// Counts token `index` of a request that got its previous one at `previous`.
+    pub(super) fn token(&mut self, index: usize, now: f64, arrived: f64, previous: f64) {
+        self.generation_tokens += 1;
+        match index {
+            0 => self.time_to_first_token.observe(now - arrived),
+            _ => self.inter_token_latency.observe(now - previous),
+        }
+    }
+
+    pub(super) fn finished(&mut self, life: &Life) {
+        *if life.stopped {
+            &mut self.stopped
+        } else {
+            &mut self.finished_by_length
+        } += 1;
+        self.e2e.observe(life.finished - life.arrived);
+        self.queue.observe(life.scheduled - life.arrived);
+        self.inference.observe(life.finished - life.scheduled);
+        self.prefill.observe(life.first_token - life.scheduled);
+        self.decode.observe(life.finished - life.first_token);
+        if life.output > 1 {
+            self.time_per_output_token
+                .observe((life.finished - life.first_token) / (life.output - 1) as f64);
+        }
+        self.request_prompt_tokens.observe(life.prompt as f64);
+        self.request_generation_tokens.observe(life.output as f64);
+        self.request_prefill_computed
+            .observe((life.prompt - life.cached) as f64);
+        self.request_preemptions.observe(life.preemptions as f64);
+    }
+}
+
+/// 1, 2, 5, 10, 20, 50 … up to `most`.
+pub fn one_two_five(most: usize) -> Vec<f64> {
+    let decades = (0..12).flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(power)));
+    decades.take_while(|bound| *bound <= most as f64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_belongs_to_its_bucket() {
+        let mut histogram = Histogram::new(&[1.0, 2.0]);
+        [0.5, 1.0, 1.5, 3.0]
+            .into_iter()
+            .for_each(|value| histogram.observe(value));
+        assert_eq!(
+            (histogram.counts.as_slice(), histogram.count(), histogram.sum),
+            (&[2, 1, 1][..], 4, 6.0)
+        );
+    }
+
+    #[test]
+    fn length_buckets_are_vllms() {
+        assert_eq!(one_two_five(2048).last(), Some(&2000.0));
+    }
+}

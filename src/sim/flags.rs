@@ -1,0 +1,411 @@
+//! The command line of `vllm serve`, read as argparse reads it: kebab and snake case, `--k v` and `--k=v`, `--no-x`,
+//! short names, JSON and dotted values, and the same refusals. Every flag of vLLM 0.32 is in `vllm_flags.txt`; the
+//! simulator's own begin with `--sim-`. What the values mean is not known here.
+
+use serde_json::{Value, json};
+
+/// How a flag takes its value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    /// `--x` and `--no-x`.
+    Bool,
+    /// `--x` alone.
+    Flag,
+    Int,
+    /// An integer that may be written `1k`, `2M`, `4K`, `1.5m`.
+    Human,
+    /// The same, or `auto` or -1.
+    HumanOrAuto,
+    Float,
+    Json,
+    Text,
+    /// Any number of values, at least one.
+    Texts,
+    Ints,
+    /// A value or none.
+    Maybe,
+    /// Repeatable.
+    Append,
+    Choice(&'static str),
+}
+
+struct Flag {
+    kind: Kind,
+    /// The first is the canonical one, `--max-num-seqs`.
+    names: Vec<&'static str>,
+}
+
+/// The simulator's own flags, in the format of `vllm_flags.txt`.
+const SIMULATOR_FLAGS: &str = "\
+append --sim-fault
+text --sim-gpu
+int --sim-gpus
+float --sim-noise
+int --sim-seed
+float --sim-speed
+text --sim-start
+text --sim-truth
+flag --sim-zero
+";
+
+fn table() -> Vec<Flag> {
+    let lines = include_str!("vllm_flags.txt").lines().chain(SIMULATOR_FLAGS.lines());
+    let flag = |line: &'static str| {
+        let mut words = line.split(' ');
+        let kind = match words.next().unwrap_or_default() {
+            "bool" => Kind::Bool,
+            "flag" => Kind::Flag,
+            "int" => Kind::Int,
+            "human" => Kind::Human,
+            "human_or_auto" => Kind::HumanOrAuto,
+            "float" => Kind::Float,
+            "json" => Kind::Json,
+            "texts" => Kind::Texts,
+            "ints" => Kind::Ints,
+            "maybe" => Kind::Maybe,
+            "append" => Kind::Append,
+            other => other.strip_prefix("choice:").map_or(Kind::Text, Kind::Choice),
+        };
+        Flag {
+            kind,
+            names: words.collect(),
+        }
+    };
+    lines.map(flag).collect()
+}
+
+/// The arguments as given: each flag by its destination (`max_num_seqs`), in the order of the command line.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Flags {
+    /// The positional model, if any.
+    pub model_tag: Option<String>,
+    values: Vec<(String, Value)>,
+}
+
+/// Why a command line is refused: vLLM's text for stderr.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Refusal(pub String);
+
+impl Refusal {
+    fn serve(message: String) -> Self {
+        Refusal(format!(
+            "usage: vllm serve [model_tag] [options]\nvllm serve: error: {message}"
+        ))
+    }
+
+    fn unrecognized(extras: &[String]) -> Self {
+        Refusal(format!(
+            "usage: vllm [-h] [-v]\n            \
+             {{chat,complete,serve,launch,bench,collect-env,download-kernels,preload,run-batch,snapshot}}\n            \
+             ...\nvllm: error: unrecognized arguments: {}",
+            extras.join(" ")
+        ))
+    }
+}
+
+impl Flags {
+    /// Reads the arguments after `serve`.
+    pub fn parse(args: &[String]) -> Result<Flags, Refusal> {
+        let table = table();
+        let mut flags = Flags::default();
+        let mut extras = Vec::new();
+        let mut rest = args.iter().map(String::as_str).peekable();
+        while let Some(argument) = rest.next() {
+            if !looks_like_a_flag(argument) {
+                match flags.model_tag {
+                    None => flags.model_tag = Some(argument.into()),
+                    Some(_) => extras.push(argument.to_string()),
+                }
+                continue;
+            }
+            let (name, mut attached) = match argument.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (argument, None),
+            };
+            let Some(found) = find(&table, name) else {
+                extras.push(argument.to_string());
+                continue;
+            };
+            let label = found.flag.names.join("/");
+            let mut next = || {
+                attached
+                    .take()
+                    .or_else(|| rest.next_if(|value| !looks_like_a_flag(value)))
+            };
+            let expected_one = || Refusal::serve(format!("argument {label}: expected one argument"));
+            let value = match found.flag.kind {
+                Kind::Bool | Kind::Flag => match attached {
+                    Some(value) => {
+                        return Err(Refusal::serve(format!(
+                            "argument {label}: ignored explicit argument '{value}'"
+                        )));
+                    }
+                    None => Value::Bool(!found.negated),
+                },
+                Kind::Maybe => next().map_or(Value::Bool(true), Value::from),
+                Kind::Texts | Kind::Ints => {
+                    let mut values = Vec::new();
+                    while let Some(text) = next() {
+                        values.push(if found.flag.kind == Kind::Ints {
+                            int(text, &label)?
+                        } else {
+                            text.into()
+                        });
+                    }
+                    if values.is_empty() {
+                        return Err(Refusal::serve(format!(
+                            "argument {label}: expected at least one argument"
+                        )));
+                    }
+                    Value::Array(values)
+                }
+                _ if found.path.is_some() => scalar(next().ok_or_else(expected_one)?),
+                kind => convert(kind, next().ok_or_else(expected_one)?, &label)?,
+            };
+            flags.put(found, value);
+        }
+        if extras.is_empty() {
+            Ok(flags)
+        } else {
+            Err(Refusal::unrecognized(&extras))
+        }
+    }
+
+    fn put(&mut self, found: Found, value: Value) {
+        let name = found.flag.names[0].trim_start_matches('-').replace('-', "_");
+        let place = self.values.iter().position(|(other, _)| *other == name);
+        match (found.flag.kind, place, found.path) {
+            (Kind::Append, Some(place), _) => {
+                if let Value::Array(list) = &mut self.values[place].1 {
+                    list.push(value);
+                }
+            }
+            (Kind::Append, None, _) => self.values.push((name, json!([value]))),
+            (_, place, Some(path)) => {
+                let place = place.unwrap_or_else(|| {
+                    self.values.push((name, json!({})));
+                    self.values.len() - 1
+                });
+                let mut node = &mut self.values[place].1;
+                for key in path.split('.') {
+                    if !node.is_object() {
+                        *node = json!({});
+                    }
+                    node = &mut node[key.replace('-', "_")];
+                }
+                *node = value;
+            }
+            (_, Some(place), None) => self.values[place].1 = value,
+            (_, None, None) => self.values.push((name, value)),
+        }
+    }
+
+    /// The value of a flag by its destination.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.values
+            .iter()
+            .find(|(other, _)| other == name)
+            .map(|(_, value)| value)
+    }
+
+    /// vLLM's log line of what differs from the defaults, as Python prints a dict. The simulator's own flags are left out.
+    pub fn non_default(&self) -> String {
+        let mut parts: Vec<String> = Vec::new();
+        if let Some(model) = &self.model_tag {
+            parts.push(format!("'model_tag': {}", python(&Value::from(model.as_str()))));
+        }
+        let own = |name: &str| name.starts_with("sim_");
+        let given = self.values.iter().filter(|(name, _)| !own(name));
+        parts.extend(given.map(|(name, value)| format!("'{name}': {}", python(value))));
+        format!("{{{}}}", parts.join(", "))
+    }
+}
+
+struct Found<'t> {
+    flag: &'t Flag,
+    negated: bool,
+    /// What follows the first dot of `--compilation-config.mode`.
+    path: Option<String>,
+}
+
+/// Finds a flag under any of its spellings.
+fn find<'t>(table: &'t [Flag], name: &str) -> Option<Found<'t>> {
+    let (name, path) = match name.split_once('.') {
+        Some((name, path)) => (name, Some(path.to_string())),
+        None => (name, None),
+    };
+    let name = if name.starts_with("--") {
+        name.replace('_', "-")
+    } else {
+        name.to_string()
+    };
+    let exact = |name: &str| table.iter().find(|flag| flag.names.contains(&name));
+    if let Some(flag) = exact(&name) {
+        let dotted_is_json = path.is_none() || matches!(flag.kind, Kind::Json | Kind::Text);
+        return dotted_is_json.then_some(Found {
+            flag,
+            negated: false,
+            path,
+        });
+    }
+    let positive = exact(&format!("--{}", name.strip_prefix("--no-")?))?;
+    (positive.kind == Kind::Bool && path.is_none()).then_some(Found {
+        flag: positive,
+        negated: true,
+        path: None,
+    })
+}
+
+/// A dash, and not a negative number.
+fn looks_like_a_flag(argument: &str) -> bool {
+    argument.len() > 1 && argument.starts_with('-') && argument.parse::<f64>().is_err()
+}
+
+fn convert(kind: Kind, text: &str, label: &str) -> Result<Value, Refusal> {
+    let invalid = |kind: &str| Refusal::serve(format!("argument {label}: invalid {kind} value: '{text}'"));
+    match kind {
+        Kind::Int => int(text, label),
+        Kind::Human => human(text)
+            .map(Value::from)
+            .ok_or_else(|| invalid("human_readable_int")),
+        Kind::HumanOrAuto if text == "auto" || text == "-1" => Ok((-1).into()),
+        Kind::HumanOrAuto => human(text)
+            .map(Value::from)
+            .ok_or_else(|| invalid("human_readable_int_or_auto")),
+        Kind::Float => text
+            .trim()
+            .parse::<f64>()
+            .map(Value::from)
+            .map_err(|_| invalid("float")),
+        Kind::Json => serde_json::from_str(text).map_err(|_| invalid("loads")),
+        Kind::Choice(choices) if !choices.split('|').any(|choice| choice == text) => {
+            let choices: Vec<String> = choices.split('|').map(|choice| format!("'{choice}'")).collect();
+            let choices = choices.join(", ");
+            Err(Refusal::serve(format!(
+                "argument {label}: invalid choice: '{text}' (choose from {choices})"
+            )))
+        }
+        _ => Ok(text.into()),
+    }
+}
+
+fn int(text: &str, label: &str) -> Result<Value, Refusal> {
+    let number = text.trim().replace('_', "").parse::<i64>();
+    number
+        .map(Value::from)
+        .map_err(|_| Refusal::serve(format!("argument {label}: invalid int value: '{text}'")))
+}
+
+/// `1k` is 1000, `1K` is 1024, and so on with m, g, t.
+fn human(text: &str) -> Option<i64> {
+    let text = text.trim();
+    let unit = text.chars().last()?;
+    let Some(power) = "kmgt".find(unit.to_ascii_lowercase()) else {
+        return text.replace('_', "").parse().ok();
+    };
+    let base: f64 = if unit.is_ascii_lowercase() { 1000.0 } else { 1024.0 };
+    let number: f64 = text[..text.len() - 1].parse().ok()?;
+    // Only the decimal units may carry a fraction, as in vLLM.
+    let whole = unit.is_ascii_lowercase() || number.fract() == 0.0;
+    (whole && number.is_finite()).then_some((number * base.powi(power as i32 + 1)) as i64)
+}
+
+/// A dotted value is JSON where it can be and text otherwise.
+fn scalar(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| text.into())
+}
+
+/// A value as Python's `repr` prints it.
+pub fn python(value: &Value) -> String {
+    match value {
+        Value::Null => "None".into(),
+        Value::Bool(true) => "True".into(),
+        Value::Bool(false) => "False".into(),
+        Value::Number(number) => number.to_string(),
+        Value::String(text) if text.contains('\'') && !text.contains('"') => format!("\"{text}\""),
+        Value::String(text) => format!(
+            "'{}'",
+            text.replace('\\', "\\\\").replace('\'', "\\'").replace('\n', "\\n")
+        ),
+        Value::Array(list) => format!("[{}]", list.iter().map(python).collect::<Vec<_>>().join(", ")),
+        Value::Object(map) => {
+            let entry = |(key, value): (&String, &Value)| format!("'{key}': {}", python(value));
+            format!("{{{}}}", map.iter().map(entry).collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Flags, Refusal> {
+        Flags::parse(&shell_words::split(line).expect("quoted well"))
+    }
+
+    fn refusal(line: &str) -> String {
+        parse(line).expect_err("refused").0
+    }
+
+    #[test]
+    fn every_spelling_of_a_flag_is_the_same_flag() {
+        for line in [
+            "m --max-num-seqs 8",
+            "m --max_num_seqs 8",
+            "--max-num-seqs=8 m",
+            "m --max_num-seqs=8",
+        ] {
+            let flags = parse(line).expect(line);
+            assert_eq!(flags.get("max_num_seqs"), Some(&json!(8)), "{line}");
+            assert_eq!(flags.model_tag.as_deref(), Some("m"));
+        }
+        assert_eq!(
+            parse("-tp 2").expect("short").get("tensor_parallel_size"),
+            Some(&json!(2))
+        );
+    }
+
+    #[test]
+    fn booleans_have_a_negative() {
+        let flags = parse("--enable-prefix-caching --no-enable_prefix_caching").expect("valid");
+        assert_eq!(flags.get("enable_prefix_caching"), Some(&json!(false)));
+        assert!(refusal("--enable-prefix-caching=false").contains("ignored explicit argument 'false'"));
+    }
+
+    #[test]
+    fn values_may_be_json_dotted_human_or_many() {
+        let flags = parse(
+            "--compilation-config '{\"mode\": 3}' -cc.level=2 --max-model-len 8k --max-num-batched-tokens 4K \
+             --served-model-name a b --cudagraph-capture-sizes 1 2 --port 0 --sim-fault hang-after:1 --sim-fault oom-at-load",
+        );
+        let flags = flags.expect("valid");
+        assert_eq!(flags.get("compilation_config"), Some(&json!({"mode": 3, "level": 2})));
+        assert_eq!(flags.get("max_model_len"), Some(&json!(8000)));
+        assert_eq!(flags.get("max_num_batched_tokens"), Some(&json!(4096)));
+        assert_eq!(flags.get("served_model_name"), Some(&json!(["a", "b"])));
+        assert_eq!(flags.get("cudagraph_capture_sizes"), Some(&json!([1, 2])));
+        assert_eq!(flags.get("sim_fault"), Some(&json!(["hang-after:1", "oom-at-load"])));
+    }
+
+    #[test]
+    fn refusals_are_vllms() {
+        assert_eq!(
+            refusal("m --max-num-seqs abc"),
+            "usage: vllm serve [model_tag] [options]\n\
+             vllm serve: error: argument --max-num-seqs: invalid int value: 'abc'"
+        );
+        assert!(refusal("m --no-such-flag 3").ends_with("\nvllm: error: unrecognized arguments: --no-such-flag 3"));
+        assert!(refusal("m --max-num-seqs").ends_with("argument --max-num-seqs: expected one argument"));
+        assert!(refusal("m --dtype int3").contains("argument --dtype: invalid choice: 'int3' (choose from 'auto', "));
+        assert!(refusal("m -tp x").contains("argument --tensor-parallel-size/-tp: invalid int value: 'x'"));
+    }
+
+    #[test]
+    fn non_default_arguments_are_printed_as_python_does() {
+        let flags = parse("m --max-num-seqs 8 --enforce-eager --sim-speed 4").expect("valid");
+        assert_eq!(
+            flags.non_default(),
+            "{'model_tag': 'm', 'max_num_seqs': 8, 'enforce_eager': True}"
+        );
+    }
+}

@@ -1,0 +1,44 @@
+//! Log lines in vLLM's shape. Information goes to stdout, tracebacks to stderr; a reader that is gone is no reason to end.
+
+use std::io::Write;
+
+/// Whose line it is.
+#[derive(Debug, Clone, Copy)]
+pub enum Source {
+    /// The API server, this process.
+    Api,
+    /// The engine process, by its pid.
+    Engine(u32),
+}
+
+/// `(APIServer pid=1) INFO 11-20 10:06:33 [file.py:1] message`, one for each line of the message.
+pub fn line(source: Source, level: &str, place: &str, message: &str) {
+    let now = jiff::Zoned::now().strftime("%m-%d %H:%M:%S").to_string();
+    let (name, pid) = match source {
+        Source::Api => ("APIServer", std::process::id()),
+        Source::Engine(pid) => ("EngineCore", pid),
+    };
+    let mut out = std::io::stdout().lock();
+    for text in message.split('\n') {
+        let _ = writeln!(out, "({name} pid={pid}) {level} {now} [{place}] {text}");
+    }
+}
+
+/// An INFO line of the API server.
+pub fn api(place: &str, message: &str) {
+    line(Source::Api, "INFO", place, message);
+}
+
+/// A line of uvicorn, which has no prefix.
+pub fn uvicorn(message: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "INFO:     {message}");
+}
+
+/// What Python prints when an exception ends the program, in short: the last frame and the exception.
+pub fn traceback(file: &str, exception: &str) {
+    let mut err = std::io::stderr().lock();
+    let _ = writeln!(
+        err,
+        "Traceback (most recent call last):\n  File \"{file}\", line 1, in <module>\n{exception}"
+    );
+}

@@ -1,0 +1,20 @@
+//! The simulator: a server that behaves like the *process* `vllm serve`, with an engine model instead of a GPU. Its
+//! numbers are simulated and never measurements; `/version` says so.
+//!
+//! `process` is the life of the server (`start` its beginning), `flags` and `settings` its command line, `child` its engine process, `engine` the
+//! model of what a GPU would do (pure, with explicit time), `driver` runs that model in real time, `api` is the HTTP
+//! interface, `fault` lists what can be made to go wrong, `truth` records what really happened. The JSON that it writes is
+//! made here and shared with nobody: a mistake shared with the load generator would be invisible.
+
+pub mod api;
+pub mod child;
+pub mod driver;
+pub mod engine;
+pub mod fault;
+pub mod flags;
+pub mod log;
+pub mod process;
+pub mod settings;
+mod start;
+pub mod tokenizer;
+pub mod truth;

@@ -1,0 +1,352 @@
+//! The life of the server process, as a supervisor sees `vllm serve`: arguments, port, start-up in phases with log
+//! lines, the engine process, serving, signals, and every way to end.
+
+use super::api::{self, App};
+use super::child::{EngineProcess, Role};
+use super::driver::{Ambush, Command, Driver, Event, Handle, Strike};
+use super::engine::Engine;
+use super::engine::noise::{Noise, mix};
+use super::fault::{Fault, Kinds};
+use super::flags::Flags;
+use super::log::{self, Source};
+use super::settings::{Settings, Unusable};
+use super::start::{self, fail};
+use super::tokenizer::Tokenizer;
+use super::truth::Truth;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::watch;
+
+/// A server that lost its engine answers 503 for so long, and is gone so long afterwards (measured: 3.4 s and 5.5 s).
+const AFTER_ENGINE_DEATH: (Duration, Duration) = (Duration::from_millis(3400), Duration::from_millis(2100));
+/// Open connections get this long to take their last bytes.
+const LAST_BYTES: Duration = Duration::from_millis(500);
+
+const HELP: &str = "\
+usage: vsweep sim serve [model_tag] [options]
+
+Serves a simulated model. Takes every flag of `vllm serve`, and its own:
+
+  --sim-gpu NAME       h100 (default), h200, a100, l40s or b200
+  --sim-gpus N         GPUs in the node (default 8)
+  --sim-speed X        everything takes 1/X of the modelled time
+  --sim-zero           steps take no time
+  --sim-noise S        spread of step times, 0 for none (default 0.02)
+  --sim-seed N         seed of noise, answers and random faults
+  --sim-start TIME     time from launch to ready (default 600ms)
+  --sim-truth FILE     write the true times of every request, one JSON line each
+  --sim-fault KIND     do something wrong; repeatable
+";
+
+/// Runs the server until it ends, for whatever reason, and returns its exit code.
+pub fn serve(args: &[String]) -> u8 {
+    if args.iter().any(|arg| arg == "--help" || arg == "-h") {
+        print!("{HELP}\nFaults: {}\n", Kinds);
+        return 0;
+    }
+    let refused = |text: &str| {
+        eprintln!("{text}");
+        2
+    };
+    let flags = match Flags::parse(args) {
+        Ok(flags) => flags,
+        Err(refusal) => return refused(&refusal.0),
+    };
+    let workers = std::thread::available_parallelism().map_or(2, |n| n.get().clamp(1, 4));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
+        .enable_all()
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return fail("vllm/entrypoints/cli/main.py", &format!("OSError: {error}")),
+    };
+    let settings = Settings::resolve(&flags, &|name| std::env::var(name).ok());
+    let code = match settings {
+        Err(Unusable::Flag(message)) => refused(&format!(
+            "usage: vllm serve [model_tag] [options]\nvllm serve: error: {message}"
+        )),
+        Err(Unusable::Exception(exception)) => {
+            banner(&flags, flags.model_tag.as_deref().unwrap_or_default());
+            fail("vllm/engine/arg_utils.py", &exception)
+        }
+        Ok(settings) => {
+            banner(&flags, &settings.model);
+            runtime.block_on(live(settings, &flags)).unwrap_or_else(|code| code)
+        }
+    };
+    // Connections that do not end are no reason to stay.
+    runtime.shutdown_background();
+    code
+}
+
+fn banner(flags: &Flags, model: &str) {
+    let version = api::VERSION;
+    let art = format!(
+        "\n       █     █     █▄   ▄█\n ▄▄ ▄█ █     █     █ ▀▄▀ █  version {version} (vsweep simulator)\n  █▄█▀ █     █     █     \
+         █  model   {model}\n   ▀▀  ▀▀▀▀▀ ▀▀▀▀▀ ▀     ▀\n"
+    );
+    log::api("api_utils.py:347", &art);
+    log::api(
+        "api_utils.py:286",
+        &format!("non-default args: {}", flags.non_default()),
+    );
+}
+
+/// The signals that mean "stop".
+struct Stops {
+    terminate: Signal,
+    interrupt: Signal,
+    ignored: bool,
+}
+
+impl Stops {
+    fn listen(ignored: bool) -> std::io::Result<Stops> {
+        let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        Ok(Stops {
+            terminate,
+            interrupt,
+            ignored,
+        })
+    }
+
+    /// Resolves at the first signal; never if they are to be ignored.
+    async fn recv(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+        if self.ignored {
+            std::future::pending().await
+        }
+    }
+}
+
+/// `Err` is the exit code of a start that failed.
+async fn live(mut settings: Settings, flags: &Flags) -> Result<u8, u8> {
+    let io = |error: std::io::Error| fail("vllm/entrypoints/launchers/launcher.py", &format!("OSError: {error}"));
+    let mut stops = Stops::listen(settings.has(Fault::IgnoreTerm)).map_err(io)?;
+    let socket = start::bind(&settings)?;
+    let tokenizer = Tokenizer::of(&settings.model);
+    let tokenizer = tokenizer.map_err(|error| fail("vllm/tokenizers/hf.py", &format!("ValueError: {error}")))?;
+    let mut engine = EngineProcess::spawn(Role::Engine).map_err(io)?;
+    if settings.has(Fault::LeakChild) {
+        EngineProcess::spawn(Role::Stray).map_err(io)?;
+    }
+    let started = tokio::select! {
+        started = start::load(&mut settings, engine.pid()) => started,
+        () = stops.recv() => Err(0),
+        () = engine.ended() => Err(start::initialization_failed()),
+    };
+    let served = started.and_then(|()| {
+        let (driver, strikes) = start_driver(&settings, tokenizer.vocabulary()).map_err(io)?;
+        Ok((socket.listen(4096).map_err(io)?, driver, strikes))
+    });
+    match served {
+        Ok((listener, driver, strikes)) => {
+            let app = Arc::new(app(settings, flags, driver, tokenizer));
+            Ok(run(app, listener, engine, stops, strikes).await)
+        }
+        Err(code) => {
+            engine.stop().await;
+            Err(code)
+        }
+    }
+}
+
+fn start_driver(settings: &Settings, vocabulary: u32) -> std::io::Result<(Handle, UnboundedReceiver<Strike>)> {
+    let noise = Noise::new(settings.seed, settings.noise);
+    let engine = Engine::new(settings.limits.clone(), settings.cost.clone(), noise, vocabulary);
+    let truth = settings.truth.as_deref().map(Truth::create).transpose()?;
+    let ambush = settings.faults.iter().find_map(|fault| {
+        let (after, strike) = match *fault {
+            Fault::CrashAfter(after) => (after, Strike::Crash),
+            Fault::OomAfter(after) => (after, Strike::OutOfMemory),
+            Fault::EngineDeathAfter(after) => (after, Strike::EngineDeath),
+            Fault::HangAfter(after) => (after, Strike::Hang),
+            _ => return None,
+        };
+        Some(Ambush { after, strike })
+    });
+    let (strikes_in, strikes) = unbounded_channel();
+    Ok((Driver::start(engine, truth, ambush, strikes_in)?, strikes))
+}
+
+fn app(settings: Settings, flags: &Flags, driver: Handle, tokenizer: Tokenizer) -> App {
+    let hash = flags
+        .non_default()
+        .bytes()
+        .fold(0, |hash, byte| mix(hash ^ u64::from(byte)));
+    App {
+        settings,
+        tokenizer,
+        driver,
+        engine_dead: AtomicBool::new(false),
+        paused: AtomicBool::new(false),
+        sleep_level: AtomicU64::new(0),
+        requests: AtomicU64::new(0),
+        in_flight: AtomicU64::new(0),
+        resets: AtomicU64::new(0),
+        created: api::unix_seconds() as u64,
+        fingerprint: format!("vllm-{}-{:08x}", api::VERSION, hash as u32),
+    }
+}
+
+/// Serves until a signal, the engine's death or a fault ends it; returns the exit code.
+async fn run(
+    app: Arc<App>,
+    listener: TcpListener,
+    mut engine: EngineProcess,
+    mut stops: Stops,
+    mut strikes: UnboundedReceiver<Strike>,
+) -> u8 {
+    if let Ok(address) = listener.local_addr() {
+        log::api("entry.py:140", &format!("Starting vLLM server on http://{address}"));
+    }
+    log::uvicorn(&format!("Started server process [{}]", std::process::id()));
+    log::uvicorn("Waiting for application startup.");
+    log::uvicorn("Application startup complete.");
+    let statistics = tokio::spawn(log_statistics(app.clone()));
+    let (close, closed) = watch::channel(false);
+    let server = tokio::spawn(http(app.clone(), listener, closed));
+    let code = loop {
+        tokio::select! {
+            () = stops.recv() => {
+                stop(&app, &mut engine).await;
+                break 0;
+            }
+            () = engine.ended() => {
+                mourn(&app).await;
+                break 0;
+            }
+            Some(strike) = strikes.recv() => match strike {
+                Strike::Crash => {
+                    engine.kill().await;
+                    return fail("vllm/entrypoints/cli/main.py", "RuntimeError: the simulator was told to crash");
+                }
+                Strike::OutOfMemory => {
+                    let exception = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB. GPU 0 has 1.12 GiB \
+                                     of memory that is free.";
+                    log::line(Source::Engine(engine.pid()), "ERROR", "core.py:1249", &format!("EngineCore encountered a fatal error.\n{exception}"));
+                    eprintln!("(EngineCore pid={}) {exception}", engine.pid());
+                    engine.kill().await;
+                }
+                Strike::EngineDeath => engine.kill().await,
+                Strike::Hang => {}
+            },
+        }
+    };
+    statistics.abort();
+    log::uvicorn("Shutting down");
+    let _ = close.send(true);
+    let _ = tokio::time::timeout(LAST_BYTES, server).await;
+    if app.engine_dead.load(Ordering::Relaxed) {
+        tokio::time::sleep(AFTER_ENGINE_DEATH.1).await;
+    }
+    log::uvicorn("Application shutdown complete.");
+    code
+}
+
+/// vLLM's line every ten seconds in which something happened.
+async fn log_statistics(app: Arc<App>) {
+    const EVERY: Duration = Duration::from_secs(10);
+    let (mut prompt, mut generation) = (0, 0);
+    loop {
+        tokio::time::sleep(EVERY).await;
+        let Some(state) = app.inspect().await else { return };
+        let stats = &state.stats;
+        let rate = |now: u64, before: u64| (now - before) as f64 / EVERY.as_secs_f64();
+        let rates = (
+            rate(stats.prompt_tokens, prompt),
+            rate(stats.generation_tokens, generation),
+        );
+        (prompt, generation) = (stats.prompt_tokens, stats.generation_tokens);
+        if rates == (0.0, 0.0) && state.running + state.waiting == 0 {
+            continue;
+        }
+        log::api(
+            "loggers.py:335",
+            &format!(
+                "Engine 000: Avg prompt throughput: {:.1} tokens/s, Avg generation throughput: {:.1} tokens/s, Running: {} \
+                 reqs, Waiting: {} reqs, GPU KV cache usage: {:.1}%, Prefix cache hit rate: {:.1}%",
+                rates.0,
+                rates.1,
+                state.running,
+                state.waiting,
+                100.0 * state.kv_usage,
+                100.0 * stats.prefix_hits as f64 / stats.prefix_queries.max(1) as f64,
+            ),
+        );
+    }
+}
+
+async fn http(app: Arc<App>, listener: TcpListener, mut closed: watch::Receiver<bool>) {
+    use axum::serve::ListenerExt;
+    let listener = listener.tap_io(|stream| {
+        // Without it a token waits for the acknowledgement of the one before.
+        let _ = stream.set_nodelay(true);
+    });
+    let service = api::router(app).into_make_service_with_connect_info::<SocketAddr>();
+    let shutdown = async move {
+        let _ = closed.wait_for(|closed| *closed).await;
+    };
+    let _ = axum::serve(listener, service).with_graceful_shutdown(shutdown).await;
+}
+
+/// An orderly end: running requests get their grace and are then aborted, the engine process is ended.
+async fn stop(app: &App, engine: &mut EngineProcess) {
+    let grace = app.settings.shutdown_timeout;
+    log::api("launcher.py:254", "[shutdown] API server: shutdown triggered");
+    let mode = if grace.is_zero() { "abort" } else { "drain" };
+    log::api(
+        "launcher.py:270",
+        &format!(
+            "[shutdown] API server: stopping engine client mode={mode} timeout={}s",
+            grace.as_secs()
+        ),
+    );
+    let idle = async {
+        while app.in_flight.load(Ordering::Relaxed) > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let _ = tokio::time::timeout(grace, idle).await;
+    if app.settings.has(Fault::HangOnTerm) && app.in_flight.load(Ordering::Relaxed) > 0 {
+        app.driver.send(Command::Pause(true));
+        engine.kill().await;
+        log::uvicorn("Shutting down");
+        log::uvicorn("Waiting for connections to close. (CTRL+C to force quit)");
+        std::future::pending::<()>().await;
+    }
+    app.driver.send(Command::End(Event::Aborted));
+    log::api(
+        "utils.py:628",
+        "[shutdown] Process manager: send sigterm to process EngineCore",
+    );
+    engine.stop().await;
+}
+
+/// What vLLM does when its engine died: errors to every stream, 503 for some seconds, then the end.
+async fn mourn(app: &App) {
+    app.engine_dead.store(true, Ordering::Relaxed);
+    app.driver.send(Command::End(Event::EngineDead));
+    log::line(
+        Source::Api,
+        "WARNING",
+        "core_client.py:817",
+        "[shutdown] MPClient: engine core exited unexpectedly; starting cleanup",
+    );
+    log::line(
+        Source::Api,
+        "ERROR",
+        "async_llm.py:906",
+        "AsyncLLM output_handler failed.\nvllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See \
+         stack trace (above) for the root cause.",
+    );
+    tokio::time::sleep(AFTER_ENGINE_DEATH.0).await;
+}

@@ -1,0 +1,183 @@
+//! Text to token ids and back: with a model folder's `tokenizer.json`, or by a toy scheme that is exactly reversible:
+//! words of the form `w0123` are one token each, any other text is cut into pieces of up to four characters whose bytes
+//! are the id.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+/// Words of the toy vocabulary that answers are made of.
+const WORDS: u32 = 1000;
+/// Ids from here on carry their text.
+const PIECES: u32 = 1 << 28;
+
+/// A tokenizer.
+pub enum Tokenizer {
+    /// The toy scheme.
+    Toy,
+    /// A Hugging Face tokenizer.
+    File(Box<tokenizers::Tokenizer>),
+}
+
+impl Tokenizer {
+    /// The tokenizer of a model: its folder's, or the toy. An unreadable file is an error with the reason.
+    pub fn of(model: &str) -> Result<Tokenizer, String> {
+        let path = Path::new(model).join("tokenizer.json");
+        if !path.is_file() {
+            return Ok(Tokenizer::Toy);
+        }
+        let loaded = tokenizers::Tokenizer::from_file(&path);
+        loaded
+            .map(|t| Tokenizer::File(Box::new(t)))
+            .map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// Ids of answers are below this.
+    pub fn vocabulary(&self) -> u32 {
+        match self {
+            Tokenizer::Toy => WORDS,
+            Tokenizer::File(file) => file.get_vocab_size(false).clamp(1, PIECES as usize) as u32,
+        }
+    }
+
+    /// Token ids of a text.
+    pub fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, String> {
+        match self {
+            Tokenizer::Toy => Ok(toy_encode(text)),
+            Tokenizer::File(file) => file
+                .encode_fast(text, special)
+                .map(|e| e.get_ids().to_vec())
+                .map_err(|error| error.to_string()),
+        }
+    }
+
+    /// Text of token ids.
+    pub fn decode(&self, ids: &[u32]) -> Result<String, String> {
+        match self {
+            Tokenizer::Toy => {
+                let text: String = ids.iter().map(|id| toy_piece(*id)).collect();
+                let starts_with_word = ids.first().is_some_and(|id| *id < PIECES);
+                Ok(if starts_with_word { text[1..].to_string() } else { text })
+            }
+            Tokenizer::File(file) => file.decode(ids, true).map_err(|error| error.to_string()),
+        }
+    }
+
+    /// Text of one token of an answer.
+    pub fn piece(&self, id: u32) -> Cow<'static, str> {
+        match self {
+            Tokenizer::Toy => toy_piece(id),
+            Tokenizer::File(file) => {
+                let text = file.decode(&[id], true).unwrap_or_default();
+                Cow::Owned(if text.starts_with(|c: char| c.is_alphanumeric()) {
+                    format!(" {text}")
+                } else {
+                    text
+                })
+            }
+        }
+    }
+}
+
+fn toy_piece(id: u32) -> Cow<'static, str> {
+    if id < PIECES {
+        return Cow::Owned(format!(" w{id:04}"));
+    }
+    // Four 7-bit characters, or three bytes, with their number in bits 28 to 31.
+    let tag = id >> 28;
+    let bytes: Vec<u8> = match tag {
+        1..=4 => (0..tag).map(|place| (id >> (7 * place)) as u8 & 0x7F).collect(),
+        _ => (0..tag.saturating_sub(4).min(3))
+            .map(|place| (id >> (8 * place)) as u8)
+            .collect(),
+    };
+    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn toy_encode(text: &str) -> Vec<u32> {
+    let mut ids = Vec::with_capacity(text.len() / 4 + 1);
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let (id, length) = word(rest, ids.is_empty()).unwrap_or_else(|| match first.is_ascii() {
+            true => ascii(rest),
+            false => other(first),
+        });
+        ids.push(id);
+        rest = &rest[length..];
+    }
+    ids
+}
+
+/// ` w` and four or more digits; at the start of a text without the blank, as decoding leaves it.
+fn word(text: &str, at_start: bool) -> Option<(u32, usize)> {
+    let body = text.strip_prefix(if at_start { "w" } else { " w" })?;
+    let digits = body.bytes().take_while(u8::is_ascii_digit).count();
+    let id: u32 = body
+        .get(..digits)
+        .filter(|d| d.len() == 4 || (d.len() > 4 && !d.starts_with('0')))?
+        .parse()
+        .ok()?;
+    (id < PIECES).then_some((id, text.len() - body.len() + digits))
+}
+
+/// Up to four ASCII characters, ending before a blank that may begin a word.
+fn ascii(text: &str) -> (u32, usize) {
+    let bytes = text.as_bytes();
+    let fits = |(place, byte): &(usize, &u8)| byte.is_ascii() && (*place == 0 || **byte != b' ');
+    let count = bytes.iter().enumerate().take(4).take_while(fits).count();
+    let packed = bytes[..count]
+        .iter()
+        .enumerate()
+        .map(|(place, byte)| u32::from(*byte) << (7 * place))
+        .sum::<u32>();
+    (((count as u32) << 28) | packed, count)
+}
+
+/// One character of two to four bytes; one of four bytes does not fit and becomes the replacement character.
+fn other(character: char) -> (u32, usize) {
+    let length = character.len_utf8();
+    let kept = if length > 3 {
+        char::REPLACEMENT_CHARACTER
+    } else {
+        character
+    };
+    let mut buffer = [0; 4];
+    let bytes = kept.encode_utf8(&mut buffer).as_bytes();
+    let packed = bytes
+        .iter()
+        .enumerate()
+        .map(|(place, byte)| u32::from(*byte) << (8 * place))
+        .sum::<u32>();
+    (((bytes.len() as u32 + 4) << 28) | packed, length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_word_is_a_token_and_other_text_four_characters() {
+        assert_eq!(toy_encode("w0003 w0417 w123456"), [3, 417, 123_456]);
+        assert_eq!(Tokenizer::Toy.decode(&[3, 417]).expect("toy"), "w0003 w0417");
+        let words = "The quick brown fox jumps over the lazy dog".len();
+        assert!(toy_encode("The quick brown fox jumps over the lazy dog").len() <= words / 3);
+    }
+
+    proptest! {
+        #[test]
+        fn text_survives_the_round_trip(text in "[ -~äß€]{0,40}") {
+            prop_assert_eq!(Tokenizer::Toy.decode(&toy_encode(&text)).expect("toy"), text);
+        }
+
+        #[test]
+        fn ids_survive_the_round_trip(ids in prop::collection::vec(0u32..200_000, 0..40)) {
+            prop_assert_eq!(toy_encode(&Tokenizer::Toy.decode(&ids).expect("toy")), ids);
+        }
+
+        #[test]
+        fn no_text_and_no_id_is_too_strange(text in any::<String>(), ids in prop::collection::vec(any::<u32>(), 0..20)) {
+            prop_assert!(Tokenizer::Toy.decode(&toy_encode(&text)).is_ok());
+            prop_assert!(Tokenizer::Toy.decode(&ids).is_ok());
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Builds the table of runs row by row: collects columns as they appear, gives every column an unmistakable name, and
+//! adds the figures that are computed from others.
+
+use super::{Cell, Column, Section, Table, normal};
+use crate::cause::{Cause, Outcome};
+use crate::plan::Params;
+use std::collections::{HashMap, HashSet};
+
+/// One run, as the table takes it in.
+#[derive(Debug, Clone)]
+pub struct Row<'a> {
+    /// The point's id.
+    pub point: &'a str,
+    /// Repetition of the point, as numbered in the journal.
+    pub run: u32,
+    /// How the run ended.
+    pub outcome: Outcome,
+    /// Why it failed, or why its figures are in doubt.
+    pub cause: Option<Cause>,
+    /// Every server parameter.
+    pub serve: &'a Params,
+    /// Every bench parameter.
+    pub bench: &'a Params,
+    /// Whether the figures come from the simulator, where known.
+    pub simulated: Option<bool>,
+    /// Number of GPUs the server used, where known.
+    pub gpus: Option<f64>,
+    /// The run's figures (see [`super::read_scalars`]); empty if it was not measured.
+    pub metrics: &'a [(Box<str>, Cell)],
+}
+
+/// Keys of a result that only repeat a setting. Where the plan sets the parameter of that name, its column says it.
+pub const ECHOED: [&str; 9] = [
+    "backend",
+    "burstiness",
+    "endpoint_type",
+    "label",
+    "max_concurrency",
+    "model_id",
+    "num_prompts",
+    "request_rate",
+    "tokenizer_id",
+];
+
+/// A table under construction.
+#[derive(Debug, Default)]
+pub struct TableBuilder {
+    columns: Vec<Column>,
+    places: HashMap<(Section, Box<str>), usize>,
+    rows: usize,
+}
+
+impl TableBuilder {
+    /// A table without rows, which already has the columns that every table has.
+    pub fn new() -> Self {
+        let mut builder = TableBuilder::default();
+        for name in ["point", "run", "outcome", "cause"] {
+            builder.place(Section::Identity, name);
+        }
+        builder.place(Section::Origin, "simulated");
+        builder
+    }
+
+    /// Appends one run.
+    pub fn push(&mut self, row: Row<'_>) {
+        let derived = derive(&row);
+        self.set(Section::Identity, "point", Cell::Text(row.point.into()));
+        self.set(Section::Identity, "run", Cell::Integer(row.run.into()));
+        self.set(Section::Identity, "outcome", Cell::Text(row.outcome.to_string().into()));
+        let cause = row.cause.map_or(Cell::Missing, |cause| Cell::Text(cause.name().into()));
+        self.set(Section::Identity, "cause", cause);
+        for (section, params) in [(Section::Serve, row.serve), (Section::Bench, row.bench)] {
+            for (name, value) in params {
+                self.set(section, name, Cell::from_json(value));
+            }
+        }
+        if let Some(simulated) = row.simulated {
+            self.set(Section::Origin, "simulated", Cell::Bool(simulated));
+        }
+        for (name, cell) in row.metrics {
+            self.set(Section::Metric, name, cell.clone());
+        }
+        for (name, value) in derived {
+            self.set(Section::Derived, name, value.map_or(Cell::Missing, Cell::from));
+        }
+        self.rows += 1;
+        for column in &mut self.columns {
+            column.cells.resize(self.rows, Cell::Missing);
+        }
+    }
+
+    /// The finished table: every parameter by its own name, with its side as a prefix where the name alone would be
+    /// ambiguous; a measured figure never gives way to a parameter.
+    pub fn finish(mut self) -> Table {
+        let named = self.columns.iter().map(|column| (column.section, normal(&column.name)));
+        let taken: HashSet<(Section, String)> = named.collect();
+        let has = |section, column: &Column| taken.contains(&(section, normal(&column.name)));
+        self.columns.retain(|column| {
+            let is_metric = column.section == Section::Metric;
+            let repeats_setting = is_echo(column) && (has(Section::Bench, column) || has(Section::Serve, column));
+            // What an external benchmark calls by a name of ours is not what we call so.
+            let takes_our_name = [Section::Identity, Section::Origin, Section::Derived]
+                .into_iter()
+                .any(|section| has(section, column));
+            !(is_metric && (repeats_setting || takes_our_name))
+        });
+        for column in &mut self.columns {
+            let (side, rival) = match column.section {
+                Section::Serve => ("serve", Section::Bench),
+                Section::Bench => ("bench", Section::Serve),
+                _ => continue,
+            };
+            let reserved = has(Section::Identity, column) || has(Section::Origin, column);
+            let measured = has(Section::Derived, column) || (has(Section::Metric, column) && !is_echo(column));
+            if has(rival, column) || reserved || measured {
+                column.name = format!("{side}.{}", column.name);
+            }
+        }
+        self.columns.sort_by_key(|column| column.section);
+        Table {
+            columns: self.columns,
+            rows: self.rows,
+        }
+    }
+
+    fn set(&mut self, section: Section, name: &str, cell: Cell) {
+        let place = self.place(section, name);
+        let cells = &mut self.columns[place].cells;
+        cells.resize(self.rows, Cell::Missing);
+        cells.push(cell);
+    }
+
+    fn place(&mut self, section: Section, name: &str) -> usize {
+        let key = (section, name.into());
+        if let Some(place) = self.places.get(&key) {
+            return *place;
+        }
+        self.columns.push(Column {
+            name: name.to_owned(),
+            section,
+            cells: Vec::new(),
+        });
+        self.places.insert(key, self.columns.len() - 1);
+        self.columns.len() - 1
+    }
+}
+
+fn is_echo(column: &Column) -> bool {
+    ECHOED.contains(&normal(&column.name).as_str())
+}
+
+/// The figures that follow from others. Names as in `vllm bench sweep plot_pareto`.
+///
+/// Users are the configured concurrency, else the observed peak of concurrent requests; a request rate is no number of
+/// users. Tokens per second and user are `output_throughput / users`, tokens per second and GPU
+/// `output_throughput / GPUs`.
+fn derive(row: &Row<'_>) -> [(&'static str, Option<f64>); 4] {
+    let metric = |name: &str| {
+        let mut named = row.metrics.iter().filter(|(key, _)| &**key == name);
+        named.find_map(|(_, cell)| cell.number())
+    };
+    let positive = |value: &f64| value.is_finite() && *value > 0.0;
+    let set = row.bench.iter().find(|(name, _)| normal(name) == "max_concurrency");
+    let set = set.and_then(|(_, value)| Cell::from_json(value).number());
+    let users = [set, metric("max_concurrency"), metric("max_concurrent_requests")];
+    let users = users.into_iter().flatten().find(positive);
+    let told = metric("num_gpus").or(metric("gpu_count"));
+    let gpus = told.filter(positive).or(row.gpus);
+    let throughput = metric("output_throughput");
+    let share = |parts: Option<f64>| Some(throughput? / parts?);
+    [
+        ("user_count_estimate", users),
+        ("gpu_count", gpus),
+        ("tokens_per_user", share(users)),
+        ("tokens_per_gpu", share(gpus)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn params(value: serde_json::Value) -> Params {
+        value.as_object().cloned().expect("an object")
+    }
+
+    fn row<'a>(serve: &'a Params, bench: &'a Params, metrics: &'a [(Box<str>, Cell)]) -> Row<'a> {
+        Row {
+            point: "p",
+            run: 1,
+            outcome: Outcome::Ok,
+            cause: None,
+            serve,
+            bench,
+            simulated: None,
+            gpus: Some(2.0),
+            metrics,
+        }
+    }
+
+    fn names(table: &Table) -> Vec<&str> {
+        table.columns().iter().map(|column| column.name.as_str()).collect()
+    }
+
+    #[test]
+    fn parameters_keep_their_names_unless_two_things_share_one() {
+        let serve = params(json!({"seed": 1, "tp": 2, "run": 3}));
+        let bench = params(json!({"seed": 4, "max_concurrency": 8, "duration": 9}));
+        let figures = [("max_concurrency", 8.0), ("duration", 1.5), ("output_throughput", 64.0)];
+        let figures = figures.map(|(name, value)| (name.into(), Cell::Float(value)));
+        let mut builder = TableBuilder::new();
+        builder.push(row(&serve, &bench, &figures));
+        let table = builder.finish();
+        let expected = "point run outcome cause serve.seed tp serve.run bench.seed max_concurrency bench.duration \
+                        simulated duration output_throughput user_count_estimate gpu_count tokens_per_user tokens_per_gpu";
+        assert_eq!(names(&table), expected.split_whitespace().collect::<Vec<_>>());
+        assert_eq!(table.cell("duration", 0), &Cell::Float(1.5));
+        assert_eq!(table.cell("serve.tp", 0), &Cell::Integer(2));
+        assert_eq!(table.cell("max-concurrency", 0), &Cell::Integer(8));
+        assert_eq!(table.cell("tokens_per_user", 0), &Cell::Float(8.0));
+        assert_eq!(table.cell("tokens_per_gpu", 0), &Cell::Float(32.0));
+    }
+
+    #[test]
+    fn rows_with_different_columns_line_up() {
+        let (none, tp) = (Params::new(), params(json!({"tp": 2})));
+        let mut builder = TableBuilder::new();
+        builder.push(row(&none, &none, &[("a".into(), Cell::Integer(1))]));
+        builder.push(row(&tp, &none, &[]));
+        builder.push(row(&none, &none, &[("b".into(), Cell::Integer(3))]));
+        let table = builder.finish();
+        let column = |name: &str| table.column(name).expect("there").cells.clone();
+        assert_eq!(column("tp"), [Cell::Missing, Cell::Integer(2), Cell::Missing]);
+        assert_eq!(column("a"), [Cell::Integer(1), Cell::Missing, Cell::Missing]);
+        assert_eq!(column("b"), [Cell::Missing, Cell::Missing, Cell::Integer(3)]);
+    }
+
+    #[test]
+    fn a_request_rate_is_no_number_of_users() {
+        let bench = params(json!({"request_rate": 2.0, "max_concurrency": null}));
+        let figures = [("output_throughput", 100.0), ("max_concurrent_requests", 5.0)];
+        let figures = figures.map(|(name, value)| (name.into(), Cell::Float(value)));
+        let mut builder = TableBuilder::new();
+        builder.push(row(&Params::new(), &bench, &figures));
+        let table = builder.finish();
+        assert_eq!(table.cell("user_count_estimate", 0), &Cell::Float(5.0));
+        assert_eq!(table.cell("tokens_per_user", 0), &Cell::Float(20.0));
+    }
+}

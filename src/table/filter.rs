@@ -1,0 +1,194 @@
+//! Choosing rows by what people type (`c<=16,model!='a,b'`): the grammar of `vllm bench sweep plot`, with spaces allowed
+//! around every part, and with quotes that make a value a text.
+
+use super::words::items;
+use super::{Cell, Table};
+use std::fmt;
+
+/// One condition on one column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filter {
+    /// The column, as typed.
+    pub column: String,
+    /// How its cells are compared.
+    pub comparison: Comparison,
+    /// What they are compared with, without its quotes.
+    pub target: String,
+    quoted: bool,
+}
+
+/// A comparison operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comparison {
+    /// `==`
+    Equal,
+    /// `!=`; also true of a missing value.
+    NotEqual,
+    /// `<=`
+    AtMost,
+    /// `>=`
+    AtLeast,
+    /// `<`
+    Below,
+    /// `>`
+    Above,
+}
+
+/// Each operator after those that it begins.
+const COMPARISONS: [(&str, Comparison); 6] = [
+    ("==", Comparison::Equal),
+    ("!=", Comparison::NotEqual),
+    ("<=", Comparison::AtMost),
+    (">=", Comparison::AtLeast),
+    ("<", Comparison::Below),
+    (">", Comparison::Above),
+];
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut known = COMPARISONS.iter().filter(|(_, comparison)| comparison == self);
+        f.write_str(known.next().map_or("", |(text, _)| text))
+    }
+}
+
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quote = if self.quoted { "'" } else { "" };
+        write!(f, "{}{}{quote}{}{quote}", self.column, self.comparison, self.target)
+    }
+}
+
+impl Filter {
+    /// Reads a list of conditions that must all hold.
+    pub fn parse_list(text: &str) -> Result<Vec<Filter>, String> {
+        items(text)?.into_iter().map(Filter::parse).collect()
+    }
+
+    fn parse(item: &str) -> Result<Filter, String> {
+        let is_sign = |letter: char| "=!<>".contains(letter);
+        let refused = |what: &str| {
+            format!("`{item}` {what}; write column, one of == != <= >= < >, and a value, as in max_concurrency<=64")
+        };
+        let (start, _) = item
+            .char_indices()
+            .find(|(_, letter)| is_sign(*letter))
+            .ok_or_else(|| refused("has no comparison"))?;
+        let rest = &item[start..];
+        let end = rest.find(|letter| !is_sign(letter)).unwrap_or(rest.len());
+        let (sign, target) = (&rest[..end], rest[end..].trim());
+        let known = COMPARISONS.iter().find(|(text, _)| *text == sign);
+        let (_, comparison) = known.ok_or_else(|| refused(&format!("compares by `{sign}`")))?;
+        let column = item[..start].trim();
+        if column.is_empty() {
+            return Err(refused("names no column"));
+        }
+        let inner = ['\'', '"'].into_iter().find_map(|quote| {
+            let inner = target.strip_prefix(quote)?.strip_suffix(quote)?;
+            (!inner.contains(quote)).then_some(inner)
+        });
+        if inner.is_none() && COMPARISONS.iter().any(|(text, _)| target.contains(text)) {
+            return Err(format!(
+                "`{item}` has two comparisons; if the second belongs to the value, put the value in quotes"
+            ));
+        }
+        let filter = Filter {
+            column: column.to_owned(),
+            comparison: *comparison,
+            target: inner.unwrap_or(target).to_owned(),
+            quoted: inner.is_some(),
+        };
+        if filter.needs_number() && filter.number().is_none() {
+            return Err(format!(
+                "`{item}` needs a number; `{}` is none, and a text has no order",
+                filter.target
+            ));
+        }
+        Ok(filter)
+    }
+
+    fn needs_number(&self) -> bool {
+        !matches!(self.comparison, Comparison::Equal | Comparison::NotEqual)
+    }
+
+    /// The target as a number, unless quotes make it a text.
+    fn number(&self) -> Option<f64> {
+        (!self.quoted || self.needs_number())
+            .then(|| self.target.parse().ok())
+            .flatten()
+    }
+
+    /// The rows among these that the condition holds for.
+    pub fn keep(&self, table: &Table, rows: &[usize]) -> Result<Vec<usize>, String> {
+        let column = if self.needs_number() {
+            table.numeric_column(&self.column)?
+        } else {
+            table.known_column(&self.column)?
+        };
+        let kept = rows.iter().filter(|row| self.holds(&column.cells[**row]));
+        Ok(kept.copied().collect())
+    }
+
+    fn holds(&self, cell: &Cell) -> bool {
+        let is_equal = || match (self.number(), cell.number()) {
+            (Some(target), Some(value)) => target == value,
+            (Some(_), None) => false,
+            (None, _) => match cell {
+                Cell::Missing => false,
+                // `True` is how vLLM's own tables show it.
+                Cell::Bool(flag) => self.target.eq_ignore_ascii_case(&flag.to_string()),
+                other => other.to_string() == self.target,
+            },
+        };
+        let ordered = |compare: fn(&f64, &f64) -> bool| {
+            let pair = cell.number().zip(self.number());
+            pair.is_some_and(|(value, target)| compare(&value, &target))
+        };
+        match self.comparison {
+            Comparison::Equal => is_equal(),
+            Comparison::NotEqual => !is_equal(),
+            Comparison::AtMost => ordered(f64::le),
+            Comparison::AtLeast => ordered(f64::ge),
+            Comparison::Below => ordered(f64::lt),
+            Comparison::Above => ordered(f64::gt),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn holds(filter: &str, cell: &Cell) -> bool {
+        Filter::parse_list(filter)
+            .expect("a filter")
+            .iter()
+            .all(|filter| filter.holds(cell))
+    }
+
+    #[test]
+    fn quotes_make_a_text_and_keep_commas() {
+        let text = |text: &str| Cell::Text(text.into());
+        assert!(holds("s=='16'", &text("16")) && !holds("s==16", &text("16")));
+        assert!(holds("s == \"x,y\" , s != z", &text("x,y")));
+        assert!(holds("s==x=y", &text("x=y")));
+        assert!(holds("s==True", &Cell::Bool(true)) && holds("s!='true'", &Cell::Bool(false)));
+        assert!(holds("r==inf", &Cell::Float(f64::INFINITY)));
+        assert!(holds("c != 3", &Cell::Missing) && !holds("c<3", &Cell::Missing));
+    }
+
+    #[test]
+    fn what_is_no_filter_is_refused_with_the_remedy() {
+        for text in ["c", "c=16", "c=<1", "c==1==2", "c<abc", "<3", "c=='x", "c<1,"] {
+            let refusal = Filter::parse_list(text).expect_err(text);
+            assert!(refusal.contains(';'), "{refusal}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "[a-z=!<>,'\"% 0-9é]{0,24}") {
+            let _ = Filter::parse_list(&text);
+        }
+    }
+}

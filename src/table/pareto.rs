@@ -1,0 +1,144 @@
+//! Pareto dominance between points with two figures, and the knee of a frontier.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+/// Which direction of a metric is the good one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    /// Throughputs.
+    Higher,
+    /// Latencies.
+    Lower,
+}
+
+impl fmt::Display for Better {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Better::Higher => "higher",
+            Better::Lower => "lower",
+        })
+    }
+}
+
+/// Figures that differ by less than this fraction count as equal.
+const EPSILON: f64 = 1e-9;
+
+/// The points that no other point beats, as indices ordered from the best x to the worst.
+///
+/// A point is beaten by one that is as good in both figures and better in at least one (relative tolerance 10⁻⁹), so of
+/// two points with an equal y only the better x stays; exact duplicates stay together. A point with a figure that is not
+/// finite is never on the frontier and beats nobody.
+pub fn frontier(points: &[(f64, f64)], better: (Better, Better)) -> Vec<usize> {
+    let toward = |value: f64, better| match better {
+        Better::Higher => value,
+        Better::Lower => -value,
+    };
+    let finite = points
+        .iter()
+        .enumerate()
+        .filter(|(_, (x, y))| x.is_finite() && y.is_finite());
+    let mut ranked: Vec<(usize, f64, f64)> = finite
+        .map(|(i, (x, y))| (i, toward(*x, better.0), toward(*y, better.1)))
+        .collect();
+    ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.2.total_cmp(&a.2)).then(a.0.cmp(&b.0)));
+    let best_y: Vec<f64> = ranked
+        .iter()
+        .scan(f64::NEG_INFINITY, |best, point| {
+            *best = best.max(point.2);
+            Some(*best)
+        })
+        .collect();
+    // The best y among the points whose x, compared with the given one, is in one of the given orders.
+    let best_beside = |x: f64, wanted: &[Ordering]| {
+        let count = ranked.partition_point(|point| wanted.contains(&compare(point.1, x)));
+        count.checked_sub(1).map_or(f64::NEG_INFINITY, |last| best_y[last])
+    };
+    let is_beaten = |x: f64, y: f64| {
+        let right = best_beside(x, &[Ordering::Greater]);
+        let beside = best_beside(x, &[Ordering::Greater, Ordering::Equal]);
+        compare(right, y) != Ordering::Less || compare(beside, y) == Ordering::Greater
+    };
+    let kept = ranked.iter().filter(|(_, x, y)| !is_beaten(*x, *y));
+    kept.map(|(i, _, _)| *i).collect()
+}
+
+fn compare(a: f64, b: f64) -> Ordering {
+    if a.is_finite() && (a - b).abs() <= EPSILON * a.abs().max(b.abs()) {
+        Ordering::Equal
+    } else {
+        a.total_cmp(&b)
+    }
+}
+
+/// A frontier that bends by less than this part of its extent has no knee worth naming.
+const LEAST_BEND: f64 = 0.02;
+
+/// The frontier point farthest beyond the straight line between the frontier's ends, in axes scaled to the frontier's
+/// extent: where giving up a little more of one figure stops paying for the other. `None` if none lies
+/// clearly beyond it.
+pub fn knee(points: &[(f64, f64)], frontier: &[usize], better: (Better, Better)) -> Option<usize> {
+    let (first, last) = (points[*frontier.first()?], points[*frontier.last()?]);
+    let (width, height) = (last.0 - first.0, last.1 - first.1);
+    if width == 0.0 || height == 0.0 {
+        return None;
+    }
+    let sign = |better| if better == Better::Higher { 1.0 } else { -1.0 };
+    // On scaled axes the ends are (0, 0) and (1, 1); the good side of the chord depends on the directions. The first
+    // end has the best x, so the good side is the one where y is reached before x is given up.
+    let beyond = |i: usize| {
+        let x = (points[i].0 - first.0) / width;
+        let y = (points[i].1 - first.1) / height;
+        (y - x) * sign(better.1) * height.signum()
+    };
+    let ranked = frontier.iter().copied().map(|i| (i, beyond(i)));
+    let farthest = ranked.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))?;
+    (farthest.1 > LEAST_BEND).then_some(farthest.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const UP: (Better, Better) = (Better::Higher, Better::Higher);
+
+    #[test]
+    fn a_dominated_tie_is_dropped_and_duplicates_stay() {
+        let points = [(10.0, 100.0), (10.0, 100.0), (5.0, 100.0), (12.0, 90.0), (2.0, 130.0)];
+        assert_eq!(frontier(&points, UP), [3, 0, 1, 4]);
+    }
+
+    #[test]
+    fn directions_count() {
+        let points = [(1.0, 10.0), (2.0, 5.0), (3.0, 20.0), (f64::NAN, 0.0)];
+        assert_eq!(frontier(&points, (Better::Higher, Better::Lower)), [2, 1]);
+    }
+
+    #[test]
+    fn the_knee_is_the_point_farthest_out() {
+        let points = [(10.0, 0.0), (9.0, 8.0), (4.0, 9.5), (0.0, 10.0)];
+        let front = frontier(&points, UP);
+        assert_eq!(knee(&points, &front, UP), Some(1));
+        let straight = [(2.0, 0.0), (1.0, 1.0), (0.0, 2.0)];
+        assert_eq!(knee(&straight, &frontier(&straight, UP), UP), None);
+        assert_eq!(knee(&[(1.0, 1.0)], &[0], UP), None);
+        let costs = [(0.0, 0.0), (1.0, 0.5), (2.0, 3.0)];
+        let mixed = (Better::Higher, Better::Lower);
+        assert_eq!(knee(&costs, &frontier(&costs, mixed), mixed), Some(1));
+    }
+
+    proptest! {
+        #[test]
+        fn the_frontier_is_what_no_point_beats(points in prop::collection::vec((0..8i32, 0..8i32), 0..40)) {
+            let points: Vec<(f64, f64)> = points.iter().map(|(x, y)| (f64::from(*x), f64::from(*y))).collect();
+            let beaten = |p: &(f64, f64)| {
+                points.iter().any(|q| q.0 >= p.0 && q.1 >= p.1 && (q.0 > p.0 || q.1 > p.1))
+            };
+            let mut front = frontier(&points, UP);
+            front.sort_unstable();
+            let expected: Vec<usize> = (0..points.len()).filter(|i| !beaten(&points[*i])).collect();
+            prop_assert_eq!(front, expected);
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Users and GPUs counted by columns of the user's choice, and the figures that follow from them.
+
+use super::{Cell, Table};
+
+impl Table {
+    /// Takes the number of users and of GPUs from these columns wherever they hold a positive number, and computes the
+    /// tokens per user and per GPU again. Rows where they do not keep their count.
+    pub fn recount(&mut self, users: Option<&str>, gpus: Option<&str>) -> Result<(), String> {
+        let changes = [
+            (users, "user_count_estimate", "tokens_per_user"),
+            (gpus, "gpu_count", "tokens_per_gpu"),
+        ];
+        for (source, count, share) in changes {
+            let Some(source) = source else { continue };
+            let told = self.numeric_column(source)?.cells.clone();
+            let throughput: Vec<Option<f64>> = (0..self.rows)
+                .map(|row| self.cell("output_throughput", row).number())
+                .collect();
+            for (row, told) in told.iter().enumerate() {
+                let Some(number) = told.number().filter(|number| number.is_finite() && *number > 0.0) else {
+                    continue;
+                };
+                let per = throughput[row].map_or(Cell::Missing, |tokens| (tokens / number).into());
+                for (name, cell) in [(count, number.into()), (share, per)] {
+                    if let Some(column) = self.column_mut(name) {
+                        column.cells[row] = cell;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

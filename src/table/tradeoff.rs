@@ -1,0 +1,175 @@
+//! Two figures of every point against each other, over its runs: which points no other beats, and where the knee is.
+
+use super::{Better, Cell, Column, Point, Points, Section, Spread, Table, frontier, knee};
+
+/// A figure and which direction of it is the good one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Measure {
+    /// The column.
+    pub metric: String,
+    /// The good direction.
+    pub better: Better,
+}
+
+/// A point with both figures.
+#[derive(Debug, Clone)]
+pub struct Placed<'p> {
+    /// The point.
+    pub point: &'p Point,
+    /// Its first figure over its runs.
+    pub x: Spread,
+    /// Its second figure over its runs.
+    pub y: Spread,
+    /// Whether no other point beats it.
+    pub on_frontier: bool,
+    /// Whether it is the frontier's knee.
+    pub is_knee: bool,
+}
+
+/// The points of a sweep in the plane of two figures.
+#[derive(Debug, Clone)]
+pub struct Tradeoff<'p> {
+    /// What lies along the horizontal axis.
+    pub x: Measure,
+    /// What lies along the vertical axis.
+    pub y: Measure,
+    /// The points that have both figures, in the order of the table.
+    pub placed: Vec<Placed<'p>>,
+    /// Places in `placed` of the points on the frontier, from the best `x` to the worst.
+    pub frontier: Vec<usize>,
+    /// Number of points that lack a figure.
+    pub left_out: usize,
+}
+
+impl Measure {
+    /// Reads `p99_ttft_ms` or `p99_ttft_ms:lower`. Without a direction, times, failures and powers are better low and
+    /// everything else is better high.
+    pub fn parse(text: &str) -> Result<Measure, String> {
+        let (metric, better) = match text.rsplit_once(':') {
+            None => (text, natural_direction(text)),
+            Some((metric, "higher")) => (metric, Better::Higher),
+            Some((metric, "lower")) => (metric, Better::Lower),
+            Some((_, other)) => {
+                return Err(format!(
+                    "`{other}` is no direction; write {text} with :higher or :lower"
+                ));
+            }
+        };
+        Ok(Measure {
+            metric: metric.trim().to_owned(),
+            better,
+        })
+    }
+
+    /// Output tokens per second for each user: more is better.
+    pub fn tokens_per_user() -> Measure {
+        Measure {
+            metric: "tokens_per_user".into(),
+            better: Better::Higher,
+        }
+    }
+
+    /// Output tokens per second for each GPU: more is better.
+    pub fn tokens_per_gpu() -> Measure {
+        Measure {
+            metric: "tokens_per_gpu".into(),
+            better: Better::Higher,
+        }
+    }
+}
+
+fn natural_direction(metric: &str) -> Better {
+    let is_low = metric.ends_with("_ms")
+        || ["duration", "failed", "gpu_count"].contains(&metric)
+        || ["latency", "power", "joule", "cost", "preempt"]
+            .iter()
+            .any(|word| metric.contains(word));
+    if is_low { Better::Lower } else { Better::Higher }
+}
+
+impl<'p> Tradeoff<'p> {
+    /// Places every point by the medians of its two figures.
+    pub fn of(points: &'p Points<'_>, x: Measure, y: Measure) -> Tradeoff<'p> {
+        let place = |point: &'p Point| {
+            let (x, y) = (points.spread(point, &x.metric)?, points.spread(point, &y.metric)?);
+            (x.median.is_finite() && y.median.is_finite()).then_some(Placed {
+                point,
+                x,
+                y,
+                on_frontier: false,
+                is_knee: false,
+            })
+        };
+        let mut placed: Vec<Placed<'_>> = points.points.iter().filter_map(place).collect();
+        let places: Vec<(f64, f64)> = placed.iter().map(|placed| (placed.x.median, placed.y.median)).collect();
+        let better = (x.better, y.better);
+        let frontier = frontier(&places, better);
+        for at in &frontier {
+            placed[*at].on_frontier = true;
+        }
+        if let Some(at) = knee(&places, &frontier, better) {
+            placed[at].is_knee = true;
+        }
+        let left_out = points.points.len() - placed.len();
+        Tradeoff {
+            x,
+            y,
+            placed,
+            frontier,
+            left_out,
+        }
+    }
+
+    /// One row a point: its parameters, both figures with their smallest and largest value, and where it lies.
+    pub fn to_table(&self, runs: &Table) -> Table {
+        let column = |name: &str, section, cell: &dyn Fn(&Placed<'_>) -> Cell| Column {
+            name: name.to_owned(),
+            section,
+            cells: self.placed.iter().map(cell).collect(),
+        };
+        let mut columns = vec![column("point", Section::Identity, &|placed| {
+            Cell::Text(placed.point.id.clone())
+        })];
+        let params = runs.columns().iter().filter(|column| column.section.is_parameter());
+        columns.extend(params.map(|param| {
+            column(&param.name, param.section, &|placed| {
+                param.cells[placed.point.row].clone()
+            })
+        }));
+        for is_x in [true, false] {
+            let name = if is_x { &self.x.metric } else { &self.y.metric };
+            let spread = |placed: &Placed<'_>| if is_x { placed.x } else { placed.y };
+            let figure = |name: &str, figure: fn(Spread) -> f64| {
+                column(name, Section::Metric, &|placed| figure(spread(placed)).into())
+            };
+            columns.push(figure(name, |spread| spread.median));
+            columns.push(figure(&format!("{name}_min"), |spread| spread.min));
+            columns.push(figure(&format!("{name}_max"), |spread| spread.max));
+        }
+        columns.push(column("runs", Section::Derived, &|placed| {
+            placed.point.used.len().into()
+        }));
+        columns.push(column("frontier", Section::Derived, &|placed| {
+            Cell::Bool(placed.on_frontier)
+        }));
+        columns.push(column("knee", Section::Derived, &|placed| Cell::Bool(placed.is_knee)));
+        Table {
+            columns,
+            rows: self.placed.len(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directions_are_read_or_natural() {
+        let better = |text| Measure::parse(text).expect("a measure").better;
+        assert_eq!(better("p99_ttft_ms"), Better::Lower);
+        assert_eq!(better("output_throughput"), Better::Higher);
+        assert_eq!(better("p99_ttft_ms:higher"), Better::Higher);
+        assert!(Measure::parse("x:up").expect_err("no direction").contains(":lower"));
+    }
+}

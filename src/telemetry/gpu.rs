@@ -1,0 +1,150 @@
+//! GPUs and who holds their memory, as `nvidia-smi` reports them. Without that program, or if it fails, there are none.
+
+use std::collections::BTreeMap;
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::process::Command;
+use tokio::time::timeout;
+
+/// Limit of one query: the driver can take seconds when nothing keeps it loaded.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// One GPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gpu {
+    /// `GPU-…`, the same for as long as the machine exists.
+    pub uuid: String,
+    /// Number in the order of `nvidia-smi`.
+    pub index: u32,
+    /// `NVIDIA H100 80GB HBM3`
+    pub name: String,
+    /// Driver version.
+    pub driver: String,
+    /// Memory in MiB.
+    pub memory_total_mib: u64,
+    /// Memory in use in MiB.
+    pub memory_used_mib: u64,
+}
+
+/// A process that holds GPU memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// The GPU.
+    pub uuid: String,
+    /// Its process id; in a container it may be one that cannot be seen from inside.
+    pub pid: i32,
+    /// Its program.
+    pub program: String,
+}
+
+/// The GPUs that programs started from here will see: all, or those that `CUDA_VISIBLE_DEVICES` of `env` (or of our own
+/// environment) names by number or UUID.
+pub async fn visible(env: &BTreeMap<String, String>) -> Vec<Gpu> {
+    let wanted = env
+        .get("CUDA_VISIBLE_DEVICES")
+        .cloned()
+        .or_else(|| std::env::var("CUDA_VISIBLE_DEVICES").ok());
+    let mut gpus = all().await;
+    if let Some(wanted) = wanted {
+        gpus.retain(|gpu| names(&wanted, gpu));
+    }
+    gpus
+}
+
+/// Every GPU of the machine.
+pub async fn all() -> Vec<Gpu> {
+    let fields = "--query-gpu=uuid,index,driver_version,memory.total,memory.used,name";
+    query(fields).await.lines().filter_map(gpu).collect()
+}
+
+/// Every process that computes on a GPU.
+pub async fn holders() -> Vec<Holder> {
+    query("--query-compute-apps=gpu_uuid,pid,process_name")
+        .await
+        .lines()
+        .filter_map(holder)
+        .collect()
+}
+
+async fn query(fields: &str) -> String {
+    let mut command = Command::new("nvidia-smi");
+    command
+        .args([fields, "--format=csv,noheader,nounits"])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true);
+    match timeout(LIMIT, command.output()).await {
+        Ok(Ok(output)) if output.status.success() => String::from_utf8_lossy(&output.stdout).into_owned(),
+        _ => String::new(),
+    }
+}
+
+fn gpu(line: &str) -> Option<Gpu> {
+    let mut fields = line.splitn(6, ',').map(str::trim);
+    Some(Gpu {
+        uuid: fields.next().filter(|uuid| !uuid.is_empty())?.to_owned(),
+        index: fields.next()?.parse().ok()?,
+        driver: fields.next()?.to_owned(),
+        // `[N/A]` on machines whose GPU shares the host's memory.
+        memory_total_mib: fields.next()?.parse().unwrap_or(0),
+        memory_used_mib: fields.next()?.parse().unwrap_or(0),
+        name: fields.next()?.to_owned(),
+    })
+}
+
+fn holder(line: &str) -> Option<Holder> {
+    let mut fields = line.splitn(3, ',').map(str::trim);
+    Some(Holder {
+        uuid: fields.next()?.to_owned(),
+        pid: fields.next()?.parse().ok()?,
+        program: fields.next()?.to_owned(),
+    })
+}
+
+fn names(wanted: &str, gpu: &Gpu) -> bool {
+    wanted.split(',').map(str::trim).any(|name| match name.parse::<u32>() {
+        Ok(index) => index == gpu.index,
+        Err(_) => !name.is_empty() && gpu.uuid.starts_with(name),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = "GPU-5a1b, 3, 550.54.15, 81559, 520, NVIDIA H100 80GB HBM3";
+
+    #[test]
+    fn a_line_is_a_gpu() {
+        let expected = Gpu {
+            uuid: "GPU-5a1b".into(),
+            index: 3,
+            name: "NVIDIA H100 80GB HBM3".into(),
+            driver: "550.54.15".into(),
+            memory_total_mib: 81559,
+            memory_used_mib: 520,
+        };
+        assert_eq!(gpu(LINE), Some(expected));
+        for nonsense in ["", ",", "No devices were found", "a,b,c,d,e,f"] {
+            assert_eq!(gpu(nonsense), None, "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn a_holder_is_read() {
+        let expected = Holder {
+            uuid: "GPU-5a1b".into(),
+            pid: 4711,
+            program: "VLLM::EngineCore".into(),
+        };
+        assert_eq!(holder("GPU-5a1b, 4711, VLLM::EngineCore"), Some(expected));
+        assert_eq!(holder("GPU-5a1b, [N/A], x"), None);
+    }
+
+    #[test]
+    fn devices_are_named_by_number_or_uuid() {
+        let gpu = gpu(LINE).expect("well formed");
+        assert!(names("0,3", &gpu) && names("GPU-5a", &gpu));
+        assert!(!names("", &gpu) && !names("30", &gpu) && !names("GPU-6", &gpu));
+    }
+}

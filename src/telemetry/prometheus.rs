@@ -1,0 +1,88 @@
+//! Prometheus' text exposition format, as far as names and values go. Any bytes are accepted: a line that is no sample is
+//! skipped.
+
+/// One sample: a metric's name (with `_total`, `_count` and the like as written), its labels and its value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sample<'a> {
+    /// `vllm:num_requests_running`
+    pub name: &'a str,
+    /// What stands between the braces, as written; empty without labels.
+    pub labels: &'a str,
+    /// The value; a timestamp behind it is ignored.
+    pub value: f64,
+}
+
+/// Every sample of a text, in order.
+pub fn samples(text: &str) -> impl Iterator<Item = Sample<'_>> {
+    text.lines().filter_map(sample)
+}
+
+fn sample(line: &str) -> Option<Sample<'_>> {
+    let line = line.trim();
+    if line.starts_with('#') {
+        return None;
+    }
+    let name_end = line.find(|c: char| c == '{' || c.is_ascii_whitespace())?;
+    let (name, rest) = line.split_at(name_end);
+    let (labels, rest) = match rest.strip_prefix('{') {
+        Some(inner) => {
+            let end = labels_end(inner)?;
+            (&inner[..end], &inner[end + 1..])
+        }
+        None => ("", rest),
+    };
+    let value = rest.split_ascii_whitespace().next()?.parse().ok()?;
+    (!name.is_empty()).then_some(Sample { name, labels, value })
+}
+
+/// Where the closing brace is: quoted values may hold braces, and backslashes escape quotes.
+fn labels_end(text: &str) -> Option<usize> {
+    let mut quoted = false;
+    let mut escaped = false;
+    for (i, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'}' if !quoted => return Some(i),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn samples_are_read() {
+        let text = "# HELP a b\n# TYPE a counter\na{x=\"}\\\"\",y=\"1\"} 3.5 1700000000\nb 1e3\nc{le=\"+Inf\"} +Inf\nbad\nd x\n";
+        let read: Vec<_> = samples(text).map(|s| (s.name, s.labels, s.value)).collect();
+        let expected = [
+            ("a", "x=\"}\\\"\",y=\"1\"", 3.5),
+            ("b", "", 1000.0),
+            ("c", "le=\"+Inf\"", f64::INFINITY),
+        ];
+        assert_eq!(read, expected);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_survived(text in ".*") {
+            for sample in samples(&text) {
+                prop_assert!(text.contains(sample.name));
+            }
+        }
+
+        #[test]
+        fn what_is_written_is_read(name in "[a-z_:]{1,20}", label in "[^\"\\\\\r\n]{0,20}", value in any::<f64>()) {
+            prop_assume!(!value.is_nan());
+            let line = format!("{name}{{k=\"{label}\"}} {value}");
+            let read: Vec<_> = samples(&line).collect();
+            prop_assert_eq!(read.len(), 1);
+            prop_assert_eq!((read[0].name, read[0].value), (name.as_str(), value));
+        }
+    }
+}

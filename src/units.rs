@@ -1,0 +1,70 @@
+//! How quantities are read and shown: durations, counts, numbers in tables. Formatting only; no clock.
+
+use std::time::Duration;
+
+/// Reads `30s`, `15m`, `1h 30m`, `250ms`; a bare number is refused because its unit would be a guess.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text.trim())
+        .map_err(|error| format!("{error}; write a number with a unit, such as \"30s\", \"15m\" or \"1h 30m\""))
+}
+
+/// A duration for people, with two significant units at most: `850 ms`, `4.2 s`, `3m 20s`, `2h 05m`.
+pub fn show_duration(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    if seconds < 1.0 {
+        format!("{:.0} ms", seconds * 1000.0)
+    } else if seconds < 60.0 {
+        format!("{seconds:.1} s")
+    } else if seconds < 3600.0 {
+        let whole = seconds.round() as u64;
+        format!("{}m {:02}s", whole / 60, whole % 60)
+    } else {
+        let minutes = (seconds / 60.0).round() as u64;
+        format!("{}h {:02}m", minutes / 60, minutes % 60)
+    }
+}
+
+/// A whole number with thin thousands separators as English readers expect: `1,234,567`.
+pub fn show_count(count: impl Into<u128>) -> String {
+    let digits = count.into().to_string();
+    let mut shown = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+/// A count with its noun: `1 server`, `1,566 runs`.
+pub fn show_many(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", show_count(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_shown_with_two_units_at_most() {
+        let shown = |ms: u64| show_duration(Duration::from_millis(ms));
+        assert_eq!(shown(850), "850 ms");
+        assert_eq!(shown(4_200), "4.2 s");
+        assert_eq!(shown(200_000), "3m 20s");
+        assert_eq!(shown(7_500_000), "2h 05m");
+    }
+
+    #[test]
+    fn a_bare_number_is_no_duration() {
+        assert!(parse_duration("30").is_err());
+        assert_eq!(parse_duration("1h 30m"), Ok(Duration::from_secs(5400)));
+    }
+
+    #[test]
+    fn counts_have_separators() {
+        assert_eq!(show_count(1_234_567u64), "1,234,567");
+        assert_eq!(show_count(999u64), "999");
+    }
+}

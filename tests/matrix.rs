@@ -1,0 +1,241 @@
+//! The laws of expansion, on random small plans against a naive product, and the refusal of large ones.
+
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+use std::collections::HashSet;
+use std::path::Path;
+use vsweep::matrix::{Matrix, Only};
+use vsweep::plan::{self, Format, Params, Plan, World};
+
+fn plan(text: &Value) -> Result<Plan, String> {
+    let plan = plan::parse(
+        &text.to_string(),
+        Format::Json,
+        Path::new("plan.json"),
+        &[],
+        &World::empty(),
+    );
+    plan.map_err(|problems| problems.to_string())
+}
+
+fn expand(text: &Value) -> Result<Matrix, String> {
+    Matrix::expand(&plan(text)?).map_err(|problems| problems.to_string())
+}
+
+/// All pairs of a matrix as (server parameters, load parameters).
+fn pairs(matrix: &Matrix) -> Vec<(Params, Params)> {
+    let of_server = |server| {
+        matrix
+            .points_of(&server)
+            .map(|point| (server.params.clone(), point.params))
+            .collect()
+    };
+    matrix
+        .servers()
+        .flat_map(|server| -> Vec<_> { of_server(server) })
+        .collect()
+}
+
+/// Axes by their names: each a few distinct whole numbers.
+fn axes(prefix: &'static str) -> impl Strategy<Value = Map<String, Value>> {
+    let values = prop::collection::btree_set(0u8..6, 1..4);
+    prop::collection::vec(values, 1..4).prop_map(move |axes| {
+        let named = axes.into_iter().enumerate();
+        named
+            .map(|(position, values)| (format!("{prefix}{position}"), json!(values)))
+            .collect()
+    })
+}
+
+/// The product of axes, first axis slowest.
+fn product(axes: &Map<String, Value>) -> Vec<Params> {
+    axes.iter().fold(vec![Params::new()], |configs, (name, values)| {
+        let with = |config: &Params, value: &Value| {
+            let mut config = config.clone();
+            config.insert(name.clone(), value.clone());
+            config
+        };
+        let values = values.as_array().expect("an axis");
+        configs
+            .iter()
+            .flat_map(|config| values.iter().map(|value| with(config, value)).collect::<Vec<_>>())
+            .collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn expansion_is_the_filtered_product_in_order(
+        serve in axes("s"), bench in axes("b"), link in any::<bool>(), limit in 0u8..6, only in 0u8..6,
+    ) {
+        let mut text = json!({
+            "serve": {"command": "vllm serve m", "params": serve},
+            "bench": {"params": bench},
+            "exclude": [{"serve.s0": format!(">{limit}"), "bench.b0": format!("<={limit}")}],
+        });
+        if link {
+            text["link"] = json!({"equal": [["serve.s0", "bench.b0"]]});
+        }
+        let excluded = |s: &Params, b: &Params| {
+            s["s0"].as_u64() > Some(limit.into()) && b["b0"].as_u64() <= Some(limit.into())
+        };
+        let all: Vec<(Params, Params)> = product(&serve)
+            .into_iter()
+            .flat_map(|s| product(&bench).into_iter().map(move |b| (s.clone(), b)))
+            .collect();
+        let expected: Vec<_> =
+            all.iter().filter(|(s, b)| (!link || s["s0"] == b["b0"]) && !excluded(s, b)).cloned().collect();
+        let Ok(matrix) = expand(&text) else {
+            // Refused: nothing is left, or the exclusion matches nothing.
+            let matches = all.iter().any(|(s, b)| excluded(s, b));
+            prop_assert!(expected.is_empty() || !matches);
+            return Ok(());
+        };
+        prop_assert_eq!(pairs(&matrix), expected.clone());
+
+        let counts = matrix.counts();
+        prop_assert_eq!(counts.points, expected.len() as u64);
+        prop_assert_eq!(counts.runs, counts.points * 3);
+        prop_assert_eq!(counts.pairs, all.len() as u64);
+        let removed: u64 = counts.removed.iter().map(|removed| removed.pairs).sum();
+        prop_assert_eq!(counts.points + removed, counts.pairs);
+        let ids: HashSet<_> = matrix.points().map(|point| point.id).collect();
+        prop_assert_eq!(ids.len() as u64, counts.points);
+        prop_assert!(matrix.servers().all(|server| matrix.points_of(&server).next().is_some()));
+
+        let narrowed: Vec<_> = expected.into_iter().filter(|(s, _)| s["s0"].as_u64() >= Some(only.into())).collect();
+        let kept = matrix.only(&Only::parse(&format!("s0>={only}")).expect("a condition"));
+        prop_assert_eq!(kept.map(|kept| pairs(&kept)).unwrap_or_default(), narrowed);
+    }
+
+    #[test]
+    fn zipped_axes_advance_together(length in 1usize..6, other in 1usize..4) {
+        let values = |factor: usize| (0..length).map(|value| value * factor).collect::<Vec<_>>();
+        let matrix = expand(&json!({
+            "serve": {"command": "vllm serve m", "params": {"s": values(3)}},
+            "bench": {"params": {"a": values(1), "free": (0..other).collect::<Vec<_>>(), "b": values(2)}},
+            "link": {"zip": [["bench.a", "bench.b", "serve.s"]]},
+        }));
+        let matrix = matrix.expect("a valid plan");
+        prop_assert_eq!(matrix.counts().points as usize, length * other);
+        for (server, load) in pairs(&matrix) {
+            let a = load["a"].as_u64().expect("a number");
+            prop_assert_eq!(load["b"].as_u64(), Some(a * 2));
+            prop_assert_eq!(server["s"].as_u64(), Some(a * 3));
+        }
+    }
+
+    #[test]
+    fn ranges_step_as_decimals(from in 0i32..100, step in 1i32..50, count in 0i32..40, places in 0usize..4) {
+        let decimal = |digits: i32| format!("{:.places$}", f64::from(digits) / 10f64.powi(places as i32));
+        let to = from + step * count;
+        let range = format!("{{ from = {}, to = {}, step = {} }}", decimal(from), decimal(to), decimal(step));
+        let text = format!("[serve]\ncommand = \"v\"\n[serve.params]\nx = {range}\n");
+        let plan = plan::parse(&text, Format::Toml, Path::new("plan.toml"), &[], &World::empty()).expect("valid");
+        let matrix = Matrix::expand(&plan).expect("valid");
+        let values: Vec<f64> = matrix.servers().map(|server| server.params["x"].as_f64().expect("a number")).collect();
+        let expected: Vec<f64> = (0..=count).map(|k| decimal(from + k * step).parse().expect("a number")).collect();
+        prop_assert_eq!(values, expected);
+    }
+}
+
+#[test]
+fn a_billion_pairs_are_refused_with_their_count() {
+    let axis = json!({"from": 1, "to": 1000, "step": 1});
+    let refused = expand(&json!({
+        "serve": {"command": "vllm serve m", "params": {"a": axis, "b": axis}},
+        "bench": {"params": {"c": axis}},
+    }));
+    assert!(refused.expect_err("too many").contains("1,000,000,000 pairs"));
+}
+
+#[test]
+fn derived_values_follow_and_links_see_them() {
+    let matrix = expand(&json!({
+        "serve": {"command": "vllm serve m", "params": {"max_num_seqs": [8, 40, 80]}},
+        "bench": {"params": {
+            "max_concurrency": [1, 4, 8],
+            "num_prompts": {"per": "max_concurrency", "times": 10, "min": 20, "max": 80},
+        }},
+        "link": {"equal": [["serve.max_num_seqs", "bench.num_prompts"]]},
+    }));
+    let pairs = pairs(&matrix.expect("a valid plan"));
+    let shown: Vec<_> = pairs
+        .iter()
+        .map(|(s, b)| (s["max_num_seqs"].clone(), b["max_concurrency"].clone()))
+        .collect();
+    assert_eq!(shown, [(json!(40), json!(4)), (json!(80), json!(8))]);
+}
+
+#[test]
+fn combinations_multiply_with_axes_and_win_over_fixed_values() {
+    let matrix = expand(&json!({
+        "serve": {
+            "command": "vllm serve m --dtype auto",
+            "params": {"dtype": "bfloat16", "max_num_seqs": [8, 64]},
+            "combos": [{"name": "base"}, {"name": "fp8", "quantization": "fp8", "dtype": null}],
+        },
+    }));
+    let shown: Vec<String> = matrix
+        .expect("a valid plan")
+        .servers()
+        .map(|s| format!("{}: {}", s.name, s.argv.join(" ")))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "base max_num_seqs=8: vllm serve m --dtype bfloat16 --max-num-seqs 8",
+            "base max_num_seqs=64: vllm serve m --dtype bfloat16 --max-num-seqs 64",
+            "fp8 max_num_seqs=8: vllm serve m --max-num-seqs 8 --quantization fp8",
+            "fp8 max_num_seqs=64: vllm serve m --max-num-seqs 64 --quantization fp8",
+        ]
+    );
+}
+
+#[test]
+fn identity_follows_what_is_measured_and_nothing_else() {
+    let text = json!({
+        "serve": {"command": "vllm serve m", "env": {"A": "1", "HF_TOKEN": "secret-one"}},
+        "bench": {"params": {"max_concurrency": 4}, "command": "vllm bench serve --api-key secret-one"},
+    });
+    let id = |text: &Value| {
+        let matrix = expand(text).expect("valid");
+        matrix.points().next().expect("one").id
+    };
+    let changed = |pointer: &str, value: Value| {
+        let mut text = text.clone();
+        let (parent, key) = pointer.rsplit_once('/').expect("a pointer");
+        text.pointer_mut(parent).expect("there")[key] = value;
+        id(&text)
+    };
+    let before = id(&text);
+    assert_eq!(changed("/runs", json!(9)), before);
+    assert_eq!(changed("/serve/ready_timeout", json!("1m")), before);
+    assert_eq!(changed("/serve/env/HF_TOKEN", json!("secret-two")), before);
+    assert_ne!(changed("/serve/env/A", json!("2")), before);
+    assert_ne!(changed("/serve/command", json!("vllm serve m --seed 1")), before);
+    assert_ne!(changed("/bench/params/max_concurrency", json!(5)), before);
+    assert_ne!(changed("/bench/warmup_prompts", json!(5)), before);
+    assert_ne!(changed("/bench/command", json!("vllm-rs bench serve")), before);
+}
+
+#[test]
+fn only_names_what_it_does_not_know() {
+    let matrix = expand(&json!({
+        "serve": {"command": "vllm serve m", "params": {"seed": [1, 2], "dtype": ["half", "float"]}},
+        "bench": {"params": {"seed": 3}},
+    }));
+    let matrix = matrix.expect("a valid plan");
+    let refusal = |text: &str| {
+        let only = Only::parse(text).and_then(|only| matrix.only(&only).map(|_| ()));
+        only.expect_err("refused").to_string()
+    };
+    assert!(refusal("sed=1").contains("did you mean `serve.seed`?"));
+    assert!(refusal("seed=1").contains("write serve.seed or bench.seed"));
+    assert!(refusal("serve.seed=7").contains("leaves no point"));
+    assert!(refusal("dtype").contains("no comparison"));
+    let only = Only::parse("serve.seed=2, dtype=half").expect("conditions");
+    assert_eq!(matrix.only(&only).expect("one").counts().points, 1);
+}

@@ -1,0 +1,115 @@
+//! Servers that misbehave: every request ends within its limit, and its error says what happened.
+
+mod scripted;
+
+use scripted::{Answer, LAST_CHUNK, STREAM_HEAD, Server, chunk, completion};
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+use vsweep::bench::{Job, Measurement, measure};
+use vsweep::cause::Failure;
+
+async fn run(url: &str, params: Value) -> Result<Measurement, Failure> {
+    measure(&Job {
+        base_url: url.to_owned(),
+        served_model: "m".to_owned(),
+        model_root: "m".to_owned(),
+        params: params.as_object().expect("an object").clone(),
+        argv: None,
+        env: Default::default(),
+        scratch: std::env::temp_dir(),
+        warmup_prompts: 0,
+        timeout: Duration::from_secs(60),
+        counters: Default::default(),
+    })
+    .await
+}
+
+/// The error of the first of three requests, when it alone is answered so.
+async fn error_of(answer: Answer, limit: &str) -> String {
+    let count = AtomicUsize::new(0);
+    let server = Server::start(move |_| match count.fetch_add(1, SeqCst) {
+        0 => answer.clone(),
+        _ => completion(2, 5),
+    })
+    .await;
+    let params =
+        json!({"num_prompts": 3, "max_concurrency": 1, "random_input_len": 5, "save_detailed": true, limit: 1});
+    let result = run(&server.url, params).await.expect("the others succeed").result;
+    assert_eq!((&result["completed"], &result["failed"]), (&json!(2), &json!(1)));
+    result["errors"][0].as_str().expect("a text").to_owned()
+}
+
+fn token(text: &str) -> Vec<u8> {
+    chunk(&json!({"choices": [{"text": text, "finish_reason": null}]}).to_string())
+}
+
+#[tokio::test]
+async fn a_server_that_falls_silent_is_not_awaited() {
+    let begun = [STREAM_HEAD, &token("a")].concat();
+    assert_eq!(
+        error_of(Answer::ThenSilence(begun), "silence_timeout").await,
+        "nothing came for 1 s"
+    );
+    assert_eq!(
+        error_of(Answer::ThenSilence(vec![]), "request_timeout").await,
+        "no complete answer within 1 s"
+    );
+}
+
+#[tokio::test]
+async fn a_stream_without_end_is_ended() {
+    let error = error_of(Answer::Forever(STREAM_HEAD.to_vec(), token("a")), "request_timeout").await;
+    assert_eq!(error, "no complete answer within 1 s");
+}
+
+#[tokio::test]
+async fn a_reset_connection_is_named() {
+    let begun = [STREAM_HEAD, &token("a")].concat();
+    let error = error_of(Answer::ThenReset(begun), "request_timeout").await;
+    assert!(
+        error.contains("the connection broke") || error.contains("closed the connection in the middle"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn events_of_ten_megabytes_are_read() {
+    let server = Server::start(|_| {
+        let long = token(&"x".repeat(10 << 20));
+        Answer::Bytes(vec![
+            STREAM_HEAD.to_vec(),
+            long,
+            token("y"),
+            chunk("[DONE]"),
+            LAST_CHUNK.to_vec(),
+        ])
+    })
+    .await;
+    let params = json!({"num_prompts": 2, "random_input_len": 5, "save_detailed": true});
+    let result = run(&server.url, params).await.expect("measured").result;
+    assert_eq!(result["completed"], 2);
+    let text = result["generated_texts"][0].as_str().expect("a text");
+    assert_eq!((text.len(), text.ends_with("xy")), ((10 << 20) + 1, true));
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_up_yet_is_awaited_as_long_as_asked() {
+    let count = AtomicUsize::new(0);
+    let server = Server::start(move |_| match count.fetch_add(1, SeqCst) {
+        0 => scripted::refusal("503 Service Unavailable", "starting"),
+        _ => completion(2, 5),
+    })
+    .await;
+    let params = json!({"num_prompts": 2, "random_input_len": 5, "ready_check_timeout_sec": 60});
+    let result = run(&server.url, params).await.expect("up at last").result;
+    assert_eq!((&result["completed"], &result["failed"]), (&json!(2), &json!(0)));
+
+    let never = Server::start(|_| scripted::refusal("503 Service Unavailable", "starting")).await;
+    let params = json!({"num_prompts": 2, "random_input_len": 5, "ready_check_timeout_sec": 0.1});
+    let failure = run(&never.url, params).await.expect_err("never up");
+    assert_eq!(
+        failure.detail,
+        "the server was not ready within 0.1 s: HTTP 503: starting"
+    );
+}

@@ -1,0 +1,342 @@
+//! `report.html` in a real browser: it must work by mouse, by keyboard and on a phone, complain about nothing and ask
+//! nobody for anything.
+
+mod browser;
+#[path = "../support/experiment.rs"]
+mod experiment;
+
+use browser::Browser;
+use experiment::{Experiment, times};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+use vsweep::cause::Cause;
+use vsweep::journal::{self, Directory};
+use vsweep::plan::ReportOptions;
+use vsweep::report::{read_runs, write_pages};
+use vsweep::table::Points;
+
+/// Three tensor-parallel sizes by two batch limits under six loads; some servers do not load, some runs fail or are in doubt.
+fn realistic() -> Experiment {
+    let sizes = [json!(1), json!(2), json!(4)];
+    let servers = times(
+        &[json!({"gpu_memory_utilization": 0.9})],
+        "tensor_parallel_size",
+        &sizes,
+    );
+    let loads = times(
+        &[json!({"dataset_name": "random", "random_input_len": 1024, "random_output_len": 256})],
+        "max_concurrency",
+        &[1, 4, 16, 64, 128, 256].map(|users| json!(users)),
+    );
+    Experiment {
+        servers: times(&servers, "max_num_seqs", &[json!(64), json!(256), json!(1024)]),
+        loads,
+        runs: 3,
+        fails: |server, load| match (server, load) {
+            (2, _) => Some(Cause::OomAtLoad),
+            (1, 5) => Some(Cause::CrashedUnderLoad),
+            (0, 5) | (3, 5) => Some(Cause::RequestErrors),
+            (8, 5) => Some(Cause::GeneratorSaturated),
+            _ => None,
+        },
+        ..Experiment::default()
+    }
+}
+
+/// 10 000 runs: 20 servers, 500 loads.
+fn large() -> Experiment {
+    let seqs: Vec<Value> = (1..=20).map(|i| json!(i * 16)).collect();
+    let rates: Vec<Value> = (1..=100).map(|i| json!(f64::from(i) * 0.5)).collect();
+    let lengths = [64, 128, 256, 512, 1024].map(|length| json!(length));
+    Experiment {
+        servers: times(&[json!({"tensor_parallel_size": 2})], "max_num_seqs", &seqs),
+        loads: times(
+            &times(&[json!({})], "request_rate", &rates),
+            "random_output_len",
+            &lengths,
+        ),
+        runs: 1,
+        simulated: true,
+        ..Experiment::default()
+    }
+}
+
+const PLAN: &str = "version = 1\nname = \"demo\"\nruns = 3\n\n[serve]\ncommand = \"vllm serve </script><b>x\"\n";
+
+/// Writes an experiment with everything a page shows, and its pages.
+fn write(experiment: &Experiment) -> (TempDir, Directory) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let directory = experiment.write(&folder.path().join("llama-3.1-8b-h100"));
+    fs::write(directory.plan(false), PLAN).expect("written");
+    let manifest = json!({"format": "1.0", "vsweep": "0.1.0", "host": "node7", "os": "Linux 6.8", "cpu": "Xeon 8480+",
+        "cpus": 224, "memory_bytes": 2_164_663_517_184_u64, "gpus": vec!["NVIDIA H100 80GB HBM3"; 8],
+        "gpu_driver": "570.86", "git_commit": null, "plan": "plans/llama.toml"});
+    fs::write(directory.manifest(), manifest.to_string()).expect("written");
+    let log = directory.root().join("servers/0000000000000002/1.log");
+    fs::create_dir_all(log.parent().expect("a folder")).expect("created");
+    fs::copy("tests/data/logs/oom_at_load.log", log).expect("copied");
+    write_report(&directory);
+    (folder, directory)
+}
+
+fn write_report(directory: &Directory) {
+    let state = journal::load(directory).expect("a sound journal");
+    let runs = read_runs(directory, &state);
+    assert_eq!(runs.damaged, Vec::<String>::new());
+    write_pages(directory, &state, &Points::of(&runs.table), &ReportOptions::default()).expect("written");
+}
+
+/// Keeps pictures where `SCREENSHOTS` names a folder, for people to look at.
+fn keep_pictures(browser: &Browser, name: &str) {
+    let Ok(folder) = std::env::var("SCREENSHOTS") else {
+        return;
+    };
+    fs::create_dir_all(&folder).expect("created");
+    for (i, picture) in browser.pictures().iter().enumerate() {
+        fs::write(Path::new(&folder).join(format!("{name}-{i}.png.base64")), picture).expect("written");
+    }
+}
+
+fn set_width(browser: &Browser, width: u32, phone: bool) {
+    let metrics = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": phone});
+    browser.devtools("Emulation.setDeviceMetricsOverride", &metrics);
+}
+
+/// Where a point of a panel is in the window, once it is scrolled into view.
+fn place_of_mark(browser: &Browser, panel: &str, at: usize) -> (f64, f64) {
+    let place = browser.run(&format!(
+        "const chart = vsweep.panels.{panel}.chart; chart.picture.scrollIntoView({{block: 'center', behavior: 'instant'}});
+         const frame = chart.picture.getBoundingClientRect(); const mark = chart.marks[{at}];
+         return [frame.left + mark.left, frame.top + mark.top];"
+    ));
+    (
+        place[0].as_f64().expect("a number"),
+        place[1].as_f64().expect("a number"),
+    )
+}
+
+fn assert_quiet(browser: &Browser, page: &Path) {
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    assert_eq!(browser.requests(), [format!("file://{}", page.display())]);
+}
+
+#[test]
+fn the_page_works_by_mouse_and_keyboard() {
+    let Some(browser) = Browser::start() else { return };
+    let (_folder, directory) = write(&realistic());
+    let page = directory.report_html();
+    browser.open(&page);
+    keep_pictures(&browser, "desktop");
+
+    // The script and the library agree on the frontier and the knee.
+    browser.wait("return vsweep.panels.pareto.chart.marks?.length > 10");
+    let agrees = "const { front, knee } = vsweep.panels.pareto.front;
+        return JSON.stringify(front.map((mark) => mark.point.index)) === JSON.stringify(vsweep.data.frontier)
+            && (knee?.point.index ?? null) === vsweep.data.knee";
+    assert_eq!(browser.run(agrees), json!(true), "{}", browser.run("const { front, knee } = vsweep.panels.pareto.front; return JSON.stringify([front.map((mark) => mark.point.index), vsweep.data.frontier, knee?.point.index, vsweep.data.knee])"));
+
+    // Hovering shows the parameters and the command; the box stays while the pointer goes to its button.
+    let (x, y) = place_of_mark(&browser, "curves", 4);
+    browser.point_at(x, y);
+    browser.wait("return !document.querySelector('#curves .tip').hidden");
+    let shown = browser.run("return document.querySelector('#curves .tip').textContent");
+    let shown = shown.as_str().expect("text");
+    for part in ["gpu_memory_utilization", "vllm serve meta-llama", "--max-concurrency"] {
+        assert!(shown.contains(part), "{part} is not in {shown}");
+    }
+    keep_pictures(&browser, "hover");
+    browser.devtools(
+        "Browser.grantPermissions",
+        &json!({"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}),
+    );
+    browser.click("#curves .tip .copy");
+    browser.wait("return document.querySelector('#curves .tip .copy').textContent === 'Copied'");
+    let copied = browser.run("return navigator.clipboard.readText()");
+    assert!(
+        copied
+            .as_str()
+            .expect("text")
+            .starts_with("vllm serve meta-llama/Llama-3.1-8B-Instruct --"),
+        "{copied}"
+    );
+
+    // Arrow keys walk through the points, Escape leaves.
+    browser.run("const chart = vsweep.panels.pareto.chart; chart.picture.focus();
+        for (const key of ['ArrowRight', 'ArrowRight']) chart.picture.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }))");
+    assert_eq!(browser.run("return vsweep.panels.pareto.chart.current"), json!(1));
+    assert_eq!(
+        browser.run("return document.querySelector('#pareto .offscreen').textContent.includes('tokens/s per user')"),
+        json!(true)
+    );
+    browser.run("document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape', bubbles: true }))");
+    assert_eq!(
+        browser.run("return document.querySelector('#pareto .tip').hidden"),
+        json!(true)
+    );
+
+    // A logarithmic axis, another figure, other curves.
+    browser.click("#curves .toggle:nth-of-type(5) input");
+    assert_eq!(
+        browser.run("return document.querySelector('#curves svg').textContent.includes('(ms) · log')"),
+        json!(true)
+    );
+    browser.run(
+        "const { y, by } = vsweep.panels.curves; y.value = 'output_throughput'; by.value = 'tensor_parallel_size';
+        y.dispatchEvent(new Event('change'))",
+    );
+    assert_eq!(
+        browser.run("return document.querySelectorAll('#curves .legend button').length"),
+        json!(3)
+    );
+
+    // One filter for charts and table.
+    browser.click("#filters .menu summary");
+    browser.click("#filters .menu[open] label:nth-of-type(1) input");
+    browser.wait("return vsweep.panels.curves.chart.marks.every((mark) => mark.x > 1)");
+    let count = browser.run("return document.querySelector('#filters [role=status]').textContent");
+    assert_eq!(count, json!("135 of 162 runs"));
+    assert_eq!(
+        browser.run("return document.querySelector('#table [role=status]').textContent"),
+        json!("135 runs")
+    );
+    browser.run("[...document.querySelectorAll('#filters > button')].at(-1).click()");
+
+    // Sorting, searching, one run in full.
+    let heads = "[...document.querySelectorAll('.runs th')]";
+    let column = format!("const head = {heads}.findIndex((head) => head.textContent.startsWith('Output throughput'));
+        const values = () => [...document.querySelectorAll('.runs tbody tr')].map((row) => row.children[head]?.title).filter(Boolean).map(Number);");
+    browser.run(&format!("{column} {heads}[head].querySelector('button').click()"));
+    let sorted = browser.run(&format!(
+        "{column} return values().every((value, i, all) => !i || all[i - 1] >= value) && values().length > 5"
+    ));
+    assert_eq!(sorted, json!(true));
+    assert_eq!(
+        browser.run(&format!("{column} return {heads}[head].getAttribute('aria-sort')")),
+        json!("descending")
+    );
+    browser.run("const field = document.querySelector('[type=search]'); field.value = 'oom_at_load'; field.dispatchEvent(new Event('input'))");
+    assert_eq!(
+        browser.run("return document.querySelector('#table [role=status]').textContent"),
+        json!("18 runs")
+    );
+    browser.click(".runs .open");
+    let run = browser.run("return document.querySelector('dialog[open]').textContent");
+    assert!(run.as_str().expect("text").contains("CUDA out of memory"), "{run}");
+    keep_pictures(&browser, "dialog");
+    assert_quiet(&browser, &page);
+}
+
+#[test]
+fn it_is_read_in_the_dark_on_a_phone_and_on_paper() {
+    let Some(browser) = Browser::start() else { return };
+    let (_folder, directory) = write(&Experiment {
+        simulated: true,
+        ..realistic()
+    });
+    let page = directory.report_html();
+    let colour = "return getComputedStyle(document.body).backgroundColor";
+    browser.devtools(
+        "Emulation.setEmulatedMedia",
+        &json!({"features": [{"name": "prefers-color-scheme", "value": "dark"}]}),
+    );
+    browser.open(&page);
+    assert_eq!(browser.run(colour), json!("rgb(20, 23, 28)"));
+    keep_pictures(&browser, "dark");
+    browser.click("#theme");
+    assert_eq!(browser.run(colour), json!("rgb(246, 247, 249)"));
+    browser.click("#theme");
+    assert_eq!(browser.run(colour), json!("rgb(20, 23, 28)"));
+    assert_eq!(
+        browser.run("return document.querySelector('.banner').textContent.startsWith('Simulated.')"),
+        json!(true)
+    );
+
+    browser.devtools(
+        "Emulation.setEmulatedMedia",
+        &json!({"features": [{"name": "prefers-color-scheme", "value": "light"}]}),
+    );
+    set_width(&browser, 360, true);
+    browser.open(&page);
+    browser.wait("return document.querySelector('#pareto svg').clientWidth < 360");
+    assert_eq!(browser.run("return document.documentElement.scrollWidth"), json!(360));
+    browser.run("vsweep.panels.curves.chart.select(3)");
+    assert_eq!(browser.run("return document.documentElement.scrollWidth"), json!(360));
+    keep_pictures(&browser, "phone");
+
+    browser.run("vsweep.panels.curves.chart.hide()");
+    set_width(&browser, 760, false);
+    browser.devtools("Emulation.setEmulatedMedia", &json!({"media": "print"}));
+    browser.run("dispatchEvent(new Event('beforeprint'))");
+    browser.wait("return document.querySelectorAll('.runs tbody tr').length === 61");
+    keep_pictures(&browser, "print");
+    assert_eq!(
+        browser.run("return getComputedStyle(document.querySelector('nav')).display"),
+        json!("none")
+    );
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn ten_thousand_runs_stay_usable() {
+    let Some(browser) = Browser::start() else { return };
+    let (_folder, directory) = write(&large());
+    let page = directory.report_html();
+    let size = fs::metadata(&page).expect("there").len();
+    assert!(size < 3_000_000, "{size} bytes");
+    browser.open(&page);
+    assert_eq!(
+        browser.run("return document.querySelector('#table [role=status]').textContent"),
+        json!("10,000 runs")
+    );
+    let few_rows = "return document.querySelectorAll('.runs tbody tr').length < 60";
+    browser.wait(few_rows);
+    browser.run("document.querySelector('.port').scrollTop = 150000");
+    browser.wait(
+        "return Number(document.querySelector('.runs tbody tr[aria-rowindex]').getAttribute('aria-rowindex')) > 4900",
+    );
+    assert_eq!(browser.run(few_rows), json!(true));
+    assert_eq!(
+        browser.run("return vsweep.panels.pareto.chart.marks.length"),
+        json!(10_000)
+    );
+    assert_eq!(
+        browser.run("return document.querySelectorAll('*').length < 6000"),
+        json!(true)
+    );
+    keep_pictures(&browser, "large");
+    assert_quiet(&browser, &page);
+}
+
+#[test]
+fn equal_experiments_give_equal_pages_and_nothing_in_them_is_code() {
+    let (_folder, directory) = write(&realistic());
+    let page = fs::read_to_string(directory.report_html()).expect("readable");
+    assert!(!page.contains("</script><b>x") && page.contains("&lt;/script&gt;&lt;b&gt;x"));
+    assert_eq!(page.matches("</script>").count(), 2);
+    assert_eq!(
+        page.matches("http").count(),
+        page.matches("http://www.w3.org/2000/svg").count() + page.matches("http-equiv").count()
+    );
+    write_report(&directory);
+    assert!(page == fs::read_to_string(directory.report_html()).expect("readable"));
+    let markdown = fs::read_to_string(directory.report_markdown()).expect("readable");
+    insta::assert_snapshot!(markdown);
+}
+
+#[test]
+fn an_empty_experiment_has_a_page() {
+    let Some(browser) = Browser::start() else { return };
+    let (_folder, directory) = write(&Experiment {
+        fails: |_, _| Some(Cause::OomAtLoad),
+        ..realistic()
+    });
+    browser.open(&directory.report_html());
+    let answer = browser.run("return document.querySelector('#answer').textContent");
+    assert!(
+        answer.as_str().expect("text").contains("No run was measured"),
+        "{answer}"
+    );
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

@@ -1,0 +1,145 @@
+//! A sweep killed at any moment and run again: nothing measured is lost or measured twice, no process is left, and the
+//! tables are those of a sweep that was never interrupted.
+
+mod harness;
+
+use harness::{Harness, journal_lines, outcomes_in_journal, rows, said, wait_for};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Two servers, three loads, two runs, all small.
+const PLAN: &str = r#"
+version = 1
+runs = 2
+
+[serve]
+command = "vsweep sim serve tiny-8b --sim-start 50ms --sim-speed 50"
+stop_grace = "2s"
+
+[serve.params]
+max_num_seqs = [4, 16]
+
+[bench]
+runner = "native"
+
+[bench.params]
+random_input_len = 32
+random_output_len = 8
+max_concurrency = [1, 2, 4]
+num_prompts = 8
+"#;
+
+const RUNS: usize = 12;
+
+/// (point, run, outcome) of every row, in a fixed order.
+fn table(directory: &Path) -> Vec<(String, String, String)> {
+    let mut table: Vec<_> = rows(&directory.join("summary.csv"))
+        .into_iter()
+        .map(|row| (row["point"].clone(), row["run"].clone(), row["outcome"].clone()))
+        .collect();
+    table.sort();
+    table
+}
+
+fn assert_nothing_twice(directory: &Path) {
+    for (run, count) in outcomes_in_journal(directory) {
+        assert_eq!(count, 1, "{run:?} was measured {count} times");
+    }
+}
+
+#[test]
+fn killed_at_every_few_events_the_tables_are_the_same() {
+    let harness = Harness::new();
+    let plan = harness.write("plan.toml", PLAN);
+    let plan = plan.to_str().expect("a plain path");
+    let whole = harness.run(&["run", plan, "-o", "whole", "--quiet"]);
+    assert!(whole.status.success(), "{}", said(&whole));
+
+    let directory = harness.folder.path().join("killed");
+    let mut kills = 0;
+    // Sessions reach one event more each time, so that every kind of moment is hit and progress is certain.
+    for reach in 1.. {
+        let before = journal_lines(&directory);
+        let mut vsweep = harness.start(&["run", plan, "-o", "killed", "--quiet"]);
+        let mut ended = None;
+        wait_for("the next events", || {
+            ended = vsweep.try_wait().expect("a child");
+            ended.is_some() || journal_lines(&directory) >= before + reach
+        });
+        if let Some(status) = ended {
+            assert!(status.success(), "{status}");
+            break;
+        }
+        vsweep.kill().expect("alive until now");
+        vsweep.wait().expect("reaped");
+        kills += 1;
+        harness.wait_until_alone();
+        assert_nothing_twice(&directory);
+    }
+    assert!(kills > 5, "only {kills} kills: the test has lost its meaning");
+    assert_nothing_twice(&directory);
+    assert_eq!(table(&directory), table(&harness.folder.path().join("whole")));
+    harness.wait_until_alone();
+}
+
+/// The long version: `VSWEEP_KILLS=200 cargo test --release --test resume -- --ignored --nocapture`.
+#[test]
+#[ignore = "takes minutes; .ci/kill-sweeps runs it"]
+fn killed_at_random_moments_the_tables_are_the_same() {
+    let wanted: u32 = std::env::var("VSWEEP_KILLS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(200);
+    let harness = Harness::new();
+    let plan = harness.write("plan.toml", PLAN);
+    let plan = plan.to_str().expect("a plain path");
+    let began = Instant::now();
+    let whole = harness.run(&["run", plan, "-o", "whole", "--quiet"]);
+    assert!(whole.status.success(), "{}", said(&whole));
+    let typical = began.elapsed();
+    let expected = table(&harness.folder.path().join("whole"));
+    assert_eq!(expected.len(), RUNS);
+
+    let mut random = Lcg(std::process::id().into());
+    let (mut kills, mut sweeps) = (0, 0);
+    while kills < wanted {
+        sweeps += 1;
+        let name = format!("sweep-{sweeps}");
+        let directory = harness.folder.path().join(&name);
+        loop {
+            let mut vsweep = harness.start(&["run", plan, "-o", &name, "--quiet"]);
+            let deadline = Instant::now() + typical.mul_f64(random.fraction() * 1.3);
+            let status = loop {
+                match vsweep.try_wait().expect("a child") {
+                    Some(status) => break Some(status),
+                    None if Instant::now() >= deadline => break None,
+                    None => std::thread::sleep(Duration::from_millis(1)),
+                }
+            };
+            if let Some(status) = status {
+                assert!(status.success(), "{status}");
+                break;
+            }
+            vsweep.kill().expect("alive until now");
+            vsweep.wait().expect("reaped");
+            kills += 1;
+            harness.wait_until_alone();
+            assert_nothing_twice(&directory);
+        }
+        assert_eq!(table(&directory), expected, "sweep {sweeps}");
+    }
+    println!("{kills} kills over {sweeps} sweeps of {RUNS} runs: 0 lost, 0 double, 0 processes left");
+}
+
+/// A small random generator: the moments only need to differ.
+struct Lcg(u64);
+
+impl Lcg {
+    fn fraction(&mut self) -> f64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as f64 / f64::from(1u32 << 31)
+    }
+}

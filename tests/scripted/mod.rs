@@ -1,0 +1,165 @@
+//! A server that answers each request with exact bytes, for tests of the load generator.
+
+// Not every test uses all of it.
+#![allow(dead_code)]
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// One request as it arrived.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    pub head: String,
+    pub body: serde_json::Value,
+}
+
+/// What the server does with one request.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// Sends these pieces, each in a write of its own, and keeps the connection.
+    Bytes(Vec<Vec<u8>>),
+    /// Sends this and closes the connection.
+    ThenClose(Vec<u8>),
+    /// Sends this and then nothing, for ever.
+    ThenSilence(Vec<u8>),
+    /// Sends the first, then the second again and again.
+    Forever(Vec<u8>, Vec<u8>),
+    /// Sends this and resets the connection.
+    ThenReset(Vec<u8>),
+}
+
+pub type Script = Arc<dyn Fn(&Seen) -> Answer + Send + Sync>;
+
+/// The server; it ends with the test's runtime.
+pub struct Server {
+    pub url: String,
+    pub seen: Arc<Mutex<Vec<Seen>>>,
+    /// What `/metrics` answers, one after the other; then it is not there. Asking for it is not among `seen`.
+    pub metrics: Arc<Mutex<VecDeque<String>>>,
+}
+
+impl Server {
+    pub async fn start(script: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let url = format!("http://{}", listener.local_addr().expect("bound"));
+        let seen = Arc::new(Mutex::new(vec![]));
+        let metrics = Arc::<Mutex<VecDeque<String>>>::default();
+        let (log, script): (_, Script) = (seen.clone(), Arc::new(script));
+        let counters = metrics.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, log.clone(), script.clone(), counters.clone()));
+            }
+        });
+        Server { url, seen, metrics }
+    }
+}
+
+async fn serve(
+    mut stream: TcpStream,
+    log: Arc<Mutex<Vec<Seen>>>,
+    script: Script,
+    metrics: Arc<Mutex<VecDeque<String>>>,
+) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut buffer = vec![];
+    loop {
+        let Some(seen) = read_request(&mut stream, &mut buffer).await? else {
+            return Ok(());
+        };
+        if seen.head.starts_with("GET /metrics") {
+            let text = metrics.lock().expect("no panic").pop_front();
+            let (status, text) = text.map_or(("404 Not Found", String::new()), |text| ("200 OK", text));
+            let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{text}", text.len());
+            stream.write_all(answer.as_bytes()).await?;
+            continue;
+        }
+        let answer = script(&seen);
+        log.lock().expect("no panic").push(seen);
+        match answer {
+            Answer::Bytes(pieces) => {
+                for piece in pieces {
+                    stream.write_all(&piece).await?;
+                    tokio::task::yield_now().await;
+                }
+            }
+            Answer::ThenClose(bytes) => return stream.write_all(&bytes).await,
+            Answer::Forever(first, again) => {
+                stream.write_all(&first).await?;
+                loop {
+                    stream.write_all(&again).await?;
+                    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                }
+            }
+            Answer::ThenReset(bytes) => {
+                stream.write_all(&bytes).await?;
+                return stream.set_zero_linger();
+            }
+            Answer::ThenSilence(bytes) => {
+                stream.write_all(&bytes).await?;
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> std::io::Result<Option<Seen>> {
+    loop {
+        if let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
+            let length = head
+                .lines()
+                .find_map(|line| {
+                    line.to_ascii_lowercase()
+                        .strip_prefix("content-length:")
+                        .map(|n| n.trim().parse::<usize>())
+                })
+                .and_then(Result::ok)
+                .unwrap_or(0);
+            if buffer.len() >= end + 4 + length {
+                let body = serde_json::from_slice(&buffer[end + 4..end + 4 + length]).unwrap_or_default();
+                buffer.drain(..end + 4 + length);
+                return Ok(Some(Seen { head, body }));
+            }
+        }
+        if stream.read_buf(buffer).await? == 0 {
+            return Ok(None);
+        }
+    }
+}
+
+/// An SSE event in a chunk of its own.
+pub fn chunk(event: &str) -> Vec<u8> {
+    let event = format!("data: {event}\n\n");
+    format!("{:x}\r\n{event}\r\n", event.len()).into_bytes()
+}
+
+pub const STREAM_HEAD: &[u8] =
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// A stream of `tokens` completion events, usage and `[DONE]`, as vLLM sends it.
+pub fn completion(tokens: usize, prompt_tokens: usize) -> Answer {
+    let mut pieces = vec![STREAM_HEAD.to_vec()];
+    for i in 0..tokens {
+        let finish = if i + 1 == tokens { "\"length\"" } else { "null" };
+        pieces.push(chunk(&format!(
+            r#"{{"id":"cmpl-1","object":"text_completion","created":1,"model":"m","choices":[{{"index":0,"text":" t{i}","logprobs":null,"finish_reason":{finish}}}],"usage":null}}"#
+        )));
+    }
+    pieces.push(chunk(&format!(
+        r#"{{"id":"cmpl-1","choices":[],"usage":{{"prompt_tokens":{prompt_tokens},"total_tokens":0,"completion_tokens":{tokens}}}}}"#
+    )));
+    pieces.push(chunk("[DONE]"));
+    pieces.push(LAST_CHUNK.to_vec());
+    Answer::Bytes(pieces)
+}
+
+/// A whole answer with a length.
+pub fn refusal(status: &str, body: &str) -> Answer {
+    Answer::Bytes(vec![
+        format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes(),
+    ])
+}

@@ -1,0 +1,228 @@
+//! Laws of vsweep's own search, on curves with noise.
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use vsweep::search::{
+    Answer, Criterion, Found, Next, Probe, Question, Reading, Request, Search, Seed, Settings, Target, Vary,
+};
+
+fn target(name: &str, limit_ms: f64) -> Target {
+    let criterion = Criterion::metric("p99_ttft_ms", &format!("<={limit_ms}")).expect("valid in this test");
+    Target {
+        name: name.into(),
+        criteria: vec![criterion],
+    }
+}
+
+/// A reading without sampling error of its own: `noise` is a whole number of thousandths drawn by the test.
+fn measure(settings: &Settings, question: Question, p99_ms: f64) -> Probe {
+    let criteria = settings.targets.iter().flat_map(|target| &target.criteria);
+    let readings: BTreeMap<String, Reading> = criteria
+        .filter_map(|criterion| Some((criterion.to_string(), criterion.read(|_| Some(p99_ms), &[])?)))
+        .collect();
+    Probe {
+        question,
+        stopped: None,
+        readings,
+    }
+}
+
+/// Runs a search on `curve` with noise and returns its answers, its probes and the p99 of each.
+fn run(
+    settings: &Settings,
+    seed: Seed,
+    noise: &[f64],
+    curve: impl Fn(f64) -> f64,
+) -> (Vec<Answer>, Vec<Probe>, Vec<f64>) {
+    let mut search = Search::new(settings.clone(), seed);
+    let mut measured = Vec::new();
+    loop {
+        match search.ask() {
+            Next::Done(answers) => return (answers, search.probes().to_vec(), measured),
+            Next::Probe(question) => {
+                let p99_ms = curve(question.value) * noise[measured.len() % noise.len()].exp();
+                measured.push(p99_ms);
+                search.tell(&measure(settings, question, p99_ms));
+            }
+        }
+        assert!(
+            measured.len() <= settings.max_probes * settings.targets.len(),
+            "the search does not end"
+        );
+    }
+}
+
+fn hockey_stick(boundary: f64) -> impl Fn(f64) -> f64 {
+    move |load| 500.0 * (1.0 + load / boundary + 20.0 * (load / boundary - 0.9).max(0.0)) / 4.0
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+
+    #[test]
+    fn an_answer_was_measured_and_passed_and_the_search_ends(
+        boundary in 1.5f64..3000.0, guess in 1.0f64..1000.0, noise in prop::collection::vec(-0.05f64..0.05, 1..20),
+    ) {
+        let settings = Settings::new(Vary::MaxConcurrency, vec![target("chat", 500.0)]);
+        let (answers, probes, measured) = run(&settings, Seed::forecast(guess), &noise, hockey_stick(boundary));
+        if let Some(value) = answers[0].found.value() {
+            let runs: Vec<f64> =
+                probes.iter().zip(&measured).filter(|(p, _)| p.question.value == value).map(|(_, ms)| *ms).collect();
+            prop_assert!(!runs.is_empty());
+            prop_assert!(runs.iter().map(|ms| ms.ln()).sum::<f64>() / (runs.len() as f64) <= 500f64.ln());
+            prop_assert!(answers[0].low <= value && value <= answers[0].high);
+        }
+    }
+
+    #[test]
+    fn replaying_the_probes_asks_the_same_question_at_every_prefix(
+        boundary in 1.5f64..3000.0, noise in prop::collection::vec(-0.05f64..0.05, 1..20),
+    ) {
+        let targets = vec![target("chat", 500.0), target("batch", 800.0)];
+        let settings = Settings::new(Vary::MaxConcurrency, targets);
+        let (answers, probes, _) = run(&settings, Seed::UNKNOWN, &noise, hockey_stick(boundary));
+        for told in 0..=probes.len() {
+            let mut replayed = Search::new(settings.clone(), Seed::UNKNOWN);
+            for probe in &probes[..told] {
+                let text = serde_json::to_string(probe).expect("valid in this test");
+                replayed.tell(&serde_json::from_str(&text).expect("valid in this test"));
+            }
+            match (replayed.ask(), probes.get(told)) {
+                (Next::Probe(question), Some(next)) => prop_assert_eq!(&question, &next.question),
+                (Next::Done(replayed), None) => prop_assert_eq!(&replayed, &answers),
+                (next, _) => prop_assert!(false, "asked {next:?} after {told} of {}", probes.len()),
+            }
+        }
+    }
+
+    #[test]
+    fn without_noise_the_answer_is_safe_and_near(boundary in 0.05f64..400.0) {
+        let settings = Settings::new(Vary::RequestRate, vec![target("chat", 500.0)]);
+        let seed = Seed { value: boundary * 1.4, factor: 2.0 };
+        let (answers, ..) = run(&settings, seed, &[0.0], |load| 500.0 * (load / boundary).powf(1.5));
+        let Found::Met(value) = answers[0].found else { return Err(TestCaseError::fail(format!("{answers:?}"))) };
+        prop_assert!(value <= boundary && value >= boundary * 0.9, "{value} of {boundary}");
+    }
+}
+
+#[test]
+fn one_search_answers_several_targets_from_shared_probes() {
+    let settings = Settings::new(
+        Vary::MaxConcurrency,
+        vec![target("strict", 300.0), target("chat", 500.0), target("batch", 501.0)],
+    );
+    let (answers, probes, _) = run(&settings, Seed::neighbour(90.0), &[0.0], hockey_stick(100.0));
+    let values: Vec<f64> = answers
+        .iter()
+        .map(|answer| answer.found.value().expect("valid in this test"))
+        .collect();
+    assert!(values[0] < values[1] && values[1] <= values[2], "{values:?}");
+    let batch = probes.iter().filter(|probe| probe.question.target == "batch").count();
+    assert!(
+        batch <= 1,
+        "the last target is answered by the probes of the one before: {batch}"
+    );
+}
+
+#[test]
+fn none_and_beyond_are_said_as_such() {
+    let settings = Settings {
+        upper: 256.0,
+        ..Settings::new(Vary::MaxConcurrency, vec![target("chat", 500.0)])
+    };
+    let found = |p99_ms: f64| run(&settings, Seed::UNKNOWN, &[0.0], |_| p99_ms).0[0].clone();
+    assert_eq!(
+        (found(9999.0).found, found(1.0).found),
+        (Found::None, Found::Beyond(256.0))
+    );
+    assert_eq!(found(9999.0).binding.as_deref(), Some("p99_ttft_ms<=500"));
+}
+
+#[test]
+fn a_dip_below_a_passing_load_is_noticed_and_the_answer_stays_below_it() {
+    let settings = Settings::new(Vary::MaxConcurrency, vec![target("chat", 500.0)]);
+    // The seed lands behind the dip, so a step upwards passes it by; the search must come back from a failure there.
+    let curve = |load: f64| {
+        if (60.0..70.0).contains(&load) {
+            900.0
+        } else {
+            250.0 + 2.0 * load
+        }
+    };
+    let (answers, ..) = run(&settings, Seed::neighbour(64.0), &[0.0], curve);
+    assert!(answers[0].found.value().is_none_or(|value| value < 60.0), "{answers:?}");
+}
+
+#[test]
+fn a_server_that_falls_under_load_bounds_the_search() {
+    let settings = Settings::new(Vary::MaxConcurrency, vec![target("chat", 500.0)]);
+    let mut search = Search::new(settings.clone(), Seed::neighbour(64.0));
+    let answers = loop {
+        match search.ask() {
+            Next::Done(answers) => break answers,
+            Next::Probe(question) if question.value > 50.0 => search.tell(&Probe {
+                question,
+                stopped: Some(vsweep::search::Verdict::Fail),
+                readings: BTreeMap::new(),
+            }),
+            Next::Probe(question) => {
+                let probe = measure(&settings, question, 200.0);
+                search.tell(&probe);
+            }
+        }
+    };
+    let value = answers[0].found.value().expect("valid in this test");
+    assert!((45.0..=50.0).contains(&value), "{answers:?}");
+}
+
+#[test]
+fn attainment_and_goodput_count_together() {
+    let limits = vec![vsweep::search::RequestLimit::parse("ttft_ms", "<500").expect("valid in this test")];
+    let criteria = vec![
+        Criterion::attainment(limits, ">=99%").expect("valid in this test"),
+        Criterion::metric("request_goodput", ">=5").expect("valid in this test"),
+    ];
+    let settings = Settings::new(
+        Vary::MaxConcurrency,
+        vec![Target {
+            name: "chat".into(),
+            criteria: criteria.clone(),
+        }],
+    );
+    let mut search = Search::new(settings, Seed::neighbour(30.0));
+    let answers = loop {
+        match search.ask() {
+            Next::Done(answers) => break answers,
+            Next::Probe(question) => {
+                let ttft_ms = question.value * 10.0;
+                let requests = vec![
+                    Request {
+                        ttft_ms,
+                        tpot_ms: 1.0,
+                        e2el_ms: ttft_ms
+                    };
+                    500
+                ];
+                let readings = criteria
+                    .iter()
+                    .map(|c| {
+                        (
+                            c.to_string(),
+                            c.read(|_| Some(question.value), &requests).expect("valid in this test"),
+                        )
+                    })
+                    .collect();
+                search.tell(&Probe {
+                    question,
+                    stopped: None,
+                    readings,
+                });
+            }
+        }
+    };
+    assert_eq!(answers[0].binding.as_deref(), Some("share(ttft_ms<500)>=0.99"));
+    assert!(
+        (45.0..50.0).contains(&answers[0].found.value().expect("valid in this test")),
+        "{answers:?}"
+    );
+}

@@ -1,0 +1,8 @@
+//! The load search: the algorithms it is compared with answer as their authors' code did, and its own laws hold.
+
+#[path = "../../benches/search/history.rs"]
+mod history;
+mod laws;
+#[path = "../../benches/search/pchip.rs"]
+mod pchip;
+mod vectors;

@@ -1,0 +1,6 @@
+//! The simulated server, started as a user starts it and spoken to over a socket. `server.rs` starts and always ends it;
+//! `shapes.rs` compares answers with those of a real vLLM; `life.rs` is about the process: arguments, signals, faults.
+
+mod life;
+mod server;
+mod shapes;

@@ -1,0 +1,249 @@
+//! Answers compared with those that a real vLLM 0.32 gave (`tests/data/vllm`): the same keys in the same order, the same
+//! types, and equal values wherever they do not depend on the model, the request's id or the time.
+
+use super::server::Server;
+use serde_json::Value;
+
+fn captured(name: &str) -> String {
+    let path = format!("{}/tests/data/vllm/{name}", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// Keys, in order, and kinds of values, all the way down; the elements of a list must all be alike.
+fn shape(value: &Value) -> String {
+    match value {
+        Value::Null => "null".into(),
+        Value::Bool(_) => "bool".into(),
+        Value::Number(_) => "number".into(),
+        Value::String(_) => "text".into(),
+        Value::Array(list) => format!("[{}]", list.first().map(shape).unwrap_or_default()),
+        Value::Object(map) => {
+            let entries: Vec<String> = map
+                .iter()
+                .map(|(key, value)| format!("{key}:{}", shape(value)))
+                .collect();
+            format!("{{{}}}", entries.join(","))
+        }
+    }
+}
+
+/// The `data:` lines of a stream.
+fn events(body: &str) -> Vec<String> {
+    assert!(body.ends_with("\n\n"), "a stream ends with an empty line");
+    body.trim_end()
+        .split("\n\n")
+        .map(|event| event.strip_prefix("data: ").expect(event).to_string())
+        .collect()
+}
+
+fn assert_same_shape(ours: &str, theirs: &str) {
+    assert_eq!(
+        shape(&json(ours)),
+        shape(&json(theirs)),
+        "\nours:   {ours}\ntheirs: {theirs}"
+    );
+}
+
+/// First, one in the middle, last token, usage and the end mark must be alike.
+fn assert_same_stream(ours: &str, theirs: &str) {
+    let (ours, theirs) = (events(ours), events(theirs));
+    assert_eq!(ours.len(), theirs.len());
+    for (ours, theirs) in ours.iter().zip(&theirs).take(theirs.len() - 1) {
+        assert_same_shape(ours, theirs);
+    }
+    assert_eq!(ours.last().map(String::as_str), Some("[DONE]"));
+}
+
+#[test]
+fn answers_have_the_shape_of_a_real_servers() {
+    let server = Server::start(&["--sim-zero", "--max-model-len", "2048"]);
+    let completion = |extra: &str| format!(r#"{{"model":"demo-8b","prompt":"w0001 w0002 w0003"{extra}}}"#);
+    let ask = |path: &str, body: &str| server.post(path, body).body;
+    let stream = r#","stream":true,"stream_options":{"include_usage":true}"#;
+
+    let ours = ask("/v1/completions", &completion(r#","max_tokens":8"#));
+    assert_same_shape(&ours, &captured("completion_nostream.body"));
+    let ours = ask("/v1/completions", &completion(&format!(r#","max_tokens":8{stream}"#)));
+    assert_same_stream(&ours, &captured("completion_stream_usage.body"));
+    let continuous =
+        r#","max_tokens":4,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true}"#;
+    assert_same_stream(
+        &ask("/v1/completions", &completion(continuous)),
+        &captured("completion_stream_continuous_usage.body"),
+    );
+    let ids = format!(r#"{{"prompt":[1,5,9,20],"max_tokens":4,"return_token_ids":true{stream}}}"#);
+    assert_same_stream(&ask("/v1/completions", &ids), &captured("completion_tokenids.body"));
+
+    let chat = r#""messages":[{"role":"user","content":"hello"}],"max_tokens":6"#;
+    let ours = ask("/v1/chat/completions", &format!("{{{chat}}}"));
+    assert_same_shape(&ours, &captured("chat_nostream.body"));
+    let ours = ask("/v1/chat/completions", &format!("{{{chat}{stream}}}"));
+    assert_same_stream(&ours, &captured("chat_stream_usage.body"));
+
+    assert_same_shape(&server.get("/v1/models").body, &captured("models.body"));
+    assert_same_shape(
+        &ask("/tokenize", r#"{"prompt":"w0001 w0002"}"#),
+        &captured("tokenize.body"),
+    );
+    assert_eq!(
+        server.get("/version").body,
+        r#"{"version":"0.32.0","simulator":"vsweep"}"#
+    );
+    assert!(captured("version.body").contains(r#""version":"0.32.0""#));
+}
+
+#[test]
+fn refusals_are_a_real_servers() {
+    let server = Server::start(&["--sim-zero", "--max-model-len", "2048", "--served-model-name", "tiny"]);
+    let cases = [
+        (r#"{"model":"nope","prompt":"x"}"#, 404, "err_badmodel.body"),
+        (
+            r#"{"model":"tiny","prompt":"x","max_tokens":"abc"}"#,
+            400,
+            "err_badfield.body",
+        ),
+        (
+            r#"{"model":"tiny","prompt":"x","max_tokens":40000}"#,
+            400,
+            "err_toolong.body",
+        ),
+        (r#"{"prompt":"#, 400, "err_badjson.body"),
+    ];
+    for (body, status, name) in cases {
+        let answer = server.post("/v1/completions", body);
+        assert_eq!(
+            (answer.status, answer.body.as_str()),
+            (status, captured(name).trim_end()),
+            "{body}"
+        );
+    }
+}
+
+#[test]
+fn a_stream_is_one_event_a_token_and_carries_the_clients_id() {
+    let server = Server::start(&["--sim-zero"]);
+    let body = r#"{"prompt":["w0001","w0002 w0003"],"max_tokens":5,"n":2,"stream":true,"stream_options":{"include_usage":true}}"#;
+    let answer = server
+        .try_ask("POST", "/v1/completions", "x-request-id: mine\r\n", body)
+        .expect("an answer");
+    assert!(
+        answer.head.contains("content-type: text/event-stream; charset=utf-8"),
+        "{}",
+        answer.head
+    );
+    assert!(answer.head.contains("server: uvicorn"));
+    let events = events(&answer.body);
+    assert_eq!(events.len(), 4 * 5 + 2);
+    let chunks: Vec<Value> = events[..events.len() - 1].iter().map(|event| json(event)).collect();
+    assert!(chunks.iter().all(|chunk| chunk["id"] == "cmpl-mine"));
+    let of_choice = |index: usize| {
+        chunks
+            .iter()
+            .filter(move |chunk| chunk["choices"][0]["index"] == index)
+            .count()
+    };
+    assert_eq!([0, 1, 2, 3].map(of_choice), [5; 4]);
+    assert_eq!(chunks.last().expect("usage")["usage"]["completion_tokens"], 20);
+    assert_eq!(chunks.last().expect("usage")["usage"]["prompt_tokens"], 3);
+}
+
+#[test]
+fn a_stop_text_ends_an_answer() {
+    let server = Server::start(&["--sim-zero"]);
+    let ask = |stop: &str| {
+        json(
+            &server
+                .post("/v1/completions", &format!(r#"{{"prompt":"x","max_tokens":20{stop}}}"#))
+                .body,
+        )
+    };
+    let whole = ask("");
+    let third = whole["choices"][0]["text"]
+        .as_str()
+        .expect("text")
+        .split_whitespace()
+        .nth(2)
+        .expect("20 words")
+        .to_string();
+    let stopped = ask(&format!(r#","stop":"{third}""#));
+    assert_eq!(stopped["choices"][0]["finish_reason"], "stop");
+    assert_eq!(stopped["usage"]["completion_tokens"], 3);
+    let longer = ask(&format!(r#","stop":"{third}","min_tokens":10"#));
+    assert!(longer["usage"]["completion_tokens"].as_u64() >= Some(10));
+}
+
+#[test]
+fn metrics_have_vllms_names_and_add_up() {
+    let server = Server::start(&["--sim-zero"]);
+    for _ in 0..3 {
+        server.post("/v1/completions", r#"{"prompt":"w0001 w0002","max_tokens":7}"#);
+    }
+    let page = server.get("/metrics").body;
+    let known = captured("metrics_names.txt");
+    for line in page.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        assert!(known.lines().any(|known| known == line), "vLLM has no metric `{line}`");
+    }
+    let value = |name: &str| -> f64 {
+        let line = page
+            .lines()
+            .find(|line| line.starts_with(name))
+            .unwrap_or_else(|| panic!("no {name}"));
+        line.rsplit(' ')
+            .next()
+            .and_then(|value| value.parse().ok())
+            .expect("a number")
+    };
+    assert_eq!(value("vllm:generation_tokens_total{"), 21.0);
+    assert_eq!(value("vllm:prompt_tokens_total{"), 6.0);
+    assert_eq!(value("vllm:time_to_first_token_seconds_count{"), 3.0);
+    assert_eq!(value("vllm:inter_token_latency_seconds_count{"), 18.0);
+    assert_eq!(value("vllm:iteration_tokens_total_sum{"), 6.0 + 18.0);
+    assert_eq!(value("vllm:num_requests_running{"), 0.0);
+    assert!(page.contains(r#"finished_reason="length",model_name="demo-8b"} 3.0"#));
+    let buckets: Vec<f64> = page
+        .lines()
+        .filter(|line| line.starts_with("vllm:e2e_request_latency_seconds_bucket"))
+        .map(|line| {
+            line.rsplit(' ')
+                .next()
+                .and_then(|value| value.parse().ok())
+                .expect("a number")
+        })
+        .collect();
+    assert!(buckets.is_sorted() && buckets.last() == Some(&3.0));
+}
+
+#[test]
+fn development_routes_do_what_they_say() {
+    let server = Server::start(&["--sim-zero", "--sim-fault", "reset-refused:1"]);
+    assert_eq!(server.post("/reset_prefix_cache", "").body, r#"{"success":false}"#);
+    assert_eq!(server.post("/reset_prefix_cache", "").body, r#"{"success":true}"#);
+    for path in [
+        "/reset_mm_cache",
+        "/reset_encoder_cache",
+        "/start_profile",
+        "/stop_profile",
+    ] {
+        assert_eq!((server.post(path, "").status, path), (200, path));
+    }
+    assert_eq!(
+        server.post("/sleep?level=1", "").body,
+        r#"{"status":"sleeping","level":1}"#
+    );
+    assert_eq!(server.get("/is_sleeping").body, r#"{"is_sleeping":true}"#);
+    assert_eq!(server.post("/wake_up", "").body, r#"{"status":"awake","tags":null}"#);
+    assert_eq!(server.get("/is_paused").body, r#"{"is_paused":false}"#);
+    assert_eq!(server.get("/server_info").status, 200);
+}
+
+#[test]
+fn text_and_tokens_translate_into_each_other() {
+    let server = Server::start(&["--sim-zero"]);
+    let tokens = json(&server.post("/tokenize", r#"{"prompt":"w0003 and more"}"#).body)["tokens"].to_string();
+    let text = server.post("/detokenize", &format!(r#"{{"tokens":{tokens}}}"#)).body;
+    assert_eq!(text, r#"{"prompt":"w0003 and more"}"#);
+}

@@ -1,0 +1,187 @@
+//! Searches end to end on the simulated server: the answers are the truth, and a search that was killed at several of its
+//! probes asks the same questions and gives the same answers as one that never was.
+
+mod harness;
+
+use harness::{Harness, journal_lines, rows, said, wait_for};
+use std::path::Path;
+use vsweep::journal::{self, Directory, SearchEnd, SearchRecord, State};
+use vsweep::matrix::Matrix;
+use vsweep::plan;
+use vsweep::search::{Next, Search, Settings};
+
+/// Three servers that die of their 24th, 60th and 150th request. Each run has a server of its own and sends two requests
+/// for each unit of load, so which loads pass depends on no clock.
+const PLAN: &str = r#"
+version = 1
+
+[serve]
+command = "vsweep sim serve tiny-8b --sim-start 20ms --sim-speed 4"
+stop_grace = "2s"
+reset = "restart"
+
+[serve.params]
+sim_fault = ["crash-after:24", "crash-after:60", "crash-after:150"]
+
+[bench.params]
+random_input_len = 16
+random_output_len = 32
+num_prompts = { per = "max_concurrency", times = 2 }
+
+[sla]
+vary = "max_concurrency"
+max = 64
+tolerance = 0.1
+
+[[sla.target]]
+name = "alive"
+failed = "<=0"
+
+[[sla.target]]
+name = "impossible"
+p99_ttft_ms = "<=0.000001"
+"#;
+
+const DIES_AT: [f64; 3] = [24.0, 60.0, 150.0];
+
+fn state(directory: &Path) -> State {
+    journal::load(&Directory::open(directory).expect("an experiment")).expect("sound")
+}
+
+/// Every search asks exactly what its earlier probes lead to, and its answers follow from them.
+fn assert_questions_follow(state: &State, settings: &[Settings]) {
+    assert_eq!(state.searches().count(), settings.len());
+    for (record, settings) in state.searches().zip(settings) {
+        let mut search = Search::new(settings.clone(), record.started.seed);
+        for probe in state.probes(&record.started.search) {
+            assert_eq!(search.ask(), Next::Probe(probe.question.clone()));
+            search.tell(probe);
+        }
+        if let Some(SearchEnd::Answered(answers)) = &record.ended {
+            assert_eq!(search.ask(), Next::Done(answers.clone()));
+        }
+    }
+}
+
+fn assert_true(record: &SearchRecord, dies_at: f64) {
+    let Some(SearchEnd::Answered(answers)) = &record.ended else {
+        panic!("{record:?} has no answers");
+    };
+    let (alive, impossible) = (&answers[0], &answers[1]);
+    // The load whose second request a unit is the deadly one; the highest load that passes lies just below.
+    let limit = dies_at / 2.0;
+    let value = alive.found.value();
+    if limit > 64.0 {
+        assert_eq!((alive.found.word(), value), ("beyond", Some(64.0)));
+    } else {
+        assert_eq!(alive.found.word(), "met", "{alive:?}");
+        let value = value.expect("met has a value");
+        assert!(
+            value <= limit && value >= 0.75 * limit,
+            "{value} for a limit of {limit}"
+        );
+        assert!(
+            alive.low <= limit && limit <= alive.high + 1.0,
+            "{alive:?} lacks {limit}"
+        );
+    }
+    assert_eq!((impossible.found.word(), impossible.found.value()), ("none", None));
+}
+
+#[test]
+fn killed_at_its_probes_a_search_asks_and_answers_the_same() {
+    let harness = Harness::new();
+    let path = harness.write("plan.toml", PLAN);
+    let plan = plan::load(&path, &[]).expect("a valid plan");
+    let matrix = Matrix::expand(&plan).expect("it expands");
+    let settings: Vec<Settings> = matrix
+        .servers()
+        .flat_map(|server| matrix.searches_of(&server).collect::<Vec<_>>())
+        .map(|search| search.settings)
+        .collect();
+    assert_eq!(settings.len(), 3);
+    let path = path.to_str().expect("a plain path");
+    let directory = harness.folder.path().join("killed");
+    let mut kills = 0;
+    for reach in (3..).step_by(4) {
+        let before = journal_lines(&directory);
+        let mut vsweep = harness.start(&["run", path, "-o", "killed", "--quiet"]);
+        let mut ended = None;
+        wait_for("the next events", || {
+            ended = vsweep.try_wait().expect("a child");
+            ended.is_some() || journal_lines(&directory) >= before + reach
+        });
+        if let Some(status) = ended {
+            // Servers died under some probes: those are answers, not failures.
+            assert_eq!(status.code(), Some(0));
+            break;
+        }
+        vsweep.kill().expect("alive until now");
+        vsweep.wait().expect("reaped");
+        kills += 1;
+        harness.wait_until_alone();
+        if journal_lines(&directory) > 0 {
+            assert_questions_follow_so_far(&state(&directory), &settings);
+        }
+    }
+    assert!(kills > 4, "only {kills} kills: the test has lost its meaning");
+    let killed = state(&directory);
+    assert_questions_follow(&killed, &settings);
+    for (record, dies_at) in killed.searches().zip(DIES_AT) {
+        assert_true(record, dies_at);
+    }
+
+    // The figures that decide are not those of a clock, so a search that was never killed answers the same.
+    let whole = harness.run(&["run", path, "-o", "whole", "--quiet"]);
+    assert_eq!(whole.status.code(), Some(0), "{}", said(&whole));
+    let whole = state(&harness.folder.path().join("whole"));
+    let alive = |state: &State| -> Vec<_> {
+        let answers = state.searches().map(|record| match &record.ended {
+            Some(SearchEnd::Answered(answers)) => answers[0].found,
+            other => panic!("{other:?}"),
+        });
+        answers.collect()
+    };
+    assert_eq!(alive(&killed), alive(&whole));
+
+    let table = rows(&directory.join("sla.csv"));
+    assert_eq!(table.len(), 6);
+    assert_eq!(table[0]["target"], "alive");
+    assert_eq!(table[0]["sim_fault"], "crash-after:24");
+    assert_eq!(table[1]["verdict"], "none");
+    let before = std::fs::read(directory.join("sla.csv")).expect("written");
+    std::fs::remove_file(directory.join("sla.csv")).expect("removed");
+    let report = harness.run(&["report", "killed"]);
+    assert!(report.status.success(), "{}", said(&report));
+    assert_eq!(std::fs::read(directory.join("sla.csv")).expect("written again"), before);
+
+    let again = harness.run(&["run", path, "-o", "killed"]);
+    assert!(
+        String::from_utf8_lossy(&again.stdout).contains("nothing left to do"),
+        "{}",
+        said(&again)
+    );
+    harness.wait_until_alone();
+}
+
+/// The same while searches are still to begin.
+fn assert_questions_follow_so_far(state: &State, settings: &[Settings]) {
+    let begun = state.searches().count();
+    assert_questions_follow(state, &settings[..begun]);
+}
+
+#[test]
+fn a_server_that_never_starts_ends_its_search_with_the_cause() {
+    let harness = Harness::new();
+    let text = PLAN.replace(
+        "\"crash-after:24\", \"crash-after:60\", \"crash-after:150\"",
+        "\"oom-at-load\"",
+    );
+    let plan = harness.write("plan.toml", &text);
+    let output = harness.run(&["run", plan.to_str().expect("a plain path"), "-o", "out"]);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    let table = rows(&harness.folder.path().join("out/sla.csv"));
+    assert_eq!(table[0]["verdict"], "undecided");
+    assert!(table[0]["notes"].contains("memory"), "{table:?}");
+    harness.wait_until_alone();
+}

@@ -1,0 +1,246 @@
+//! Writes experiment directories with invented figures: a server model simple enough to be exact, whose throughput
+//! saturates and whose latency grows with load.
+
+#![allow(dead_code)] // Each user of this file needs a part of it.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use vsweep::cause::{Cause, Outcome};
+use vsweep::ids::{PointId, ServerId, sha256_hex};
+use vsweep::journal::{Directory, Entry, Event, RunFinished, Shard, StoredFile};
+use vsweep::matrix::{argv, text};
+use vsweep::plan::Params;
+
+/// What to write.
+pub struct Experiment {
+    /// Parameters of each server.
+    pub servers: Vec<Value>,
+    /// Parameters of each load.
+    pub loads: Vec<Value>,
+    /// Runs of each point.
+    pub runs: u32,
+    /// Length of the arrays in each run file.
+    pub requests: usize,
+    /// Decides which runs fail, by server and load.
+    pub fails: fn(usize, usize) -> Option<Cause>,
+    /// Whether the servers are simulated.
+    pub simulated: bool,
+}
+
+/// Causes that end a server before it is ready.
+const AT_START: [Cause; 2] = [Cause::OomAtLoad, Cause::KvCacheTooSmall];
+/// Causes that leave figures, in doubt.
+const IN_DOUBT: [Cause; 2] = [Cause::GeneratorSaturated, Cause::CachesNotReset];
+
+impl Default for Experiment {
+    fn default() -> Self {
+        Experiment {
+            servers: vec![json!({})],
+            loads: vec![json!({"max_concurrency": 8})],
+            runs: 3,
+            requests: 16,
+            fails: |_, _| None,
+            simulated: false,
+        }
+    }
+}
+
+/// An object's entries.
+pub fn params(value: &Value) -> Params {
+    value.as_object().expect("an object").clone()
+}
+
+impl Experiment {
+    /// Writes the journal and the run files.
+    pub fn write(&self, root: &Path) -> Directory {
+        let directory = Directory::at(root);
+        directory.create().expect("created");
+        let mut journal = Journal::default();
+        journal.push(Event::JournalCreated {
+            format: "1.0".into(),
+            vsweep: "0.1.0".into(),
+            shard: Shard::WHOLE.to_string(),
+        });
+        let points = (self.servers.len() * self.loads.len()) as u64;
+        journal.push(Event::SessionStarted {
+            vsweep: "0.1.0".into(),
+            pid: 1,
+            plan_sha256: String::new(),
+            servers: self.servers.len() as u64,
+            points,
+            runs: points * u64::from(self.runs),
+            searches: 0,
+        });
+        for (i, server) in self.servers.iter().enumerate() {
+            self.write_server(&directory, &mut journal, i, server);
+        }
+        journal.push(Event::SessionEnded {
+            reason: "finished".into(),
+        });
+        fs::write(directory.journal(Shard::WHOLE), journal.text).expect("written");
+        directory
+    }
+
+    fn write_server(&self, directory: &Directory, journal: &mut Journal, i: usize, params_of: &Value) {
+        let server = ServerId(format!("{i:016x}"));
+        journal.push(Event::ServerDeclared {
+            server: server.clone(),
+            name: text(&params(params_of)),
+            argv: argv::apply(
+                &["vllm", "serve", "meta-llama/Llama-3.1-8B-Instruct"].map(str::to_owned),
+                &params(params_of),
+            ),
+            env: BTreeMap::new(),
+            params: params(params_of),
+        });
+        journal.push(Event::ServerStarting {
+            server: server.clone(),
+            start: 1,
+        });
+        let fatal = (self.fails)(i, 0).filter(|cause| AT_START.contains(cause));
+        journal.pass(if fatal.is_some() { 9 } else { 20 });
+        if fatal.is_none() {
+            journal.push(Event::ServerReady {
+                server: server.clone(),
+                start: 1,
+                seconds: 20.0,
+                model: "m".into(),
+                version: None,
+                simulated: self.simulated,
+            });
+        }
+        for (j, load) in self.loads.iter().enumerate() {
+            let point = PointId(format!("{i:08x}{j:08x}"));
+            for run in 0..self.runs {
+                let cause = (self.fails)(i, j);
+                journal.push(Event::RunStarted {
+                    name: String::new(),
+                    point: point.clone(),
+                    run,
+                    start: 1,
+                });
+                let measured = cause.is_none_or(|cause| IN_DOUBT.contains(&cause));
+                journal.pass(if measured { 13 } else { 1 });
+                let file = measured.then(|| {
+                    let path = Directory::run_file(&point, run);
+                    let content = serde_json::to_vec(&self.result(params_of, load, run)).expect("JSON");
+                    let target = directory.root().join(&path);
+                    fs::create_dir_all(target.parent().expect("a folder")).expect("created");
+                    fs::write(&target, &content).expect("written");
+                    let (bytes, sha256) = (content.len() as u64, sha256_hex(&content));
+                    StoredFile { path, bytes, sha256 }
+                });
+                journal.push(Event::RunFinished(Box::new(RunFinished {
+                    point: point.clone(),
+                    server: server.clone(),
+                    run,
+                    name: text(&params(load)),
+                    params: params(load),
+                    outcome: match cause {
+                        None => Outcome::Ok,
+                        Some(_) if measured => Outcome::Suspect,
+                        Some(_) => Outcome::Failed,
+                    },
+                    cause,
+                    detail: cause.map(detail).unwrap_or_default(),
+                    seconds: if measured { 12.5 } else { 0.4 },
+                    file,
+                    search: None,
+                })));
+            }
+        }
+        journal.push(Event::ServerExited {
+            server,
+            start: 1,
+            cause: fatal,
+            detail: fatal.map(detail).unwrap_or_default(),
+        });
+    }
+
+    fn result(&self, server: &Value, load: &Value, run: u32) -> Params {
+        let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_f64);
+        let tp = number(server, "tensor_parallel_size").unwrap_or(1.0);
+        let seqs = number(server, "max_num_seqs").unwrap_or(256.0);
+        let rate = number(load, "request_rate");
+        let users = number(load, "max_concurrency").unwrap_or(rate.map_or(200.0, |rate| rate * 6.0));
+        let out = number(load, "random_output_len").unwrap_or(256.0);
+        let noise = 1.0 + 0.06 * ((f64::from(run) * 2.3 + users + tp).sin());
+        let batch = users.min(seqs);
+        let tpot_ms = (5.0 / tp.powf(0.7) + 0.045 * batch / tp.powf(0.85)) * noise;
+        let ttft_ms = (22.0 / tp.powf(0.6) + tpot_ms * (users / batch - 1.0) * out + 0.6 * batch) * noise;
+        let e2el_ms = ttft_ms + tpot_ms * out;
+        let output = batch * 1000.0 / (tpot_ms + ttft_ms.min(4000.0) / out);
+        let array: Vec<f64> = (0..self.requests).map(|i| e2el_ms / 1000.0 + i as f64 * 1e-4).collect();
+        let mut result = params(&json!({
+            "date": "20261120-101309", "backend": "vllm", "label": null, "model_id": "m", "num_prompts": 16,
+            "request_rate": rate.map_or(json!("inf"), |rate| json!(rate)), "burstiness": 1.0,
+            "max_concurrency": load.get("max_concurrency"), "duration": 12.5, "completed": 16, "failed": 0,
+            "request_throughput": output / out, "request_goodput": null, "output_throughput": output,
+            "total_token_throughput": output * 2.0, "latencies": array, "queue_times": array,
+            "max_concurrent_requests": users,
+        }));
+        for (name, median) in [
+            ("ttft", ttft_ms),
+            ("tpot", tpot_ms),
+            ("itl", tpot_ms),
+            ("e2el", e2el_ms),
+        ] {
+            for (statistic, factor) in [("mean", 1.05), ("median", 1.0), ("std", 0.2), ("p99", 1.9)] {
+                result.insert(format!("{statistic}_{name}_ms"), json!(median * factor));
+            }
+        }
+        result.insert("run_number".into(), run.into());
+        result
+    }
+}
+
+#[derive(Default)]
+struct Journal {
+    text: String,
+    seq: u64,
+    clock: SignedDuration,
+}
+
+impl Journal {
+    fn pass(&mut self, seconds: i64) {
+        self.clock += SignedDuration::from_secs(seconds);
+    }
+
+    fn push(&mut self, event: Event) {
+        let began: Timestamp = "2026-11-20T10:00:00Z".parse().expect("a moment");
+        let entry = Entry {
+            seq: self.seq,
+            at: (began + self.clock).to_string(),
+            event,
+        };
+        self.seq += 1;
+        self.text += &serde_json::to_string(&entry).expect("JSON");
+        self.text.push('\n');
+    }
+}
+
+fn detail(cause: Cause) -> String {
+    match cause {
+        Cause::OomAtLoad | Cause::OomUnderLoad => "torch.OutOfMemoryError: CUDA out of memory".into(),
+        Cause::RequestErrors => "31 of 2560 requests failed, most with HTTP 503".into(),
+        Cause::CrashedUnderLoad => "EngineDeadError: EngineCore encountered an issue".into(),
+        Cause::GeneratorSaturated => "17% of the requests were sent more than 10 ms late".into(),
+        other => other.advice().into(),
+    }
+}
+
+/// Every combination of some values of one parameter and objects that have others.
+pub fn times(objects: &[Value], name: &str, values: &[Value]) -> Vec<Value> {
+    let mut all = Vec::new();
+    for object in objects {
+        for value in values {
+            let mut object = object.clone();
+            object[name] = value.clone();
+            all.push(object);
+        }
+    }
+    all
+}

@@ -2,6 +2,7 @@
 //! shared memory segment, outlives a killed parent, is deaf to SIGTERM for a while, and leaves nothing behind if it is
 //! told to stop in order.
 
+use super::engine::noise::mix;
 use super::log::{self, Source};
 use nix::sys::prctl;
 use std::fs::{File, OpenOptions};
@@ -99,17 +100,27 @@ struct Segment {
 
 impl Segment {
     fn create() -> std::io::Result<Segment> {
-        let unique = super::engine::noise::mix(u64::from(std::process::id()) ^ (super::truth::monotonic_ms() as u64));
-        let path = PathBuf::from(format!("/dev/shm/psm_{:08x}", unique as u32));
-        let file = OpenOptions::new()
-            .create_new(true)
-            .read(true)
-            .write(true)
-            .mode(0o600)
-            .open(&path)?;
-        // Sparse, as vLLM's message queues are until they are used.
-        file.set_len(1 << 20)?;
-        Ok(Segment { path, _file: file })
+        // Another process may have the name: of another container, or an older one with this pid that left it behind.
+        let mut attempt = 0;
+        loop {
+            let unique = mix(u64::from(std::process::id()) << 32 | attempt);
+            let path = PathBuf::from(format!("/dev/shm/psm_{:08x}", unique as u32));
+            let file = OpenOptions::new()
+                .create_new(true)
+                .read(true)
+                .write(true)
+                .mode(0o600)
+                .open(&path);
+            match file {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => attempt += 1,
+                Err(error) => return Err(error),
+                Ok(file) => {
+                    // Sparse, as vLLM's message queues are until they are used.
+                    file.set_len(1 << 20)?;
+                    return Ok(Segment { path, _file: file });
+                }
+            }
+        }
     }
 
     fn remove(self) {

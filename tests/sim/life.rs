@@ -240,7 +240,7 @@ fn a_server_can_serve_the_wrong_model_or_never_be_ready() {
     let server = Server::start(&["--sim-fault", "wrong-model"]);
     assert!(server.get("/v1/models").body.contains(r#""id":"another-model""#));
     let server = Server::launch(&["--sim-fault", "never-ready"]);
-    wait("it has loaded", || server.output().contains("GPU KV cache size"));
+    server.wait_for_output("GPU KV cache size");
     assert!(!server.output().contains("Starting vLLM server"));
 }
 

@@ -72,9 +72,7 @@ impl Server {
     /// Launches and waits until it is ready.
     pub fn start(args: &[&str]) -> Server {
         let mut server = Server::launch(args);
-        wait("the server is ready", || {
-            server.output().contains("Application startup complete.")
-        });
+        server.wait_for_output("Application startup complete.");
         let output = server.output();
         let url = output
             .split("Starting vLLM server on http://127.0.0.1:")
@@ -83,6 +81,19 @@ impl Server {
         server.port = url.lines().next().and_then(|port| port.parse().ok());
         server.remember_family();
         server
+    }
+
+    /// Waits until it has printed `text`; a server that cannot any more fails the test with what it did print.
+    pub fn wait_for_output(&self, text: &str) {
+        wait(&format!("the server prints {text:?}"), || {
+            let closed = self.readers.iter().all(JoinHandle::is_finished);
+            let output = self.output();
+            assert!(
+                !closed || output.contains(text),
+                "the server ended without {text:?}:\n{output}"
+            );
+            output.contains(text)
+        });
     }
 
     /// What it has printed, both streams.

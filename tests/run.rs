@@ -118,6 +118,10 @@ fn run_again_does_nothing_and_an_edit_measures_only_what_changed() {
 
     // A load more: only its two points are new.
     harness.write("plan.toml", &text.replace("[1, 2]", "[1, 2, 4]"));
+    let dry = harness.run(&[args.as_slice(), &["--dry-run"]].concat());
+    let left = "left to do: 2 server starts, 2 runs; recorded in out: 4 runs";
+    assert!(said(&dry).contains(left), "{}", said(&dry));
+    assert_eq!(journal_lines(&directory), lines, "a dry run records nothing");
     let edited = harness.run(&args);
     assert!(edited.status.success(), "{}", said(&edited));
     assert!(

@@ -59,7 +59,7 @@ async fn caches_are_reset_through_three_routes() {
             stream.write_all(answer).expect("answered");
         }
     });
-    Server::attach(&base_url, Duration::from_secs(60))
+    Server::attach(&base_url, Duration::from_secs(60), Duration::from_secs(60))
         .reset(&Reset::Caches)
         .await
         .expect("accepted");

@@ -11,6 +11,7 @@ use crate::plan::Plan;
 use crate::report::progress::{Counter, Mode, Progress, Requests};
 use crate::report::{self, LiveTables};
 use crate::run::{Ending, Interrupt, Sweep, Update};
+use crate::units::show_many;
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -69,12 +70,6 @@ pub fn run(args: Args) -> Result<Exit> {
         None => None,
     };
     let wanted = part.as_ref().unwrap_or(&whole);
-    if args.dry_run {
-        return super::plan::show(&plan, wanted, super::plan::Format::Table);
-    }
-    let directory = choose_directory(&args, &plan)?;
-    let mut recorder = Recorder::open(directory.clone(), args.shard)?;
-    write_plan(&plan, &directory)?;
     let sweep = Sweep {
         plan: &plan,
         whole: &whole,
@@ -82,6 +77,13 @@ pub fn run(args: Args) -> Result<Exit> {
         shard: args.shard,
         retry_failed: args.retry_failed,
     };
+    let directory = choose_directory(&args, &plan)?;
+    if args.dry_run {
+        super::plan::show(&plan, wanted, super::plan::Format::Table)?;
+        return output::finish(writeln!(stdout(), "{}", what_is_left(sweep, &directory)?));
+    }
+    let mut recorder = Recorder::open(directory.clone(), args.shard)?;
+    write_plan(&plan, &directory)?;
     let mode = args.mode();
     let ending = perform(sweep, &mut recorder, mode)?;
     // Read again from disk: other shards may have recorded meanwhile.
@@ -108,6 +110,31 @@ pub fn run(args: Args) -> Result<Exit> {
         _ if failed > 0 => Exit::SomeFailed,
         _ => Exit::Done,
     })
+}
+
+/// Of a dry run: how much a real one would do, given what the directory already holds.
+fn what_is_left(sweep: Sweep<'_>, directory: &Directory) -> Result<String> {
+    let state = journal::load(directory)?;
+    let schedule = sweep.schedule();
+    let (mut servers, mut runs, mut searches) = (0, 0, 0);
+    for group in schedule.servers().filter_map(|server| schedule.group(&server, &state)) {
+        servers += 1;
+        runs += group.tasks.len() as u64;
+        searches += group.searches.len() as u64;
+    }
+    let mut work = vec![show_many(servers, "server start"), show_many(runs, "run")];
+    if searches > 0 {
+        work.push(format!(
+            "{searches} unfinished {}",
+            if searches == 1 { "search" } else { "searches" }
+        ));
+    }
+    let recorded = show_many(state.runs().count() as u64, "run");
+    let root = directory.root().display();
+    Ok(format!(
+        "left to do: {}; recorded in {root}: {recorded}",
+        work.join(", ")
+    ))
 }
 
 fn perform(sweep: Sweep<'_>, recorder: &mut Recorder, mode: Mode) -> Result<Ending> {

@@ -64,7 +64,7 @@ pub struct ServeTable {
     pub url: Option<String>,
     /// Environment variables for the server, added to vsweep's own.
     pub env: Option<BTreeMap<String, Scalar>>,
-    /// Limit from launch to ready, e.g. `15m` (default).
+    /// Limit from launch to ready, e.g. `15m` (default; `30s` for a server that is already running).
     pub ready_timeout: Option<String>,
     /// Time from the polite signal to the deadly one when the server is stopped, e.g. `30s` (default).
     pub stop_grace: Option<String>,

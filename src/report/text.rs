@@ -6,7 +6,7 @@ use super::variation::varying;
 use super::words::{short_setting, show_number};
 use crate::journal::State;
 use crate::table::{Better, Cell, Point, Points, frontier};
-use crate::units::show_count;
+use crate::units::{show_count, show_many};
 
 /// Rows of the table of points.
 const MOST_ROWS: usize = 10;
@@ -74,11 +74,9 @@ fn counts(points: &Points<'_>) -> String {
         .iter()
         .any(|point| points.param(point, "simulated") == &Cell::Bool(true));
     let origin = if simulated { ", simulated" } else { "" };
-    let (runs, count) = (
-        show_count(points.runs.rows() as u64),
-        show_count(points.points.len() as u64),
-    );
-    format!("{runs} runs of {count} points: {}{origin}\n", parts.join(", "))
+    let runs = show_many(points.runs.rows() as u64, "run");
+    let count = show_many(points.points.len() as u64, "point");
+    format!("{runs} of {count}: {}{origin}\n", parts.join(", "))
 }
 
 fn table(points: &Points<'_>) -> String {

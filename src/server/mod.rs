@@ -66,6 +66,7 @@ pub struct Server {
     base_url: String,
     http: Http,
     process: Option<Process>,
+    ready_timeout: Duration,
     progress: watch::Progress,
 }
 
@@ -110,6 +111,7 @@ impl Server {
         let base_url = address.base_url();
         let http = Http::new(&base_url, api_key(&launch).as_deref());
         let progress = watch::Progress::new(launch.hang_timeout);
+        let ready_timeout = launch.ready_timeout;
         let process = Some(Process {
             launch,
             guarded,
@@ -120,18 +122,20 @@ impl Server {
             base_url,
             http,
             process,
+            ready_timeout,
             progress,
         })
     }
 
-    /// Uses a server that someone else runs.
-    pub fn attach(base_url: &str, hang_timeout: Duration) -> Server {
+    /// Uses a server that someone else runs. The timeouts are those of [`Launch`].
+    pub fn attach(base_url: &str, ready_timeout: Duration, hang_timeout: Duration) -> Server {
         let base_url = base_url.trim_end_matches('/').to_owned();
         let http = Http::new(&base_url, std::env::var("OPENAI_API_KEY").ok().as_deref());
         Server {
             base_url,
             http,
             process: None,
+            ready_timeout,
             progress: watch::Progress::new(hang_timeout),
         }
     }

@@ -13,8 +13,6 @@ const PROBE: Duration = Duration::from_secs(2);
 /// Waits between probes grow from the first to the second of these.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
-/// A running server that we attach to should answer at once; this bridges a hiccup.
-const ATTACHED_TIMEOUT: Duration = Duration::from_secs(30);
 /// A healthy server may need this long more until it can list its models.
 const MODELS_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -24,20 +22,20 @@ pub(super) async fn wait(server: &mut Server) -> Result<Identity, Failure> {
         http,
         process,
         base_url,
+        ready_timeout,
         ..
     } = server;
     let Some(process) = process else {
-        let deadline = Instant::now() + ATTACHED_TIMEOUT;
-        return match tokio::time::timeout_at(deadline.into(), identify(http, base_url, &[])).await {
+        return match tokio::time::timeout(*ready_timeout, identify(http, base_url, &[])).await {
             Ok(outcome) => outcome,
             Err(_) => Err(Failure::new(
                 Cause::ReadyTimeout,
-                format!("nothing healthy at {base_url}"),
+                format!("nothing healthy at {base_url} within {}", show_duration(*ready_timeout)),
             )),
         };
     };
     let expected = expected_models(&process.launch.argv);
-    let limit = process.launch.ready_timeout;
+    let limit = *ready_timeout;
     let deadline = process.launched + limit;
     tokio::select! {
         exit = process.guarded.exited() => return Err(process.diagnose(exit)),

@@ -231,13 +231,13 @@ async fn a_server_of_someone_else_can_be_attached_to() {
     let simulated = Simulated::new("attach", "");
     let (server, outcome) = simulated.start().await;
     let identity = outcome.expect("ready");
-    let mut attached = Server::attach(&format!("{}/", server.base_url()), Duration::from_secs(60));
+    let mut attached = Server::attach(&format!("{}/", server.base_url()), PATIENCE, PATIENCE);
     assert_eq!(attached.base_url(), server.base_url());
     assert_eq!(attached.ready().await.expect("ready"), identity);
     attached.stop().await;
     drop(attached);
     assert_eq!(
-        Server::attach(server.base_url(), Duration::from_secs(60))
+        Server::attach(server.base_url(), PATIENCE, PATIENCE)
             .ready()
             .await
             .expect("still there"),

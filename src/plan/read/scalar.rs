@@ -176,8 +176,30 @@ impl Reader<'_> {
             self.found.add(Problem::new(node.span, message, "remove it"));
             return None;
         }
+        self.refuse_shell(&words, node, what);
         self.secrets.note_argv(&words);
         Some(words)
+    }
+
+    /// What only a shell would understand, the program would take for arguments.
+    fn refuse_shell(&mut self, words: &[String], node: &Node, what: &str) {
+        let is_name = |name: &str| {
+            let name = name.as_bytes();
+            !name.is_empty()
+                && !name[0].is_ascii_digit()
+                && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+        };
+        if let Some((name, _)) = words[0].split_once('=').filter(|(name, _)| is_name(name)) {
+            let message = format!("`{what}` sets `{name}` as a shell would, but no shell is involved");
+            let remedy = format!("set it in `env`: env = {{ {name} = \"...\" }}");
+            self.found.add(Problem::new(node.span, message, remedy));
+        }
+        let operators = ["|", "||", "&", "&&", ";", ">", ">>", "<", "2>", "2>&1", "&>"];
+        if let Some(operator) = words.iter().find(|word| operators.contains(&word.as_str())) {
+            let message = format!("`{what}` has `{operator}`, but no shell is involved");
+            let remedy = "write one program and its arguments, or [\"sh\", \"-c\", \"...\"]";
+            self.found.add(Problem::new(node.span, message, remedy));
+        }
     }
 
     pub(super) fn env(&mut self, node: &Node, what: &str) -> BTreeMap<String, String> {

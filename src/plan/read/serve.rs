@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 const READY_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+/// A running server should answer at once; this bridges a hiccup.
+const ATTACHED_TIMEOUT: Duration = Duration::from_secs(30);
 const STOP_GRACE: Duration = Duration::from_secs(30);
 const HANG_TIMEOUT: Duration = Duration::from_secs(2 * 60);
 
@@ -53,7 +55,11 @@ impl Reader<'_> {
             .get("env")
             .map(|node| self.env(node, "serve.env"))
             .unwrap_or_default();
-        serve.ready_timeout = self.duration(fields.get("ready_timeout"), "serve.ready_timeout", READY_TIMEOUT);
+        let ready_timeout = match serve.target {
+            Target::Launch(_) => READY_TIMEOUT,
+            Target::Attach(_) => ATTACHED_TIMEOUT,
+        };
+        serve.ready_timeout = self.duration(fields.get("ready_timeout"), "serve.ready_timeout", ready_timeout);
         serve.stop_grace = self.duration(fields.get("stop_grace"), "serve.stop_grace", STOP_GRACE);
         serve.hang_timeout = self.duration(fields.get("hang_timeout"), "serve.hang_timeout", HANG_TIMEOUT);
         let reset = fields.get("reset");

@@ -125,7 +125,10 @@ async fn launch(
     spawned: &mut Option<Server>,
 ) -> Result<Identity, Failure> {
     let server = match &plan.serve.target {
-        Target::Attach(url) => spawned.insert(Server::attach(url, plan.serve.hang_timeout)),
+        Target::Attach(url) => {
+            let serve = &plan.serve;
+            spawned.insert(Server::attach(url, serve.ready_timeout, serve.hang_timeout))
+        }
         Target::Launch(_) => {
             let launch = Launch {
                 argv: group.server.argv.clone(),

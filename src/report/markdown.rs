@@ -4,9 +4,9 @@
 use super::answer::{self, Answer};
 use super::environment::facts;
 use super::html::Inputs;
-use super::sla;
 use super::variation::{settings, varying};
 use super::words::{axis_title, show_number};
+use super::{sla, unsteady};
 use crate::cause::Outcome;
 use crate::table::{Cell, Column, Point, Spread};
 use crate::units::show_count;
@@ -115,6 +115,9 @@ impl Page<'_> {
         }
         if !answer.repeated {
             text += "\nEvery point is a single run: small differences may be noise.\n";
+        }
+        for remark in unsteady::remarks(self.inputs.points) {
+            let _ = writeln!(text, "\nNote: {}", escape(&remark));
         }
         text.push('\n');
         text

@@ -19,6 +19,7 @@ mod sla;
 mod source;
 pub mod status;
 mod text;
+mod unsteady;
 pub mod variation;
 mod words;
 mod write;

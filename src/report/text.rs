@@ -1,9 +1,9 @@
 //! The answer in the terminal after a sweep: the best points with their settings, and what failed.
 
-use super::sla;
 use super::status::{count_causes, describe_causes};
 use super::variation::varying;
 use super::words::{short_setting, show_number};
+use super::{sla, unsteady};
 use crate::journal::State;
 use crate::table::{Better, Cell, Point, Points, frontier};
 use crate::units::{show_count, show_many};
@@ -47,6 +47,9 @@ pub fn summarize(state: &State, points: &Points<'_>) -> String {
     let mut text = counts(points);
     text += &sla::to_text(state);
     text += &table(points);
+    for remark in unsteady::remarks(points) {
+        text += &format!("note: {remark}\n");
+    }
     let causes = count_causes(state);
     if !causes.is_empty() {
         text.push('\n');

@@ -3,7 +3,7 @@
 use super::native_check;
 use crate::error::Exit;
 use crate::matrix::Matrix;
-use crate::plan::{self, Plan, Problems};
+use crate::plan::{self, Draft, Plan, Problems};
 use std::io::{IsTerminal, stderr};
 use std::path::PathBuf;
 
@@ -20,10 +20,15 @@ pub struct PlanFile {
 impl PlanFile {
     /// Reads and expands the plan. All its problems go to standard error, and the exit code to end with comes back.
     pub fn open(&self) -> Result<(Plan, Matrix), Exit> {
-        let plan = plan::load(&self.plan, &self.overrides).map_err(show)?;
-        let matrix = Matrix::expand(&plan).map_err(show)?;
-        native_check::check(&plan, &matrix).map_err(show)?;
-        Ok((plan, matrix))
+        let Draft { plan, mut found } = plan::draft(&self.plan, &self.overrides).map_err(show)?;
+        let matrix = Matrix::draft(&plan, &mut found);
+        if let Some(matrix) = &matrix {
+            native_check::check(&plan, matrix, &mut found);
+        }
+        match matrix {
+            Some(matrix) if found.is_empty() => Ok((plan, matrix)),
+            _ => Err(show(found.into_problems(&plan.origin.sources))),
+        }
     }
 }
 

@@ -8,14 +8,17 @@ use crate::units::show_count;
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// Refuses more pairs than a matrix may have, counted without building any.
-pub(super) fn size(plan: &Plan, serve: &Space, bench: &Space, found: &mut Found) {
-    let pairs = serve
-        .count()
-        .zip(bench.count())
-        .and_then(|(serve, bench)| serve.checked_mul(bench));
+/// The pairs of two sides; `None` if there are more than 2^128.
+pub(super) fn pairs(serve: &Space, bench: &Space) -> Option<u128> {
+    let counts = serve.count().zip(bench.count());
+    counts.and_then(|(serve, bench)| serve.checked_mul(bench))
+}
+
+/// Whether a matrix may have so many pairs, counted without building any.
+pub(super) fn size(plan: &Plan, serve: &Space, bench: &Space, found: &mut Found) -> bool {
+    let pairs = pairs(serve, bench);
     if pairs.is_some_and(|pairs| pairs <= MOST_PAIRS) {
-        return;
+        return true;
     }
     let shown = pairs.map_or(String::from("more than 10^38"), show_count);
     let message = format!("the plan has {shown} pairs of server and load");
@@ -39,12 +42,16 @@ pub(super) fn size(plan: &Plan, serve: &Space, bench: &Space, found: &mut Found)
         }
     }
     found.add(problem);
+    false
 }
 
 /// Two configurations of one side are the same measurement exactly if they differ along one dimension only, at two
 /// positions that come to the same: dimensions never touch each other's parameters. So looking along each dimension
 /// finds all duplicates without visiting the product.
+///
+/// Of a plan that was read in part only values given twice are told: others may be equal because of what is missing.
 pub(super) fn duplicates(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+    let is_whole = found.is_empty();
     for side in [Side::Serve, Side::Bench] {
         let space = matrix.space(side);
         let what = match side {
@@ -55,6 +62,9 @@ pub(super) fn duplicates(plan: &Plan, matrix: &Matrix, found: &mut Found) {
             if let Some((first, second)) = twins(matrix, side, dimension) {
                 let label = |position| space.label(space.index_at(dimension, position));
                 let (one, other) = (label(first), label(second));
+                if !is_whole && one != other {
+                    continue;
+                }
                 let message = match one == other {
                     true => format!("`{one}` is the same {what} twice"),
                     false => format!("`{one}` and `{other}` are the same {what}"),

@@ -6,7 +6,7 @@ use super::filter::{Agreement, Match, Sides};
 use super::identity::{Load, file_digest};
 use super::space::{Slot, Space};
 use super::{Matrix, Removed};
-use crate::plan::{Axis, BenchRunner, Found, Link, ParamRef, Plan, Problem, Problems, Side, spelling};
+use crate::plan::{Axis, BenchRunner, Condition, Found, Link, ParamRef, Plan, Problem, Side, spelling};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
@@ -14,14 +14,18 @@ use std::sync::OnceLock;
 /// More pairs than this are refused before anything is built.
 pub const MOST_PAIRS: u128 = 10_000_000;
 
-/// Expands a plan; see [`Matrix::expand`].
-pub(super) fn expand(plan: &Plan) -> Result<Matrix, Problems> {
-    let mut found = Found::default();
+/// Whether a plan has no more pairs than a matrix may hold.
+pub(super) fn fits(plan: &Plan) -> bool {
+    check::pairs(&space(plan, Side::Serve), &space(plan, Side::Bench)).is_some_and(|pairs| pairs <= MOST_PAIRS)
+}
+
+/// Expands a plan; see [`Matrix::draft`].
+pub(super) fn expand(plan: &Plan, found: &mut Found) -> Option<Matrix> {
+    let is_whole = found.is_empty();
     let serve = space(plan, Side::Serve);
     let bench = space(plan, Side::Bench);
-    check::size(plan, &serve, &bench, &mut found);
-    if !found.is_empty() {
-        return Err(found.into_problems(&plan.origin.sources));
+    if !check::size(plan, &serve, &bench, found) {
+        return None;
     }
     let count = |space: &Space| {
         space
@@ -45,7 +49,11 @@ pub(super) fn expand(plan: &Plan) -> Result<Matrix, Problems> {
             pairs: 0,
         });
         let matched = Match::new(&exclusion.conditions, sides);
-        if !matched.is_possible() {
+        let is_read = |condition: &Condition| {
+            let params = plan.params(condition.param.side);
+            params.iter().any(|(name, _)| *name == condition.param.name)
+        };
+        if !matched.is_possible() && (is_whole || exclusion.conditions.iter().all(is_read)) {
             let span = plan.origin.value_span(&["exclude", &position.to_string()]);
             let remedy = "correct a condition, or remove the block";
             found.add(Problem::new(span, "this exclusion matches nothing", remedy));
@@ -71,13 +79,12 @@ pub(super) fn expand(plan: &Plan) -> Result<Matrix, Problems> {
         serve,
         bench,
     };
-    check::duplicates(plan, &matrix, &mut found);
+    check::duplicates(plan, &matrix, found);
     matrix.count();
-    check::leftovers(plan, &matrix, &mut found);
-    match found.is_empty() {
-        true => Ok(matrix),
-        false => Err(found.into_problems(&plan.origin.sources)),
+    if is_whole {
+        check::leftovers(plan, &matrix, found);
     }
+    Some(matrix)
 }
 
 /// The space of one side, its tied axes sharing a dimension.

@@ -18,7 +18,7 @@ pub use only::Only;
 pub use search::LoadSearch;
 
 use crate::ids::{PointId, ServerId};
-use crate::plan::{BenchRunner, Params, Plan, Problems, Secrets, Side, Target, show};
+use crate::plan::{BenchRunner, Found, Link, Params, Plan, Problems, Secrets, Side, Target, show};
 use crate::search::Settings;
 use filter::{Agreement, Match};
 use identity::Load;
@@ -110,7 +110,26 @@ impl Matrix {
     /// Expands a plan. Fails if links or exclusions make no sense together with the axes, if two servers or two points
     /// are the same, if nothing is left, or if there are more than [`MOST_PAIRS`] pairs.
     pub fn expand(plan: &Plan) -> Result<Matrix, Problems> {
-        expand::expand(plan)
+        let mut found = Found::default();
+        match Matrix::draft(plan, &mut found) {
+            Some(matrix) if found.is_empty() => Ok(matrix),
+            _ => Err(found.into_problems(&plan.origin.sources)),
+        }
+    }
+
+    /// The same for a plan that may have been read in part: adds to what was found wrong with it, but nothing that may
+    /// only follow from that. `None` if there is too much of it.
+    pub fn draft(plan: &Plan, found: &mut Found) -> Option<Matrix> {
+        if found.is_empty() || (plan.link.equal.is_empty() && plan.link.zip.is_empty()) {
+            return expand::expand(plan, found);
+        }
+        // What the links tie may be what could not be read; without them there may be too much.
+        let mut untied = plan.clone();
+        untied.link = Link::default();
+        match expand::fits(&untied) {
+            true => expand::expand(&untied, found),
+            false => None,
+        }
     }
 
     /// The servers that keep at least one point, in the order of the plan.

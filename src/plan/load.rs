@@ -11,12 +11,37 @@ use super::{Plan, json_text, text, ties, toml_text};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// A plan as far as it could be read, and what is wrong with it: later checks add to that, so that the user sees
+/// everything in one go. What could not be read is left out of the plan or at its default.
+#[derive(Debug)]
+pub struct Draft {
+    /// The plan.
+    pub plan: Plan,
+    /// What is wrong so far.
+    pub found: Found,
+}
+
+impl Draft {
+    /// The plan, if nothing is wrong with it.
+    pub fn finish(self) -> Result<Plan, Problems> {
+        match self.found.is_empty() {
+            true => Ok(self.plan),
+            false => Err(self.found.into_problems(&self.plan.origin.sources)),
+        }
+    }
+}
+
 /// Loads the plan at a path. Each override is `KEY=VALUE` with a dotted key such as `serve.params.max_num_seqs` and a TOML
 /// value; what is no TOML value is a text.
 pub fn load(path: &Path, overrides: &[String]) -> Result<Plan, Problems> {
+    draft(path, overrides)?.finish()
+}
+
+/// The same as far as it goes. `Err` if there is no text, or it is no TOML or JSON: nothing more can be said of it.
+pub fn draft(path: &Path, overrides: &[String]) -> Result<Draft, Problems> {
     match std::fs::read(path) {
         Ok(bytes) => match String::from_utf8(bytes) {
-            Ok(text) => parse(&text, Format::of(path), path, overrides, &World::real()),
+            Ok(text) => read(&text, Format::of(path), path, overrides, &World::real()),
             Err(_) => Err(unreadable(path, "it is not UTF-8 text", "save it as UTF-8")),
         },
         Err(error) => Err(unreadable(path, &error.to_string(), "correct the path")),
@@ -41,6 +66,10 @@ pub fn parse(
     overrides: &[String],
     world: &World<'_>,
 ) -> Result<Plan, Problems> {
+    read(text, format, path, overrides, world)?.finish()
+}
+
+fn read(text: &str, format: Format, path: &Path, overrides: &[String], world: &World<'_>) -> Result<Draft, Problems> {
     let mut reader = Reader {
         world,
         range_values: 0,
@@ -70,7 +99,6 @@ pub fn parse(
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let parts = reader.plan(&root, &stem);
     let secrets = std::mem::take(&mut reader.secrets);
-    let sources = Arc::new(reader.sources);
     let written = match verbatim {
         true => text.to_string(),
         false => text::write(&root, format),
@@ -90,15 +118,13 @@ pub fn parse(
         path: path.to_path_buf(),
         secrets,
         origin: Arc::new(Origin {
-            sources: Arc::clone(&sources),
+            sources: Arc::new(reader.sources),
             root,
         }),
     };
-    ties::check(&plan, &mut reader.found);
-    match reader.found.is_empty() {
-        true => Ok(plan),
-        false => Err(reader.found.into_problems(&sources)),
-    }
+    let mut found = reader.found;
+    ties::check(&plan, &mut found);
+    Ok(Draft { plan, found })
 }
 
 fn tree(text: &str, format: Format, source: usize, found: &mut Found) -> Node {

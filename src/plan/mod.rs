@@ -25,7 +25,7 @@ mod value;
 pub mod vllm;
 mod world;
 
-pub use load::{load, parse};
+pub use load::{Draft, draft, load, parse};
 pub use node::{Entry, Kind, Node};
 pub use problem::{Found, Problem, Problems, suggest};
 pub use secrets::{HIDDEN, Piece, Secrets, is_secret_name};

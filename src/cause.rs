@@ -14,6 +14,8 @@ pub enum Outcome {
     Suspect,
     /// Not measured; the cause says why.
     Failed,
+    /// A probe of a search, ended as soon as its verdict was certain: an answer, but no figures of a whole run.
+    Cut,
 }
 
 impl fmt::Display for Outcome {
@@ -22,6 +24,7 @@ impl fmt::Display for Outcome {
             Outcome::Ok => "ok",
             Outcome::Suspect => "suspect",
             Outcome::Failed => "failed",
+            Outcome::Cut => "cut",
         })
     }
 }

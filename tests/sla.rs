@@ -5,6 +5,7 @@ mod harness;
 
 use harness::{Harness, journal_lines, rows, said, wait_for};
 use std::path::Path;
+use vsweep::cause::Outcome;
 use vsweep::journal::{self, Directory, SearchEnd, SearchRecord, State};
 use vsweep::matrix::Matrix;
 use vsweep::plan;
@@ -183,5 +184,40 @@ fn a_server_that_never_starts_ends_its_search_with_the_cause() {
     let table = rows(&harness.folder.path().join("out/sla.csv"));
     assert_eq!(table[0]["verdict"], "undecided");
     assert!(table[0]["notes"].contains("memory"), "{table:?}");
+    harness.wait_until_alone();
+}
+
+#[test]
+fn a_probe_whose_verdict_is_certain_is_cut_and_leaves_no_figures() {
+    let harness = Harness::new();
+    let faults = r#"sim_fault = ["crash-after:24", "crash-after:60", "crash-after:150"]"#;
+    let text = PLAN
+        .replace(faults, "max_num_seqs = 64")
+        .replace("reset = \"restart\"\n", "")
+        .replace("times = 2 }", "times = 2, min = 400 }")
+        .replace("[[sla.target]]\nname = \"alive\"\nfailed = \"<=0\"\n", "");
+    let plan = harness.write("plan.toml", &text);
+    let output = harness.run(&["run", plan.to_str().expect("a plain path"), "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let directory = harness.folder.path().join("out");
+    let state = state(&directory);
+    assert!(state.runs().count() > 0);
+    for run in state.runs() {
+        assert_eq!((run.outcome, &run.file), (Outcome::Cut, &None), "{run:?}");
+        assert!(run.detail.contains("of 400 requests"), "{run:?}");
+    }
+    assert_eq!(rows(&directory.join("sla.csv"))[0]["verdict"], "none");
+    for row in rows(&directory.join("summary.csv")) {
+        assert_eq!(row["outcome"], "cut");
+        assert!(!row.contains_key("p99_ttft_ms"), "{row:?}");
+    }
+    assert!(
+        rows(&directory.join("points.csv"))
+            .iter()
+            .all(|row| row["verdict"] == "cut")
+    );
+    // Between probes the server goes on; only the plan's own `reset = "restart"` starts another.
+    let starts: Vec<usize> = state.servers.values().map(|server| server.starts.len()).collect();
+    assert_eq!(starts, [1]);
     harness.wait_until_alone();
 }

@@ -9,10 +9,8 @@ mod servers;
 
 use history::{Measured, Outcome, adaptive_concurrency, double_and_bisect, generation1, generation1b, generation2};
 use servers::{LIMIT_MS, Random, Server, p99};
-use std::collections::{BTreeMap, BTreeSet};
-use vsweep::search::{
-    Counts, Criterion, Next, Partial, Probe, Request, Requests, Search, Seed, Settings, Target, Vary, wilson,
-};
+use std::collections::BTreeSet;
+use vsweep::search::{Criterion, Next, Probe, Request, Requests, Search, Seed, Settings, Target, Vary, wilson};
 
 const REQUESTS: Requests = Requests {
     per_value: 10.0,
@@ -220,22 +218,10 @@ fn searched(mut server: Server, vary: Vary, confirmations: usize, seed: Seed) ->
                 e2el_ms: ttft_ms,
             })
             .collect();
-        let mut counts = Counts::default();
         let in_flight = question.value as u64;
-        let stop = requests.iter().enumerate().find_map(|(i, request)| {
-            if criterion.attained(request)? {
-                counts.attained += 1
-            } else {
-                counts.missed += 1
-            }
-            let counts = BTreeMap::from([(criterion.to_string(), counts)]);
-            let verdict = search.early_verdict(&Partial {
-                planned: question.requests,
-                in_flight,
-                counts,
-            })?;
-            Some((i + 1, verdict))
-        });
+        let mut watch = search.watch(&question);
+        let mut ends = requests.iter().enumerate();
+        let stop = ends.find_map(|(i, request)| Some((i + 1, watch.note_end(*request, in_flight)?.verdict)));
         let done = stop.map_or(requests.len(), |(done, _)| done);
         let reading = criterion.read(|_| Some(p99(&latencies[..done])), &requests[..done]);
         seconds += server.seconds(question.value, done as u64);

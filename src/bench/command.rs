@@ -5,6 +5,8 @@
 //! (`VSWEEP_BASE_URL`, `VSWEEP_MODEL`, `VSWEEP_RESULT`), and in all of them `{base_url}`, `{host}`, `{port}`, `{model}`
 //! and `{result}` are filled in. It must write one JSON object to the result file and exit with 0.
 
+mod detail;
+
 use super::{Job, Measurement, Verdict};
 use crate::cause::{Cause, Failure};
 use crate::plan::Params;
@@ -253,9 +255,10 @@ fn judge(result: Params) -> Measurement {
         completed => Verdict::on_failed_requests(failed, completed.unwrap_or(0) + failed, None),
     };
     Measurement {
+        requests: detail::requests(&result),
         result,
         verdict,
-        requests: Vec::new(),
+        cut: None,
     }
 }
 

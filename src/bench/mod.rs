@@ -26,7 +26,7 @@ pub use told::told;
 
 use crate::cause::{Cause, Failure};
 use crate::plan::Params;
-use crate::search::Request;
+use crate::search::{Cut, Request, Watch};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
@@ -94,6 +94,9 @@ pub struct Measurement {
     pub verdict: Verdict,
     /// Latencies of every request; none from an external benchmark.
     pub requests: Vec<Request>,
+    /// Why the run ended before its last request, if it did. It then has no result: figures of a part of a run are not
+    /// those of a run.
+    pub cut: Option<Cut>,
 }
 
 /// How far a run's figures can be believed.
@@ -136,8 +139,13 @@ impl Verdict {
 
 /// Performs one run. Dropping the future ends the run's requests and processes at once.
 pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
+    probe(job, None).await
+}
+
+/// The same, ended as soon as the watch has seen enough. An external benchmark cannot be watched and runs to its end.
+pub async fn probe(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failure> {
     match &job.argv {
         Some(argv) => command::measure(job, argv).await,
-        None => native::measure(job).await,
+        None => native::measure(job, watch).await,
     }
 }

@@ -2,6 +2,7 @@
 
 mod prepare;
 mod prompts;
+mod watched;
 
 use super::counters::ServerCounters;
 use super::flags;
@@ -14,6 +15,7 @@ use crate::cause::{Cause, Failure};
 use crate::load::{BodyOptions, Generator, RequestOptions, Stop, Target, Tls};
 use crate::metrics::{Sample, seconds};
 use crate::plan::Params;
+use crate::search::Watch;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -34,8 +36,8 @@ pub fn knows(name: &str) -> bool {
     flags::find(name).is_some()
 }
 
-/// Performs one run. Dropping the future ends its requests at once.
-pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
+/// Performs one run, to its end or until the watch has seen enough. Dropping the future ends its requests at once.
+pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failure> {
     let failed = |detail: String| Failure::new(Cause::BenchFailed, detail);
     let settings = Settings::read(&job.params).map_err(|problems| failed(problems.join("; ")))?;
     let target = Target::parse(&job.base_url).map_err(failed)?;
@@ -63,6 +65,7 @@ pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
         target,
         generator,
         prober,
+        watch,
     };
     let thread = std::thread::Builder::new().name("vsweep-load".to_owned());
     thread
@@ -103,6 +106,7 @@ struct Run {
     generator: Generator,
     /// Sends the probes, if there are any.
     prober: Option<Generator>,
+    watch: Option<Watch>,
 }
 
 impl Run {
@@ -118,12 +122,8 @@ impl Run {
         let probe = self.start_probe(&prompts)?;
         self.connect(self.connections(total))?;
 
-        let counters = self.job.counters.clone();
         let began = jiff::Zoned::now();
-        let outcome = self
-            .generator
-            .drive(&load, &mut |sample| count_end(&counters, sample))
-            .map_err(broke)?;
+        let (outcome, cut) = self.drive(&load)?;
 
         let probes = probe.map(Probe::finish).unwrap_or_default();
         let after = self.aside().metrics();
@@ -131,6 +131,9 @@ impl Run {
             .zip(after)
             .map(|(before, after)| ServerCounters::read(&after).since(&ServerCounters::read(&before)));
         self.profile("stop");
+        if let Some(cut) = cut {
+            return Ok(cut.measurement(judge(&self.settings, &outcome)));
+        }
         refuse_empty(&outcome.samples)?;
         let context = Context {
             settings: &self.settings,
@@ -147,6 +150,7 @@ impl Run {
             result: result(context, &outcome),
             verdict: judge(&self.settings, &outcome),
             requests: outcome.samples.iter().map(latencies).collect(),
+            cut: None,
         })
     }
 

@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 ///
 /// - 1.0: first.
 /// - 1.1: searches: the events `searches_planned`, `search_started` and `search_finished`, and the field `search` of a run.
-pub const FORMAT: (u32, u32) = (1, 1);
+/// - 1.2: the outcome `cut`.
+pub const FORMAT: (u32, u32) = (1, 2);
 
 /// One line of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

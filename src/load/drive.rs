@@ -5,6 +5,7 @@ use super::clock::Clock;
 use super::requests::Requests;
 use crate::metrics::{Nanos, Sample};
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// What to send, and how.
@@ -41,6 +42,24 @@ pub struct Outcome {
     pub late_connections: u64,
 }
 
+/// What a load tells while it is under way.
+#[derive(Debug)]
+pub enum Progress<'a> {
+    /// A request ended; so many are still in flight.
+    Ended(&'a Sample, usize),
+    /// Ten times a second: every request in flight, in no order.
+    Underway(&'a [Underway]),
+}
+
+/// A request in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Underway {
+    /// Time since it was sent.
+    pub age: Nanos,
+    /// Time to its first token, if that came.
+    pub ttft: Option<Nanos>,
+}
+
 /// A load in progress.
 pub(super) struct Drive<'a> {
     pub load: &'a Load,
@@ -54,12 +73,14 @@ pub(super) struct Drive<'a> {
     /// Requests that wait for a connection to open.
     pub waiting: VecDeque<(usize, Nanos)>,
     pub armed_for: Option<Nanos>,
-    pub on_end: &'a mut dyn FnMut(&Sample),
+    pub watch: &'a mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+    /// Whether the watch has ended it.
+    pub is_cut: bool,
 }
 
 impl<'a> Drive<'a> {
     /// Starts the clock.
-    pub fn new(load: &'a Load, on_end: &'a mut dyn FnMut(&Sample)) -> Self {
+    pub fn new(load: &'a Load, watch: &'a mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Self {
         let mut samples = Vec::new();
         samples.resize_with(load.requests.len().min(load.due.len()), Sample::default);
         Drive {
@@ -72,12 +93,13 @@ impl<'a> Drive<'a> {
             freed: VecDeque::new(),
             waiting: VecDeque::new(),
             armed_for: None,
-            on_end,
+            watch,
+            is_cut: false,
         }
     }
 
     pub fn is_finished(&self) -> bool {
-        self.finished == self.samples.len()
+        self.is_cut || self.finished == self.samples.len()
     }
 
     pub fn has_slot(&self) -> bool {
@@ -99,8 +121,20 @@ impl<'a> Drive<'a> {
         if self.load.limit.is_some() {
             self.freed.push_back(now);
         }
-        (self.on_end)(&sample);
+        self.tell(Progress::Ended(&sample, self.in_flight));
         self.samples[index] = sample;
+    }
+
+    pub fn tell(&mut self, progress: Progress<'_>) {
+        self.is_cut |= (self.watch)(progress).is_break();
+    }
+
+    /// The timelines: all of them, or those of the requests that ended before the load was cut.
+    pub fn into_samples(mut self) -> Vec<Sample> {
+        if self.is_cut {
+            self.samples.retain(|sample| sample.end > 0);
+        }
+        self.samples
     }
 
     pub fn fail_unsent(&mut self, index: usize, ready: Nanos, error: String) {

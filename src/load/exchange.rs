@@ -2,7 +2,7 @@
 
 use super::backend::Reply;
 use super::chunk::{Scanner, Usage, error_text};
-use super::drive::Load;
+use super::drive::{Load, Underway};
 use super::http::Response;
 use super::responses;
 use super::sse;
@@ -116,6 +116,15 @@ impl Exchange {
     /// Time since it was sent.
     pub fn age(&self, now: Nanos) -> Nanos {
         now.saturating_sub(self.stream.sample.sent)
+    }
+
+    /// How far it has come.
+    pub fn underway(&self, now: Nanos) -> Underway {
+        let sample = &self.stream.sample;
+        Underway {
+            age: self.age(now),
+            ttft: (!sample.events.is_empty()).then(|| sample.ttft()),
+        }
     }
 
     /// Time since it was sent, or since the last byte of its answer.

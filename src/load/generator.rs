@@ -6,7 +6,7 @@ mod opening;
 
 use super::clock::thread_cpu;
 use super::connection::Connection;
-use super::drive::{Drive, Load, Outcome};
+use super::drive::{Drive, Load, Outcome, Progress, Underway};
 use super::exchange::Exchange;
 use super::stop::Stop;
 use super::transport::{Arrived, Tls};
@@ -17,6 +17,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -92,9 +93,23 @@ impl Generator {
 
     /// Sends the load and awaits every answer; `on_end` hears of each finished request.
     pub fn drive(&mut self, load: &Load, on_end: &mut dyn FnMut(&Sample)) -> io::Result<Outcome> {
+        self.drive_watched(load, &mut |progress| {
+            if let Progress::Ended(sample, _) = progress {
+                on_end(sample);
+            }
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// The same until `watch` breaks it off: what is in flight then is given up, and its timelines are left out.
+    pub fn drive_watched(
+        &mut self,
+        load: &Load,
+        watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+    ) -> io::Result<Outcome> {
         let opened_before = self.opened;
         let cpu_before = thread_cpu();
-        let mut drive = Drive::new(load, on_end);
+        let mut drive = Drive::new(load, watch);
         let mut events = Events::with_capacity(1024);
         let (mut longest_turn, mut next_sweep) = (0, SWEEP.as_nanos() as Nanos);
         while !drive.is_finished() {
@@ -120,10 +135,14 @@ impl Generator {
             }
             self.wait(&mut events, if has_more { Duration::ZERO } else { SWEEP })?;
         }
+        if drive.is_cut {
+            // Closing their connections tells the server that nobody waits for the answers any more.
+            self.discard_all();
+        }
         Ok(Outcome {
             duration: drive.clock.now(),
             cpu: thread_cpu().saturating_sub(cpu_before),
-            samples: drive.samples,
+            samples: drive.into_samples(),
             longest_turn,
             late_connections: self.opened - opened_before,
         })
@@ -311,6 +330,10 @@ impl Generator {
             drive.fail_unsent(index, ready, format!("no connection within {} s", limit.as_secs_f64()));
         }
         self.drop_stale();
+        let busy = self.connections.iter().flatten();
+        let underway = busy.filter(|connection| connection.carries.is_some());
+        let underway: Vec<Underway> = underway.map(|connection| connection.exchange.underway(now)).collect();
+        drive.tell(Progress::Underway(&underway));
     }
 
     fn arm(&self, drive: &mut Drive<'_>) -> io::Result<()> {

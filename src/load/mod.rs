@@ -26,7 +26,7 @@ mod transport;
 
 pub use backend::{Backend, Reply};
 pub use body::{BodyOptions, Content};
-pub use drive::{Load, Outcome};
+pub use drive::{Load, Outcome, Progress, Underway};
 pub use generator::Generator;
 pub use limit::allow_connections;
 pub use request::{Request, RequestOptions};

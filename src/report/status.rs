@@ -24,6 +24,8 @@ pub struct Status {
     pub suspect: u64,
     /// Runs without figures.
     pub failed: u64,
+    /// Probes of searches that ended as soon as their verdict was certain.
+    pub cut: u64,
     /// Runs of the plan without an outcome.
     pub left: u64,
     /// Searches of the plan; they decide on their runs themselves, so those are not counted before they are done.
@@ -75,7 +77,8 @@ impl Status {
     pub fn of(experiment: &str, state: &State) -> Status {
         let count = |outcome| state.runs().filter(|run| run.outcome == outcome).count() as u64;
         let (ok, suspect, failed) = (count(Outcome::Ok), count(Outcome::Suspect), count(Outcome::Failed));
-        let done = ok + suspect + failed;
+        let cut = count(Outcome::Cut);
+        let done = ok + suspect + failed + cut;
         let planned = state.planned.map_or(done, |_| state.planned_runs());
         Status {
             experiment: experiment.to_owned(),
@@ -84,6 +87,7 @@ impl Status {
             ok,
             suspect,
             failed,
+            cut,
             left: planned.saturating_sub(done),
             searches: state.planned.map_or(0, |planned| planned.searches),
             searches_left: state.searches_left(),
@@ -97,7 +101,12 @@ impl Status {
     /// The state in words, for a terminal.
     pub fn to_text(&self) -> String {
         let mut text = format!("{}: {} of {} runs done", self.experiment, self.done, self.planned);
-        let parts = [(self.ok, "ok"), (self.suspect, "suspect"), (self.failed, "failed")];
+        let parts = [
+            (self.ok, "ok"),
+            (self.suspect, "suspect"),
+            (self.failed, "failed"),
+            (self.cut, "cut"),
+        ];
         let parts = parts.iter().filter(|(count, _)| *count > 0);
         let parts: Vec<String> = parts.map(|(count, name)| format!("{count} {name}")).collect();
         if !parts.is_empty() {
@@ -172,7 +181,7 @@ fn one_line(text: &str) -> String {
 /// Time for the runs and server starts left, at the median of those done so far.
 pub fn seconds_left(state: &State) -> Option<f64> {
     let planned = state.planned.filter(|planned| planned.searches == 0)?;
-    let measured = |run: &&RunRecord| run.outcome != Outcome::Failed;
+    let measured = |run: &&RunRecord| matches!(run.outcome, Outcome::Ok | Outcome::Suspect);
     let run = median(state.runs().filter(measured).map(|run| run.seconds))?;
     let starts = state.servers.values().flat_map(|server| &server.starts);
     let start = median(starts.filter_map(|start| start.ready_seconds)).unwrap_or(0.0);

@@ -67,6 +67,7 @@ fn counts(points: &Points<'_>) -> String {
         (sum(|point| point.ok), "ok"),
         (sum(|point| point.suspect), "suspect"),
         (sum(|point| point.failed), "failed"),
+        (sum(|point| point.cut), "cut"),
     ];
     let parts = parts.iter().filter(|(count, _)| *count > 0);
     let parts: Vec<String> = parts

@@ -181,6 +181,6 @@ fn is_settled(outcome: Option<Outcome>, retry_failed: bool) -> bool {
     match outcome {
         None => false,
         Some(Outcome::Failed) => !retry_failed,
-        Some(Outcome::Ok | Outcome::Suspect) => true,
+        Some(Outcome::Ok | Outcome::Suspect | Outcome::Cut) => true,
     }
 }

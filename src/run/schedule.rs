@@ -6,7 +6,7 @@ use super::is_settled;
 use crate::ids::SearchId;
 use crate::journal::{SearchEnd, Shard, State};
 use crate::matrix::{LoadSearch, Matrix, Point, ServerConfig};
-use crate::search::{Question, Target};
+use crate::search::{Question, Target, Watch};
 use std::sync::Arc;
 
 /// The work of one session, made server by server so that a million points never stand in memory at once.
@@ -49,6 +49,8 @@ pub struct Asked {
     pub question: Question,
     /// The targets that the run is to say something about.
     pub targets: Arc<[Target]>,
+    /// Ends the run once its verdict is certain.
+    pub watch: Watch,
 }
 
 impl<'a> Schedule<'a> {

@@ -8,7 +8,8 @@ use super::boundary::{Boundary, Observation};
 use super::probe::{Probe, Question};
 use super::seed::{Requests, Seed};
 use super::target::{Answer, Found, Level, Target, levels};
-use super::verdict::{Partial, Verdict, early_verdict};
+use super::verdict::Verdict;
+use super::watch::Watch;
 use std::fmt;
 
 /// What to search for, and how hard.
@@ -144,20 +145,12 @@ impl Search {
         &self.probes
     }
 
-    /// Whether a running probe can stop: its verdict about every target still open is certain. It is stopped as a
-    /// pass only if it passes them all.
-    pub fn early_verdict(&self, partial: &Partial) -> Option<Verdict> {
-        let open = self
-            .settings
-            .targets
-            .iter()
-            .zip(&self.decisions)
-            .filter(|(_, decision)| decision.is_err());
-        let verdicts = open
-            .map(|(target, _)| early_verdict(target, partial))
-            .collect::<Option<Vec<Verdict>>>()?;
-        let pass = verdicts.iter().all(|verdict| *verdict == Verdict::Pass);
-        (!verdicts.is_empty()).then_some(if pass { Verdict::Pass } else { Verdict::Fail })
+    /// A watch over the run that answers a question: it can stop once its verdict about every target still open is
+    /// certain.
+    pub fn watch(&self, question: &Question) -> Watch {
+        let decided = self.settings.targets.iter().zip(&self.decisions);
+        let open = decided.filter(|(_, decision)| decision.is_err());
+        Watch::over(question, open.map(|(target, _)| target))
     }
 
     fn decide(&mut self) {

@@ -33,7 +33,7 @@ pub(super) struct Boundary {
 /// Slopes of log margin against log load: 0.15 is nearly flat, 200 a cliff.
 const SLOPES: [f64; 10] = [0.15, 0.4, 0.8, 1.5, 3.0, 6.0, 12.0, 25.0, 60.0, 200.0];
 /// Margins beyond this say no more than their sign.
-const FAR: f64 = 1.0;
+pub(super) const FAR: f64 = 1.0;
 /// How far a margin may be from its straight line, relative to the line's own margin there.
 const BEND: f64 = 0.3;
 /// Degrees of freedom of the noise.

@@ -14,6 +14,7 @@ mod reading;
 mod seed;
 mod target;
 mod verdict;
+mod watch;
 
 pub use ask::{Next, Search, Settings};
 pub use criterion::{Comparison, Criterion, Latency, Quantity, RequestLimit};
@@ -22,7 +23,8 @@ pub use probe::{Probe, Question};
 pub use reading::{Reading, Request};
 pub use seed::{Incumbent, Requests, Seed, skip_reason};
 pub use target::{Answer, Found, Target};
-pub use verdict::{Counts, Partial, Verdict, early_verdict, wilson};
+pub use verdict::{Verdict, wilson};
+pub use watch::{Cut, Watch};
 
 /// The load parameter that a search or an exploration varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]

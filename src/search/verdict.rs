@@ -1,10 +1,7 @@
-//! When a running probe can stop: its verdict is certain, either by arithmetic or because the share of attained
-//! requests is beyond doubt. Counts decide, so any growing transformation of the latencies leaves the verdict alone.
+//! What a probe says about a target, and when the share of requests that attained a limit is beyond doubt. Counts
+//! decide, so any growing transformation of the latencies leaves the verdict alone.
 
-use super::criterion::Criterion;
-use super::target::Target;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// What a probe says about a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -24,59 +21,41 @@ const SURE: f64 = 3.09;
 /// Fewer finished requests than this judge nothing but arithmetic.
 const FEWEST: u64 = 100;
 
-/// Finished requests of a running probe, counted for one criterion.
+/// Requests of a running probe, counted for one criterion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
-    /// Requests that satisfied the criterion's limits ([`Criterion::attained`]).
+pub(super) struct Counts {
+    /// Requests that the whole probe will send.
+    pub planned: u64,
+    /// Requests in flight now: they are the slowest so far.
+    pub in_flight: u64,
+    /// Requests that satisfied the criterion's limits.
     pub attained: u64,
-    /// Requests that did not, failed ones among them.
+    /// Requests that did not, failed ones among them, and those in flight that no longer can.
     pub missed: u64,
 }
 
-/// A probe while it runs.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Partial {
-    /// Requests that the whole probe will send.
-    pub planned: u64,
-    /// Requests in flight now: they are the slowest so far and not yet counted.
-    pub in_flight: u64,
-    /// Counts by the criterion's text, for criteria about single requests.
-    pub counts: BTreeMap<String, Counts>,
-}
-
-/// The verdict about `target` that the rest of the probe cannot change, or only against all odds; None while open.
-///
-/// A criterion about a whole run (a mean, a throughput) is open until the run ends, so it never stops a probe.
-pub fn early_verdict(target: &Target, partial: &Partial) -> Option<Verdict> {
-    let verdicts = || target.criteria.iter().map(|criterion| certain(criterion, partial));
-    if verdicts().any(|verdict| verdict == Some(Verdict::Fail)) {
-        return Some(Verdict::Fail);
-    }
-    verdicts()
-        .all(|verdict| verdict == Some(Verdict::Pass))
-        .then_some(Verdict::Pass)
-}
-
-fn certain(criterion: &Criterion, partial: &Partial) -> Option<Verdict> {
-    let share = criterion.share()?;
-    let counts = partial.counts.get(&criterion.to_string())?;
-    let done = counts.attained + counts.missed;
-    let planned = partial.planned.max(done) as f64;
-    // Arithmetic: even if every request still to come were attained, too many are already lost.
-    if planned - counts.missed as f64 + 1e-9 < share * planned {
-        return Some(Verdict::Fail);
-    }
-    // Before two waves are done the finished requests are the quick ones of a system still filling up.
-    if done < FEWEST.max(2 * partial.in_flight) {
-        return None;
-    }
-    let (low, high) = wilson(counts.attained, done, SURE);
-    if low >= share {
-        Some(Verdict::Pass)
-    } else if high < share {
-        Some(Verdict::Fail)
-    } else {
-        None
+impl Counts {
+    /// The verdict that the rest of the probe cannot change, or only against all odds, where `share` of its requests
+    /// must attain; with the reason. None while open.
+    pub fn verdict(&self, share: f64) -> Option<(Verdict, &'static str)> {
+        let done = self.attained + self.missed;
+        let planned = self.planned.max(done) as f64;
+        // Arithmetic: even if every request still to come were attained, too many are already lost.
+        if planned - self.missed as f64 + 1e-9 < share * planned {
+            return Some((Verdict::Fail, "more than the rest could make up for"));
+        }
+        // Before two waves are done the finished requests are the quick ones of a system still filling up.
+        if done < FEWEST.max(2 * self.in_flight) {
+            return None;
+        }
+        let (low, high) = wilson(self.attained, done, SURE);
+        if low >= share {
+            Some((Verdict::Pass, "few enough beyond reasonable doubt"))
+        } else if high < share {
+            Some((Verdict::Fail, "too many beyond reasonable doubt"))
+        } else {
+            None
+        }
     }
 }
 
@@ -98,20 +77,13 @@ mod tests {
     use proptest::prelude::*;
 
     fn verdict(planned: u64, in_flight: u64, attained: u64, missed: u64) -> Option<Verdict> {
-        let criterion = Criterion::metric("p99_ttft_ms", "<=500").expect("valid in this test");
-        let counts = BTreeMap::from([(criterion.to_string(), Counts { attained, missed })]);
-        let target = Target {
-            name: "chat".into(),
-            criteria: vec![criterion],
+        let counts = Counts {
+            planned,
+            in_flight,
+            attained,
+            missed,
         };
-        early_verdict(
-            &target,
-            &Partial {
-                planned,
-                in_flight,
-                counts,
-            },
-        )
+        counts.verdict(0.99).map(|(verdict, _)| verdict)
     }
 
     #[test]
@@ -125,25 +97,6 @@ mod tests {
         assert_eq!(verdict(5000, 8, 900, 0), None);
         assert_eq!(verdict(5000, 8, 1000, 0), Some(Verdict::Pass));
         assert_eq!(verdict(5000, 800, 1000, 0), None);
-    }
-
-    #[test]
-    fn a_criterion_about_the_whole_run_is_open_until_the_end() {
-        let criterion = Criterion::metric("request_goodput", ">=5").expect("valid in this test");
-        let target = Target {
-            name: "goodput".into(),
-            criteria: vec![criterion],
-        };
-        assert_eq!(
-            early_verdict(
-                &target,
-                &Partial {
-                    planned: 10,
-                    ..Partial::default()
-                }
-            ),
-            None
-        );
     }
 
     proptest! {

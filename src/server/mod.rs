@@ -166,6 +166,11 @@ impl Server {
         watch::is_ill(&self.http).await
     }
 
+    /// Waits until it has given up the requests that nobody waits for any more, or until the limit is over.
+    pub async fn idle(&self, limit: Duration) {
+        watch::idle(&self.http, limit).await;
+    }
+
     /// Resets the server's caches; a refused reset is retried. `Err` says what was refused. `Restart` is the runner's work.
     /// A server that fails meanwhile ends the reset: [`Server::failed`] says so at once.
     pub async fn reset(&mut self, reset: &Reset) -> Result<(), String> {

@@ -12,6 +12,8 @@ use tokio::time::sleep;
 const PROBE: Duration = Duration::from_secs(5);
 /// Longest wait between two looks: often enough to notice, seldom enough not to disturb what is measured.
 const PAUSE: Duration = Duration::from_secs(2);
+/// Wait between two looks at a server that is about to be idle.
+const SOON: Duration = Duration::from_millis(50);
 /// A server that says it is ill, or refuses connections, gets this long to end (its log then says why) or to recover.
 const DYING: Duration = Duration::from_secs(8);
 
@@ -71,6 +73,17 @@ async fn distress(http: &Http, progress: &mut Progress) -> Failure {
 /// One look, without waiting for what comes of it.
 pub(super) async fn is_ill(http: &Http) -> bool {
     matches!(look(http).await, Look::Ill(_))
+}
+
+/// Waits until no request is in flight, as far as the server says what it does, or until the limit is over.
+pub(super) async fn idle(http: &Http, limit: Duration) {
+    let start = Instant::now();
+    while let Look::Alive(Sight::Work { in_flight, .. }) = look(http).await
+        && in_flight > 0.0
+        && start.elapsed() < limit
+    {
+        sleep(SOON).await;
+    }
 }
 
 /// What one look at a server found.

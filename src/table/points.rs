@@ -15,6 +15,8 @@ pub enum Verdict {
     Suspect,
     /// Nothing was measured.
     Failed,
+    /// Every run was a probe of a search that was ended as soon as its verdict was certain.
+    Cut,
 }
 
 impl fmt::Display for Verdict {
@@ -24,6 +26,7 @@ impl fmt::Display for Verdict {
             Verdict::Partial => "partial",
             Verdict::Suspect => "suspect",
             Verdict::Failed => "failed",
+            Verdict::Cut => "cut",
         })
     }
 }
@@ -41,6 +44,8 @@ pub struct Point {
     pub suspect: usize,
     /// Runs without figures.
     pub failed: usize,
+    /// Probes of a search that were ended as soon as their verdict was certain.
+    pub cut: usize,
     /// Rows of the run table that its figures come from: the good runs, or the doubtful ones if none is good.
     pub used: Vec<usize>,
     /// Any of its rows, for what is equal in all of them (parameters).
@@ -92,6 +97,7 @@ impl<'t> Points<'t> {
                     point.suspect += 1;
                     doubtful[place].push(row);
                 }
+                Cell::Text(outcome) if &**outcome == "cut" => point.cut += 1,
                 _ => point.failed += 1,
             }
         }
@@ -100,6 +106,7 @@ impl<'t> Points<'t> {
                 point.used = doubtful;
             }
             point.verdict = match (point.ok, point.suspect, point.failed) {
+                (0, 0, 0) => Verdict::Cut,
                 (0, 0, _) => Verdict::Failed,
                 (0, _, _) => Verdict::Suspect,
                 (_, 0, 0) => Verdict::Ok,
@@ -184,6 +191,7 @@ impl Point {
             ok: 0,
             suspect: 0,
             failed: 0,
+            cut: 0,
             used: Vec::new(),
             row,
         }

@@ -82,7 +82,7 @@ impl Generator {
         }
     }
 
-    fn discard_all(&mut self) {
+    pub(super) fn discard_all(&mut self) {
         (0..self.connections.len()).for_each(|slot| self.discard(slot));
     }
 

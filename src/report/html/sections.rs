@@ -20,9 +20,15 @@ pub fn summary(page: &Page<'_>) -> String {
     ];
     let sum = |count: fn(&Point) -> usize| points.points.iter().map(count).sum::<usize>();
     let (suspect, failed) = (sum(|point| point.suspect), sum(|point| point.failed));
+    let cut = sum(|point| point.cut);
     let left = page.inputs.state.planned.map_or(0, |planned| planned.runs) as usize;
     let left = left.saturating_sub(points.runs.rows());
-    for (count, word) in [(failed, "failed"), (suspect, "in doubt"), (left, "still to do")] {
+    for (count, word) in [
+        (failed, "failed"),
+        (suspect, "in doubt"),
+        (cut, "cut short"),
+        (left, "still to do"),
+    ] {
         if count > 0 {
             parts.push(format!("{} {word}", show_count(count as u64)));
         }
@@ -59,7 +65,7 @@ pub fn failures(page: &Page<'_>) -> String {
 fn failure(page: &Page<'_>, group: &Group, excerpt: Option<&str>) -> String {
     let (class, verb) = match group.outcome {
         Outcome::Suspect => ("suspect", "in doubt"),
-        Outcome::Ok | Outcome::Failed => ("failed", "failed"),
+        Outcome::Ok | Outcome::Failed | Outcome::Cut => ("failed", "failed"),
     };
     let mut html = format!(
         "<article class=\"failure {class}\"><h3>{} <span class=\"count\">{} {verb}</span></h3><p>{}.</p>",

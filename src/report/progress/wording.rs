@@ -110,6 +110,7 @@ pub fn outcome(run: &RunFinished, state: &State) -> String {
     let seconds = show_seconds(run.seconds);
     match (run.outcome, run.cause) {
         (Outcome::Ok, _) => format!("{what} ok in {seconds}"),
+        (Outcome::Cut, _) => format!("{what} {} after {seconds}", run.detail),
         (outcome, None) => format!("{what} {outcome} after {seconds}"),
         (outcome, Some(cause)) => format!("{what} {outcome}: {cause}: {}; {}", run.detail, cause.advice()),
     }

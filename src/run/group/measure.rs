@@ -16,6 +16,8 @@ use tokio::time::timeout;
 const SHOWS: Duration = Duration::from_millis(500);
 /// How long a server that shows it may take to end: a real vLLM needed 5.5 s, and its log then says why.
 const ENDS: Duration = Duration::from_secs(20);
+/// How long a server may take to give up the requests of a run that was cut.
+const IDLES: Duration = Duration::from_secs(20);
 
 impl GroupSession<'_, '_> {
     pub(super) async fn measure(&mut self, task: &Task) -> Result<Try> {
@@ -23,12 +25,13 @@ impl GroupSession<'_, '_> {
         running.is_used = true;
         let is_warm = !running.warmed.insert(task.point.id.clone());
         let job = job(self.plan, task, running, is_warm, self.recorder);
+        let watch = task.asked.as_ref().map(|asked| asked.watch.clone());
         let began = Instant::now();
         (self.observer)(Update::Running(&job.counters), self.recorder)?;
         let measured = tokio::select! {
             // A measurement that is complete counts even if the server died in the same moment.
             biased;
-            measured = bench::measure(&job) => measured,
+            measured = bench::probe(&job, watch) => measured,
             failure = running.server.failed() => return Ok(Try::ServerDied(failure, began.elapsed().as_secs_f64())),
             () = self.interrupt.requested() => return Ok(Try::Interrupted),
         };
@@ -39,6 +42,12 @@ impl GroupSession<'_, '_> {
                 reason = why_it_died(&mut running.server) => if let Some(reason) = reason {
                     return Ok(Try::ServerDied(reason, seconds));
                 },
+                () = self.interrupt.requested() => {}
+            }
+        }
+        if matches!(&measured, Ok(measurement) if measurement.cut.is_some()) {
+            tokio::select! {
+                () = running.server.idle(IDLES) => {}
                 () = self.interrupt.requested() => {}
             }
         }

@@ -44,6 +44,9 @@ impl GroupSession<'_, '_> {
         seconds: f64,
     ) -> Result<Attempt> {
         let outcome = match measurement.verdict {
+            Verdict::Sound | Verdict::Suspect(_) if measurement.cut.is_some() => {
+                return self.record_cut(task, &measurement, seconds);
+            }
             Verdict::Sound => Outcome::Ok,
             Verdict::Suspect(_) => Outcome::Suspect,
             Verdict::Void(_) => Outcome::Failed,
@@ -66,6 +69,20 @@ impl GroupSession<'_, '_> {
         let entry = self.recorder.commit(started, finished, measured)?;
         (self.observer)(Update::Recorded(&entry), self.recorder)?;
         Ok(Attempt::Recorded(outcome))
+    }
+
+    /// Records a probe that was ended early: what it says, and no figures.
+    fn record_cut(&mut self, task: &Task, measurement: &Measurement, seconds: f64) -> Result<Attempt> {
+        let why = measurement.cut.as_ref().map(|cut| cut.why.clone());
+        let cut = RunFinished {
+            search: searched(task, task.asked.as_ref().map(|asked| asked.probe_of(measurement))),
+            outcome: Outcome::Cut,
+            detail: why.unwrap_or_default(),
+            seconds,
+            ..finished(self.plan, self.group, task)
+        };
+        record(self.recorder, self.observer, Event::RunFinished(Box::new(cut)))?;
+        Ok(Attempt::Recorded(Outcome::Cut))
     }
 
     pub(super) fn record_failed(&mut self, task: &Task, failure: &Failure, seconds: f64) -> Result<()> {

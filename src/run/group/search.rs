@@ -43,7 +43,8 @@ impl GroupSession<'_, '_> {
             if self.interrupt.is_requested() {
                 return Ok(Ended::Early(Ending::Interrupted));
             }
-            let question = match replay(planned, self.recorder.state()).ask() {
+            let search = replay(planned, self.recorder.state());
+            let question = match search.ask() {
                 Next::Probe(question) => question,
                 Next::Done(_) if self.has_measured_nothing(planned) => {
                     let detail = "every run of the search failed, so its load is not to blame; see their causes";
@@ -54,7 +55,7 @@ impl GroupSession<'_, '_> {
                     return Ok(Ended::Done);
                 }
             };
-            let task = self.task(planned, question);
+            let task = self.task(planned, &search, question);
             match self.attempt(&task).await? {
                 Attempt::Recorded(_) | Attempt::PointLost(_) => {}
                 Attempt::ServerLost(failure) => {
@@ -84,8 +85,9 @@ impl GroupSession<'_, '_> {
     /// Records a search that cannot be done because its server is lost.
     fn skip(&mut self, planned: &LoadSearch, failure: &Failure) -> Result<()> {
         self.begin_search(planned)?;
-        if let Next::Probe(question) = replay(planned, self.recorder.state()).ask() {
-            let task = self.task(planned, question);
+        let search = replay(planned, self.recorder.state());
+        if let Next::Probe(question) = search.ask() {
+            let task = self.task(planned, &search, question);
             self.record_failed(&task, failure, 0.0)?;
         }
         self.end_search(planned, Vec::new(), Some(failure))
@@ -121,7 +123,7 @@ impl GroupSession<'_, '_> {
     }
 
     /// The run that answers a question: the first repetition of its point that has no outcome.
-    fn task(&self, planned: &LoadSearch, question: Question) -> Task {
+    fn task(&self, planned: &LoadSearch, search: &Search, question: Question) -> Task {
         let point = self.matrix.point_for(planned, &question);
         let state = self.recorder.state();
         let run = (0..).find(|run| state.outcome(&point.id, *run).is_none());
@@ -130,6 +132,7 @@ impl GroupSession<'_, '_> {
             point,
             asked: Some(Asked {
                 search: planned.id.clone(),
+                watch: search.watch(&question),
                 question,
                 targets: planned.settings.targets.clone().into(),
             }),
@@ -191,15 +194,19 @@ impl Asked {
         if matches!(measurement.verdict, Verdict::Void(_)) {
             return self.failed();
         }
+        // A run that was cut has no result, so it says nothing about criteria that are not about single requests.
         let metric = |key: &str| measurement.result.get(key).and_then(Value::as_f64);
+        let is_certain = |text: &String| measurement.cut.as_ref().is_none_or(|cut| cut.certain.contains(text));
         let criteria = self.targets.iter().flat_map(|target| &target.criteria);
-        let readings = criteria.filter_map(|criterion| {
-            let reading = criterion.read(metric, &measurement.requests)?;
-            Some((criterion.to_string(), reading))
-        });
+        let readings = criteria
+            .filter(|criterion| is_certain(&criterion.to_string()))
+            .filter_map(|criterion| {
+                let reading = criterion.read(metric, &measurement.requests)?;
+                Some((criterion.to_string(), reading))
+            });
         Probe {
             question: self.question.clone(),
-            stopped: None,
+            stopped: measurement.cut.as_ref().map(|cut| cut.verdict),
             readings: readings.collect(),
         }
     }

@@ -1,0 +1,73 @@
+//! Driving the load, under the eyes of a watch if a search asked for the run.
+
+use super::{Run, broke, count_end, latencies};
+use crate::bench::{Measurement, Verdict};
+use crate::cause::Failure;
+use crate::load::{Load, Outcome, Progress, Underway};
+use crate::metrics::seconds;
+use crate::plan::Params;
+use crate::search::{Cut, Request};
+use std::ops::ControlFlow;
+
+/// A run that was ended early, with the requests that decided.
+pub(super) struct Ended {
+    cut: Cut,
+    requests: Vec<Request>,
+}
+
+impl Ended {
+    pub fn measurement(self, verdict: Verdict) -> Measurement {
+        Measurement {
+            result: Params::new(),
+            verdict,
+            requests: self.requests,
+            cut: Some(self.cut),
+        }
+    }
+}
+
+impl Run {
+    /// Drives the load to its end, or until the watch has seen enough.
+    pub(super) fn drive(&mut self, load: &Load) -> Result<(Outcome, Option<Ended>), Failure> {
+        let counters = self.job.counters.clone();
+        let Some(mut watch) = self.watch.take() else {
+            let driven = self.generator.drive(load, &mut |sample| count_end(&counters, sample));
+            return Ok((driven.map_err(broke)?, None));
+        };
+        let mut decided = None;
+        let outcome = self.generator.drive_watched(load, &mut |progress| {
+            let cut = match progress {
+                Progress::Ended(sample, in_flight) => {
+                    count_end(&counters, sample);
+                    watch.note_end(latencies(sample), in_flight as u64)
+                }
+                Progress::Underway(underway) => watch.note_underway(underway.iter().map(at_least)),
+            };
+            match cut {
+                // What ends in the turn that follows changes nothing any more.
+                Some(cut) if decided.is_none() => decided = Some(cut),
+                _ => return ControlFlow::Continue(()),
+            }
+            ControlFlow::Break(())
+        });
+        let outcome = outcome.map_err(broke)?;
+        let ended = outcome.samples.len() as u64;
+        // The last request can decide as well: then the run is whole.
+        let is_whole = ended >= counters.planned.load(std::sync::atomic::Ordering::Relaxed);
+        let ended = decided.filter(|_| !is_whole).map(|cut| Ended {
+            cut,
+            requests: watch.into_requests(),
+        });
+        Ok((outcome, ended))
+    }
+}
+
+/// The latencies that a request in flight has at the least.
+fn at_least(underway: &Underway) -> Request {
+    let ms = |nanos| seconds(nanos) * 1000.0;
+    Request {
+        ttft_ms: ms(underway.ttft.unwrap_or(underway.age)),
+        tpot_ms: 0.0,
+        e2el_ms: ms(underway.age),
+    }
+}

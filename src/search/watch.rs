@@ -1,0 +1,241 @@
+//! A probe while it runs: counts the requests that ended or are lost already, and says when the rest can change nothing.
+//!
+//! Criteria about single requests only: what a whole run amounts to (a mean, a throughput) is not known before its end.
+
+use super::boundary::FAR;
+use super::criterion::{RequestLimit, worst_ratio};
+use super::probe::Question;
+use super::reading::Request;
+use super::target::Target;
+use super::verdict::{Counts, Verdict};
+
+/// Looks at a probe's requests on behalf of every target that is still open.
+#[derive(Debug, Clone)]
+pub struct Watch {
+    question: Question,
+    criteria: Vec<Watched>,
+    /// For each target, its criteria by position; None for one that is open until the end.
+    targets: Vec<Vec<Option<usize>>>,
+    ended: Vec<Request>,
+    /// Requests in flight that are so late that no more need be known of them, as far as they came.
+    lost: Vec<Request>,
+}
+
+/// One criterion and how many of the ended requests satisfied it.
+#[derive(Debug, Clone)]
+struct Watched {
+    text: String,
+    share: f64,
+    limits: Vec<RequestLimit>,
+    attained: u64,
+    missed: u64,
+}
+
+/// Why a probe need not go on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cut {
+    /// What it says about every open target.
+    pub verdict: Verdict,
+    /// The counts that decided, for people.
+    pub why: String,
+    /// Texts of the criteria whose verdict is certain: of all others the part of a run says nothing, because what ends
+    /// first is not what is typical.
+    pub certain: Vec<String>,
+}
+
+impl Watch {
+    /// A watch over the run that answers `question`, for the `open` targets.
+    pub(super) fn over<'a>(question: &Question, open: impl Iterator<Item = &'a Target>) -> Watch {
+        let mut criteria: Vec<Watched> = Vec::new();
+        let targets = open.map(|target| {
+            let positions = target.criteria.iter().map(|criterion| {
+                let (share, limits) = criterion.per_request()?;
+                criteria.push(Watched {
+                    text: criterion.to_string(),
+                    share,
+                    limits,
+                    attained: 0,
+                    missed: 0,
+                });
+                Some(criteria.len() - 1)
+            });
+            positions.collect()
+        });
+        Watch {
+            question: question.clone(),
+            targets: targets.collect(),
+            criteria,
+            ended: Vec::new(),
+            lost: Vec::new(),
+        }
+    }
+
+    /// Takes note of a request that ended while `in_flight` others went on.
+    pub fn note_end(&mut self, request: Request, in_flight: u64) -> Option<Cut> {
+        if self.is_lost(&request) {
+            // Most likely it was counted among the lost, and the next look counts these anew.
+            self.lost.pop();
+        }
+        for criterion in &mut self.criteria {
+            match worst_ratio(&criterion.limits, &request) <= 1.0 {
+                true => criterion.attained += 1,
+                false => criterion.missed += 1,
+            }
+        }
+        self.ended.push(request);
+        self.judge(in_flight)
+    }
+
+    /// Takes note of the requests in flight, each with the latencies it has at least.
+    pub fn note_underway(&mut self, underway: impl Iterator<Item = Request>) -> Option<Cut> {
+        let underway: Vec<Request> = underway.collect();
+        let in_flight = underway.len() as u64;
+        self.lost = underway.into_iter().filter(|request| self.is_lost(request)).collect();
+        self.judge(in_flight)
+    }
+
+    /// The latencies of every request of which enough is known.
+    pub fn into_requests(self) -> Vec<Request> {
+        self.ended.into_iter().chain(self.lost).collect()
+    }
+
+    /// Whether a request misses a limit by so much that its exact figure says nothing more.
+    fn is_lost(&self, request: &Request) -> bool {
+        let mut ratios = self
+            .criteria
+            .iter()
+            .map(|watched| worst_ratio(&watched.limits, request));
+        ratios.any(|ratio| ratio >= FAR.exp())
+    }
+
+    fn judge(&self, in_flight: u64) -> Option<Cut> {
+        let verdicts = self.targets.iter().map(|target| self.judge_target(target, in_flight));
+        let verdicts = verdicts.collect::<Option<Vec<Cut>>>()?;
+        let (failures, passes): (Vec<Cut>, Vec<Cut>) =
+            verdicts.into_iter().partition(|cut| cut.verdict == Verdict::Fail);
+        let decisive = match failures.into_iter().next() {
+            Some(failure) => failure,
+            // A run that confirms an answer is measured whole: its figures are what the answer is believed for.
+            None if self.question.confirm => return None,
+            None => passes.into_iter().next()?,
+        };
+        let certain = self
+            .criteria
+            .iter()
+            .filter(|watched| self.judge_criterion(watched, in_flight).is_some());
+        let certain = certain.map(|watched| watched.text.clone()).collect();
+        Some(Cut { certain, ..decisive })
+    }
+
+    fn judge_target(&self, criteria: &[Option<usize>], in_flight: u64) -> Option<Cut> {
+        let verdicts = || {
+            criteria
+                .iter()
+                .map(|position| self.judge_criterion(&self.criteria[(*position)?], in_flight))
+        };
+        let failure = verdicts().flatten().find(|cut| cut.verdict == Verdict::Fail);
+        failure.or_else(|| verdicts().collect::<Option<Vec<Cut>>>()?.into_iter().next())
+    }
+
+    fn judge_criterion(&self, watched: &Watched, in_flight: u64) -> Option<Cut> {
+        let late = |request: &&Request| worst_ratio(&watched.limits, request) > 1.0;
+        let missed = watched.missed + self.lost.iter().filter(late).count() as u64;
+        let counts = Counts {
+            planned: self.question.requests,
+            in_flight,
+            attained: watched.attained,
+            missed,
+        };
+        let (verdict, reason) = counts.verdict(watched.share)?;
+        let (planned, done) = (self.question.requests, watched.attained + missed);
+        let why = format!(
+            "stopped after {done} of {planned} requests: {missed} missed {}, {reason}",
+            watched.text
+        );
+        Some(Cut {
+            verdict,
+            why,
+            certain: Vec::new(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::Criterion;
+
+    fn watch(bounds: &[(&str, &str)], requests: u64, confirm: bool) -> Watch {
+        let criteria = bounds
+            .iter()
+            .map(|(key, bound)| Criterion::metric(key, bound).expect("valid in this test"));
+        let target = Target {
+            name: "chat".into(),
+            criteria: criteria.collect(),
+        };
+        let question = Question {
+            target: "chat".into(),
+            value: 8.0,
+            requests,
+            confirm,
+        };
+        Watch::over(&question, [target].iter())
+    }
+
+    fn request(ttft_ms: f64) -> Request {
+        Request {
+            ttft_ms,
+            tpot_ms: 1.0,
+            e2el_ms: ttft_ms,
+        }
+    }
+
+    fn after(watch: &mut Watch, count: usize, ttft_ms: f64) -> Option<Verdict> {
+        let cuts = (0..count)
+            .map(|_| watch.note_end(request(ttft_ms), 8))
+            .collect::<Vec<_>>();
+        cuts.into_iter().flatten().next().map(|cut| cut.verdict)
+    }
+
+    #[test]
+    fn requests_far_beyond_the_limit_are_lost_before_they_end() {
+        let mut watch = watch(&[("p99_ttft_ms", "<=500")], 200, false);
+        let waiting = |ms: f64| vec![request(ms); 16];
+        assert_eq!(watch.note_underway(waiting(1200.0).into_iter()), None);
+        let cut = watch.note_underway(waiting(1400.0).into_iter()).expect("certain");
+        assert_eq!(cut.verdict, Verdict::Fail);
+        assert_eq!(
+            cut.why,
+            "stopped after 16 of 200 requests: 16 missed p99_ttft_ms<=500, more than the rest could make up for"
+        );
+        assert_eq!(watch.into_requests().len(), 16);
+    }
+
+    #[test]
+    fn a_lost_request_that_ends_is_counted_once() {
+        let mut watch = watch(&[("p99_ttft_ms", "<=500")], 200, false);
+        assert_eq!(watch.note_underway(vec![request(1400.0); 2].into_iter()), None);
+        assert_eq!(watch.note_end(request(1500.0), 1), None);
+        assert_eq!(watch.note_end(request(1500.0), 0), None);
+        assert_eq!(watch.into_requests().len(), 2);
+    }
+
+    #[test]
+    fn a_pass_stops_a_probe_but_no_confirmation() {
+        assert_eq!(
+            after(&mut watch(&[("p99_ttft_ms", "<=500")], 5000, false), 1000, 100.0),
+            Some(Verdict::Pass)
+        );
+        assert_eq!(
+            after(&mut watch(&[("p99_ttft_ms", "<=500")], 5000, true), 1000, 100.0),
+            None
+        );
+    }
+
+    #[test]
+    fn a_bound_on_the_whole_run_lets_only_failures_stop_it() {
+        let bounds = [("p99_ttft_ms", "<=500"), ("request_goodput", ">=5")];
+        assert_eq!(after(&mut watch(&bounds, 5000, false), 1000, 100.0), None);
+        assert_eq!(after(&mut watch(&bounds, 200, false), 3, 600.0), Some(Verdict::Fail));
+    }
+}

@@ -2,7 +2,7 @@
 //! numbers are simulated and never measurements; `/version` says so.
 //!
 //! `process` is the life of the server (`start` its beginning), `flags` and `settings` its command line, `child` its engine process, `engine` the
-//! model of what a GPU would do (pure, with explicit time), `driver` runs that model in real time, `api` is the HTTP
+//! model of what a GPU would do (pure, with explicit time), `driver` runs that model in real time, `virtual_time` as fast as it can be computed, `api` is the HTTP
 //! interface, `fault` lists what can be made to go wrong, `truth` records what really happened. The JSON that it writes is
 //! made here and shared with nobody: a mistake shared with the load generator would be invisible.
 
@@ -18,3 +18,4 @@ pub mod settings;
 mod start;
 pub mod tokenizer;
 pub mod truth;
+pub mod virtual_time;

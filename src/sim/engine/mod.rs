@@ -9,6 +9,7 @@
 pub mod cost;
 pub mod gpu;
 pub mod kv;
+mod leap;
 pub mod memory;
 pub mod model;
 pub mod noise;
@@ -19,7 +20,7 @@ pub mod stats;
 #[cfg(test)]
 mod laws;
 
-use self::cost::CostModel;
+use self::cost::{CostModel, Work};
 use self::kv::Pool;
 use self::noise::Noise;
 use self::sequence::Sequence;
@@ -202,9 +203,24 @@ impl Engine {
             return None;
         }
         self.stepping = true;
+        Some(self.time(now, &work))
+    }
+
+    /// How long a step from `now` on takes; counts it.
+    fn time(&mut self, _now: f64, work: &Work) -> f64 {
         self.stats.iteration_tokens.observe(work.tokens as f64);
-        self.stats.flops += self.cost.flops(&work);
-        Some(self.cost.seconds(&work) * self.noise.factor())
+        self.stats.flops += self.cost.flops(work);
+        self.cost.seconds(work) * self.noise.factor()
+    }
+
+    /// Makes the full blocks of a request findable by their content.
+    fn remember(&mut self, key: Key) {
+        let sequence = self.sequences.get_mut(&key).expect("a running request is known");
+        let full = sequence.computed / self.limits.block_size;
+        for place in sequence.remembered..full {
+            self.pool.remember(sequence.blocks[place], sequence.hashes[place]);
+        }
+        sequence.remembered = full;
     }
 
     /// Ends the step at `now` and returns its tokens, in the order of the batch.
@@ -229,12 +245,9 @@ impl Engine {
             sequence.produced += 1;
             if self.limits.prefix_caching {
                 sequence.extend_hashes(self.limits.block_size, self.vocabulary);
-                let full = sequence.computed / self.limits.block_size;
-                for place in sequence.remembered..full {
-                    self.pool.remember(sequence.blocks[place], sequence.hashes[place]);
-                }
-                sequence.remembered = full;
+                self.remember(key);
             }
+            let sequence = &self.sequences[&key];
             let finished = sequence.produced >= sequence.request.output_len;
             self.outputs.push(Output { key, index, finished });
             if finished {

@@ -84,7 +84,7 @@ impl Engine {
     }
 
     /// How many tokens of a request fit into this step.
-    fn chunk(&self, key: Key, budget: usize) -> usize {
+    pub(super) fn chunk(&self, key: Key, budget: usize) -> usize {
         let sequence = &self.sequences[&key];
         let missing = sequence.known() - sequence.computed;
         let limit = match self.limits.long_prefill_token_threshold {

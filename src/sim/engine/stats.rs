@@ -28,6 +28,13 @@ impl Histogram {
         self.sum += value;
     }
 
+    /// Counts one value several times.
+    pub fn observe_many(&mut self, value: f64, times: u64) {
+        let bucket = self.bounds.partition_point(|bound| *bound < value);
+        self.counts[bucket] += times;
+        self.sum += value * times as f64;
+    }
+
     /// Observations in all.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()

@@ -1,0 +1,356 @@
+//! Drives the engine model under a virtual clock: a whole load in as little time as it takes to compute, without HTTP,
+//! threads or sleeping. It yields the timelines that a load generator would have measured. They are simulated, never
+//! measurements.
+//!
+//! What to send and when is the caller's; how tokens come about is the engine's.
+
+use super::engine::memory::{Memory, Misfit};
+use super::engine::noise::Noise;
+use super::engine::{Engine, Key, Request};
+use super::settings::Settings;
+use crate::metrics::{Nanos, Sample};
+use std::collections::VecDeque;
+
+/// What to send, and how.
+#[derive(Debug, Default)]
+pub struct Load {
+    /// Requests in order.
+    pub requests: Vec<Request>,
+    /// When each is due, in nanoseconds after the start, ascending.
+    pub due: Vec<Nanos>,
+    /// Most requests in flight at once.
+    pub limit: Option<usize>,
+    /// Keep the time of every token; otherwise only those of the first and the last one.
+    pub every_token: bool,
+    /// From a client's sending to the engine's queue, in nanoseconds: network, HTTP, tokenisation. While it lasts, the
+    /// engine has begun another step.
+    pub delay: Nanos,
+}
+
+/// What came of a load.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Simulated {
+    /// One timeline a request, in order.
+    pub samples: Vec<Sample>,
+    /// From the start to the end of the last request, in nanoseconds.
+    pub duration: Nanos,
+}
+
+/// A ready server under a virtual clock.
+#[derive(Debug)]
+pub struct VirtualServer {
+    engine: Engine,
+    /// Seconds since it was ready.
+    now: f64,
+    longest: usize,
+    /// Whether steps may be performed many at a time; the outcome is the same.
+    leaps: bool,
+}
+
+impl VirtualServer {
+    /// A server with these settings, or why the model does not fit. Faults are not looked at.
+    pub fn start(settings: &Settings) -> Result<VirtualServer, Misfit> {
+        let memory = Memory::plan(&settings.cost, &settings.budget())?;
+        let mut limits = settings.limits.clone();
+        limits.num_blocks = memory.blocks;
+        let vocabulary = u32::try_from(settings.cost.model.vocabulary).unwrap_or(u32::MAX);
+        let noise = Noise::new(settings.seed, settings.noise);
+        Ok(VirtualServer {
+            longest: limits.max_model_len,
+            engine: Engine::new(limits, settings.cost.clone(), noise, vocabulary),
+            now: 0.0,
+            leaps: true,
+        })
+    }
+
+    /// The same server, performing every step by itself.
+    pub fn step_by_step(self) -> VirtualServer {
+        VirtualServer { leaps: false, ..self }
+    }
+
+    /// Forgets cached prefixes.
+    pub fn reset(&mut self) {
+        self.engine.reset_prefix_cache();
+    }
+
+    /// Sends the load and awaits every answer.
+    pub fn drive(&mut self, load: &mut Load) -> Simulated {
+        Drive::new(self, load).perform()
+    }
+}
+
+/// A load in progress.
+struct Drive<'a> {
+    server: &'a mut VirtualServer,
+    requests: std::vec::IntoIter<Request>,
+    due: &'a [Nanos],
+    limit: usize,
+    every_token: bool,
+    delay: Nanos,
+    zero: f64,
+    samples: Vec<Sample>,
+    /// The engine's name of the first request.
+    first: Option<Key>,
+    /// Requests by the order in which the engine got them.
+    admitted: Vec<usize>,
+    next: usize,
+    in_flight: usize,
+    /// When slots became free that no request has taken since, oldest first.
+    freed: VecDeque<Nanos>,
+    /// Sent and on the way to the engine: when each arrives, which, and what it asks.
+    coming: VecDeque<(Nanos, usize, Request)>,
+}
+
+impl<'a> Drive<'a> {
+    fn new(server: &'a mut VirtualServer, load: &'a mut Load) -> Self {
+        let count = load.requests.len().min(load.due.len());
+        let mut samples = Vec::new();
+        samples.resize_with(count, Sample::default);
+        Drive {
+            zero: server.now,
+            server,
+            requests: std::mem::take(&mut load.requests).into_iter(),
+            due: &load.due[..count],
+            limit: load.limit.unwrap_or(usize::MAX).max(1),
+            every_token: load.every_token,
+            delay: load.delay,
+            samples,
+            first: None,
+            admitted: Vec::with_capacity(count),
+            next: 0,
+            in_flight: 0,
+            freed: VecDeque::new(),
+            coming: VecDeque::new(),
+        }
+    }
+
+    fn perform(mut self) -> Simulated {
+        let mut ends = Vec::new();
+        loop {
+            self.send();
+            self.admit();
+            let until = self.coming.front().map_or(f64::INFINITY, |(at, ..)| self.moment(*at));
+            ends.clear();
+            if self.server.leaps && self.server.engine.leap(self.server.now, until, &mut ends) > 0 {
+                self.spread(&ends);
+                continue;
+            }
+            match self.server.engine.begin_step(self.server.now) {
+                Some(seconds) => self.end_step(seconds),
+                None if self.coming.is_empty() => break,
+                None => self.server.now = self.server.now.max(until),
+            }
+        }
+        self.give_up_the_rest();
+        Simulated {
+            duration: self.samples.iter().map(|sample| sample.end).max().unwrap_or(0),
+            samples: self.samples,
+        }
+    }
+
+    /// Lets requests go that have a slot; each leaves when it is due.
+    fn send(&mut self) {
+        while self.next < self.due.len() && self.in_flight < self.limit {
+            let Some(request) = self.requests.next() else { return };
+            let due = self.due[self.next];
+            let ready = match self.next >= self.limit {
+                true => due.max(self.freed.pop_front().unwrap_or(due)),
+                false => due,
+            };
+            let sample = &mut self.samples[self.next];
+            (sample.due, sample.ready, sample.sent, sample.end) = (due, ready, ready, ready);
+            (sample.prompt_len, sample.sequences) = (request.prompt.len() as u64, 1);
+            let arrives = ready + self.delay;
+            match request.prompt.len() + request.output_len > self.server.longest {
+                true => {
+                    sample.error = Some(format!("HTTP 400: longer than max_model_len {}", self.server.longest));
+                    sample.end = arrives;
+                    self.freed.push_back(arrives);
+                }
+                false => {
+                    self.in_flight += 1;
+                    self.coming.push_back((arrives, self.next, request));
+                }
+            }
+            self.next += 1;
+        }
+    }
+
+    /// Hands what has arrived to the engine.
+    fn admit(&mut self) {
+        while let Some((at, ..)) = self.coming.front()
+            && self.moment(*at) <= self.server.now
+            && let Some((at, index, request)) = self.coming.pop_front()
+        {
+            let at = self.moment(at);
+            let key = self.server.engine.add(at, request);
+            self.first.get_or_insert(key);
+            self.admitted.push(index);
+        }
+    }
+
+    fn end_step(&mut self, seconds: f64) {
+        self.server.now += seconds;
+        let now = self.nanos(self.server.now);
+        let first = self.first.unwrap_or_default();
+        let mut freed = 0;
+        for output in self.server.engine.end_step(self.server.now) {
+            let sample = &mut self.samples[self.admitted[(output.key - first) as usize]];
+            if self.every_token || sample.events.is_empty() {
+                sample.events.push(now);
+            }
+            if output.finished {
+                sample.end = now;
+                sample.output_tokens = Some(output.index as u64 + 1);
+                freed += 1;
+            }
+        }
+        self.in_flight -= freed;
+        self.freed.extend(std::iter::repeat_n(now, freed));
+    }
+
+    /// Gives the tokens of a leap to those who run.
+    fn spread(&mut self, ends: &[f64]) {
+        self.server.now = ends.last().copied().unwrap_or(self.server.now);
+        if !self.every_token {
+            return;
+        }
+        let ends: Vec<Nanos> = ends.iter().map(|end| self.nanos(*end)).collect();
+        let first = self.first.unwrap_or_default();
+        for key in self.server.engine.running_keys() {
+            let index = self.admitted[(key - first) as usize];
+            self.samples[index].events.extend_from_slice(&ends);
+        }
+    }
+
+    /// What the engine cannot finish is failed: nothing that it waits for will come.
+    fn give_up_the_rest(&mut self) {
+        let stuck = self.server.engine.waiting() + self.server.engine.running();
+        if stuck == 0 && self.next == self.samples.len() {
+            return;
+        }
+        let now = self.nanos(self.server.now);
+        let open = |sample: &&mut Sample| sample.error.is_none() && sample.output_tokens.is_none();
+        for sample in self.samples.iter_mut().filter(open) {
+            sample.error = Some("the engine has no room to go on".to_owned());
+            sample.end = now;
+        }
+    }
+
+    fn moment(&self, at: Nanos) -> f64 {
+        self.zero + at as f64 / 1e9
+    }
+
+    fn nanos(&self, at: f64) -> Nanos {
+        ((at - self.zero) * 1e9).round() as Nanos
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::flags::Flags;
+    use proptest::prelude::*;
+
+    fn server(line: &str) -> VirtualServer {
+        let flags = Flags::parse(&shell_words::split(line).expect("quoted well")).expect("valid");
+        let settings = Settings::resolve(&flags, &|_| None).expect("usable");
+        VirtualServer::start(&settings).expect("fits")
+    }
+
+    fn request(number: u64, prompt: usize, output_len: usize) -> Request {
+        let word = |place| crate::sim::engine::token_id(!number, place, 1000);
+        Request {
+            prompt: (0..prompt).map(word).collect(),
+            output_len,
+            seed: number,
+            priority: 0,
+            stops: false,
+        }
+    }
+
+    fn closed(users: usize, lengths: &[(usize, usize)]) -> Load {
+        Load {
+            requests: (0..).zip(lengths).map(|(n, (i, o))| request(n, *i, *o)).collect(),
+            due: vec![0; lengths.len()],
+            limit: Some(users),
+            every_token: true,
+            delay: 300_000,
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(96))]
+
+        /// Leaps change nothing: not a token, not a nanosecond, whatever the load, the limits and the cache.
+        #[test]
+        fn leaps_are_exact(
+            seqs in 1usize..12,
+            blocks in 30usize..120,
+            caching: bool,
+            chunked: bool,
+            users in prop::option::of(1usize..16),
+            noise in prop::sample::select(vec![0.0, 0.03]),
+            gap_ms in 0u64..40,
+            lengths in prop::collection::vec((1usize..150, 1usize..120), 1..40),
+        ) {
+            let line = format!(
+                "demo-8b --max-model-len 300 --num-gpu-blocks-override {blocks} --max-num-seqs {seqs} --sim-noise {noise} \
+                 --max-num-batched-tokens 300 {} {}",
+                if caching { "--enable-prefix-caching" } else { "--no-enable-prefix-caching" },
+                if chunked { "--enable-chunked-prefill" } else { "--no-enable-chunked-prefill" },
+            );
+            let load = || Load {
+                limit: users,
+                due: (0..lengths.len() as u64).map(|i| i * gap_ms * 1_000_000).collect(),
+                ..closed(1, &lengths)
+            };
+            let leaping = server(&line).drive(&mut load());
+            let stepping = server(&line).step_by_step().drive(&mut load());
+            prop_assert_eq!(&leaping, &stepping);
+            let tokens: Vec<u64> = leaping.samples.iter().map(Sample::output_len).collect();
+            let asked: Vec<u64> = lengths.iter().map(|(_, output)| *output as u64).collect();
+            prop_assert_eq!(tokens, asked);
+        }
+    }
+
+    #[test]
+    fn a_closed_loop_never_has_more_in_flight_than_users() {
+        let lengths: Vec<(usize, usize)> = (0..40).map(|i| (50 + i, 20 + i % 7)).collect();
+        let simulated = server("demo-8b").drive(&mut closed(4, &lengths));
+        let edges = simulated.samples.iter().flat_map(|s| [(s.sent, 1), (s.end, -1)]);
+        let mut edges: Vec<(Nanos, i32)> = edges.collect();
+        edges.sort();
+        let most = edges.iter().scan(0, |open, (_, change)| {
+            *open += change;
+            Some(*open)
+        });
+        assert_eq!(most.max(), Some(4));
+        assert_eq!(
+            simulated.duration,
+            simulated.samples.iter().map(|s| s.end).max().unwrap_or(0)
+        );
+    }
+
+    #[test]
+    fn what_is_too_long_is_refused_and_the_rest_goes_on() {
+        let simulated = server("demo-8b --max-model-len 100").drive(&mut closed(1, &[(90, 20), (50, 20)]));
+        assert!(simulated.samples[0].error.is_some());
+        assert_eq!(simulated.samples[1].output_len(), 20);
+    }
+
+    #[test]
+    fn without_every_token_only_the_inner_times_are_missing() {
+        let lengths = [(100, 30), (200, 50)];
+        let full = server("demo-8b").drive(&mut closed(2, &lengths));
+        let mut load = closed(2, &lengths);
+        load.every_token = false;
+        let short = server("demo-8b").drive(&mut load);
+        for (full, short) in full.samples.iter().zip(&short.samples) {
+            assert_eq!(
+                (full.ttft(), full.latency(), full.tpot()),
+                (short.ttft(), short.latency(), short.tpot())
+            );
+        }
+    }
+}

@@ -86,14 +86,25 @@ fn every_way_a_server_fails_is_a_row_with_its_cause_and_the_sweep_goes_on() {
 }
 
 #[test]
-fn a_command_that_is_not_there_is_a_row_too() {
+fn what_is_not_there_is_told_before_anything_starts() {
     let harness = Harness::new();
-    let text = plan("", "max_concurrency = 1").replace("vsweep sim serve", "no-such-program serve");
+    let path = harness.write("good.toml", &plan("", "max_concurrency = [1, 2]"));
+    let dry = harness.run(&["run", path.to_str().expect("plain"), "-o", "out", "--dry-run"]);
+    let left = "left to do: 1 server start, 2 runs; recorded in out: 0 runs";
+    assert!(said(&dry).contains(left), "{}", said(&dry));
+
+    let text = plan(
+        "reset = \"no-such-reset\"",
+        "dataset_name = \"custom\"\ndataset_path = \"no-such.jsonl\"",
+    );
+    let text = text.replace("vsweep sim serve", "no-such-program serve");
     let path = harness.write("plan.toml", &text);
     let output = harness.run(&["run", path.to_str().expect("plain"), "-o", "out"]);
-    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
-    let causes = causes(&harness.folder.path().join("out"), "point");
-    assert_eq!(causes.into_values().collect::<Vec<_>>(), ["failed command_not_found"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    for missing in ["no-such-program", "no-such-reset", "no-such.jsonl"] {
+        assert!(said(&output).contains(missing), "{}", said(&output));
+    }
+    assert!(!harness.folder.path().join("out").exists());
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod pareto;
 mod plan;
 mod plan_file;
 mod plot;
+mod preflight;
 mod report;
 mod run;
 mod schema;

@@ -6,7 +6,7 @@ use crate::plan::{BenchRunner, Found, Plan, Problem};
 use std::collections::BTreeSet;
 
 /// Points looked at: far more than the distinct loads of any plan that is not generated.
-const MOST_POINTS: usize = 10_000;
+pub const MOST_POINTS: usize = 10_000;
 
 /// Checks the loads of a plan that the native generator is to drive. Of a plan that could not be read as a whole only
 /// what names a parameter is told: the rest may follow from what is missing.

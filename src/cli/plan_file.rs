@@ -32,7 +32,8 @@ impl PlanFile {
     }
 }
 
-fn show(problems: Problems) -> Exit {
+/// Prints the problems; the exit code to end with.
+pub fn show(problems: Problems) -> Exit {
     let colours = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     eprintln!("{}", problems.render(colours));
     Exit::Usage

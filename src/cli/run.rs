@@ -1,13 +1,14 @@
 //! `vsweep run`: performs what the journal still lacks of a plan.
 
 use super::output;
-use super::plan_file::PlanFile;
+use super::plan_file::{self, PlanFile};
+use super::preflight;
 use crate::bench::Counters;
 use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
 use crate::journal::{self, Directory, Event, Recorder, Shard, State};
 use crate::matrix::Only;
-use crate::plan::Plan;
+use crate::plan::{Found, Plan};
 use crate::report::progress::{Counter, Mode, Progress, Requests};
 use crate::report::{self, LiveTables};
 use crate::run::{Ending, Interrupt, Sweep, Update};
@@ -82,6 +83,9 @@ pub fn run(args: Args) -> Result<Exit> {
         super::plan::show(&plan, wanted, super::plan::Format::Table)?;
         return output::finish(writeln!(stdout(), "{}", what_is_left(sweep, &directory)?));
     }
+    if let Err(exit) = preflight(&sweep, &directory)? {
+        return Ok(exit);
+    }
     let mut recorder = Recorder::open(directory.clone(), args.shard)?;
     write_plan(&plan, &directory)?;
     let mode = args.mode();
@@ -112,9 +116,29 @@ pub fn run(args: Args) -> Result<Exit> {
     })
 }
 
+/// What is recorded so far, read without taking the directory.
+fn recorded(directory: &Directory) -> Result<State> {
+    match directory.is_new() {
+        true => Ok(State::of(&[])),
+        false => journal::load(directory),
+    }
+}
+
+/// Looks for what the work that is left needs of this machine. `Err` holds the exit code to end with.
+fn preflight(sweep: &Sweep<'_>, directory: &Directory) -> Result<std::result::Result<(), Exit>> {
+    let mut found = Found::default();
+    if sweep.schedule().has_work(&recorded(directory)?) {
+        preflight::check(sweep.plan, sweep.wanted, &mut found);
+    }
+    Ok(match found.is_empty() {
+        true => Ok(()),
+        false => Err(plan_file::show(found.into_problems(&sweep.plan.origin.sources))),
+    })
+}
+
 /// Of a dry run: how much a real one would do, given what the directory already holds.
 fn what_is_left(sweep: Sweep<'_>, directory: &Directory) -> Result<String> {
-    let state = journal::load(directory)?;
+    let state = recorded(directory)?;
     let schedule = sweep.schedule();
     let (mut servers, mut runs, mut searches) = (0, 0, 0);
     for group in schedule.servers().filter_map(|server| schedule.group(&server, &state)) {

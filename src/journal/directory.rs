@@ -96,6 +96,11 @@ impl Directory {
         self.root.join("journal").join(format!("{shard}.jsonl"))
     }
 
+    /// Whether no sweep was begun in it yet.
+    pub fn is_new(&self) -> bool {
+        !self.root.join("journal").exists()
+    }
+
     /// Every journal that exists, in name order.
     pub fn journals(&self) -> Result<Vec<PathBuf>> {
         let folder = self.root.join("journal");

@@ -57,7 +57,7 @@ struct State {
 impl Guarded {
     /// Starts a command under a guard of its own. Must be called within a tokio runtime.
     pub fn start(order: Order<'_>) -> Result<Guarded, Failure> {
-        let argv = program::resolve(order.argv, order.env)?;
+        let argv = program::find_program(order.argv, order.env)?;
         Guarded::launch(&argv, order).map_err(|error| {
             let detail = format!("cannot start the guard {}: {error}", program::this_program().display());
             Failure::new(Cause::CommandNotFound, detail)

@@ -15,7 +15,7 @@ pub mod reset;
 pub mod settle;
 mod watch;
 
-pub use program::{this_program, use_program};
+pub use program::{find_program, this_program, use_program};
 
 use crate::cause::{Cause, Failure};
 use crate::plan::Reset;

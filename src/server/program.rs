@@ -27,8 +27,9 @@ pub fn this_program() -> PathBuf {
     }
 }
 
-/// The command line with its program found: `vsweep` becomes this binary; any other must be there and executable.
-pub fn resolve(argv: &[String], env: &BTreeMap<String, String>) -> Result<Vec<OsString>, Failure> {
+/// The command line with its program found: `vsweep` becomes this binary; any other must be there and executable, on the
+/// PATH of `env` if that has one.
+pub fn find_program(argv: &[String], env: &BTreeMap<String, String>) -> Result<Vec<OsString>, Failure> {
     let missing = |detail: String| Failure::new(Cause::CommandNotFound, detail);
     let (program, arguments) = argv
         .split_first()
@@ -63,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_missing_program_is_named() {
-        let resolve = |program: &str| resolve(&[program.to_owned()], &BTreeMap::new());
+        let resolve = |program: &str| find_program(&[program.to_owned()], &BTreeMap::new());
         let failure = resolve("no-such-program-here").expect_err("not there");
         assert_eq!(failure.cause, Cause::CommandNotFound);
         assert_eq!(failure.detail, "`no-such-program-here` is not on PATH");
@@ -75,6 +76,6 @@ mod tests {
     #[test]
     fn the_commands_own_path_counts() {
         let env = BTreeMap::from([("PATH".to_owned(), "/nowhere".to_owned())]);
-        assert!(resolve(&["sh".to_owned()], &env).is_err());
+        assert!(find_program(&["sh".to_owned()], &env).is_err());
     }
 }

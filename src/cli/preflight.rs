@@ -1,0 +1,51 @@
+//! What a sweep needs of this machine, looked for before anything starts: the plan's programs and the files of its
+//! datasets. A night is too long to learn of a misspelt name from its failures.
+
+use super::native_check::MOST_POINTS;
+use crate::matrix::Matrix;
+use crate::plan::{BenchRunner, Found, Plan, Problem, Reset, Span, Target};
+use crate::server::find_program;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Adds what is missing to `found`, at its place in the plan.
+pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+    let place = |keys: &[&str]| plan.origin.value_span(keys);
+    if let Target::Launch(argv) = &plan.serve.target {
+        program(argv, &plan.serve.env, place(&["serve", "command"]), found);
+    }
+    if let Reset::Command(argv) = &plan.serve.reset {
+        program(argv, &BTreeMap::new(), place(&["serve", "reset"]), found);
+    }
+    match &plan.bench.runner {
+        BenchRunner::Command(argv) => program(argv, &plan.bench.env, place(&["bench", "command"]), found),
+        BenchRunner::Native => dataset_files(plan, matrix, found),
+    }
+}
+
+fn program(argv: &[String], env: &BTreeMap<String, String>, place: Span, found: &mut Found) {
+    if let Err(failure) = find_program(argv, env) {
+        let remedy = "install it, activate its environment, or correct the name";
+        found.add(Problem::new(place, failure.detail, remedy));
+    }
+}
+
+fn dataset_files(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+    let local = |params: &crate::plan::Params| {
+        let text = |name: &str| params.get(name).and_then(|value| value.as_str().map(str::to_owned));
+        // A path of the Hub is looked for there.
+        text("dataset_path").filter(|_| text("dataset_name").is_some_and(|name| name != "hf"))
+    };
+    let points = matrix.points().take(MOST_POINTS);
+    let paths: BTreeSet<String> = points.filter_map(|point| local(&point.params)).collect();
+    let keys = ["bench", "params", "dataset_path"];
+    let place = match plan.origin.has(&keys) {
+        true => plan.origin.value_span(&keys),
+        false => plan.origin.key_span(&["bench"]),
+    };
+    for path in paths.iter().filter(|path| !Path::new(path).exists()) {
+        let message = format!("there is no dataset file {path}");
+        let remedy = "correct the path; it starts where vsweep is run";
+        found.add(Problem::new(place, message, remedy));
+    }
+}

@@ -20,11 +20,11 @@ runs = 1
 [serve]
 command = "vsweep sim serve tiny-8b --sim-start 50ms --sim-speed 50"
 stop_grace = "1s"
-ready_timeout = "5s"
-hang_timeout = "2s"
+ready_timeout = "15s"
+hang_timeout = "5s"
 {serve}
 [bench]
-timeout = "20s"
+timeout = "60s"
 [bench.params]
 random_input_len = 32
 random_output_len = 8

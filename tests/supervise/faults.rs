@@ -30,7 +30,7 @@ impl Simulated {
             log: marked.path("server.log"),
             ready_timeout: PATIENCE,
             stop_grace: Duration::from_millis(500),
-            hang_timeout: Duration::from_secs(2),
+            hang_timeout: Duration::from_secs(5),
         };
         Simulated {
             marked,

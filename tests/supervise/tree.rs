@@ -10,7 +10,7 @@ use vsweep::server::guarded::{Guarded, Order};
 pub const VSWEEP: &str = env!("CARGO_BIN_EXE_vsweep");
 
 /// Limit of every wait: generous, because nothing here asserts a time.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A folder and an environment entry that belong to one test alone.
 pub struct Marked {

@@ -1,130 +1,174 @@
-//! What the load generator costs and how far off its figures are, against a server that does no work.
+//! What the load generator costs and how far off its figures are, against a server that does no work; beside it the least
+//! a client can cost, and other clients if they are named. Client and server are processes pinned to different cores.
 //!
-//! `cargo bench --bench generator` prints one line a measurement: capacity at zero delay, and the error of TTFT and ITL
-//! at exact pacing. Generator and server are pinned to different cores where there are two.
+//! `cargo bench --bench generator -- [--vllm-rs PROGRAM] [--vllm PROGRAM] [--repeats N] [capacity|accuracy|start]...`.
+//! `benches/peers` fetches the peers and calls it. It should run on a machine with nothing else to do.
 
+mod client;
+mod floor;
 mod mock;
+mod process;
 
-use mock::Pace;
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
-use serde_json::{Value, json};
-use std::io::{Read, Write};
+use client::{Client, Figures, Workload};
+use process::{Server, pin};
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::time::Duration;
-use vsweep::bench::{Job, measure};
 
-const REPEATS: usize = 5;
-const PACE: Pace = Pace {
-    first: Duration::from_millis(50),
-    between: Duration::from_millis(10),
+const CAPACITY: Workload = Workload {
+    requests: 2000,
+    streams: 64,
+    tokens: 256,
 };
+const ONE: Workload = Workload {
+    requests: 1,
+    streams: 1,
+    tokens: 128,
+};
+/// Time to the first token and between tokens, in milliseconds.
+const PACE: (u64, u64) = (50, 10);
 
-fn main() {
-    let url = start(None);
-    println!("zero delay, 64 streams, 512 000 tokens (medians of {REPEATS})");
-    let params = json!({
-        "num_prompts": 1000, "max_concurrency": 64, "random_input_len": 8, "random_output_len": 512,
-    });
-    let runs: Vec<Value> = (0..REPEATS).map(|_| run(&url, &params)).collect();
-    let cpu = |run: &Value| number(run, "generator_cpu_share") * number(run, "duration");
-    let seconds = median(runs.iter().map(cpu));
-    let rate = median(runs.iter().map(|run| number(run, "output_throughput")));
-    println!(
-        "  {rate:.0} tokens/s, {seconds:.2} CPU s, {:.0} tokens per CPU s, {} MB",
-        512_000.0 / seconds,
-        peak_mb()
-    );
+fn main() -> io::Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    let number = |i: usize| args.get(i).and_then(|arg| arg.parse().ok()).unwrap_or(0);
+    match args.first().map(String::as_str) {
+        Some("mock") => {
+            pin(1);
+            let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+            println!("{}", listener.local_addr()?);
+            io::stdout().flush()?;
+            let pace = args.get(1).map(|_| mock::Pace {
+                first: Duration::from_millis(number(1) as u64),
+                between: Duration::from_millis(number(2) as u64),
+            });
+            mock::serve(listener, pace)
+        }
+        Some("floor") => {
+            let address = args[1].parse().map_err(io::Error::other)?;
+            let result = floor::run(address, number(2), number(3), number(4))?;
+            std::fs::write(&args[5], result.to_string())
+        }
+        Some("watch") => process::watch(&args[1..]),
+        _ => compare(&args),
+    }
+}
 
-    let url = start(Some(PACE));
-    println!("TTFT 50 ms, ITL 10 ms, 100 tokens a stream, all streams at once (medians of {REPEATS})");
-    for streams in [32, 256, 1024] {
-        let params = json!({
-            "num_prompts": streams, "random_input_len": 8, "random_output_len": 100, "num_warmups": streams,
-        });
-        lateness(&url);
-        let runs: Vec<Value> = (0..REPEATS).map(|_| run(&url, &params)).collect();
-        let of = |key: &str| median(runs.iter().map(|run| number(run, key)));
+/// Measures what is asked for.
+fn compare(args: &[String]) -> io::Result<()> {
+    let (mut clients, mut repeats, mut parts) = (vec![Client::Floor, Client::Vsweep], 5, vec![]);
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().cloned().unwrap_or_default();
+        match arg.as_str() {
+            "--vllm-rs" => clients.push(Client::Vllm {
+                name: "vllm-rs",
+                program: PathBuf::from(value()),
+            }),
+            "--vllm" => clients.push(Client::Vllm {
+                name: "vllm",
+                program: PathBuf::from(value()),
+            }),
+            "--repeats" => repeats = value().parse().map_err(io::Error::other)?,
+            part => parts.push(part.to_owned()),
+        }
+    }
+    let is_wanted = |part: &str| parts.is_empty() || parts.iter().any(|wanted| wanted == part);
+    if is_wanted("capacity") {
+        println!("zero delay, 64 streams, 512 000 tokens (medians of {repeats})");
         println!(
-            "  {streams:>4} streams: TTFT p50 {:.2} p99 {:.2} ms, ITL p50 {:.2} p99 {:.2} ms, {:.2} CPU s; server late p50/p99/max {} ms",
-            of("p50_ttft_ms"),
-            of("p99_ttft_ms"),
-            of("p50_itl_ms"),
-            of("p99_itl_ms"),
-            median(runs.iter().map(cpu)),
-            lateness(&url),
+            "  client    tokens/s  CPU s  of it kernel  tokens per CPU s  of floor's  wall s  peak MB  server busy"
         );
+        let mut bound = None;
+        for (client, runs) in measure(&clients, &Server::start(None)?, CAPACITY, repeats)? {
+            let tokens = (CAPACITY.requests * CAPACITY.tokens) as f64;
+            let rate = tokens / median(&runs, |run| run.cost.cpu_s);
+            println!(
+                "  {client:8} {:9.0} {:6.2} {:13.2} {rate:17.0} {:11.2} {:7.2} {:8.1} {:11.0}%",
+                median(&runs, |run| number(run, "output_throughput")),
+                median(&runs, |run| run.cost.cpu_s),
+                median(&runs, |run| run.cost.system_s),
+                rate / *bound.get_or_insert(rate),
+                median(&runs, |run| run.cost.wall_s),
+                median(&runs, |run| run.cost.rss_mb),
+                median(&runs, |run| run.truth["busy"].as_f64().unwrap_or(f64::NAN) * 100.0),
+            );
+        }
     }
-}
-
-/// Starts a server on a core of its own and returns its address.
-fn start(pace: Option<Pace>) -> String {
-    let (listener, address) = mock::listen().expect("a free port");
-    std::thread::spawn(move || {
-        pin(1);
-        mock::serve(listener, pace).expect("the server goes on");
-    });
-    pin(0);
-    format!("http://{address}")
-}
-
-/// Keeps the calling thread, and those it starts, on one core.
-fn pin(core: usize) {
-    let mut cores = CpuSet::new();
-    if cores.set(core).is_ok() {
-        // A machine with one core runs both on it.
-        let _ = sched_setaffinity(Pid::from_raw(0), &cores);
+    if is_wanted("accuracy") {
+        println!(
+            "TTFT 50 ms, ITL 10 ms, 128 tokens a request, three waves (medians of {repeats}; server: its own figures)"
+        );
+        let server = Server::start(Some(PACE))?;
+        for streams in [32, 256, 1024] {
+            let workload = Workload {
+                requests: streams * if streams == 32 { 4 } else { 3 },
+                streams,
+                tokens: 128,
+            };
+            println!("  {streams} streams");
+            println!("  client   TTFT p50      p99  server     p99  ITL p50     p99  server p99  CPU s  in flight");
+            for (client, runs) in measure(&clients, &server, workload, repeats)? {
+                let truth = |key: &str, at: usize| median(&runs, |run| run.truth[key][at].as_f64().unwrap_or(f64::NAN));
+                println!(
+                    "  {client:8} {:8.3} {:8.3} {:7.3} {:7.3} {:8.3} {:7.3} {:11.3} {:6.2} {:10.0}",
+                    median(&runs, |run| number(run, "p50_ttft_ms")),
+                    median(&runs, |run| number(run, "p99_ttft_ms")),
+                    truth("ttft_ms", 0),
+                    truth("ttft_ms", 1),
+                    median(&runs, |run| number(run, "p50_itl_ms")),
+                    median(&runs, |run| number(run, "p99_itl_ms")),
+                    truth("itl_ms", 1),
+                    median(&runs, |run| run.cost.cpu_s),
+                    median(&runs, |run| run.truth["most_in_flight"].as_f64().unwrap_or(f64::NAN)),
+                );
+            }
+        }
     }
+    if is_wanted("start") {
+        println!("one request of 128 tokens (medians of {})", 2 * repeats);
+        println!("  client   exec to exit ms  CPU ms  peak MB");
+        for (client, runs) in measure(&clients, &Server::start(None)?, ONE, 2 * repeats)? {
+            println!(
+                "  {client:8} {:15.1} {:7.1} {:8.1}",
+                median(&runs, |run| run.cost.wall_s * 1e3),
+                median(&runs, |run| run.cost.cpu_s * 1e3),
+                median(&runs, |run| run.cost.rss_mb),
+            );
+        }
+    }
+    Ok(())
 }
 
-fn run(url: &str, params: &Value) -> Value {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    let job = Job {
-        base_url: url.to_owned(),
-        served_model: "m".to_owned(),
-        model_root: "m".to_owned(),
-        params: params.as_object().expect("an object").clone(),
-        argv: None,
-        env: Default::default(),
-        scratch: std::env::temp_dir(),
-        warmup_prompts: 0,
-        timeout: Duration::from_secs(300),
-        counters: Default::default(),
-    };
-    let measured = runtime.block_on(measure(&job)).expect("the mock answers");
-    Value::Object(measured.result)
+/// The runs of each client, taken in turn so that drift of the machine spreads over all. The first round warms up.
+fn measure(
+    clients: &[Client],
+    server: &Server,
+    workload: Workload,
+    repeats: usize,
+) -> io::Result<Vec<(&'static str, Vec<Figures>)>> {
+    let mut all: Vec<(&'static str, Vec<Figures>)> = clients.iter().map(|client| (client.name(), vec![])).collect();
+    for round in 0..=repeats {
+        for (client, (name, runs)) in clients.iter().zip(&mut all) {
+            // A client that failed once is left out.
+            if round > 1 && runs.is_empty() {
+                continue;
+            }
+            match client.run(server, workload)? {
+                Some(figures) if round > 0 => runs.push(figures),
+                Some(_) => {}
+                None => eprintln!("{name} did not complete its requests"),
+            }
+        }
+    }
+    Ok(all)
 }
 
-/// How late the server sent its events since the last time this was asked, in milliseconds.
-fn lateness(url: &str) -> String {
-    let mut stream = std::net::TcpStream::connect(url.trim_start_matches("http://")).expect("the mock listens");
-    stream.write_all(b"GET /lateness HTTP/1.1\r\n\r\n").expect("it reads");
-    let mut buffer = [0; 512];
-    let n = stream.read(&mut buffer).expect("it answers");
-    let text = String::from_utf8_lossy(&buffer[..n]).into_owned();
-    let nanos = text.lines().last().unwrap_or_default().split(' ');
-    let shown: Vec<String> = nanos
-        .map(|ns| format!("{:.2}", ns.parse().unwrap_or(0.0) / 1e6))
-        .collect();
-    shown.join("/")
+fn number(run: &Figures, key: &str) -> f64 {
+    run.result[key].as_f64().unwrap_or(f64::NAN)
 }
 
-fn number(result: &Value, key: &str) -> f64 {
-    result[key].as_f64().unwrap_or(f64::NAN)
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
+fn median(runs: &[Figures], of: impl Fn(&Figures) -> f64) -> f64 {
+    let mut values: Vec<f64> = runs.iter().map(of).collect();
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
-/// Peak resident memory of this process, server included.
-fn peak_mb() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kilobytes.unwrap_or(0) / 1024
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

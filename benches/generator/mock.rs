@@ -1,110 +1,165 @@
-//! A server that does no work: every request gets one SSE event a token in vLLM's chunk format, at once or at exact
-//! times, and the server says how late it really was.
+//! A server that does no work: every request gets one SSE event a token in vLLM's chunk format, one write a token, at once
+//! or at exact times (an absolute schedule), and the server says how late it really was (`GET /truth`).
 //!
-//! Written apart from the generator (blocking reads of the request, an own event loop for pacing), so that a mistake
-//! in one does not hide in the other.
+//! Shares nothing with the generator, so that a mistake in one does not hide in the other.
 
+use memchr::memmem;
 use mio::net::{TcpListener, TcpStream};
+use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
+use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use nix::time::clock_gettime;
+use serde_json::json;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::io::{ErrorKind, Read, Write};
-use std::net::SocketAddr;
+use std::ffi::OsString;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
 const LISTENER: Token = Token(usize::MAX);
+const TIMER: Token = Token(usize::MAX - 1);
+const HEAD: &[u8] =
+    b"HTTP/1.1 200 OK\r\nserver: mock\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n";
+const START: &str =
+    r#"{"id":"cmpl-9947541c8e799276","object":"text_completion","created":1795167060,"model":"m","choices":["#;
+const WORDS: [&str; 8] = [" the", " of", " a", " server", " that", " does", " no", " work"];
 
-/// When the tokens of a request are sent.
+/// When the tokens of a request are sent, counted from the moment the request was read.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
     pub first: Duration,
     pub between: Duration,
 }
 
+/// What really happened since it was last asked for.
+struct Truth {
+    since: Instant,
+    cpu_before: Duration,
+    /// From reading a request to writing its first token; from due to written; between two tokens of a request.
+    ttft: Vec<u64>,
+    late: Vec<u64>,
+    gaps: Vec<u64>,
+    connections: usize,
+    in_flight: usize,
+    most_in_flight: usize,
+}
+
 struct Client {
     stream: TcpStream,
     input: Vec<u8>,
+    /// Bytes that the system has not taken yet.
     output: Vec<u8>,
-    /// Tokens sent and asked for by the request being answered.
     sent: usize,
     wanted: usize,
     began: Instant,
-    is_answering: bool,
+    last: Instant,
 }
 
-/// Serves for ever; the lateness of paced events in nanoseconds goes to `report` when a client says `GET /lateness`.
-pub fn serve(listener: std::net::TcpListener, pace: Option<Pace>) -> std::io::Result<()> {
+/// Serves for ever.
+pub fn serve(listener: std::net::TcpListener, pace: Option<Pace>) -> io::Result<()> {
     listener.set_nonblocking(true)?;
+    // Accepted connections inherit it. Where the system's choice is BBR, that would pace even loopback by timers.
+    let _ = setsockopt(&listener, sockopt::TcpCongestion, &OsString::from("reno"));
     let mut listener = TcpListener::from_std(listener);
     let (mut poll, mut events) = (Poll::new()?, Events::with_capacity(1024));
     poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+    let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK)?;
+    let fd = timer.as_fd().as_raw_fd();
+    poll.registry()
+        .register(&mut SourceFd(&fd), TIMER, Interest::READABLE)?;
+    let tokens: Vec<Vec<u8>> = WORDS.iter().map(|word| chunk(&token(word, "null"))).collect();
     let mut clients: Vec<Option<Client>> = vec![];
     let mut due: BinaryHeap<Reverse<(Instant, usize)>> = BinaryHeap::new();
     // Without a pace: clients that are being answered, one event each in turn.
     let mut active: Vec<usize> = vec![];
-    let mut lateness: Vec<u64> = vec![];
+    let mut truth = Truth::new();
     let mut buffer = vec![0; 64 << 10];
     loop {
-        let now = Instant::now();
-        // The last millisecond is spun away: epoll's own timer is coarser than the figures measured here.
-        let wait = due.peek().map(|Reverse((at, _))| at.saturating_duration_since(now));
-        let wait = wait.map(|wait| wait.saturating_sub(Duration::from_micros(1200)));
-        poll.poll(&mut events, if active.is_empty() { wait } else { Some(Duration::ZERO) })?;
+        poll.poll(&mut events, (!active.is_empty()).then_some(Duration::ZERO))?;
         for event in &events {
-            if event.token() == LISTENER {
-                while let Ok((mut stream, _)) = listener.accept() {
-                    stream.set_nodelay(true)?;
-                    let token = Token(clients.len());
-                    poll.registry()
-                        .register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
-                    clients.push(Some(Client::new(stream)));
-                }
-                continue;
-            }
-            let slot = event.token().0;
-            let Some(client) = &mut clients[slot] else { continue };
-            if !client.read(&mut buffer) {
-                clients[slot] = None;
-                continue;
-            }
-            if let Some(asked_lateness) = client.take_request() {
-                if asked_lateness {
-                    client.answer_lateness(&mut lateness);
-                } else {
-                    match pace {
-                        Some(pace) => due.push(Reverse((client.began + pace.first, slot))),
-                        None => active.push(slot),
+            match event.token() {
+                TIMER => continue,
+                LISTENER => {
+                    while let Ok((mut stream, _)) = listener.accept() {
+                        stream.set_nodelay(true)?;
+                        let slot = clients.iter().position(Option::is_none).unwrap_or(clients.len());
+                        if slot == clients.len() {
+                            clients.push(None);
+                        }
+                        let interest = Interest::READABLE | Interest::WRITABLE;
+                        poll.registry().register(&mut stream, Token(slot), interest)?;
+                        clients[slot] = Some(Client::new(stream));
+                        truth.connections += 1;
                     }
+                    continue;
+                }
+                Token(slot) => {
+                    let Some(client) = &mut clients[slot] else { continue };
+                    if !client.read(&mut buffer) {
+                        truth.in_flight = truth.in_flight.saturating_sub(usize::from(client.is_answering()));
+                        clients[slot] = None;
+                        continue;
+                    }
+                    if client.take_request(&mut truth) {
+                        truth.in_flight += 1;
+                        truth.most_in_flight = truth.most_in_flight.max(truth.in_flight);
+                        match pace {
+                            Some(pace) => due.push(Reverse((client.began + pace.first, slot))),
+                            None => active.push(slot),
+                        }
+                    }
+                    client.flush();
                 }
             }
-            client.flush();
         }
         active.retain(|slot| {
             let Some(client) = &mut clients[*slot] else {
                 return false;
             };
-            if client.output.is_empty() || client.sent == 0 {
-                client.emit_token();
-            }
             client.flush();
-            client.is_answering
+            if client.output.is_empty() {
+                client.send_token(&tokens);
+            }
+            truth.in_flight = truth.in_flight.saturating_sub(usize::from(!client.is_answering()));
+            client.is_answering()
         });
         let Some(pace) = pace else { continue };
         while let Some(Reverse((at, slot))) = due.peek().copied() {
             let now = Instant::now();
             if at > now {
+                timer.set(Expiration::OneShot((at - now).into()), TimerSetTimeFlags::empty())?;
                 break;
             }
             due.pop();
-            lateness.push((now - at).as_nanos() as u64);
-            let Some(client) = &mut clients[slot] else { continue };
-            client.emit_token();
-            client.flush();
-            if client.is_answering {
+            let Some(client) = clients[slot].as_mut().filter(|client| client.is_answering()) else {
+                continue;
+            };
+            client.send_token(&tokens);
+            truth.late.push((now - at).as_nanos() as u64);
+            match client.sent {
+                1 => truth.ttft.push((now - client.began).as_nanos() as u64),
+                _ => truth.gaps.push((now - client.last).as_nanos() as u64),
+            }
+            client.last = now;
+            if client.is_answering() {
                 due.push(Reverse((at + pace.between, slot)));
+            } else {
+                truth.in_flight = truth.in_flight.saturating_sub(1);
             }
         }
     }
+}
+
+fn token(text: &str, finish: &str) -> String {
+    format!(
+        r#"{START}{{"index":0,"text":"{text}","logprobs":null,"finish_reason":{finish},"stop_reason":null,"prompt_token_ids":null,"token_ids":null}}]}}"#
+    )
+}
+
+fn chunk(event: &str) -> Vec<u8> {
+    format!("{:x}\r\ndata: {event}\n\n\r\n", event.len() + 8).into_bytes()
 }
 
 impl Client {
@@ -116,10 +171,15 @@ impl Client {
             sent: 0,
             wanted: 0,
             began: Instant::now(),
-            is_answering: false,
+            last: Instant::now(),
         }
     }
 
+    fn is_answering(&self) -> bool {
+        self.sent < self.wanted
+    }
+
+    /// Reads what has arrived; false if the client is gone.
     fn read(&mut self, buffer: &mut [u8]) -> bool {
         loop {
             match self.stream.read(buffer) {
@@ -131,72 +191,54 @@ impl Client {
         }
     }
 
-    /// Takes a whole request off the input; says whether it asks for the lateness rather than for tokens.
-    fn take_request(&mut self) -> Option<bool> {
-        let head = memchr::memmem::find(&self.input, b"\r\n\r\n")? + 4;
-        let text = String::from_utf8_lossy(&self.input[..head]).to_ascii_lowercase();
-        let number = |text: &str, after: &str| -> Option<usize> {
-            let digits = text.split_once(after)?.1.trim_start();
-            digits.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    /// Takes a whole request off the input; true if it asks for tokens.
+    fn take_request(&mut self, truth: &mut Truth) -> bool {
+        let Some(head) = memmem::find(&self.input, b"\r\n\r\n").map(|at| at + 4) else {
+            return false;
         };
-        let length = number(&text, "content-length:").unwrap_or(0);
+        let text = self.input[..head].to_ascii_lowercase();
+        let length = number(&text, b"content-length:").unwrap_or(0);
         if self.input.len() < head + length {
-            return None;
+            return false;
         }
-        let body = String::from_utf8_lossy(&self.input[head..head + length]).into_owned();
-        let tokens = number(&body, "tokens\":").unwrap_or(16);
+        let wanted = number(&self.input[head..head + length], b"_tokens\":");
         self.input.drain(..head + length);
-        if text.starts_with("get /lateness") {
-            return Some(true);
+        if !text.starts_with(b"post") || wanted.is_none() {
+            let (status, body) = match text.starts_with(b"get /truth") {
+                true => ("200 OK", std::mem::replace(truth, Truth::new()).text()),
+                false => ("404 Not Found", String::new()),
+            };
+            let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+            self.output.extend_from_slice(answer.as_bytes());
+            return false;
         }
-        (self.sent, self.wanted, self.began, self.is_answering) = (0, tokens, Instant::now(), true);
-        let head =
-            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n";
-        self.output.extend_from_slice(head.as_bytes());
-        Some(false)
+        (self.sent, self.wanted, self.began) = (0, wanted.unwrap_or(0), Instant::now());
+        true
     }
 
-    fn emit(&mut self, event: &str) {
-        let length = event.len() + 8;
-        let _ = write!(self.output, "{length:x}\r\ndata: {event}\n\n\r\n");
-    }
-
-    fn emit_token(&mut self) {
-        const START: &str =
-            r#"{"id":"cmpl-83a9c3f6a4f94e0d","object":"text_completion","created":1792143000,"model":"m""#;
+    fn send_token(&mut self, tokens: &[Vec<u8>]) {
         self.sent += 1;
-        let finish = if self.sent == self.wanted { "\"length\"" } else { "null" };
-        self.emit(&format!(
-            r#"{START},"choices":[{{"index":0,"text":" word{}","logprobs":null,"finish_reason":{finish},"stop_reason":null,"token_ids":null}}],"usage":null}}"#,
-            self.sent
-        ));
-        if self.sent >= self.wanted {
-            self.emit(&format!(
-                r#"{START},"choices":[],"usage":{{"prompt_tokens":8,"total_tokens":{},"completion_tokens":{}}}}}"#,
-                8 + self.sent,
-                self.sent
-            ));
-            self.emit("[DONE]");
-            self.output.extend_from_slice(b"0\r\n\r\n");
-            self.is_answering = false;
+        if self.sent == 1 {
+            self.output.extend_from_slice(HEAD);
         }
+        if self.sent < self.wanted {
+            self.write(&tokens[self.sent % tokens.len()]);
+            return;
+        }
+        self.write(&chunk(&token(" end", "\"length\"")));
+        let (sent, total) = (self.sent, 8 + self.sent);
+        let usage =
+            format!(r#"{START}],"usage":{{"prompt_tokens":8,"total_tokens":{total},"completion_tokens":{sent}}}}}"#);
+        self.write(&[&chunk(&usage)[..], &chunk("[DONE]"), b"0\r\n\r\n"].concat());
     }
 
-    fn answer_lateness(&mut self, lateness: &mut Vec<u64>) {
-        lateness.sort_unstable();
-        let at = |percent: usize| {
-            lateness
-                .get(lateness.len().saturating_sub(1) * percent / 100)
-                .copied()
-                .unwrap_or(0)
+    fn write(&mut self, bytes: &[u8]) {
+        let written = match self.output.is_empty() {
+            true => self.stream.write(bytes).unwrap_or(0),
+            false => 0,
         };
-        let body = format!("{} {} {}", at(50), at(99), at(100));
-        lateness.clear();
-        let _ = write!(
-            self.output,
-            "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        );
+        self.output.extend_from_slice(&bytes[written..]);
+        self.flush();
     }
 
     fn flush(&mut self) {
@@ -209,9 +251,54 @@ impl Client {
     }
 }
 
-/// A free port of this machine, already listening.
-pub fn listen() -> std::io::Result<(std::net::TcpListener, SocketAddr)> {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
-    let address = listener.local_addr()?;
-    Ok((listener, address))
+/// CPU time of this thread.
+fn cpu() -> Duration {
+    clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+}
+
+impl Truth {
+    fn new() -> Truth {
+        Truth {
+            since: Instant::now(),
+            cpu_before: cpu(),
+            ttft: vec![],
+            late: vec![],
+            gaps: vec![],
+            connections: 0,
+            in_flight: 0,
+            most_in_flight: 0,
+        }
+    }
+
+    fn text(mut self) -> String {
+        let mut of = |name: &str| {
+            let values = match name {
+                "ttft" => &mut self.ttft,
+                "late" => &mut self.late,
+                _ => &mut self.gaps,
+            };
+            values.sort_unstable();
+            let at = |percent: usize| {
+                let last = values.len().saturating_sub(1);
+                values
+                    .get(last * percent / 100)
+                    .map_or(0.0, |nanos| *nanos as f64 / 1e6)
+            };
+            json!([at(50), at(99), at(100)])
+        };
+        let busy = (cpu() - self.cpu_before).as_secs_f64() / self.since.elapsed().as_secs_f64();
+        json!({
+            "ttft_ms": of("ttft"), "late_ms": of("late"), "itl_ms": of("gaps"),
+            "connections": self.connections, "most_in_flight": self.most_in_flight,
+            "busy": busy,
+        })
+        .to_string()
+    }
+}
+
+/// The digits after a name.
+fn number(text: &[u8], after: &[u8]) -> Option<usize> {
+    let digits = text[memmem::find(text, after)? + after.len()..].trim_ascii_start();
+    let end = digits.iter().position(|byte| !byte.is_ascii_digit())?;
+    std::str::from_utf8(&digits[..end]).ok()?.parse().ok()
 }

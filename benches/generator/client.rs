@@ -1,0 +1,122 @@
+//! The clients that are compared: how each is told its workload, and its figures read from the file it writes.
+
+use super::process::{Cost, Server, cost};
+use serde_json::{Value, json};
+use std::io;
+use std::path::PathBuf;
+
+/// What one run asks for.
+#[derive(Debug, Clone, Copy)]
+pub struct Workload {
+    pub requests: usize,
+    pub streams: usize,
+    /// Tokens of each answer.
+    pub tokens: usize,
+}
+
+/// A program that can drive the workload.
+#[derive(Debug, Clone)]
+pub enum Client {
+    /// The bound of `floor.rs`.
+    Floor,
+    /// This package's `vsweep bench`.
+    Vsweep,
+    /// `vllm bench serve`: the Rust program or the Python one.
+    Vllm { name: &'static str, program: PathBuf },
+}
+
+/// What a run cost and said.
+pub struct Figures {
+    pub cost: Cost,
+    /// The result by the keys of `vllm bench serve`.
+    pub result: Value,
+    /// What the server saw.
+    pub truth: Value,
+}
+
+impl Client {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Client::Floor => "floor",
+            Client::Vsweep => "vsweep",
+            Client::Vllm { name, .. } => name,
+        }
+    }
+
+    /// Performs the workload once; `None` if the client failed.
+    pub fn run(&self, server: &Server, workload: Workload) -> io::Result<Option<Figures>> {
+        let file = std::env::temp_dir().join(format!("vsweep-bench-{}.json", std::process::id()));
+        let _ = std::fs::remove_file(&file);
+        server.truth()?;
+        let Some(cost) = cost(&self.command(server, workload, &file)?)? else {
+            return Ok(None);
+        };
+        let truth = server.truth()?;
+        let text = std::fs::read_to_string(&file)?;
+        let _ = std::fs::remove_file(&file);
+        let result: Value = serde_json::from_str(&text).map_err(io::Error::other)?;
+        let is_complete = result["completed"] == workload.requests;
+        Ok(is_complete.then_some(Figures { cost, result, truth }))
+    }
+
+    fn command(&self, server: &Server, workload: Workload, file: &PathBuf) -> io::Result<Vec<String>> {
+        let Workload {
+            requests,
+            streams,
+            tokens,
+        } = workload;
+        let own = |parts: &[&str]| parts.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>();
+        let path = |path: &PathBuf| path.display().to_string();
+        let mut command = match self {
+            Client::Floor => {
+                let numbers = [requests, streams, tokens].map(|number| number.to_string());
+                let program = path(&std::env::current_exe()?);
+                return Ok([&own(&[&program, "floor", &server.address])[..], &numbers, &[path(file)]].concat());
+            }
+            Client::Vsweep => own(&[env!("CARGO_BIN_EXE_vsweep"), "bench"]),
+            Client::Vllm { name, program } => {
+                let mut command = own(&[&path(program), "bench", "serve", "--disable-tqdm", "--tokenizer"]);
+                command.push(path(&tokenizer()?));
+                // The Python client sends texts only.
+                command.extend((*name == "vllm-rs").then(|| "--prompt-token-ids".to_owned()));
+                command
+            }
+        };
+        let flags = [
+            ("--backend", "openai".to_owned()),
+            ("--base-url", format!("http://{}", server.address)),
+            ("--model", "m".to_owned()),
+            ("--dataset-name", "random".to_owned()),
+            ("--random-input-len", "8".to_owned()),
+            ("--random-output-len", tokens.to_string()),
+            ("--num-prompts", requests.to_string()),
+            ("--max-concurrency", streams.to_string()),
+            ("--percentile-metrics", "ttft,tpot,itl".to_owned()),
+            ("--metric-percentiles", "50,99".to_owned()),
+            ("--result-dir", path(&std::env::temp_dir())),
+            (
+                "--result-filename",
+                file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            ),
+        ];
+        command.extend(flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]));
+        command.extend(own(&["--ignore-eos", "--save-result"]));
+        Ok(command)
+    }
+}
+
+/// A folder with the smallest tokenizer that a client takes; `vsweep bench` needs none.
+fn tokenizer() -> io::Result<PathBuf> {
+    let folder = std::env::temp_dir().join("vsweep-bench-tokenizer");
+    std::fs::create_dir_all(&folder)?;
+    let vocabulary: serde_json::Map<String, Value> = (0..1000).map(|id| (format!("w{id}"), json!(id))).collect();
+    let tokenizer = json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+        "pre_tokenizer": {"type": "Whitespace"}, "post_processor": null, "decoder": null,
+        "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "w0"},
+    });
+    std::fs::write(folder.join("tokenizer.json"), tokenizer.to_string())?;
+    let class = json!({"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "w0"});
+    std::fs::write(folder.join("tokenizer_config.json"), class.to_string())?;
+    Ok(folder)
+}

@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 
 const LISTENER: Token = Token(usize::MAX);
 const TIMER: Token = Token(usize::MAX - 1);
+/// Few, so that a burst of requests does not hold up tokens that are due.
+const EVENTS_A_TURN: usize = 32;
 const HEAD: &[u8] =
     b"HTTP/1.1 200 OK\r\nserver: mock\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n";
 const START: &str =
@@ -63,7 +65,7 @@ pub fn serve(listener: std::net::TcpListener, pace: Option<Pace>) -> io::Result<
     // Accepted connections inherit it. Where the system's choice is BBR, that would pace even loopback by timers.
     let _ = setsockopt(&listener, sockopt::TcpCongestion, &OsString::from("reno"));
     let mut listener = TcpListener::from_std(listener);
-    let (mut poll, mut events) = (Poll::new()?, Events::with_capacity(1024));
+    let (mut poll, mut events) = (Poll::new()?, Events::with_capacity(EVENTS_A_TURN));
     poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
     let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK)?;
     let fd = timer.as_fd().as_raw_fd();
@@ -74,6 +76,7 @@ pub fn serve(listener: std::net::TcpListener, pace: Option<Pace>) -> io::Result<
     let mut due: BinaryHeap<Reverse<(Instant, usize)>> = BinaryHeap::new();
     // Without a pace: clients that are being answered, one event each in turn.
     let mut active: Vec<usize> = vec![];
+    let mut armed_for = None;
     let mut truth = Truth::new();
     let mut buffer = vec![0; 64 << 10];
     loop {
@@ -129,7 +132,10 @@ pub fn serve(listener: std::net::TcpListener, pace: Option<Pace>) -> io::Result<
         while let Some(Reverse((at, slot))) = due.peek().copied() {
             let now = Instant::now();
             if at > now {
-                timer.set(Expiration::OneShot((at - now).into()), TimerSetTimeFlags::empty())?;
+                if armed_for != Some(at) {
+                    timer.set(Expiration::OneShot((at - now).into()), TimerSetTimeFlags::empty())?;
+                    armed_for = Some(at);
+                }
                 break;
             }
             due.pop();
@@ -184,7 +190,13 @@ impl Client {
         loop {
             match self.stream.read(buffer) {
                 Ok(0) => return false,
-                Ok(n) => self.input.extend_from_slice(&buffer[..n]),
+                Ok(n) => {
+                    self.input.extend_from_slice(&buffer[..n]);
+                    // A short read has emptied the socket; the end of the connection wakes the loop again.
+                    if n < buffer.len() {
+                        return true;
+                    }
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
                 Err(_) => return false,
             }

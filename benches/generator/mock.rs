@@ -100,7 +100,7 @@ pub fn serve(listener: std::net::TcpListener, pace: Option<Pace>) -> io::Result<
                 }
                 Token(slot) => {
                     let Some(client) = &mut clients[slot] else { continue };
-                    if !client.read(&mut buffer) {
+                    if !client.read(&mut buffer, event.is_read_closed()) {
                         truth.in_flight = truth.in_flight.saturating_sub(usize::from(client.is_answering()));
                         clients[slot] = None;
                         continue;
@@ -186,14 +186,14 @@ impl Client {
     }
 
     /// Reads what has arrived; false if the client is gone.
-    fn read(&mut self, buffer: &mut [u8]) -> bool {
+    fn read(&mut self, buffer: &mut [u8], has_ended: bool) -> bool {
         loop {
             match self.stream.read(buffer) {
                 Ok(0) => return false,
                 Ok(n) => {
                     self.input.extend_from_slice(&buffer[..n]);
-                    // A short read has emptied the socket; the end of the connection wakes the loop again.
-                    if n < buffer.len() {
+                    // A short read has emptied the socket.
+                    if n < buffer.len() && !has_ended {
                         return true;
                     }
                 }

@@ -31,6 +31,7 @@ pub mod sim;
 pub mod telemetry;
 
 // Layer 4: what drives the actors.
+pub mod rehearse;
 pub mod run;
 
 // Layer 5: what is shown.

@@ -10,13 +10,13 @@ const LAYERS: [&[&str]; 7] = [
     &["plan", "matrix", "metrics", "search"],
     &["journal", "table"],
     &["server", "load", "dataset", "bench", "telemetry", "sim", "rng"],
-    &["run"],
+    &["run", "rehearse"],
     &["report"],
     &["cli", "main", "lib"],
 ];
 
 /// What a room may use in its own layer.
-const NEIGHBOURS: [(&str, &[&str]); 8] = [
+const NEIGHBOURS: [(&str, &[&str]); 9] = [
     ("files", &["error"]),
     ("plan", &["search"]),
     ("matrix", &["plan", "search"]),
@@ -25,6 +25,7 @@ const NEIGHBOURS: [(&str, &[&str]); 8] = [
     ("load", &["rng"]),
     ("dataset", &["rng"]),
     ("bench", &["load", "dataset", "server", "rng", "telemetry"]),
+    ("rehearse", &["run"]),
 ];
 
 const ACTING: &[&str] = &["server", "load", "dataset", "bench", "telemetry", "sim", "rng"];
@@ -33,7 +34,7 @@ const ACTING: &[&str] = &["server", "load", "dataset", "bench", "telemetry", "si
 const NEVER: [(&[&str], &[&str]); 3] = [
     (ACTING, &["journal", "table"]),
     (&["report"], ACTING),
-    (&["report"], &["run"]),
+    (&["report"], &["run", "rehearse"]),
 ];
 
 /// Words that must not occur in the code of a room.

@@ -8,12 +8,12 @@ use super::counters::ServerCounters;
 use super::flags;
 use super::judge::{judge, refuse_empty};
 use super::probe::Probe;
-use super::result::{Context, result};
+use super::result::{Context, figures, result};
 use super::settings::Settings;
-use super::{Counters, Job, Measurement};
+use super::{Counters, Job, Measurement, Verdict};
 use crate::cause::{Cause, Failure};
 use crate::load::{BodyOptions, Generator, RequestOptions, Stop, Target, Tls};
-use crate::metrics::{Sample, seconds};
+use crate::metrics::{Nanos, Sample, seconds};
 use crate::plan::Params;
 use crate::search::Watch;
 use std::sync::atomic::Ordering::Relaxed;
@@ -87,6 +87,20 @@ pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Fai
             Err(Failure::new(Cause::BenchTimeout, detail))
         }
     }
+}
+
+/// What a run of these timelines would be measured as, as far as timelines tell; `None` if every request failed. For
+/// those that come from a forecast and not from a server.
+pub fn measurement_of(settings: &Settings, samples: &[Sample], duration: Nanos) -> Option<Measurement> {
+    refuse_empty(samples).ok()?;
+    let failed = samples.iter().filter(|sample| !sample.is_ok()).count();
+    let commonest = samples.iter().find_map(|sample| sample.error.as_deref());
+    Some(Measurement {
+        result: figures(settings, samples, duration),
+        verdict: Verdict::on_failed_requests(failed, samples.len(), commonest),
+        requests: samples.iter().map(latencies).collect(),
+        cut: None,
+    })
 }
 
 struct StopOnDrop(Stop);
@@ -192,7 +206,7 @@ fn broke(error: std::io::Error) -> Failure {
 }
 
 /// What a search reads of a request.
-fn latencies(sample: &Sample) -> crate::search::Request {
+pub fn latencies(sample: &Sample) -> crate::search::Request {
     if !sample.is_ok() {
         return crate::search::Request::FAILED;
     }

@@ -67,6 +67,28 @@ pub(super) fn result(mut context: Context<'_>, outcome: &Outcome) -> Params {
     result
 }
 
+/// The figures that timelines alone give: rates, and the distributions that the settings ask for.
+pub(super) fn figures(settings: &Settings, samples: &[Sample], duration: Nanos) -> Params {
+    let summary = Summary::of(samples, seconds(duration), settings.goodput.as_ref());
+    let mut figures = Params::new();
+    let mut set = |key: &str, value: Value| {
+        figures.insert(key.to_owned(), value);
+    };
+    set("duration", json!(summary.duration_s));
+    set("completed", json!(summary.completed));
+    set("failed", json!(summary.failed));
+    set("total_input_tokens", json!(summary.total_input));
+    set("total_output_tokens", json!(summary.total_output));
+    set("request_throughput", json!(summary.request_throughput));
+    set("request_goodput", json!(summary.request_goodput));
+    set("output_throughput", json!(summary.output_throughput));
+    set("total_token_throughput", json!(summary.total_token_throughput));
+    for metric in &settings.metrics {
+        write_stats(metric.name(), &metric.stats(samples, &settings.percentiles), &mut set);
+    }
+    figures
+}
+
 /// The figures of what generates tokens.
 fn generation(context: &mut Context<'_>, summary: &Summary, outcome: &Outcome, set: &mut impl FnMut(&str, Value)) {
     let (settings, samples) = (context.settings, &outcome.samples);

@@ -13,6 +13,7 @@ mod plan;
 mod plan_file;
 mod plot;
 mod preflight;
+mod rehearse;
 mod report;
 mod run;
 mod schema;
@@ -36,6 +37,7 @@ enum Command {
     Run(run::Args),
     Check(check::Args),
     Plan(plan::Args),
+    Rehearse(rehearse::Args),
     Status(status::Args),
     Report(report::Args),
     Plot(plot::Args),
@@ -64,6 +66,7 @@ fn perform(command: Command) -> Result<Exit> {
         Command::Run(args) => run::run(args),
         Command::Check(args) => check::run(args),
         Command::Plan(args) => plan::run(args),
+        Command::Rehearse(args) => rehearse::run(args),
         Command::Status(args) => status::run(args),
         Command::Report(args) => report::run(args),
         Command::Plot(args) => plot::run(args),

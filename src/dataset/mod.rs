@@ -94,6 +94,16 @@ impl Dataset {
         }
     }
 
+    /// Lengths of prompt and output of each request, in tokens, for datasets that need no prompts to know them; those of
+    /// [`Dataset::draw`] with a vocabulary of so many ids.
+    pub fn lengths(&self, sampling: &Sampling, vocabulary: u64) -> Option<Vec<(u64, u64)>> {
+        match self {
+            Dataset::Random(random) if random.batch_size <= 1 => Some(random.lengths(sampling, vocabulary)),
+            Dataset::PrefixRepetition(repetition) => Some(repetition.lengths(sampling)),
+            _ => None,
+        }
+    }
+
     /// Whether its texts are put into the model's chat template where the API does not do that itself.
     pub fn wants_template(&self) -> bool {
         matches!(

@@ -18,6 +18,12 @@ pub struct PrefixRepetition {
 }
 
 impl PrefixRepetition {
+    /// The lengths that [`PrefixRepetition::draw`] gives, without the prompts.
+    pub(super) fn lengths(&self, sampling: &Sampling) -> Vec<(u64, u64)> {
+        let requests = sampling.num_prompts / self.num_prefixes.max(1) * self.num_prefixes;
+        vec![(self.prefix_len + self.suffix_len, self.output_len); requests]
+    }
+
     /// Draws the requests: as many as each prefix can have alike, so up to `num_prefixes - 1` fewer than asked for.
     pub fn draw(&self, sampling: &Sampling, vocabulary: &Vocabulary<'_>) -> Result<Vec<Item>, String> {
         let for_each = sampling.num_prompts / self.num_prefixes.max(1);

@@ -34,6 +34,15 @@ impl Random {
         Ok(prompts.into_iter().enumerate().map(item).collect())
     }
 
+    /// The lengths that [`Random::draw`] gives, without the prompts.
+    pub(super) fn lengths(&self, sampling: &Sampling, vocabulary: u64) -> Vec<(u64, u64)> {
+        let mut random = NumpyPcg64::new(sampling.seed);
+        let (n, ratio) = (sampling.num_prompts, self.range_ratio);
+        let lengths = Lengths::draw(&mut random, n, self.input_len, self.output_len, ratio, vocabulary);
+        let inputs = lengths.input.into_iter().map(|input| input + self.prefix_len);
+        inputs.zip(lengths.output).collect()
+    }
+
     /// Draws lengths, offsets and the common prefix.
     pub(super) fn plan(&self, n: usize, vocabulary: &Vocabulary<'_>, random: &mut NumpyPcg64) -> Result<Plan, String> {
         let added = vocabulary.added_specials();
@@ -98,4 +107,32 @@ fn batches(prompts: Vec<(Prompt, u64)>, size: usize) -> Vec<Item> {
             item
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_those_of_the_prompts() {
+        let random = Random {
+            input_len: 40,
+            output_len: 9,
+            range_ratio: RangeRatio {
+                input: 0.5,
+                output: 0.3,
+            },
+            prefix_len: 7,
+            batch_size: 1,
+        };
+        let sampling = Sampling {
+            num_prompts: 30,
+            seed: 4,
+            shuffle: true,
+            oversample: true,
+        };
+        let items = random.draw(&sampling, &Vocabulary::Ids(100..900)).expect("drawn");
+        let drawn: Vec<(u64, u64)> = items.iter().map(|item| (item.prompt_len, item.output_len)).collect();
+        assert_eq!(random.lengths(&sampling, 900), drawn);
+    }
 }

@@ -11,8 +11,9 @@ mod interrupt;
 mod schedule;
 
 pub use changes::Changes;
+pub(crate) use group::{replay, search_started};
 pub use interrupt::Interrupt;
-pub use schedule::{Group, Schedule, Task};
+pub use schedule::{Asked, Group, Schedule, Task};
 
 use crate::bench::Counters;
 use crate::cause::Outcome;

@@ -200,6 +200,14 @@ impl Flags {
         }
     }
 
+    /// Sets a flag by its destination.
+    pub fn set(&mut self, name: &str, value: Value) {
+        match self.values.iter_mut().find(|(other, _)| other == name) {
+            Some((_, old)) => *old = value,
+            None => self.values.push((name.to_owned(), value)),
+        }
+    }
+
     /// The value of a flag by its destination.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.values

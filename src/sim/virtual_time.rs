@@ -9,7 +9,8 @@ use super::engine::noise::Noise;
 use super::engine::{Engine, Key, Request};
 use super::settings::Settings;
 use crate::metrics::{Nanos, Sample};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::ControlFlow;
 
 /// What to send, and how.
 #[derive(Debug, Default)]
@@ -35,6 +36,30 @@ pub struct Simulated {
     /// From the start to the end of the last request, in nanoseconds.
     pub duration: Nanos,
 }
+
+/// What can be seen of a load in progress.
+#[derive(Debug)]
+pub enum Progress<'a> {
+    /// A request ended while so many others went on.
+    Ended(&'a Sample, usize),
+    /// These are in flight; told every [`LOOK`].
+    Underway(&'a [Underway]),
+}
+
+/// A request in flight. Times in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Underway {
+    /// Time since it was sent.
+    pub age: Nanos,
+    /// Time to its first token, if that is there.
+    pub ttft: Option<Nanos>,
+}
+
+/// Looks at a load in progress; ends it with `Break`.
+pub type Observer<'a> = dyn FnMut(Progress<'_>) -> ControlFlow<()> + 'a;
+
+/// Time between two looks at the requests in flight, in nanoseconds.
+pub const LOOK: Nanos = 100_000_000;
 
 /// A ready server under a virtual clock.
 #[derive(Debug)]
@@ -74,16 +99,27 @@ impl VirtualServer {
     }
 
     /// Sends the load and awaits every answer.
-    pub fn drive(&mut self, load: &mut Load) -> Simulated {
-        Drive::new(self, load).perform()
+    pub fn drive(&mut self, load: Load) -> Simulated {
+        Drive::new(self, load, None).perform()
+    }
+
+    /// The same under the eyes of an observer, who may end it early: what is then in flight is aborted and has failed.
+    pub fn drive_watched(&mut self, load: Load, observer: &mut Observer<'_>) -> Simulated {
+        Drive::new(self, load, Some(observer)).perform()
     }
 }
 
 /// A load in progress.
-struct Drive<'a> {
+struct Drive<'a, 'o> {
     server: &'a mut VirtualServer,
+    observer: Option<&'a mut Observer<'o>>,
+    /// When the observer next looks at the requests in flight.
+    look: Nanos,
+    /// The requests in flight, while somebody looks at them.
+    underway: BTreeSet<usize>,
+    is_broken_off: bool,
     requests: std::vec::IntoIter<Request>,
-    due: &'a [Nanos],
+    due: Vec<Nanos>,
     limit: usize,
     every_token: bool,
     delay: Nanos,
@@ -101,16 +137,21 @@ struct Drive<'a> {
     coming: VecDeque<(Nanos, usize, Request)>,
 }
 
-impl<'a> Drive<'a> {
-    fn new(server: &'a mut VirtualServer, load: &'a mut Load) -> Self {
+impl<'a, 'o> Drive<'a, 'o> {
+    fn new(server: &'a mut VirtualServer, mut load: Load, observer: Option<&'a mut Observer<'o>>) -> Self {
         let count = load.requests.len().min(load.due.len());
         let mut samples = Vec::new();
         samples.resize_with(count, Sample::default);
+        load.due.truncate(count);
         Drive {
             zero: server.now,
             server,
-            requests: std::mem::take(&mut load.requests).into_iter(),
-            due: &load.due[..count],
+            look: if observer.is_some() { LOOK } else { Nanos::MAX },
+            observer,
+            underway: BTreeSet::new(),
+            is_broken_off: false,
+            requests: load.requests.into_iter(),
+            due: load.due,
             limit: load.limit.unwrap_or(usize::MAX).max(1),
             every_token: load.every_token,
             delay: load.delay,
@@ -129,9 +170,14 @@ impl<'a> Drive<'a> {
         loop {
             self.send();
             self.admit();
+            self.look_around();
+            if self.is_broken_off {
+                break;
+            }
             let until = self.coming.front().map_or(f64::INFINITY, |(at, ..)| self.moment(*at));
             ends.clear();
-            if self.server.leaps && self.server.engine.leap(self.server.now, until, &mut ends) > 0 {
+            let turn = until.min(self.moment(self.look));
+            if self.server.leaps && self.server.engine.leap(self.server.now, turn, &mut ends) > 0 {
                 self.spread(&ends);
                 continue;
             }
@@ -166,6 +212,7 @@ impl<'a> Drive<'a> {
                     sample.error = Some(format!("HTTP 400: longer than max_model_len {}", self.server.longest));
                     sample.end = arrives;
                     self.freed.push_back(arrives);
+                    self.tell_end(self.next);
                 }
                 false => {
                     self.in_flight += 1;
@@ -186,6 +233,9 @@ impl<'a> Drive<'a> {
             let key = self.server.engine.add(at, request);
             self.first.get_or_insert(key);
             self.admitted.push(index);
+            if self.observer.is_some() {
+                self.underway.insert(index);
+            }
         }
     }
 
@@ -193,20 +243,51 @@ impl<'a> Drive<'a> {
         self.server.now += seconds;
         let now = self.nanos(self.server.now);
         let first = self.first.unwrap_or_default();
-        let mut freed = 0;
+        let mut ended = Vec::new();
         for output in self.server.engine.end_step(self.server.now) {
-            let sample = &mut self.samples[self.admitted[(output.key - first) as usize]];
+            let index = self.admitted[(output.key - first) as usize];
+            let sample = &mut self.samples[index];
             if self.every_token || sample.events.is_empty() {
                 sample.events.push(now);
             }
             if output.finished {
                 sample.end = now;
                 sample.output_tokens = Some(output.index as u64 + 1);
-                freed += 1;
+                ended.push(index);
             }
         }
-        self.in_flight -= freed;
-        self.freed.extend(std::iter::repeat_n(now, freed));
+        for index in ended {
+            self.in_flight -= 1;
+            self.freed.push_back(now);
+            self.underway.remove(&index);
+            self.tell_end(index);
+        }
+    }
+
+    fn tell_end(&mut self, index: usize) {
+        if let Some(observer) = &mut self.observer
+            && !self.is_broken_off
+        {
+            self.is_broken_off = observer(Progress::Ended(&self.samples[index], self.in_flight)).is_break();
+        }
+    }
+
+    fn look_around(&mut self) {
+        let now = self.nanos(self.server.now);
+        let Some(observer) = &mut self.observer else { return };
+        if now < self.look || self.is_broken_off {
+            return;
+        }
+        self.look = now + LOOK;
+        let seen = |index: &usize| {
+            let sample = &self.samples[*index];
+            Underway {
+                age: now.saturating_sub(sample.sent),
+                ttft: sample.events.first().map(|first| first - sample.sent),
+            }
+        };
+        let underway: Vec<Underway> = self.underway.iter().map(seen).collect();
+        self.is_broken_off = observer(Progress::Underway(&underway)).is_break();
     }
 
     /// Gives the tokens of a leap to those who run.
@@ -229,10 +310,16 @@ impl<'a> Drive<'a> {
         if stuck == 0 && self.next == self.samples.len() {
             return;
         }
+        let first = self.first.unwrap_or_default();
+        (0..self.admitted.len() as Key).for_each(|place| self.server.engine.abort(first + place));
         let now = self.nanos(self.server.now);
+        let reason = match self.is_broken_off {
+            true => "broken off",
+            false => "the engine has no room to go on",
+        };
         let open = |sample: &&mut Sample| sample.error.is_none() && sample.output_tokens.is_none();
         for sample in self.samples.iter_mut().filter(open) {
-            sample.error = Some("the engine has no room to go on".to_owned());
+            sample.error = Some(reason.to_owned());
             sample.end = now;
         }
     }
@@ -305,8 +392,8 @@ mod tests {
                 due: (0..lengths.len() as u64).map(|i| i * gap_ms * 1_000_000).collect(),
                 ..closed(1, &lengths)
             };
-            let leaping = server(&line).drive(&mut load());
-            let stepping = server(&line).step_by_step().drive(&mut load());
+            let leaping = server(&line).drive(load());
+            let stepping = server(&line).step_by_step().drive(load());
             prop_assert_eq!(&leaping, &stepping);
             let tokens: Vec<u64> = leaping.samples.iter().map(Sample::output_len).collect();
             let asked: Vec<u64> = lengths.iter().map(|(_, output)| *output as u64).collect();
@@ -317,7 +404,7 @@ mod tests {
     #[test]
     fn a_closed_loop_never_has_more_in_flight_than_users() {
         let lengths: Vec<(usize, usize)> = (0..40).map(|i| (50 + i, 20 + i % 7)).collect();
-        let simulated = server("demo-8b").drive(&mut closed(4, &lengths));
+        let simulated = server("demo-8b").drive(closed(4, &lengths));
         let edges = simulated.samples.iter().flat_map(|s| [(s.sent, 1), (s.end, -1)]);
         let mut edges: Vec<(Nanos, i32)> = edges.collect();
         edges.sort();
@@ -334,7 +421,7 @@ mod tests {
 
     #[test]
     fn what_is_too_long_is_refused_and_the_rest_goes_on() {
-        let simulated = server("demo-8b --max-model-len 100").drive(&mut closed(1, &[(90, 20), (50, 20)]));
+        let simulated = server("demo-8b --max-model-len 100").drive(closed(1, &[(90, 20), (50, 20)]));
         assert!(simulated.samples[0].error.is_some());
         assert_eq!(simulated.samples[1].output_len(), 20);
     }
@@ -342,10 +429,10 @@ mod tests {
     #[test]
     fn without_every_token_only_the_inner_times_are_missing() {
         let lengths = [(100, 30), (200, 50)];
-        let full = server("demo-8b").drive(&mut closed(2, &lengths));
+        let full = server("demo-8b").drive(closed(2, &lengths));
         let mut load = closed(2, &lengths);
         load.every_token = false;
-        let short = server("demo-8b").drive(&mut load);
+        let short = server("demo-8b").drive(load);
         for (full, short) in full.samples.iter().zip(&short.samples) {
             assert_eq!(
                 (full.ttft(), full.latency(), full.tpot()),

@@ -9,6 +9,8 @@ mod record;
 mod search;
 mod server;
 
+pub(crate) use search::{replay, search_started};
+
 use super::gate::Gate;
 use super::{Ending, Group, Interrupt, Observer, Sweep, Task, Update};
 use crate::bench::{Measurement, Verdict};

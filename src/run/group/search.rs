@@ -7,7 +7,7 @@ use crate::cause::{Cause, Failure};
 use crate::error::Result;
 use crate::journal::{Event, SearchEnd, SearchStarted, State};
 use crate::matrix::LoadSearch;
-use crate::plan::OnFailure;
+use crate::plan::{OnFailure, Plan};
 use crate::run::schedule::Asked;
 use crate::run::{Ending, Task, record};
 use crate::search::{self, Answer, Next, Probe, Question, Search, Seed};
@@ -97,17 +97,7 @@ impl GroupSession<'_, '_> {
         if self.recorder.state().search(&planned.id).is_some() {
             return Ok(());
         }
-        let started = SearchStarted {
-            search: planned.id.clone(),
-            server: planned.server.clone(),
-            name: planned.name.clone(),
-            params: self.plan.secrets.redact_params(&planned.params),
-            vary: planned.settings.vary,
-            targets: planned.settings.targets.clone(),
-            seed: Seed::UNKNOWN,
-        };
-        let seed = neighbour(&started, self.recorder.state()).unwrap_or(started.seed);
-        let started = SearchStarted { seed, ..started };
+        let started = search_started(planned, self.plan, self.recorder.state());
         let event = Event::SearchStarted(Box::new(started));
         record(self.recorder, self.observer, event).map(drop)
     }
@@ -167,8 +157,23 @@ impl GroupSession<'_, '_> {
     }
 }
 
+/// What a search looks for, and where it starts.
+pub(crate) fn search_started(planned: &LoadSearch, plan: &Plan, state: &State) -> SearchStarted {
+    let started = SearchStarted {
+        search: planned.id.clone(),
+        server: planned.server.clone(),
+        name: planned.name.clone(),
+        params: plan.secrets.redact_params(&planned.params),
+        vary: planned.settings.vary,
+        targets: planned.settings.targets.clone(),
+        seed: Seed::UNKNOWN,
+    };
+    let seed = neighbour(&started, state).unwrap_or(started.seed);
+    SearchStarted { seed, ..started }
+}
+
 /// The search as far as it got.
-fn replay(planned: &LoadSearch, state: &State) -> Search {
+pub(crate) fn replay(planned: &LoadSearch, state: &State) -> Search {
     let record = state.search(&planned.id).expect("a search begins before it asks");
     let mut search = Search::new(planned.settings.clone(), record.started.seed);
     state.probes(&planned.id).for_each(|probe| search.tell(probe));
@@ -190,7 +195,7 @@ fn neighbour(started: &SearchStarted, state: &State) -> Option<Seed> {
 
 impl Asked {
     /// What a measured run says. Where too many requests failed, the load is too high, whatever the rest measured.
-    pub(super) fn probe_of(&self, measurement: &Measurement) -> Probe {
+    pub(crate) fn probe_of(&self, measurement: &Measurement) -> Probe {
         if matches!(measurement.verdict, Verdict::Void(_)) {
             return self.failed();
         }
@@ -212,7 +217,7 @@ impl Asked {
     }
 
     /// What a run without figures says: that the load is too high, if that is what its cause may come from.
-    pub(super) fn probe_of_failure(&self, failure: &Failure) -> Option<Probe> {
+    pub(crate) fn probe_of_failure(&self, failure: &Failure) -> Option<Probe> {
         let is_of_load = matches!(
             failure.cause,
             Cause::OomUnderLoad | Cause::CrashedUnderLoad | Cause::Hung | Cause::RequestErrors | Cause::BenchTimeout

@@ -77,6 +77,11 @@ impl Model {
         }
     }
 
+    /// Whether a name says how large the model is; [`Model::named`] guesses where it does not.
+    pub fn states_its_size(name: &str) -> bool {
+        Size::in_name(name).is_some()
+    }
+
     /// The model that a folder's `config.json` describes; `None` if there is no such file. An unreadable or incomplete
     /// one is an error that names the key.
     pub fn in_folder(folder: &Path) -> Option<Result<Model, String>> {

@@ -1,0 +1,262 @@
+//! `vsweep rehearse`: what a plan will likely take, before anything is started.
+
+use super::output::finish;
+use super::plan_file::PlanFile;
+use crate::error::{Error, Exit, Result};
+use crate::journal::{self, Directory, Shard, State};
+use crate::matrix::Only;
+use crate::plan::Plan;
+use crate::rehearse::{Forecast, Interval, Options, Rehearsal, rehearse};
+use crate::run::Schedule;
+use crate::units::{show_count, show_duration, show_many};
+use serde_json::{Value, json};
+use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Predict how long a plan takes, its disk use, and which servers will likely not fit
+///
+/// Plays the whole plan in virtual time on the simulated engine; starts nothing. If the plan's results directory is there,
+/// what it measured is learned from, and only what is left is predicted.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    file: PlanFile,
+    /// Where results are or will go [default: results/<plan name>]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Predict all of the plan, also what is recorded already
+    #[arg(long)]
+    fresh: bool,
+    /// Predict only what meets conditions, e.g. tensor_parallel_size=2,max_concurrency>=8
+    #[arg(long, value_name = "EXPR")]
+    only: Option<String>,
+    /// Predict only the I-th of N shares of the servers, e.g. 2/8
+    #[arg(long, value_name = "I/N", default_value = "1/1", hide_default_value = true)]
+    shard: Shard,
+    #[command(flatten)]
+    machine: Machine,
+    /// How the prediction is printed
+    #[arg(long, value_enum, default_value = "table")]
+    format: Format,
+}
+
+/// What is assumed of the machine that the plan will run on.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Machine {
+    /// GPU to assume for vllm serve: h100, h200, a100, l40s or b200 [default: h100]
+    #[arg(long, value_name = "NAME")]
+    gpu: Option<String>,
+    /// The model's config.json, where its name does not state its size
+    #[arg(long, value_name = "FILE")]
+    model_config: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// For people
+    Table,
+    /// One JSON object
+    Json,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    let (plan, whole) = match args.file.open() {
+        Ok(opened) => opened,
+        Err(exit) => return Ok(exit),
+    };
+    let part = match &args.only {
+        Some(only) => Some(whole.only(&Only::parse(only)?)?),
+        None => None,
+    };
+    let matrix = part.as_ref().unwrap_or(&whole);
+    let record = recorded(args.output.as_deref(), &plan)?;
+    let nothing = State::default();
+    let done = if args.fresh { &nothing } else { &record };
+    let schedule = Schedule::new(matrix, plan.runs, args.shard, false);
+    let options = args.machine.options(None);
+    let rehearsal = rehearse(&plan, matrix, schedule, done, &record, &options)
+        .map_err(|why| Error::Usage(format!("cannot rehearse the plan: {why}")))?;
+    let recorded = done.runs().count();
+    let text = match args.format {
+        Format::Table => table(&rehearsal, recorded),
+        Format::Json => format!("{:#}\n", json(&rehearsal, recorded)),
+    };
+    finish(stdout().lock().write_all(text.as_bytes()))
+}
+
+impl Machine {
+    /// What a rehearsal is told; `most_tokens` bounds what it may compute.
+    pub fn options(&self, most_tokens: Option<u64>) -> Options {
+        Options {
+            gpu: self.gpu.clone(),
+            model_config: self.model_config.clone(),
+            most_tokens,
+        }
+    }
+}
+
+/// What the plan's directory has on record; nothing if there is no such directory.
+pub fn recorded(output: Option<&Path>, plan: &Plan) -> Result<State> {
+    let default = || Path::new("results").join(&plan.name);
+    let directory = Directory::at(output.map_or_else(default, Path::to_path_buf));
+    match directory.is_experiment() {
+        true => journal::load(&directory),
+        false => Ok(State::default()),
+    }
+}
+
+fn table(rehearsal: &Rehearsal, recorded: usize) -> String {
+    let mut lines = Vec::new();
+    if rehearsal.servers.is_empty() {
+        return format!("nothing is left to do: {recorded} runs are recorded\n");
+    }
+    let mut rows = vec![["server", "starts", "runs", "low", "likely", "high"].map(str::to_owned)];
+    rows.extend(rehearsal.servers.iter().map(|server| {
+        let Interval { low, likely, high } = server.total.interval();
+        let name = if server.name.is_empty() {
+            server.server.to_string()
+        } else {
+            server.name.clone()
+        };
+        [
+            name,
+            server.starts.to_string(),
+            show_count(server.runs),
+            show(low),
+            show(likely),
+            show(high),
+        ]
+    }));
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..6).map(width).collect();
+    for (row, server) in rows
+        .iter()
+        .zip(std::iter::once(None).chain(rehearsal.servers.iter().map(Some)))
+    {
+        let cells = row.iter().zip(&widths).enumerate();
+        let cells = cells.map(|(column, (cell, width))| match column {
+            0 => format!("{cell:<width$}"),
+            _ => format!("{cell:>width$}"),
+        });
+        lines.push(cells.collect::<Vec<_>>().join("  "));
+        lines.extend(server.into_iter().flat_map(remarks));
+    }
+    lines.push(String::new());
+    lines.push(summary(rehearsal));
+    if recorded > 0 {
+        lines.push(format!(
+            "{} are recorded already; this is about the rest",
+            show_many(recorded as u64, "run")
+        ));
+    }
+    lines.push(format!("disk: about {:.0} MB", rehearsal.disk_bytes as f64 / 1e6));
+    lines.extend(
+        rehearsal
+            .assumptions
+            .iter()
+            .map(|assumed| format!("assumed: {assumed}")),
+    );
+    if !rehearsal.learned_from.is_empty() {
+        lines.push(format!("learned from {}", rehearsal.learned_from.join(" and ")));
+    }
+    lines.push("all of this is predicted with a simulated engine, nothing of it is measured".to_owned());
+    lines.join("\n") + "\n"
+}
+
+/// What is to be said of one server besides its times.
+fn remarks(server: &Forecast) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if let Some(failure) = &server.failure {
+        remarks.push(format!(
+            "  will likely fail: {}: {}; {}",
+            failure.cause,
+            failure.detail,
+            failure.cause.advice()
+        ));
+    }
+    for loss in &server.losses {
+        let failure = &loss.failure;
+        remarks.push(format!(
+            "  {}: will likely fail: {}: {}",
+            loss.point, failure.cause, failure.detail
+        ));
+    }
+    for (target, value) in &server.answers {
+        let value = value.map_or("none".to_owned(), |value| value.to_string());
+        remarks.push(format!("  predicted answer for {target}: {value}"));
+    }
+    if server.unknown_runs > 0 {
+        remarks.push(format!(
+            "  {} of which nothing is known",
+            show_many(server.unknown_runs, "run")
+        ));
+    }
+    remarks
+}
+
+/// One line: how long it all likely takes.
+pub fn summary(rehearsal: &Rehearsal) -> String {
+    let Interval { low, likely, high } = rehearsal.total.interval();
+    let (starts, runs) = (
+        show_many(rehearsal.starts(), "server start"),
+        show_many(rehearsal.runs(), "run"),
+    );
+    let more = match rehearsal.unknown_runs() {
+        0 => String::new(),
+        unknown => format!(
+            ", and the time of {} that cannot be predicted",
+            show_many(unknown, "run")
+        ),
+    };
+    format!(
+        "predicted: about {} (80 % interval: {} to {}) for {starts} and {runs}{more}",
+        show(likely),
+        show(low),
+        show(high)
+    )
+}
+
+fn show(seconds: f64) -> String {
+    Duration::try_from_secs_f64(seconds).map_or_else(|_| "unknown".to_owned(), show_duration)
+}
+
+/// A rehearsal for programs. Times in seconds.
+pub fn json(rehearsal: &Rehearsal, recorded: usize) -> Value {
+    let server = |server: &Forecast| {
+        let failure = server.failure.as_ref();
+        let losses = server
+            .losses
+            .iter()
+            .map(|loss| json!({"point": loss.point, "cause": loss.failure.cause, "detail": loss.failure.detail}));
+        let answers = server
+            .answers
+            .iter()
+            .map(|(target, value)| json!({"target": target, "value": value}));
+        json!({
+            "server": server.server,
+            "name": server.name,
+            "starts": server.starts,
+            "runs": server.runs,
+            "unknown_runs": server.unknown_runs,
+            "seconds": server.total.interval(),
+            "failure": failure.map(|failure| json!({"cause": failure.cause, "detail": failure.detail})),
+            "losses": losses.collect::<Vec<Value>>(),
+            "answers": answers.collect::<Vec<Value>>(),
+            "disk_bytes": server.disk_bytes,
+        })
+    };
+    json!({
+        "predicted": true,
+        "interval": 0.8,
+        "recorded_runs": recorded,
+        "starts": rehearsal.starts(),
+        "runs": rehearsal.runs(),
+        "unknown_runs": rehearsal.unknown_runs(),
+        "seconds": rehearsal.total.interval(),
+        "disk_bytes": rehearsal.disk_bytes,
+        "assumed": rehearsal.assumptions,
+        "learned_from": rehearsal.learned_from,
+        "servers": rehearsal.servers.iter().map(server).collect::<Vec<Value>>(),
+    })
+}

@@ -1,0 +1,353 @@
+//! One server group in virtual time: the runs that the schedule lists and those that its searches ask for, in the order of
+//! the real run, by the same rules. What a search learns goes into a state in memory, as the journal would hold it.
+
+use super::disk;
+use super::learn::Lessons;
+use super::load::{Driver, Play, Played, Stage, params_of};
+use super::server::StandIn;
+use super::spread::Total;
+use super::{Budget, Forecast, Loss};
+use crate::bench::{Measurement, Verdict};
+use crate::cause::{Cause, Failure, Outcome};
+use crate::journal::{Entry, Event, RunFinished, Searched, State};
+use crate::matrix::{LoadSearch, Matrix, Point};
+use crate::plan::{Params, Plan, Reset};
+use crate::run::{Asked, Group, replay, search_started};
+use crate::search::{Next, Probe};
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// Work on one group.
+pub struct Rehearsed<'a> {
+    pub plan: &'a Plan,
+    pub matrix: &'a Matrix,
+    pub group: &'a Group,
+    pub stand_in: &'a StandIn,
+    pub lessons: &'a Lessons,
+    pub state: &'a mut State,
+    pub budget: &'a mut Budget,
+    pub forecast: Forecast,
+    stage: Stage<'a>,
+    is_up: bool,
+    /// Points that this start of the server has warmed up for.
+    warmed: HashMap<crate::ids::PointId, Timing>,
+}
+
+/// What one point takes.
+#[derive(Debug, Clone, Copy)]
+struct Timing {
+    seconds: f64,
+    requests: u64,
+}
+
+/// What came of one try at a run.
+enum Outcomes {
+    Measured(Box<Measurement>),
+    Failed(Failure),
+}
+
+impl<'a> Rehearsed<'a> {
+    /// Prepares; nothing is played yet.
+    pub fn new(
+        plan: &'a Plan,
+        matrix: &'a Matrix,
+        group: &'a Group,
+        stand_in: &'a StandIn,
+        lessons: &'a Lessons,
+        state: &'a mut State,
+        budget: &'a mut Budget,
+    ) -> Self {
+        let criteria = plan
+            .sla
+            .iter()
+            .flat_map(|sla| &sla.targets)
+            .flat_map(|target| &target.criteria);
+        let reads_gaps = criteria.map(ToString::to_string).any(|text| text.contains("itl"));
+        let server = &group.server;
+        Rehearsed {
+            stage: Stage::new(stand_in, plan.serve.reset == Reset::Nothing, reads_gaps),
+            forecast: Forecast::new(server.id.clone(), plan.secrets.redact(&server.name)),
+            plan,
+            matrix,
+            group,
+            stand_in,
+            lessons,
+            state,
+            budget,
+            is_up: false,
+            warmed: HashMap::new(),
+        }
+    }
+
+    /// Plays the group. `Err` says why it cannot be.
+    pub fn perform(mut self) -> Result<Forecast, String> {
+        if let Some(failure) = &self.stand_in.failure {
+            self.forecast.failure = Some(failure.clone());
+            self.start();
+            self.forecast.runs = self.group.tasks.len() as u64 + self.group.searches.len() as u64;
+            return Ok(self.forecast);
+        }
+        for task in &self.group.tasks {
+            self.ensure_up();
+            self.task(&task.point, task.run)?;
+        }
+        for search in &self.group.searches {
+            self.search(search)?;
+        }
+        Ok(self.forecast)
+    }
+
+    fn start(&mut self) {
+        let StandIn { start_s, stop_s, .. } = self.stand_in;
+        self.forecast.starts += 1;
+        self.forecast.total.starts += self.lessons.start.time(start_s + stop_s);
+        self.forecast.disk_bytes += disk::of_start(self.stand_in.kind);
+        self.is_up = true;
+    }
+
+    /// Starts the server for the first run, and for every run if the plan wants that.
+    fn ensure_up(&mut self) {
+        if !self.is_up || (self.plan.serve.reset == Reset::Restart && self.forecast.runs > 0) {
+            self.start();
+        }
+    }
+
+    /// A run of the plan. Repetitions are alike but for their random choices, so one of them is played for all.
+    fn task(&mut self, point: &Point, run: u32) -> Result<(), String> {
+        if let Some(seconds) = self.lessons.measured(&point.id) {
+            self.count(point, Some(Timing { seconds, requests: 0 }));
+            self.forecast.total.runs += self.lessons.repeated.time(seconds);
+            return Ok(());
+        }
+        if let Some(timing) = self.warmed.get(&point.id).copied() {
+            self.count(point, Some(timing));
+            self.add(point, timing.seconds);
+            return Ok(());
+        }
+        let Some(played) = self.play(point, run, None)? else {
+            self.count(point, None);
+            return Ok(());
+        };
+        let warm = self.warmup_share(&played);
+        let seconds = self.limited(point, played.seconds);
+        let timing = Timing {
+            seconds: seconds - warm,
+            requests: played.requests,
+        };
+        self.warmed.insert(point.id.clone(), timing);
+        self.count(point, Some(timing));
+        self.add(point, seconds);
+        if seconds < played.seconds {
+            let limit = self.plan.bench.timeout.as_secs();
+            let detail = format!(
+                "it likely takes {:.0} s, and bench.timeout is {limit} s",
+                played.seconds
+            );
+            self.lose(point, Failure::new(Cause::BenchTimeout, detail));
+        } else {
+            match judge(played.measurement) {
+                Outcomes::Failed(failure) => self.lose(point, failure),
+                Outcomes::Measured(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The part of a played run that only the first one on a server has: nothing is known of it separately, so it is
+    /// taken to be as long as the requests' share.
+    fn warmup_share(&self, played: &Played) -> f64 {
+        if self.plan.serve.reset == Reset::Restart {
+            return 0.0;
+        }
+        let warmups = f64::from(self.plan.bench.warmup_prompts);
+        played.seconds * warmups / (warmups + played.requests as f64).max(1.0)
+    }
+
+    fn count(&mut self, point: &Point, timing: Option<Timing>) {
+        self.forecast.runs += 1;
+        let saves = point.params.get("save_detailed").is_some_and(|value| value != false);
+        let requests = timing.map_or(0, |timing| timing.requests);
+        self.forecast.disk_bytes += self.lessons.run_bytes.unwrap_or_else(|| disk::of_run(requests, saves));
+    }
+
+    fn add(&mut self, point: &Point, seconds: f64) {
+        self.forecast.total.runs += self.lessons.run.time(seconds);
+        let overhead = Driver::of(point.argv.as_deref()).overhead_s();
+        self.forecast.total.runs += self.lessons.overhead.time(overhead);
+    }
+
+    fn limited(&self, point: &Point, seconds: f64) -> f64 {
+        let overhead = Driver::of(point.argv.as_deref()).overhead_s();
+        seconds.min((self.plan.bench.timeout.as_secs_f64() - overhead).max(0.0))
+    }
+
+    fn lose(&mut self, point: &Point, failure: Failure) {
+        let name = self.plan.secrets.redact(&point.name);
+        self.forecast.losses.push(Loss { point: name, failure });
+    }
+
+    /// Plays one run; `None` for a benchmark of which nothing is known.
+    fn play(&mut self, point: &Point, run: u32, asked: Option<&Asked>) -> Result<Option<Played>, String> {
+        let mut params = match (&point.argv, Driver::of(point.argv.as_deref())) {
+            (Some(argv), Driver::VllmBench) => params_of(argv),
+            (Some(_), _) => {
+                self.forecast.unknown_runs += 1;
+                return Ok(None);
+            }
+            (None, _) => point.params.clone(),
+        };
+        if point.argv.is_none() {
+            let seed = params.get("seed").and_then(Value::as_u64).unwrap_or(0);
+            params.insert("seed".to_owned(), seed.wrapping_add(u64::from(run)).into());
+        }
+        let warmups = if self.warmed.contains_key(&point.id) {
+            0
+        } else {
+            self.plan.bench.warmup_prompts
+        };
+        let play = Play {
+            params: &params,
+            warmups: warmups as usize,
+            // An external benchmark cannot be ended early.
+            watch: asked.filter(|_| point.argv.is_none()).map(|asked| asked.watch.clone()),
+            most_effort: self.budget.left,
+        };
+        let played = self.stage.play(play)?;
+        self.budget.left = self.budget.left.saturating_sub(played.effort);
+        Ok(Some(played))
+    }
+
+    fn search(&mut self, planned: &LoadSearch) -> Result<(), String> {
+        if self.state.search(&planned.id).is_none() {
+            let started = search_started(planned, self.plan, self.state);
+            self.record(Event::SearchStarted(Box::new(started)));
+        }
+        loop {
+            let search = replay(planned, self.state);
+            let question = match search.ask() {
+                Next::Probe(question) => question,
+                Next::Done(answers) => {
+                    let found = answers
+                        .iter()
+                        .map(|answer| (answer.target.clone(), answer.found.value()));
+                    self.forecast.answers.extend(found);
+                    let search = planned.id.clone();
+                    let (cause, detail) = (None, String::new());
+                    self.record(Event::SearchFinished {
+                        search,
+                        answers,
+                        cause,
+                        detail,
+                    });
+                    return Ok(());
+                }
+            };
+            let point = self.matrix.point_for(planned, &question);
+            let run = (0..).find(|run| self.state.outcome(&point.id, *run).is_none());
+            let run = run.expect("a record does not hold four billion runs");
+            let asked = Asked {
+                search: planned.id.clone(),
+                watch: search.watch(&question),
+                question,
+                targets: planned.settings.targets.clone().into(),
+            };
+            self.ensure_up();
+            let Some(played) = self.play(&point, run, Some(&asked))? else {
+                return Ok(());
+            };
+            let seconds = self.limited(&point, played.seconds);
+            let timing = Timing {
+                seconds,
+                requests: played.requests,
+            };
+            self.warmed.insert(point.id.clone(), timing);
+            self.count(&point, Some(timing));
+            self.add(&point, seconds);
+            let outcome = match seconds < played.seconds {
+                true => Outcomes::Failed(Failure::new(
+                    Cause::BenchTimeout,
+                    "it likely takes longer than bench.timeout",
+                )),
+                false => judge(played.measurement),
+            };
+            let probe = match &outcome {
+                Outcomes::Measured(measurement) => Some(asked.probe_of(measurement)),
+                Outcomes::Failed(failure) => asked.probe_of_failure(failure),
+            };
+            let says_all = probe
+                .as_ref()
+                .is_some_and(|probe| probe.stopped.is_some() || answers_all(planned, probe));
+            self.note_probe(&point, run, &asked, probe);
+            if !says_all {
+                let detail = "the search would be given up: its runs do not say what the targets ask for";
+                self.lose(&point, Failure::new(Cause::BenchFailed, detail));
+                return Ok(());
+            }
+        }
+    }
+
+    fn note_probe(&mut self, point: &Point, run: u32, asked: &Asked, probe: Option<Probe>) {
+        let finished = RunFinished {
+            point: point.id.clone(),
+            server: point.server.clone(),
+            run,
+            name: point.name.clone(),
+            params: Params::new(),
+            outcome: Outcome::Ok,
+            cause: None,
+            detail: String::new(),
+            seconds: 0.0,
+            file: None,
+            search: Some(Searched {
+                id: asked.search.clone(),
+                probe,
+            }),
+        };
+        self.record(Event::RunFinished(Box::new(finished)));
+    }
+
+    fn record(&mut self, event: Event) {
+        self.state.apply(&Entry {
+            seq: 0,
+            at: String::new(),
+            event,
+        });
+    }
+}
+
+fn answers_all(planned: &LoadSearch, probe: &Probe) -> bool {
+    let criteria = planned.settings.targets.iter().flat_map(|target| &target.criteria);
+    criteria
+        .map(ToString::to_string)
+        .all(|text| probe.readings.contains_key(&text))
+}
+
+fn judge(measurement: Option<Measurement>) -> Outcomes {
+    match measurement {
+        None => Outcomes::Failed(Failure::new(
+            Cause::RequestErrors,
+            "every request would be refused: prompt and output are longer than max_model_len",
+        )),
+        Some(measurement) => match &measurement.verdict {
+            Verdict::Void(failure) => Outcomes::Failed(failure.clone()),
+            _ => Outcomes::Measured(Box::new(measurement)),
+        },
+    }
+}
+
+impl Forecast {
+    fn new(server: crate::ids::ServerId, name: String) -> Forecast {
+        Forecast {
+            server,
+            name,
+            starts: 0,
+            runs: 0,
+            unknown_runs: 0,
+            answers: Vec::new(),
+            failure: None,
+            losses: Vec::new(),
+            disk_bytes: 0,
+            total: Total::default(),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What an experiment's own record teaches a forecast: how long its servers took to start and its runs to measure,
+//! compared with what the model says of the very same ones.
+
+use super::Options;
+use super::load::{Driver, Play, Stage, params_of};
+use super::server::{Kind, StandIn};
+use super::spread::Belief;
+use crate::cause::Outcome;
+use crate::ids::{PointId, ServerId};
+use crate::journal::{RunRecord, State};
+use crate::matrix::{Matrix, ServerConfig};
+use crate::plan::{Plan, Reset};
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap};
+
+/// Recorded runs that are played again to compare: more teach little and cost time.
+const MOST_COMPARED: usize = 16;
+
+/// How far repetitions of one point differ.
+const REPEATED: Belief = Belief {
+    factor: 1.0,
+    common: 0.02,
+    own: 0.05,
+};
+
+/// How well the time besides the load is known.
+const OVERHEAD: Belief = Belief {
+    factor: 1.0,
+    common: 0.5,
+    own: 0.3,
+};
+
+/// What is believed after the record was read.
+#[derive(Debug, Clone)]
+pub struct Lessons {
+    /// Of server starts.
+    pub start: Belief,
+    /// Of runs.
+    pub run: Belief,
+    /// Of repetitions of a point that was measured.
+    pub repeated: Belief,
+    /// Of what a run takes besides its load.
+    pub overhead: Belief,
+    /// Mean size of a run's file and rows, if any was recorded.
+    pub run_bytes: Option<u64>,
+    /// What was learned from, in words.
+    pub sources: Vec<String>,
+    measured: HashMap<PointId, (f64, u32)>,
+}
+
+impl Lessons {
+    /// What is believed of servers of a kind without any record.
+    pub fn prior(kind: Kind) -> Lessons {
+        Lessons {
+            start: kind.start_belief(),
+            run: kind.run_belief(),
+            repeated: REPEATED,
+            overhead: OVERHEAD,
+            run_bytes: None,
+            sources: Vec::new(),
+            measured: HashMap::new(),
+        }
+    }
+
+    /// Learns from the record of the plan's own experiment.
+    pub fn from(state: &State, plan: &Plan, matrix: &Matrix, kind: Kind, options: &Options) -> Lessons {
+        let mut lessons = Lessons::prior(kind);
+        if state.servers.is_empty() {
+            return lessons;
+        }
+        let servers: BTreeMap<ServerId, ServerConfig> = matrix
+            .servers()
+            .filter(|server| state.servers.contains_key(&server.id))
+            .map(|server| (server.id.clone(), server))
+            .collect();
+        let stand_ins: BTreeMap<&ServerId, StandIn> = servers
+            .iter()
+            .filter_map(|(id, server)| Some((id, StandIn::of(server, options).ok()?)))
+            .collect();
+        lessons.learn_starts(state, &stand_ins);
+        lessons.learn_runs(state, plan, &stand_ins);
+        lessons
+    }
+
+    /// The mean measured time of a point, in seconds.
+    pub fn measured(&self, point: &PointId) -> Option<f64> {
+        self.measured.get(point).map(|(sum, count)| sum / f64::from(*count))
+    }
+
+    fn learn_starts(&mut self, state: &State, stand_ins: &BTreeMap<&ServerId, StandIn>) {
+        let mut ratios = Vec::new();
+        for (server, record) in &state.servers {
+            let Some(stand_in) = stand_ins.get(server).filter(|stand_in| stand_in.failure.is_none()) else {
+                continue;
+            };
+            let ready = record.starts.iter().filter_map(|start| start.ready_seconds);
+            ratios.extend(ready.map(|seconds| seconds / stand_in.start_s));
+        }
+        if !ratios.is_empty() {
+            self.sources.push(format!("{} measured server starts", ratios.len()));
+            self.start = self.start.after(&ratios);
+        }
+    }
+
+    fn learn_runs(&mut self, state: &State, plan: &Plan, stand_ins: &BTreeMap<&ServerId, StandIn>) {
+        let is_measured = |run: &&RunRecord| matches!(run.outcome, Outcome::Ok | Outcome::Suspect);
+        let runs: Vec<&RunRecord> = state.runs().filter(is_measured).collect();
+        if runs.is_empty() {
+            return;
+        }
+        for run in &runs {
+            let entry = self.measured.entry(run.point.clone()).or_insert((0.0, 0));
+            *entry = (entry.0 + run.seconds, entry.1 + 1);
+        }
+        let sizes: Vec<u64> = runs.iter().filter_map(|run| Some(run.file.as_ref()?.bytes)).collect();
+        if !sizes.is_empty() {
+            self.run_bytes = Some(sizes.iter().sum::<u64>() / sizes.len() as u64 + 6_000);
+        }
+        let stride = runs.len().div_ceil(MOST_COMPARED);
+        let ratios = runs
+            .iter()
+            .step_by(stride)
+            .filter_map(|run| ratio(run, plan, stand_ins));
+        let ratios: Vec<f64> = ratios.collect();
+        if !ratios.is_empty() {
+            self.sources.push(format!("{} measured runs", runs.len()));
+            self.run = self.run.after(&ratios);
+        }
+    }
+}
+
+/// How much longer a run took than the model says.
+fn ratio(run: &RunRecord, plan: &Plan, stand_ins: &BTreeMap<&ServerId, StandIn>) -> Option<f64> {
+    let stand_in = stand_ins
+        .get(&run.server)
+        .filter(|stand_in| stand_in.failure.is_none())?;
+    let mut params = run.params.clone();
+    let driver = match &plan.bench.runner {
+        crate::plan::BenchRunner::Native => {
+            let seed = params.get("seed").and_then(Value::as_u64).unwrap_or(0);
+            params.insert("seed".to_owned(), seed.wrapping_add(u64::from(run.run)).into());
+            Driver::Native
+        }
+        crate::plan::BenchRunner::Command(command) => {
+            let argv = crate::matrix::argv::apply(command, &params);
+            let driver = Driver::of(Some(&argv));
+            params = params_of(&argv);
+            driver
+        }
+    };
+    if driver == Driver::Foreign {
+        return None;
+    }
+    let play = Play {
+        params: &params,
+        warmups: 0,
+        watch: None,
+        most_effort: u64::MAX,
+    };
+    let played = Stage::new(stand_in, plan.serve.reset == Reset::Nothing, false)
+        .play(play)
+        .ok()?;
+    let seconds = run.seconds - driver.overhead_s();
+    (seconds > 0.0 && played.seconds > 0.0).then_some(seconds / played.seconds)
+}

@@ -1,0 +1,304 @@
+//! One run in virtual time: the parameters of a benchmark become requests and due times exactly as the native generator
+//! makes them, and a virtual server answers them.
+
+use super::server::StandIn;
+use crate::bench::flags::{self, Takes};
+use crate::bench::native::{latencies, measurement_of};
+use crate::bench::settings::Settings;
+use crate::bench::{Measurement, Verdict};
+use crate::dataset::{self, Dataset, Item, Prompt, Sampling, Vocabulary};
+use crate::metrics::{Metric, Sample, seconds};
+use crate::plan::Params;
+use crate::search::{Cut, Request as Latencies, Watch};
+use crate::sim::engine::Request;
+use crate::sim::engine::noise::mix;
+use crate::sim::virtual_time::{Load, Progress, Simulated, Underway, VirtualServer};
+use serde_json::Value;
+use std::ops::ControlFlow;
+
+/// Ids that may stand in prompts; which ones is of no consequence here.
+const VOCABULARY: std::ops::Range<u32> = 260..32_000;
+/// From a client's sending to the engine's queue, in nanoseconds.
+const DELAY: u64 = 400_000;
+
+/// Why a run is not played that would take too long to compute.
+pub const TOO_MUCH: &str = "there is too much to compute";
+
+/// Who drives the load in the real run, with what that takes besides the load itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Driver {
+    /// vsweep's own generator.
+    Native,
+    /// `vllm bench serve` or a command that takes its flags.
+    VllmBench,
+    /// Another program: nothing is known of what it does.
+    Foreign,
+}
+
+impl Driver {
+    /// What a run takes besides its load, in seconds: for the native generator files, resets and connections; for
+    /// `vllm bench serve` the start of Python with its imports and the tokenizer.
+    pub fn overhead_s(self) -> f64 {
+        match self {
+            Driver::Native => 0.06,
+            Driver::VllmBench => 15.0,
+            Driver::Foreign => 0.0,
+        }
+    }
+
+    /// Who that is by the command line of a point.
+    pub fn of(argv: Option<&[String]>) -> Driver {
+        match argv {
+            None => Driver::Native,
+            Some(argv) if bench_arguments(argv).is_some() => Driver::VllmBench,
+            Some(_) => Driver::Foreign,
+        }
+    }
+}
+
+/// The words after `bench serve`.
+fn bench_arguments(argv: &[String]) -> Option<&[String]> {
+    let place = argv
+        .windows(2)
+        .position(|pair| pair[0] == "bench" && pair[1] == "serve")?;
+    Some(&argv[place + 2..])
+}
+
+/// The parameters of a `vllm bench serve` command line that the native benchmark knows too; others are left out.
+pub fn params_of(argv: &[String]) -> Params {
+    let mut params = Params::new();
+    let mut words = bench_arguments(argv).unwrap_or_default().iter().peekable();
+    while let Some(word) = words.next() {
+        let Some(flag) = word.strip_prefix("--") else { continue };
+        let (name, attached) = match flag.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (flag, None),
+        };
+        let Some(flag) = flags::find(name) else { continue };
+        let value = match (flag.takes, attached) {
+            (Takes::Nothing, _) => Value::Bool(true),
+            (Takes::Texts, None) => {
+                let mut texts = Vec::new();
+                while let Some(text) = words.next_if(|word| !word.starts_with("--")) {
+                    texts.push(Value::from(text.as_str()));
+                }
+                Value::Array(texts)
+            }
+            (_, Some(value)) => value.into(),
+            (_, None) => match words.next() {
+                Some(value) => value.as_str().into(),
+                None => continue,
+            },
+        };
+        params.insert(flag.name.to_owned(), value);
+    }
+    params
+}
+
+/// What came of a run in virtual time.
+#[derive(Debug)]
+pub struct Played {
+    /// Warm-up and load, in seconds.
+    pub seconds: f64,
+    /// What a search would read of it; `None` if every request failed.
+    pub measurement: Option<Measurement>,
+    /// Requests sent and measured.
+    pub requests: u64,
+    /// How much was computed: tokens.
+    pub effort: u64,
+}
+
+/// A server to play runs on, made anew only where a run needs another kind.
+#[derive(Debug)]
+pub struct Stage<'a> {
+    stand_in: &'a StandIn,
+    /// Whether caches keep what earlier runs left in them.
+    keeps_caches: bool,
+    /// Whether somebody reads the gaps between tokens, the only figure that needs the time of every token.
+    reads_gaps: bool,
+    server: Option<VirtualServer>,
+    has_content: bool,
+}
+
+/// One run to be played.
+#[derive(Debug)]
+pub struct Play<'a> {
+    /// Every bench parameter.
+    pub params: &'a Params,
+    /// Unmeasured requests before.
+    pub warmups: usize,
+    /// Ends the run once its verdict is certain.
+    pub watch: Option<Watch>,
+    /// Most tokens that may be computed.
+    pub most_effort: u64,
+}
+
+impl<'a> Stage<'a> {
+    /// A stage for a server that fits.
+    pub fn new(stand_in: &'a StandIn, keeps_caches: bool, reads_gaps: bool) -> Stage<'a> {
+        Stage {
+            stand_in,
+            keeps_caches,
+            reads_gaps,
+            server: None,
+            has_content: false,
+        }
+    }
+
+    /// Plays a run; `Err` says why that cannot be done.
+    pub fn play(&mut self, play: Play<'_>) -> Result<Played, String> {
+        let mut settings = Settings::read(play.params).map_err(|problems| problems.join("; "))?;
+        if !self.reads_gaps {
+            settings.metrics.retain(|metric| *metric != Metric::Itl);
+        }
+        let every_token = self.reads_gaps;
+        let (server, has_content) = self.server(&settings)?;
+        let seed = u64::from(settings.seed);
+        let mut items = draw(
+            &settings.dataset,
+            &settings.sampling(settings.num_prompts, seed),
+            has_content,
+        )?;
+        let effort = items.iter().map(|item| item.output_len + item.prompt_len / 100).sum();
+        if effort > play.most_effort {
+            return Err(TOO_MUCH.to_owned());
+        }
+        let due = match settings.self_timed {
+            true => dataset::sort_by_time(&mut items)
+                .into_iter()
+                .map(|s| (s * 1e9) as u64)
+                .collect(),
+            false => settings.arrivals.due_times(items.len(), settings.seed),
+        };
+        let load = |requests: Vec<Request>, due: Vec<u64>| Load {
+            requests,
+            due,
+            limit: settings.max_concurrency,
+            every_token,
+            delay: DELAY,
+        };
+        let mut played = 0.0;
+        if play.warmups > 0 {
+            // Warm-up prompts are drawn with another seed.
+            let warmups = items.iter().cycle().take(play.warmups).map(|item| request(item, !seed));
+            let simulated = server.drive(load(warmups.collect(), vec![0; play.warmups]));
+            played += seconds(simulated.duration);
+        }
+        let load = load(items.iter().map(|item| request(item, seed)).collect(), due);
+        let (simulated, cut) = match play.watch {
+            Some(watch) => Watched { watch, cut: None }.drive(server, load),
+            None => (server.drive(load), None),
+        };
+        played += seconds(simulated.duration);
+        let whole = || measurement_of(&settings, &simulated.samples, simulated.duration);
+        Ok(Played {
+            seconds: played,
+            measurement: cut.or_else(whole),
+            requests: items.len() as u64,
+            effort,
+        })
+    }
+
+    /// The server for a run, and whether the content of prompts counts on it.
+    fn server(&mut self, settings: &Settings) -> Result<(&mut VirtualServer, bool), String> {
+        let mut own = self.stand_in.settings.clone().ok_or("the server does not start")?;
+        let shares = settings.dataset.shared_share() > 0.0 || self.keeps_caches;
+        let has_content = own.limits.prefix_caching && shares;
+        own.limits.prefix_caching = has_content;
+        if self.has_content != has_content {
+            self.server = None;
+        }
+        self.has_content = has_content;
+        let server = match self.server.take() {
+            Some(server) => server,
+            None => VirtualServer::start(&own).map_err(|_| "the model does not fit")?,
+        };
+        let server = self.server.insert(server);
+        if !self.keeps_caches {
+            server.reset();
+        }
+        Ok((server, has_content))
+    }
+}
+
+/// A watch at work.
+struct Watched {
+    watch: Watch,
+    cut: Option<Cut>,
+}
+
+impl Watched {
+    /// Drives the load until the watch has seen enough; what it saw, if it ended the run.
+    fn drive(mut self, server: &mut VirtualServer, load: Load) -> (Simulated, Option<Measurement>) {
+        let simulated = server.drive_watched(load, &mut |progress| {
+            let cut = match progress {
+                Progress::Ended(sample, in_flight) => self.watch.note_end(latencies(sample), in_flight as u64),
+                Progress::Underway(underway) => self.watch.note_underway(underway.iter().map(at_least)),
+            };
+            self.cut = cut;
+            match self.cut {
+                Some(_) => ControlFlow::Break(()),
+                None => ControlFlow::Continue(()),
+            }
+        });
+        // The last request can decide as well: then the run is whole.
+        let is_whole = simulated.samples.iter().all(Sample::is_ok);
+        let cut = self.cut.take().filter(|_| !is_whole);
+        let measurement = cut.map(|cut| Measurement {
+            result: Params::new(),
+            verdict: Verdict::Sound,
+            requests: self.watch.into_requests(),
+            cut: Some(cut),
+        });
+        (simulated, measurement)
+    }
+}
+
+/// The latencies that a request in flight has at the least.
+fn at_least(underway: &Underway) -> Latencies {
+    let ms = |nanos| seconds(nanos) * 1000.0;
+    Latencies {
+        ttft_ms: ms(underway.ttft.unwrap_or(underway.age)),
+        tpot_ms: 0.0,
+        e2el_ms: ms(underway.age),
+    }
+}
+
+/// The requests of a dataset; without content where only the lengths count. Nothing is fetched for it.
+fn draw(dataset: &Dataset, sampling: &Sampling, has_content: bool) -> Result<Vec<Item>, String> {
+    if !has_content && let Some(lengths) = dataset.lengths(sampling, VOCABULARY.end.into()) {
+        let item = |(i, (prompt, output)): (usize, (u64, u64))| Item::new(i, Prompt::Ids(Vec::new()), prompt, output);
+        return Ok(lengths.into_iter().enumerate().map(item).collect());
+    }
+    if let Dataset::HuggingFace(rows) = dataset
+        && !std::path::Path::new(&rows.path).exists()
+    {
+        return Err(format!(
+            "the data set {} is not here, and nothing is fetched for a rehearsal",
+            rows.path
+        ));
+    }
+    dataset.draw(sampling, &Vocabulary::Ids(VOCABULARY), None)
+}
+
+/// A request of the engine model. A text's tokens are made up: equal texts get equal ones.
+fn request(item: &Item, seed: u64) -> Request {
+    let prompt = match &item.prompt {
+        Prompt::Ids(ids) if !ids.is_empty() => ids.clone(),
+        Prompt::Ids(_) => vec![0; item.prompt_len.max(1) as usize],
+        other => {
+            let text = other.to_value().to_string();
+            let content = text.bytes().fold(seed, |hash, byte| mix(hash ^ u64::from(byte)));
+            (0..item.prompt_len.max(1))
+                .map(|place| mix(content ^ place) as u32)
+                .collect()
+        }
+    };
+    Request {
+        prompt,
+        output_len: item.output_len.max(1) as usize,
+        seed,
+        priority: 0,
+        stops: false,
+    }
+}

@@ -1,0 +1,178 @@
+//! The whole plan in virtual time: the schedule and the searches of the real run on a simulated engine, and what that says
+//! about the real one before it begins: how long it takes, how much disk it needs, which servers will likely not fit.
+//!
+//! Everything here is predicted, nothing measured; whoever shows it says so. Starts no process, opens no connection,
+//! writes nothing.
+
+mod disk;
+mod group;
+mod learn;
+mod load;
+mod server;
+mod spread;
+
+pub use spread::{Belief, Interval, Total};
+
+use crate::cause::Failure;
+use crate::ids::ServerId;
+use crate::journal::State;
+use crate::matrix::Matrix;
+use crate::plan::Plan;
+use crate::run::Schedule;
+use group::Rehearsed;
+use learn::Lessons;
+use load::Driver;
+use server::{Kind, StandIn};
+use std::path::PathBuf;
+
+/// What a rehearsal is told beside the plan.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The GPU of a real server; unset means the first that is known.
+    pub gpu: Option<String>,
+    /// The `config.json` of the model of a real server.
+    pub model_config: Option<PathBuf>,
+    /// Most tokens to compute; unset means as many as it takes.
+    pub most_tokens: Option<u64>,
+}
+
+/// How much may still be computed, in tokens.
+#[derive(Debug, Clone, Copy)]
+struct Budget {
+    left: u64,
+}
+
+/// A run of the plan that will likely fail.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loss {
+    /// Its point, for people.
+    pub point: String,
+    /// Why.
+    pub failure: Failure,
+}
+
+/// What is predicted for one server config.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Forecast {
+    /// Which one.
+    pub server: ServerId,
+    /// Short text for people.
+    pub name: String,
+    /// How often it is started.
+    pub starts: u32,
+    /// Runs on it, those of searches included.
+    pub runs: u64,
+    /// Those among them of which nothing is known, because their benchmark is a foreign program.
+    pub unknown_runs: u64,
+    /// Answers of its searches: target and load.
+    pub answers: Vec<(String, Option<f64>)>,
+    /// Why it will likely not get ready.
+    pub failure: Option<Failure>,
+    /// Points that will likely fail on it.
+    pub losses: Vec<Loss>,
+    /// Room that its files take, in bytes.
+    pub disk_bytes: u64,
+    /// How long it all takes.
+    pub total: Total,
+}
+
+/// What is predicted for a whole plan, or for what is left of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rehearsal {
+    /// One a server, in the order of the plan.
+    pub servers: Vec<Forecast>,
+    /// How long it all takes.
+    pub total: Total,
+    /// Room that all files take, in bytes.
+    pub disk_bytes: u64,
+    /// What was assumed, as sentences.
+    pub assumptions: Vec<String>,
+    /// What was learned from, as phrases such as `3 measured server starts`.
+    pub learned_from: Vec<String>,
+}
+
+impl Rehearsal {
+    /// Server starts in all.
+    pub fn starts(&self) -> u64 {
+        self.servers.iter().map(|server| u64::from(server.starts)).sum()
+    }
+
+    /// Runs in all, those of searches included.
+    pub fn runs(&self) -> u64 {
+        self.servers.iter().map(|server| server.runs).sum()
+    }
+
+    /// Runs of which nothing is known.
+    pub fn unknown_runs(&self) -> u64 {
+        self.servers.iter().map(|server| server.unknown_runs).sum()
+    }
+}
+
+/// Rehearses what the schedule still has to do after `done`, learning from `record`. `Err` says what is not known, or
+/// that it is too much, with the remedy.
+pub fn rehearse(
+    plan: &Plan,
+    matrix: &Matrix,
+    schedule: Schedule<'_>,
+    done: &State,
+    record: &State,
+    options: &Options,
+) -> Result<Rehearsal, String> {
+    let mut budget = Budget {
+        left: options.most_tokens.unwrap_or(u64::MAX),
+    };
+    let mut state = done.clone();
+    let mut lessons: Option<Lessons> = None;
+    let mut rehearsal = Rehearsal {
+        servers: Vec::new(),
+        total: Total::default(),
+        disk_bytes: disk::BASE,
+        assumptions: Vec::new(),
+        learned_from: Vec::new(),
+    };
+    for server in schedule.servers() {
+        let Some(group) = schedule.group(&server, &state) else {
+            continue;
+        };
+        let stand_in = StandIn::of(&server, options)?;
+        let lessons = lessons.get_or_insert_with(|| Lessons::from(record, plan, matrix, stand_in.kind, options));
+        if rehearsal.assumptions.is_empty() {
+            rehearsal.assumptions = assumptions(plan, &stand_in, options);
+        }
+        let rehearsed = Rehearsed::new(plan, matrix, &group, &stand_in, lessons, &mut state, &mut budget);
+        let forecast = rehearsed.perform().map_err(|why| match why.as_str() {
+            load::TOO_MUCH => why,
+            _ => format!("{}: {why}", plan.secrets.redact(&server.name)),
+        })?;
+        rehearsal.total += forecast.total;
+        rehearsal.disk_bytes += forecast.disk_bytes;
+        rehearsal.servers.push(forecast);
+    }
+    rehearsal.learned_from = lessons.map(|lessons| lessons.sources).unwrap_or_default();
+    Ok(rehearsal)
+}
+
+fn assumptions(plan: &Plan, stand_in: &StandIn, options: &Options) -> Vec<String> {
+    let mut assumptions = Vec::new();
+    if let (Kind::Vllm, Some(settings)) = (stand_in.kind, &stand_in.settings) {
+        let (gpu, model) = (settings.cost.gpu.name, settings.cost.model.parameters / 1e9);
+        let how = if options.gpu.is_some() {
+            "as told"
+        } else {
+            "choose with --gpu"
+        };
+        assumptions.push(format!("GPU {gpu} ({how}), a model of {model:.1} billion parameters"));
+        assumptions.push(
+            "step times by a roofline model, start times by a rule of thumb: nothing of it was measured here"
+                .to_owned(),
+        );
+    }
+    if let crate::plan::BenchRunner::Command(command) = &plan.bench.runner {
+        let driver = Driver::of(Some(command));
+        assumptions.push(match driver {
+            Driver::Foreign => format!("`{}` is not known: its runs count as taking no time", command[0]),
+            _ => format!("{:.0} s for each start of `{}`", driver.overhead_s(), command[0]),
+        });
+    }
+    assumptions
+}

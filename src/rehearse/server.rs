@@ -1,0 +1,221 @@
+//! What a server's command line becomes in virtual time: the settings of the engine model, how long a start takes, and
+//! why it will likely fail. Starts nothing and asks no network; what cannot be known from the command line is said.
+
+use super::Options;
+use super::spread::Belief;
+use crate::cause::{Cause, Failure};
+use crate::matrix::ServerConfig;
+use crate::sim::engine::gpu::GPUS;
+use crate::sim::engine::memory::{Memory, Misfit};
+use crate::sim::engine::model::Model;
+use crate::sim::fault::Fault;
+use crate::sim::flags::Flags;
+use crate::sim::settings::{Settings, Unusable};
+use serde_json::Value;
+use std::path::Path;
+
+const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
+
+/// Who answers in the real run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The simulator itself: the model is right by construction, only the machine's own work is missing in it.
+    Simulator,
+    /// A real vLLM: the model is a guess.
+    Vllm,
+}
+
+/// A server as it is in virtual time.
+#[derive(Debug, Clone)]
+pub struct StandIn {
+    /// Who it stands in for.
+    pub kind: Kind,
+    /// What the engine model needs to know; unset if the command line would be refused.
+    pub settings: Option<Settings>,
+    /// Why it will not get ready.
+    pub failure: Option<Failure>,
+    /// From launch to ready or to the failure, in seconds, by the model.
+    pub start_s: f64,
+    /// From the order to stop until it is gone, in seconds.
+    pub stop_s: f64,
+}
+
+/// vLLM's start besides the weights, in seconds: imports and processes; profiling and the KV cache; compilation and
+/// graph capture. Round numbers, from the log of one start of an 8B model on one GPU.
+const VLLM_START_S: [f64; 3] = [20.0, 10.0, 45.0];
+/// How fast weights come from disk, in bytes per second.
+const VLLM_LOAD_RATE: f64 = 1.5 * GIB;
+/// How long vLLM takes to stop and to give its memory back, in seconds.
+const VLLM_STOP_S: f64 = 6.0;
+/// What starting and stopping the simulator takes besides the time it was told, in seconds.
+const SIMULATOR_START_S: f64 = 0.15;
+const SIMULATOR_STOP_S: f64 = 0.1;
+
+impl Kind {
+    /// What is believed of start times before any was measured.
+    pub fn start_belief(self) -> Belief {
+        let (common, own) = match self {
+            Kind::Simulator => (0.1, 0.1),
+            Kind::Vllm => (0.5, 0.15),
+        };
+        Belief {
+            factor: 1.0,
+            common,
+            own,
+        }
+    }
+
+    /// What is believed of run times before any was measured.
+    pub fn run_belief(self) -> Belief {
+        let (common, own) = match self {
+            Kind::Simulator => (0.03, 0.04),
+            Kind::Vllm => (0.35, 0.1),
+        };
+        Belief {
+            factor: 1.0,
+            common,
+            own,
+        }
+    }
+}
+
+impl StandIn {
+    /// The stand-in of a server config; `Err` says what is not known and how to tell it.
+    pub fn of(server: &ServerConfig, options: &Options) -> Result<StandIn, String> {
+        let (kind, args) = command(&server.argv)?;
+        let mut flags = match Flags::parse(args) {
+            Ok(flags) => flags,
+            Err(refusal) => return Ok(StandIn::refused(kind, Cause::BadFlag, &refusal.0)),
+        };
+        if kind == Kind::Vllm {
+            place(&mut flags, options)?;
+        }
+        let environment = |name: &str| {
+            let own = server.env.get(name).cloned();
+            own.or_else(|| std::env::var(name).ok().filter(|_| kind == Kind::Simulator))
+        };
+        let settings = match Settings::resolve(&flags, &environment) {
+            Ok(settings) => settings,
+            Err(Unusable::Flag(text)) => return Ok(StandIn::refused(kind, Cause::BadFlag, &text)),
+            Err(Unusable::Exception(text)) => return Ok(StandIn::refused(kind, Cause::BadConfig, &text)),
+        };
+        let failure = fault(&settings).or_else(|| misfit(&settings));
+        let start_s = match kind {
+            Kind::Simulator => SIMULATOR_START_S + settings.start.as_secs_f64(),
+            Kind::Vllm => vllm_start(&settings),
+        };
+        Ok(StandIn {
+            kind,
+            // A model that does not fit is noticed once its weights are there.
+            start_s: if failure.is_some() { 0.6 * start_s } else { start_s },
+            stop_s: if kind == Kind::Vllm {
+                VLLM_STOP_S
+            } else {
+                SIMULATOR_STOP_S
+            },
+            settings: Some(settings),
+            failure,
+        })
+    }
+
+    fn refused(kind: Kind, cause: Cause, text: &str) -> StandIn {
+        let last = text.lines().last().unwrap_or_default();
+        StandIn {
+            kind,
+            settings: None,
+            failure: Some(Failure::new(cause, last)),
+            start_s: if kind == Kind::Vllm {
+                VLLM_START_S[0]
+            } else {
+                SIMULATOR_START_S
+            },
+            stop_s: 0.0,
+        }
+    }
+}
+
+/// Whose command line it is, and the arguments after `serve`.
+fn command(argv: &[String]) -> Result<(Kind, &[String]), String> {
+    if argv.is_empty() {
+        return Err("the plan attaches to a running server, whose settings are not known".to_owned());
+    }
+    let serve = argv.iter().rposition(|word| word == "serve");
+    let before = |back: usize| Some(argv.get(serve?.checked_sub(back)?)?.as_str());
+    let name = |word: Option<&str>| word.and_then(|word| Path::new(word).file_name()?.to_str().map(str::to_owned));
+    let args = &argv[serve.map_or(argv.len(), |place| place + 1)..];
+    match (name(before(2)).as_deref(), name(before(1)).as_deref()) {
+        (Some("vsweep"), Some("sim")) => Ok((Kind::Simulator, args)),
+        (_, Some("vllm")) => Ok((Kind::Vllm, args)),
+        _ => Err(format!(
+            "`{}` is neither `vllm serve` nor `vsweep sim serve`, so nothing is known of its speed",
+            argv[0]
+        )),
+    }
+}
+
+/// Puts the assumed GPU and the model's shape into the flags of a real server.
+fn place(flags: &mut Flags, options: &Options) -> Result<(), String> {
+    let gpu = options.gpu.as_deref().unwrap_or(GPUS[0].name);
+    flags.set("sim_gpu", Value::from(gpu));
+    let given = flags.model_tag.clone();
+    let given = given.or_else(|| flags.get("model").and_then(Value::as_str).map(str::to_owned));
+    if let Some(file) = &options.model_config {
+        let folder = match file.file_name() {
+            Some(name) if name == "config.json" => file.parent().unwrap_or(Path::new(".")),
+            _ => file.as_path(),
+        };
+        // A bare relative name could be taken for one of the hub.
+        let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
+        flags.model_tag = Some(folder.display().to_string());
+        return Ok(());
+    }
+    match &given {
+        Some(model) if Path::new(model).join("config.json").is_file() || Model::states_its_size(model) => Ok(()),
+        Some(model) => Err(format!(
+            "nothing is known of the model `{model}`: name its config.json with --model-config FILE"
+        )),
+        None => Err("the command names no model: name its config.json with --model-config FILE".to_owned()),
+    }
+}
+
+fn vllm_start(settings: &Settings) -> f64 {
+    let [imports, profile, compile] = VLLM_START_S;
+    let weights = settings.cost.model.parameters * settings.cost.weight_bytes;
+    let compile = if settings.cost.eager { 0.0 } else { compile };
+    imports + profile + compile + weights / VLLM_LOAD_RATE
+}
+
+/// The failure that the simulator was told to show while it starts.
+fn fault(settings: &Settings) -> Option<Failure> {
+    let failure = |cause, detail: &str| Some(Failure::new(cause, detail));
+    settings.faults.iter().find_map(|fault| match fault {
+        Fault::CrashAtStart => failure(Cause::CrashedStarting, "it is told to crash at start"),
+        Fault::BadExit(_) => failure(Cause::CrashedStarting, "it is told to exit while starting"),
+        Fault::NeverReady => failure(Cause::ReadyTimeout, "it is told never to be ready"),
+        Fault::PortTaken => failure(Cause::PortTaken, "it is told that its port is taken"),
+        Fault::OomAtLoad => failure(Cause::OomAtLoad, "it is told to run out of memory while loading"),
+        Fault::KvTooSmall => failure(Cause::KvCacheTooSmall, "it is told to have too small a KV cache"),
+        Fault::WrongModel => failure(Cause::WrongServer, "it is told to serve another model"),
+        _ => None,
+    })
+}
+
+fn misfit(settings: &Settings) -> Option<Failure> {
+    match Memory::plan(&settings.cost, &settings.budget()) {
+        Ok(_) => None,
+        Err(Misfit::OutOfMemory(_)) => {
+            let gpus = settings.cost.tensor_parallel * settings.pipeline_parallel;
+            let weights = settings.cost.model.parameters * settings.cost.weight_bytes / gpus as f64;
+            let detail = format!(
+                "the weights need {:.0} GiB on each of {gpus} GPUs that have {:.0} GiB",
+                weights / GIB,
+                settings.cost.gpu.memory / GIB
+            );
+            Some(Failure::new(Cause::OomAtLoad, detail))
+        }
+        Err(Misfit::KvCache(text)) => {
+            let sentence = text.split(". ").next().unwrap_or(&text);
+            Some(Failure::new(Cause::KvCacheTooSmall, sentence))
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Times that are not known exactly: what they likely are, and how far off that may be. Two kinds of doubt are kept
+//! apart, because sums treat them differently: a wrong belief is wrong in the same way for every run that it speaks of,
+//! while chance evens out over many.
+
+use serde::Serialize;
+
+/// The standard normal quantile of 90 %: four of five times lie between the two ends.
+const Z: f64 = 1.2816;
+
+/// A time with its 80 % interval, in seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Interval {
+    /// One time in ten it is less.
+    pub low: f64,
+    /// As often less as more.
+    pub likely: f64,
+    /// One time in ten it is more.
+    pub high: f64,
+}
+
+/// What is believed of the ratio between what really happens and what the model says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Belief {
+    /// The likely ratio.
+    pub factor: f64,
+    /// How far the ratio may be off for all alike: standard deviation of its logarithm.
+    pub common: f64,
+    /// How far a single one is off besides: standard deviation of its logarithm.
+    pub own: f64,
+}
+
+/// How many measured ratios the prior idea of the scatter is worth.
+const PATIENCE: f64 = 4.0;
+
+impl Belief {
+    /// The belief after some ratios were measured: the usual update of a normal mean, with the scatter estimated from the
+    /// same ratios and the prior one together.
+    pub fn after(self, ratios: &[f64]) -> Belief {
+        let logs: Vec<f64> = ratios.iter().filter(|r| **r > 0.0).map(|ratio| ratio.ln()).collect();
+        let n = logs.len() as f64;
+        if logs.is_empty() {
+            return self;
+        }
+        let mean = logs.iter().sum::<f64>() / n;
+        let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
+        let variance = (PATIENCE * self.own.powi(2) + squares) / (PATIENCE + n - 1.0);
+        let (prior, data) = (self.common.powi(-2), n / variance.max(1e-12));
+        Belief {
+            factor: ((prior * self.factor.ln() + data * mean) / (prior + data)).exp(),
+            common: (prior + data).powf(-0.5),
+            own: variance.sqrt(),
+        }
+    }
+
+    /// What it makes of a time that the model says, in seconds.
+    pub fn time(&self, seconds: f64) -> Time {
+        let likely = seconds * self.factor;
+        Time {
+            likely,
+            common: likely * self.common,
+            own: (likely * self.own).powi(2),
+        }
+    }
+}
+
+/// A time or a sum of times about which one belief speaks.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Time {
+    /// In seconds.
+    pub likely: f64,
+    /// Standard deviation from the belief, in seconds: adds up.
+    common: f64,
+    /// Variance from chance, in square seconds: adds up.
+    own: f64,
+}
+
+impl Time {
+    /// A time without doubt.
+    pub fn exactly(seconds: f64) -> Time {
+        Time {
+            likely: seconds,
+            ..Time::default()
+        }
+    }
+}
+
+impl std::ops::AddAssign for Time {
+    fn add_assign(&mut self, other: Time) {
+        self.likely += other.likely;
+        self.common += other.common;
+        self.own += other.own;
+    }
+}
+
+/// The time of a sweep or a part of one: starts and runs, about which different beliefs speak.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Total {
+    /// Starting and stopping servers.
+    pub starts: Time,
+    /// Everything that happens on a ready server.
+    pub runs: Time,
+}
+
+impl Total {
+    /// The sum as an interval. Times are positive and their errors are factors, so it reaches further up than down.
+    pub fn interval(&self) -> Interval {
+        let likely = self.starts.likely + self.runs.likely;
+        if likely <= 0.0 {
+            return Interval::default();
+        }
+        let common = self.starts.common.powi(2) + self.runs.common.powi(2);
+        let deviation = (common + self.starts.own + self.runs.own).sqrt();
+        let spread = (1.0 + (deviation / likely).powi(2)).ln().sqrt();
+        Interval {
+            low: likely * (-Z * spread).exp(),
+            likely,
+            high: likely * (Z * spread).exp(),
+        }
+    }
+}
+
+impl std::ops::AddAssign for Total {
+    fn add_assign(&mut self, other: Total) {
+        self.starts += other.starts;
+        self.runs += other.runs;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const VAGUE: Belief = Belief {
+        factor: 1.0,
+        common: 0.4,
+        own: 0.1,
+    };
+
+    proptest! {
+        #[test]
+        fn intervals_enclose_and_sums_are_relatively_narrower(seconds in 0.1f64..1e4, many in 2usize..50) {
+            let sum = |count: usize| {
+                let mut total = Total::default();
+                (0..count).for_each(|_| total.runs += VAGUE.time(seconds));
+                total.interval()
+            };
+            let (one, all) = (sum(1), sum(many));
+            prop_assert!(one.low < one.likely && one.likely < one.high);
+            prop_assert!((all.likely / one.likely / many as f64 - 1.0).abs() < 1e-9);
+            prop_assert!(all.high / all.low < one.high / one.low);
+            // The belief's own error never evens out.
+            prop_assert!(all.high / all.likely > (1.25 * VAGUE.common).exp() * 0.95);
+        }
+    }
+
+    #[test]
+    fn measured_ratios_win_over_the_prior() {
+        let learned = VAGUE.after(&[1.5, 1.5, 1.55, 1.45, 1.5]);
+        assert!((learned.factor - 1.5).abs() < 0.02, "{learned:?}");
+        assert!(learned.common < 0.06 && learned.own < VAGUE.own, "{learned:?}");
+        assert_eq!(VAGUE.after(&[]), VAGUE);
+    }
+}

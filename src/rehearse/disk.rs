@@ -3,7 +3,7 @@
 use super::server::Kind;
 
 /// What every directory holds: report, charts, manifest, plan.
-pub const BASE: u64 = 3_000_000;
+pub const BASE: u64 = 2_000_000;
 /// A run's result without its lists, its journal lines and its rows in the tables.
 const RUN: u64 = 12_000;
 /// A request's part of a result, and of one that keeps every request's figures.
@@ -18,7 +18,7 @@ pub fn of_run(requests: u64, is_detailed: bool) -> u64 {
 /// What one start of a server leaves: its log.
 pub fn of_start(kind: Kind) -> u64 {
     match kind {
-        Kind::Simulator => 10_000,
+        Kind::Simulator => 50_000,
         Kind::Vllm => 200_000,
     }
 }

@@ -375,3 +375,60 @@ fn a_run_whose_file_is_damaged_is_measured_again() {
     assert_eq!(lost.status.code(), Some(1), "{}", said(&lost));
     assert!(said(&lost).contains("journal is missing or empty"), "{}", said(&lost));
 }
+
+#[test]
+fn a_run_is_watched_whoever_measures_it_and_however_it_ends() {
+    let harness = Harness::new();
+    let read = |directory: &Path| {
+        let runs = rows(&directory.join("summary.csv"));
+        let telemetry = |row: &BTreeMap<String, String>| {
+            let path = directory.join(format!("runs/{}/0.telemetry.csv", row["point"]));
+            rows(&path)
+        };
+        let readings: Vec<_> = runs.iter().map(telemetry).collect();
+        (runs, readings)
+    };
+    let native = plan(
+        "[serve.params]\nsim_fault = [\"ignore-term\", \"crash-after:4\"]",
+        "max_concurrency = 4",
+    );
+    let path = harness.write("native.toml", &native);
+    let output = harness.run(&["run", path.to_str().expect("plain"), "-o", "native"]);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    let (runs, readings) = read(&harness.folder.path().join("native"));
+    for name in [
+        "kv_cache_usage_max",
+        "running_mean",
+        "waiting_max",
+        "preemptions",
+        "host_cpu_share_max",
+    ] {
+        assert!(runs[0].contains_key(name), "{name} is no column");
+    }
+    assert!(
+        !runs[0].contains_key("gpu_energy_joules"),
+        "a simulated server uses no GPU"
+    );
+    assert_eq!(readings.len(), 2, "the run that failed has been watched too");
+    let last = readings[0].last().expect("a last reading");
+    assert!(
+        last["seconds"].parse::<f64>().expect("a number") > 0.0,
+        "the last reading comes after t0"
+    );
+
+    let told = r#"[bench]
+command = ["sh", "-c", "echo '{\"waiting_max\": 77}' > {result}"]"#;
+    let external = plan("", "").replace("[bench]", told);
+    let external = external.split("[bench.params]").next().expect("a plan");
+    let path = harness.write("external.toml", external);
+    let output = harness.run(&["run", path.to_str().expect("plain"), "-o", "external"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let (runs, readings) = read(&harness.folder.path().join("external"));
+    assert_eq!(runs[0]["preemptions"], "0");
+    assert_eq!(
+        runs[0]["waiting_max"], "77",
+        "what the benchmark says by such a name stays"
+    );
+    assert_eq!(readings[0].last().expect("a last reading")["running"], "0");
+    harness.wait_until_alone();
+}

@@ -27,10 +27,11 @@ pub use told::told;
 use crate::cause::{Cause, Failure};
 use crate::plan::Params;
 use crate::search::{Cut, Request, Watch};
+use crate::telemetry::series::Window;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// What a benchmark needs to know.
@@ -58,7 +59,7 @@ pub struct Job {
     pub counters: Arc<Counters>,
 }
 
-/// Live counters of a run in progress; only for display, never for results.
+/// Live counters of a run in progress, only for display; and when it was measured, for those who watched the server.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Requests to be sent, once known.
@@ -69,6 +70,8 @@ pub struct Counters {
     pub failed: AtomicU64,
     /// What is being done, as sentences.
     pub notes: Mutex<Vec<String>>,
+    /// From t0 to the end of the last answer, once that is over; an external benchmark does not say.
+    pub measured: OnceLock<Window>,
 }
 
 impl Counters {

@@ -16,6 +16,7 @@ use crate::load::{BodyOptions, Generator, RequestOptions, Stop, Target, Tls};
 use crate::metrics::{Nanos, Sample, seconds};
 use crate::plan::Params;
 use crate::search::Watch;
+use crate::telemetry::series::Window;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -137,7 +138,11 @@ impl Run {
         self.connect(self.connections(total))?;
 
         let began = jiff::Zoned::now();
+        let from = Instant::now();
         let (outcome, cut) = self.drive(&load)?;
+        let to = from + Duration::from_nanos(outcome.duration);
+        // The first to say so is the only one: a job is measured once.
+        let _ = self.job.counters.measured.set(Window { from, to });
 
         let probes = probe.map(Probe::finish).unwrap_or_default();
         let after = self.aside().metrics();

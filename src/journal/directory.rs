@@ -120,6 +120,14 @@ impl Directory {
         format!("runs/{point}/{run}.json")
     }
 
+    /// What was read of the server and the machine during one run.
+    pub fn run_telemetry(&self, point: &PointId, run: u32) -> PathBuf {
+        self.root
+            .join("runs")
+            .join(&point.0)
+            .join(format!("{run}.telemetry.csv"))
+    }
+
     /// Scratch folder of an external benchmark for one run; its output is kept there.
     pub fn run_scratch(&self, point: &PointId, run: u32) -> PathBuf {
         self.root.join("runs").join(&point.0).join(format!("{run}.bench"))

@@ -8,6 +8,7 @@ mod facts;
 mod gate;
 mod group;
 mod interrupt;
+mod sampler;
 mod schedule;
 
 pub use changes::Changes;

@@ -125,7 +125,8 @@ fn root_cause(error: &dyn std::error::Error) -> String {
     inner.to_string()
 }
 
-fn is_loopback(base_url: &str) -> bool {
+/// Whether an address is one of this machine.
+pub fn is_loopback(base_url: &str) -> bool {
     let host = reqwest::Url::parse(base_url)
         .ok()
         .and_then(|url| url.host_str().map(str::to_owned));

@@ -145,6 +145,16 @@ impl Server {
         &self.base_url
     }
 
+    /// A client for its control routes.
+    pub fn http(&self) -> Http {
+        self.http.clone()
+    }
+
+    /// Whether it runs on this machine.
+    pub fn is_local(&self) -> bool {
+        self.process.is_some() || http::is_loopback(&self.base_url)
+    }
+
     /// Waits until our child is alive, healthy and serves the expected model, or says why it never will.
     pub async fn ready(&mut self) -> Result<Identity, Failure> {
         let identity = ready::wait(self).await?;

@@ -4,10 +4,13 @@ use super::{GroupSession, Running, Try};
 use crate::bench::{self, Counters, Job, Measurement};
 use crate::cause::{Cause, Failure};
 use crate::error::Result;
+use crate::files::{create_folder, write_atomic};
 use crate::journal::Recorder;
-use crate::plan::Plan;
-use crate::run::{Task, Update};
+use crate::plan::{Params, Plan};
+use crate::run::{Task, Update, sampler};
 use crate::server::Server;
+use crate::telemetry::series::{Series, Window};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
@@ -26,16 +29,25 @@ impl GroupSession<'_, '_> {
         let is_warm = !running.warmed.insert(task.point.id.clone());
         let job = job(self.plan, task, running, is_warm, self.recorder);
         let watch = task.asked.as_ref().map(|asked| asked.watch.clone());
+        let telemetry = self.recorder.directory().run_telemetry(&task.point.id, task.run);
         let began = Instant::now();
         (self.observer)(Update::Running(&job.counters), self.recorder)?;
+        let sampler = sampler::start(running.server.http(), Arc::clone(&running.gpus));
         let measured = tokio::select! {
             // A measurement that is complete counts even if the server died in the same moment.
             biased;
             measured = bench::probe(&job, watch) => measured,
-            failure = running.server.failed() => return Ok(Try::ServerDied(failure, began.elapsed().as_secs_f64())),
+            failure = running.server.failed() => {
+                let seconds = began.elapsed().as_secs_f64();
+                self.keep(&telemetry, sampler.finish().await, None)?;
+                return Ok(Try::ServerDied(failure, seconds));
+            }
             () = self.interrupt.requested() => return Ok(Try::Interrupted),
         };
         let seconds = began.elapsed().as_secs_f64();
+        let window = job.counters.measured.get().copied();
+        let figures = self.keep(&telemetry, sampler.finish().await, window)?;
+        let running = self.running.as_mut().expect("a run begins on a ready server");
         let is_sound = matches!(&measured, Ok(measurement) if !has_failed_requests(measurement));
         if !is_sound {
             tokio::select! {
@@ -52,9 +64,37 @@ impl GroupSession<'_, '_> {
             }
         }
         Ok(match measured {
-            Ok(measurement) => Try::Measured(measurement, seconds),
+            Ok(mut measurement) => {
+                add(figures, &mut measurement);
+                Try::Measured(measurement, seconds)
+            }
             Err(failure) => Try::BenchFailed(failure, seconds),
         })
+    }
+
+    /// Writes what was read during a run, and returns what it amounts to. A run is not lost because this cannot be written.
+    fn keep(&mut self, path: &Path, series: Series, measured: Option<Window>) -> Result<Params> {
+        let Some(window) = series.window(measured) else {
+            return Ok(Params::new());
+        };
+        let folder = path.parent().map_or(Ok(()), create_folder);
+        if let Err(error) = folder.and_then(|()| write_atomic(path, series.to_csv(window).as_bytes())) {
+            // That of an earlier try would be taken for this one's.
+            let _ = std::fs::remove_file(path);
+            let note = format!("the telemetry of a run is lost: {error}");
+            (self.observer)(Update::Note(&note), self.recorder)?;
+        }
+        Ok(series.summarize(window))
+    }
+}
+
+/// Joins figures to a result. What the benchmark itself says by such a name stays; a run without figures gets none.
+fn add(figures: Params, measurement: &mut Measurement) {
+    if measurement.result.is_empty() {
+        return;
+    }
+    for (name, figure) in figures {
+        measurement.result.entry(name).or_insert(figure);
     }
 }
 

@@ -21,7 +21,9 @@ use crate::journal::Recorder;
 use crate::matrix::Matrix;
 use crate::plan::{OnFailure, Plan};
 use crate::server::{Identity, Server};
+use crate::telemetry::nvml::Gpus;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// How often the same thing is tried when the cause of its failure may pass.
 const TRIES: u32 = 2;
@@ -45,6 +47,8 @@ struct Running {
     server: Server,
     identity: Identity,
     start: u32,
+    /// The GPUs it uses, as far as they can be read.
+    gpus: Arc<Gpus>,
     /// Whether a run used it since it started, so that its caches hold something.
     is_used: bool,
     /// Points whose warm-up this start has seen.

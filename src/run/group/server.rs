@@ -9,8 +9,11 @@ use crate::plan::{Plan, Reset, Target};
 use crate::run::gate::Gate;
 use crate::run::{Group, record};
 use crate::server::{Identity, Launch, Server};
+use crate::table::count_gpus;
+use crate::telemetry::nvml::Gpus;
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 impl GroupSession<'_, '_> {
@@ -53,9 +56,11 @@ impl GroupSession<'_, '_> {
                     version: identity.version.clone(),
                     simulated: identity.simulated,
                 };
+                let server = spawned.expect("a ready server was spawned");
                 // Ours to stop from now on, even if the event cannot be recorded.
                 self.running = Some(Running {
-                    server: spawned.expect("a ready server was spawned"),
+                    gpus: Arc::new(gpus_of(self.group, &server, &identity)),
+                    server,
                     identity,
                     start,
                     is_used: false,
@@ -113,6 +118,17 @@ impl GroupSession<'_, '_> {
         };
         record(self.recorder, self.observer, exited).map(drop)
     }
+}
+
+/// The GPUs to watch. A simulated server uses none, and those of another machine cannot be read; how many of this machine's
+/// an attached server uses is not known, so all of them are watched.
+fn gpus_of(group: &Group, server: &Server, identity: &Identity) -> Gpus {
+    if identity.simulated || !server.is_local() {
+        return Gpus::none();
+    }
+    let config = &group.server;
+    let count = (!config.argv.is_empty()).then(|| count_gpus(&config.params, &config.argv) as usize);
+    Gpus::of_server(&config.env, count)
 }
 
 /// Waits until the machine is as it was, launches the server (or attaches to it) and waits until it is ready. The server

@@ -1,0 +1,150 @@
+//! The readings of one run as CSV, one row a reading: `runs/<point>/<k>.telemetry.csv`.
+
+use super::nvml::GpuReading;
+use super::series::{Series, Window};
+
+const SERVER_COLUMNS: [&str; 9] = [
+    "seconds",
+    "running",
+    "waiting",
+    "kv_cache_usage",
+    "preemptions",
+    "prefix_cache_queries",
+    "prefix_cache_hits",
+    "prompt_tokens",
+    "generation_tokens",
+];
+
+const GPU_COLUMNS: [&str; 8] = [
+    "power_watts",
+    "energy_joules",
+    "utilization",
+    "memory_gib",
+    "sm_clock_mhz",
+    "memory_clock_mhz",
+    "temperature_celsius",
+    "throttle",
+];
+
+impl Series {
+    /// One row a reading. Seconds count from the window's begin, counters from the first reading; what is unknown is empty.
+    pub fn to_csv(&self, window: Window) -> String {
+        let mut indices: Vec<u32> = self
+            .0
+            .iter()
+            .flat_map(|reading| &reading.gpus)
+            .map(|gpu| gpu.index)
+            .collect();
+        indices.sort_unstable();
+        indices.dedup();
+        let mut text = SERVER_COLUMNS.join(",");
+        for index in &indices {
+            GPU_COLUMNS
+                .iter()
+                .for_each(|name| text += &format!(",gpu{index}_{name}"));
+        }
+        text += ",host_cpu_share,host_load,vsweep_cpu_cores\n";
+        let first = self.0.iter().find_map(|reading| reading.server).unwrap_or_default();
+        for reading in &self.0 {
+            let mut row: Vec<String> = vec![number(Some(window.seconds_of(reading.at)))];
+            let server = reading.server.unwrap_or_default();
+            row.extend([server.running, server.waiting, server.kv_cache_usage].map(number));
+            let counters = [
+                (server.preemptions, first.preemptions),
+                (server.prefix_cache_queries, first.prefix_cache_queries),
+                (server.prefix_cache_hits, first.prefix_cache_hits),
+                (server.prompt_tokens, first.prompt_tokens),
+                (server.generation_tokens, first.generation_tokens),
+            ];
+            row.extend(counters.map(|(now, first)| number(now.zip(first).map(|(now, first)| now - first))));
+            for index in &indices {
+                let gpu = reading.gpus.iter().find(|gpu| gpu.index == *index);
+                let begin = self
+                    .0
+                    .iter()
+                    .flat_map(|reading| &reading.gpus)
+                    .find(|gpu| gpu.index == *index);
+                row.extend(gpu_cells(
+                    gpu.unwrap_or(&GpuReading::default()),
+                    begin.and_then(|gpu| gpu.energy_joules),
+                ));
+            }
+            row.extend([reading.host.cpu_share, reading.host.load, reading.host.own_cores].map(number));
+            text += &row.join(",");
+            text.push('\n');
+        }
+        text
+    }
+}
+
+fn gpu_cells(gpu: &GpuReading, first_energy: Option<f64>) -> [String; 8] {
+    let memory = gpu.memory_used_bytes.map(|bytes| bytes as f64 / f64::from(1 << 30));
+    let throttle = gpu.throttle.as_ref().map(|reasons| match reasons.is_empty() {
+        true => "none".to_owned(),
+        false => reasons.join("+"),
+    });
+    [
+        number(gpu.power_watts),
+        number(gpu.energy_joules.zip(first_energy).map(|(now, first)| now - first)),
+        number(gpu.utilization),
+        number(memory),
+        number(gpu.sm_clock_mhz.map(f64::from)),
+        number(gpu.memory_clock_mhz.map(f64::from)),
+        number(gpu.temperature_celsius.map(f64::from)),
+        throttle.unwrap_or_default(),
+    ]
+}
+
+/// Up to four decimals, which no figure here exceeds; nothing where it is unknown.
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |value| ((value * 1e4).round() / 1e4).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::telemetry::host::Host;
+    use crate::telemetry::nvml::GpuReading;
+    use crate::telemetry::scrape::Scrape;
+    use crate::telemetry::series::{Reading, Series, Window};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn seconds_count_from_t0_and_counters_from_the_first_reading() {
+        let zero = Instant::now();
+        let reading = |second: u64, server, throttle| Reading {
+            at: zero + Duration::from_secs(second),
+            server,
+            gpus: vec![GpuReading {
+                index: 3,
+                power_watts: Some(412.5),
+                energy_joules: Some(1e6 + 300.0 * second as f64),
+                memory_used_bytes: Some(3 << 29),
+                throttle: Some(throttle),
+                ..GpuReading::default()
+            }],
+            host: Host {
+                cpu_share: Some(1.0 / 3.0),
+                load: None,
+                own_cores: Some(0.5),
+            },
+        };
+        let scrape = |tokens| Scrape {
+            running: Some(8.0),
+            generation_tokens: Some(tokens),
+            ..Scrape::default()
+        };
+        let series = Series(vec![
+            reading(0, Some(scrape(1000.0)), vec![]),
+            reading(1, None, vec!["sw_power_cap", "sync_boost"]),
+            reading(2, Some(scrape(1500.0)), vec![]),
+        ]);
+        let from = zero + Duration::from_millis(500);
+        let to = zero + Duration::from_secs(2);
+        insta::assert_snapshot!(series.to_csv(Window { from, to }), @"
+        seconds,running,waiting,kv_cache_usage,preemptions,prefix_cache_queries,prefix_cache_hits,prompt_tokens,generation_tokens,gpu3_power_watts,gpu3_energy_joules,gpu3_utilization,gpu3_memory_gib,gpu3_sm_clock_mhz,gpu3_memory_clock_mhz,gpu3_temperature_celsius,gpu3_throttle,host_cpu_share,host_load,vsweep_cpu_cores
+        -0.5,8,,,,,,,0,412.5,0,,1.5,,,,none,0.3333,,0.5
+        0.5,,,,,,,,,412.5,300,,1.5,,,,sw_power_cap+sync_boost,0.3333,,0.5
+        1.5,8,,,,,,,500,412.5,600,,1.5,,,,none,0.3333,,0.5
+        ");
+    }
+}

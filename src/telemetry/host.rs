@@ -1,0 +1,125 @@
+//! How busy the machine is that vsweep runs on, from `/proc` and the process clock.
+
+use nix::time::{ClockId, clock_gettime};
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// The machine between two looks.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Host {
+    /// Share of all cores that was busy, from 0 to 1.
+    pub cpu_share: Option<f64>,
+    /// Processes that ran or wanted to, averaged over a minute by the kernel.
+    pub load: Option<f64>,
+    /// Cores that vsweep itself kept busy, its load generator included.
+    pub own_cores: Option<f64>,
+}
+
+/// Looks at the machine again and again: shares are those of the time since the last look.
+#[derive(Debug)]
+pub struct HostWatch {
+    times: Option<Times>,
+    own: Option<Duration>,
+    at: Instant,
+}
+
+/// What all cores did since the machine started, in ticks of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Times {
+    idle: u64,
+    all: u64,
+}
+
+impl HostWatch {
+    /// The first look, to which the next one compares.
+    pub fn start() -> HostWatch {
+        HostWatch {
+            times: Times::now(),
+            own: own_time(),
+            at: Instant::now(),
+        }
+    }
+
+    /// Looks again.
+    pub fn look(&mut self) -> Host {
+        let now = HostWatch::start();
+        let passed = (now.at - self.at).as_secs_f64();
+        let own = now.own.zip(self.own).map(|(now, before)| now.saturating_sub(before));
+        let host = Host {
+            cpu_share: now
+                .times
+                .zip(self.times)
+                .and_then(|(now, before)| now.busy_since(before)),
+            load: load(&fs::read_to_string("/proc/loadavg").unwrap_or_default()),
+            own_cores: own.filter(|_| passed > 0.0).map(|own| own.as_secs_f64() / passed),
+        };
+        *self = now;
+        host
+    }
+}
+
+impl Times {
+    fn now() -> Option<Times> {
+        Times::read(&fs::read_to_string("/proc/stat").ok()?)
+    }
+
+    /// Reads the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal, and guests' time that is
+    /// within user's already.
+    fn read(text: &str) -> Option<Times> {
+        let line = text.lines().next()?.strip_prefix("cpu ")?;
+        let ticks: Vec<u64> = line
+            .split_whitespace()
+            .take(8)
+            .filter_map(|ticks| ticks.parse().ok())
+            .collect();
+        let idle = *ticks.get(3)? + ticks.get(4).unwrap_or(&0);
+        let all = ticks.iter().sum();
+        Some(Times { idle, all })
+    }
+
+    fn busy_since(self, before: Times) -> Option<f64> {
+        let all = self.all.checked_sub(before.all).filter(|all| *all > 0)?;
+        // Idle time can run backwards on some machines.
+        let idle = self.idle.saturating_sub(before.idle).min(all);
+        Some((all - idle) as f64 / all as f64)
+    }
+}
+
+fn load(text: &str) -> Option<f64> {
+    text.split_whitespace().next()?.parse().ok()
+}
+
+fn own_time() -> Option<Duration> {
+    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)
+        .ok()
+        .map(Duration::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_is_what_was_not_idle() {
+        let read = |text| Times::read(text).expect("a line of /proc/stat");
+        let before = read("cpu  100 0 50 800 50 0 0 0 7 0\ncpu0 1 2 3 4\n");
+        let after = read("cpu  160 0 60 820 60 0 0 0 9 0\n");
+        assert_eq!(after.busy_since(before), Some(0.7));
+        assert_eq!(before.busy_since(before), None, "no time has passed");
+        assert_eq!(Times::read("intr 5"), None);
+    }
+
+    #[test]
+    fn load_is_the_first_number() {
+        assert_eq!(load("5.73 4.85 3.65 3/900 4711\n"), Some(5.73));
+        assert_eq!(load(""), None);
+    }
+
+    #[test]
+    fn own_work_is_seen() {
+        let mut watch = HostWatch::start();
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_millis(20) {}
+        assert!(watch.look().own_cores.expect("the system counts it") > 0.0);
+    }
+}

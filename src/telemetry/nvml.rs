@@ -1,0 +1,152 @@
+//! GPUs under load, read through NVIDIA's management library (NVML). The library is loaded when it is first needed; without
+//! a driver there are no GPUs, and a figure that a GPU does not offer is unknown.
+
+use nvml_wrapper::Nvml;
+use nvml_wrapper::bitmasks::device::ThrottleReasons;
+use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+use std::collections::BTreeMap;
+
+/// One GPU at one moment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct GpuReading {
+    /// Its number in NVML's order, which is that of the PCI bus.
+    pub index: u32,
+    /// Power drawn, in watts.
+    pub power_watts: Option<f64>,
+    /// Energy used since the driver was loaded, in joules (Volta and later).
+    pub energy_joules: Option<f64>,
+    /// Share of the last moment in which a kernel ran, from 0 to 1. A busy GPU need not be a full one.
+    pub utilization: Option<f64>,
+    /// Memory in use, in bytes.
+    pub memory_used_bytes: Option<u64>,
+    /// Clock of the multiprocessors, in MHz.
+    pub sm_clock_mhz: Option<u32>,
+    /// Clock of the memory, in MHz.
+    pub memory_clock_mhz: Option<u32>,
+    /// Temperature of the die, in °C.
+    pub temperature_celsius: Option<u32>,
+    /// What slows it down; empty if nothing does. Idling and clocks set by the user are no such reasons.
+    pub throttle: Option<Vec<&'static str>>,
+}
+
+/// What slows a GPU down, by NVML's names.
+const REASONS: [(ThrottleReasons, &str); 6] = [
+    (ThrottleReasons::SW_POWER_CAP, "sw_power_cap"),
+    (ThrottleReasons::HW_SLOWDOWN, "hw_slowdown"),
+    (ThrottleReasons::SYNC_BOOST, "sync_boost"),
+    (ThrottleReasons::SW_THERMAL_SLOWDOWN, "sw_thermal_slowdown"),
+    (ThrottleReasons::HW_THERMAL_SLOWDOWN, "hw_thermal_slowdown"),
+    (ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN, "hw_power_brake_slowdown"),
+];
+
+/// The GPUs of one server.
+#[derive(Debug, Default)]
+pub struct Gpus {
+    driver: Option<Nvml>,
+    indices: Vec<u32>,
+}
+
+impl Gpus {
+    /// No GPUs.
+    pub fn none() -> Gpus {
+        Gpus::default()
+    }
+
+    /// The GPUs that a server started with this environment sees, and of these the first `count` if that is known: vLLM
+    /// takes them in order.
+    pub fn of_server(env: &BTreeMap<String, String>, count: Option<usize>) -> Gpus {
+        let Ok(driver) = Nvml::init() else {
+            return Gpus::none();
+        };
+        let all: Vec<(u32, String)> = (0..driver.device_count().unwrap_or(0))
+            .filter_map(|index| Some((index, driver.device_by_index(index).ok()?.uuid().ok()?)))
+            .collect();
+        let wanted = env.get("CUDA_VISIBLE_DEVICES").cloned();
+        let wanted = wanted.or_else(|| std::env::var("CUDA_VISIBLE_DEVICES").ok());
+        let mut indices = choose(&all, wanted.as_deref());
+        indices.truncate(count.unwrap_or(usize::MAX));
+        Gpus {
+            driver: Some(driver),
+            indices,
+        }
+    }
+
+    /// Looks at each of them.
+    pub fn read(&self) -> Vec<GpuReading> {
+        let Some(driver) = &self.driver else {
+            return Vec::new();
+        };
+        let readings = self.indices.iter().map(|index| read(driver, *index));
+        readings.collect()
+    }
+}
+
+/// The devices that `CUDA_VISIBLE_DEVICES` names, in its order; as in CUDA, the first name that fits none ends the list.
+fn choose(all: &[(u32, String)], wanted: Option<&str>) -> Vec<u32> {
+    let Some(wanted) = wanted else {
+        return all.iter().map(|(index, _)| *index).collect();
+    };
+    let find = |name: &str| {
+        let mut fitting = all.iter().filter(|(index, uuid)| match name.parse::<u32>() {
+            Ok(number) => number == *index,
+            Err(_) => !name.is_empty() && uuid.starts_with(name),
+        });
+        fitting.next().map(|(index, _)| *index)
+    };
+    wanted.split(',').map(str::trim).map_while(find).collect()
+}
+
+fn read(driver: &Nvml, index: u32) -> GpuReading {
+    let nothing = GpuReading {
+        index,
+        ..GpuReading::default()
+    };
+    let Ok(gpu) = driver.device_by_index(index) else {
+        return nothing;
+    };
+    let milli = 1e-3;
+    GpuReading {
+        power_watts: gpu.power_usage().ok().map(|power| f64::from(power) * milli),
+        energy_joules: gpu.total_energy_consumption().ok().map(|energy| energy as f64 * milli),
+        utilization: gpu.utilization_rates().ok().map(|rates| f64::from(rates.gpu) / 100.0),
+        memory_used_bytes: gpu.memory_info().ok().map(|memory| memory.used),
+        sm_clock_mhz: gpu.clock_info(Clock::SM).ok(),
+        memory_clock_mhz: gpu.clock_info(Clock::Memory).ok(),
+        temperature_celsius: gpu.temperature(TemperatureSensor::Gpu).ok(),
+        throttle: gpu.current_throttle_reasons().ok().map(name_reasons),
+        ..nothing
+    }
+}
+
+fn name_reasons(reasons: ThrottleReasons) -> Vec<&'static str> {
+    let found = REASONS.iter().filter(|(reason, _)| reasons.contains(*reason));
+    found.map(|(_, name)| *name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn visible_devices_keep_the_order_of_the_variable() {
+        let all: Vec<(u32, String)> = (0..4).map(|index| (index, format!("GPU-{index}f"))).collect();
+        assert_eq!(choose(&all, None), [0, 1, 2, 3]);
+        assert_eq!(choose(&all, Some("3, 1")), [3, 1]);
+        assert_eq!(choose(&all, Some("GPU-2,0")), [2, 0]);
+        assert_eq!(choose(&all, Some("1,9,0")), [1]);
+        assert_eq!(choose(&all, Some("")), [0; 0]);
+    }
+
+    #[test]
+    fn an_idle_gpu_is_not_slowed_down() {
+        let idle = ThrottleReasons::GPU_IDLE | ThrottleReasons::APPLICATIONS_CLOCKS_SETTING;
+        assert_eq!(name_reasons(idle), [""; 0]);
+        let hot = idle | ThrottleReasons::SW_POWER_CAP | ThrottleReasons::HW_THERMAL_SLOWDOWN;
+        assert_eq!(name_reasons(hot), ["sw_power_cap", "hw_thermal_slowdown"]);
+    }
+
+    #[test]
+    fn no_gpus_have_no_readings() {
+        assert_eq!(Gpus::none().read(), []);
+    }
+}

@@ -1,0 +1,338 @@
+//! The readings of one run in order, and what they amount to, under the names that a run's row has for them.
+
+use super::host::Host;
+use super::nvml::GpuReading;
+use super::scrape::Scrape;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+/// Everything read at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// When.
+    pub at: Instant,
+    /// What the server said; `None` if it gave no answer.
+    pub server: Option<Scrape>,
+    /// The server's GPUs; none without a driver.
+    pub gpus: Vec<GpuReading>,
+    /// The machine since the reading before.
+    pub host: Host,
+}
+
+/// The time that was measured, from t0 to the end of the last answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// t0.
+    pub from: Instant,
+    /// The end of the last answer.
+    pub to: Instant,
+}
+
+/// Readings in the order of time.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Series(pub Vec<Reading>);
+
+type Figures = Map<String, Value>;
+
+impl Series {
+    /// The time to sum up: what the benchmark says it measured, else from the first to the last reading that found requests
+    /// at the server, else all there is.
+    pub fn window(&self, measured: Option<Window>) -> Option<Window> {
+        let is_busy = |reading: &&Reading| {
+            let scrape = reading.server.unwrap_or_default();
+            scrape.running.unwrap_or(0.0) + scrape.waiting.unwrap_or(0.0) > 0.0
+        };
+        let all = self.0.first().zip(self.0.last());
+        let busy = self.0.iter().find(is_busy).zip(self.0.iter().rfind(is_busy));
+        let between = |(first, last): (&Reading, &Reading)| Window {
+            from: first.at,
+            to: last.at,
+        };
+        measured.or_else(|| busy.map(between)).or_else(|| all.map(between))
+    }
+
+    /// What the readings of a window amount to. Gauges come from the readings within it, counters from the nearest ones
+    /// around it; what these do not tell is null.
+    pub fn summarize(&self, window: Window) -> Figures {
+        let inside: Vec<&Reading> = self.0.iter().filter(|reading| window.contains(reading.at)).collect();
+        let mut figures = Figures::new();
+        figures.insert("telemetry_samples".into(), inside.len().into());
+        if self.0.iter().any(|reading| reading.server.is_some()) {
+            self.summarize_server(&inside, window, &mut figures);
+        }
+        if self.0.iter().any(|reading| !reading.gpus.is_empty()) {
+            self.summarize_gpus(&inside, window, &mut figures);
+        }
+        let host = |of: fn(&Host) -> Option<f64>| inside.iter().filter_map(|reading| of(&reading.host)).collect();
+        let cpu = Gauge(host(|host| host.cpu_share));
+        figures.insert("host_cpu_share_mean".into(), cpu.mean());
+        figures.insert("host_cpu_share_max".into(), cpu.max());
+        figures.insert("host_load_max".into(), Gauge(host(|host| host.load)).max());
+        figures.insert("vsweep_cpu_cores_max".into(), Gauge(host(|host| host.own_cores)).max());
+        figures
+    }
+
+    fn summarize_server(&self, inside: &[&Reading], window: Window, figures: &mut Figures) {
+        let gauge = |of: fn(&Scrape) -> Option<f64>| {
+            Gauge(
+                inside
+                    .iter()
+                    .filter_map(|reading| of(reading.server.as_ref()?))
+                    .collect(),
+            )
+        };
+        let named = [
+            ("kv_cache_usage", gauge(|scrape| scrape.kv_cache_usage)),
+            ("running", gauge(|scrape| scrape.running)),
+            ("waiting", gauge(|scrape| scrape.waiting)),
+        ];
+        for (name, gauge) in named {
+            figures.insert(format!("{name}_mean"), gauge.mean());
+            figures.insert(format!("{name}_max"), gauge.max());
+        }
+        let growth = |of: fn(&Scrape) -> Option<f64>| self.growth(window, |reading| of(reading.server.as_ref()?));
+        let preemptions = growth(|scrape| scrape.preemptions);
+        figures.insert("preemptions".into(), json!(preemptions.map(|count| count as u64)));
+        let queries = growth(|scrape| scrape.prefix_cache_queries).filter(|queries| *queries > 0.0);
+        if let Some((queries, hits)) = queries.zip(growth(|scrape| scrape.prefix_cache_hits)) {
+            figures.insert("prefix_cache_hit_rate".into(), json!(hits / queries));
+        }
+    }
+
+    fn summarize_gpus(&self, inside: &[&Reading], window: Window, figures: &mut Figures) {
+        // A figure of all GPUs together means nothing while one of them does not tell.
+        let sum =
+            |reading: &Reading, of: fn(&GpuReading) -> Option<f64>| reading.gpus.iter().map(of).sum::<Option<f64>>();
+        let together = |of| Gauge(inside.iter().filter_map(|reading| sum(reading, of)).collect());
+        let each = |of: fn(&GpuReading) -> Option<f64>| {
+            Gauge(inside.iter().flat_map(|reading| &reading.gpus).filter_map(of).collect())
+        };
+        let sampled = self.0.iter().map(|reading| reading.gpus.len()).max();
+        figures.insert("gpus_sampled".into(), json!(sampled));
+        let energy = self.energy_joules(window);
+        let seconds = (window.to - window.from).as_secs_f64();
+        let power = energy.filter(|_| seconds > 0.0).map(|joules| joules / seconds);
+        figures.insert("gpu_energy_joules".into(), json!(energy));
+        figures.insert("gpu_power_watts_mean".into(), json!(power));
+        figures.insert("gpu_power_watts_max".into(), together(|gpu| gpu.power_watts).max());
+        let utilization = each(|gpu| gpu.utilization);
+        figures.insert("gpu_utilization_mean".into(), utilization.mean());
+        let memory = each(|gpu| Some(gpu.memory_used_bytes? as f64 / f64::from(1 << 30)));
+        figures.insert("gpu_memory_gib_max".into(), memory.max());
+        let clock = each(|gpu| gpu.sm_clock_mhz.map(f64::from));
+        figures.insert("gpu_sm_clock_mhz_mean".into(), clock.mean());
+        figures.insert("gpu_sm_clock_mhz_min".into(), clock.min());
+        let memory_clock = each(|gpu| gpu.memory_clock_mhz.map(f64::from));
+        figures.insert("gpu_memory_clock_mhz_mean".into(), memory_clock.mean());
+        let heat = each(|gpu| gpu.temperature_celsius.map(f64::from));
+        figures.insert("gpu_temperature_celsius_max".into(), heat.max());
+        let slowed = each(|gpu| {
+            gpu.throttle
+                .as_ref()
+                .map(|reasons| f64::from(u8::from(!reasons.is_empty())))
+        });
+        figures.insert("gpu_throttled_share".into(), slowed.mean());
+        let reasons = inside.iter().flat_map(|reading| &reading.gpus);
+        let reasons: BTreeSet<&str> = reasons.flat_map(|gpu| gpu.throttle.iter().flatten().copied()).collect();
+        if !reasons.is_empty() {
+            let reasons = reasons.into_iter().collect::<Vec<_>>().join("+");
+            figures.insert("gpu_throttle_reasons".into(), reasons.into());
+        }
+    }
+
+    /// How far a counter grew from the last reading before a window to the first one after it; `None` if either is missing or
+    /// the counter was set back.
+    fn growth(&self, window: Window, of: impl Fn(&Reading) -> Option<f64>) -> Option<f64> {
+        let before = self.0.iter().rfind(|reading| reading.at <= window.from)?;
+        let after = self.0.iter().find(|reading| reading.at >= window.to)?;
+        Some(of(after)? - of(before)?).filter(|growth| *growth >= 0.0)
+    }
+
+    /// Energy of all GPUs within a window: from their counters, else from their power over time.
+    fn energy_joules(&self, window: Window) -> Option<f64> {
+        let sum = |of: fn(&GpuReading) -> Option<f64>| {
+            let at = move |reading: &Reading| Some((reading.at, reading.gpus.iter().map(of).sum::<Option<f64>>()?));
+            let with_gpus = self.0.iter().filter(|reading| !reading.gpus.is_empty());
+            with_gpus.filter_map(at).collect::<Vec<(Instant, f64)>>()
+        };
+        let counted = sum(|gpu| gpu.energy_joules);
+        let between = |curve: &[(Instant, f64)]| Some(value_at(curve, window.to)? - value_at(curve, window.from)?);
+        between(&counted)
+            .or_else(|| between(&integrate(&sum(|gpu| gpu.power_watts))))
+            .filter(|joules| *joules >= 0.0)
+    }
+}
+
+impl Window {
+    fn contains(&self, moment: Instant) -> bool {
+        (self.from..=self.to).contains(&moment)
+    }
+
+    /// Negative before it begins.
+    pub(super) fn seconds_of(&self, moment: Instant) -> f64 {
+        match moment.checked_duration_since(self.from) {
+            Some(after) => after.as_secs_f64(),
+            None => -(self.from - moment).as_secs_f64(),
+        }
+    }
+}
+
+/// Values of one figure, all alike in weight: readings are evenly spaced.
+struct Gauge(Vec<f64>);
+
+impl Gauge {
+    fn mean(&self) -> Value {
+        let count = self.0.len() as f64;
+        json!((count > 0.0).then(|| self.0.iter().sum::<f64>() / count))
+    }
+
+    fn max(&self) -> Value {
+        json!(self.0.iter().copied().reduce(f64::max))
+    }
+
+    fn min(&self) -> Value {
+        json!(self.0.iter().copied().reduce(f64::min))
+    }
+}
+
+/// The value of a curve at a moment, on the straight line between the readings around it; `None` outside of them.
+fn value_at(curve: &[(Instant, f64)], moment: Instant) -> Option<f64> {
+    let after = curve.iter().position(|(at, _)| *at >= moment)?;
+    let (at, value) = curve[after];
+    if at == moment {
+        return Some(value);
+    }
+    let (before_at, before) = curve[after.checked_sub(1)?];
+    let share = (moment - before_at).as_secs_f64() / (at - before_at).as_secs_f64();
+    Some(before + (value - before) * share)
+}
+
+/// What a curve amounts to over time, by trapezia: watts become joules.
+fn integrate(curve: &[(Instant, f64)]) -> Vec<(Instant, f64)> {
+    let mut sum = 0.0;
+    let mut integral: Vec<(Instant, f64)> = curve.first().map(|(at, _)| (*at, 0.0)).into_iter().collect();
+    for pair in curve.windows(2) {
+        let [(from, a), (to, b)] = [pair[0], pair[1]];
+        sum += (to - from).as_secs_f64() * (a + b) / 2.0;
+        integral.push((to, sum));
+    }
+    integral
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// One reading a second: an idle one, busy ones, an idle one.
+    fn series(gpu: fn(f64) -> GpuReading) -> (Series, Instant) {
+        let zero = Instant::now();
+        let reading = |second: u64| {
+            let is_busy = (1..=4).contains(&second);
+            Reading {
+                at: zero + Duration::from_secs(second),
+                server: Some(Scrape {
+                    running: Some(if is_busy { 8.0 } else { 0.0 }),
+                    waiting: Some(if second == 2 { 3.0 } else { 0.0 }),
+                    kv_cache_usage: Some(second as f64 / 10.0),
+                    preemptions: Some(100.0 + second as f64),
+                    prefix_cache_queries: Some(50.0 * second as f64),
+                    prefix_cache_hits: Some(10.0 * second as f64),
+                    ..Scrape::default()
+                }),
+                gpus: vec![
+                    gpu(second as f64),
+                    GpuReading {
+                        index: 3,
+                        ..gpu(second as f64)
+                    },
+                ],
+                host: Host {
+                    cpu_share: Some(0.5),
+                    load: Some(2.0),
+                    own_cores: None,
+                },
+            }
+        };
+        (Series((0..6).map(reading).collect()), zero)
+    }
+
+    fn gpu(second: f64) -> GpuReading {
+        GpuReading {
+            power_watts: Some(400.0),
+            energy_joules: Some(1e6 + 300.0 * second),
+            throttle: Some(if second == 2.0 { vec!["sw_power_cap"] } else { vec![] }),
+            ..GpuReading::default()
+        }
+    }
+
+    fn window(zero: Instant, from: f64, to: f64) -> Window {
+        let at = |seconds| zero + Duration::from_secs_f64(seconds);
+        Window {
+            from: at(from),
+            to: at(to),
+        }
+    }
+
+    #[test]
+    fn gauges_come_from_within_and_counters_from_around() {
+        let (series, zero) = series(gpu);
+        let figures = series.summarize(window(zero, 0.5, 4.5));
+        assert_eq!(figures["telemetry_samples"], 4);
+        assert_eq!(
+            (&figures["running_mean"], &figures["waiting_max"]),
+            (&json!(8.0), &json!(3.0))
+        );
+        assert_eq!(figures["kv_cache_usage_max"], 0.4);
+        assert_eq!(figures["preemptions"], 5, "from second 0 to second 5");
+        assert_eq!(figures["prefix_cache_hit_rate"], 0.2);
+        // Two GPUs of 300 J a second by their counters, for four seconds; their power is not asked.
+        assert_eq!(figures["gpu_energy_joules"], 2400.0);
+        assert_eq!(
+            (&figures["gpu_power_watts_mean"], &figures["gpu_power_watts_max"]),
+            (&json!(600.0), &json!(800.0))
+        );
+        assert_eq!(
+            (&figures["gpu_throttled_share"], &figures["gpu_throttle_reasons"]),
+            (&json!(0.25), &json!("sw_power_cap"))
+        );
+        assert_eq!(figures["gpus_sampled"], 2);
+        assert_eq!(figures["gpu_memory_gib_max"], Value::Null, "no GPU told it");
+        assert_eq!(figures["vsweep_cpu_cores_max"], Value::Null);
+    }
+
+    #[test]
+    fn without_counters_energy_is_power_over_time() {
+        let (series, zero) = series(|second| GpuReading {
+            energy_joules: None,
+            ..gpu(second)
+        });
+        let figures = series.summarize(window(zero, 1.5, 3.5));
+        assert_eq!(figures["gpu_energy_joules"], 1600.0);
+    }
+
+    #[test]
+    fn what_the_readings_do_not_reach_is_unknown() {
+        let (series, zero) = series(gpu);
+        let figures = series.summarize(window(zero, 4.2, 7.0));
+        assert_eq!(
+            (&figures["preemptions"], &figures["gpu_energy_joules"]),
+            (&Value::Null, &Value::Null)
+        );
+        let short = series.summarize(window(zero, 2.1, 2.2));
+        assert_eq!(
+            (&short["running_mean"], &short["preemptions"]),
+            (&Value::Null, &json!(1))
+        );
+    }
+
+    #[test]
+    fn a_benchmark_that_does_not_say_when_it_measured_is_seen_by_its_requests() {
+        let (series, zero) = series(gpu);
+        assert_eq!(series.window(None), Some(window(zero, 1.0, 4.0)));
+        let told = window(zero, 0.5, 4.5);
+        assert_eq!(series.window(Some(told)), Some(told));
+        assert_eq!(Series::default().window(None), None);
+    }
+}

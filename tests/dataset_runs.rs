@@ -5,28 +5,13 @@ mod scripted;
 use scripted::{Server, completion, refusal};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-use vsweep::bench::{Job, measure, native};
+use vsweep::bench::{measure, native};
 
 /// Runs a benchmark; the result, and the bodies that the server got, in order.
 async fn run(params: Value) -> Result<(Value, Vec<Value>), String> {
     let server = Server::start(|_| completion(2, 7)).await;
-    let Value::Object(mut params) = params else {
-        panic!("an object")
-    };
-    params.insert("max_concurrency".to_owned(), json!(1));
-    let job = Job {
-        base_url: server.url.clone(),
-        served_model: "m".to_owned(),
-        model_root: "org/m".to_owned(),
-        params,
-        argv: None,
-        env: Default::default(),
-        scratch: std::env::temp_dir(),
-        warmup_prompts: 0,
-        timeout: Duration::from_secs(60),
-        counters: Default::default(),
-    };
+    let mut job = scripted::job(&server.url, params);
+    job.params.insert("max_concurrency".to_owned(), json!(1));
     let measured = measure(&job).await.map_err(|failure| failure.detail)?;
     let seen = server.seen.lock().expect("no panic");
     Ok((

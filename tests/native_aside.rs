@@ -4,21 +4,12 @@ mod scripted;
 
 use scripted::{Server, completion, refusal};
 use serde_json::{Value, json};
-use std::time::Duration;
 use vsweep::bench::{Job, measure};
 
 fn job(url: &str, params: Value) -> Job {
     Job {
-        base_url: url.to_owned(),
         served_model: "served".to_owned(),
-        model_root: "org/m".to_owned(),
-        params: params.as_object().expect("an object").clone(),
-        argv: None,
-        env: Default::default(),
-        scratch: std::env::temp_dir(),
-        warmup_prompts: 0,
-        timeout: Duration::from_secs(60),
-        counters: Default::default(),
+        ..scripted::job(url, params)
     }
 }
 

@@ -2,35 +2,13 @@
 
 mod scripted;
 
-use scripted::{Answer, LAST_CHUNK, STREAM_HEAD, Server, chunk, completion, refusal};
+use scripted::{Answer, LAST_CHUNK, STREAM_HEAD, Server, chunk, completion, job, refusal, run};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
-use vsweep::bench::{Job, Measurement, measure};
-use vsweep::cause::{Cause, Failure};
-
-fn job(url: &str, params: Value) -> Job {
-    let Value::Object(params) = params else {
-        panic!("an object")
-    };
-    Job {
-        base_url: url.to_owned(),
-        served_model: "m".to_owned(),
-        model_root: "org/m".to_owned(),
-        params,
-        argv: None,
-        env: Default::default(),
-        scratch: std::env::temp_dir(),
-        warmup_prompts: 0,
-        timeout: Duration::from_secs(60),
-        counters: Default::default(),
-    }
-}
-
-async fn run(url: &str, params: Value) -> Result<Measurement, Failure> {
-    measure(&job(url, params)).await
-}
+use vsweep::bench::measure;
+use vsweep::cause::Cause;
 
 #[tokio::test]
 async fn a_closed_loop_measures_every_request() {

@@ -2,28 +2,9 @@
 
 mod scripted;
 
-use scripted::{Answer, LAST_CHUNK, STREAM_HEAD, Server, chunk, completion};
-use serde_json::{Value, json};
+use scripted::{Answer, LAST_CHUNK, STREAM_HEAD, Server, chunk, completion, run};
+use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::Duration;
-use vsweep::bench::{Job, Measurement, measure};
-use vsweep::cause::Failure;
-
-async fn run(url: &str, params: Value) -> Result<Measurement, Failure> {
-    measure(&Job {
-        base_url: url.to_owned(),
-        served_model: "m".to_owned(),
-        model_root: "m".to_owned(),
-        params: params.as_object().expect("an object").clone(),
-        argv: None,
-        env: Default::default(),
-        scratch: std::env::temp_dir(),
-        warmup_prompts: 0,
-        timeout: Duration::from_secs(60),
-        counters: Default::default(),
-    })
-    .await
-}
 
 /// The error of the first of three requests, when it alone is answered so.
 async fn error_of(answer: Answer, limit: &str) -> String {

@@ -8,8 +8,7 @@ use serde_json::json;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
-use vsweep::bench::{Job, Measurement, measure};
+use vsweep::bench::Measurement;
 use vsweep::cause::Failure;
 
 /// Starts it on threads of its own, which end with the process; returns its address.
@@ -63,19 +62,7 @@ async fn run(insecure: bool) -> Result<Measurement, Failure> {
     let params = json!({
         "num_prompts": 6, "max_concurrency": 3, "random_input_len": 20_000, "random_output_len": 500, "insecure": insecure,
     });
-    measure(&Job {
-        base_url: start(),
-        served_model: "m".to_owned(),
-        model_root: "m".to_owned(),
-        params: params.as_object().expect("an object").clone(),
-        argv: None,
-        env: Default::default(),
-        scratch: std::env::temp_dir(),
-        warmup_prompts: 0,
-        timeout: Duration::from_secs(60),
-        counters: Default::default(),
-    })
-    .await
+    scripted::run(&start(), params).await
 }
 
 #[tokio::test]

@@ -45,7 +45,7 @@ fn model(added: usize) -> TempDir {
     write(
         folder.path(),
         "tokenizer_config.json",
-        &json!({"chat_template": template}).to_string(),
+        &json!({"chat_template": template, "unk_token": "w0", "bos_token": "w1", "eos_token": "w2"}).to_string(),
     );
     folder
 }

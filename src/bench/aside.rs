@@ -70,7 +70,7 @@ impl Aside<'_> {
             reply: Reply::Text,
             request_timeout: limit,
             silence_timeout: limit,
-            keep_texts: false,
+            ..Load::default()
         };
         let outcome = self
             .generator

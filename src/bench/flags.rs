@@ -171,6 +171,51 @@ pub const FLAGS: &[Flag] = &[
         Takes::Count,
         "Output tokens [those of the answers, else 128]",
     ),
+    flag(
+        "multi_turn",
+        Takes::Nothing,
+        "Hold conversations: num_prompts of them, from random or sharegpt, each turn after the answer to the one before",
+    ),
+    flag(
+        "multi_turn_num_turns",
+        Takes::Count,
+        "Turns of a random conversation [3]",
+    ),
+    flag(
+        "multi_turn_min_turns",
+        Takes::Count,
+        "Fewest turns [multi_turn_num_turns; 2 for sharegpt]",
+    ),
+    flag(
+        "multi_turn_max_turns",
+        Takes::Count,
+        "Most turns [multi_turn_num_turns; all for sharegpt]",
+    ),
+    flag(
+        "multi_turn_concurrency",
+        Takes::Count,
+        "Most conversations at once [max_concurrency]",
+    ),
+    flag(
+        "multi_turn_delay_ms",
+        Takes::Number,
+        "Pause between an answer and the next turn [0]",
+    ),
+    flag(
+        "multi_turn_prefix_global_ratio",
+        Takes::Number,
+        "Share of a turn that all turns have in common; turns then stand alone [0]",
+    ),
+    flag(
+        "multi_turn_prefix_conversation_ratio",
+        Takes::Number,
+        "Share of a turn that its conversation has in common; turns then stand alone [0]",
+    ),
+    flag(
+        "per_turn_input_len",
+        Takes::Count,
+        "Tokens of each turn after the first [random_input_len]",
+    ),
     flag("sonnet_input_len", Takes::Count, "Most prompt tokens [550]"),
     flag("sonnet_prefix_len", Takes::Count, "Tokens that all prompts share [200]"),
     flag("sonnet_output_len", Takes::Count, "Output tokens [150]"),

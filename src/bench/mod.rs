@@ -5,6 +5,7 @@
 mod aside;
 mod command;
 pub mod console;
+mod conversations;
 mod counters;
 mod datasets;
 pub mod file;

@@ -131,11 +131,14 @@ impl Run {
         let total = prompts.measured.len();
         self.job.counters.planned.store(total as u64, Relaxed);
         let due = std::mem::take(&mut prompts.due);
-        let load = self.load(std::mem::take(&mut prompts.measured), due);
+        let mut load = self.load(std::mem::take(&mut prompts.measured), due);
+        load.turns = prompts.turns.take();
+        // What was said is repeated.
+        load.keep_texts |= load.turns.is_some();
         let connection_setup = self.prepare(&prompts)?;
         let before = self.aside().metrics();
         let probe = self.start_probe(&prompts)?;
-        self.connect(self.connections(total))?;
+        self.connect(self.connections(prompts.starts))?;
 
         let began = jiff::Zoned::now();
         let from = Instant::now();
@@ -161,6 +164,7 @@ impl Run {
             prompt_source: prompts.source,
             alignment: prompts.alignment,
             connection_setup,
+            turns: load.turns.as_ref(),
             began,
             probes,
             server: grown.unwrap_or_default(),

@@ -1,5 +1,6 @@
 //! The result keys that `vllm bench serve` lacks: how far the figures can be trusted, and what was seen besides.
 
+use super::conversations;
 use super::result::{Context, cpu_share, failure_reasons, lag, write_stats};
 use super::settings::Settings;
 use crate::load::Outcome;
@@ -17,6 +18,9 @@ pub(super) fn write(context: &Context<'_>, summary: &Summary, outcome: &Outcome,
     set("prompt_source", json!(context.prompt_source));
     set("prompt_alignment", json!(context.alignment.describe()));
     set("peak_concurrent_requests", json!(summary.peak_concurrent_requests));
+    if let Some(turns) = context.turns {
+        conversations::write(settings, turns, outcome, set);
+    }
     if settings.is_open_loop() {
         from_due("ttft_from_due", samples, settings, Sample::ttft, set);
         from_due("e2el_from_due", samples, settings, Sample::latency, set);

@@ -5,7 +5,7 @@ use super::counters::ServerCounters;
 use super::own;
 use super::probe::ProbeCounts;
 use super::settings::Settings;
-use crate::load::Outcome;
+use crate::load::{Outcome, Turns};
 use crate::metrics::{Nanos, Sample, Stats, Summary, seconds};
 use crate::plan::Params;
 use serde_json::{Value, json};
@@ -21,6 +21,8 @@ pub(super) struct Context<'a> {
     pub prompt_source: &'static str,
     pub alignment: Alignment,
     pub connection_setup: Duration,
+    /// The turns of conversations, where there are any.
+    pub turns: Option<&'a Turns>,
     /// The wall clock at t0.
     pub began: jiff::Zoned,
     pub probes: ProbeCounts,

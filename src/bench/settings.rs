@@ -50,8 +50,10 @@ pub struct Settings {
     pub self_timed: bool,
     /// When requests are due.
     pub arrivals: Arrivals,
-    /// Most requests in flight.
+    /// Most requests, or conversations, at once.
     pub max_concurrency: Option<usize>,
+    /// From an answer to the next turn of its conversation.
+    pub turn_pause: Duration,
     /// What is done besides.
     pub steps: Steps,
     /// Limit for one request.
@@ -176,6 +178,7 @@ impl Reader<'_> {
         });
         let num_prompts = self.num_prompts();
         let dataset = self.dataset(num_prompts, backend);
+        let dataset = self.conversations(dataset, backend);
         let goodput_pairs: Vec<String> = self
             .texts("goodput")
             .iter()
@@ -191,7 +194,7 @@ impl Reader<'_> {
         });
         let arrivals = self.arrivals();
         let self_timed = self.is_self_timed(&dataset, arrivals.is_open());
-        let max_concurrency = self.count("max_concurrency", 1).map(|limit| limit as usize);
+        let max_concurrency = self.concurrency();
         let threshold = self.number("steady_state_threshold", "a share above 0, at most 1", |share| {
             0.0 < share && share <= 1.0
         });
@@ -220,6 +223,7 @@ impl Reader<'_> {
             self_timed,
             arrivals,
             max_concurrency,
+            turn_pause: self.turn_pause(),
             steps: Steps::read(self),
             insecure: self.is_set("insecure"),
             steady: rule.filter(|_| is_looked_at),

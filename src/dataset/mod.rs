@@ -6,6 +6,7 @@
 mod burstgpt;
 mod cache;
 mod chat_template;
+mod conversations;
 mod custom;
 mod hf;
 mod hub;
@@ -21,6 +22,7 @@ mod sampling;
 mod sharegpt;
 mod sonnet;
 mod spec_bench;
+mod special_tokens;
 mod split;
 mod timed_trace;
 mod tokenizer;
@@ -28,6 +30,7 @@ mod vocabulary;
 
 pub use burstgpt::BurstGpt;
 pub use chat_template::ChatTemplate;
+pub use conversations::{Conversations, Shares, Talk};
 pub use custom::Custom;
 pub use hf::HuggingFace;
 pub use lengths::RangeRatio;
@@ -55,7 +58,7 @@ pub enum Dataset {
     Rerank(Rerank),
     /// Random suffixes to a few random prefixes.
     PrefixRepetition(PrefixRepetition),
-    /// Recorded conversations.
+    /// First questions of recorded conversations.
     ShareGpt(ShareGpt),
     /// Prompts from a file.
     Custom(Custom),
@@ -69,6 +72,8 @@ pub enum Dataset {
     Sonnet(Sonnet),
     /// A data set in the form of the Hugging Face Hub.
     HuggingFace(HuggingFace),
+    /// Conversations of several turns.
+    Conversations(Conversations),
 }
 
 impl Dataset {
@@ -91,6 +96,7 @@ impl Dataset {
             Dataset::TimedTrace(trace) => trace.draw(sampling, vocabulary),
             Dataset::Sonnet(sonnet) => sonnet.draw(sampling, vocabulary, template),
             Dataset::HuggingFace(rows) => rows.draw(sampling, vocabulary, template),
+            Dataset::Conversations(conversations) => conversations.draw(sampling, vocabulary),
         }
     }
 
@@ -131,6 +137,8 @@ impl Dataset {
         let (shared, own) = match self {
             Dataset::Random(random) => (random.prefix_len, random.input_len),
             Dataset::PrefixRepetition(repetition) => (repetition.prefix_len, repetition.suffix_len),
+            // Every turn repeats the ones before it.
+            Dataset::Conversations(_) => (1, 0),
             Dataset::Sonnet(sonnet) => (sonnet.prefix_len, sonnet.input_len.saturating_sub(sonnet.prefix_len)),
             _ => (0, 1),
         };
@@ -152,6 +160,10 @@ impl Dataset {
             | Dataset::BurstGpt(_) => vocabulary.source(),
             Dataset::TimedTrace(_) => PromptSource::TokenIds,
             Dataset::ShareGpt(_) => PromptSource::Text,
+            Dataset::Conversations(conversations) => match conversations.of {
+                Talk::Recorded(_) => PromptSource::Text,
+                Talk::Random { .. } => vocabulary.source(),
+            },
             Dataset::Custom(_) | Dataset::SpecBench(_) | Dataset::Sonnet(_) | Dataset::HuggingFace(_) => match template
             {
                 Some(_) => PromptSource::Template,

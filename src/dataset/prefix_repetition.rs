@@ -42,7 +42,7 @@ impl PrefixRepetition {
         let mut random = NumpyLegacy::new(sampling.seed as u32);
         let mut tokens = |length: u64| {
             let mut draw = |ids: Range<u32>| ids.start + random.below(ids.end.saturating_sub(ids.start));
-            let ids = (0..length).map(|_| draw(vocabulary.ids())).collect();
+            let ids: Vec<u32> = (0..length).map(|_| draw(vocabulary.ids())).collect();
             Ok::<_, String>(vocabulary.settle(ids, &mut draw)?.1)
         };
         let mut items = Vec::with_capacity(for_each * self.num_prefixes);

@@ -42,6 +42,8 @@ pub struct Item {
     pub id: Option<String>,
     /// Inputs in the prompt: 1 unless it is a batch.
     pub sequences: u32,
+    /// Its place in its conversation; a request with a place above 0 waits for the answer to the one before it.
+    pub turn: u32,
     /// When it is due by the dataset's own clock, in seconds.
     pub timestamp: Option<f64>,
 }
@@ -55,6 +57,7 @@ impl Item {
             output_len,
             id: Some(index.to_string()),
             sequences: 1,
+            turn: 0,
             timestamp: None,
         }
     }

@@ -1,6 +1,7 @@
 //! The `random` dataset: runs of consecutive vocabulary ids, of random or fixed length, behind an optional common prefix.
 
 use super::lengths::{Lengths, RangeRatio};
+use super::vocabulary::Draft;
 use super::{Item, Prompt, Sampling, Vocabulary};
 use crate::rng::NumpyPcg64;
 
@@ -23,10 +24,10 @@ impl Random {
     /// Draws the requests.
     pub fn draw(&self, sampling: &Sampling, vocabulary: &Vocabulary<'_>) -> Result<Vec<Item>, String> {
         let mut random = NumpyPcg64::new(sampling.seed);
-        let plan = self.plan(sampling.num_prompts, vocabulary, &mut random)?;
-        let lists = (0..sampling.num_prompts).map(|i| plan.ids(i)).collect();
+        let plan = self.plan(sampling.num_prompts, vocabulary, vocabulary.allowed()?, &mut random)?;
+        let drafts = (0..sampling.num_prompts).map(|i| plan.draft(i)).collect();
         let mut pad = |ids: std::ops::Range<u32>| random.integer(ids.start.into(), ids.end.into()) as u32;
-        let prompts = vocabulary.settle_all(lists, &mut pad)?;
+        let prompts = vocabulary.settle_all(drafts, &mut pad)?;
         if self.batch_size > 1 {
             return Ok(batches(prompts, self.batch_size));
         }
@@ -43,8 +44,14 @@ impl Random {
         inputs.zip(lengths.output).collect()
     }
 
-    /// Draws lengths, offsets and the common prefix.
-    pub(super) fn plan(&self, n: usize, vocabulary: &Vocabulary<'_>, random: &mut NumpyPcg64) -> Result<Plan, String> {
+    /// Draws lengths, offsets and the common prefix, of these ids.
+    pub(super) fn plan(
+        &self,
+        n: usize,
+        vocabulary: &Vocabulary<'_>,
+        allowed: Vec<u32>,
+        random: &mut NumpyPcg64,
+    ) -> Result<Plan, String> {
         let added = vocabulary.added_specials();
         let input = self.input_len.saturating_sub(added);
         let shortest = (input as f64 * (1.0 - self.range_ratio.input)).floor() as u64;
@@ -54,7 +61,6 @@ impl Random {
                 self.input_len
             ));
         }
-        let allowed = vocabulary.allowed()?;
         let size = vocabulary.ids().end.into();
         let lengths = Lengths::draw(random, n, input, self.output_len, self.range_ratio, size);
         let mut prefix: Vec<u32> = (0..self.prefix_len)
@@ -68,6 +74,7 @@ impl Random {
             allowed,
             lengths,
             prefix,
+            prefix_len: self.prefix_len,
         })
     }
 }
@@ -77,17 +84,19 @@ pub(super) struct Plan {
     pub allowed: Vec<u32>,
     pub lengths: Lengths,
     pub prefix: Vec<u32>,
+    /// Tokens of the prefix as asked for: a text of random tokens can have another length.
+    pub prefix_len: u64,
 }
 
 impl Plan {
-    /// Tokens of the `i`-th prompt: the prefix, then consecutive ids from its offset on.
-    pub fn ids(&self, i: usize) -> Vec<u32> {
-        let run = run_of(
-            &self.allowed,
-            self.lengths.offset[i] as usize + i,
-            self.lengths.input[i],
-        );
-        self.prefix.iter().copied().chain(run).collect()
+    /// The `i`-th prompt: the prefix, then consecutive ids from its offset on.
+    pub fn draft(&self, i: usize) -> Draft {
+        let length = self.lengths.input[i];
+        let run = run_of(&self.allowed, self.lengths.offset[i] as usize + i, length);
+        Draft {
+            ids: self.prefix.iter().copied().chain(run).collect(),
+            length: (self.prefix_len + length) as usize,
+        }
     }
 }
 

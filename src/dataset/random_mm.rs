@@ -127,11 +127,13 @@ impl RandomMm {
     /// Draws the requests, each as parts of one message: the text, then the images.
     pub fn draw(&self, sampling: &Sampling, vocabulary: &Vocabulary<'_>) -> Result<Vec<Item>, String> {
         let mut random = NumpyPcg64::new(sampling.seed);
-        let plan = self.text.plan(sampling.num_prompts, vocabulary, &mut random)?;
+        let plan = self
+            .text
+            .plan(sampling.num_prompts, vocabulary, vocabulary.unmarked()?, &mut random)?;
         let mut items = Vec::with_capacity(sampling.num_prompts);
         for i in 0..sampling.num_prompts {
             let mut pad = |ids: Range<u32>| random.integer(ids.start.into(), ids.end.into()) as u32;
-            let (text, ids) = vocabulary.settle(plan.ids(i), &mut pad)?;
+            let (text, ids) = vocabulary.settle(plan.draft(i), &mut pad)?;
             let mut parts = vec![json!({"type": "text", "text": text})];
             for _ in 0..self.count(&mut random) {
                 let url = self.bucket(&mut random).image(&mut random)?;

@@ -31,18 +31,26 @@ impl Sampling {
     }
 
     /// Repeats items, chosen with the seed, until there are as many as were asked for.
-    pub(super) fn filled_up(&self, mut items: Vec<Item>) -> Vec<Item> {
+    pub(super) fn filled_up(&self, items: Vec<Item>) -> Vec<Item> {
         let originals = items.len();
-        if !self.oversample || originals == 0 {
-            return items;
-        }
-        let mut random = PythonRandom::new(self.seed);
-        for index in originals..self.num_prompts {
-            let mut item = items[random.below(originals as u32) as usize].clone();
+        let mut items = self.repeated(items);
+        for (index, item) in items.iter_mut().enumerate().skip(originals) {
             item.id = Some(index.to_string());
-            items.push(item);
         }
         items
+    }
+
+    /// Repeats what there is, chosen with the seed, until there is as much as was asked for.
+    pub(super) fn repeated<T: Clone>(&self, mut all: Vec<T>) -> Vec<T> {
+        let originals = all.len();
+        if !self.oversample || originals == 0 {
+            return all;
+        }
+        let mut random = PythonRandom::new(self.seed);
+        for _ in originals..self.num_prompts {
+            all.push(all[random.below(originals as u32) as usize].clone());
+        }
+        all
     }
 }
 

@@ -4,6 +4,7 @@ use super::rows::{Row, Rows};
 use super::sampling::is_usual_length;
 use super::{Item, Prompt, Sampling, Vocabulary};
 use serde_json::Value;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 /// Settings of the `sharegpt` dataset.
@@ -19,27 +20,13 @@ impl ShareGpt {
     /// Draws the requests.
     pub fn draw(&self, sampling: &Sampling, vocabulary: &Vocabulary<'_>) -> Result<Vec<Item>, String> {
         let rows = Rows::read(&self.path)?;
-        let conversations: Vec<(&Row, &Vec<Value>)> = rows
-            .rows
-            .iter()
-            .filter_map(|row| Some((row, row.fields.get("conversations")?.as_array()?)))
-            .filter(|(_, turns)| turns.len() >= 2)
-            .collect();
-        if conversations.is_empty() {
-            let problem = "holds no \"conversations\" of two or more turns; give a file in the format of ShareGPT";
-            return Err(rows.wrong_file(problem));
-        }
+        let conversations = of_turns(&rows, 2)?;
         let mut items = Vec::new();
         for (row, turns) in sampling.shuffled(conversations) {
             if sampling.is_met(items.len()) {
                 break;
             }
-            let (Some(prompt), Some(answer)) = (turns[0]["value"].as_str(), turns[1]["value"].as_str()) else {
-                return Err(rows.wrong(
-                    row,
-                    "a turn without a text as its \"value\"; correct or remove the entry",
-                ));
-            };
+            let (prompt, answer) = (said(&rows, row, &turns[0])?, said(&rows, row, &turns[1])?);
             let prompt_len = vocabulary.count(prompt)?;
             let output_len = match self.output_len {
                 Some(length) => length,
@@ -57,4 +44,65 @@ impl ShareGpt {
         }
         Ok(sampling.filled_up(items))
     }
+
+    /// Draws whole conversations of questions, of as many turns as there are within `turns`; at least two.
+    pub(super) fn converse(
+        &self,
+        sampling: &Sampling,
+        vocabulary: &Vocabulary<'_>,
+        turns: &RangeInclusive<u64>,
+    ) -> Result<Vec<Vec<Item>>, String> {
+        let rows = Rows::read(&self.path)?;
+        let least = 2 * (*turns.start()).max(2) as usize;
+        let mut conversations = Vec::new();
+        for (row, messages) in sampling.shuffled(of_turns(&rows, least)?) {
+            if sampling.is_met(conversations.len()) {
+                break;
+            }
+            let mut items = Vec::new();
+            for pair in messages.chunks_exact(2).take(*turns.end() as usize) {
+                let (question, answer) = (said(&rows, row, &pair[0])?, said(&rows, row, &pair[1])?);
+                let output_len = match self.output_len {
+                    Some(length) => length,
+                    None => vocabulary.count(answer)?.max(1),
+                };
+                let prompt = Prompt::Text(question.to_owned());
+                items.push(Item::new(0, prompt, vocabulary.count(question)?, output_len));
+            }
+            conversations.push(items);
+        }
+        Ok(sampling.repeated(conversations))
+    }
+}
+
+/// Rows whose conversations have at least so many turns, with these.
+fn of_turns(rows: &Rows, least: usize) -> Result<Vec<(&Row, &Vec<Value>)>, String> {
+    let conversations: Vec<(&Row, &Vec<Value>)> = rows
+        .rows
+        .iter()
+        .filter_map(|row| Some((row, row.fields.get("conversations")?.as_array()?)))
+        .filter(|(_, turns)| turns.len() >= least)
+        .collect();
+    if conversations.is_empty() {
+        let or_more = if least == 2 {
+            "two".to_owned()
+        } else {
+            least.to_string()
+        };
+        let problem =
+            format!("holds no \"conversations\" of {or_more} or more turns; give a file in the format of ShareGPT");
+        return Err(rows.wrong_file(&problem));
+    }
+    Ok(conversations)
+}
+
+/// What is said in a turn.
+fn said<'a>(rows: &Rows, row: &Row, turn: &'a Value) -> Result<&'a str, String> {
+    let missing = || {
+        rows.wrong(
+            row,
+            "a turn without a text as its \"value\"; correct or remove the entry",
+        )
+    };
+    turn["value"].as_str().ok_or_else(missing)
 }

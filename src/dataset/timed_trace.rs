@@ -35,7 +35,7 @@ impl TimedTrace {
     /// Reads the requests in the file's order, at most as many as were asked for.
     pub fn draw(&self, sampling: &Sampling, vocabulary: &Vocabulary<'_>) -> Result<Vec<Item>, String> {
         let rows = Rows::read(&self.path)?;
-        let allowed = vocabulary.allowed()?;
+        let allowed = vocabulary.allowed_with_added()?;
         let mut chunks: HashMap<(String, u64), Vec<u32>> = HashMap::new();
         let taken = rows.rows.iter().take(sampling.num_prompts).enumerate();
         taken

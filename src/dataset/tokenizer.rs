@@ -1,6 +1,6 @@
 //! The model's tokenizer, from a local folder or a `tokenizer.json`.
 
-use super::cache;
+use super::{cache, special_tokens};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,7 @@ pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
     vocabulary: u32,
     special: BTreeSet<u32>,
+    marked: BTreeSet<u32>,
     added_specials: u64,
     folder: PathBuf,
 }
@@ -35,14 +36,17 @@ impl Tokenizer {
     }
 
     fn new(inner: tokenizers::Tokenizer, folder: PathBuf) -> Result<Tokenizer, String> {
-        let special = inner
-            .get_added_tokens_decoder()
-            .into_iter()
-            .filter(|(_, token)| token.special);
+        let added = inner.get_added_tokens_decoder().into_iter();
+        let marked: BTreeSet<u32> = added.filter(|(_, token)| token.special).map(|(id, _)| id).collect();
+        let special = match special_tokens::named_in(&folder) {
+            Some(names) => names.iter().filter_map(|name| inner.token_to_id(name)).collect(),
+            None => marked.clone(),
+        };
         let mut tokenizer = Tokenizer {
             vocabulary: u32::try_from(inner.get_vocab_size(false))
                 .map_err(|_| "the tokenizer's vocabulary is too big")?,
-            special: special.map(|(id, _)| id).collect(),
+            special,
+            marked,
             inner,
             added_specials: 0,
             folder,
@@ -61,7 +65,17 @@ impl Tokenizer {
         self.vocabulary
     }
 
-    /// Ids of special tokens.
+    /// Ids of all tokens, added ones included, ascending.
+    pub fn all_ids(&self) -> BTreeSet<u32> {
+        self.inner.get_vocab(true).into_values().collect()
+    }
+
+    /// Ids of the added tokens that its file marks as special.
+    pub fn marked(&self) -> &BTreeSet<u32> {
+        &self.marked
+    }
+
+    /// Ids of the tokens that the model's configuration names as special; of the marked ones where there is none.
     pub fn special(&self) -> &BTreeSet<u32> {
         &self.special
     }

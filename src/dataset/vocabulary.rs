@@ -10,6 +10,25 @@ const MOST_CORRECTIONS: usize = 10;
 /// A token of English text is about this long; used where there is no tokenizer to count.
 const BYTES_A_TOKEN: usize = 4;
 
+/// Token ids, and how many tokens their text should have.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub ids: Vec<u32>,
+    pub length: usize,
+}
+
+impl From<Vec<u32>> for Draft {
+    fn from(ids: Vec<u32>) -> Self {
+        Draft { length: ids.len(), ids }
+    }
+}
+
+impl FromIterator<u32> for Draft {
+    fn from_iter<T: IntoIterator<Item = u32>>(ids: T) -> Self {
+        Vec::from_iter(ids).into()
+    }
+}
+
 /// What prompts are made of.
 #[derive(Debug)]
 pub enum Vocabulary<'a> {
@@ -62,6 +81,26 @@ impl Vocabulary<'_> {
         Ok(allowed)
     }
 
+    /// Ids that `tokenizer.json` marks as special in no way, ascending.
+    pub(super) fn unmarked(&self) -> Result<Vec<u32>, String> {
+        match self {
+            Vocabulary::Tokenizer(tokenizer) => Ok((0..tokenizer.vocabulary())
+                .filter(|id| !tokenizer.marked().contains(id))
+                .collect()),
+            _ => self.allowed(),
+        }
+    }
+
+    /// The allowed ids, with the tokens that were added to the vocabulary.
+    pub(super) fn allowed_with_added(&self) -> Result<Vec<u32>, String> {
+        match self {
+            Vocabulary::Tokenizer(tokenizer) => {
+                Ok(tokenizer.all_ids().difference(tokenizer.special()).copied().collect())
+            }
+            _ => self.allowed(),
+        }
+    }
+
     /// All ids, special ones included.
     pub(super) fn ids(&self) -> Range<u32> {
         match self {
@@ -80,28 +119,28 @@ impl Vocabulary<'_> {
         })
     }
 
-    /// A prompt whose tokens are as many as `ids`, and those tokens. Text is decoded and encoded again, padded with ids
+    /// A prompt with as many tokens as the draft says, and those tokens. Text is decoded and encoded again, padded with ids
     /// from `pad` or cut, until the count agrees; after ten corrections it is taken as it is.
     pub(super) fn settle(
         &self,
-        ids: Vec<u32>,
+        draft: impl Into<Draft>,
         pad: &mut dyn FnMut(Range<u32>) -> u32,
     ) -> Result<(Prompt, Vec<u32>), String> {
+        let Draft { ids, length } = draft.into();
         match self {
             Vocabulary::Tokenizer(tokenizer) => {
-                let target = ids.len();
-                let trip = correct(tokenizer, target, RoundTrip::of(tokenizer, &ids)?, pad)?;
+                let trip = correct(tokenizer, length, RoundTrip::of(tokenizer, &ids)?, pad)?;
                 Ok((Prompt::Text(trip.text), trip.ids))
             }
             _ => Ok((self.render(ids.clone())?, ids)),
         }
     }
 
-    /// As [`Vocabulary::settle`] for each list, in order: prompts and their lengths. Texts are made on all cores; only
+    /// As [`Vocabulary::settle`] for each draft, in order: prompts and their lengths. Texts are made on all cores; only
     /// the few that need corrections wait for each other, since these draw random ids.
     pub(super) fn settle_all(
         &self,
-        lists: Vec<Vec<u32>>,
+        drafts: Vec<Draft>,
         pad: &mut dyn FnMut(Range<u32>) -> u32,
     ) -> Result<Vec<(Prompt, u64)>, String> {
         let Vocabulary::Tokenizer(tokenizer) = self else {
@@ -109,14 +148,14 @@ impl Vocabulary<'_> {
                 let length = ids.len() as u64;
                 Ok((self.render(ids)?, length))
             };
-            return lists.into_iter().map(render).collect();
+            return drafts.into_iter().map(|draft| render(draft.ids)).collect();
         };
-        let trips = round_trips(tokenizer, &lists)?;
+        let trips = round_trips(tokenizer, &drafts)?;
         trips
             .into_iter()
-            .zip(lists)
-            .map(|(trip, ids)| {
-                let trip = correct(tokenizer, ids.len(), trip, pad)?;
+            .zip(drafts)
+            .map(|(trip, draft)| {
+                let trip = correct(tokenizer, draft.length, trip, pad)?;
                 let length = trip.ids.len() as u64;
                 Ok((Prompt::Text(trip.text), length))
             })
@@ -158,13 +197,20 @@ fn correct(
     Ok(trip)
 }
 
-fn round_trips(tokenizer: &Tokenizer, lists: &[Vec<u32>]) -> Result<Vec<RoundTrip>, String> {
+fn round_trips(tokenizer: &Tokenizer, drafts: &[Draft]) -> Result<Vec<RoundTrip>, String> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    let share = lists.len().div_ceil(cores).max(1);
+    let share = drafts.len().div_ceil(cores).max(1);
     let made: Result<Vec<Vec<RoundTrip>>, String> = thread::scope(|scope| {
-        let workers: Vec<_> = lists
+        let workers: Vec<_> = drafts
             .chunks(share)
-            .map(|lists| scope.spawn(|| lists.iter().map(|ids| RoundTrip::of(tokenizer, ids)).collect()))
+            .map(|drafts| {
+                scope.spawn(|| {
+                    drafts
+                        .iter()
+                        .map(|draft| RoundTrip::of(tokenizer, &draft.ids))
+                        .collect()
+                })
+            })
             .collect();
         let joined = workers.into_iter().map(|worker| match worker.join() {
             Ok(made) => made,

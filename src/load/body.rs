@@ -20,6 +20,8 @@ pub struct Content<'a> {
     pub output_len: u64,
     /// Goes into the `x-request-id` header.
     pub id: Option<&'a str>,
+    /// The conversation's id, for the `x-session-id` header.
+    pub session: Option<&'a str>,
     /// The adapter to use instead of the model.
     pub adapter: Option<&'a str>,
     /// Its place in the run.
@@ -157,6 +159,14 @@ fn messages(backend: Backend, content: &Content<'_>) -> Value {
         _ => [text(prompt), media].concat(),
     };
     json!([{"role": "user", "content": parts}])
+}
+
+/// One message of the user.
+pub(super) fn user_turn(prompt: &Value) -> Value {
+    match prompt {
+        Value::Array(parts) => json!({"role": "user", "content": parts}),
+        text => json!({"role": "user", "content": [{"type": "text", "text": text}]}),
+    }
 }
 
 fn is_conversation(prompt: &Value) -> bool {

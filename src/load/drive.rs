@@ -1,10 +1,15 @@
 //! A load and how far it has come: what is due, which slots are free, what has ended. Knows no sockets.
+//!
+//! A conversation keeps its slot from its first turn to its last.
 
 use super::backend::Reply;
 use super::clock::Clock;
 use super::requests::Requests;
+use super::turns::Turns;
 use crate::metrics::{Nanos, Sample};
-use std::collections::VecDeque;
+use serde_json::Value;
+use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -13,9 +18,11 @@ use std::time::Duration;
 pub struct Load {
     /// Requests in order.
     pub requests: Requests,
-    /// When each is due.
+    /// When each is due; of a conversation, only the time of its first turn counts.
     pub due: Vec<Nanos>,
-    /// Most requests in flight at once.
+    /// Which requests are turns of conversations, if they are: those after the first have no bytes yet.
+    pub turns: Option<Turns>,
+    /// Most requests, or conversations, at once.
     pub limit: Option<usize>,
     /// How the answers are read.
     pub reply: Reply,
@@ -60,14 +67,28 @@ pub struct Underway {
     pub ttft: Option<Nanos>,
 }
 
+/// A conversation before one of its turns.
+#[derive(Debug, Default)]
+struct Talk {
+    said: Vec<Value>,
+    bytes: Vec<u8>,
+}
+
 /// A load in progress.
 pub(super) struct Drive<'a> {
     pub load: &'a Load,
     pub clock: Clock,
     pub samples: Vec<Sample>,
+    /// The next request, or the first turn of the next conversation.
     pub next: usize,
+    /// How many of these have been sent.
+    pub started: usize,
     pub finished: usize,
     pub in_flight: usize,
+    /// Turns that wait for their time, in its order; their slots are kept.
+    later: VecDeque<(Nanos, usize)>,
+    /// What was said before each turn under way, and its request.
+    talks: HashMap<usize, Talk>,
     /// When slots became free that no request has taken since, oldest first; the first ones are free from the start.
     pub freed: VecDeque<Nanos>,
     /// Requests that wait for a connection to open.
@@ -88,8 +109,11 @@ impl<'a> Drive<'a> {
             clock: Clock::start(),
             samples,
             next: 0,
+            started: 0,
             finished: 0,
             in_flight: 0,
+            later: VecDeque::new(),
+            talks: HashMap::new(),
             freed: VecDeque::new(),
             waiting: VecDeque::new(),
             armed_for: None,
@@ -103,26 +127,102 @@ impl<'a> Drive<'a> {
     }
 
     pub fn has_slot(&self) -> bool {
-        self.load.limit.is_none_or(|limit| self.in_flight < limit.max(1))
+        let taken = self.in_flight + self.later.len();
+        self.load.limit.is_none_or(|limit| taken < limit.max(1))
     }
 
     pub fn can_send(&self, now: Nanos) -> bool {
-        self.next < self.samples.len() && self.has_slot() && self.load.due[self.next] <= now
+        self.next_due().is_some_and(|due| due <= now)
     }
 
     /// The moment the next request is due, if only time is missing.
     pub fn next_due(&self) -> Option<Nanos> {
-        (self.next < self.samples.len() && self.has_slot()).then(|| self.load.due[self.next])
+        let start = (self.next < self.samples.len() && self.has_slot()).then(|| self.load.due[self.next]);
+        let turn = self.later.front().map(|(due, _)| *due);
+        start.into_iter().chain(turn).min()
+    }
+
+    /// When a request was due by the load, or, for a turn after the first, by the conversation.
+    pub fn due(&self, index: usize, ready: Nanos) -> Nanos {
+        match self.talks.contains_key(&index) {
+            true => ready,
+            false => self.load.due[index],
+        }
+    }
+
+    /// Takes the next request that can be sent, and since when it could have been.
+    pub fn take(&mut self, now: Nanos) -> Option<(usize, Nanos)> {
+        if !self.can_send(now) {
+            return None;
+        }
+        self.in_flight += 1;
+        if let Some((due, index)) = self.later.pop_front_if(|(due, _)| *due <= now) {
+            return Some((index, due));
+        }
+        let (index, due) = (self.next, self.load.due[self.next]);
+        // The request after the last free slot takes the one that became free first, and so on.
+        let ready = match self.load.limit {
+            Some(limit) if self.started >= limit => due.max(self.freed.pop_front().unwrap_or(due)),
+            _ => due,
+        };
+        self.started += 1;
+        self.next = self
+            .load
+            .turns
+            .as_ref()
+            .map_or(index + 1, |turns| turns.next_conversation(index));
+        Some((index, ready))
+    }
+
+    /// The bytes of a request, in `buffer` if they come from a file.
+    pub fn bytes<'b>(&'b self, index: usize, buffer: &'b mut Vec<u8>) -> io::Result<&'b [u8]> {
+        match self.talks.get(&index) {
+            Some(talk) => Ok(&talk.bytes),
+            None => self.load.requests.bytes(index, buffer),
+        }
     }
 
     pub fn end(&mut self, index: usize, sample: Sample, now: Nanos) {
         self.in_flight -= 1;
-        self.finished += 1;
-        if self.load.limit.is_some() {
+        self.note(index, sample);
+        let turns = self.load.turns.as_ref();
+        let goes_on = turns.is_some_and(|turns| self.go_on(turns, index, now));
+        if !goes_on && self.load.limit.is_some() {
             self.freed.push_back(now);
         }
+    }
+
+    fn note(&mut self, index: usize, sample: Sample) {
+        self.finished += 1;
         self.tell(Progress::Ended(&sample, self.in_flight));
         self.samples[index] = sample;
+    }
+
+    /// Prepares the turn after one that ended; false if there is none. After a failure nothing can follow.
+    fn go_on(&mut self, turns: &Turns, index: usize, now: Nanos) -> bool {
+        let mut talk = self.talks.remove(&index).unwrap_or_default();
+        let after = turns.next_conversation(index);
+        if index + 1 == after {
+            return false;
+        }
+        let sample = &self.samples[index];
+        if sample.is_ok() {
+            turns.remember(index, sample.text.as_deref().unwrap_or_default(), &mut talk.said);
+            if let Ok(request) = turns.request(index + 1, &talk.said) {
+                talk.bytes = request.bytes;
+                self.talks.insert(index + 1, talk);
+                self.later.push_back((now.saturating_add(turns.pause), index + 1));
+                return true;
+            }
+        }
+        for unsent in index + 1..after {
+            let error = "not sent: an earlier turn of its conversation failed".to_owned();
+            self.note(
+                unsent,
+                unsent_sample(now, now, now, turns.each[unsent].prompt_len, error),
+            );
+        }
+        false
     }
 
     pub fn tell(&mut self, progress: Progress<'_>) {
@@ -139,15 +239,20 @@ impl<'a> Drive<'a> {
 
     pub fn fail_unsent(&mut self, index: usize, ready: Nanos, error: String) {
         let now = self.clock.now();
-        let sample = Sample {
-            due: self.load.due[index],
-            ready,
-            sent: now,
-            end: now,
-            prompt_len: self.load.requests.entry(index).prompt_len,
-            error: Some(error),
-            ..Sample::default()
-        };
+        let prompt_len = self.load.requests.entry(index).prompt_len;
+        let sample = unsent_sample(self.due(index, ready), ready, now, prompt_len, error);
         self.end(index, sample, now);
+    }
+}
+
+fn unsent_sample(due: Nanos, ready: Nanos, now: Nanos, prompt_len: u64, error: String) -> Sample {
+    Sample {
+        due,
+        ready,
+        sent: now,
+        end: now,
+        prompt_len,
+        error: Some(error),
+        ..Sample::default()
     }
 }

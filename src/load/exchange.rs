@@ -45,7 +45,7 @@ struct Whole {
 }
 
 impl Exchange {
-    pub fn begin(&mut self, load: &Load, index: usize, ready: Nanos) {
+    pub fn begin(&mut self, load: &Load, index: usize, (due, ready): (Nanos, Nanos)) {
         let request = load.requests.entry(index);
         self.response.reset();
         self.events.reset();
@@ -53,7 +53,7 @@ impl Exchange {
         stream.reply = load.reply;
         stream.scanner.reset();
         stream.sample = Sample {
-            due: load.due[index],
+            due,
             ready,
             prompt_len: request.prompt_len,
             sequences: request.sequences,

@@ -165,18 +165,9 @@ impl Generator {
     /// Sends what is due; true if the turn ended before all of it was sent.
     fn dispatch(&mut self, drive: &mut Drive<'_>) -> bool {
         for _ in 0..SENDS_A_TURN {
-            if !drive.can_send(drive.clock.now()) {
+            let Some((index, ready)) = drive.take(drive.clock.now()) else {
                 break;
-            }
-            let index = drive.next;
-            let due = drive.load.due[index];
-            // The request after the last free slot takes the one that became free first, and so on.
-            let ready = match drive.load.limit {
-                Some(limit) if index >= limit => due.max(drive.freed.pop_front().unwrap_or(due)),
-                _ => due,
             };
-            drive.next += 1;
-            drive.in_flight += 1;
             match self.idle.pop() {
                 Some(slot) => self.send(slot, index, ready, drive),
                 None => {
@@ -204,8 +195,10 @@ impl Generator {
         let Some(connection) = &mut self.connections[slot] else {
             return;
         };
-        connection.exchange.begin(drive.load, index, ready);
-        let bytes = drive.load.requests.bytes(index, &mut self.outgoing);
+        connection
+            .exchange
+            .begin(drive.load, index, (drive.due(index, ready), ready));
+        let bytes = drive.bytes(index, &mut self.outgoing);
         (connection.carries, connection.unsent) = (Some(index), Some(0));
         connection.exchange.sent(drive.clock.now());
         if let Err(error) = bytes.and_then(|bytes| connection.write(bytes)) {
@@ -237,8 +230,6 @@ impl Generator {
         }
         if let (Some(index), Some(_)) = (connection.carries, connection.unsent)
             && let Err(error) = drive
-                .load
-                .requests
                 .bytes(index, &mut self.outgoing)
                 .and_then(|bytes| connection.write(bytes))
         {

@@ -23,6 +23,7 @@ pub mod sse;
 mod stop;
 mod target;
 mod transport;
+mod turns;
 
 pub use backend::{Backend, Reply};
 pub use body::{BodyOptions, Content};
@@ -34,3 +35,4 @@ pub use requests::Requests;
 pub use stop::Stop;
 pub use target::Target;
 pub use transport::Tls;
+pub use turns::{Turn, Turns};

@@ -53,7 +53,7 @@ impl RequestOptions {
             ("application/json".to_owned(), body, 0.0)
         };
         Ok(Request {
-            bytes: self.bytes("POST", &self.path, &kind, content.id, &body),
+            bytes: self.bytes("POST", &self.path, &kind, (content.id, content.session), &body),
             prompt_len: content.prompt_len,
             sequences: self.body.sequences(content.prompt.unwrap_or(&Value::Null)),
             audio_s,
@@ -63,7 +63,7 @@ impl RequestOptions {
     /// A request to another path of the server, with the same headers.
     pub fn aside(&self, method: &str, path: &str, body: &[u8]) -> Request {
         Request {
-            bytes: self.bytes(method, path, "application/json", None, body),
+            bytes: self.bytes(method, path, "application/json", (None, None), body),
             sequences: 1,
             ..Request::default()
         }
@@ -75,7 +75,8 @@ impl RequestOptions {
         self.body.backend.reply(format)
     }
 
-    fn bytes(&self, method: &str, path: &str, kind: &str, id: Option<&str>, body: &[u8]) -> Vec<u8> {
+    fn bytes(&self, method: &str, path: &str, kind: &str, ids: (Option<&str>, Option<&str>), body: &[u8]) -> Vec<u8> {
+        let own = [("x-request-id", ids.0), ("x-session-id", ids.1)];
         let mut head = String::with_capacity(body.len() + 256);
         let (host, length) = (&self.host, body.len());
         // Writing to a string cannot fail.
@@ -87,7 +88,9 @@ impl RequestOptions {
         let overridden = |name: &str, after: usize| {
             let mut later = self.headers[after..].iter();
             later.any(|(other, _)| other.eq_ignore_ascii_case(name))
-                || (id.is_some() && name.eq_ignore_ascii_case("x-request-id"))
+                || own
+                    .iter()
+                    .any(|(own, id)| id.is_some() && name.eq_ignore_ascii_case(own))
         };
         for (name, value) in standard.iter().filter(|(name, _)| !overridden(name, 0)) {
             let _ = write!(head, "{name}: {value}\r\n");
@@ -97,8 +100,10 @@ impl RequestOptions {
                 let _ = write!(head, "{name}: {value}\r\n");
             }
         }
-        if let Some(id) = id {
-            let _ = write!(head, "x-request-id: {id}\r\n");
+        for (name, id) in own {
+            if let Some(id) = id {
+                let _ = write!(head, "{name}: {id}\r\n");
+            }
         }
         head.push_str("\r\n");
         let mut bytes = head.into_bytes();

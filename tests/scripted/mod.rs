@@ -1,18 +1,46 @@
-//! A server that answers each request with exact bytes, for tests of the load generator.
+//! A server that answers each request with exact bytes, for tests of the load generator, and native benchmarks against it.
 
 // Not every test uses all of it.
 #![allow(dead_code)]
 
+use serde_json::Value;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use vsweep::bench::{Job, Measurement, measure};
+use vsweep::cause::Failure;
+
+/// A native benchmark of the server at `url`, which knows the model `org/m` as `m`.
+pub fn job(url: &str, params: Value) -> Job {
+    let Value::Object(params) = params else {
+        panic!("an object")
+    };
+    Job {
+        base_url: url.to_owned(),
+        served_model: "m".to_owned(),
+        model_root: "org/m".to_owned(),
+        params,
+        argv: None,
+        env: Default::default(),
+        scratch: std::env::temp_dir(),
+        warmup_prompts: 0,
+        timeout: Duration::from_secs(60),
+        counters: Default::default(),
+    }
+}
+
+/// Performs it.
+pub async fn run(url: &str, params: Value) -> Result<Measurement, Failure> {
+    measure(&job(url, params)).await
+}
 
 /// One request as it arrived.
 #[derive(Debug, Clone)]
 pub struct Seen {
     pub head: String,
-    pub body: serde_json::Value,
+    pub body: Value,
 }
 
 /// What the server does with one request.
@@ -90,7 +118,7 @@ async fn serve(
                 stream.write_all(&first).await?;
                 loop {
                     stream.write_all(&again).await?;
-                    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                    tokio::time::sleep(Duration::from_millis(5)).await;
                 }
             }
             Answer::ThenReset(bytes) => {
@@ -162,4 +190,23 @@ pub fn refusal(status: &str, body: &str) -> Answer {
     Answer::Bytes(vec![
         format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes(),
     ])
+}
+
+/// A stream of chat events that say `words`, usage and `[DONE]`, as vLLM sends it.
+pub fn chat(words: &[String], prompt_tokens: usize) -> Answer {
+    let mut pieces = vec![STREAM_HEAD.to_vec()];
+    let event = |delta: Value, finish: Option<&str>| {
+        chunk(&serde_json::json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}).to_string())
+    };
+    pieces.push(event(serde_json::json!({"role": "assistant", "content": ""}), None));
+    for (i, word) in words.iter().enumerate() {
+        let finish = (i + 1 == words.len()).then_some("length");
+        pieces.push(event(serde_json::json!({"content": word}), finish));
+    }
+    pieces.push(chunk(&format!(
+        r#"{{"choices":[],"usage":{{"prompt_tokens":{prompt_tokens},"completion_tokens":{}}}}}"#,
+        words.len()
+    )));
+    pieces.extend([chunk("[DONE]"), LAST_CHUNK.to_vec()]);
+    Answer::Bytes(pieces)
 }

@@ -6,7 +6,6 @@ use crate::bench::aside::Aside;
 use crate::bench::probe::{Probe, pause_at};
 use crate::cause::{Cause, Failure};
 use crate::load::{Load, Requests, allow_connections};
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// Time between tries of the ready check.
@@ -23,7 +22,7 @@ impl Run {
             Some(limit) => self.await_ready(prompts, limit)?,
             None => self.note("Skipping endpoint ready check."),
         }
-        let count = self.connections(self.job.counters.planned.load(Relaxed) as usize);
+        let count = self.connections(prompts.starts);
         allow_connections(count).map_err(|detail| Failure::new(Cause::BenchFailed, detail))?;
         let began = Instant::now();
         self.connect(count)?;
@@ -120,6 +119,7 @@ impl Run {
             request_timeout: self.settings.request_timeout,
             silence_timeout: self.settings.silence_timeout,
             keep_texts: self.settings.save_detailed,
+            turns: None,
         }
     }
 }

@@ -105,11 +105,12 @@ pub struct Output {
     pub append: bool,
 }
 
+/// In the order of bodies.
 const SAMPLING: [&str; 7] = [
-    "temperature",
     "top_p",
     "top_k",
     "min_p",
+    "temperature",
     "frequency_penalty",
     "presence_penalty",
     "repetition_penalty",

@@ -1,7 +1,7 @@
 //! A result in the format of PyTorch's benchmark dashboard: one record for each of twelve figures.
 
 use super::file;
-use super::flags::FLAGS;
+use super::flags;
 use super::settings::Settings;
 use crate::plan::Params;
 use serde_json::{Map, Value, json};
@@ -26,8 +26,7 @@ const LEFT_OUT: [&str; 4] = ["ttfts", "itls", "generated_texts", "errors"];
 
 /// The file's text. `given` are the parameters as they were given; header values are not shown.
 pub fn text(settings: &Settings, given: &Params, result: &Params) -> String {
-    let mut args: Map<String, Value> = FLAGS
-        .iter()
+    let mut args: Map<String, Value> = flags::all()
         .map(|flag| (flag.name.to_owned(), given.get(flag.name).cloned().unwrap_or_default()))
         .collect();
     let hidden = settings.headers.iter().map(|(name, _)| json!(format!("{name}=***")));

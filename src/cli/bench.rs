@@ -1,7 +1,7 @@
 //! `vsweep bench`: one native benchmark. Its flags are those of `vllm bench serve`, made from the native benchmark's
 //! table of parameters.
 
-use crate::bench::flags::{FLAGS, REFUSED, Takes};
+use crate::bench::flags::{self, REFUSED, Takes};
 use crate::bench::settings::Settings;
 use crate::bench::{Counters, Job, Measurement, console, file, measure, pytorch};
 use crate::error::{Error, Exit, Result};
@@ -33,7 +33,7 @@ impl clap::Args for Args {
             let argument = clap::Arg::new(*name).long(name.replace('_', "-")).alias(name);
             command.arg(argument.num_args(0..).hide(true))
         });
-        FLAGS.iter().fold(command, |command, flag| {
+        flags::all().fold(command, |command, flag| {
             let argument = clap::Arg::new(flag.name)
                 .long(flag.name.replace('_', "-"))
                 .help(flag.help);
@@ -60,7 +60,7 @@ impl clap::Args for Args {
 impl FromArgMatches for Args {
     fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
         let mut params = Params::new();
-        for flag in FLAGS {
+        for flag in flags::all() {
             let value = match flag.takes {
                 Takes::Nothing => matches.get_flag(flag.name).then_some(Value::Bool(true)),
                 Takes::Texts => matches

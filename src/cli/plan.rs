@@ -6,9 +6,13 @@ mod table;
 
 use super::output;
 use super::plan_file::PlanFile;
+use super::rehearse::{self, Machine};
 use crate::error::{Exit, Result};
+use crate::journal::{Shard, State};
 use crate::matrix::{Matrix, Only};
 use crate::plan::Plan;
+use crate::rehearse::Rehearsal;
+use crate::run::Schedule;
 use clap::ValueEnum;
 use std::io::{BufWriter, Write, stdout};
 
@@ -23,7 +27,14 @@ pub struct Args {
     /// Show only what meets conditions, e.g. tensor_parallel_size=2,max_concurrency>=8
     #[arg(long, value_name = "EXPR")]
     only: Option<String>,
+    #[command(flatten)]
+    machine: Machine,
 }
+
+/// Most tokens that are computed for an estimate: about a second's worth.
+const MOST_TOKENS: u64 = 40_000_000;
+/// Most servers and points of which an estimate is made.
+const MOST_RUNS: u64 = 20_000;
 
 /// How a matrix is shown.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -44,16 +55,42 @@ pub fn run(args: Args) -> Result<Exit> {
     if let Some(only) = &args.only {
         matrix = matrix.only(&Only::parse(only)?)?;
     }
-    show(&plan, &matrix, args.format)
+    show(&plan, &matrix, args.format, &args.machine)
 }
 
-/// Shows a matrix on standard output.
-pub fn show(plan: &Plan, matrix: &Matrix, format: Format) -> Result<Exit> {
+/// Shows a matrix on standard output, with what it will likely take.
+pub fn show(plan: &Plan, matrix: &Matrix, format: Format, machine: &Machine) -> Result<Exit> {
     let mut out = BufWriter::new(stdout().lock());
     let written = match format {
-        Format::Table => table::write(plan, matrix, &mut out),
-        Format::Json => json::write(plan, matrix, &mut out),
+        Format::Table => table::write(plan, matrix, &mut out).and_then(|()| match estimate(plan, matrix, machine) {
+            Ok(rehearsal) => {
+                writeln!(out, "{}", rehearse::summary(&rehearsal))?;
+                rehearsal
+                    .assumptions
+                    .iter()
+                    .try_for_each(|assumed| writeln!(out, "  assumed: {assumed}"))
+            }
+            Err(why) => writeln!(out, "not predicted: {why}"),
+        }),
+        Format::Json => json::write(plan, matrix, &estimate(plan, matrix, machine), &mut out),
         Format::Sh => sh::write(plan, matrix, &mut out),
     };
     output::finish(written.and_then(|()| out.flush()))
+}
+
+/// What the whole plan will likely take, learned from its record if there is one; `Err` says why that is not known.
+fn estimate(plan: &Plan, matrix: &Matrix, machine: &Machine) -> std::result::Result<Rehearsal, String> {
+    let counts = matrix.counts();
+    let large = "the plan is too large to be played at once; `vsweep rehearse` takes its time";
+    if counts.runs + counts.searches + counts.servers > MOST_RUNS {
+        return Err(large.to_owned());
+    }
+    // A record that cannot be read is for `run` to complain about.
+    let record = rehearse::recorded(None, plan).unwrap_or_default();
+    let schedule = Schedule::new(matrix, plan.runs, Shard::WHOLE, false);
+    let options = machine.options(Some(MOST_TOKENS));
+    crate::rehearse::rehearse(plan, matrix, schedule, &State::default(), &record, &options).map_err(|why| match why {
+        crate::rehearse::Unknown::TooMuch => large.to_owned(),
+        crate::rehearse::Unknown::Because(why) => why,
+    })
 }

@@ -9,7 +9,7 @@ use crate::files::write_atomic;
 use crate::journal::{self, Directory, Event, Recorder, Shard, State};
 use crate::matrix::Only;
 use crate::plan::{Found, Plan};
-use crate::report::progress::{Counter, Mode, Progress, Requests};
+use crate::report::progress::{Ahead, Counter, Mode, Progress, Requests};
 use crate::report::{self, LiveTables};
 use crate::run::{Ending, Interrupt, Sweep, Update};
 use crate::units::show_many;
@@ -80,7 +80,12 @@ pub fn run(args: Args) -> Result<Exit> {
     };
     let directory = choose_directory(&args, &plan)?;
     if args.dry_run {
-        super::plan::show(&plan, wanted, super::plan::Format::Table)?;
+        super::plan::show(
+            &plan,
+            wanted,
+            super::plan::Format::Table,
+            &super::rehearse::Machine::default(),
+        )?;
         return output::finish(writeln!(stdout(), "{}", what_is_left(sweep, &directory)?));
     }
     if let Err(exit) = preflight(&sweep, &directory)? {
@@ -169,7 +174,7 @@ fn perform(sweep: Sweep<'_>, recorder: &mut Recorder, mode: Mode) -> Result<Endi
     runtime.block_on(async {
         let mut interrupt = Interrupt::install()?;
         let mut tables = LiveTables::of(recorder.directory());
-        let mut progress = Progress::new(mode);
+        let mut progress = Progress::new(mode, ahead(&sweep, recorder.state()));
         let is_whole = sweep.shard == Shard::WHOLE;
         let mut observer = |update: Update<'_>, recorder: &Recorder| {
             match update {
@@ -190,6 +195,24 @@ fn perform(sweep: Sweep<'_>, recorder: &mut Recorder, mode: Mode) -> Result<Endi
         };
         sweep.perform(recorder, &mut interrupt, &mut observer).await
     })
+}
+
+/// What this invocation has to do, and what earlier ones teach about it.
+fn ahead(sweep: &Sweep<'_>, state: &State) -> Ahead {
+    let mut ahead = Ahead::default();
+    for server in sweep.schedule().servers() {
+        let Some(group) = sweep.schedule().group(&server, state) else {
+            continue;
+        };
+        for task in &group.tasks {
+            ahead.add_runs(&server.id, &task.point.name, 1);
+        }
+        for search in &group.searches {
+            ahead.add_search(&server.id, &search.id);
+        }
+    }
+    ahead.learn(state);
+    ahead
 }
 
 /// What the display reads of a run in progress.

@@ -2,11 +2,11 @@
 //! the real run, by the same rules. What a search learns goes into a state in memory, as the journal would hold it.
 
 use super::disk;
-use super::learn::Lessons;
+use super::learn::{Lessons, PAUSE_S};
 use super::load::{Driver, Play, Played, Stage, params_of};
 use super::server::StandIn;
 use super::spread::Total;
-use super::{Budget, Forecast, Loss};
+use super::{Budget, Forecast, Loss, Unknown};
 use crate::bench::{Measurement, Verdict};
 use crate::cause::{Cause, Failure, Outcome};
 use crate::journal::{Entry, Event, RunFinished, Searched, State};
@@ -80,7 +80,7 @@ impl<'a> Rehearsed<'a> {
     }
 
     /// Plays the group. `Err` says why it cannot be.
-    pub fn perform(mut self) -> Result<Forecast, String> {
+    pub fn perform(mut self) -> Result<Forecast, Unknown> {
         if let Some(failure) = &self.stand_in.failure {
             self.forecast.failure = Some(failure.clone());
             self.start();
@@ -113,10 +113,11 @@ impl<'a> Rehearsed<'a> {
     }
 
     /// A run of the plan. Repetitions are alike but for their random choices, so one of them is played for all.
-    fn task(&mut self, point: &Point, run: u32) -> Result<(), String> {
+    fn task(&mut self, point: &Point, run: u32) -> Result<(), Unknown> {
         if let Some(seconds) = self.lessons.measured(&point.id) {
             self.count(point, Some(Timing { seconds, requests: 0 }));
             self.forecast.total.runs += self.lessons.repeated.time(seconds);
+            self.forecast.total.runs += self.lessons.pause.time(PAUSE_S);
             return Ok(());
         }
         if let Some(timing) = self.warmed.get(&point.id).copied() {
@@ -174,6 +175,7 @@ impl<'a> Rehearsed<'a> {
         self.forecast.total.runs += self.lessons.run.time(seconds);
         let overhead = Driver::of(point.argv.as_deref()).overhead_s();
         self.forecast.total.runs += self.lessons.overhead.time(overhead);
+        self.forecast.total.runs += self.lessons.pause.time(PAUSE_S);
     }
 
     fn limited(&self, point: &Point, seconds: f64) -> f64 {
@@ -187,7 +189,7 @@ impl<'a> Rehearsed<'a> {
     }
 
     /// Plays one run; `None` for a benchmark of which nothing is known.
-    fn play(&mut self, point: &Point, run: u32, asked: Option<&Asked>) -> Result<Option<Played>, String> {
+    fn play(&mut self, point: &Point, run: u32, asked: Option<&Asked>) -> Result<Option<Played>, Unknown> {
         let mut params = match (&point.argv, Driver::of(point.argv.as_deref())) {
             (Some(argv), Driver::VllmBench) => params_of(argv),
             (Some(_), _) => {
@@ -217,7 +219,7 @@ impl<'a> Rehearsed<'a> {
         Ok(Some(played))
     }
 
-    fn search(&mut self, planned: &LoadSearch) -> Result<(), String> {
+    fn search(&mut self, planned: &LoadSearch) -> Result<(), Unknown> {
         if self.state.search(&planned.id).is_none() {
             let started = search_started(planned, self.plan, self.state);
             self.record(Event::SearchStarted(Box::new(started)));

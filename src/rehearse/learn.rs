@@ -16,6 +16,16 @@ use std::collections::{BTreeMap, HashMap};
 /// Recorded runs that are played again to compare: more teach little and cost time.
 const MOST_COMPARED: usize = 16;
 
+/// What lies between two runs, in seconds: resets, files that are synced to disk, tables.
+pub const PAUSE_S: f64 = 0.05;
+
+/// How well that is known: disks differ.
+const PAUSE: Belief = Belief {
+    factor: 1.0,
+    common: 0.7,
+    own: 0.7,
+};
+
 /// How far repetitions of one point differ.
 const REPEATED: Belief = Belief {
     factor: 1.0,
@@ -41,6 +51,8 @@ pub struct Lessons {
     pub repeated: Belief,
     /// Of what a run takes besides its load.
     pub overhead: Belief,
+    /// Of what lies between two runs.
+    pub pause: Belief,
     /// Mean size of a run's file and rows, if any was recorded.
     pub run_bytes: Option<u64>,
     /// What was learned from, in words.
@@ -56,6 +68,7 @@ impl Lessons {
             run: kind.run_belief(),
             repeated: REPEATED,
             overhead: OVERHEAD,
+            pause: PAUSE,
             run_bytes: None,
             sources: Vec::new(),
             measured: HashMap::new(),
@@ -79,6 +92,7 @@ impl Lessons {
             .collect();
         lessons.learn_starts(state, &stand_ins);
         lessons.learn_runs(state, plan, &stand_ins);
+        lessons.learn_pauses(state);
         lessons
     }
 
@@ -99,6 +113,23 @@ impl Lessons {
         if !ratios.is_empty() {
             self.sources.push(format!("{} measured server starts", ratios.len()));
             self.start = self.start.after(&ratios);
+        }
+    }
+
+    /// From the times between the ends of runs, without the runs; where a server was started between, it is far longer,
+    /// which the median leaves out.
+    fn learn_pauses(&mut self, state: &State) {
+        let end = |run: &RunRecord| -> Option<jiff::Timestamp> { state.finished_at(&run.point, run.run)?.parse().ok() };
+        let mut ends: Vec<(jiff::Timestamp, f64)> =
+            state.runs().filter_map(|run| Some((end(run)?, run.seconds))).collect();
+        ends.sort_by_key(|(at, _)| *at);
+        let pauses = ends
+            .windows(2)
+            .map(|pair| pair[1].0.duration_since(pair[0].0).as_secs_f64() - pair[1].1);
+        let mut pauses: Vec<f64> = pauses.collect();
+        pauses.sort_by(f64::total_cmp);
+        if let Some(median) = pauses.get(pauses.len() / 2).filter(|median| **median > 0.0) {
+            self.pause = self.pause.after(&vec![median / PAUSE_S; pauses.len().min(10)]);
         }
     }
 

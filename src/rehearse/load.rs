@@ -1,6 +1,7 @@
 //! One run in virtual time: the parameters of a benchmark become requests and due times exactly as the native generator
 //! makes them, and a virtual server answers them.
 
+use super::Unknown;
 use super::server::StandIn;
 use crate::bench::flags::{self, Takes};
 use crate::bench::native::{latencies, measurement_of};
@@ -21,9 +22,6 @@ const VOCABULARY: std::ops::Range<u32> = 260..32_000;
 /// From a client's sending to the engine's queue, in nanoseconds.
 const DELAY: u64 = 400_000;
 
-/// Why a run is not played that would take too long to compute.
-pub const TOO_MUCH: &str = "there is too much to compute";
-
 /// Who drives the load in the real run, with what that takes besides the load itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Driver {
@@ -36,11 +34,11 @@ pub enum Driver {
 }
 
 impl Driver {
-    /// What a run takes besides its load, in seconds: for the native generator files, resets and connections; for
+    /// What a run takes besides its load, in seconds: for the native generator its thread and connections; for
     /// `vllm bench serve` the start of Python with its imports and the tokenizer.
     pub fn overhead_s(self) -> f64 {
         match self {
-            Driver::Native => 0.06,
+            Driver::Native => 0.02,
             Driver::VllmBench => 15.0,
             Driver::Foreign => 0.0,
         }
@@ -146,7 +144,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Plays a run; `Err` says why that cannot be done.
-    pub fn play(&mut self, play: Play<'_>) -> Result<Played, String> {
+    pub fn play(&mut self, play: Play<'_>) -> Result<Played, Unknown> {
         let mut settings = Settings::read(play.params).map_err(|problems| problems.join("; "))?;
         if !self.reads_gaps {
             settings.metrics.retain(|metric| *metric != Metric::Itl);
@@ -161,7 +159,7 @@ impl<'a> Stage<'a> {
         )?;
         let effort = items.iter().map(|item| item.output_len + item.prompt_len / 100).sum();
         if effort > play.most_effort {
-            return Err(TOO_MUCH.to_owned());
+            return Err(Unknown::TooMuch);
         }
         let due = match settings.self_timed {
             true => dataset::sort_by_time(&mut items)

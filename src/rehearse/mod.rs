@@ -36,6 +36,23 @@ pub struct Options {
     pub most_tokens: Option<u64>,
 }
 
+/// Why a plan cannot be rehearsed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unknown {
+    /// It takes more computing than was allowed.
+    #[error("there is too much to compute")]
+    TooMuch,
+    /// Something about it is not known; the sentence ends in the remedy, if there is one.
+    #[error("{0}")]
+    Because(String),
+}
+
+impl From<String> for Unknown {
+    fn from(why: String) -> Unknown {
+        Unknown::Because(why)
+    }
+}
+
 /// How much may still be computed, in tokens.
 #[derive(Debug, Clone, Copy)]
 struct Budget {
@@ -108,8 +125,7 @@ impl Rehearsal {
     }
 }
 
-/// Rehearses what the schedule still has to do after `done`, learning from `record`. `Err` says what is not known, or
-/// that it is too much, with the remedy.
+/// Rehearses what the schedule still has to do after `done`, learning from `record`.
 pub fn rehearse(
     plan: &Plan,
     matrix: &Matrix,
@@ -117,7 +133,7 @@ pub fn rehearse(
     done: &State,
     record: &State,
     options: &Options,
-) -> Result<Rehearsal, String> {
+) -> Result<Rehearsal, Unknown> {
     let mut budget = Budget {
         left: options.most_tokens.unwrap_or(u64::MAX),
     };
@@ -140,9 +156,9 @@ pub fn rehearse(
             rehearsal.assumptions = assumptions(plan, &stand_in, options);
         }
         let rehearsed = Rehearsed::new(plan, matrix, &group, &stand_in, lessons, &mut state, &mut budget);
-        let forecast = rehearsed.perform().map_err(|why| match why.as_str() {
-            load::TOO_MUCH => why,
-            _ => format!("{}: {why}", plan.secrets.redact(&server.name)),
+        let forecast = rehearsed.perform().map_err(|unknown| match unknown {
+            Unknown::Because(why) => Unknown::Because(format!("{}: {why}", plan.secrets.redact(&server.name))),
+            too_much => too_much,
         })?;
         rehearsal.total += forecast.total;
         rehearsal.disk_bytes += forecast.disk_bytes;

@@ -2,8 +2,10 @@
 
 use crate::matrix::{LoadSearch, Matrix, Point, ServerConfig};
 use crate::plan::{Params, Plan};
+use crate::rehearse::Rehearsal;
 use crate::search::{Target, Vary};
 use serde::Serialize;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -25,7 +27,12 @@ struct PointLine {
     runs: u32,
 }
 
-pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<()> {
+pub fn write(
+    plan: &Plan,
+    matrix: &Matrix,
+    estimate: &Result<Rehearsal, String>,
+    out: &mut impl Write,
+) -> io::Result<()> {
     out.write_all(b"{\"servers\":[")?;
     write_items(matrix.servers().map(|server| server_line(plan, server)), out)?;
     out.write_all(b"\n],\"points\":[")?;
@@ -37,7 +44,18 @@ pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<(
             .flat_map(|server| matrix.searches_of(&server).collect::<Vec<_>>());
         write_items(searches.map(|search| search_line(plan, search)), out)?;
     }
-    out.write_all(b"\n]}\n")
+    out.write_all(b"\n],\"predicted\":")?;
+    let predicted = match estimate {
+        Ok(rehearsal) => json!({
+            "seconds": rehearsal.total.interval(),
+            "starts": rehearsal.starts(),
+            "runs": rehearsal.runs(),
+            "assumed": rehearsal.assumptions,
+        }),
+        Err(why) => json!({"unknown": why}),
+    };
+    serde_json::to_writer(&mut *out, &predicted)?;
+    out.write_all(b"}\n")
 }
 
 #[derive(Serialize)]

@@ -1,7 +1,7 @@
 //! The live display: one line for the server, one for the runs, drawn again a few times a second.
 
 use super::wording::{describe, outcome, server_name, time_left};
-use super::{Counter, Requests};
+use super::{Ahead, Counter, Requests};
 use crate::cause::Outcome;
 use crate::journal::{Entry, Event, State};
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
@@ -50,7 +50,7 @@ impl Live {
     }
 
     /// Shows an event; what went wrong stays on the screen above the two lines.
-    pub fn event(&mut self, entry: &Entry, state: &State) {
+    pub fn event(&mut self, entry: &Entry, state: &State, ahead: &Ahead) {
         match &entry.event {
             Event::SessionStarted { .. } => {
                 self.server.enable_steady_tick(REDRAW);
@@ -64,7 +64,7 @@ impl Live {
             Event::ServerExited { cause, .. } => {
                 self.server.set_message("no server");
                 if cause.is_some() {
-                    self.print(describe(&entry.event, state));
+                    self.print(describe(&entry.event, state, ahead));
                 }
             }
             Event::RunStarted { name, run, .. } => {
@@ -79,19 +79,24 @@ impl Live {
             Event::PointsDropped { .. }
             | Event::PointsRestored { .. }
             | Event::SearchStarted(_)
-            | Event::SearchFinished { .. } => self.print(describe(&entry.event, state)),
+            | Event::SearchFinished { .. } => self.print(describe(&entry.event, state, ahead)),
             Event::JournalCreated { .. }
             | Event::ServerDeclared { .. }
             | Event::SearchesPlanned { .. }
             | Event::SessionEnded { .. } => {}
         }
         let failed = state.runs().filter(|run| run.outcome == Outcome::Failed).count();
-        let left = Some(time_left(state)).filter(|left| !left.is_empty());
+        let left = Some(time_left(ahead)).filter(|left| !left.is_empty());
         let failed = (failed > 0).then(|| format!("{failed} failed"));
         let rest: String = left.into_iter().chain(failed).map(|part| format!(", {part}")).collect();
         self.runs.set_message(rest);
-        self.runs.set_length(state.planned_runs());
-        self.runs.set_position(state.runs().count() as u64);
+        // Where searches decide on their runs, nobody knows how many there will be.
+        let (total, done) = match ahead.total() {
+            0 => (state.planned_runs(), state.runs().count() as u64),
+            total => (total, ahead.done()),
+        };
+        self.runs.set_length(total);
+        self.runs.set_position(done);
     }
 
     /// Shows the requests of another run.

@@ -3,8 +3,11 @@
 //! Fed from outside with the events that the journal records; knows nothing of how a sweep is driven, and a display that
 //! cannot be written to never disturbs one.
 
+mod ahead;
 mod live;
 mod wording;
+
+pub use ahead::Ahead;
 
 use crate::journal::{Entry, State};
 use live::Live;
@@ -41,6 +44,7 @@ pub type Counter = Arc<dyn Fn() -> Requests + Send + Sync>;
 /// The display of one sweep. A live display leaves the screen when it is dropped.
 pub struct Progress {
     sink: Sink,
+    ahead: Ahead,
 }
 
 enum Sink {
@@ -51,23 +55,24 @@ enum Sink {
 }
 
 impl Progress {
-    /// A display that has nothing to show yet.
-    pub fn new(mode: Mode) -> Progress {
+    /// A display of what lies ahead.
+    pub fn new(mode: Mode, ahead: Ahead) -> Progress {
         let sink = match mode {
             Mode::Auto if std::io::stderr().is_terminal() => Sink::Live(Box::new(Live::new())),
             Mode::Auto | Mode::Plain => Sink::Plain,
             Mode::Json => Sink::Json,
             Mode::Quiet => Sink::Quiet,
         };
-        Progress { sink }
+        Progress { sink, ahead }
     }
 
     /// Shows an event that was just recorded; the state includes it.
     pub fn event(&mut self, entry: &Entry, state: &State) {
+        self.ahead.note(entry);
         match &mut self.sink {
-            Sink::Live(live) => live.event(entry, state),
+            Sink::Live(live) => live.event(entry, state, &self.ahead),
             Sink::Plain => {
-                if let Some(line) = wording::describe(&entry.event, state) {
+                if let Some(line) = wording::describe(&entry.event, state, &self.ahead) {
                     print_error(&format!("{} {line}", wording::time_of_day(&entry.at)));
                 }
             }

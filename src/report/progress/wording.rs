@@ -1,15 +1,15 @@
 //! What each event is called in one line.
 
+use super::Ahead;
 use crate::cause::Outcome;
 use crate::ids::ServerId;
 use crate::journal::{Event, RunFinished, SearchStarted, State};
-use crate::report::status::seconds_left;
 use crate::search::{Answer, Found};
 use crate::units::{show_count, show_duration, show_many};
 use std::time::Duration;
 
 /// The line for an event; none for those that say nothing new.
-pub fn describe(event: &Event, state: &State) -> Option<String> {
+pub fn describe(event: &Event, state: &State, ahead: &Ahead) -> Option<String> {
     let line = match event {
         Event::JournalCreated { .. }
         | Event::ServerDeclared { .. }
@@ -23,18 +23,17 @@ pub fn describe(event: &Event, state: &State) -> Option<String> {
         Event::SessionStarted {
             servers, points, runs, ..
         } => {
-            let done = state.runs().count() as u64;
             let plural = |count: u64, noun: &str| {
                 let end = if count == 1 { "" } else { "s" };
                 format!("{} {noun}{end}", show_count(count))
             };
-            let left = show_count(runs.saturating_sub(done));
+            let left = show_count(ahead.total());
             let (servers, points, runs) = (
                 plural(*servers, "server"),
                 plural(*points, "point"),
                 plural(*runs, "run"),
             );
-            format!("{servers}, {points}, {runs}; {left} left")
+            format!("{servers}, {points}, {runs}; {left} to do now")
         }
         Event::PointsDropped { points } => {
             format!(
@@ -89,13 +88,16 @@ pub fn describe(event: &Event, state: &State) -> Option<String> {
                 ),
             }
         }
-        Event::RunFinished(run) if run.search.is_some() => format!("probe {}", outcome(run, state)),
-        Event::RunFinished(run) => {
-            let planned = state.planned_runs();
-            let done = state.runs().count();
-            let left = Some(time_left(state)).filter(|left| !left.is_empty());
+        Event::RunFinished(run) if run.search.is_some() => {
+            let left = Some(time_left(ahead)).filter(|left| !left.is_empty());
             let left = left.map_or(String::new(), |left| format!(", {left}"));
-            format!("run {done} of {planned}{left}: {}", outcome(run, state))
+            format!("probe{left}: {}", outcome(run, state))
+        }
+        Event::RunFinished(run) => {
+            let (done, total) = (ahead.done(), ahead.total());
+            let left = Some(time_left(ahead)).filter(|left| !left.is_empty());
+            let left = left.map_or(String::new(), |left| format!(", {left}"));
+            format!("run {done} of {total}{left}: {}", outcome(run, state))
         }
         Event::SessionEnded { reason } => reason.clone(),
     };
@@ -136,8 +138,8 @@ fn answer_text(answer: &Answer) -> String {
 }
 
 /// `about 5m 20s left`, or nothing while it cannot be known.
-pub fn time_left(state: &State) -> String {
-    let seconds = seconds_left(state).filter(|seconds| *seconds > 0.0);
+pub fn time_left(ahead: &Ahead) -> String {
+    let seconds = ahead.seconds_left().filter(|seconds| *seconds > 0.0);
     seconds.map_or(String::new(), |seconds| format!("about {} left", show_seconds(seconds)))
 }
 
@@ -226,6 +228,8 @@ mod tests {
             },
         ];
         let mut state = State::default();
+        let mut ahead = Ahead::default();
+        ahead.add_runs(&ServerId("s1".into()), "max_concurrency=8", 4);
         let mut lines = Vec::new();
         for (seq, event) in events.into_iter().enumerate() {
             let entry = Entry {
@@ -234,7 +238,8 @@ mod tests {
                 event,
             };
             state.apply(&entry);
-            lines.extend(describe(&entry.event, &state));
+            ahead.note(&entry);
+            lines.extend(describe(&entry.event, &state, &ahead));
         }
         insta::assert_snapshot!(lines.join("\n"));
         assert_eq!(time_of_day("2026-11-20T10:15:30.123Z"), "10:15:30");

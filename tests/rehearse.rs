@@ -1,0 +1,177 @@
+//! `vsweep rehearse` and the estimate of `vsweep plan`: what they say of plans whose answer is known, and what they learn from
+//! a real sweep of the simulator. Figures are asserted only where they are counts or laws.
+
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+fn vsweep(folder: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vsweep"));
+    command.current_dir(folder).args(args).env("NO_COLOR", "1");
+    command.output().expect("vsweep runs")
+}
+
+fn stdout(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+fn plan(text: &str) -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    fs::write(folder.path().join("plan.toml"), text).expect("writable");
+    folder
+}
+
+fn rehearse(folder: &TempDir, more: &[&str]) -> Value {
+    let args = [&["rehearse", "plan.toml", "--format", "json"], more].concat();
+    serde_json::from_str(&stdout(&vsweep(folder.path(), &args))).expect("JSON")
+}
+
+const SMALL: &str = r#"
+version = 1
+runs = 2
+[serve]
+command = "vsweep sim serve demo-8b --sim-speed 20 --sim-start 50ms"
+[serve.params]
+max_num_seqs = [4, 16]
+[bench.params]
+random_input_len = 64
+random_output_len = 8
+num_prompts = 8
+max_concurrency = [1, 4]
+"#;
+
+#[test]
+fn a_forecast_counts_what_a_run_does_and_learns_from_it() {
+    let folder = plan(SMALL);
+    let before = rehearse(&folder, &[]);
+    assert_eq!(
+        (&before["starts"], &before["runs"], &before["predicted"]),
+        (&2.into(), &8.into(), &true.into())
+    );
+    let part = |name: &str| before["seconds"][name].as_f64().expect("a number");
+    assert!(0.0 < part("low") && part("low") < part("likely") && part("likely") < part("high"));
+    assert_eq!(before, rehearse(&folder, &[]), "one plan has one forecast");
+    assert_eq!(rehearse(&folder, &["--only", "max_concurrency=1"])["runs"], 4);
+    assert_eq!(rehearse(&folder, &["--shard", "1/2"])["starts"], 1);
+
+    assert!(vsweep(folder.path(), &["run", "plan.toml", "--quiet"]).status.success());
+    let rest = rehearse(&folder, &[]);
+    assert_eq!((&rest["runs"], &rest["recorded_runs"]), (&0.into(), &8.into()));
+    let again = rehearse(&folder, &["--fresh"]);
+    assert_eq!(again["runs"], 8);
+    let learned: Vec<&str> = again["learned_from"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    assert_eq!(learned, ["2 measured server starts", "8 measured runs"]);
+}
+
+#[test]
+fn a_search_is_played_to_its_answers() {
+    let folder = plan(
+        r#"
+version = 1
+[serve]
+command = "vsweep sim serve demo-8b --sim-noise 0"
+[bench.params]
+random_input_len = 128
+random_output_len = 16
+num_prompts = { per = "max_concurrency", times = 4, min = 40 }
+[sla]
+vary = "max_concurrency"
+max = 64
+[[sla.target]]
+name = "chat"
+p99_ttft_ms = "<=60"
+[[sla.target]]
+name = "dream"
+p99_ttft_ms = "<=0.001"
+"#,
+    );
+    let forecast = rehearse(&folder, &[]);
+    let answers = &forecast["servers"][0]["answers"];
+    assert!(
+        answers[0]["value"]
+            .as_f64()
+            .is_some_and(|value| (1.0..=64.0).contains(&value)),
+        "{answers}"
+    );
+    assert_eq!(
+        (&answers[1]["target"], &answers[1]["value"]),
+        (&"dream".into(), &Value::Null)
+    );
+    assert!(forecast["runs"].as_u64().is_some_and(|runs| runs > 2), "{forecast}");
+}
+
+const REAL: &str = r#"
+version = 1
+[serve]
+command = "vllm serve MODEL --max-model-len 8192"
+[serve.params]
+tensor_parallel_size = [1, 4]
+[bench.params]
+num_prompts = 50
+max_concurrency = 8
+"#;
+
+#[test]
+fn what_does_not_fit_is_named_with_its_cause() {
+    let folder = plan(&REAL.replace("MODEL", "meta-llama/Llama-3.1-70B-Instruct"));
+    let forecast = rehearse(&folder, &["--gpu", "h100"]);
+    let failures: Vec<&Value> = (0..2).map(|i| &forecast["servers"][i]["failure"]["cause"]).collect();
+    assert_eq!(failures, [&Value::from("oom_at_load"), &Value::Null]);
+    assert_eq!(
+        rehearse(&folder, &["--gpu", "b200"])["servers"][0]["failure"],
+        Value::Null
+    );
+    let text = stdout(&vsweep(folder.path(), &["rehearse", "plan.toml"]));
+    for words in [
+        "will likely fail: oom_at_load",
+        "predicted: about",
+        "assumed: GPU h100",
+        "nothing of it is measured",
+    ] {
+        assert!(text.contains(words), "{words} is missing in:\n{text}");
+    }
+}
+
+#[test]
+fn an_unknown_model_is_said_to_be_unknown() {
+    let folder = plan(&REAL.replace("MODEL", "acme/mystery"));
+    let refused = vsweep(folder.path(), &["rehearse", "plan.toml"]);
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        error.contains("nothing is known of the model `acme/mystery`") && error.contains("--model-config FILE"),
+        "{error}"
+    );
+    let listed = stdout(&vsweep(folder.path(), &["plan", "plan.toml"]));
+    assert!(
+        listed.contains("not predicted: nothing is known of the model"),
+        "{listed}"
+    );
+
+    let config = r#"{"num_hidden_layers": 4, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 4,
+        "intermediate_size": 1024, "vocab_size": 32000, "max_position_embeddings": 16384}"#;
+    fs::write(folder.path().join("config.json"), config).expect("writable");
+    assert_eq!(rehearse(&folder, &["--model-config", "config.json"])["runs"], 6);
+}
+
+#[test]
+fn a_plan_shows_its_estimate_and_requests_that_are_too_long_are_foreseen() {
+    let folder = plan(&SMALL.replace("demo-8b", "demo-8b --max-model-len 66"));
+    let listed: Value = serde_json::from_str(&stdout(&vsweep(
+        folder.path(),
+        &["plan", "plan.toml", "--format", "json"],
+    )))
+    .expect("JSON");
+    assert_eq!(listed["predicted"]["runs"], 8);
+    assert!(stdout(&vsweep(folder.path(), &["plan", "plan.toml"])).contains("predicted: about"));
+    let losses = &rehearse(&folder, &[])["servers"][0]["losses"];
+    assert_eq!(losses[0]["cause"], "request_errors", "{losses}");
+}

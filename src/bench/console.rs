@@ -57,12 +57,28 @@ pub fn console(result: &Params) -> String {
     for metric in Metric::ALL {
         metric_block(&mut text, metric, result);
     }
-    if result.contains_key("spec_decode_acceptance_rate") {
+    if result.contains_key("diffusion_committed_throughput") {
+        diffusion(&mut text, result);
+    } else if result.contains_key("spec_decode_acceptance_rate") {
         speculation(&mut text, result);
     }
     text.push_str(&"=".repeat(WIDTH));
     text.push('\n');
     text
+}
+
+fn diffusion(text: &mut String, result: &Params) {
+    let _ = writeln!(text, "{:-^WIDTH$}", "Diffusion Decoding");
+    for (label, key) in [
+        ("Committed throughput (tok/s):", "diffusion_committed_throughput"),
+        ("Denoising steps per canvas:", "diffusion_steps_per_canvas"),
+        ("Committed per denoising step:", "diffusion_committed_per_step"),
+        ("Committed tokens:", "diffusion_committed_tokens"),
+        ("Denoising steps:", "diffusion_denoising_steps"),
+        ("Canvas positions evaluated:", "diffusion_canvas_positions"),
+    ] {
+        line(text, label, result.get(key));
+    }
 }
 
 fn speculation(text: &mut String, result: &Params) {

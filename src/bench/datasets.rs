@@ -2,20 +2,23 @@
 
 use super::reader::Reader;
 use crate::dataset::{
-    Bucket, BurstGpt, Custom, Dataset, HuggingFace, PrefixRepetition, Random, RandomMm, RangeRatio, Rerank, ShareGpt,
-    Sonnet, SpecBench, TimedTrace,
+    Bucket, BurstGpt, Custom, CustomAudio, CustomImage, Dataset, HuggingFace, PrefixRepetition, Random, RandomMm,
+    RangeRatio, Rerank, ShareGpt, Sonnet, SpecBench, SpeedBench, TimedTrace,
 };
 use crate::load::Backend;
 use std::path::PathBuf;
 
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 14] = [
     "random",
     "random-mm",
     "random-rerank",
     "prefix_repetition",
     "sharegpt",
     "custom",
+    "custom_image",
+    "custom_audio",
     "spec_bench",
+    "speed_bench",
     "burstgpt",
     "timed_trace",
     "sonnet",
@@ -29,9 +32,9 @@ const SYNTHETIC: [&str; 4] = ["random", "random-mm", "random-rerank", "prefix_re
 const MOST_PROMPT_TOKENS: f64 = 4e9;
 
 impl Reader<'_> {
-    /// Requests to draw; 0 stands for every row of a `custom` file.
+    /// Requests to draw; 0 stands for every row of a file of one's own.
     pub fn num_prompts(&mut self) -> usize {
-        let is_custom = self.dataset_name() == "custom";
+        let is_custom = self.dataset_name().starts_with("custom");
         self.count("num_prompts", u64::from(!is_custom)).unwrap_or(1000) as usize
     }
 
@@ -50,6 +53,9 @@ impl Reader<'_> {
                 path,
                 output_len: self.custom_output_len(),
             }),
+            "custom_image" => self.custom_image(path, backend),
+            "custom_audio" => self.custom_audio(path, backend),
+            "speed_bench" => self.speed_bench(path),
             "spec_bench" => Dataset::SpecBench(SpecBench {
                 path,
                 category: self.text("spec_bench_category"),
@@ -164,7 +170,7 @@ impl Reader<'_> {
     }
 
     fn random_mm(&mut self, num_prompts: usize, backend: Backend) -> Dataset {
-        if backend != Backend::Chat {
+        if !backend.takes_pictures() {
             self.problems
                 .push("dataset_name random-mm sends images in messages; set backend to openai-chat".to_owned());
         }
@@ -214,6 +220,54 @@ impl Reader<'_> {
             Some(length) => Some(length as u64),
             None => Some(self.count("output_len", 1).unwrap_or(256)),
         }
+    }
+
+    fn custom_image(&mut self, path: PathBuf, backend: Backend) -> Dataset {
+        if !backend.takes_pictures() {
+            self.problems
+                .push("dataset_name custom_image sends pictures in messages; set backend to openai-chat".to_owned());
+        }
+        Dataset::CustomImage(CustomImage {
+            path,
+            output_len: self.custom_output_len(),
+            as_data: self.is_set("custom_ensure_client_side_data"),
+        })
+    }
+
+    fn custom_audio(&mut self, path: PathBuf, backend: Backend) -> Dataset {
+        if !matches!(backend, Backend::Audio | Backend::Chat) {
+            self.problems.push(
+                "dataset_name custom_audio needs backend openai-audio or openai-chat; set one of them".to_owned(),
+            );
+        }
+        if backend == Backend::Audio && self.is_set("enable_multimodal_chat") {
+            self.problems
+                .push("enable_multimodal_chat sends sounds in messages; set backend to openai-chat".to_owned());
+        }
+        Dataset::CustomAudio(CustomAudio {
+            path,
+            output_len: self.custom_output_len(),
+            as_message: backend != Backend::Audio,
+        })
+    }
+
+    fn speed_bench(&mut self, folder: PathBuf) -> Dataset {
+        let subset = self.text("speed_bench_dataset_subset");
+        if subset
+            .as_deref()
+            .is_some_and(|name| !SpeedBench::SUBSETS.contains(&name))
+        {
+            self.wrong(
+                "speed_bench_dataset_subset",
+                &format!("one of {}", SpeedBench::SUBSETS.join(", ")),
+            );
+        }
+        Dataset::SpeedBench(SpeedBench {
+            folder,
+            subset: subset.unwrap_or_else(|| SpeedBench::SUBSETS[0].to_owned()),
+            category: self.text("speed_bench_category"),
+            output_len: self.count("speed_bench_output_len", 1).unwrap_or(4096),
+        })
     }
 
     fn timed_trace(&mut self, path: PathBuf, backend: Backend) -> Dataset {

@@ -183,6 +183,27 @@ const FLAGS: &[Flag] = &[
 pub const REFUSED: &[(&str, &str)] = &[
     ("trust_remote_code", "no Python code is run; give a tokenizer.json"),
     ("tokenizer_mode", "tokenizers are read from tokenizer.json; give one"),
+    (
+        "hf_name",
+        "columns are found by their names; name one with hf_text_column",
+    ),
+    (
+        "blazedit_min_distance",
+        "rows are not chosen by content; give a file of those wanted",
+    ),
+    (
+        "blazedit_max_distance",
+        "rows are not chosen by content; give a file of those wanted",
+    ),
+    (
+        "asr_min_audio_len_sec",
+        "sounds are not chosen by length; give a file of those wanted",
+    ),
+    (
+        "asr_max_audio_len_sec",
+        "sounds are not chosen by length; give a file of those wanted",
+    ),
+    ("bfcl_categories", "tools are not sent; use extra_body"),
     ("use_beam_search", "vllm bench serve ignores it too; use extra_body"),
     ("no_stream", "files are read from disk; download them first"),
     ("plot_timeline", "plots are drawn by \"vsweep report\"; use that"),

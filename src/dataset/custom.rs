@@ -22,18 +22,11 @@ impl Custom {
         template: Option<&ChatTemplate>,
     ) -> Result<Vec<Item>, String> {
         let rows = Rows::read(&self.path)?;
-        let mut items = Vec::new();
-        for row in sampling.shuffled(rows.rows.iter().collect()) {
-            if sampling.is_met(items.len()) {
-                break;
-            }
-            let output_len = match self.output_len {
-                Some(length) => length,
-                None => rows.count(row, "output_tokens")?,
-            };
+        let items = sampling.gather(sampling.shuffled(rows.rows.iter().collect()), |index, row| {
+            let output_len = rows.output_len(row, self.output_len)?;
             let text = rows.text(row, "prompt")?;
-            items.push(text_item(items.len(), text, output_len, vocabulary, template)?);
-        }
+            text_item(index, text, output_len, vocabulary, template).map(Some)
+        })?;
         Ok(sampling.filled_up(items))
     }
 }

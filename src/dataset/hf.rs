@@ -74,20 +74,18 @@ impl HuggingFace {
         if sampling.shuffle {
             rows = shuffled_in_buffer(rows, sampling.seed);
         }
-        let mut items = Vec::new();
-        for (file, row) in rows {
-            if sampling.is_met(items.len()) {
-                break;
-            }
-            let Some(found) = self.texts(file, row)? else { continue };
+        let items = sampling.gather(rows, |index, (file, row)| {
+            let Some(found) = self.texts(file, row)? else {
+                return Ok(None);
+            };
             let output_len = match (self.output_len, &found.answer) {
                 (Some(length), _) => length,
                 (None, Some(answer)) => vocabulary.count(answer)?.max(1),
                 (None, None) => USUAL_OUTPUT,
             };
             let template = template.filter(|_| !found.is_conversation);
-            items.push(text_item(items.len(), found.prompt, output_len, vocabulary, template)?);
-        }
+            text_item(index, found.prompt, output_len, vocabulary, template).map(Some)
+        })?;
         if items.is_empty() {
             return Err(format!("{} holds no prompts; give another split or file", self.path));
         }

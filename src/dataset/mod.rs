@@ -8,9 +8,11 @@ mod cache;
 mod chat_template;
 mod conversations;
 mod custom;
+mod custom_media;
 mod hf;
 mod hub;
 mod lengths;
+mod media;
 mod parquet;
 mod prefix_repetition;
 mod prompt;
@@ -23,6 +25,7 @@ mod sharegpt;
 mod sonnet;
 mod spec_bench;
 mod special_tokens;
+mod speed_bench;
 mod split;
 mod timed_trace;
 mod tokenizer;
@@ -32,6 +35,7 @@ pub use burstgpt::BurstGpt;
 pub use chat_template::ChatTemplate;
 pub use conversations::{Conversations, Shares, Talk};
 pub use custom::Custom;
+pub use custom_media::{CustomAudio, CustomImage};
 pub use hf::HuggingFace;
 pub use lengths::RangeRatio;
 pub use prefix_repetition::PrefixRepetition;
@@ -43,6 +47,7 @@ pub use sampling::Sampling;
 pub use sharegpt::ShareGpt;
 pub use sonnet::Sonnet;
 pub use spec_bench::SpecBench;
+pub use speed_bench::SpeedBench;
 pub use timed_trace::{TimedTrace, sort_by_time};
 pub use tokenizer::Tokenizer;
 pub use vocabulary::Vocabulary;
@@ -62,6 +67,12 @@ pub enum Dataset {
     ShareGpt(ShareGpt),
     /// Prompts from a file.
     Custom(Custom),
+    /// Texts and pictures from a file.
+    CustomImage(CustomImage),
+    /// Sounds from files.
+    CustomAudio(CustomAudio),
+    /// Messages of SPEED-Bench.
+    SpeedBench(SpeedBench),
     /// Questions of Spec-Bench.
     SpecBench(SpecBench),
     /// Lengths of recorded traffic.
@@ -91,6 +102,9 @@ impl Dataset {
             Dataset::PrefixRepetition(repetition) => repetition.draw(sampling, vocabulary),
             Dataset::ShareGpt(sharegpt) => sharegpt.draw(sampling, vocabulary),
             Dataset::Custom(custom) => custom.draw(sampling, vocabulary, template),
+            Dataset::CustomImage(images) => images.draw(sampling, vocabulary),
+            Dataset::CustomAudio(sounds) => sounds.draw(sampling, vocabulary),
+            Dataset::SpeedBench(speed_bench) => speed_bench.draw(sampling, vocabulary, template),
             Dataset::SpecBench(spec_bench) => spec_bench.draw(sampling, vocabulary, template),
             Dataset::BurstGpt(burstgpt) => burstgpt.draw(sampling, vocabulary),
             Dataset::TimedTrace(trace) => trace.draw(sampling, vocabulary),
@@ -114,7 +128,11 @@ impl Dataset {
     pub fn wants_template(&self) -> bool {
         matches!(
             self,
-            Dataset::Custom(_) | Dataset::SpecBench(_) | Dataset::Sonnet(_) | Dataset::HuggingFace(_)
+            Dataset::Custom(_)
+                | Dataset::SpecBench(_)
+                | Dataset::SpeedBench(_)
+                | Dataset::Sonnet(_)
+                | Dataset::HuggingFace(_)
         )
     }
 
@@ -159,13 +177,16 @@ impl Dataset {
             | Dataset::PrefixRepetition(_)
             | Dataset::BurstGpt(_) => vocabulary.source(),
             Dataset::TimedTrace(_) => PromptSource::TokenIds,
-            Dataset::ShareGpt(_) => PromptSource::Text,
+            Dataset::ShareGpt(_) | Dataset::CustomImage(_) | Dataset::CustomAudio(_) => PromptSource::Text,
             Dataset::Conversations(conversations) => match conversations.of {
                 Talk::Recorded(_) => PromptSource::Text,
                 Talk::Random { .. } => vocabulary.source(),
             },
-            Dataset::Custom(_) | Dataset::SpecBench(_) | Dataset::Sonnet(_) | Dataset::HuggingFace(_) => match template
-            {
+            Dataset::Custom(_)
+            | Dataset::SpecBench(_)
+            | Dataset::SpeedBench(_)
+            | Dataset::Sonnet(_)
+            | Dataset::HuggingFace(_) => match template {
                 Some(_) => PromptSource::Template,
                 None => PromptSource::Text,
             },

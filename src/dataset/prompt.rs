@@ -34,6 +34,8 @@ impl Prompt {
 pub struct Item {
     /// What is asked.
     pub prompt: Prompt,
+    /// Pictures, films or sounds beside it: one part of a message or a list of them.
+    pub media: Option<Value>,
     /// Its length in tokens, as far as it is known here.
     pub prompt_len: u64,
     /// Tokens to generate.
@@ -53,6 +55,7 @@ impl Item {
     pub fn new(index: usize, prompt: Prompt, prompt_len: u64, output_len: u64) -> Item {
         Item {
             prompt,
+            media: None,
             prompt_len,
             output_len,
             id: Some(index.to_string()),

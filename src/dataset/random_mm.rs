@@ -1,7 +1,7 @@
 //! The `random-mm` dataset: random texts with images of random pixels beside them.
 
 use super::random::Random;
-use super::{Item, Prompt, Sampling, Vocabulary};
+use super::{Item, Sampling, Vocabulary};
 use crate::rng::NumpyPcg64;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -124,7 +124,7 @@ fn python_pairs(text: &str) -> Option<Vec<(String, f64)>> {
 }
 
 impl RandomMm {
-    /// Draws the requests, each as parts of one message: the text, then the images.
+    /// Draws the requests: texts with images beside them.
     pub fn draw(&self, sampling: &Sampling, vocabulary: &Vocabulary<'_>) -> Result<Vec<Item>, String> {
         let mut random = NumpyPcg64::new(sampling.seed);
         let plan = self
@@ -134,13 +134,15 @@ impl RandomMm {
         for i in 0..sampling.num_prompts {
             let mut pad = |ids: Range<u32>| random.integer(ids.start.into(), ids.end.into()) as u32;
             let (text, ids) = vocabulary.settle(plan.draft(i), &mut pad)?;
-            let mut parts = vec![json!({"type": "text", "text": text})];
+            let mut images = vec![];
             for _ in 0..self.count(&mut random) {
                 let url = self.bucket(&mut random).image(&mut random)?;
-                parts.push(json!({"type": "image_url", "image_url": {"url": url}}));
+                images.push(json!({"type": "image_url", "image_url": {"url": url}}));
             }
             let (length, output) = (ids.len() as u64, plan.lengths.output[i]);
-            items.push(Item::new(i, Prompt::Parts(Value::Array(parts)), length, output));
+            let mut item = Item::new(i, text, length, output);
+            item.media = Some(images.into());
+            items.push(item);
         }
         Ok(items)
     }

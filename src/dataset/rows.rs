@@ -124,6 +124,30 @@ impl Rows {
         self.number(row, column).map(|number| number as u64)
     }
 
+    /// The output tokens that were given, else those in the column `output_tokens`.
+    pub fn output_len(&self, row: &Row, given: Option<u64>) -> Result<u64, String> {
+        given.map_or_else(|| self.count(row, "output_tokens"), Ok)
+    }
+
+    /// The rows whose column `category` is this, or all; at least one. `parameter` names it in a complaint.
+    pub fn of_category(&self, wanted: Option<&str>, parameter: &str) -> Result<Vec<&Row>, String> {
+        let category = |row: &Row| Some(row.fields.get("category")?.as_str()?.to_owned());
+        let is_wanted = |row: &&Row| wanted.is_none() || category(row).as_deref() == wanted;
+        let rows: Vec<&Row> = self.rows.iter().filter(is_wanted).collect();
+        if rows.is_empty() {
+            let mut known: Vec<String> = self.rows.iter().filter_map(category).collect();
+            known.sort();
+            known.dedup();
+            let problem = format!(
+                "has no question of category \"{}\"; set {parameter} to one of: {}",
+                wanted.unwrap_or_default(),
+                known.join(", ")
+            );
+            return Err(self.wrong_file(&problem));
+        }
+        Ok(rows)
+    }
+
     fn missing(&self, row: &Row, column: &str) -> String {
         let columns: Vec<&str> = row.fields.keys().take(12).map(String::as_str).collect();
         format!(

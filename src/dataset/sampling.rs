@@ -30,6 +30,22 @@ impl Sampling {
         self.num_prompts > 0 && have >= self.num_prompts
     }
 
+    /// Items of `rows` in their order until there are as many as were asked for; a row may give none.
+    pub(super) fn gather<R>(
+        &self,
+        rows: Vec<R>,
+        mut item: impl FnMut(usize, R) -> Result<Option<Item>, String>,
+    ) -> Result<Vec<Item>, String> {
+        let mut items = Vec::new();
+        for row in rows {
+            if self.is_met(items.len()) {
+                break;
+            }
+            items.extend(item(items.len(), row)?);
+        }
+        Ok(items)
+    }
+
     /// Repeats items, chosen with the seed, until there are as many as were asked for.
     pub(super) fn filled_up(&self, items: Vec<Item>) -> Vec<Item> {
         let originals = items.len();

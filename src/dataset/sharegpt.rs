@@ -2,7 +2,7 @@
 
 use super::rows::{Row, Rows};
 use super::sampling::is_usual_length;
-use super::{Item, Prompt, Sampling, Vocabulary};
+use super::{Item, Prompt, Sampling, Vocabulary, media};
 use serde_json::Value;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -21,22 +21,29 @@ impl ShareGpt {
     pub fn draw(&self, sampling: &Sampling, vocabulary: &Vocabulary<'_>) -> Result<Vec<Item>, String> {
         let rows = Rows::read(&self.path)?;
         let conversations = of_turns(&rows, 2)?;
-        let mut items = Vec::new();
-        for (row, turns) in sampling.shuffled(conversations) {
-            if sampling.is_met(items.len()) {
-                break;
-            }
+        let items = sampling.gather(sampling.shuffled(conversations), |index, (row, turns)| {
             let (prompt, answer) = (said(&rows, row, &turns[0])?, said(&rows, row, &turns[1])?);
             let prompt_len = vocabulary.count(prompt)?;
             let output_len = match self.output_len {
                 Some(length) => length,
                 None => vocabulary.count(answer)?,
             };
-            if is_usual_length(prompt_len, output_len, self.output_len.is_some()) {
-                let prompt = Prompt::Text(prompt.to_owned());
-                items.push(Item::new(items.len(), prompt, prompt_len, output_len));
+            if !is_usual_length(prompt_len, output_len, self.output_len.is_some()) {
+                return Ok(None);
             }
-        }
+            let mut item = Item::new(index, Prompt::Text(prompt.to_owned()), prompt_len, output_len);
+            let address = |column: &str| {
+                row.fields
+                    .get(column)
+                    .and_then(Value::as_str)
+                    .filter(|path| !path.is_empty())
+            };
+            item.media = match (address("image"), address("video")) {
+                (Some(path), _) => Some(media::image(path, false)?),
+                (None, path) => path.map(media::video),
+            };
+            Ok(Some(item))
+        })?;
         if items.is_empty() {
             let problem = "holds no conversation of a usual length (prompts of 4 to 1024 tokens, at most 2048 with the \
                            answer); give another file, or use dataset_name custom, which takes every length";

@@ -1,7 +1,7 @@
 //! The `spec_bench` dataset: first questions of Spec-Bench, by category.
 
 use super::custom::text_item;
-use super::rows::{Row, Rows};
+use super::rows::Rows;
 use super::{ChatTemplate, Item, Sampling, Vocabulary};
 use std::path::PathBuf;
 
@@ -25,46 +25,14 @@ impl SpecBench {
         template: Option<&ChatTemplate>,
     ) -> Result<Vec<Item>, String> {
         let rows = Rows::read(&self.path)?;
-        let category = |row: &Row| {
-            row.fields
-                .get("category")
-                .and_then(|name| name.as_str())
-                .map(str::to_owned)
-        };
-        let is_wanted = |row: &&Row| self.category.is_none() || category(row) == self.category;
-        let wanted: Vec<&Row> = rows.rows.iter().filter(is_wanted).collect();
-        if wanted.is_empty() {
-            let mut known: Vec<String> = rows.rows.iter().filter_map(category).collect();
-            known.sort();
-            known.dedup();
-            let problem = format!(
-                "has no question of category \"{}\"; set spec_bench_category to one of: {}",
-                self.category.as_deref().unwrap_or_default(),
-                known.join(", ")
-            );
-            return Err(rows.wrong_file(&problem));
-        }
-        let mut items = Vec::new();
-        for row in sampling.shuffled(wanted) {
-            if sampling.is_met(items.len()) {
-                break;
-            }
-            let turn = row
-                .fields
-                .get("turns")
-                .and_then(|turns| turns.get(0))
-                .and_then(|turn| turn.as_str());
-            let Some(turn) = turn else {
+        let wanted = rows.of_category(self.category.as_deref(), "spec_bench_category")?;
+        let items = sampling.gather(sampling.shuffled(wanted), |index, row| {
+            let first = row.fields.get("turns").and_then(|turns| turns.get(0)?.as_str());
+            let Some(turn) = first else {
                 return Err(rows.wrong(row, "no text in \"turns\"; correct or remove the line"));
             };
-            items.push(text_item(
-                items.len(),
-                turn.to_owned(),
-                self.output_len,
-                vocabulary,
-                template,
-            )?);
-        }
+            text_item(index, turn.to_owned(), self.output_len, vocabulary, template).map(Some)
+        })?;
         Ok(sampling.filled_up(items))
     }
 }

@@ -29,8 +29,12 @@ impl Tokenizer {
         let Some(path) = locate(Path::new(name)).or_else(|| locate_in_cache(name)) else {
             return Ok(None);
         };
-        let inner = tokenizers::Tokenizer::from_file(&path)
-            .map_err(|error| format!("cannot read the tokenizer {}: {error}", path.display()))?;
+        let inner = read(&path).map_err(|problem| {
+            format!(
+                "cannot read the tokenizer {}: {problem}; fetch it again, or set skip_tokenizer_init",
+                path.display()
+            )
+        })?;
         let folder = path.parent().unwrap_or(Path::new(".")).to_path_buf();
         Tokenizer::new(inner, folder).map(Some)
     }
@@ -100,6 +104,16 @@ impl Tokenizer {
             .decode(ids, false)
             .map_err(|error| format!("cannot turn token ids into text: {error}"))
     }
+}
+
+fn read(path: &Path) -> Result<tokenizers::Tokenizer, String> {
+    let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+    // The library panics on some faults: most of them are found before it sees the file, …
+    serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).map_err(|error| format!("not JSON ({error})"))?;
+    // … and the others are caught.
+    std::panic::catch_unwind(|| tokenizers::Tokenizer::from_bytes(&bytes))
+        .map_err(|_| "it is not in the form of a tokenizer".to_owned())?
+        .map_err(|error| error.to_string())
 }
 
 fn locate(path: &Path) -> Option<PathBuf> {

@@ -138,6 +138,15 @@ impl Backend {
         )
     }
 
+    /// Whether pictures can be sent beside a prompt.
+    pub fn takes_pictures(self) -> bool {
+        use Backend::{Chat, EmbeddingsChat, EmbeddingsClip, EmbeddingsVlm2vec, InfinityClip};
+        matches!(
+            self,
+            Chat | EmbeddingsChat | EmbeddingsClip | EmbeddingsVlm2vec | InfinityClip
+        )
+    }
+
     /// Whether a prompt of token ids can be sent.
     pub fn takes_ids(self) -> bool {
         matches!(self, Backend::Completions | Backend::Embeddings | Backend::Pooling)

@@ -7,7 +7,7 @@ pub(super) const FLAGS: &[Flag] = &[
     flag(
         "dataset_name",
         Takes::Text,
-        "random, random-mm, random-rerank, prefix_repetition, sharegpt, custom, spec_bench, burstgpt, timed_trace, sonnet or hf [random]",
+        "random, random-mm, random-rerank, prefix_repetition, sharegpt, custom, custom_image, custom_audio, spec_bench, speed_bench, burstgpt, timed_trace, sonnet or hf [random]",
     ),
     flag(
         "dataset_path",
@@ -94,6 +94,23 @@ pub(super) const FLAGS: &[Flag] = &[
         Takes::Number,
         "Output tokens; -1 takes the column output_tokens [256]",
     ),
+    flag(
+        "custom_ensure_client_side_data",
+        Takes::Nothing,
+        "Send the bytes of custom_image's pictures, not their addresses",
+    ),
+    flag(
+        "enable_multimodal_chat",
+        Takes::Nothing,
+        "Send media in messages [always so for openai-chat]",
+    ),
+    flag(
+        "speed_bench_dataset_subset",
+        Takes::Text,
+        "qualitative, or throughput_ with 1k, 2k, 8k, 16k or 32k [qualitative]",
+    ),
+    flag("speed_bench_category", Takes::Text, "Only messages of this category"),
+    flag("speed_bench_output_len", Takes::Count, "Output tokens [4096]"),
     flag("spec_bench_category", Takes::Text, "Only questions of this category"),
     flag("spec_bench_output_len", Takes::Count, "Output tokens [256]"),
     flag("hf_subset", Takes::Text, "Subset of the data set"),

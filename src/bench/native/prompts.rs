@@ -85,6 +85,7 @@ impl Run {
         let write = |index: usize, item: &Item, id: Option<String>, adapter: Option<&str>| {
             self.options.request(&Content {
                 prompt: Some(&item.prompt.to_value()),
+                media: item.media.as_ref(),
                 prompt_len: item.prompt_len,
                 output_len: item.output_len,
                 id: id.as_deref(),
@@ -100,7 +101,8 @@ impl Run {
             .map(|(i, item)| write(i, item, None, None));
         let hello = Item::new(0, Prompt::Text("Hi".to_owned()), 1, 1);
         let (first, warmup) = (unmeasured.next().transpose()?, unmeasured.collect::<Result<_, _>>()?);
-        let probe = write(0, &hello, None, None)?;
+        let probe = settings.steps.probe_rate.map(|_| write(0, &hello, None, None));
+        let probe = probe.transpose()?.unwrap_or_default();
         let (measured, due, turns) = if let Dataset::Conversations(conversations) = &settings.dataset {
             let turns = self.turns(measured, &adapters, &prefix, conversations.has_history());
             let due = due_of_turns(&turns, &due);

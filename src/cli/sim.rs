@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Exit, Result};
 use crate::sim::child::{self, Role};
-use crate::sim::process;
+use crate::sim::{gpus, process};
 
 /// Serve a simulated model that behaves like vllm serve
 #[derive(Debug, clap::Args)]
@@ -17,6 +17,13 @@ enum Command {
     #[command(disable_help_flag = true)]
     Serve {
         /// MODEL and flags, read as vllm serve reads them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Answer as nvidia-smi would, about the GPU memory that simulated servers hold (folder: VSWEEP_SIM_GPUS)
+    #[command(disable_help_flag = true)]
+    NvidiaSmi {
+        /// Queries as nvidia-smi takes them: --query-gpu=… and --query-compute-apps=…
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
@@ -36,6 +43,15 @@ pub fn run(args: Args) -> Result<Exit> {
             // A simulated server ends as vLLM would, not with vsweep's codes.
             code => std::process::exit(code.into()),
         },
+        Command::NvidiaSmi { args } => {
+            let folder = std::env::var_os("VSWEEP_SIM_GPUS").ok_or_else(|| {
+                Error::Usage("no simulated GPUs: set VSWEEP_SIM_GPUS to the folder of their notes".into())
+            })?;
+            let text = gpus::smi(folder.as_ref(), &args)
+                .ok_or_else(|| Error::Usage("nothing is asked: use --query-gpu=… or --query-compute-apps=…".into()))?;
+            print!("{text}");
+            Ok(Exit::Done)
+        }
         Command::Engine { stray } => {
             let role = if stray { Role::Stray } else { Role::Engine };
             child::live(role).map_err(|error| Error::Fatal(format!("the engine process cannot go on: {error}")))?;

@@ -101,7 +101,7 @@ impl StandIn {
         };
         let failure = fault(&settings).or_else(|| misfit(&settings));
         let start_s = match kind {
-            Kind::Simulator => SIMULATOR_START_S + settings.start.as_secs_f64(),
+            Kind::Simulator => SIMULATOR_START_S + settings.phases().total().as_secs_f64(),
             Kind::Vllm => vllm_start(&settings),
         };
         Ok(StandIn {
@@ -194,6 +194,7 @@ fn fault(settings: &Settings) -> Option<Failure> {
         Fault::NeverReady => failure(Cause::ReadyTimeout, "it is told never to be ready"),
         Fault::PortTaken => failure(Cause::PortTaken, "it is told that its port is taken"),
         Fault::OomAtLoad => failure(Cause::OomAtLoad, "it is told to run out of memory while loading"),
+        Fault::OomAtProfile => failure(Cause::OomAtLoad, "it is told to run out of memory while profiling"),
         Fault::KvTooSmall => failure(Cause::KvCacheTooSmall, "it is told to have too small a KV cache"),
         Fault::WrongModel => failure(Cause::WrongServer, "it is told to serve another model"),
         _ => None,
@@ -204,8 +205,8 @@ fn misfit(settings: &Settings) -> Option<Failure> {
     match Memory::plan(&settings.cost, &settings.budget()) {
         Ok(_) => None,
         Err(Misfit::OutOfMemory(_)) => {
-            let gpus = settings.cost.tensor_parallel * settings.pipeline_parallel;
-            let weights = settings.cost.model.parameters * settings.cost.weight_bytes / gpus as f64;
+            let gpus = settings.gpus();
+            let weights = settings.cost.weights_per_gpu();
             let detail = format!(
                 "the weights need {:.0} GiB on each of {gpus} GPUs that have {:.0} GiB",
                 weights / GIB,

@@ -37,12 +37,18 @@ struct Flag {
 
 /// The simulator's own flags, in the format of `vllm_flags.txt`.
 const SIMULATOR_FLAGS: &str = "\
+float --sim-acceptance
+text --sim-compile-cache
+float --sim-drift
 append --sim-fault
 text --sim-gpu
 int --sim-gpus
 float --sim-noise
 int --sim-seed
+float --sim-server-noise
 float --sim-speed
+text --sim-stall
+text --sim-stall-every
 text --sim-start
 text --sim-truth
 flag --sim-zero
@@ -208,6 +214,15 @@ impl Flags {
         }
     }
 
+    /// The same without some of the flags.
+    pub fn without(&self, leave_out: impl Fn(&str) -> bool) -> Flags {
+        let kept = self.values.iter().filter(|(name, _)| !leave_out(name));
+        Flags {
+            model_tag: self.model_tag.clone(),
+            values: kept.cloned().collect(),
+        }
+    }
+
     /// The value of a flag by its destination.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.values
@@ -262,6 +277,11 @@ fn find<'t>(table: &'t [Flag], name: &str) -> Option<Found<'t>> {
         negated: true,
         path: None,
     })
+}
+
+/// Whether a flag has a `--no-` form.
+pub fn has_negative(name: &str) -> bool {
+    find(&table(), &format!("--no-{name}")).is_some_and(|found| found.negated)
 }
 
 /// A dash, and not a negative number.

@@ -1,12 +1,12 @@
 //! The life of the server process, as a supervisor sees `vllm serve`: arguments, port, start-up in phases with log
 //! lines, the engine process, serving, signals, and every way to end.
 
-use super::api::{self, App};
+use super::api::{self, App, Sleeps, Traffic};
 use super::child::{EngineProcess, Role};
-use super::driver::{Ambush, Command, Driver, Event, Handle, Strike};
-use super::engine::Engine;
-use super::engine::noise::{Noise, mix};
-use super::fault::{Fault, Kinds};
+use super::config_file::{self, Unreadable};
+use super::driver::{Ambush, Event, Handle, Snapshot, Strike};
+use super::engine::noise::mix;
+use super::fault::{After, Fault, Kinds};
 use super::flags::Flags;
 use super::log::{self, Source};
 use super::settings::{Settings, Unusable};
@@ -37,8 +37,14 @@ Serves a simulated model. Takes every flag of `vllm serve`, and its own:
   --sim-speed X        everything takes 1/X of the modelled time
   --sim-zero           steps take no time
   --sim-noise S        spread of step times, 0 for none (default 0.02)
+  --sim-server-noise S spread between servers of different settings (default 0)
+  --sim-drift D        slow swing of all times, 0.05 for 5 % up and down
+  --sim-stall-every T  mean time between stalls, such as 30s
+  --sim-stall T        length of a stall (default 200ms)
+  --sim-acceptance P   probability that a token guessed ahead is right (default 0.7)
   --sim-seed N         seed of noise, answers and random faults
-  --sim-start TIME     time from launch to ready (default 600ms)
+  --sim-start TIME     time from launch to ready (default 600ms), or the word modelled
+  --sim-compile-cache DIR  where compiled graphs are remembered, so that the next start is faster
   --sim-truth FILE     write the true times of every request, one JSON line each
   --sim-fault KIND     do something wrong; repeatable
 ";
@@ -53,7 +59,11 @@ pub fn serve(args: &[String]) -> u8 {
         eprintln!("{text}");
         2
     };
-    let flags = match Flags::parse(args) {
+    let args = match config_file::expand(args) {
+        Ok(args) => args,
+        Err(Unreadable(exception)) => return fail("vllm/utils/argparse_utils.py", &exception),
+    };
+    let flags = match Flags::parse(&args) {
         Ok(flags) => flags,
         Err(refusal) => return refused(&refusal.0),
     };
@@ -160,21 +170,24 @@ async fn live(mut settings: Settings, flags: &Flags) -> Result<u8, u8> {
 }
 
 fn start_driver(settings: &Settings, vocabulary: u32) -> std::io::Result<(Handle, UnboundedReceiver<Strike>)> {
-    let noise = Noise::new(settings.seed, settings.noise);
-    let engine = Engine::new(settings.limits.clone(), settings.cost.clone(), noise, vocabulary);
     let truth = settings.truth.as_deref().map(Truth::create).transpose()?;
-    let ambush = settings.faults.iter().find_map(|fault| {
-        let (after, strike) = match *fault {
-            Fault::CrashAfter(after) => (after, Strike::Crash),
-            Fault::OomAfter(after) => (after, Strike::OutOfMemory),
-            Fault::EngineDeathAfter(after) => (after, Strike::EngineDeath),
-            Fault::HangAfter(after) => (after, Strike::Hang),
-            _ => return None,
-        };
-        Some(Ambush { after, strike })
-    });
     let (strikes_in, strikes) = unbounded_channel();
-    Ok((Driver::start(engine, truth, ambush, strikes_in)?, strikes))
+    let mut ambushes = Vec::new();
+    for fault in &settings.faults {
+        match *fault {
+            Fault::Strikes(strike, After::Requests(after)) => ambushes.push(Ambush { after, strike }),
+            Fault::Strikes(strike, After::Time(time)) => {
+                let strikes = strikes_in.clone();
+                tokio::spawn(async move {
+                    tokio::time::sleep(time).await;
+                    let _ = strikes.send(strike);
+                });
+            }
+            _ => {}
+        }
+    }
+    let engines = settings.engines(vocabulary);
+    Ok((Handle::start(engines, truth, ambushes, strikes_in)?, strikes))
 }
 
 fn app(settings: Settings, flags: &Flags, driver: Handle, tokenizer: Tokenizer) -> App {
@@ -187,11 +200,14 @@ fn app(settings: Settings, flags: &Flags, driver: Handle, tokenizer: Tokenizer) 
         tokenizer,
         driver,
         engine_dead: AtomicBool::new(false),
+        mute: AtomicBool::new(false),
         paused: AtomicBool::new(false),
         sleep_level: AtomicU64::new(0),
         requests: AtomicU64::new(0),
         in_flight: AtomicU64::new(0),
         resets: AtomicU64::new(0),
+        traffic: Arc::new(Traffic::default()),
+        sleeps: Sleeps::default(),
         created: api::unix_seconds() as u64,
         fingerprint: format!("vllm-{}-{:08x}", api::VERSION, hash as u32),
     }
@@ -212,6 +228,7 @@ async fn run(
     log::uvicorn("Waiting for application startup.");
     log::uvicorn("Application startup complete.");
     let statistics = tokio::spawn(log_statistics(app.clone()));
+    let mut watched = true;
     let (close, closed) = watch::channel(false);
     let server = tokio::spawn(http(app.clone(), listener, closed));
     let code = loop {
@@ -220,7 +237,7 @@ async fn run(
                 stop(&app, &mut engine).await;
                 break 0;
             }
-            () = engine.ended() => {
+            () = engine.ended(), if watched => {
                 mourn(&app).await;
                 break 0;
             }
@@ -237,7 +254,13 @@ async fn run(
                     engine.kill().await;
                 }
                 Strike::EngineDeath => engine.kill().await,
-                Strike::Hang => {}
+                Strike::EngineLost => {
+                    watched = false;
+                    app.driver.hang();
+                    engine.kill().await;
+                }
+                Strike::Hang => app.driver.hang(),
+                Strike::Mute => app.mute.store(true, Ordering::Relaxed),
             },
         }
     };
@@ -258,28 +281,30 @@ async fn log_statistics(app: Arc<App>) {
     let (mut prompt, mut generation) = (0, 0);
     loop {
         tokio::time::sleep(EVERY).await;
-        let Some(state) = app.inspect().await else { return };
-        let stats = &state.stats;
+        let Some(states) = app.driver.inspect().await else {
+            return;
+        };
+        // vLLM writes a line for each engine; one for all of them says the same.
+        let sum = |of: fn(&Snapshot) -> u64| states.iter().map(of).sum::<u64>();
         let rate = |now: u64, before: u64| (now - before) as f64 / EVERY.as_secs_f64();
-        let rates = (
-            rate(stats.prompt_tokens, prompt),
-            rate(stats.generation_tokens, generation),
-        );
-        (prompt, generation) = (stats.prompt_tokens, stats.generation_tokens);
-        if rates == (0.0, 0.0) && state.running + state.waiting == 0 {
+        let (prompts, tokens) = (sum(|s| s.stats.prompt_tokens), sum(|s| s.stats.generation_tokens));
+        let rates = (rate(prompts, prompt), rate(tokens, generation));
+        (prompt, generation) = (prompts, tokens);
+        let (running, waiting) = (sum(|s| s.running as u64), sum(|s| s.waiting as u64));
+        if rates == (0.0, 0.0) && running + waiting == 0 {
             continue;
         }
+        let usage = states.iter().map(|state| state.kv_usage).fold(0.0, f64::max);
+        let (hits, queries) = (sum(|s| s.stats.prefix_hits), sum(|s| s.stats.prefix_queries));
         log::api(
             "loggers.py:335",
             &format!(
-                "Engine 000: Avg prompt throughput: {:.1} tokens/s, Avg generation throughput: {:.1} tokens/s, Running: {} \
-                 reqs, Waiting: {} reqs, GPU KV cache usage: {:.1}%, Prefix cache hit rate: {:.1}%",
+                "Engine 000: Avg prompt throughput: {:.1} tokens/s, Avg generation throughput: {:.1} tokens/s, Running: \
+                 {running} reqs, Waiting: {waiting} reqs, GPU KV cache usage: {:.1}%, Prefix cache hit rate: {:.1}%",
                 rates.0,
                 rates.1,
-                state.running,
-                state.waiting,
-                100.0 * state.kv_usage,
-                100.0 * stats.prefix_hits as f64 / stats.prefix_queries.max(1) as f64,
+                100.0 * usage,
+                100.0 * hits as f64 / queries.max(1) as f64,
             ),
         );
     }
@@ -317,13 +342,13 @@ async fn stop(app: &App, engine: &mut EngineProcess) {
     };
     let _ = tokio::time::timeout(grace, idle).await;
     if app.settings.has(Fault::HangOnTerm) && app.in_flight.load(Ordering::Relaxed) > 0 {
-        app.driver.send(Command::Pause(true));
+        app.driver.pause(true);
         engine.kill().await;
         log::uvicorn("Shutting down");
         log::uvicorn("Waiting for connections to close. (CTRL+C to force quit)");
         std::future::pending::<()>().await;
     }
-    app.driver.send(Command::End(Event::Aborted));
+    app.driver.end(Event::Aborted);
     log::api(
         "utils.py:628",
         "[shutdown] Process manager: send sigterm to process EngineCore",
@@ -334,7 +359,7 @@ async fn stop(app: &App, engine: &mut EngineProcess) {
 /// What vLLM does when its engine died: errors to every stream, 503 for some seconds, then the end.
 async fn mourn(app: &App) {
     app.engine_dead.store(true, Ordering::Relaxed);
-    app.driver.send(Command::End(Event::EngineDead));
+    app.driver.end(Event::EngineDead);
     log::line(
         Source::Api,
         "WARNING",

@@ -2,12 +2,16 @@
 //! it would need, and vLLM's words for what goes wrong.
 
 use super::api;
-use super::engine::memory::{Memory, Misfit};
+use super::engine::memory::{Memory, Misfit, out_of_memory};
 use super::fault::Fault;
+use super::gpus::{self, Holding};
 use super::log::{self, Source};
+use super::phases::Phases;
 use super::settings::Settings;
 use std::net::ToSocketAddrs;
+use std::path::Path;
 use tokio::net::TcpSocket;
+use tokio::time::sleep;
 
 const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 
@@ -60,69 +64,64 @@ fn engine_failed(pid: u32, exception: &str) -> u8 {
     initialization_failed()
 }
 
-/// Loads the model that is not there: phases of the stated duration, and the failures that belong to them.
+/// Loads the model that is not there: the phases with their durations, and the failures that belong to them.
 pub async fn load(settings: &mut Settings, pid: u32) -> Result<(), u8> {
-    let total = settings.start;
-    let engine = |place: &str, message: &str| log::line(Source::Engine(pid), "INFO", place, message);
     log::api(
         "model.py:2152",
         &format!("Using max model len {}", settings.limits.max_model_len),
     );
-    if settings.data_parallel > 1 {
-        log::line(
-            Source::Api,
-            "WARNING",
-            "simulator",
-            "data_parallel_size is accepted and has no effect here",
-        );
+    if settings.cost.eager {
+        let why = "Enforce eager set, disabling torch.compile, CUDAGraphs, and JIT kernel warmup. This is equivalent to \
+                   setting -cc.mode=none -cc.cudagraph_mode=none and --kernel_config.enable_jit_warmup=False";
+        log::line(Source::Api, "WARNING", "vllm.py:1703", why);
     }
-    tokio::time::sleep(total.mul_f64(0.3)).await;
+    let (cache, phases) = (settings.graph_cache(), settings.phases());
+    let engine = |place: &str, message: &str| log::line(Source::Engine(pid), "INFO", place, message);
+    let failed = |exception: String| engine_failed(pid, &exception);
+
+    sleep(phases.import).await;
     let (model, gpu) = (&settings.model, settings.cost.gpu.device);
+    let version = api::VERSION;
     engine(
         "core.py:133",
-        &format!(
-            "Initializing a V1 LLM engine (v{}) with config: model='{model}'",
-            api::VERSION
-        ),
+        &format!("Initializing a V1 LLM engine (v{version}) with config: model='{model}'"),
     );
+    check_free_memory(settings, pid).map_err(failed)?;
     engine(
         "gpu_model_runner.py:5080",
         &format!("Starting to load model {model} on simulated {gpu}..."),
     );
-    tokio::time::sleep(total.mul_f64(0.3)).await;
-
-    let (mut cost, mut budget) = (settings.cost.clone(), settings.budget());
+    sleep(phases.weights).await;
     for fault in &settings.faults {
         match fault {
             Fault::BadExit(code) => return Err(*code),
-            Fault::CrashAtStart => {
-                return Err(engine_failed(
-                    pid,
-                    "RuntimeError: the simulator was told to crash at start",
-                ));
-            }
-            Fault::OomAtLoad => cost.model.parameters *= 1e6,
-            Fault::KvTooSmall => budget.num_gpu_blocks_override = Some(1),
+            Fault::CrashAtStart => return Err(failed("RuntimeError: the simulator was told to crash at start".into())),
             _ => {}
         }
     }
-    let memory = Memory::plan(&cost, &budget);
-    let memory = memory.map_err(|misfit| {
-        engine_failed(
-            pid,
-            &match misfit {
-                Misfit::OutOfMemory(message) => format!("torch.OutOfMemoryError: {message}"),
-                Misfit::KvCache(message) => format!("ValueError: {message}"),
-            },
-        )
-    })?;
-    let weights = memory.weights / GIB;
-    let seconds = total.mul_f64(0.3).as_secs_f64();
+    let memory = plan_memory(settings).map_err(failed)?;
+    let (weights, seconds) = (memory.weights / GIB, phases.weights.as_secs_f64());
+    engine(
+        "default_loader.py:501",
+        &format!("Loading weights took {seconds:.2} seconds"),
+    );
     engine(
         "gpu_model_runner.py:5150",
         &format!("Model loading took {weights:.2} GiB memory and {seconds:.6} seconds"),
     );
-    tokio::time::sleep(total.mul_f64(0.2)).await;
+    hold_memory(settings, pid);
+
+    if !settings.cost.eager {
+        compile(settings, &phases, cache.as_deref(), &engine).await;
+    }
+    sleep(phases.profile).await;
+    if settings.has(Fault::OomAtProfile) {
+        let total = settings.cost.gpu.memory;
+        return Err(failed(format!(
+            "torch.OutOfMemoryError: {}",
+            out_of_memory(memory.weights, total)
+        )));
+    }
     engine(
         "gpu_worker.py:760",
         &format!("Available KV cache memory: {:.2} GiB", memory.kv / GIB),
@@ -137,11 +136,18 @@ pub async fn load(settings: &mut Settings, pid: u32) -> Result<(), u8> {
             "GPU KV cache size: {size} tokens, Maximum concurrency for {length} tokens per request: {concurrency:.2}x"
         ),
     );
-    tokio::time::sleep(total.mul_f64(0.2)).await;
     if settings.has(Fault::NeverReady) {
         std::future::pending::<()>().await;
     }
-    let seconds = total.mul_f64(0.4).as_secs_f64();
+    sleep(phases.capture).await;
+    if !settings.cost.eager {
+        let seconds = phases.capture.as_secs_f64();
+        engine(
+            "gpu_model_runner.py:6582",
+            &format!("Graph capturing finished in {seconds:.0} secs, took 0.55 GiB"),
+        );
+    }
+    let seconds = (phases.compile + phases.profile + phases.capture).as_secs_f64();
     engine(
         "core.py:402",
         &format!("init engine (profile, create kv cache, warmup model) took {seconds:.2} s"),
@@ -151,6 +157,97 @@ pub async fn load(settings: &mut Settings, pid: u32) -> Result<(), u8> {
         settings.served_names = vec!["another-model".into()];
     }
     Ok(())
+}
+
+async fn compile(settings: &Settings, phases: &Phases, cache: Option<&Path>, engine: &impl Fn(&str, &str)) {
+    let warm = cache.is_some_and(Path::is_file);
+    let largest = settings.limits.max_num_batched_tokens;
+    if let Some(folder) = cache.and_then(Path::parent) {
+        let folder = folder.display();
+        engine(
+            "backends.py:1105",
+            &format!("Using cache directory: {folder} for vLLM's torch.compile"),
+        );
+    }
+    let seconds = phases.compile.as_secs_f64();
+    let (dynamo, rest) = (0.3 * seconds, 0.7 * seconds);
+    sleep(phases.compile).await;
+    engine(
+        "backends.py:1167",
+        &format!("Dynamo bytecode transform time: {dynamo:.2} s"),
+    );
+    let done = match warm {
+        true => format!(
+            "Directly load the compiled graph(s) for compile range (1, {largest}) from the cache, took {rest:.3} s"
+        ),
+        false => format!("Compiling a graph for compile range (1, {largest}) takes {rest:.2} s"),
+    };
+    engine("backends.py:399", &done);
+    if let Some(path) = cache.filter(|_| !warm) {
+        // Without the file the next start is cold again, and that is all.
+        let _ = path.parent().map(std::fs::create_dir_all).transpose();
+        let _ = std::fs::write(path, &settings.model);
+    }
+}
+
+/// What fits, or the exception that says what does not.
+fn plan_memory(settings: &Settings) -> Result<Memory, String> {
+    let (mut cost, mut budget) = (settings.cost.clone(), settings.budget());
+    if settings.has(Fault::OomAtLoad) {
+        cost.model.parameters *= 1e6;
+    }
+    if settings.has(Fault::KvTooSmall) {
+        budget.num_gpu_blocks_override = Some(1);
+    }
+    Memory::plan(&cost, &budget).map_err(|misfit| match misfit {
+        Misfit::OutOfMemory(message) => format!("torch.OutOfMemoryError: {message}"),
+        Misfit::KvCache(message) => format!("ValueError: {message}"),
+    })
+}
+
+/// vLLM's first look at the GPU: what others hold is in its way.
+fn check_free_memory(settings: &Settings, pid: u32) -> Result<(), String> {
+    let Some(folder) = &settings.node else { return Ok(()) };
+    let devices = gpus::devices(settings.devices.as_deref(), settings.gpus());
+    let total = settings.cost.gpu.memory;
+    let free = total - gpus::taken(folder, &devices, pid);
+    let wanted = total * settings.gpu_memory_utilization;
+    if free >= wanted {
+        return Ok(());
+    }
+    Err(format!(
+        "ValueError: Free memory on device cuda:0 ({:.2}/{:.1} GiB) on startup is less than desired GPU memory utilization \
+         ({}, {:.2} GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.",
+        free / GIB,
+        total / GIB,
+        settings.gpu_memory_utilization,
+        wanted / GIB,
+    ))
+}
+
+/// From now on the engine holds what it may use.
+fn hold_memory(settings: &Settings, pid: u32) {
+    let Some(folder) = &settings.node else { return };
+    let late = settings.faults.iter().find_map(|fault| match fault {
+        Fault::LateRelease(time) => Some(*time),
+        _ => None,
+    });
+    let holding = Holding {
+        pid,
+        gpu: settings.cost.gpu,
+        devices: gpus::devices(settings.devices.as_deref(), settings.gpus()),
+        mib: (settings.cost.gpu.memory * settings.gpu_memory_utilization / (1024.0 * 1024.0)) as u64,
+        late: late.unwrap_or_default(),
+    };
+    if let Err(error) = holding.write(folder) {
+        let folder = folder.display();
+        log::line(
+            Source::Api,
+            "WARNING",
+            "simulator",
+            &format!("cannot note GPU memory in {folder}: {error}: make the folder writable"),
+        );
+    }
 }
 
 fn thousands(number: usize) -> String {

@@ -62,6 +62,18 @@ impl Tokenizer {
         }
     }
 
+    /// Appends the text of one token of an answer as it stands in a JSON string.
+    pub fn append(&self, id: u32, out: &mut Vec<u8>) {
+        match self {
+            // The words of answers, without an allocation for each.
+            Tokenizer::Toy if id < 10_000 => {
+                let digit = |power: u32| b'0' + (id / power % 10) as u8;
+                out.extend_from_slice(&[b' ', b'w', digit(1000), digit(100), digit(10), digit(1)]);
+            }
+            _ => escape(&self.piece(id), out),
+        }
+    }
+
     /// Text of one token of an answer.
     pub fn piece(&self, id: u32) -> Cow<'static, str> {
         match self {
@@ -75,6 +87,16 @@ impl Tokenizer {
                 })
             }
         }
+    }
+}
+
+/// Writes a text as it stands between the quotes of a JSON string.
+pub fn escape(text: &str, out: &mut Vec<u8>) {
+    if text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
+        out.extend_from_slice(text.as_bytes());
+    } else {
+        let quoted = serde_json::json!(text).to_string();
+        out.extend_from_slice(&quoted.as_bytes()[1..quoted.len() - 1]);
     }
 }
 
@@ -161,6 +183,17 @@ mod tests {
         assert_eq!(Tokenizer::Toy.decode(&[3, 417]).expect("toy"), "w0003 w0417");
         let words = "The quick brown fox jumps over the lazy dog".len();
         assert!(toy_encode("The quick brown fox jumps over the lazy dog").len() <= words / 3);
+    }
+
+    #[test]
+    fn an_appended_token_is_its_text() {
+        for id in [0, 7, 999, 9_999, 10_000, 123_456, (1 << 28) | u32::from(b'"')] {
+            let mut out = Vec::new();
+            Tokenizer::Toy.append(id, &mut out);
+            let quoted = format!("\"{}\"", String::from_utf8(out).expect("text"));
+            let text: String = serde_json::from_str(&quoted).expect("the inside of a JSON string");
+            assert_eq!(text, Tokenizer::Toy.piece(id));
+        }
     }
 
     proptest! {

@@ -9,6 +9,9 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
+/// A sequence: which engine, and its key there.
+pub type Name = (usize, Key);
+
 struct Record {
     id: String,
     choice: usize,
@@ -21,7 +24,7 @@ struct Record {
 /// The open file and the requests that are not finished.
 pub struct Truth {
     file: BufWriter<File>,
-    open: HashMap<Key, Record>,
+    open: HashMap<Name, Record>,
 }
 
 /// Milliseconds of CLOCK_MONOTONIC.
@@ -40,7 +43,7 @@ impl Truth {
     }
 
     /// A sequence entered the engine's queue.
-    pub(super) fn arrived(&mut self, key: Key, id: &str, choice: usize, prompt: usize, output: usize) {
+    pub(super) fn arrived(&mut self, name: Name, id: &str, choice: usize, prompt: usize, output: usize) {
         let record = Record {
             id: id.into(),
             choice,
@@ -49,15 +52,15 @@ impl Truth {
             arrival_ms: monotonic_ms(),
             token_ms: Vec::with_capacity(output),
         };
-        self.open.insert(key, record);
+        self.open.insert(name, record);
     }
 
-    /// A token was handed over at `at_ms`.
-    pub(super) fn token(&mut self, key: Key, at_ms: f64, last: bool) {
-        if let Some(record) = self.open.get_mut(&key) {
-            record.token_ms.push(at_ms);
+    /// The next tokens were handed over at `at_ms`.
+    pub(super) fn tokens(&mut self, name: Name, at_ms: f64, count: usize, last: bool) {
+        if let Some(record) = self.open.get_mut(&name) {
+            record.token_ms.extend(std::iter::repeat_n(at_ms, count));
         }
-        if last && let Some(record) = self.open.remove(&key) {
+        if last && let Some(record) = self.open.remove(&name) {
             let line = json!({
                 "request_id": record.id,
                 "choice": record.choice,
@@ -73,7 +76,7 @@ impl Truth {
     }
 
     /// A sequence was taken out before its end.
-    pub(super) fn forget(&mut self, key: Key) {
-        self.open.remove(&key);
+    pub(super) fn forget(&mut self, name: Name) {
+        self.open.remove(&name);
     }
 }

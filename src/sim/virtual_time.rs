@@ -5,7 +5,6 @@
 //! What to send and when is the caller's; how tokens come about is the engine's.
 
 use super::engine::memory::{Memory, Misfit};
-use super::engine::noise::Noise;
 use super::engine::{Engine, Key, Request};
 use super::settings::Settings;
 use crate::metrics::{Nanos, Sample};
@@ -76,13 +75,12 @@ impl VirtualServer {
     /// A server with these settings, or why the model does not fit. Faults are not looked at.
     pub fn start(settings: &Settings) -> Result<VirtualServer, Misfit> {
         let memory = Memory::plan(&settings.cost, &settings.budget())?;
-        let mut limits = settings.limits.clone();
-        limits.num_blocks = memory.blocks;
+        let mut settings = settings.clone();
+        settings.limits.num_blocks = memory.blocks;
         let vocabulary = u32::try_from(settings.cost.model.vocabulary).unwrap_or(u32::MAX);
-        let noise = Noise::new(settings.seed, settings.noise);
         Ok(VirtualServer {
-            longest: limits.max_model_len,
-            engine: Engine::new(limits, settings.cost.clone(), noise, vocabulary),
+            longest: settings.limits.max_model_len,
+            engine: settings.engine(vocabulary, 0),
             now: 0.0,
             leaps: true,
         })
@@ -244,7 +242,10 @@ impl<'a, 'o> Drive<'a, 'o> {
         let now = self.nanos(self.server.now);
         let first = self.first.unwrap_or_default();
         let mut ended = Vec::new();
-        for output in self.server.engine.end_step(self.server.now) {
+        let outputs = self.server.engine.end_step(self.server.now);
+        for tokens in outputs.chunk_by(|one, next| one.key == next.key) {
+            // What a step yields for a request arrives as one event.
+            let [.., output] = tokens else { continue };
             let index = self.admitted[(output.key - first) as usize];
             let sample = &mut self.samples[index];
             if self.every_token || sample.events.is_empty() {
@@ -351,8 +352,7 @@ mod tests {
             prompt: (0..prompt).map(word).collect(),
             output_len,
             seed: number,
-            priority: 0,
-            stops: false,
+            ..Request::default()
         }
     }
 

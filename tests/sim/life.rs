@@ -68,6 +68,11 @@ fn what_cannot_work_ends_with_exit_code_1_and_vllms_words() {
             &["--sim-fault", "kv-too-small"],
             "is larger than the available KV cache memory",
         ),
+        (
+            &["--sim-fault", "oom-at-profile"],
+            "torch.OutOfMemoryError: CUDA out of memory",
+        ),
+        (&["--config", "/no/such.yaml"], "FileNotFoundError"),
         (&["--sim-fault", "crash-at-start"], "Engine core initialization failed"),
         (
             &["--sim-fault", "port-taken"],
@@ -225,6 +230,70 @@ fn requests_can_fail_at_random() {
     let count = |status: u16| statuses.iter().filter(|other| **other == status).count();
     assert!(count(200) > 0 && count(429) > 0 && count(500) > 0);
     assert_eq!(count(200) + count(429) + count(500), 60);
+}
+
+#[test]
+fn a_mute_server_accepts_and_answers_nothing() {
+    let server = Server::start(&["--sim-zero", "--sim-fault", "mute-after:1"]);
+    assert_eq!(server.post("/v1/completions", SHORT).status, 200);
+    let mut asked = Vec::new();
+    wait("the health check is not answered", || {
+        let stream = server.send("GET", "/health", "", "").expect("it accepts");
+        stream
+            .set_read_timeout(Some(std::time::Duration::from_millis(200)))
+            .expect("a timeout");
+        let silent = (&stream).read(&mut [0; 1]).is_err();
+        asked.push(stream);
+        silent
+    });
+}
+
+#[test]
+fn a_lost_engine_can_go_unnoticed() {
+    let server = Server::start(&["--sim-fault", "engine-lost-after:1"]);
+    let _stream = server.send("POST", "/v1/completions", "", LONG).expect("ready");
+    let engine = server.family()[0];
+    wait("the engine is gone", || !is_engine(engine));
+    assert_eq!(server.get("/health").status, 200);
+}
+
+#[test]
+fn a_fault_may_strike_after_a_time() {
+    let mut server = Server::start(&["--sim-fault", "crash-after:10ms"]);
+    assert_eq!(server.ended().code(), Some(1));
+}
+
+#[test]
+fn settings_may_come_from_a_file_and_the_command_line_wins() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("serve.yaml");
+    std::fs::write(
+        &file,
+        "served-model-name: [from-file]\nmax-num-seqs: 7\nmax-model-len: 512\n",
+    )
+    .expect("written");
+    let server = Server::start(&["--config", file.to_str().expect("plain"), "--max-model-len", "256"]);
+    let card = server.get("/v1/models").body;
+    assert!(
+        card.contains(r#""id":"from-file""#) && card.contains(r#""max_model_len":256"#),
+        "{card}"
+    );
+    assert!(server.output().contains("'max_num_seqs': 7"));
+}
+
+#[test]
+fn a_second_start_finds_its_graphs_compiled() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cache = ["--sim-compile-cache", folder.path().to_str().expect("plain")];
+    let cold = Server::start(&cache);
+    cold.wait_for_output("Compiling a graph for compile range");
+    let warm = Server::start(&cache);
+    warm.wait_for_output("Directly load the compiled graph(s)");
+    for text in ["Loading weights took", "Graph capturing finished", "GPU KV cache size"] {
+        assert!(cold.output().contains(text), "{text}");
+    }
+    let eager = Server::start(&[&cache[..], &["--enforce-eager"]].concat());
+    assert!(!eager.output().contains("compile range") && !eager.output().contains("Graph capturing"));
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Answers compared with those that a real vLLM 0.32 gave (`tests/data/vllm`): the same keys in the same order, the same
 //! types, and equal values wherever they do not depend on the model, the request's id or the time.
 
-use super::server::Server;
+use super::server::{Answer, Server};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 fn captured(name: &str) -> String {
     let path = format!("{}/tests/data/vllm/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -183,10 +184,6 @@ fn metrics_have_vllms_names_and_add_up() {
         server.post("/v1/completions", r#"{"prompt":"w0001 w0002","max_tokens":7}"#);
     }
     let page = server.get("/metrics").body;
-    let known = captured("metrics_names.txt");
-    for line in page.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
-        assert!(known.lines().any(|known| known == line), "vLLM has no metric `{line}`");
-    }
     let value = |name: &str| -> f64 {
         let line = page
             .lines()
@@ -215,6 +212,193 @@ fn metrics_have_vllms_names_and_add_up() {
         })
         .collect();
     assert!(buckets.is_sorted() && buckets.last() == Some(&3.0));
+}
+
+/// Every series of a page without its value: name and labels. What differs by machine and history is left out: the
+/// values of the cache's configuration, the model's name, and which routes were asked how.
+fn series(page: &str) -> BTreeSet<String> {
+    let lines = page.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    let without_values = |line: &str| {
+        let (series, _) = line.rsplit_once(' ').expect("a sample has a value");
+        let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+        let keys_only = ["vllm:cache_config_info", "python_info"].contains(&name) || name.starts_with("http_");
+        let labels = labels.trim_end_matches('}').split("\",").map(|label| {
+            let (key, value) = label.split_once('=').unwrap_or((label, ""));
+            match keys_only || key == "model_name" {
+                true => key.to_string(),
+                false => format!("{key}={}", value.trim_matches('"')),
+            }
+        });
+        format!("{name} {}", labels.collect::<Vec<_>>().join(" "))
+    };
+    lines.map(without_values).collect()
+}
+
+#[test]
+fn metrics_are_those_of_a_real_server_series_by_series() {
+    let server = Server::start(&["--sim-zero", "--max-model-len", "2048"]);
+    server.post("/v1/completions", r#"{"prompt":"w0001 w0002","max_tokens":7}"#);
+    server.post("/sleep?level=1", "");
+    server.post("/wake_up", "");
+    let page = server.get("/metrics").body;
+    let mut types: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+    types.sort_unstable();
+    assert_eq!(types, captured("metrics_names.txt").lines().collect::<Vec<_>>());
+    let (ours, theirs) = (series(&page), series(&captured("metrics_after.body")));
+    let missing: Vec<&String> = theirs.difference(&ours).collect();
+    let invented: Vec<&String> = ours.difference(&theirs).collect();
+    assert_eq!((missing, invented), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn requests_are_counted_by_route_until_their_answer_ends() {
+    let server = Server::start(&["--sim-zero"]);
+    server.post("/v1/completions", r#"{"prompt":"w0001","max_tokens":3,"stream":true}"#);
+    server.post("/v1/completions", "{");
+    server.get("/health");
+    let page = server.get("/metrics").body;
+    for (class, count) in [("2xx", "1.0"), ("4xx", "1.0")] {
+        let line =
+            format!(r#"http_requests_total{{handler="/v1/completions",method="POST",status="{class}"}} {count}"#);
+        assert!(page.contains(&line), "{line}");
+    }
+    assert!(page.contains(r#"http_request_duration_seconds_count{handler="/v1/completions",method="POST"} 2.0"#));
+    assert!(!page.contains(r#"handler="/health""#));
+}
+
+#[test]
+fn small_routes_answer_as_a_real_server() {
+    let server = Server::start(&["--sim-zero"]);
+    let same = |ours: Answer, name: &str| assert_eq!(ours.body.trim_end(), captured(name).trim_end(), "{name}");
+    same(server.get("/load"), "load.body");
+    same(server.get("/kv_event_sources"), "kv_event_sources.body");
+    same(server.get("/weight_info"), "weight_info.body");
+    same(server.get("/get_world_size"), "world.body");
+    same(server.get("/is_paused"), "is_paused.body");
+    same(server.get("/is_sleeping"), "is_sleeping.body");
+    same(server.post("/reset_prefix_cache", ""), "reset_prefix_cache.body");
+    same(server.post("/sleep?level=1", ""), "sleep.body");
+    same(server.post("/wake_up", ""), "wake_up.body");
+}
+
+#[test]
+fn an_adapter_has_a_card_and_answers_under_its_name() {
+    let server = Server::start(&[
+        "--sim-zero",
+        "--enable-lora",
+        "--lora-modules",
+        "sql=/adapters/sql",
+        r#"{"name":"chat","path":"/adapters/chat"}"#,
+    ]);
+    let cards = json(&server.get("/v1/models").body);
+    let card = |place: usize| {
+        (
+            cards["data"][place]["id"].clone(),
+            cards["data"][place]["parent"].clone(),
+        )
+    };
+    assert_eq!(card(0), ("demo-8b".into(), Value::Null));
+    assert_eq!(card(1), ("sql".into(), "demo-8b".into()));
+    assert_eq!(cards["data"][2]["root"], "/adapters/chat");
+    let ask = |model: &str| {
+        json(
+            &server
+                .post("/v1/completions", &format!(r#"{{"model":"{model}","prompt":"x"}}"#))
+                .body,
+        )
+    };
+    assert_eq!(ask("sql")["model"], "sql");
+    assert_ne!(ask("sql")["choices"][0]["text"], ask("demo-8b")["choices"][0]["text"]);
+    assert_eq!(ask("other")["error"]["code"], 404);
+    assert!(
+        server
+            .get("/metrics")
+            .body
+            .contains("vllm:lora_requests_info{max_lora=\"2\"")
+    );
+}
+
+#[test]
+fn guesses_ahead_come_in_one_chunk_and_are_counted() {
+    let config = r#"{"method":"ngram","num_speculative_tokens":3}"#;
+    let server = Server::start(&["--sim-zero", "--speculative-config", config, "--sim-acceptance", "0.8"]);
+    let body = r#"{"prompt":"x","max_tokens":200,"stream":true,"stream_options":{"include_usage":true}}"#;
+    let events = events(&server.post("/v1/completions", body).body);
+    let usage = json(&events[events.len() - 2])["usage"]["completion_tokens"].clone();
+    assert_eq!(usage, 200);
+    assert!(events.len() < 120, "{} chunks", events.len());
+    let words: usize = events[..events.len() - 2]
+        .iter()
+        .map(|event| {
+            json(event)["choices"][0]["text"]
+                .as_str()
+                .map_or(0, |text| text.split_whitespace().count())
+        })
+        .sum();
+    assert_eq!(words, 200);
+    let page = server.get("/metrics").body;
+    let value = |series: &str| -> f64 {
+        let line = page
+            .lines()
+            .find(|line| line.starts_with(series))
+            .unwrap_or_else(|| panic!("no {series}"));
+        line.rsplit(' ')
+            .next()
+            .and_then(|value| value.parse().ok())
+            .expect("a number")
+    };
+    let accepted = value("vllm:spec_decode_num_accepted_tokens_total");
+    assert_eq!(
+        accepted as usize,
+        200 - (events.len() - 2),
+        "a chunk is one token and its right guesses"
+    );
+    let by_place: f64 = (0..3)
+        .map(|place| {
+            value(&format!(
+                "vllm:spec_decode_num_accepted_tokens_per_pos_total{{engine=\"0\",model_name=\"demo-8b\",position=\"{place}\"}}"
+            ))
+        })
+        .sum();
+    assert_eq!(accepted, by_place);
+}
+
+#[test]
+fn replicas_share_the_requests() {
+    let server = Server::start(&["--sim-zero", "--data-parallel-size", "2"]);
+    for _ in 0..4 {
+        server.post("/v1/completions", r#"{"prompt":"x","max_tokens":4}"#);
+    }
+    let page = server.get("/metrics").body;
+    for engine in [0, 1] {
+        let line = format!("vllm:generation_tokens_total{{engine=\"{engine}\",model_name=\"demo-8b\"}} 8.0");
+        assert!(page.contains(&line), "{page}");
+    }
+}
+
+#[test]
+fn usage_can_be_wrong_and_a_flag_ignored() {
+    let server = Server::start(&[
+        "--sim-zero",
+        "--max-model-len",
+        "64",
+        "--sim-fault",
+        "wrong-counts:1",
+        "--sim-fault",
+        "ignore-flag:max-model-len",
+    ]);
+    let answer = json(
+        &server
+            .post("/v1/completions", r#"{"prompt":"x","max_tokens":100}"#)
+            .body,
+    );
+    assert_eq!(answer["usage"]["completion_tokens"], 126);
+    assert_eq!(
+        answer["choices"][0]["text"]
+            .as_str()
+            .map(|text| text.split_whitespace().count()),
+        Some(100)
+    );
 }
 
 #[test]

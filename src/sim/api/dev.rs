@@ -1,7 +1,8 @@
 //! The routes that vLLM has in development mode (`VLLM_SERVER_DEV_MODE=1`): cache resets, sleep, pause, server info.
 
 use super::App;
-use crate::sim::driver::Command;
+use super::page::{Labels, Page};
+use crate::sim::engine::stats::Histogram;
 use crate::sim::fault::Fault;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
@@ -11,7 +12,8 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use tokio::sync::oneshot;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 /// The routes.
 pub fn router() -> Router<Arc<App>> {
@@ -29,6 +31,8 @@ pub fn router() -> Router<Arc<App>> {
         .route("/is_paused", get(is_paused))
         .route("/server_info", get(server_info))
         .route("/get_world_size", get(world_size))
+        .route("/weight_info", get(weight_info))
+        .route("/abort_requests", post(abort_requests))
 }
 
 async fn nothing() -> StatusCode {
@@ -42,26 +46,68 @@ async fn reset_prefix_cache(State(app): State<Arc<App>>) -> Json<Value> {
         .faults
         .iter()
         .any(|fault| matches!(fault, Fault::ResetRefused(count) if number < *count));
-    let (answer, success) = oneshot::channel();
-    app.driver.send(Command::ResetPrefixCache(answer));
-    let success = success.await.unwrap_or(false) && !refused;
+    let success = app.driver.reset_prefix_cache().await && !refused;
     Json(json!({"success": success}))
 }
 
 fn set_sleep(app: &App, level: u64) {
     app.sleep_level.store(level, Ordering::Relaxed);
-    app.driver
-        .send(Command::Pause(level > 0 || app.paused.load(Ordering::Relaxed)));
+    app.driver.pause(level > 0 || app.paused.load(Ordering::Relaxed));
+}
+
+/// How long falling asleep and waking up took, for `/metrics`.
+pub struct Sleeps(Mutex<[Histogram; 2]>);
+
+impl Default for Sleeps {
+    fn default() -> Self {
+        let bounds = [0.01, 0.1, 1.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0];
+        Sleeps(Mutex::new([Histogram::new(&bounds), Histogram::new(&bounds)]))
+    }
+}
+
+impl Sleeps {
+    const OPERATIONS: [&str; 2] = ["sleep", "wake"];
+
+    fn took(&self, operation: usize, since: Instant) {
+        let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        times[operation].observe(since.elapsed().as_secs_f64());
+    }
+
+    /// Writes them down: an operation that never happened has no samples.
+    pub fn write(&self, page: &mut Page) {
+        let times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let happened: Vec<(Labels, &Histogram)> = Self::OPERATIONS
+            .iter()
+            .zip(times.iter())
+            .filter(|(_, times)| times.count() > 0)
+            .map(|(name, times)| (Labels::new("", format!("operation=\"{name}\"")), times))
+            .collect();
+        page.histogram(
+            "vllm:sleep_mode_operation_duration_seconds",
+            "Duration of one sleep-mode operation.",
+            &happened,
+        );
+        let idle: Vec<(Labels, f64)> = happened.iter().map(|(labels, _)| (labels.clone(), 0.0)).collect();
+        page.gauge(
+            "vllm:sleep_mode_operations_in_flight",
+            "Sleep-mode operations currently awaited.",
+            &idle,
+        );
+    }
 }
 
 async fn sleep(State(app): State<Arc<App>>, Query(query): Query<HashMap<String, String>>) -> Json<Value> {
     let level = query.get("level").and_then(|level| level.parse().ok()).unwrap_or(1);
+    let start = Instant::now();
     set_sleep(&app, level);
+    app.sleeps.took(0, start);
     Json(json!({"status": "sleeping", "level": level}))
 }
 
 async fn wake_up(State(app): State<Arc<App>>) -> Json<Value> {
+    let start = Instant::now();
     set_sleep(&app, 0);
+    app.sleeps.took(1, start);
     Json(json!({"status": "awake", "tags": null}))
 }
 
@@ -89,7 +135,21 @@ async fn is_paused(State(app): State<Arc<App>>) -> Json<Value> {
 }
 
 async fn world_size(State(app): State<Arc<App>>) -> Json<Value> {
-    Json(json!({"world_size": app.settings.cost.tensor_parallel * app.settings.pipeline_parallel}))
+    Json(json!({"world_size": app.settings.cost.tensor_parallel * app.settings.cost.pipeline_parallel}))
+}
+
+async fn weight_info() -> Json<Value> {
+    Json(json!({"weight_version": "default"}))
+}
+
+/// Aborts the requests named in the body.
+async fn abort_requests(State(app): State<Arc<App>>, Json(body): Json<Value>) -> StatusCode {
+    let named = body["request_ids"].as_array().cloned().unwrap_or_default();
+    named
+        .iter()
+        .filter_map(Value::as_str)
+        .for_each(|id| app.driver.abort(id));
+    StatusCode::OK
 }
 
 /// The part of vLLM's configuration that the simulator knows.
@@ -102,8 +162,8 @@ async fn server_info(State(app): State<Arc<App>>) -> Json<Value> {
             "num_gpu_blocks": limits.num_blocks, "enable_prefix_caching": limits.prefix_caching,
         },
         "parallel_config": {
-            "tensor_parallel_size": settings.cost.tensor_parallel, "pipeline_parallel_size": settings.pipeline_parallel,
-            "data_parallel_size": settings.data_parallel,
+            "tensor_parallel_size": settings.cost.tensor_parallel, "pipeline_parallel_size": settings.cost.pipeline_parallel,
+            "data_parallel_size": settings.cost.data_parallel,
         },
         "scheduler_config": {
             "max_num_batched_tokens": limits.max_num_batched_tokens, "max_num_seqs": limits.max_num_seqs,

@@ -5,12 +5,14 @@ use super::body::Body;
 use super::error::{ApiError, ENGINE_DEAD};
 use super::limit::{Stop, output_limit, positive};
 use super::prompt::{Prompt, prompts};
+use super::traffic::Visit;
 use super::{App, InFlight, stream, whole};
-use crate::sim::driver::{Command, Event, Submission};
+use crate::sim::driver::{Event, Submission};
 use crate::sim::engine::noise::{mix, uniform};
 use crate::sim::engine::{Request, token_id};
 use crate::sim::fault::Fault;
 use crate::sim::log;
+use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -68,8 +70,10 @@ pub struct Answer {
     pub usage: bool,
     /// Whether every chunk carries usage.
     pub continuous_usage: bool,
-    /// Whether a fault cuts the stream.
-    pub truncate: bool,
+    /// What the faults make of it.
+    pub spoilt: Spoilt,
+    /// The name of the model that answers.
+    pub model: String,
     /// Seconds since 1970.
     pub created: u64,
     /// The server.
@@ -77,6 +81,17 @@ pub struct Answer {
     events: UnboundedReceiver<Event>,
     finished: usize,
     _in_flight: InFlight,
+    /// Counts the request until its answer is written.
+    _visit: Option<Arc<Visit>>,
+}
+
+/// What faults make of an answer.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Spoilt {
+    /// The stream is cut.
+    pub cut: bool,
+    /// More tokens are counted than there are.
+    pub miscounted: bool,
 }
 
 impl Answer {
@@ -89,6 +104,15 @@ impl Answer {
     pub fn finish_choice(&mut self) -> bool {
         self.finished += 1;
         self.finished == self.choices.len()
+    }
+
+    /// Tokens of the answer as usage tells them.
+    pub fn counted(&self, tokens: usize) -> usize {
+        if self.spoilt.miscounted {
+            tokens + tokens / 4 + 1
+        } else {
+            tokens
+        }
     }
 
     /// Text of a token of a choice.
@@ -105,38 +129,64 @@ impl Answer {
 impl Drop for Answer {
     fn drop(&mut self) {
         if self.finished < self.choices.len() {
-            self.app.driver.send(Command::Abort(self.id.clone()));
+            self.app.driver.abort(&self.id);
         }
     }
 }
 
+type Counted = Extension<Option<Arc<Visit>>>;
+
 /// `POST /v1/completions`
-pub async fn completions(State(app): State<Arc<App>>, headers: HeaderMap, bytes: Bytes) -> Response {
-    answer(app, Style::Completion, &headers, &bytes)
+pub async fn completions(
+    State(app): State<Arc<App>>,
+    Extension(visit): Counted,
+    headers: HeaderMap,
+    bytes: Bytes,
+) -> Response {
+    answer(app, Style::Completion, visit, &headers, &bytes)
         .await
         .unwrap_or_else(IntoResponse::into_response)
 }
 
 /// `POST /v1/chat/completions`
-pub async fn chat(State(app): State<Arc<App>>, headers: HeaderMap, bytes: Bytes) -> Response {
-    answer(app, Style::Chat, &headers, &bytes)
+pub async fn chat(
+    State(app): State<Arc<App>>,
+    Extension(visit): Counted,
+    headers: HeaderMap,
+    bytes: Bytes,
+) -> Response {
+    answer(app, Style::Chat, visit, &headers, &bytes)
         .await
         .unwrap_or_else(IntoResponse::into_response)
 }
 
-async fn answer(app: Arc<App>, style: Style, headers: &HeaderMap, bytes: &[u8]) -> Result<Response, ApiError> {
+async fn answer(
+    app: Arc<App>,
+    style: Style,
+    visit: Option<Arc<Visit>>,
+    headers: &HeaderMap,
+    bytes: &[u8],
+) -> Result<Response, ApiError> {
     let body = Body::read(bytes)?;
     let prompts = prompts(&app, style, &body)?;
-    if let Some(model) = body.text("model")?.filter(|model| !app.serves(model)) {
+    let model = body.text("model")?;
+    if let Some(model) = model.filter(|model| !app.serves(model)) {
         return Err(ApiError::no_such_model(model, &app.settings.served_names));
     }
+    let adapter = model.and_then(|name| app.adapter(name));
+    let model = adapter.map_or(app.model_name(), |adapter| &adapter.name).to_string();
+    let salt = adapter.map_or(0, |adapter| {
+        adapter.name.bytes().fold(1, |hash, byte| mix(hash ^ u64::from(byte)))
+    });
     let streaming = body.flag("stream")?;
     let number = app.requests.fetch_add(1, Ordering::Relaxed);
-    let truncate = random_faults(&app, number)?;
+    let spoilt = random_faults(&app, number)?;
     if app.engine_dead.load(Ordering::Relaxed) {
         return Err(ApiError::internal(ENGINE_DEAD));
     }
-    let answer = admit(app, style, &body, prompts, &request_id(headers, number), truncate)?;
+    let id = request_id(headers, number);
+    let mut answer = admit(app, style, &body, prompts, &id, salt)?;
+    (answer.spoilt, answer.model, answer._visit) = (spoilt, model, visit);
     match streaming {
         true => Ok(stream::respond(answer)),
         false => whole::respond(answer).await,
@@ -152,15 +202,16 @@ fn request_id(headers: &HeaderMap, number: u64) -> String {
     )
 }
 
-/// Whether the stream is to be cut; or the error this request is drawn to get.
-fn random_faults(app: &App, number: u64) -> Result<bool, ApiError> {
-    let mut truncate = false;
+/// What becomes of the answer; or the error this request is drawn to get.
+fn random_faults(app: &App, number: u64) -> Result<Spoilt, ApiError> {
+    let mut spoilt = Spoilt::default();
     for (place, fault) in app.settings.faults.iter().enumerate() {
         let drawn = |share: f64| uniform(app.settings.seed ^ mix(place as u64), number) < share;
         match *fault {
             Fault::ErrorRate(share) if drawn(share) => return Err(ApiError::internal("Internal server error")),
             Fault::RejectRate(share) if drawn(share) => return Err(ApiError::too_many()),
-            Fault::TruncateRate(share) => truncate |= drawn(share),
+            Fault::TruncateRate(share) => spoilt.cut |= drawn(share),
+            Fault::WrongCounts(share) => spoilt.miscounted |= drawn(share),
             Fault::LogFlood => {
                 let line = |n: u32| log::api("async_llm.py:420", &format!("Added request {number}, detail {n}."));
                 (0..1000).for_each(line);
@@ -168,7 +219,7 @@ fn random_faults(app: &App, number: u64) -> Result<bool, ApiError> {
             _ => {}
         }
     }
-    Ok(truncate)
+    Ok(spoilt)
 }
 
 fn admit(
@@ -177,7 +228,7 @@ fn admit(
     body: &Body,
     prompts: Vec<Prompt>,
     id: &str,
-    truncate: bool,
+    salt: u64,
 ) -> Result<Answer, ApiError> {
     let asked = match style {
         Style::Chat => body.int("max_completion_tokens")?.or(body.int("max_tokens")?),
@@ -185,7 +236,7 @@ fn admit(
     };
     let n = positive("n", body.int("n")?.unwrap_or(1))?;
     let stop = Stop::read(body)?;
-    let seed = mix(body.int("seed")?.unwrap_or(0) as u64 ^ app.settings.seed);
+    let seed = mix(body.int("seed")?.unwrap_or(0) as u64 ^ app.settings.seed) ^ salt;
     let priority = body.int("priority")?.unwrap_or(0);
     let token_ids = body.flag("return_token_ids")?;
     let echo = body.flag("echo")?;
@@ -205,6 +256,8 @@ fn admit(
                 seed,
                 priority,
                 stops: finish_reason == "stop",
+                max_tokens: most,
+                salt,
             };
             choices.push(Choice {
                 seed,
@@ -230,18 +283,21 @@ fn admit(
         logprobs: logprobs(style, body)?,
         usage,
         continuous_usage,
-        truncate,
+        spoilt: Spoilt::default(),
+        model: String::new(),
         created: super::unix_seconds() as u64,
         _in_flight: InFlight::of(&app),
+        _visit: None,
         app: app.clone(),
         events,
         finished: 0,
     };
-    app.driver.send(Command::Submit(Submission {
+    app.driver.submit(Submission {
         id: answer.id.clone(),
         sequences,
+        n,
         events: events_in,
-    }));
+    });
     Ok(answer)
 }
 

@@ -6,20 +6,28 @@ mod dev;
 mod error;
 mod generate;
 mod limit;
+mod machine;
 mod metrics;
+mod page;
 mod plain;
 mod prompt;
 mod stream;
+mod traffic;
 mod whole;
 
+pub use self::dev::Sleeps;
+pub use self::traffic::Traffic;
+
 use self::error::ApiError;
-use super::driver::{Command, Handle, Snapshot};
+use self::traffic::Visit;
+use super::driver::Handle;
 use super::log;
-use super::settings::Settings;
+use super::settings::{Adapter, Settings};
 use super::tokenizer::Tokenizer;
 use axum::Router;
-use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderValue, header};
+use axum::body::HttpBody;
+use axum::extract::{ConnectInfo, MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -27,7 +35,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
-use tokio::sync::oneshot;
 
 /// The version of vLLM that is imitated.
 pub const VERSION: &str = "0.32.0";
@@ -42,6 +49,8 @@ pub struct App {
     pub driver: Handle,
     /// Whether the engine process is gone.
     pub engine_dead: AtomicBool,
+    /// Whether nothing is answered any more.
+    pub mute: AtomicBool,
     /// Whether scheduling was paused.
     pub paused: AtomicBool,
     /// Sleep level, 0 when awake.
@@ -52,6 +61,10 @@ pub struct App {
     pub in_flight: AtomicU64,
     /// Resets of the prefix cache so far.
     pub resets: AtomicU64,
+    /// What the HTTP server counts about itself.
+    pub traffic: Arc<Traffic>,
+    /// How long falling asleep and waking up took.
+    pub sleeps: Sleeps,
     /// Start of the server, seconds since 1970.
     pub created: u64,
     /// Identifies the configuration in answers.
@@ -66,14 +79,12 @@ impl App {
 
     /// Whether a request may ask for this model.
     fn serves(&self, name: &str) -> bool {
-        self.settings.served_names.iter().any(|served| served == name)
+        self.settings.served_names.iter().any(|served| served == name) || self.adapter(name).is_some()
     }
 
-    /// The state of the engine; `None` once it has ended.
-    pub async fn inspect(&self) -> Option<Snapshot> {
-        let (answer, state) = oneshot::channel();
-        self.driver.send(Command::Inspect(answer));
-        state.await.ok()
+    /// The adapter of this name.
+    fn adapter(&self, name: &str) -> Option<&Adapter> {
+        self.settings.adapters.iter().find(|adapter| adapter.name == name)
     }
 }
 
@@ -91,6 +102,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/ping", get(plain::health).post(plain::health))
         .route("/version", get(plain::version))
         .route("/load", get(plain::load))
+        .route("/kv_event_sources", get(plain::kv_event_sources))
         .route("/metrics", get(metrics::metrics))
         .route("/v1/models", get(plain::models))
         .route("/v1/models/{*name}", get(plain::model))
@@ -112,24 +124,47 @@ pub fn router(app: Arc<App>) -> Router {
 async fn around(
     State(app): State<Arc<App>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
-    let (method, uri) = (request.method().clone(), request.uri().clone());
+    if app.mute.load(Ordering::Relaxed) {
+        std::future::pending::<()>().await;
+    }
+    let line = app
+        .settings
+        .access_log
+        .then(|| format!("{} {}", request.method(), request.uri()));
+    let path = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map(|path| path.as_str().to_string());
+    let length = |headers: &HeaderMap| headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
+    let received = length(request.headers()).unwrap_or(0);
+    let visit = path.and_then(|path| Visit::start(&app.traffic, &path, request.method().as_str(), received));
+    request.extensions_mut().insert(visit.clone());
     let mut response = match authorized(&app, &request) {
         true => next.run(request).await,
         false => ApiError::unauthorized().into_response(),
     };
+    if let Some(visit) = &visit {
+        let sent = response.body().size_hint().exact().filter(|_| !is_stream(&response));
+        visit.answered(response.status().as_u16(), sent.unwrap_or(0));
+    }
     response
         .headers_mut()
         .insert(header::SERVER, HeaderValue::from_static("uvicorn"));
     response
         .headers_mut()
         .insert(header::VARY, HeaderValue::from_static("Origin"));
-    if app.settings.access_log {
-        log::uvicorn(&format!("{peer} - \"{method} {uri} HTTP/1.1\" {}", response.status()));
+    if let Some(line) = line {
+        log::uvicorn(&format!("{peer} - \"{line} HTTP/1.1\" {}", response.status()));
     }
     response
+}
+
+fn is_stream(response: &Response) -> bool {
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
 /// vLLM guards `/v1` only.

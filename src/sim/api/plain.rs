@@ -5,6 +5,7 @@ use super::error::ApiError;
 use super::{App, VERSION};
 use crate::sim::engine::noise::mix;
 use crate::sim::fault::Fault;
+use crate::sim::settings::Adapter;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
@@ -51,14 +52,34 @@ fn root(app: &App) -> &str {
     }
 }
 
+/// `GET /kv_event_sources`: there are none.
+pub async fn kv_event_sources() -> Json<Value> {
+    Json(json!({}))
+}
+
+/// An adapter's card names what it adapts.
+fn adapter_card(app: &App, adapter: &Adapter) -> Value {
+    let mut card = card(app, &adapter.name);
+    card["root"] = adapter.path.as_str().into();
+    card["parent"] = app.model_name().into();
+    card["max_model_len"] = Value::Null;
+    card
+}
+
 /// `GET /v1/models`
 pub async fn models(State(app): State<Arc<App>>) -> Json<Value> {
-    let cards: Vec<Value> = app.settings.served_names.iter().map(|name| card(&app, name)).collect();
+    let settings = &app.settings;
+    let own = settings.served_names.iter().map(|name| card(&app, name));
+    let adapters = settings.adapters.iter().map(|adapter| adapter_card(&app, adapter));
+    let cards: Vec<Value> = own.chain(adapters).collect();
     Json(json!({"object": "list", "data": cards}))
 }
 
 /// `GET /v1/models/{name}`
 pub async fn model(State(app): State<Arc<App>>, Path(name): Path<String>) -> Result<Json<Value>, ApiError> {
+    if let Some(adapter) = app.adapter(&name) {
+        return Ok(Json(adapter_card(&app, adapter)));
+    }
     match app.serves(&name) {
         true => Ok(Json(card(&app, &name))),
         false => Err(ApiError::no_such_model(&name, &app.settings.served_names)),

@@ -1,10 +1,11 @@
-//! Answers as server-sent events, one chunk a token, byte for byte as vLLM writes them. The bytes around the text are
+//! Answers as server-sent events, one chunk a step, byte for byte as vLLM writes them. The bytes around the text are
 //! made once for each choice; a token costs one copy. Whatever is ready when the connection asks goes out in one write.
 
 use super::error::ENGINE_DEAD;
 use super::generate::{Answer, Choice, Style};
 use super::whole::{self, Usage};
 use crate::sim::driver::Event;
+use crate::sim::tokenizer::escape;
 use axum::body::{Body, Bytes};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -17,10 +18,14 @@ use std::task::{Context, Poll};
 struct Frame {
     /// Up to the text.
     before: String,
-    /// From the text to the end of the choice, for a token that is not the last.
+    /// The end of the text.
+    close: &'static str,
+    /// From the log probabilities to the token ids, for a chunk that is not the last.
     after: String,
-    /// The same for the last token.
+    /// The same for the last one.
     after_last: String,
+    /// Everything after the text, for a chunk that is neither first nor last, if it is the same for all of them.
+    rest: Option<String>,
     /// Tokens written.
     written: usize,
 }
@@ -30,19 +35,30 @@ impl Frame {
         let head = head(answer);
         let reason = choice.finish_reason;
         let stop = json!(choice.stop_reason);
-        match answer.style {
-            Style::Completion => Frame {
-                before: format!("{head}\"choices\":[{{\"index\":{index},\"text\":\""),
-                after: "\"finish_reason\":null,\"stop_reason\":null,".into(),
-                after_last: format!("\"finish_reason\":\"{reason}\",\"stop_reason\":{stop},"),
-                written: 0,
-            },
-            Style::Chat => Frame {
-                before: format!("{head}\"choices\":[{{\"index\":{index},\"delta\":{{\"content\":\""),
-                after: "\"finish_reason\":null,".into(),
-                after_last: format!("\"finish_reason\":\"{reason}\",\"stop_reason\":{stop},"),
-                written: 0,
-            },
+        let (before, close, after) = match answer.style {
+            Style::Completion => (
+                format!("{head}\"choices\":[{{\"index\":{index},\"text\":\""),
+                "\",\"logprobs\":",
+                "\"finish_reason\":null,\"stop_reason\":null,",
+            ),
+            Style::Chat => (
+                format!("{head}\"choices\":[{{\"index\":{index},\"delta\":{{\"content\":\""),
+                "\"},\"logprobs\":",
+                "\"finish_reason\":null,",
+            ),
+        };
+        let prompt_ids = match answer.style {
+            Style::Completion => "\"prompt_token_ids\":null,",
+            Style::Chat => "",
+        };
+        let same = answer.logprobs.is_none() && !answer.token_ids && !answer.continuous_usage;
+        Frame {
+            before,
+            close,
+            after: after.into(),
+            after_last: format!("\"finish_reason\":\"{reason}\",\"stop_reason\":{stop},"),
+            rest: same.then(|| format!("{close}null,{after}{prompt_ids}\"token_ids\":null}}]}}\n\n")),
+            written: 0,
         }
     }
 }
@@ -53,7 +69,7 @@ fn head(answer: &Answer) -> String {
         Style::Completion => "text_completion",
         Style::Chat => "chat.completion.chunk",
     };
-    let (id, model) = (json!(answer.id), json!(answer.app.model_name()));
+    let (id, model) = (json!(answer.id), json!(answer.model));
     format!(
         "data: {{\"id\":{id},\"object\":\"{object}\",\"created\":{},\"model\":{model},",
         answer.created
@@ -119,9 +135,9 @@ impl futures_util::Stream for Chunks {
 impl Chunks {
     fn write(&mut self, event: Event) {
         match event {
-            Event::Token { choice, last } => {
-                self.token(choice as usize, last);
-                if self.answer.truncate && self.tokens >= 2 {
+            Event::Tokens { choice, count, last } => {
+                self.chunk(choice as usize, count as usize, last);
+                if self.answer.spoilt.cut && self.tokens >= 2 {
                     self.ended = true;
                 } else if last && self.answer.finish_choice() {
                     self.end();
@@ -139,12 +155,14 @@ impl Chunks {
         }
     }
 
-    fn token(&mut self, index: usize, last: bool) {
+    /// Writes the next tokens of a choice as one chunk: those of one step, as vLLM does.
+    fn chunk(&mut self, index: usize, count: usize, last: bool) {
         let frame = &mut self.frames[index];
         let choice = &self.answer.choices[index];
         let place = frame.written;
-        frame.written += 1;
-        self.tokens += 1;
+        let tokens = place..place + count;
+        frame.written += count;
+        self.tokens += count;
         if place == 0 && self.answer.style == Style::Chat {
             role_chunk(&self.answer, index, &mut self.out);
         }
@@ -153,44 +171,35 @@ impl Chunks {
         if let (0, Some(echo)) = (place, &choice.echo) {
             escape(echo, out);
         }
-        escape(&self.answer.piece(choice, place), out);
-        let close: &[u8] = if self.answer.style == Style::Chat {
-            b"\"},\"logprobs\":"
-        } else {
-            b"\",\"logprobs\":"
-        };
-        out.extend_from_slice(close);
+        for place in tokens.clone() {
+            self.answer.app.tokenizer.append(self.answer.token(choice, place), out);
+        }
+        if let Some(rest) = frame.rest.as_deref().filter(|_| place > 0 && !last) {
+            out.extend_from_slice(rest.as_bytes());
+            return;
+        }
+        out.extend_from_slice(frame.close.as_bytes());
         match self.answer.logprobs {
             None => out.extend_from_slice(b"null,"),
             Some(_) => {
-                out.extend_from_slice(
-                    whole::logprobs(&self.answer, choice, place..place + 1)
-                        .to_string()
-                        .as_bytes(),
-                );
-                out.push(b',');
+                let logprobs = whole::logprobs(&self.answer, choice, tokens.clone());
+                out.extend_from_slice(format!("{logprobs},").as_bytes());
             }
         }
         out.extend_from_slice(if last { &frame.after_last } else { &frame.after }.as_bytes());
         if self.answer.style == Style::Completion {
             let ids = choice.prompt_ids.as_ref().filter(|_| place == 0);
-            out.extend_from_slice(b"\"prompt_token_ids\":");
-            match ids {
-                Some(ids) => out.extend_from_slice(json!(ids).to_string().as_bytes()),
-                None => out.extend_from_slice(b"null"),
-            }
-            out.push(b',');
+            out.extend_from_slice(format!("\"prompt_token_ids\":{},", json!(ids)).as_bytes());
         }
-        match self.answer.token_ids {
-            true => {
-                out.extend_from_slice(format!("\"token_ids\":[{}]}}]", self.answer.token(choice, place)).as_bytes());
-            }
-            false => out.extend_from_slice(b"\"token_ids\":null}]"),
-        }
+        let ids: Option<Vec<u32>> = match self.answer.token_ids {
+            true => Some(tokens.map(|place| self.answer.token(choice, place)).collect()),
+            false => None,
+        };
+        out.extend_from_slice(format!("\"token_ids\":{}}}]", json!(ids)).as_bytes());
         if self.answer.continuous_usage {
             let usage = Usage {
                 prompt: choice.prompt_len,
-                completion: place + 1,
+                completion: self.answer.counted(place + count),
             };
             out.extend_from_slice(format!(",\"usage\":{usage}").as_bytes());
         }
@@ -202,7 +211,7 @@ impl Chunks {
         if self.answer.usage {
             let usage = Usage {
                 prompt: self.answer.prompt_tokens,
-                completion: self.tokens,
+                completion: self.answer.counted(self.tokens),
             };
             let fingerprint = &self.answer.app.fingerprint;
             let head = head(&self.answer);
@@ -224,11 +233,13 @@ impl Chunks {
                     ..choice.clone()
                 };
                 let frame = Frame::of(&self.answer, index, &aborted);
-                let text = match self.answer.style {
-                    Style::Completion => "\",\"logprobs\":null,",
-                    Style::Chat => "\"},\"logprobs\":null,",
-                };
-                let chunk = format!("{}{text}{}\"token_ids\":null}}]}}\n\n", frame.before, frame.after_last);
+                let Frame {
+                    before,
+                    close,
+                    after_last,
+                    ..
+                } = frame;
+                let chunk = format!("{before}{close}null,{after_last}\"token_ids\":null}}]}}\n\n");
                 self.out.extend_from_slice(chunk.as_bytes());
             }
         }
@@ -254,14 +265,4 @@ fn role_chunk(answer: &Answer, index: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(format!(",\"usage\":{usage}").as_bytes());
     }
     out.extend_from_slice(b"}\n\n");
-}
-
-/// Writes a text as it stands between the quotes of a JSON string.
-fn escape(text: &str, out: &mut Vec<u8>) {
-    if text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
-        out.extend_from_slice(text.as_bytes());
-    } else {
-        let quoted = json!(text).to_string();
-        out.extend_from_slice(&quoted.as_bytes()[1..quoted.len() - 1]);
-    }
 }

@@ -40,8 +40,8 @@ pub async fn respond(mut answer: Answer) -> Result<Response, ApiError> {
         }
         for event in events.drain(..) {
             match event {
-                Event::Token { choice, last } => {
-                    written[choice as usize] += 1;
+                Event::Tokens { choice, count, last } => {
+                    written[choice as usize] += count as usize;
                     complete |= last && answer.finish_choice();
                 }
                 Event::Aborted => {
@@ -59,7 +59,7 @@ pub async fn respond(mut answer: Answer) -> Result<Response, ApiError> {
 
 fn body(answer: &Answer) -> Value {
     let prompt = answer.prompt_tokens;
-    let completion: usize = answer.choices.iter().map(|choice| choice.len).sum();
+    let completion = answer.counted(answer.choices.iter().map(|choice| choice.len).sum());
     let usage = json!({
         "prompt_tokens": prompt, "total_tokens": prompt + completion, "completion_tokens": completion,
         "prompt_tokens_details": null, "completion_tokens_details": null,
@@ -74,7 +74,7 @@ fn body(answer: &Answer) -> Value {
         "id": answer.id,
         "object": if answer.style == Style::Chat { "chat.completion" } else { "text_completion" },
         "created": answer.created,
-        "model": answer.app.model_name(),
+        "model": answer.model,
         "choices": choices,
         "service_tier": null,
         "system_fingerprint": answer.app.fingerprint,

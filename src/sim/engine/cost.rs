@@ -1,9 +1,11 @@
 //! How long a step lasts: a roofline. Dense layers and attention each take the longer of their arithmetic and their
-//! memory traffic; tensor parallelism divides both and adds two all-reduces a layer; every step and every sequence
-//! costs the host something. The efficiencies are assumptions (see `docs/simulator.md`), not measurements.
+//! memory traffic; tensor parallelism divides both and adds two all-reduces a layer; pipeline parallelism lets parts of
+//! the batch follow each other through the stages; replicas of a mixture of experts share the experts; every step and
+//! every sequence costs the host something. The efficiencies are assumptions (see `docs/simulator.md`).
 
 use super::gpu::Gpu;
 use super::model::Model;
+use super::speculate::Speculation;
 
 /// Share of the peak arithmetic that large matrix products reach.
 const MATMUL_EFFICIENCY: f64 = 0.60;
@@ -17,6 +19,8 @@ const KV_EFFICIENCY: f64 = 0.70;
 const STEP_OVERHEAD: f64 = 0.55e-3;
 /// Scheduling, sampling and detokenising one sequence in a step, in seconds.
 const SEQUENCE_OVERHEAD: f64 = 5e-6;
+/// Launching one pass of a drafting model, in seconds.
+const DRAFT_OVERHEAD: f64 = 0.12e-3;
 /// Launching the kernels of one layer one by one, without a CUDA graph, in seconds.
 const EAGER_LAYER_OVERHEAD: f64 = 40e-6;
 
@@ -27,7 +31,7 @@ pub struct Work {
     pub tokens: usize,
     /// Sequences in the batch.
     pub sequences: usize,
-    /// Sequences that get a new token at the end.
+    /// Tokens for which the output layer is computed.
     pub samples: usize,
     /// Pairs of a token and an earlier token that it attends to.
     pub pairs: f64,
@@ -36,13 +40,25 @@ pub struct Work {
 }
 
 impl Work {
-    /// Adds `tokens` of a sequence of which `computed` tokens are in the KV cache.
-    pub fn add(&mut self, tokens: usize, computed: usize, samples: bool) {
+    /// Adds `tokens` of a sequence of which `computed` tokens are in the KV cache; for `samples` of them the output
+    /// layer is computed.
+    pub fn add(&mut self, tokens: usize, computed: usize, samples: usize) {
         self.tokens += tokens;
         self.sequences += 1;
-        self.samples += usize::from(samples);
+        self.samples += samples;
         self.pairs += tokens as f64 * (computed as f64 + (tokens as f64 + 1.0) / 2.0);
         self.kv_tokens += (computed + tokens) as f64;
+    }
+
+    /// One of `parts` equal parts.
+    fn part(&self, parts: usize) -> Work {
+        Work {
+            tokens: self.tokens.div_ceil(parts),
+            sequences: self.sequences.div_ceil(parts),
+            samples: self.samples.div_ceil(parts),
+            pairs: self.pairs / parts as f64,
+            kv_tokens: self.kv_tokens / parts as f64,
+        }
     }
 }
 
@@ -55,6 +71,12 @@ pub struct CostModel {
     pub model: Model,
     /// GPUs that share every layer.
     pub tensor_parallel: usize,
+    /// Stages that the layers are divided into.
+    pub pipeline_parallel: usize,
+    /// Replicas; those of a mixture of experts share its experts.
+    pub data_parallel: usize,
+    /// Tokens guessed ahead, if any.
+    pub speculation: Option<Speculation>,
     /// Bytes of one weight.
     pub weight_bytes: f64,
     /// Bytes of one number in the KV cache.
@@ -68,17 +90,42 @@ pub struct CostModel {
 }
 
 impl CostModel {
-    /// Time of one step in seconds.
+    /// Time of one step in seconds. With a pipeline of S stages a step is one round: S parts of the batch follow each
+    /// other, each through all stages, so a round lasts as long as one part takes for all layers.
     pub fn seconds(&self, work: &Work) -> f64 {
         if self.speed.is_infinite() {
             return 0.0;
         }
-        (self.dense(work) + self.attention(work) + self.communication(work) + self.host(work)) / self.speed
+        let part = work.part(self.pipeline_parallel.min(work.sequences.max(1)));
+        let device = self.dense(&part) + self.attention(&part) + self.communication(&part) + self.drafting(&part);
+        (device + self.host(work)) / self.speed
     }
 
     /// Floating point operations of one step on one GPU.
     pub fn flops(&self, work: &Work) -> f64 {
-        (self.dense_flops(work) + self.attention_flops(work)) / self.tensor_parallel as f64
+        (self.dense_flops(work) + self.attention_flops(work)) / self.gpus()
+    }
+
+    /// Bytes that one step reads from and writes to the memory of one GPU: weights and keys and values.
+    pub fn traffic(&self, work: &Work) -> (f64, f64) {
+        let stages = self.pipeline_parallel as f64;
+        let kv = self.kv_bytes_per_gpu() / stages;
+        (
+            self.weight_traffic(work) / stages + work.kv_tokens * kv,
+            work.tokens as f64 * kv,
+        )
+    }
+
+    fn gpus(&self) -> f64 {
+        (self.tensor_parallel * self.pipeline_parallel) as f64
+    }
+
+    /// Bytes of weights on one GPU.
+    pub fn weights_per_gpu(&self) -> f64 {
+        let (shared, expert) = self.model.shared_and_expert();
+        let experts = self.model.experts.map_or(0, |(count, _)| count) as f64 * expert;
+        let drafter = self.speculation.as_ref().map_or(0.0, |guess| guess.parameters);
+        (shared + experts / self.data_parallel as f64 + drafter) * self.weight_bytes / self.gpus()
     }
 
     fn dense_flops(&self, work: &Work) -> f64 {
@@ -100,26 +147,31 @@ impl CostModel {
         };
         let gpus = self.tensor_parallel as f64;
         let arithmetic = self.dense_flops(work) / gpus / (peak * MATMUL_EFFICIENCY);
-        let bytes = self.touched_parameters(work) * self.weight_bytes / gpus;
+        let bytes = self.weight_traffic(work);
         arithmetic.max(bytes / (self.gpu.bandwidth * WEIGHT_EFFICIENCY))
     }
 
-    /// Weights that a step reads: of a mixture of experts, those that some token of the batch is sent to, if each token
-    /// chose its experts at random.
-    fn touched_parameters(&self, work: &Work) -> f64 {
-        let Some((count, used)) = self.model.experts else {
-            return self.model.parameters;
+    /// Bytes of weights that a step reads on the GPUs of one rank, all stages together: of a mixture of experts, those
+    /// that some token of the batch is sent to, if each token chose its experts at random and the replicas that share
+    /// them are as busy as this one.
+    fn weight_traffic(&self, work: &Work) -> f64 {
+        let (shared, expert) = self.model.shared_and_expert();
+        let (count, used) = self.model.experts.unwrap_or((1, 1));
+        let replicas = self.data_parallel as f64;
+        let missed = (1.0 - used as f64 / count as f64).powf(work.tokens as f64 * replicas);
+        let experts = count as f64 * expert * (1.0 - missed) / replicas;
+        (shared + experts) * self.weight_bytes / self.tensor_parallel as f64
+    }
+
+    /// The guesses ahead: one pass of the small model for each, over all sequences.
+    fn drafting(&self, work: &Work) -> f64 {
+        let Some(guess) = self.speculation.as_ref().filter(|_| work.samples > 0) else {
+            return 0.0;
         };
-        let (count, used) = (count as f64, used as f64);
-        // all = shared + count·e and active = shared + used·e
-        let each = if count > used {
-            (self.model.parameters - self.model.active) / (count - used)
-        } else {
-            0.0
-        };
-        let shared = self.model.parameters - count * each;
-        let hit = 1.0 - (1.0 - used / count).powf(work.tokens as f64);
-        shared + count * each * hit
+        let gpus = self.tensor_parallel as f64;
+        let arithmetic = 2.0 * guess.parameters * work.sequences as f64 / (self.gpu.flops_16 * MATMUL_EFFICIENCY);
+        let bytes = guess.parameters * self.weight_bytes / (self.gpu.bandwidth * WEIGHT_EFFICIENCY);
+        guess.tokens as f64 * (arithmetic.max(bytes) / gpus + DRAFT_OVERHEAD)
     }
 
     fn attention(&self, work: &Work) -> f64 {
@@ -134,15 +186,23 @@ impl CostModel {
         self.model.kv_bytes_per_token(self.kv_bytes) / self.tensor_parallel.min(self.model.kv_heads) as f64
     }
 
-    /// Two all-reduces a layer over a ring, 16 bits a number.
+    /// Two all-reduces a layer over a ring between the GPUs of a rank; a gather and a scatter a layer between replicas
+    /// that share experts; one hand-over between stages. 16 bits a number.
     fn communication(&self, work: &Work) -> f64 {
-        if self.tensor_parallel < 2 {
-            return 0.0;
-        }
-        let gpus = self.tensor_parallel as f64;
         let bytes = (work.tokens * self.model.hidden) as f64 * 2.0;
-        let once = self.gpu.link_latency + 2.0 * (gpus - 1.0) / gpus * bytes / self.gpu.link;
-        2.0 * self.model.layers as f64 * once
+        let layers = self.model.layers as f64;
+        // What each of `peers` must send for one of them to have everything.
+        let ring = |peers: usize, bytes: f64| match peers {
+            0 | 1 => 0.0,
+            _ => self.gpu.link_latency + (peers - 1) as f64 / peers as f64 * bytes / self.gpu.link,
+        };
+        let ranks = 2.0 * layers * ring(self.tensor_parallel, 2.0 * bytes);
+        let replicas = match self.model.experts {
+            Some(_) => 2.0 * layers * ring(self.data_parallel, bytes * self.data_parallel as f64),
+            None => 0.0,
+        };
+        let hops = (self.pipeline_parallel - 1) as f64;
+        ranks + replicas + hops * (self.gpu.link_latency + bytes / self.gpu.link)
     }
 
     fn host(&self, work: &Work) -> f64 {
@@ -164,6 +224,9 @@ mod tests {
             gpu: Gpu::named("h100").expect("listed"),
             model: Model::named("8b"),
             tensor_parallel,
+            pipeline_parallel: 1,
+            data_parallel: 1,
+            speculation: None,
             weight_bytes: 2.0,
             kv_bytes: 2.0,
             eight_bit: false,
@@ -174,7 +237,7 @@ mod tests {
 
     fn decode(sequences: usize, context: usize) -> Work {
         let mut work = Work::default();
-        (0..sequences).for_each(|_| work.add(1, context, true));
+        (0..sequences).for_each(|_| work.add(1, context, 1));
         work
     }
 
@@ -200,9 +263,47 @@ mod tests {
     }
 
     #[test]
+    fn a_pipeline_raises_throughput_and_not_speed() {
+        let staged = |stages: usize, work: &Work| {
+            let pipeline_parallel = stages;
+            CostModel {
+                pipeline_parallel,
+                ..h100(1)
+            }
+            .seconds(work)
+        };
+        let (one, many) = (decode(1, 1024), decode(512, 4096));
+        assert!(
+            staged(2, &one) > staged(1, &one),
+            "alone, a token passes all layers and a hop"
+        );
+        assert!(staged(2, &many) < 0.8 * staged(1, &many), "many pass in turn");
+    }
+
+    #[test]
+    fn replicas_share_experts() {
+        let model = Model::named("30b-a3b");
+        let shared = |data_parallel: usize| CostModel {
+            data_parallel,
+            model: model.clone(),
+            ..h100(1)
+        };
+        assert!(shared(8).weights_per_gpu() < 0.3 * shared(1).weights_per_gpu());
+        let dense = |data_parallel: usize| {
+            CostModel {
+                data_parallel,
+                ..h100(1)
+            }
+            .weights_per_gpu()
+        };
+        assert_eq!(dense(8), dense(1));
+        assert!((h100(1).weights_per_gpu() - 2.0 * 8.03e9).abs() < 1.0);
+    }
+
+    #[test]
     fn prefill_is_bound_by_arithmetic() {
         let mut work = Work::default();
-        work.add(8192, 0, true);
+        work.add(8192, 0, 1);
         let rate = 8192.0 / h100(1).seconds(&work);
         assert!((25_000.0..40_000.0).contains(&rate), "{rate}");
     }

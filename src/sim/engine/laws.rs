@@ -4,6 +4,7 @@ use super::cost::CostModel;
 use super::gpu::Gpu;
 use super::model::Model;
 use super::noise::Noise;
+use super::speculate::Speculation;
 use super::{Engine, Key, Limits, Request};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -25,17 +26,23 @@ fn limits(max_num_seqs: usize, max_num_batched_tokens: usize, block_size: usize,
 }
 
 fn engine(limits: Limits, seed: u64, sigma: f64) -> Engine {
-    let cost = CostModel {
+    Engine::new(limits, cost(), Noise::new(seed, sigma), VOCABULARY)
+}
+
+fn cost() -> CostModel {
+    CostModel {
         gpu: Gpu::named("h100").expect("listed"),
         model: Model::named("8b"),
         tensor_parallel: 1,
+        pipeline_parallel: 1,
+        data_parallel: 1,
+        speculation: None,
         weight_bytes: 2.0,
         kv_bytes: 2.0,
         eight_bit: false,
         eager: false,
         speed: 1.0,
-    };
-    Engine::new(limits, cost, Noise::new(seed, sigma), VOCABULARY)
+    }
 }
 
 /// A request of its own content.
@@ -47,8 +54,7 @@ fn request(number: u64, prompt: usize, output_len: usize) -> Request {
         prompt,
         output_len,
         seed: number,
-        priority: 0,
-        stops: false,
+        ..Request::default()
     }
 }
 
@@ -136,6 +142,7 @@ proptest! {
     #[test]
     fn every_request_gets_its_tokens_in_order(
         seqs in 1usize..20,
+        guesses in 0usize..4,
         batched in 20usize..300,
         block_size in 1usize..20,
         by_priority: bool,
@@ -152,12 +159,15 @@ proptest! {
             .map(|(number, (at, prompt, output, priority))| (at, Request { priority, ..request(number as u64, prompt, output) }))
             .collect();
         requests.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut engine = engine(limits, 1, 0.05);
+        let speculation = (guesses > 0).then(|| Speculation { tokens: guesses, parameters: 0.0, acceptance: vec![0.6] });
+        let cost = CostModel { speculation, ..cost() };
+        let mut engine = Engine::new(limits, cost, Noise::new(1, 0.05), VOCABULARY);
         let traces = run(&mut engine, &requests);
         for (trace, (_, request)) in traces.values().zip(&requests) {
             prop_assert_eq!(trace.tokens.len(), request.output_len);
             prop_assert!(trace.tokens[0] > trace.arrival);
-            prop_assert!(trace.tokens.is_sorted_by(|a, b| a < b));
+            let in_order = trace.tokens.is_sorted_by(|a, b| a < b || (guesses > 0 && a == b));
+            prop_assert!(in_order);
         }
         prop_assert_eq!(engine.pool.used(), 0);
         prop_assert_eq!(engine.stats().finished_by_length, requests.len() as u64);
@@ -177,6 +187,34 @@ proptest! {
         prop_assert!(!engine.is_busy());
         prop_assert_eq!(engine.pool.used(), 0);
     }
+}
+
+#[test]
+fn right_guesses_shorten_an_answer_and_the_counters_add_up() {
+    let acceptance = vec![0.8];
+    let end = |tokens: usize| {
+        let speculation = (tokens > 0).then(|| Speculation {
+            tokens,
+            parameters: 0.25e9,
+            acceptance: acceptance.clone(),
+        });
+        let cost = CostModel { speculation, ..cost() };
+        let mut engine = Engine::new(limits(8, 2048, 16, 4000), cost, Noise::new(0, 0.0), VOCABULARY);
+        let traces = run(&mut engine, &[(0.0, request(1, 100, 400))]);
+        let stats = engine.stats().clone();
+        assert_eq!(stats.generation_tokens, 400);
+        assert_eq!(
+            stats.inter_token_latency.count() + 1 + stats.accepted.iter().sum::<u64>(),
+            400,
+            "a step yields one token and its right guesses"
+        );
+        assert!(stats.accepted.is_sorted_by(|first, second| first >= second));
+        (*traces[&0].tokens.last().expect("finished"), stats)
+    };
+    let ((plain, _), (guessed, stats)) = (end(0), end(3));
+    assert!(guessed < 0.5 * plain, "{plain} {guessed}");
+    let rate = stats.accepted[0] as f64 / stats.drafts as f64;
+    assert!((rate - 0.8).abs() < 0.12, "{rate}");
 }
 
 #[test]

@@ -44,7 +44,11 @@ impl Engine {
     /// For how many steps every running request gets one token and nothing else happens, and the work of the first one.
     fn monotonous(&self) -> Option<(usize, Work)> {
         let count = self.running.len();
-        if count == 0 || count > self.limits.max_num_batched_tokens || self.may_admit() {
+        // How many guesses will be right is known only step by step.
+        if self.cost.speculation.is_some() {
+            return None;
+        }
+        if count == 0 || count > self.budget() || self.may_admit() {
             return None;
         }
         let mut most = usize::MAX;
@@ -56,7 +60,7 @@ impl Engine {
                 return None;
             }
             most = most.min(left - 1);
-            work.add(1, sequence.computed, true);
+            work.add(1, sequence.computed, 1);
         }
         let free = self.limits.num_blocks - self.pool.used();
         let most = largest(most, |steps| self.blocks_for(steps) <= free);
@@ -65,7 +69,7 @@ impl Engine {
 
     /// Whether the next step might admit a waiting request.
     fn may_admit(&self) -> bool {
-        let budget = self.limits.max_num_batched_tokens - self.running.len().min(self.limits.max_num_batched_tokens);
+        let budget = self.budget().saturating_sub(self.running.len());
         let Some(&front) = self.waiting.front() else {
             return false;
         };

@@ -31,8 +31,6 @@ pub enum Misfit {
 pub struct Budget {
     /// Share of the GPU's memory to use, 0 to 1.
     pub gpu_memory_utilization: f64,
-    /// Stages that share the layers.
-    pub pipeline_parallel: usize,
     /// Most tokens of a step.
     pub max_num_batched_tokens: usize,
     /// Most sequences of a step.
@@ -48,9 +46,8 @@ pub struct Budget {
 impl Memory {
     /// Shares out the memory, or says what does not fit.
     pub fn plan(cost: &CostModel, budget: &Budget) -> Result<Memory, Misfit> {
-        let stages = budget.pipeline_parallel as f64;
-        let gpus = cost.tensor_parallel as f64 * stages;
-        let weights = cost.model.parameters * cost.weight_bytes / gpus;
+        let stages = cost.pipeline_parallel as f64;
+        let weights = cost.weights_per_gpu();
         let total = cost.gpu.memory;
         if weights + FIXED > total {
             return Err(Misfit::OutOfMemory(out_of_memory(weights, total)));
@@ -80,7 +77,8 @@ impl Memory {
     }
 }
 
-fn out_of_memory(weights: f64, total: f64) -> String {
+/// torch's words when `weights` bytes and more do not fit into `total`.
+pub fn out_of_memory(weights: f64, total: f64) -> String {
     let free = 98.94 / 1024.0;
     let allocated = total / GIB - free - 0.6;
     format!(
@@ -141,6 +139,9 @@ mod tests {
             gpu: Gpu::named("h100").expect("listed"),
             model: Model::named(name),
             tensor_parallel,
+            pipeline_parallel: 1,
+            data_parallel: 1,
+            speculation: None,
             weight_bytes: 2.0,
             kv_bytes: 2.0,
             eight_bit: false,
@@ -151,7 +152,6 @@ mod tests {
 
     const BUDGET: Budget = Budget {
         gpu_memory_utilization: 0.92,
-        pipeline_parallel: 1,
         max_num_batched_tokens: 8192,
         max_num_seqs: 256,
         max_model_len: 131_072,

@@ -15,6 +15,7 @@ pub mod model;
 pub mod noise;
 mod schedule;
 mod sequence;
+pub mod speculate;
 pub mod stats;
 
 #[cfg(test)]
@@ -52,7 +53,7 @@ pub struct Limits {
 }
 
 /// One sequence to generate.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Request {
     /// Token ids of the prompt; at least one.
     pub prompt: Vec<u32>,
@@ -64,12 +65,16 @@ pub struct Request {
     pub priority: i64,
     /// Whether `output_len` is the answer's own end rather than its limit.
     pub stops: bool,
+    /// The limit that was asked for, in tokens; only counted.
+    pub max_tokens: usize,
+    /// Blocks are only shared with requests of the same salt: adapters must not share.
+    pub salt: u64,
 }
 
 /// Names a request within one engine; later requests have larger keys.
 pub type Key = u64;
 
-/// One token that a step produced.
+/// One token that a step produced. A step that guessed ahead yields several for a request, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Output {
     /// The request that got the token.
@@ -102,7 +107,8 @@ impl Engine {
     /// An idle engine. `vocabulary` bounds the ids of generated tokens.
     pub fn new(limits: Limits, cost: CostModel, noise: Noise, vocabulary: u32) -> Self {
         let pool = Pool::new(limits.num_blocks);
-        let stats = Stats::new(limits.max_model_len);
+        let guesses = cost.speculation.as_ref().map_or(0, |guess| guess.tokens);
+        let stats = Stats::new(limits.max_model_len, guesses);
         Engine {
             limits,
             cost,
@@ -207,10 +213,13 @@ impl Engine {
     }
 
     /// How long a step from `now` on takes; counts it.
-    fn time(&mut self, _now: f64, work: &Work) -> f64 {
+    fn time(&mut self, now: f64, work: &Work) -> f64 {
         self.stats.iteration_tokens.observe(work.tokens as f64);
         self.stats.flops += self.cost.flops(work);
-        self.cost.seconds(work) * self.noise.factor()
+        let (read, written) = self.cost.traffic(work);
+        self.stats.read_bytes += read;
+        self.stats.write_bytes += written;
+        self.noise.stretch(now, self.cost.seconds(work))
     }
 
     /// Makes the full blocks of a request findable by their content.
@@ -230,26 +239,39 @@ impl Engine {
         let running = std::mem::take(&mut self.running);
         for key in running {
             let sequence = self.sequences.get_mut(&key).expect("a running request is known");
-            sequence.computed += std::mem::take(&mut sequence.planned);
+            let guessed = std::mem::take(&mut sequence.guessed);
+            sequence.computed += std::mem::take(&mut sequence.planned) - guessed;
             if sequence.computed < sequence.known() {
                 self.running.push(key);
                 continue;
             }
             let index = sequence.produced;
-            self.stats.token(index, now, sequence.arrived, sequence.last_token);
+            let accepted = match &self.cost.speculation {
+                Some(guess) if guessed > 0 => guess.accepted(sequence.request.seed, index, guessed),
+                _ => 0,
+            };
+            self.stats.guessed(guessed, accepted);
+            self.stats
+                .tokens(index, 1 + accepted, now, sequence.arrived, sequence.last_token);
             if index == 0 {
                 self.stats.prompt_tokens += sequence.request.prompt.len() as u64;
+                self.stats.prompt_cached += sequence.cached_prompt as u64;
                 sequence.first_token = now;
             }
             sequence.last_token = now;
-            sequence.produced += 1;
+            sequence.produced += 1 + accepted;
+            // What was guessed right is computed already.
+            sequence.computed += accepted;
             if self.limits.prefix_caching {
                 sequence.extend_hashes(self.limits.block_size, self.vocabulary);
                 self.remember(key);
             }
             let sequence = &self.sequences[&key];
             let finished = sequence.produced >= sequence.request.output_len;
-            self.outputs.push(Output { key, index, finished });
+            for index in index..=index + accepted {
+                let finished = finished && index + 1 == sequence.produced;
+                self.outputs.push(Output { key, index, finished });
+            }
             if finished {
                 let mut done = self.sequences.remove(&key).expect("a running request is known");
                 self.pool.release(&mut done.blocks);
@@ -262,6 +284,7 @@ impl Engine {
                     cached: done.cached_prompt,
                     output: done.produced,
                     stopped: done.request.stops,
+                    max_tokens: done.request.max_tokens,
                     preemptions: done.preemptions,
                 });
             } else {

@@ -135,6 +135,16 @@ impl Model {
         })
     }
 
+    /// Parameters that every token uses, and those of one expert (all layers together; 0 for a dense model):
+    /// `parameters = shared + count · expert` and `active = shared + used · expert`.
+    pub fn shared_and_expert(&self) -> (f64, f64) {
+        let Some((count, used)) = self.experts.filter(|(count, used)| count > used) else {
+            return (self.parameters, 0.0);
+        };
+        let expert = (self.parameters - self.active) / (count - used) as f64;
+        (self.parameters - count as f64 * expert, expert)
+    }
+
     /// Bytes of keys and values of one token, all layers together.
     pub fn kv_bytes_per_token(&self, bytes_per_number: f64) -> f64 {
         (2 * self.layers * self.kv_heads * self.head_dim) as f64 * bytes_per_number

@@ -14,28 +14,134 @@ pub fn uniform(seed: u64, index: u64) -> f64 {
     (mix(seed ^ mix(index)) >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Log-normal factors with median 1, one for each step.
+/// How real a server's times are: what makes them differ from the model's. Everything off is [`Spread::default`].
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Spread {
+    /// Standard deviation of the logarithm of each step's time.
+    pub step: f64,
+    /// Standard deviation of the logarithm of a factor that one server keeps for life.
+    pub server: f64,
+    /// How far times swing up and down, slowly: 0.05 is 5 %.
+    pub drift: f64,
+    /// Mean time between two stalls and their length, in seconds.
+    pub stalls: Option<(f64, f64)>,
+}
+
+/// Time of one swing of the drift, in seconds.
+const SWING: f64 = 1800.0;
+
+/// Draws how much longer than modelled each step of one server takes.
 #[derive(Debug, Clone)]
 pub struct Noise {
     seed: u64,
-    sigma: f64,
+    spread: Spread,
+    server: f64,
+    phase: f64,
     drawn: u64,
 }
 
 impl Noise {
-    /// `sigma` is the standard deviation of the logarithm; 0 for none.
+    /// Steps that differ by `sigma`, the standard deviation of the logarithm; 0 for none.
     pub fn new(seed: u64, sigma: f64) -> Self {
-        Noise { seed, sigma, drawn: 0 }
+        let step = sigma;
+        Noise::of_server(
+            seed,
+            0,
+            Spread {
+                step,
+                ..Spread::default()
+            },
+        )
     }
 
-    /// The next factor (Box–Muller, one of the pair).
-    pub fn factor(&mut self) -> f64 {
-        if self.sigma == 0.0 {
-            return 1.0;
+    /// The noise of one server among those of a seed.
+    pub fn of_server(seed: u64, server: u64, spread: Spread) -> Self {
+        let own = mix(seed ^ mix(server));
+        Noise {
+            seed,
+            spread,
+            server: log_normal(spread.server, own, 0),
+            phase: uniform(own, 2),
+            drawn: 0,
         }
-        let (u, v) = (uniform(self.seed, self.drawn), uniform(self.seed, self.drawn + 1));
+    }
+
+    /// How long a step really takes that begins at `now` and should take `seconds`.
+    pub fn stretch(&mut self, now: f64, seconds: f64) -> f64 {
+        let spread = self.spread;
+        if spread == Spread::default() {
+            return seconds;
+        }
+        let step = log_normal(spread.step, self.seed, self.drawn);
+        let swing = 1.0 + spread.drift * (std::f64::consts::TAU * (now / SWING + self.phase)).sin();
+        let seconds = seconds * step * self.server * swing;
+        let stalled = |(every, length): (f64, f64)| {
+            let chance = 1.0 - (-seconds / every).exp();
+            if uniform(!self.seed, self.drawn) < chance {
+                length
+            } else {
+                0.0
+            }
+        };
+        let stall = spread.stalls.map_or(0.0, stalled);
         self.drawn += 2;
-        let normal = (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos();
-        (self.sigma * normal).exp()
+        seconds + stall
+    }
+}
+
+/// A factor with median 1 (Box–Muller, one of the pair).
+fn log_normal(sigma: f64, seed: u64, index: u64) -> f64 {
+    if sigma == 0.0 {
+        return 1.0;
+    }
+    let (u, v) = (uniform(seed, index), uniform(seed, index + 1));
+    let normal = (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos();
+    (sigma * normal).exp()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_keeps_its_factor_and_differs_from_the_next() {
+        let spread = Spread {
+            server: 0.05,
+            ..Spread::default()
+        };
+        let time = |server| Noise::of_server(1, server, spread).stretch(0.0, 1.0);
+        assert_eq!(time(1), time(1));
+        assert_ne!(time(1), time(2));
+        let mut noise = Noise::of_server(1, 1, spread);
+        assert_eq!(noise.stretch(0.0, 1.0), noise.stretch(100.0, 1.0));
+    }
+
+    #[test]
+    fn drift_swings_around_one_and_stalls_come_as_often_as_stated() {
+        let mut drift = Noise::of_server(
+            5,
+            0,
+            Spread {
+                drift: 0.1,
+                ..Spread::default()
+            },
+        );
+        let times: Vec<f64> = (0..1800).map(|second| drift.stretch(f64::from(second), 1.0)).collect();
+        assert!((times.iter().sum::<f64>() / 1800.0 - 1.0).abs() < 1e-3);
+        assert!(times.iter().any(|time| *time > 1.09) && times.iter().all(|time| *time < 1.11));
+        let stalls = Some((10.0, 0.5));
+        let mut noise = Noise::of_server(
+            5,
+            0,
+            Spread {
+                stalls,
+                ..Spread::default()
+            },
+        );
+        let lost: f64 = (0..100_000).map(|_| noise.stretch(0.0, 0.01) - 0.01).sum();
+        assert!(
+            (40.0..60.0).contains(&lost),
+            "100 stalls of half a second in 1000 s: {lost}"
+        );
     }
 }

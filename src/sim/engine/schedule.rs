@@ -6,7 +6,7 @@ use super::{Engine, Key};
 impl Engine {
     /// Plans one step from `now` on and returns what it computes.
     pub(super) fn schedule(&mut self, now: f64) -> Work {
-        let mut budget = self.limits.max_num_batched_tokens;
+        let mut budget = self.budget();
         let preempted = self.schedule_running(&mut budget);
         if !preempted {
             self.schedule_waiting(now, &mut budget);
@@ -19,6 +19,11 @@ impl Engine {
             }
         }
         work
+    }
+
+    /// Most tokens of a step: every stage of a pipeline works on a batch of its own.
+    pub(super) fn budget(&self) -> usize {
+        self.limits.max_num_batched_tokens * self.cost.pipeline_parallel
     }
 
     /// Gives every running request its next tokens, oldest first; preempts when blocks run out. Returns whether it did.
@@ -63,7 +68,7 @@ impl Engine {
             let Some(&key) = self.waiting.front() else { break };
             self.adopt_cached_blocks(key);
             let sequence = &self.sequences[&key];
-            let missing = sequence.known() - sequence.computed;
+            let missing = sequence.missing();
             let tokens = self.chunk(key, *budget);
             let splits_forbidden = !self.limits.chunked_prefill && tokens < missing;
             if splits_forbidden || !self.reserve(key, tokens) {
@@ -83,10 +88,11 @@ impl Engine {
         }
     }
 
-    /// How many tokens of a request fit into this step.
+    /// How many tokens of a request fit into this step, guesses ahead included.
     pub(super) fn chunk(&self, key: Key, budget: usize) -> usize {
         let sequence = &self.sequences[&key];
-        let missing = sequence.known() - sequence.computed;
+        let most = self.cost.speculation.as_ref().map_or(0, |guess| guess.tokens);
+        let missing = sequence.missing() + sequence.guesses(most);
         let limit = match self.limits.long_prefill_token_threshold {
             0 => budget,
             _ if !self.limits.chunked_prefill => budget,
@@ -130,6 +136,7 @@ impl Engine {
     fn plan(&mut self, key: Key, tokens: usize, budget: &mut usize) {
         let sequence = self.sequences.get_mut(&key).expect("a scheduled request is known");
         sequence.planned = tokens;
+        sequence.guessed = tokens.saturating_sub(sequence.missing());
         *budget -= tokens;
     }
 
@@ -137,6 +144,7 @@ impl Engine {
         self.return_blocks(key);
         let sequence = self.sequences.get_mut(&key).expect("a running request is known");
         *budget += std::mem::take(&mut sequence.planned);
+        sequence.guessed = 0;
         sequence.preemptions += 1;
         self.stats.preemptions += 1;
         self.running.retain(|other| *other != key);

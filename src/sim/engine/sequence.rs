@@ -20,8 +20,10 @@ pub(super) struct Sequence {
     pub(super) produced: usize,
     /// Tokens whose KV entries exist.
     pub(super) computed: usize,
-    /// Tokens of the step being performed.
+    /// Tokens of the step being performed, guesses included.
     pub(super) planned: usize,
+    /// Guesses among them.
+    pub(super) guessed: usize,
     pub(super) blocks: Vec<BlockId>,
     /// Content hashes of the full blocks of prompt and answer, as far as known.
     pub(super) hashes: Vec<u64>,
@@ -43,6 +45,7 @@ impl Sequence {
             produced: 0,
             computed: 0,
             planned: 0,
+            guessed: 0,
             blocks: Vec::new(),
             hashes: Vec::new(),
             remembered: 0,
@@ -56,9 +59,25 @@ impl Sequence {
         self.request.prompt.len() + self.produced
     }
 
-    /// Whether the step being performed yields a token.
-    pub(super) fn samples(&self) -> bool {
-        self.computed + self.planned >= self.known()
+    /// For how many tokens of the step being performed the next token is sampled.
+    pub(super) fn samples(&self) -> usize {
+        match self.computed + self.planned >= self.known() {
+            true => 1 + self.guessed,
+            false => 0,
+        }
+    }
+
+    /// Tokens that are known and not computed.
+    pub(super) fn missing(&self) -> usize {
+        self.known() - self.computed
+    }
+
+    /// How many guesses ahead would be of use now, out of `most`.
+    pub(super) fn guesses(&self, most: usize) -> usize {
+        match self.produced > 0 && self.missing() == 1 {
+            true => most.min(self.request.output_len - self.produced - 1),
+            false => 0,
+        }
     }
 
     fn token(&self, position: usize, vocabulary: u32) -> u32 {
@@ -72,7 +91,7 @@ impl Sequence {
     pub(super) fn extend_hashes(&mut self, block_size: usize, vocabulary: u32) {
         while (self.hashes.len() + 1) * block_size <= self.known() {
             let start = self.hashes.len() * block_size;
-            let mut hash = self.hashes.last().copied().unwrap_or(0x5EED);
+            let mut hash = self.hashes.last().copied().unwrap_or(0x5EED ^ self.request.salt);
             for position in start..start + block_size {
                 hash = noise::mix(hash ^ u64::from(self.token(position, vocabulary)));
             }

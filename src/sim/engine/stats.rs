@@ -60,6 +60,8 @@ pub struct Life {
     pub output: usize,
     /// Whether it ended before its limit.
     pub stopped: bool,
+    /// Its limit.
+    pub max_tokens: usize,
     /// How often it was preempted.
     pub preemptions: usize,
 }
@@ -99,8 +101,20 @@ pub struct Stats {
     pub finished_by_length: u64,
     /// Requests taken out before their end.
     pub aborted: u64,
+    /// Prompt tokens of `prompt_tokens` that the prefix cache had.
+    pub prompt_cached: u64,
+    /// Steps of a request in which tokens were guessed ahead.
+    pub drafts: u64,
+    /// Tokens guessed.
+    pub draft_tokens: u64,
+    /// Guesses that were right, by their place.
+    pub accepted: Vec<u64>,
     /// Floating point operations on each GPU.
     pub flops: f64,
+    /// Bytes read from each GPU's memory.
+    pub read_bytes: f64,
+    /// Bytes written to it.
+    pub write_bytes: f64,
     /// Tokens of each step.
     pub iteration_tokens: Histogram,
     /// Arrival to first token.
@@ -127,11 +141,14 @@ pub struct Stats {
     pub request_prefill_computed: Histogram,
     /// Preemptions of a request.
     pub request_preemptions: Histogram,
+    /// The limit of a request's answer.
+    pub request_max_tokens: Histogram,
 }
 
 impl Stats {
-    /// Nothing counted yet. vLLM's length buckets go up to the longest request.
-    pub fn new(max_model_len: usize) -> Self {
+    /// Nothing counted yet. vLLM's length buckets go up to the longest request. `guesses` is how many tokens are guessed
+    /// ahead in a step.
+    pub fn new(max_model_len: usize, guesses: usize) -> Self {
         let lengths = one_two_five(max_model_len);
         Stats {
             prompt_tokens: 0,
@@ -142,7 +159,13 @@ impl Stats {
             stopped: 0,
             finished_by_length: 0,
             aborted: 0,
+            prompt_cached: 0,
+            drafts: 0,
+            draft_tokens: 0,
+            accepted: vec![0; guesses],
             flops: 0.0,
+            read_bytes: 0.0,
+            write_bytes: 0.0,
             iteration_tokens: Histogram::new(&ITERATION),
             time_to_first_token: Histogram::new(&TTFT),
             inter_token_latency: Histogram::new(&ITL),
@@ -156,15 +179,25 @@ impl Stats {
             request_generation_tokens: Histogram::new(&lengths),
             request_prefill_computed: Histogram::new(&lengths),
             request_preemptions: Histogram::new(&PREEMPTIONS),
+            request_max_tokens: Histogram::new(&lengths),
         }
     }
 
-    /// Counts token `index` of a request that got its previous one at `previous`.
-    pub(super) fn token(&mut self, index: usize, now: f64, arrived: f64, previous: f64) {
-        self.generation_tokens += 1;
+    /// Counts `count` tokens from `index` on of a request that got its previous one at `previous`; as in vLLM, a step is
+    /// one latency, however many tokens it yields.
+    pub(super) fn tokens(&mut self, index: usize, count: usize, now: f64, arrived: f64, previous: f64) {
+        self.generation_tokens += count as u64;
         match index {
             0 => self.time_to_first_token.observe(now - arrived),
             _ => self.inter_token_latency.observe(now - previous),
+        }
+    }
+
+    pub(super) fn guessed(&mut self, guesses: usize, accepted: usize) {
+        if guesses > 0 {
+            self.drafts += 1;
+            self.draft_tokens += guesses as u64;
+            self.accepted[..accepted].iter_mut().for_each(|count| *count += 1);
         }
     }
 
@@ -188,6 +221,7 @@ impl Stats {
         self.request_prefill_computed
             .observe((life.prompt - life.cached) as f64);
         self.request_preemptions.observe(life.preemptions as f64);
+        self.request_max_tokens.observe(life.max_tokens as f64);
     }
 }
 

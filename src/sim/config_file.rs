@@ -1,0 +1,131 @@
+//! `--config FILE`: settings from a YAML file, put in front of the command line's own as vLLM puts them, so that the
+//! command line wins. Nested tables become JSON, lists several values, `false` the negative flag where there is one.
+
+use super::flags::has_negative;
+use serde_json::Value;
+
+/// Why a file cannot be used: the exception that vLLM would raise.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unreadable(pub String);
+
+/// The arguments after `serve`, with what the file says in place of `--config FILE`.
+pub fn expand(args: &[String]) -> Result<Vec<String>, Unreadable> {
+    let Some(at) = args
+        .iter()
+        .position(|arg| arg == "--config" || arg.starts_with("--config="))
+    else {
+        return Ok(args.to_vec());
+    };
+    let (path, after) = match args[at].strip_prefix("--config=") {
+        Some(path) => (path, at + 1),
+        None => match args.get(at + 1) {
+            Some(path) => (path.as_str(), at + 2),
+            None => {
+                let message = "No config file specified! Please check your command-line arguments.";
+                return Err(value_error(message));
+            }
+        },
+    };
+    let from_file = arguments(path)?;
+    let model = usize::from(args.first().is_some_and(|arg| !arg.starts_with('-')));
+    let (own, rest) = (&args[model.min(at)..at], &args[after..]);
+    if rest.iter().any(|arg| arg == "--config" || arg.starts_with("--config=")) {
+        return Err(Unreadable(
+            "AssertionError: More than one config file specified!".into(),
+        ));
+    }
+    if model == 0 && !from_file.iter().any(|arg| arg == "--model") {
+        return Err(value_error(
+            "No model specified! Please specify model either as a positional argument or in a config file.",
+        ));
+    }
+    Ok([&args[..model], &from_file, own, rest].concat())
+}
+
+fn value_error(message: &str) -> Unreadable {
+    Unreadable(format!("ValueError: {message}"))
+}
+
+fn arguments(path: &str) -> Result<Vec<String>, Unreadable> {
+    let extension = path.rsplit('.').next().unwrap_or_default();
+    if !["yaml", "yml"].contains(&extension) {
+        return Err(value_error(&format!(
+            "Config file must be of a yaml/yml type. {extension} supplied"
+        )));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        let kind = match error.kind() {
+            std::io::ErrorKind::NotFound => "FileNotFoundError: [Errno 2] No such file or directory".to_string(),
+            _ => format!("OSError: {error}"),
+        };
+        Unreadable(format!("{kind}: '{path}'"))
+    })?;
+    let wrong = |why: String| Unreadable(format!("yaml.scanner.ScannerError: {why}\n  in \"{path}\""));
+    match serde_saphyr::from_str::<Value>(&text).map_err(|error| wrong(error.to_string()))? {
+        Value::Object(settings) => Ok(settings.iter().flat_map(|(key, value)| words(key, value)).collect()),
+        Value::Null => Ok(Vec::new()),
+        _ => Err(Unreadable(
+            "AttributeError: the configuration is not a table of settings".into(),
+        )),
+    }
+}
+
+fn words(key: &str, value: &Value) -> Vec<String> {
+    let flag = format!("--{key}");
+    match value {
+        Value::Bool(true) => vec![flag],
+        Value::Bool(false) if has_negative(key) => vec![format!("--no-{key}")],
+        Value::Bool(false) => Vec::new(),
+        Value::Array(list) if list.is_empty() => Vec::new(),
+        Value::Array(list) => std::iter::once(flag).chain(list.iter().map(plain)).collect(),
+        other => vec![flag, plain(other)],
+    }
+}
+
+/// As Python's `str` writes a scalar and `json.dumps` a table.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "None".into(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expanded(yaml: &str, args: &str) -> Result<Vec<String>, Unreadable> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("c.yaml");
+        std::fs::write(&file, yaml).expect("written");
+        let args = args.replace("FILE", file.to_str().expect("plain"));
+        expand(&shell_words::split(&args).expect("quoted well"))
+    }
+
+    #[test]
+    fn the_file_comes_before_the_command_line() {
+        let yaml = "port: 12323\ntensor-parallel-size: 4\nenforce-eager: true\nenable-prefix-caching: false\n\
+                    disable-log-stats: false\nserved-model-name: [a, b]\ncompilation-config:\n  mode: 3\n";
+        let words = expanded(yaml, "m --max-num-seqs 8 --config FILE -tp 2").expect("readable");
+        let wanted = "m --port 12323 --tensor-parallel-size 4 --enforce-eager --no-enable-prefix-caching \
+                      --served-model-name a b --compilation-config '{\"mode\":3}' --max-num-seqs 8 -tp 2";
+        assert_eq!(words, shell_words::split(wanted).expect("quoted well"));
+        let words = expanded("model: m\n", "--config=FILE").expect("readable");
+        assert_eq!(words, ["--model", "m"]);
+    }
+
+    #[test]
+    fn what_vllm_refuses_is_refused_in_its_words() {
+        let refusal = |yaml: &str, args: &str| match expanded(yaml, args) {
+            Err(Unreadable(text)) => text,
+            other => panic!("{other:?}"),
+        };
+        assert!(refusal("port: 1", "--config FILE").contains("No model specified!"));
+        assert!(refusal("port: 1", "m --config").contains("No config file specified!"));
+        assert!(refusal("port: 1", "m --config x.toml").contains("must be of a yaml/yml type. toml supplied"));
+        assert!(refusal("port: 1", "m --config /none/x.yaml").starts_with("FileNotFoundError"));
+        assert!(refusal("a: [1", "m --config FILE").contains("ScannerError"));
+        assert!(refusal("port: 1", "m --config FILE --config FILE").contains("More than one"));
+    }
+}

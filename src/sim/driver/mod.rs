@@ -1,0 +1,220 @@
+//! The running engines: a command goes in here, tokens come out to whoever asked. Each replica (`data_parallel_size`) is
+//! an engine of its own on a thread of its own (`lane`); a request goes to the one with the fewest unfinished ones, as
+//! vLLM's balancer does. Knows nothing of HTTP.
+
+mod lane;
+
+use self::lane::Lane;
+use super::engine::stats::{Histogram, Stats};
+use super::engine::{Engine, Request};
+use super::truth::Truth;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
+
+/// What happens to one request's sequences, by the index of the choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// The next tokens of a choice are there: one, or what a step with guesses yielded.
+    Tokens {
+        /// Index of the choice.
+        choice: u32,
+        /// How many.
+        count: u32,
+        /// Whether they are the choice's last.
+        last: bool,
+    },
+    /// The server was told to stop.
+    Aborted,
+    /// The engine is gone.
+    EngineDead,
+}
+
+/// A request for the engine: one sequence for each choice.
+pub struct Submission {
+    /// Names the request in [`Handle::abort`] and in the truth file.
+    pub id: String,
+    /// The sequences, in the order of the choices.
+    pub sequences: Vec<Request>,
+    /// Choices of each prompt.
+    pub n: usize,
+    /// Where its tokens go.
+    pub events: UnboundedSender<Event>,
+}
+
+/// What one engine's gauges and counters say.
+pub struct Snapshot {
+    /// Counters and histograms.
+    pub stats: Stats,
+    /// Requests being computed.
+    pub running: usize,
+    /// Requests in the queue.
+    pub waiting: usize,
+    /// Used share of the KV cache.
+    pub kv_usage: f64,
+    /// Choices of each finished prompt.
+    pub request_n: Histogram,
+    /// Tokens of the longest answer of each finished prompt.
+    pub request_longest: Histogram,
+}
+
+enum Command {
+    Submit(Submission),
+    Abort(String),
+    Inspect(oneshot::Sender<Snapshot>),
+    ResetPrefixCache(oneshot::Sender<bool>),
+    Pause(bool),
+    End(Event),
+}
+
+/// What the process must do when a fault strikes under load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strike {
+    /// Die at once.
+    Crash,
+    /// Lose the engine.
+    EngineDeath,
+    /// Lose the engine and not notice.
+    EngineLost,
+    /// Lose the engine to a lack of memory.
+    OutOfMemory,
+    /// Stay and produce nothing.
+    Hang,
+    /// Accept connections and answer nothing.
+    Mute,
+}
+
+/// Which fault strikes after how many admitted requests.
+#[derive(Debug, Clone, Copy)]
+pub struct Ambush {
+    /// Requests to admit before.
+    pub after: u64,
+    /// What then happens.
+    pub strike: Strike,
+}
+
+/// What all lanes share.
+struct Shared {
+    truth: Option<Mutex<Truth>>,
+    ambushes: Mutex<Vec<Ambush>>,
+    strikes: UnboundedSender<Strike>,
+    admitted: AtomicU64,
+    hung: AtomicBool,
+}
+
+/// One lane, seen from outside.
+struct Way {
+    commands: Sender<Command>,
+    unfinished: Arc<AtomicUsize>,
+}
+
+/// The sending side. A command to engines that have ended is lost, as their requests are.
+pub struct Handle {
+    ways: Vec<Way>,
+    shared: Arc<Shared>,
+    /// Where the search for the least busy engine starts, so that ties go round.
+    next: AtomicUsize,
+}
+
+impl Handle {
+    /// Starts a thread for each engine. Strikes of the ambushes go to `strikes`.
+    pub fn start(
+        engines: Vec<Engine>,
+        truth: Option<Truth>,
+        ambushes: Vec<Ambush>,
+        strikes: UnboundedSender<Strike>,
+    ) -> std::io::Result<Handle> {
+        let shared = Arc::new(Shared {
+            truth: truth.map(Mutex::new),
+            ambushes: Mutex::new(ambushes),
+            strikes,
+            admitted: AtomicU64::new(0),
+            hung: AtomicBool::new(false),
+        });
+        let start = |(number, engine)| {
+            let (commands, receiver) = channel();
+            let unfinished = Arc::new(AtomicUsize::new(0));
+            let lane = Lane::new(number, engine, receiver, shared.clone(), unfinished.clone());
+            std::thread::Builder::new()
+                .name("engine".into())
+                .spawn(move || lane.run())?;
+            Ok(Way { commands, unfinished })
+        };
+        let ways = engines
+            .into_iter()
+            .enumerate()
+            .map(start)
+            .collect::<std::io::Result<_>>()?;
+        Ok(Handle {
+            ways,
+            shared,
+            next: AtomicUsize::new(0),
+        })
+    }
+
+    /// Starts a request on the least busy engine.
+    pub fn submit(&self, submission: Submission) {
+        let first = self.next.fetch_add(1, Ordering::Relaxed);
+        let places = (0..self.ways.len()).map(|offset| (first + offset) % self.ways.len());
+        let place = places.min_by_key(|place| self.ways[*place].unfinished.load(Ordering::Relaxed));
+        if let Some(way) = place.map(|place| &self.ways[place]) {
+            way.unfinished.fetch_add(submission.sequences.len(), Ordering::Relaxed);
+            let _ = way.commands.send(Command::Submit(submission));
+        }
+    }
+
+    /// Ends a request whose client is gone.
+    pub fn abort(&self, id: &str) {
+        self.everywhere(|| Command::Abort(id.to_string()));
+    }
+
+    /// Stops or goes on scheduling.
+    pub fn pause(&self, paused: bool) {
+        self.everywhere(|| Command::Pause(paused));
+    }
+
+    /// Produces nothing any more.
+    pub fn hang(&self) {
+        self.shared.hung.store(true, Ordering::Relaxed);
+        // A lane in the middle of a step looks up when it ends; one that waits need not know.
+        self.everywhere(|| Command::Pause(true));
+    }
+
+    /// Ends every request with this event and takes no more.
+    pub fn end(&self, event: Event) {
+        self.everywhere(|| Command::End(event));
+    }
+
+    /// The state of every engine; `None` once one has ended.
+    pub async fn inspect(&self) -> Option<Vec<Snapshot>> {
+        self.ask(Command::Inspect).await
+    }
+
+    /// Forgets cached prefixes; false if an engine could not.
+    pub async fn reset_prefix_cache(&self) -> bool {
+        let done = self.ask(Command::ResetPrefixCache).await;
+        done.is_some_and(|done| done.into_iter().all(|done| done))
+    }
+
+    fn everywhere(&self, command: impl Fn() -> Command) {
+        for way in &self.ways {
+            let _ = way.commands.send(command());
+        }
+    }
+
+    async fn ask<T>(&self, command: impl Fn(oneshot::Sender<T>) -> Command) -> Option<Vec<T>> {
+        let mut answers = Vec::with_capacity(self.ways.len());
+        for way in &self.ways {
+            let (answer, state) = oneshot::channel();
+            let _ = way.commands.send(command(answer));
+            answers.push(state);
+        }
+        let mut states = Vec::with_capacity(answers.len());
+        for answer in answers {
+            states.push(answer.await.ok()?);
+        }
+        Some(states)
+    }
+}

@@ -1,0 +1,63 @@
+//! Speculative decoding: how many tokens are guessed ahead, and how many of the guesses turn out right. Which guess is
+//! right is drawn from the request's seed, so it is the same in every run.
+
+use super::noise::{mix, uniform};
+
+/// Guesses ahead of each token.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Speculation {
+    /// Guesses a step; at least one.
+    pub tokens: usize,
+    /// Parameters of what guesses; 0 for n-grams, which cost the GPU nothing.
+    pub parameters: f64,
+    /// Probability that a guess is right if all before it were, by its place; the last one holds for all further places.
+    pub acceptance: Vec<f64>,
+}
+
+impl Speculation {
+    /// How many of `guesses`, made after `produced` tokens of the answer with this seed, are right before the first wrong
+    /// one.
+    pub fn accepted(&self, seed: u64, produced: usize, guesses: usize) -> usize {
+        let last = self.acceptance.last().copied().unwrap_or(0.0);
+        let right = |place: &usize| {
+            let chance = self.acceptance.get(*place).copied().unwrap_or(last);
+            uniform(mix(seed ^ 0x5BEC), (produced + place) as u64) < chance
+        };
+        (0..guesses).take_while(right).count()
+    }
+
+    /// Tokens of a step in the mean: one, and the guesses that are right.
+    pub fn mean_tokens(&self) -> f64 {
+        let last = self.acceptance.last().copied().unwrap_or(0.0);
+        let chances = (0..self.tokens).map(|place| self.acceptance.get(place).copied().unwrap_or(last));
+        1.0 + chances
+            .scan(1.0, |all, chance| {
+                *all *= chance;
+                Some(*all)
+            })
+            .sum::<f64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acceptance_is_the_stated_one_and_stops_at_the_first_miss() {
+        let guess = Speculation {
+            tokens: 3,
+            parameters: 0.0,
+            acceptance: vec![0.8, 0.5],
+        };
+        assert!((guess.mean_tokens() - (1.0 + 0.8 + 0.4 + 0.2)).abs() < 1e-12);
+        let total: usize = (0..20_000).map(|seed| 1 + guess.accepted(seed, 7, 3)).sum();
+        assert!((total as f64 / 20_000.0 - guess.mean_tokens()).abs() < 0.03);
+        assert_eq!(guess.accepted(1, 1, 0), 0);
+        let never = Speculation {
+            acceptance: Vec::new(),
+            ..guess
+        };
+        assert_eq!((never.accepted(3, 0, 3), never.mean_tokens()), (0, 1.0));
+    }
+}

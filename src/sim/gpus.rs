@@ -1,0 +1,251 @@
+//! The memory of simulated GPUs, so that a supervisor that looks at GPU memory has something to look at. With
+//! `VSWEEP_SIM_GPUS=FOLDER` every server notes there what its engine holds; `vsweep sim nvidia-smi` answers the queries
+//! of `nvidia-smi` from those notes. What a process held is free once the process is gone, or later if so told. The node
+//! has eight GPUs, whatever holds most of one says which kind.
+
+use super::engine::gpu::{GPUS, Gpu};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// GPUs of the simulated node.
+const NODE: usize = 8;
+const MIB: f64 = 1024.0 * 1024.0;
+/// What a GPU has in use when nothing runs, in MiB.
+const IDLE_MIB: u64 = 4;
+
+/// What one engine process holds on each of some GPUs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Holding {
+    /// The engine process.
+    pub pid: u32,
+    /// The kind of GPU.
+    pub gpu: Gpu,
+    /// Which ones.
+    pub devices: Vec<usize>,
+    /// How much of each, in MiB.
+    pub mib: u64,
+    /// How long it stays taken once the process is gone.
+    pub late: Duration,
+}
+
+/// The devices of a server that needs `count`: the visible ones in their order.
+pub fn devices(visible: Option<&str>, count: usize) -> Vec<usize> {
+    let listed = visible.map(|text| text.split(',').filter_map(|name| name.trim().parse().ok()).collect());
+    let all: Vec<usize> = listed.unwrap_or_else(|| (0..NODE).collect());
+    all.into_iter().take(count).collect()
+}
+
+impl Holding {
+    /// Notes it in the folder.
+    pub fn write(&self, folder: &Path) -> std::io::Result<()> {
+        fs::create_dir_all(folder)?;
+        let note = json!({
+            "pid": self.pid, "started": started(self.pid), "gpu": self.gpu.name, "devices": self.devices,
+            "mib": self.mib, "late_ms": self.late.as_millis() as u64,
+        });
+        let path = folder.join(format!("{}.json", self.pid));
+        let new = path.with_extension("new");
+        fs::write(&new, note.to_string())?;
+        fs::rename(new, path)
+    }
+}
+
+/// Every holding that is still in force; notes of what is free again are removed.
+pub fn holdings(folder: &Path) -> Vec<Holding> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = files.map(|file| file.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.sort();
+    paths.iter().filter_map(|path| in_force(path)).collect()
+}
+
+fn in_force(path: &Path) -> Option<Holding> {
+    let note: Value = serde_json::from_str(&fs::read_to_string(path).ok()?).ok()?;
+    let number = |key: &str| note[key].as_u64();
+    let pid = u32::try_from(number("pid")?).ok()?;
+    let holding = Holding {
+        pid,
+        gpu: Gpu::named(note["gpu"].as_str()?)?,
+        devices: note["devices"]
+            .as_array()?
+            .iter()
+            .filter_map(|device| Some(device.as_u64()? as usize))
+            .collect(),
+        mib: number("mib")?,
+        late: Duration::from_millis(number("late_ms")?),
+    };
+    // A pid may have been given to another process since.
+    let lives = started(pid).is_some() && started(pid) == number("started");
+    (lives || !released(path, holding.late)).then_some(holding)
+}
+
+/// Whether the memory of a process that is gone is free. The delay counts from when it was first seen to be gone: a
+/// killed process can note nothing.
+fn released(path: &Path, late: Duration) -> bool {
+    let gone = path.with_extension("gone");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = fs::read_to_string(&gone).ok().and_then(|text| text.parse::<u64>().ok());
+    let since = since.unwrap_or_else(|| {
+        // Nobody else may be looking; if writing fails the next look starts the delay again.
+        let _ = fs::write(&gone, now.as_millis().to_string());
+        now.as_millis() as u64
+    });
+    let free = now.as_millis() as u64 >= since + late.as_millis() as u64;
+    if free {
+        let _ = fs::remove_file(path);
+        let _ = fs::remove_file(gone);
+    }
+    free
+}
+
+/// When a process started, in clock ticks since boot; `None` if it is gone or only waits to be reaped.
+fn started(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+    (fields.first() != Some(&"Z")).then_some(())?;
+    fields.get(19)?.parse().ok()
+}
+
+/// Bytes taken on the fullest of these devices, by processes other than `pid`.
+pub fn taken(folder: &Path, devices: &[usize], pid: u32) -> f64 {
+    let of = |device: &usize| -> u64 {
+        let holdings = holdings(folder);
+        let here = holdings.iter().filter(|h| h.pid != pid && h.devices.contains(device));
+        here.map(|holding| holding.mib).sum()
+    };
+    devices.iter().map(of).max().unwrap_or(0) as f64 * MIB
+}
+
+/// What `nvidia-smi` would print for these arguments; `None` for a query that it is not asked here.
+pub fn smi(folder: &Path, args: &[String]) -> Option<String> {
+    let query = |name: &str| args.iter().find_map(|arg| arg.strip_prefix(name)?.strip_prefix('='));
+    let holdings = holdings(folder);
+    let kind = holdings
+        .iter()
+        .map(|h| h.gpu)
+        .max_by(|a, b| a.memory.total_cmp(&b.memory));
+    let kind = kind.unwrap_or(GPUS[0]);
+    let mut lines = Vec::new();
+    if let Some(fields) = query("--query-gpu") {
+        for device in 0..NODE {
+            let held: u64 = holdings
+                .iter()
+                .filter(|h| h.devices.contains(&device))
+                .map(|h| h.mib)
+                .sum();
+            let total = (kind.memory / MIB) as u64;
+            let field = |name: &str| match name {
+                "uuid" => uuid(device),
+                "index" => device.to_string(),
+                "name" => kind.device.to_string(),
+                "driver_version" => "simulated".into(),
+                "memory.total" => total.to_string(),
+                "memory.used" => (held + IDLE_MIB).min(total).to_string(),
+                "memory.free" => total.saturating_sub(held + IDLE_MIB).to_string(),
+                _ => "[N/A]".into(),
+            };
+            lines.push(
+                fields
+                    .split(',')
+                    .map(|name| field(name.trim()))
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            );
+        }
+    } else {
+        let fields = query("--query-compute-apps")?;
+        for holding in &holdings {
+            for device in &holding.devices {
+                let field = |name: &str| match name {
+                    "gpu_uuid" => uuid(*device),
+                    "pid" => holding.pid.to_string(),
+                    "process_name" | "name" => "VLLM::EngineCore".into(),
+                    "used_memory" | "used_gpu_memory" => holding.mib.to_string(),
+                    _ => "[N/A]".into(),
+                };
+                lines.push(
+                    fields
+                        .split(',')
+                        .map(|name| field(name.trim()))
+                        .collect::<Vec<_>>()
+                        .join(", "),
+                );
+            }
+        }
+    }
+    Some(lines.iter().map(|line| format!("{line}\n")).collect())
+}
+
+fn uuid(device: usize) -> String {
+    format!("GPU-51a00000-0000-0000-0000-{device:012}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holding(pid: u32, late: Duration) -> Holding {
+        Holding {
+            pid,
+            gpu: GPUS[0],
+            devices: vec![0, 1],
+            mib: 70_000,
+            late,
+        }
+    }
+
+    fn used(folder: &Path) -> Vec<String> {
+        let args = [
+            "--query-gpu=memory.used".to_string(),
+            "--format=csv,noheader,nounits".into(),
+        ];
+        let text = smi(folder, &args).expect("a known query");
+        text.lines().map(str::to_string).collect()
+    }
+
+    #[test]
+    fn a_living_process_holds_its_memory_and_a_dead_one_does_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let me = std::process::id();
+        holding(me, Duration::ZERO).write(folder.path()).expect("written");
+        assert_eq!(used(folder.path())[..3], ["70004", "70004", "4"]);
+        assert_eq!(taken(folder.path(), &[1, 2], 0), 70_000.0 * MIB);
+        assert_eq!(taken(folder.path(), &[1, 2], me), 0.0, "its own is not in its way");
+        let apps = smi(
+            folder.path(),
+            &["--query-compute-apps=gpu_uuid,pid,process_name".into()],
+        )
+        .expect("known");
+        assert!(apps.starts_with(&format!(
+            "GPU-51a00000-0000-0000-0000-000000000000, {me}, VLLM::EngineCore\n"
+        )));
+
+        fs::remove_dir_all(folder.path()).expect("ours");
+        holding(u32::MAX - 1, Duration::ZERO)
+            .write(folder.path())
+            .expect("written");
+        assert_eq!(used(folder.path())[0], "4");
+    }
+
+    #[test]
+    fn memory_may_be_released_late() {
+        let folder = tempfile::tempdir().expect("a folder");
+        holding(u32::MAX - 1, Duration::from_secs(3600))
+            .write(folder.path())
+            .expect("written");
+        assert_eq!(used(folder.path())[0], "70004");
+        let gone = folder.path().join(format!("{}.gone", u32::MAX - 1));
+        assert!(gone.exists());
+        fs::write(&gone, "0").expect("an hour ago and more");
+        assert_eq!(used(folder.path())[0], "4");
+        assert!(!gone.exists());
+    }
+
+    #[test]
+    fn devices_are_the_visible_ones() {
+        assert_eq!(devices(Some("3, 5,7"), 2), [3, 5]);
+        assert_eq!(devices(None, 3), [0, 1, 2]);
+    }
+}

@@ -1,0 +1,133 @@
+//! How long a start takes, phase by phase, if a real server of this model on this hardware were started. Round numbers
+//! from what logs of real servers show (see `docs/simulator.md`), not measurements of this one. Pure: it knows no clock.
+
+use super::engine::cost::CostModel;
+use std::time::Duration;
+
+/// Importing vLLM and torch, once in the API server and once in the engine, in seconds.
+const IMPORT: f64 = 14.0;
+/// Reading a checkpoint into the GPUs of a node, in bytes per second: a file system that has it in memory or on fast disks.
+const LOAD_RATE: f64 = 4e9;
+/// Trying the largest batch and allocating the KV cache, in seconds.
+const PROFILE: f64 = 2.5;
+/// Captured batch sizes go up to twice `max_num_seqs` and not above this.
+const LARGEST_CAPTURE: usize = 512;
+
+/// The phases in their order.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Phases {
+    /// Imports and configuration.
+    pub import: Duration,
+    /// Reading the weights.
+    pub weights: Duration,
+    /// `torch.compile`, from a warm cache or not at all if eager.
+    pub compile: Duration,
+    /// Trying the largest batch, and the KV cache.
+    pub profile: Duration,
+    /// Capturing CUDA graphs; none if eager.
+    pub capture: Duration,
+}
+
+impl Phases {
+    /// The phases of a server of this cost model. `warm` says whether its compiled graphs are in the cache.
+    pub fn of(cost: &CostModel, max_num_seqs: usize, warm: bool) -> Phases {
+        let layers = cost.model.layers as f64;
+        let checkpoint = cost.model.parameters * cost.weight_bytes;
+        let compile = match warm {
+            true => 3.0 + 0.06 * layers,
+            false => 10.0 + 0.5 * layers,
+        };
+        let sizes = capture_sizes((2 * max_num_seqs).min(LARGEST_CAPTURE)) as f64;
+        let capture = 1.0 + sizes * layers * 2.2e-3 * if cost.tensor_parallel > 1 { 1.5 } else { 1.0 };
+        let graphs = if cost.eager { 0.0 } else { 1.0 };
+        let phase = |seconds: f64| match cost.speed.is_finite() {
+            true => Duration::from_secs_f64(seconds / cost.speed),
+            false => Duration::ZERO,
+        };
+        Phases {
+            import: phase(IMPORT),
+            weights: phase(0.5 + checkpoint / LOAD_RATE),
+            compile: phase(compile * graphs),
+            profile: phase(PROFILE),
+            capture: phase(capture * graphs),
+        }
+    }
+
+    /// All phases together.
+    pub fn total(&self) -> Duration {
+        self.import + self.weights + self.compile + self.profile + self.capture
+    }
+
+    /// The same proportions, `total` in all.
+    pub fn within(self, total: Duration) -> Phases {
+        let whole = self.total().as_secs_f64();
+        let share = |phase: Duration| match whole > 0.0 {
+            true => total.mul_f64(phase.as_secs_f64() / whole),
+            false => total / 5,
+        };
+        Phases {
+            import: share(self.import),
+            weights: share(self.weights),
+            compile: share(self.compile),
+            profile: share(self.profile),
+            capture: share(self.capture),
+        }
+    }
+}
+
+/// How many batch sizes vLLM captures: 1, 2, 4, every 8th up to 256, every 16th above.
+pub fn capture_sizes(largest: usize) -> usize {
+    let small = [1, 2, 4].iter().filter(|size| **size <= largest).count();
+    small + largest.min(248) / 8 + (largest.max(240) - 240) / 16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::engine::gpu::Gpu;
+    use crate::sim::engine::model::Model;
+
+    fn cost(name: &str, eager: bool) -> CostModel {
+        CostModel {
+            gpu: Gpu::named("h100").expect("listed"),
+            model: Model::named(name),
+            tensor_parallel: 1,
+            pipeline_parallel: 1,
+            data_parallel: 1,
+            speculation: None,
+            weight_bytes: 2.0,
+            kv_bytes: 2.0,
+            eight_bit: false,
+            eager,
+            speed: 1.0,
+        }
+    }
+
+    #[test]
+    fn a_larger_model_a_cold_cache_and_graphs_take_longer() {
+        let total = |name, eager, warm| Phases::of(&cost(name, eager), 256, warm).total();
+        assert!(total("70b", false, false) > total("8b", false, false));
+        assert!(total("8b", false, false) > total("8b", false, true));
+        assert!(total("8b", false, true) > total("8b", true, true));
+        assert!((40..80).contains(&total("8b", false, false).as_secs()));
+    }
+
+    #[test]
+    fn the_phases_fill_a_stated_time() {
+        let phases = Phases::of(&cost("8b", false), 256, false).within(Duration::from_secs(10));
+        assert!((phases.total().as_secs_f64() - 10.0).abs() < 1e-6);
+        let none = CostModel {
+            speed: f64::INFINITY,
+            ..cost("8b", false)
+        };
+        assert_eq!(
+            Phases::of(&none, 1, false).within(Duration::from_secs(10)).total(),
+            Duration::from_secs(10)
+        );
+    }
+
+    #[test]
+    fn captured_sizes_are_vllms() {
+        assert_eq!([1, 2, 8, 256, 512].map(capture_sizes), [1, 2, 4, 35, 51]);
+    }
+}

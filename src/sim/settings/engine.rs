@@ -1,0 +1,165 @@
+//! What the engine's flags mean: vLLM's defaults by GPU, its checks that need no GPU, and its words for what they refuse.
+
+use super::{Reader, Unusable, value_error};
+use crate::sim::engine::Limits;
+use crate::sim::engine::gpu::Gpu;
+use crate::sim::engine::model::Model;
+use crate::sim::engine::speculate::Speculation;
+use crate::sim::flags::Flags;
+use serde_json::Value;
+
+pub(super) fn check_parallel(model: &Model, tensor_parallel: usize, world: usize, gpus: usize) -> Result<(), Unusable> {
+    if !model.heads.is_multiple_of(tensor_parallel) {
+        let heads = model.heads;
+        return Err(value_error(
+            "VllmConfig",
+            &format!(
+                "Total number of attention heads ({heads}) must be divisible by tensor parallel size ({tensor_parallel})."
+            ),
+        ));
+    }
+    if world > gpus {
+        return Err(value_error(
+            "ParallelConfig",
+            &format!("World size ({world}) is larger than the number of available GPUs ({gpus}) in this node."),
+        ));
+    }
+    Ok(())
+}
+
+pub(super) fn max_model_len(flags: &Flags, model: &Model) -> Result<usize, Unusable> {
+    match flags.get("max_model_len").and_then(Value::as_i64) {
+        None | Some(-1) => Ok(model.max_len),
+        Some(asked) if asked >= 1 && asked as usize <= model.max_len => Ok(asked as usize),
+        Some(asked) if asked < 1 => Err(value_error(
+            "ModelConfig",
+            &format!("max_model_len must be positive, got {asked}"),
+        )),
+        Some(asked) => Err(value_error(
+            "ModelConfig",
+            &format!(
+                "User-specified max_model_len ({asked}) is greater than the derived max_model_len \
+                 (max_position_embeddings={}.0 or model_max_length=None in model's config.json). To allow overriding this \
+                 maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1.",
+                model.max_len
+            ),
+        )),
+    }
+}
+
+/// vLLM's defaults for the API server by GPU (`vllm/engine/arg_utils.py`, 0.32) and its checks.
+pub(super) fn limits(read: &Reader, gpu: &Gpu, max_model_len: usize) -> Result<Limits, Unusable> {
+    let gib = gpu.memory / (1u64 << 30) as f64;
+    let (tokens, seqs) = match gib {
+        160.0.. => (16_384, 1024),
+        70.0.. if gpu.name != "a100" => (8192, 1024),
+        _ => (2048, 256),
+    };
+    let chunked_prefill = read.on("enable_chunked_prefill", true);
+    let asked_tokens = read.positive("max_num_batched_tokens", "SchedulerConfig")?;
+    let asked_seqs = read.positive("max_num_seqs", "SchedulerConfig")?;
+    let max_num_seqs = asked_seqs.unwrap_or_else(|| seqs.min(asked_tokens.unwrap_or(usize::MAX)));
+    let max_num_batched_tokens = asked_tokens.unwrap_or_else(|| {
+        let whole_prompt = if chunked_prefill { 0 } else { max_model_len };
+        tokens.max(whole_prompt).max(max_num_seqs)
+    });
+    if max_num_batched_tokens < max_num_seqs {
+        return Err(value_error(
+            "SchedulerConfig",
+            &format!(
+                "max_num_batched_tokens ({max_num_batched_tokens}) must be greater than or equal to max_num_seqs \
+                 ({max_num_seqs})."
+            ),
+        ));
+    }
+    if !chunked_prefill && max_num_batched_tokens < max_model_len {
+        return Err(value_error(
+            "SchedulerConfig",
+            &format!(
+                "max_num_batched_tokens ({max_num_batched_tokens}) is smaller than max_model_len ({max_model_len}). This \
+                 effectively limits the maximum sequence length to max_num_batched_tokens and makes vLLM reject longer \
+                 sequences. Please increase max_num_batched_tokens or decrease max_model_len."
+            ),
+        ));
+    }
+    Ok(Limits {
+        max_num_seqs,
+        max_num_batched_tokens,
+        max_model_len,
+        block_size: read.positive("block_size", "CacheConfig")?.unwrap_or(16),
+        num_blocks: 0,
+        prefix_caching: read.on("enable_prefix_caching", true),
+        chunked_prefill,
+        long_prefill_token_threshold: read.float("long_prefill_token_threshold", 0.0).max(0.0) as usize,
+        by_priority: read.text("scheduling_policy") == Some("priority"),
+    })
+}
+
+/// Bytes of a weight, and whether the arithmetic is in 8 bits.
+pub(super) fn weights(read: &Reader) -> (f64, bool) {
+    let dtype = if matches!(read.text("dtype"), Some("float" | "float32")) {
+        4.0
+    } else {
+        2.0
+    };
+    match read.text("quantization").unwrap_or_default() {
+        "" | "none" => (dtype, false),
+        name if name.contains("fp8") || name.contains("int8") || name == "modelopt" => (1.0, true),
+        // Four bits and their scales; the arithmetic stays in 16 bits.
+        name if ["awq", "gptq", "fp4", "int4", "bitsandbytes"]
+            .iter()
+            .any(|four| name.contains(four)) =>
+        {
+            (0.56, false)
+        }
+        _ => (1.0, true),
+    }
+}
+
+/// Tokens guessed ahead, from `--speculative-config`: how many, what the guessing costs, and how often it is right. A
+/// stated synthetic acceptance is vLLM's own setting; otherwise it is the simulator's.
+pub(super) fn speculation(read: &Reader, model: &Model) -> Result<Option<Speculation>, Unusable> {
+    let Some(config) = read.0.get("speculative_config").filter(|config| config.is_object()) else {
+        return Ok(None);
+    };
+    let tokens = config.get("num_speculative_tokens").and_then(Value::as_u64);
+    let Some(tokens) = tokens.filter(|tokens| (1..=64).contains(tokens)) else {
+        return Err(value_error(
+            "SpeculativeConfig",
+            "num_speculative_tokens must be provided with speculative_config, and be greater than zero.",
+        ));
+    };
+    let method = config.get("method").and_then(Value::as_str).unwrap_or("draft_model");
+    let drafter = config.get("model").and_then(Value::as_str);
+    let layer = model.active / model.layers as f64;
+    let parameters = match (method, drafter) {
+        ("ngram" | "ngram_gpu" | "suffix", _) => 0.0,
+        ("draft_model", Some(name)) => Model::named(name).active,
+        // A head of about one layer that shares the embeddings, as EAGLE, Medusa and MTP are.
+        _ => layer,
+    };
+    let rates = |key: &str| -> Option<Vec<f64>> { config.get(key)?.as_array()?.iter().map(Value::as_f64).collect() };
+    let acceptance = match rates("synthetic_acceptance_rates") {
+        // Theirs are of each place, whatever was before; ours of each place if all before it were right.
+        Some(each) => each
+            .iter()
+            .scan(1.0, |before, rate| {
+                Some(rate / std::mem::replace(before, *rate).max(1e-9))
+            })
+            .collect(),
+        None => vec![own_acceptance(read)?],
+    };
+    Ok(Some(Speculation {
+        tokens: tokens as usize,
+        parameters,
+        acceptance,
+    }))
+}
+
+fn own_acceptance(read: &Reader) -> Result<f64, Unusable> {
+    let chance = read.float("sim_acceptance", 0.7);
+    let usable = (0.0..=1.0).contains(&chance);
+    usable
+        .then_some(chance)
+        .ok_or_else(|| Unusable::Flag(format!("argument --sim-acceptance: must be 0 to 1, got '{chance}'")))
+}

@@ -2,6 +2,7 @@
 //! server is there; what the simulator does not have (external caches, images) is zero.
 
 use super::App;
+use super::engines::{Engines, Of, OfHistogram};
 use super::machine;
 use super::page::{Labels, Page, quoted};
 use crate::sim::driver::Snapshot;
@@ -41,64 +42,7 @@ fn text(app: &App, states: &[Snapshot]) -> String {
     engines.page.text()
 }
 
-type Of = fn(&Snapshot) -> f64;
-type OfHistogram = for<'s> fn(&'s Snapshot) -> &'s Histogram;
-
-/// A page with one sample for each engine.
-struct Engines<'s> {
-    page: Page,
-    model: String,
-    states: &'s [Snapshot],
-}
-
 impl Engines<'_> {
-    /// Labels of an engine's sample; `before` and `after` sort before and after `model_name`.
-    fn labels(&self, engine: usize, before: &str, after: &str) -> Labels {
-        let comma = |text: &str| {
-            if text.is_empty() {
-                String::new()
-            } else {
-                format!(",{text}")
-            }
-        };
-        let model = &self.model;
-        Labels::new(
-            format!("engine=\"{engine}\"{}", comma(before)),
-            format!("model_name=\"{model}\"{}", comma(after)),
-        )
-    }
-
-    fn samples(&self, parts: &[(&str, &str, Of)]) -> Vec<(Labels, f64)> {
-        let each = |(engine, state)| {
-            parts
-                .iter()
-                .map(move |(before, after, of)| (self.labels(engine, before, after), of(state)))
-        };
-        self.states.iter().enumerate().flat_map(each).collect()
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, parts: &[(&str, &str, Of)]) {
-        let samples = self.samples(parts);
-        self.page.gauge(&format!("vllm:{name}"), help, &samples);
-    }
-
-    fn counter(&mut self, name: &str, help: &str, of: Of) {
-        self.counter_by(name, help, &[("", "", of)]);
-    }
-
-    fn counter_by(&mut self, name: &str, help: &str, parts: &[(&str, &str, Of)]) {
-        let samples = self.samples(parts);
-        self.page.counter(&format!("vllm:{name}"), help, &samples);
-    }
-
-    fn histogram(&mut self, name: &str, help: &str, of: OfHistogram) {
-        let states = self.states.iter().enumerate();
-        let samples: Vec<(Labels, &Histogram)> = states
-            .map(|(engine, state)| (self.labels(engine, "", ""), of(state)))
-            .collect();
-        self.page.histogram(&format!("vllm:{name}"), help, &samples);
-    }
-
     fn gauges(&mut self, app: &App) {
         self.gauge(
             "num_requests_running",

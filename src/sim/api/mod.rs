@@ -3,6 +3,7 @@
 
 mod body;
 mod dev;
+mod engines;
 mod error;
 mod generate;
 mod limit;

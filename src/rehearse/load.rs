@@ -296,7 +296,6 @@ fn request(item: &Item, seed: u64) -> Request {
         prompt,
         output_len: item.output_len.max(1) as usize,
         seed,
-        priority: 0,
-        stops: false,
+        ..Request::default()
     }
 }

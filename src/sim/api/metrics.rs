@@ -6,7 +6,6 @@ use super::engines::{Engines, Of, OfHistogram};
 use super::machine;
 use super::page::{Labels, Page, quoted};
 use crate::sim::driver::Snapshot;
-use crate::sim::engine::stats::Histogram;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};

@@ -225,3 +225,20 @@ fn any_two_figures_make_a_frontier_and_counts_can_be_chosen() {
     let per_user = |frontier: &Value| frontier["points"][0]["x"].as_f64().expect("a number");
     assert_eq!(per_user(&chosen) * 16.0, per_user(&usual) * 2.0);
 }
+
+#[test]
+fn a_price_makes_costs_that_can_be_compared() {
+    let (_folder, root) = vllm_tree();
+    let args = ["pareto", "--y", "cost_per_million_output_tokens", "--format", "json"];
+    assert!(refuse(&args, &root).contains("there is no column `cost_per_million_output_tokens`"));
+    let priced = [&args[..], &["--price-per-gpu-hour", "3.6"]].concat();
+    let json: Value = serde_json::from_str(&succeed(&priced, &root)).expect("JSON");
+    assert_eq!(json["y"]["better"], "lower");
+    // One GPU at 3.6 an hour costs 0.001 a second.
+    for point in json["points"].as_array().expect("points") {
+        let at = |name: &str| point[name].as_f64().expect("a number");
+        let throughput = at("x") * point["params"]["max_concurrency"].as_f64().expect("users");
+        assert!((at("y") * throughput / 1000.0 - 1.0).abs() < 1e-9, "{point}");
+    }
+    assert!(refuse(&["pareto", "--price-per-gpu-hour", "-1"], &root).contains("what one GPU costs an hour"));
+}

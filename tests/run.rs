@@ -390,7 +390,7 @@ fn a_run_is_watched_whoever_measures_it_and_however_it_ends() {
     };
     let native = plan(
         "[serve.params]\nsim_fault = [\"ignore-term\", \"crash-after:4\"]",
-        "max_concurrency = 4",
+        "max_concurrency = 4\nsave_detailed = true",
     );
     let path = harness.write("native.toml", &native);
     let output = harness.run(&["run", path.to_str().expect("plain"), "-o", "native"]);
@@ -415,6 +415,18 @@ fn a_run_is_watched_whoever_measures_it_and_however_it_ends() {
         last["seconds"].parse::<f64>().expect("a number") > 0.0,
         "the last reading comes after t0"
     );
+
+    let wanted = format!("{}/0", runs[0]["point"]);
+    let output = harness.run(&["report", "native", "--timeline", &wanted]);
+    assert!(output.status.success(), "{}", said(&output));
+    let timeline = harness
+        .folder
+        .path()
+        .join(format!("native/timelines/{}-0.html", runs[0]["point"]));
+    let timeline = fs::read_to_string(timeline).expect("written");
+    assert!(timeline.contains("\"requests\":[[0,"), "a first request, sent at 0");
+    let output = harness.run(&["report", "native", "--timeline", "zz/0"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
 
     let told = r#"[bench]
 command = ["sh", "-c", "echo '{\"waiting_max\": 77}' > {result}"]"#;

@@ -22,6 +22,14 @@ pub fn inches(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A price that a GPU can have.
+pub fn price(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(price) if price.is_finite() && price > 0.0 => Ok(price),
+        _ => Err("must be a positive number: what one GPU costs an hour".into()),
+    }
+}
+
 /// What a directory is called in a chart.
 pub fn name_of(directory: &Path) -> String {
     let whole = directory.canonicalize().unwrap_or_else(|_| directory.to_path_buf());

@@ -2,6 +2,7 @@
 
 use super::charts::{self, list};
 use super::output::finish;
+use super::report::planned_price;
 use crate::error::{Error, Exit, Result};
 use crate::report::charts::{Subject, pareto};
 use crate::report::png::Size;
@@ -36,6 +37,9 @@ pub struct Args {
     /// A picture in DIR/pareto, or text on standard output
     #[arg(long, value_name = "FORMAT", default_value = "png")]
     format: Format,
+    /// What one GPU costs an hour, for what tokens cost (cost_per_million_output_tokens); the plan's, if not given
+    #[arg(long, value_name = "PRICE", value_parser = charts::price)]
+    price_per_gpu_hour: Option<f64>,
     /// Say what would be drawn and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -59,6 +63,9 @@ pub fn run(args: Args) -> Result<Exit> {
     let users = Some(args.user_count_var.as_str()).filter(|name| *name != "max_concurrency");
     let counted = table.recount(users, args.gpu_count_var.as_deref());
     counted.map_err(Error::Usage)?;
+    if let Some(price) = args.price_per_gpu_hour.or_else(|| planned_price(&args.directory)) {
+        table.add_costs(price);
+    }
     for name in [x.metric.as_str(), y.metric.as_str()] {
         table.numeric_column(name).map_err(Error::Usage)?;
     }

@@ -1,6 +1,7 @@
 //! `vsweep plot`: line charts of any figure against any setting or figure, from results of vsweep or of vLLM.
 
 use super::charts::{self, list};
+use super::report::planned_price;
 use crate::error::{Error, Exit, Result};
 use crate::report::chart::{MOST_CURVES, Scale};
 use crate::report::charts::Subject;
@@ -63,6 +64,9 @@ pub struct Args {
     /// Pixels per inch; 300 is for print
     #[arg(long, value_name = "DPI", default_value_t = 150, value_parser = clap::value_parser!(u32).range(30..=1200))]
     fig_dpi: u32,
+    /// What one GPU costs an hour, for what tokens cost (cost_per_million_output_tokens); the plan's, if not given
+    #[arg(long, value_name = "PRICE", value_parser = charts::price)]
+    price_per_gpu_hour: Option<f64>,
     /// Say what would be drawn and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -94,6 +98,9 @@ pub fn run(args: Args) -> Result<Exit> {
     let Runs { mut table, damaged } = read_any(&args.directory)?;
     for problem in &damaged {
         eprintln!("vsweep: {problem}");
+    }
+    if let Some(price) = args.price_per_gpu_hour.or_else(|| planned_price(&args.directory)) {
+        table.add_costs(price);
     }
     let rows = choose(&table, &filters)?;
     for bin in &bins {

@@ -1,12 +1,13 @@
 //! `vsweep report`: rebuilds every table and chart of an experiment from its journal.
 
+use super::charts;
 use super::output::finish;
 use crate::error::{Exit, Result};
 use crate::journal::{self, Directory};
 use crate::plan::{self, ReportOptions};
 use crate::report::{self, Written};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Rebuild the tables and charts of an experiment directory from its journal
 #[derive(Debug, clap::Args)]
@@ -14,16 +15,35 @@ pub struct Args {
     /// The directory that `vsweep run` wrote, such as results/demo
     #[arg(value_name = "DIR")]
     directory: PathBuf,
+    /// What one GPU costs an hour, for what tokens cost; the plan's, if not given
+    #[arg(long, value_name = "PRICE", value_parser = charts::price)]
+    price_per_gpu_hour: Option<f64>,
+    /// Write only the timeline of one run's requests: a point's id or its begin, and the run's number, as in 3f2a/0
+    #[arg(long, value_name = "POINT/K")]
+    timeline: Option<String>,
 }
 
 pub fn run(args: Args) -> Result<Exit> {
     let directory = Directory::open(args.directory)?;
     let state = journal::load(&directory)?;
-    let written = report::write_all(&directory, &state, &options(&directory))?;
+    if let Some(wanted) = &args.timeline {
+        let path = report::write_timeline(&directory, &state, wanted)?;
+        return finish(writeln!(io::stdout().lock(), "wrote {}", path.display()));
+    }
+    let mut options = options(&directory);
+    options.price_per_gpu_hour = args.price_per_gpu_hour.or(options.price_per_gpu_hour);
+    let written = report::write_all(&directory, &state, &options)?;
     for problem in &written.problems {
         eprintln!("vsweep: {problem}");
     }
     finish(show(&written))
+}
+
+/// What the plan of an experiment says a GPU costs; nothing where there is no plan that can be read.
+pub(super) fn planned_price(directory: &Path) -> Option<f64> {
+    let paths = [false, true].map(|json| Directory::at(directory).plan(json));
+    let plan = plan::load(paths.iter().find(|path| path.exists())?, &[]).ok()?;
+    plan.report.price_per_gpu_hour
 }
 
 /// The `[report]` table of the plan that was run. Elsewhere than where it ran, a plan may refer to files and variables

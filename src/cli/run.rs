@@ -173,7 +173,7 @@ fn perform(sweep: Sweep<'_>, recorder: &mut Recorder, mode: Mode) -> Result<Endi
         .map_err(|error| Error::Fatal(format!("cannot start the runtime: {error}")))?;
     runtime.block_on(async {
         let mut interrupt = Interrupt::install()?;
-        let mut tables = LiveTables::of(recorder.directory());
+        let mut tables = LiveTables::of(recorder.directory()).priced_at(sweep.plan.report.price_per_gpu_hour);
         let mut progress = Progress::new(mode, ahead(&sweep, recorder.state()));
         let is_whole = sweep.shard == Shard::WHOLE;
         let mut observer = |update: Update<'_>, recorder: &Recorder| {

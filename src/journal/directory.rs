@@ -49,7 +49,7 @@ impl Directory {
 
     /// Whether everything in the directory is an experiment's, so that one may be begun or continued here.
     pub fn is_ours(&self) -> bool {
-        const NAMES: [&str; 4] = ["journal", "runs", "servers", "charts"];
+        const NAMES: [&str; 5] = ["journal", "runs", "servers", "charts", "timelines"];
         const FILES: [&str; 7] = ["lock", "plan.", "manifest.", "summary.", "points.", "report.", "sla."];
         let Ok(entries) = fs::read_dir(&self.root) else {
             return true;
@@ -161,6 +161,11 @@ impl Directory {
     /// The report for a pull request.
     pub fn report_markdown(&self) -> PathBuf {
         self.root.join("report.md")
+    }
+
+    /// The timeline of one run's requests as a web page.
+    pub fn timeline(&self, point: &PointId, run: u32) -> PathBuf {
+        self.root.join("timelines").join(format!("{point}-{run}.html"))
     }
 
     /// Folder of the PNG charts.

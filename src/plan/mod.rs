@@ -314,6 +314,8 @@ pub struct ReportOptions {
     pub pareto_label_by: Vec<String>,
     /// Charts asked for.
     pub plots: Vec<Plot>,
+    /// What a GPU costs an hour, in dollars.
+    pub price_per_gpu_hour: Option<f64>,
 }
 
 /// One `[[report.plot]]`: a line chart of metric against parameter or metric.

@@ -291,6 +291,8 @@ pub struct ReportTable {
     pub pareto: Option<ParetoTable>,
     /// Further line charts.
     pub plot: Option<Vec<PlotTable>>,
+    /// What one GPU costs an hour in dollars, such as `2.5`: the tables, charts and the answer then say what a million tokens cost.
+    pub price_per_gpu_hour: Option<f64>,
 }
 
 /// Options of the Pareto chart.

@@ -67,6 +67,8 @@ pub fn find(points: &Points<'_>) -> Answer {
         best("Highest throughput", "output_throughput", Better::Higher),
         per_gpu.filter(|_| gpus_differ(points, &entrants)),
         latency,
+        best("Cheapest tokens", "cost_per_million_output_tokens", Better::Lower),
+        best("Least energy", "joules_per_output_token", Better::Lower),
     ];
     let median = |i: usize, metric| points.spread(&points.points[i], metric).map(|spread| spread.median);
     let place = |i: &usize| Some((*i, (median(*i, FRONTIER[0])?, median(*i, FRONTIER[1])?)));

@@ -2,7 +2,7 @@
 
 use super::failures::{group, read_excerpts};
 use super::html::{self, Inputs};
-use super::markdown;
+use super::{answer, markdown, telemetry};
 use crate::error::Result;
 use crate::files::write_atomic;
 use crate::journal::{Directory, State};
@@ -35,6 +35,7 @@ pub fn write_pages(
         failures: &failures,
         excerpts: &read_excerpts(directory, state, &failures),
         bench_command: &bench_command(plan.as_ref()),
+        telemetry: &telemetry::gather(directory, state, points, &answer::find(points)),
         plots: &options.plots,
     };
     let pages = [

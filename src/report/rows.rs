@@ -18,6 +18,15 @@ pub struct Runs {
     pub damaged: Vec<String>,
 }
 
+impl Runs {
+    /// Adds what tokens cost, if the price of a GPU is known.
+    pub fn price(&mut self, price_per_gpu_hour: Option<f64>) {
+        if let Some(price) = price_per_gpu_hour {
+            self.table.add_costs(price);
+        }
+    }
+}
+
 /// Runs read between two additions to the table: enough to keep every core busy, few enough to hold in memory.
 const BATCH: usize = 256;
 
@@ -75,7 +84,8 @@ fn make_rows(directory: &Directory, state: &State, mut believed: Option<&mut Has
             }
         }
     }
-    let table = builder.finish();
+    let mut table = builder.finish();
+    table.add_energies();
     Runs { table, damaged }
 }
 
@@ -109,15 +119,24 @@ fn read_figures(root: &Path, run: &RunRecord) -> Result<Figures, String> {
     let Some(file) = &run.file else {
         return Ok(Figures::new());
     };
-    let problem = |what: String| format!("{}: {what}", file.path);
-    let content = std::fs::read(root.join(&file.path)).map_err(|error| problem(format!("cannot be read: {error}")))?;
-    verify(file, &content).map_err(problem)?;
-    let mut figures = read_scalars(&content).map_err(|error| problem(format!("is no run's JSON: {error}")))?;
+    let content = read_content(root, run)?;
+    let mut figures = read_scalars(&content).map_err(|error| format!("{}: is no run's JSON: {error}", file.path))?;
     // The result comes first; from `run_number` on the file repeats parameters, which the journal gives.
     if let Some(end) = figures.iter().position(|(name, _)| &**name == "run_number") {
         figures.truncate(end);
     }
     Ok(figures)
+}
+
+/// The content of a run's file, if it is the one that the journal vouches for; empty for a run that has none.
+pub(super) fn read_content(root: &Path, run: &RunRecord) -> Result<Vec<u8>, String> {
+    let Some(file) = &run.file else {
+        return Ok(Vec::new());
+    };
+    let problem = |what: String| format!("{}: {what}", file.path);
+    let content = std::fs::read(root.join(&file.path)).map_err(|error| problem(format!("cannot be read: {error}")))?;
+    verify(file, &content).map_err(problem)?;
+    Ok(content)
 }
 
 fn verify(file: &StoredFile, content: &[u8]) -> Result<(), String> {

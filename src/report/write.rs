@@ -40,6 +40,7 @@ pub struct Written {
 pub struct LiveTables {
     directory: Directory,
     believed: Believed,
+    price_per_gpu_hour: Option<f64>,
 }
 
 impl LiveTables {
@@ -48,12 +49,22 @@ impl LiveTables {
         LiveTables {
             directory: directory.clone(),
             believed: Believed::default(),
+            price_per_gpu_hour: None,
+        }
+    }
+
+    /// The same with what tokens cost, if the price of a GPU is known.
+    pub fn priced_at(self, price_per_gpu_hour: Option<f64>) -> Self {
+        LiveTables {
+            price_per_gpu_hour,
+            ..self
         }
     }
 
     /// Replaces `summary.csv`, `points.csv` and, if a search has ended, `sla.csv` by what the journal tells now.
     pub fn write(&mut self, state: &State) -> Result<Written> {
-        let runs = reread_runs(&self.directory, state, &mut self.believed);
+        let mut runs = reread_runs(&self.directory, state, &mut self.believed);
+        runs.price(self.price_per_gpu_hour);
         let points = Points::of(&runs.table);
         write_tables(&self.directory, state, &runs, &points)
     }
@@ -61,7 +72,8 @@ impl LiveTables {
 
 /// Writes the tables and every chart, all from the journal and the run files.
 pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) -> Result<Written> {
-    let runs = read_runs(directory, state);
+    let mut runs = read_runs(directory, state);
+    runs.price(options.price_per_gpu_hour);
     let points = Points::of(&runs.table);
     let mut written = write_tables(directory, state, &runs, &points)?;
     written.summary = summarize(state, &points);

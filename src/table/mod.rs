@@ -6,6 +6,7 @@
 mod bin;
 mod builder;
 mod cell;
+mod cost;
 mod csv;
 mod filter;
 mod gpus;

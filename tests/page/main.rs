@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use vsweep::cause::Cause;
 use vsweep::journal::{self, Directory};
 use vsweep::plan::ReportOptions;
-use vsweep::report::{read_runs, write_pages};
+use vsweep::report::{Requests, read_runs, write_pages};
 use vsweep::table::Points;
 
 /// Three tensor-parallel sizes by two batch limits under six loads; some servers do not load, some runs fail or are in doubt.
@@ -77,8 +77,38 @@ fn write(experiment: &Experiment) -> (TempDir, Directory) {
     let log = directory.root().join("servers/0000000000000002/1.log");
     fs::create_dir_all(log.parent().expect("a folder")).expect("created");
     fs::copy("tests/data/logs/oom_at_load.log", log).expect("copied");
+    watch(&directory);
     write_report(&directory);
     (folder, directory)
+}
+
+/// Readings of two GPUs beside the first run of many points.
+fn watch(directory: &Directory) {
+    let mut points: Vec<_> = fs::read_dir(directory.root().join("runs"))
+        .expect("runs")
+        .flatten()
+        .collect();
+    points.sort_by_key(fs::DirEntry::path);
+    let mut text =
+        "seconds,running,waiting,kv_cache_usage,preemptions,generation_tokens,gpu0_power_watts,gpu1_power_watts,\
+                    gpu0_utilization,gpu0_throttle,host_cpu_share\n"
+            .to_owned();
+    for i in 0..240 {
+        let (second, wave) = (f64::from(i) - 1.5, (f64::from(i) / 9.0).sin());
+        let busy = if second > 0.0 { 1.0 } else { 0.0 };
+        let (running, waiting) = (busy * (48.0 + 8.0 * wave), busy * (9.0 * wave).max(0.0));
+        let (usage, preemptions, tokens) = (busy * (0.8 + 0.19 * wave), i / 60, i * 900);
+        let (power, throttle) = (
+            120.0 + busy * (500.0 + 60.0 * wave),
+            if i % 50 > 44 { "sw_power_cap" } else { "none" },
+        );
+        text += &format!(
+            "{second},{running},{waiting},{usage},{preemptions},{tokens},{power},{power},{busy},{throttle},0.31\n"
+        );
+    }
+    for point in points.iter().take(300) {
+        fs::write(point.path().join("0.telemetry.csv"), &text).expect("written");
+    }
 }
 
 fn write_report(directory: &Directory) {
@@ -323,6 +353,131 @@ fn equal_experiments_give_equal_pages_and_nothing_in_them_is_code() {
     assert!(page == fs::read_to_string(directory.report_html()).expect("readable"));
     let markdown = fs::read_to_string(directory.report_markdown()).expect("readable");
     insta::assert_snapshot!(markdown);
+}
+
+#[test]
+fn readings_are_drawn_for_the_run_that_is_chosen() {
+    let Some(browser) = Browser::start() else { return };
+    let (_folder, directory) = write(&realistic());
+    let missing = directory.run_telemetry(&vsweep::ids::PointId("0000000000000001".into()), 0);
+    fs::remove_file(missing).expect("was there");
+    write_report(&directory);
+    let page = directory.report_html();
+    browser.open(&page);
+    let titles = browser.run(
+        "return [...document.querySelectorAll('#watched figcaption')].map((title) => title.textContent).join(', ')",
+    );
+    assert_eq!(
+        titles,
+        json!(
+            "Requests, KV cache in use (%), Output tokens (tokens/s), Preemptions so far, GPU power, all GPUs (W), \
+               GPU utilization, lowest GPU (%), GPUs slowed down (% of readings), Host CPU busy (%)"
+        )
+    );
+    let drawn = "return [...document.querySelectorAll('#watched figure > svg .line')].every((line) => line.getAttribute('d').length > 8)";
+    assert_eq!(browser.run(drawn), json!(true));
+    let note = browser.run("return document.querySelector('#watched .note').textContent");
+    // Two servers never loaded: six points each. One more file is gone.
+    assert!(note.as_str().expect("text").contains("points have none"), "{note}");
+    browser.run("const select = document.querySelector('#watched select'); select.selectedIndex = 3; select.dispatchEvent(new Event('change'))");
+    assert_eq!(browser.run(drawn), json!(true));
+    browser.run("const rows = vsweep.data.telemetry.runs; vsweep.openRun(rows[0].row)");
+    let run = browser.run("return document.querySelector('dialog[open]').textContent");
+    assert!(run.as_str().expect("text").contains("KV cache in use"), "{run}");
+    browser.run("document.querySelector('#telemetry').scrollIntoView()");
+    assert_quiet(&browser, &page);
+}
+
+/// A result with samples: requests that queue, a slow phase in the middle of the run, one that failed.
+fn samples(count: usize) -> Value {
+    let start: Vec<f64> = (0..count).map(|i| 1000.0 + i as f64 * 0.02).collect();
+    let failed = |i: usize| i == 7;
+    let ttft = |i: usize| if failed(i) { 0.0 } else { 0.05 + 0.0001 * i as f64 };
+    let gap = |i: usize, token: usize| match (start[i] - 1000.0 + token as f64 * 0.02) as u64 {
+        5..=6 => 0.06,
+        7 => 0.03,
+        _ => 0.012,
+    };
+    let gaps = |i: usize| {
+        (0..if failed(i) { 0 } else { 64 })
+            .map(|token| gap(i, token))
+            .collect::<Vec<f64>>()
+    };
+    json!({
+        "start_times": start,
+        "ttfts": (0..count).map(ttft).collect::<Vec<f64>>(),
+        "itls": (0..count).map(gaps).collect::<Vec<_>>(),
+        "input_lens": vec![128; count],
+        "output_lens": vec![65; count],
+        "errors": (0..count).map(|i| if failed(i) { "HTTP 503 </script>" } else { "" }).collect::<Vec<_>>(),
+    })
+}
+
+#[test]
+fn the_timeline_of_a_thousand_requests_is_usable() {
+    let Some(browser) = Browser::start() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let page = folder.path().join("timeline.html");
+    let requests = Requests::read(samples(1000).to_string().as_bytes()).expect("samples");
+    fs::write(
+        &page,
+        requests.render("demo: run 0 of point <ab>", "max_concurrency=64"),
+    )
+    .expect("written");
+    browser.open(&page);
+    assert_eq!(browser.run("return vsweep.requests.length"), json!(1000));
+    assert_eq!(
+        browser.run("return document.querySelector('h1').textContent"),
+        json!("demo: run 0 of point <ab>")
+    );
+    keep_pictures(&browser, "timeline");
+
+    // What is on the canvas: the first row is drawn where its pieces are, in their colours.
+    browser.wait("return document.getElementById('canvas').width > 100");
+    let pixel = |row: usize, at: &str| {
+        browser.run(&format!(
+            "const request = vsweep.view.rows[{row}]; const port = document.getElementById('port');
+             const left = Math.round(vsweep.place({at}) * devicePixelRatio), top = Math.round((24 + {row} * 14 - port.scrollTop + 7) * devicePixelRatio);
+             const copy = document.createElement('canvas').getContext('2d', {{willReadFrequently: true}});
+             copy.drawImage(document.getElementById('canvas'), left, top, 1, 1, 0, 0, 1, 1);
+             return [...copy.getImageData(0, 0, 1, 1).data].join()"
+        ))
+    };
+    browser.run("for (let i = 0; i < 4; i += 1) document.querySelector('[aria-label=\"Zoom in\"]').click(); document.getElementById('port').scrollLeft = 0");
+    let (waiting, fast) = ("request.start + request.ttft / 2", "request.end - 10");
+    assert_ne!(pixel(0, waiting), pixel(0, fast));
+    let light = pixel(0, waiting);
+    browser.click("#theme");
+    assert_ne!(pixel(0, waiting), light, "another theme, other colours");
+    keep_pictures(&browser, "timeline-other-theme");
+
+    // Colours follow the bounds: without slow ones a request has two pieces.
+    let pieces = "return vsweep.piecesOf(vsweep.requests[240]).length";
+    assert_eq!(browser.run(pieces).as_u64().map(|count| count > 2), Some(true));
+    browser.run(
+        "const [low, high] = document.querySelectorAll('input[type=number]');
+        for (const field of [low, high]) { field.value = 500; field.dispatchEvent(new Event('change')); }",
+    );
+    assert_eq!(browser.run(pieces), json!(2));
+
+    // Pointing and arrow keys tell the story of a request; a failed one says why.
+    let place = browser.run("const frame = document.getElementById('canvas').getBoundingClientRect(); return [frame.left + 300, frame.top + 24 + 7 * 14 + 7]");
+    browser.point_at(place[0].as_f64().expect("pixels"), place[1].as_f64().expect("pixels"));
+    browser.wait("return document.getElementById('story').textContent.includes('failed: HTTP 503 </script>')");
+    browser.run("document.getElementById('port').dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown', bubbles: true }))");
+    browser.wait("return document.getElementById('story').textContent.startsWith('Request 8 · 128 prompt tokens')");
+    browser.run(
+        "document.getElementById('port').dispatchEvent(new KeyboardEvent('keydown', { key: 'End', bubbles: true }))",
+    );
+    browser.wait("return document.getElementById('story').textContent.startsWith('Request 999') && document.getElementById('port').scrollTop > 10000");
+    browser.run("const order = document.querySelector('select'); order.value = 'longest TTFT first'; order.dispatchEvent(new Event('change'))");
+    assert_eq!(browser.run("return vsweep.view.rows[0].number"), json!(999));
+
+    set_width(&browser, 360, true);
+    browser.wait("return document.getElementById('canvas').clientWidth < 360");
+    assert_eq!(browser.run("return document.documentElement.scrollWidth"), json!(360));
+    keep_pictures(&browser, "timeline-phone");
+    assert_quiet(&browser, &page);
 }
 
 #[test]

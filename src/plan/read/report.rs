@@ -5,6 +5,7 @@ use crate::plan::fields::Fields;
 use crate::plan::node::Node;
 use crate::plan::problem::Problem;
 use crate::plan::{Plot, ReportOptions, schema};
+use serde_json::Value;
 
 impl Reader<'_> {
     pub(super) fn report(&mut self, node: &Node) -> ReportOptions {
@@ -27,8 +28,26 @@ impl Reader<'_> {
                 .filter_map(|node| self.plot(node))
                 .collect();
         }
+        report.price_per_gpu_hour = fields.get("price_per_gpu_hour").and_then(|node| self.price(node));
         fields.close(&mut self.found);
         report
+    }
+
+    fn price(&mut self, node: &Node) -> Option<f64> {
+        let value = self.scalar(node, "price_per_gpu_hour");
+        let price = value
+            .as_ref()
+            .and_then(Value::as_f64)
+            .filter(|price| price.is_finite() && *price > 0.0);
+        if value.is_some() && price.is_none() {
+            let message = "`price_per_gpu_hour` must be a positive number".to_owned();
+            self.found.add(Problem::new(
+                node.span,
+                message,
+                "write what one GPU costs an hour, as in 2.5",
+            ));
+        }
+        price
     }
 
     fn open_pareto<'n>(&mut self, node: &'n Node) -> Option<Fields<'n>> {

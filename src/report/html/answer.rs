@@ -16,12 +16,14 @@ const MOST_TIED: usize = 3;
 /// Frontier points that are listed.
 const MOST_FRONTIER: usize = 12;
 /// Figures shown beside the one a point is best at.
-const COMPANIONS: [&str; 5] = [
+const COMPANIONS: [&str; 7] = [
     "output_throughput",
     "tokens_per_gpu",
     "tokens_per_user",
     "p99_ttft_ms",
     "p99_tpot_ms",
+    "cost_per_million_output_tokens",
+    "joules_per_output_token",
 ];
 
 /// The best points, what is tied with them, and the frontier. Targets, once there are any, come before everything here.

@@ -54,6 +54,11 @@ pub fn encode(page: &Page<'_>, answer: &Answer) -> String {
         "pareto": FRONTIER,
         "varying": names(&page.varied),
         "swept": swept(points, &page.varied).map(|column| &column.name),
+        "telemetry": {
+            "runs": inputs.telemetry.runs,
+            "left_out": inputs.telemetry.left_out,
+            "missing": inputs.telemetry.missing,
+        },
         "plots": inputs.plots.iter().map(plot).collect::<Vec<_>>(),
         "points": points.points.iter().map(|point| &point.id).collect::<Vec<_>>(),
         "rows": of_row.collect::<Vec<usize>>(),

@@ -7,10 +7,11 @@
 mod answer;
 mod data;
 mod sections;
-mod text;
+pub(super) mod text;
 
 use super::answer::find;
 use super::failures::Group;
+use super::telemetry::Telemetry;
 use super::variation::varying;
 use crate::journal::State;
 use crate::plan::Plot;
@@ -37,6 +38,8 @@ pub struct Inputs<'a> {
     pub excerpts: &'a [Option<String>],
     /// The command that measures a load, to which a point's parameters are added.
     pub bench_command: &'a [String],
+    /// What was read beside the runs.
+    pub telemetry: &'a Telemetry,
     /// Curves that the plan asks for; the page offers them first.
     pub plots: &'a [Plot],
 }
@@ -49,10 +52,11 @@ struct Page<'a> {
 }
 
 const PAGE: &str = include_str!("page.html");
-const STYLE: &str = include_str!("page.css");
+/// The styles that every page of ours begins with.
+pub(super) const STYLE: &str = include_str!("page.css");
 
 /// The script in the order in which its parts build on each other; one scope for all.
-const SCRIPT: [&str; 10] = [
+const SCRIPT: [&str; 11] = [
     include_str!("script/dom.js"),
     include_str!("script/data.js"),
     include_str!("script/pareto.js"),
@@ -63,6 +67,7 @@ const SCRIPT: [&str; 10] = [
     include_str!("script/explore.js"),
     include_str!("script/runs.js"),
     include_str!("script/timeline.js"),
+    include_str!("script/telemetry.js"),
 ];
 
 /// The page.

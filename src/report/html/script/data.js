@@ -66,6 +66,6 @@ function cellText(column, row) {
 /** Whether more of a figure is better, by its name; null where it is neither (counts, parameters). */
 function higherIsBetter(column) {
   if (column.kind !== "figure") return null;
-  if (/_ms$|latency|errors|preemption/.test(column.name)) return false;
+  if (/_ms$|latency|errors|preemption|cost|joules|watts/.test(column.name)) return false;
   return /throughput|goodput|tokens_per/.test(column.name) ? true : null;
 }

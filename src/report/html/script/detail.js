@@ -57,7 +57,8 @@ function openRun(row) {
     cause ? el("p", { class: "detail" }, el("strong", {}, cause.replaceAll("_", " ")), details[row] ? `: ${details[row]}` : "") : "",
     ...commandBlocks(row).filter(Boolean),
     el("h4", {}, "Parameters"), facts(parametersOf(row)),
-    el("h4", {}, "Figures"), facts(figures.map((column) => [column.title, cellText(column, row)])));
+    el("h4", {}, "Figures"), facts(figures.map((column) => [column.title, cellText(column, row)])),
+    ...(watchedByRow.has(row) ? [el("h4", {}, "Telemetry"), watchedCharts(watchedByRow.get(row))] : []));
   dialog.showModal();
 }
 

@@ -234,11 +234,11 @@ fn a_price_makes_costs_that_can_be_compared() {
     let priced = [&args[..], &["--price-per-gpu-hour", "3.6"]].concat();
     let json: Value = serde_json::from_str(&succeed(&priced, &root)).expect("JSON");
     assert_eq!(json["y"]["better"], "lower");
-    // One GPU at 3.6 an hour costs 0.001 a second.
+    // One GPU at 3.6 an hour costs 0.001 a second. Medians of two runs and of their reciprocals differ a little.
     for point in json["points"].as_array().expect("points") {
         let at = |name: &str| point[name].as_f64().expect("a number");
         let throughput = at("x") * point["params"]["max_concurrency"].as_f64().expect("users");
-        assert!((at("y") * throughput / 1000.0 - 1.0).abs() < 1e-9, "{point}");
+        assert!((at("y") * throughput / 1000.0 - 1.0).abs() < 0.05, "{point}");
     }
     assert!(refuse(&["pareto", "--price-per-gpu-hour", "-1"], &root).contains("what one GPU costs an hour"));
 }

@@ -384,7 +384,8 @@ fn readings_are_drawn_for_the_run_that_is_chosen() {
     browser.run("const rows = vsweep.data.telemetry.runs; vsweep.openRun(rows[0].row)");
     let run = browser.run("return document.querySelector('dialog[open]').textContent");
     assert!(run.as_str().expect("text").contains("KV cache in use"), "{run}");
-    browser.run("document.querySelector('#telemetry').scrollIntoView()");
+    browser.run("document.querySelector('dialog').close()");
+    keep_pictures(&browser, "telemetry");
     assert_quiet(&browser, &page);
 }
 

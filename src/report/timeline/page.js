@@ -197,6 +197,8 @@ port.addEventListener("keydown", (event) => {
   const row = Math.min(view.rows.length - 1, Math.max(0, moves[event.key]));
   const top = HEAD_PX + row * ROW_PX;
   if (top < port.scrollTop + HEAD_PX || top + ROW_PX > port.scrollTop + port.clientHeight) port.scrollTop = top - port.clientHeight / 2;
+  const left = place(view.rows[row].start);
+  if (left < NAME_PX || left > port.clientWidth - NAME_PX) port.scrollLeft += left - port.clientWidth / 4;
   tell(row);
 });
 document.getElementById("theme").addEventListener("click", () => draw());

@@ -160,6 +160,7 @@ fn plots_of_the_plan_are_drawn_and_one_that_cannot_be_does_not_stop_the_others()
     let options = ReportOptions {
         pareto_label_by: Vec::new(),
         plots: vec![plot("nonsense"), plot("p99_itl_ms"), plot("label")],
+        ..ReportOptions::default()
     };
     let written = report(&directory, &options);
     assert!(charts_in(&directory).contains(&"plot_2.png".to_owned()), "{written:?}");

@@ -31,8 +31,8 @@ pub struct Args {
     machine: Machine,
 }
 
-/// Most tokens that are computed for an estimate: about a second's worth.
-const MOST_TOKENS: u64 = 40_000_000;
+/// Most tokens that are computed for an estimate: a few seconds' worth.
+const MOST_TOKENS: u64 = 100_000_000;
 /// Most servers and points of which an estimate is made.
 const MOST_RUNS: u64 = 20_000;
 

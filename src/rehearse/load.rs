@@ -8,6 +8,7 @@ use crate::bench::native::{latencies, measurement_of};
 use crate::bench::settings::Settings;
 use crate::bench::{Measurement, Verdict};
 use crate::dataset::{self, Dataset, Item, Prompt, Sampling, Vocabulary};
+use crate::matrix::Point;
 use crate::metrics::{Metric, Sample, seconds};
 use crate::plan::Params;
 use crate::search::{Cut, Request as Latencies, Watch};
@@ -149,6 +150,10 @@ impl<'a> Stage<'a> {
         if !self.reads_gaps {
             settings.metrics.retain(|metric| *metric != Metric::Itl);
         }
+        if let Dataset::Conversations(_) = &settings.dataset {
+            let why = "conversations of several turns cannot be played yet: their prompts follow from the answers";
+            return Err(Unknown::Because(why.to_owned()));
+        }
         let every_token = self.reads_gaps;
         let (server, has_content) = self.server(&settings)?;
         let seed = u64::from(settings.seed);
@@ -217,6 +222,21 @@ impl<'a> Stage<'a> {
         }
         Ok((server, has_content))
     }
+}
+
+/// How much there is to compute for a point: tokens. 0 where that is not known.
+pub fn effort(point: &Point) -> u64 {
+    let params = match &point.argv {
+        None => point.params.clone(),
+        Some(argv) => params_of(argv),
+    };
+    let Ok(settings) = Settings::read(&params) else {
+        return 0;
+    };
+    let sampling = settings.sampling(settings.num_prompts, settings.seed.into());
+    let lengths = settings.dataset.lengths(&sampling, VOCABULARY.end.into());
+    let lengths = lengths.into_iter().flatten();
+    lengths.map(|(prompt, output)| output + prompt / 100).sum()
 }
 
 /// A watch at work.

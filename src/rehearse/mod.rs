@@ -137,6 +137,9 @@ pub fn rehearse(
     let mut budget = Budget {
         left: options.most_tokens.unwrap_or(u64::MAX),
     };
+    if effort(schedule, done, budget.left) > budget.left {
+        return Err(Unknown::TooMuch);
+    }
     let mut state = done.clone();
     let mut lessons: Option<Lessons> = None;
     let mut rehearsal = Rehearsal {
@@ -168,6 +171,22 @@ pub fn rehearse(
     Ok(rehearsal)
 }
 
+/// Tokens to compute for the runs of the plan, counted up to `most`; what searches will ask for is not known before.
+fn effort(schedule: Schedule<'_>, done: &State, most: u64) -> u64 {
+    let mut effort: u64 = 0;
+    for group in schedule.servers().filter_map(|server| schedule.group(&server, done)) {
+        // Repetitions are played once, and stand one after the other by the number of the run.
+        let first = group.tasks.first().map_or(0, |task| task.run);
+        for task in group.tasks.iter().take_while(|task| task.run == first) {
+            effort = effort.saturating_add(load::effort(&task.point));
+            if effort > most {
+                return effort;
+            }
+        }
+    }
+    effort
+}
+
 fn assumptions(plan: &Plan, stand_in: &StandIn, options: &Options) -> Vec<String> {
     let mut assumptions = Vec::new();
     if let (Kind::Vllm, Some(settings)) = (stand_in.kind, &stand_in.settings) {
@@ -182,6 +201,14 @@ fn assumptions(plan: &Plan, stand_in: &StandIn, options: &Options) -> Vec<String
             "step times by a roofline model, start times by a rule of thumb: nothing of it was measured here"
                 .to_owned(),
         );
+    }
+    if stand_in
+        .settings
+        .as_ref()
+        .is_some_and(|settings| settings.data_parallel > 1)
+    {
+        assumptions
+            .push("a server of several data parallel replicas counts as one of them, which is slower".to_owned());
     }
     if let crate::plan::BenchRunner::Command(command) = &plan.bench.runner {
         let driver = Driver::of(Some(command));

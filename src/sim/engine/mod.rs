@@ -13,6 +13,7 @@ mod leap;
 pub mod memory;
 pub mod model;
 pub mod noise;
+mod roster;
 mod schedule;
 mod sequence;
 pub mod speculate;
@@ -24,10 +25,11 @@ mod laws;
 use self::cost::{CostModel, Work};
 use self::kv::Pool;
 use self::noise::Noise;
+use self::roster::Roster;
 use self::sequence::Sequence;
 pub use self::sequence::token_id;
 use self::stats::Stats;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// Settings of the scheduler and the KV cache, by vLLM's names.
 #[derive(Debug, Clone)]
@@ -94,7 +96,7 @@ pub struct Engine {
     vocabulary: u32,
     pool: Pool,
     next_key: Key,
-    sequences: BTreeMap<Key, Sequence>,
+    sequences: Roster,
     waiting: VecDeque<Key>,
     /// In order of admission: the last one is preempted first.
     running: Vec<Key>,
@@ -116,7 +118,7 @@ impl Engine {
             vocabulary,
             pool,
             next_key: 0,
-            sequences: BTreeMap::new(),
+            sequences: Roster::default(),
             waiting: VecDeque::new(),
             running: Vec::new(),
             stepping: false,

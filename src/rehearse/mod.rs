@@ -205,7 +205,7 @@ fn assumptions(plan: &Plan, stand_in: &StandIn, options: &Options) -> Vec<String
     if stand_in
         .settings
         .as_ref()
-        .is_some_and(|settings| settings.data_parallel > 1)
+        .is_some_and(|settings| settings.cost.data_parallel > 1)
     {
         assumptions
             .push("a server of several data parallel replicas counts as one of them, which is slower".to_owned());

@@ -82,8 +82,7 @@ fn timed(
         prompt: vec![0; vary(prompt, place)],
         output_len: vary(output, place + 7),
         seed: place as u64,
-        priority: 0,
-        stops: false,
+        ..Request::default()
     });
     let load = Load {
         requests: requests.collect(),

@@ -163,7 +163,7 @@ fn sample(record: &Value) -> Sample {
         due: sent,
         ready: sent,
         sent,
-        events,
+        events: events.into(),
         tokens_by_event: vec![],
         end: sent + nanos(at("latency")),
         prompt_len: record["prompt_len"].as_u64().expect("a count"),
@@ -323,7 +323,7 @@ fn steady_sample(record: &Value) -> Sample {
     }
     Sample {
         sent,
-        events,
+        events: events.into(),
         end: sent + nanos(at("latency")),
         prompt_len: record["prompt_len"].as_u64().expect("a count"),
         output_tokens: record["output_tokens"].as_u64(),

@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 
 const LISTENER: Token = Token(usize::MAX);
 const TIMER: Token = Token(usize::MAX - 1);
+/// Few, so that requests are read when they arrive.
+const TOKENS_A_TURN: usize = 32;
 /// Few, so that a burst of requests does not hold up tokens that are due.
 const EVENTS_A_TURN: usize = 32;
 const HEAD: &[u8] =
@@ -28,11 +30,13 @@ const START: &str =
     r#"{"id":"cmpl-9947541c8e799276","object":"text_completion","created":1795167060,"model":"m","choices":["#;
 const WORDS: [&str; 8] = [" the", " of", " a", " server", " that", " does", " no", " work"];
 
-/// When the tokens of a request are sent, counted from the moment the request was read.
+/// When the tokens of a request are sent.
 #[derive(Debug, Clone, Copy)]
-pub struct Pace {
-    pub first: Duration,
-    pub between: Duration,
+pub enum Pace {
+    /// At once, so many a write.
+    AtOnce(usize),
+    /// One a write: the first so long after the request was read, the others so long after one another.
+    Exact { first: Duration, between: Duration },
 }
 
 /// What really happened since it was last asked for.
@@ -60,7 +64,7 @@ struct Client {
 }
 
 /// Serves for ever.
-pub fn serve(listener: std::net::TcpListener, pace: Option<Pace>) -> io::Result<()> {
+pub fn serve(listener: std::net::TcpListener, pace: Pace) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     // Accepted connections inherit it. Where the system's choice is BBR, that would pace even loopback by timers.
     let _ = setsockopt(&listener, sockopt::TcpCongestion, &OsString::from("reno"));
@@ -79,8 +83,10 @@ pub fn serve(listener: std::net::TcpListener, pace: Option<Pace>) -> io::Result<
     let mut armed_for = None;
     let mut truth = Truth::new();
     let mut buffer = vec![0; 64 << 10];
+    let mut is_behind = false;
     loop {
-        poll.poll(&mut events, (!active.is_empty()).then_some(Duration::ZERO))?;
+        let is_busy = is_behind || !active.is_empty();
+        poll.poll(&mut events, is_busy.then_some(Duration::ZERO))?;
         for event in &events {
             match event.token() {
                 TIMER => continue,
@@ -109,8 +115,8 @@ pub fn serve(listener: std::net::TcpListener, pace: Option<Pace>) -> io::Result<
                         truth.in_flight += 1;
                         truth.most_in_flight = truth.most_in_flight.max(truth.in_flight);
                         match pace {
-                            Some(pace) => due.push(Reverse((client.began + pace.first, slot))),
-                            None => active.push(slot),
+                            Pace::Exact { first, .. } => due.push(Reverse((client.began + first, slot))),
+                            Pace::AtOnce(_) => active.push(slot),
                         }
                     }
                     client.flush();
@@ -122,14 +128,21 @@ pub fn serve(listener: std::net::TcpListener, pace: Option<Pace>) -> io::Result<
                 return false;
             };
             client.flush();
-            if client.output.is_empty() {
-                client.send_token(&tokens);
+            if let (Pace::AtOnce(tokens_a_write), true) = (pace, client.output.is_empty()) {
+                for _ in 0..tokens_a_write.min(client.wanted - client.sent) {
+                    client.add_token(&tokens);
+                }
+                client.flush();
             }
             truth.in_flight = truth.in_flight.saturating_sub(usize::from(!client.is_answering()));
             client.is_answering()
         });
-        let Some(pace) = pace else { continue };
-        while let Some(Reverse((at, slot))) = due.peek().copied() {
+        let Pace::Exact { between, .. } = pace else { continue };
+        is_behind = false;
+        for written in 0.. {
+            let Some(Reverse((at, slot))) = due.peek().copied() else {
+                break;
+            };
             let now = Instant::now();
             if at > now {
                 if armed_for != Some(at) {
@@ -138,11 +151,16 @@ pub fn serve(listener: std::net::TcpListener, pace: Option<Pace>) -> io::Result<
                 }
                 break;
             }
+            if written == TOKENS_A_TURN {
+                is_behind = true;
+                break;
+            }
             due.pop();
             let Some(client) = clients[slot].as_mut().filter(|client| client.is_answering()) else {
                 continue;
             };
-            client.send_token(&tokens);
+            client.add_token(&tokens);
+            client.flush();
             truth.late.push((now - at).as_nanos() as u64);
             match client.sent {
                 1 => truth.ttft.push((now - client.began).as_nanos() as u64),
@@ -150,7 +168,7 @@ pub fn serve(listener: std::net::TcpListener, pace: Option<Pace>) -> io::Result<
             }
             client.last = now;
             if client.is_answering() {
-                due.push(Reverse((at + pace.between, slot)));
+                due.push(Reverse((at + between, slot)));
             } else {
                 truth.in_flight = truth.in_flight.saturating_sub(1);
             }
@@ -228,29 +246,22 @@ impl Client {
         true
     }
 
-    fn send_token(&mut self, tokens: &[Vec<u8>]) {
+    fn add_token(&mut self, tokens: &[Vec<u8>]) {
         self.sent += 1;
         if self.sent == 1 {
             self.output.extend_from_slice(HEAD);
         }
         if self.sent < self.wanted {
-            self.write(&tokens[self.sent % tokens.len()]);
+            self.output.extend_from_slice(&tokens[self.sent % tokens.len()]);
             return;
         }
-        self.write(&chunk(&token(" end", "\"length\"")));
         let (sent, total) = (self.sent, 8 + self.sent);
         let usage =
             format!(r#"{START}],"usage":{{"prompt_tokens":8,"total_tokens":{total},"completion_tokens":{sent}}}}}"#);
-        self.write(&[&chunk(&usage)[..], &chunk("[DONE]"), b"0\r\n\r\n"].concat());
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        let written = match self.output.is_empty() {
-            true => self.stream.write(bytes).unwrap_or(0),
-            false => 0,
-        };
-        self.output.extend_from_slice(&bytes[written..]);
-        self.flush();
+        for event in [&token(" end", "\"length\""), &usage, "[DONE]"] {
+            self.output.extend_from_slice(&chunk(event));
+        }
+        self.output.extend_from_slice(b"0\r\n\r\n");
     }
 
     fn flush(&mut self) {

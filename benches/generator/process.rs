@@ -78,13 +78,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one; `pace` is the time to the first token and between tokens, in milliseconds.
-    pub fn start(pace: Option<(u64, u64)>) -> io::Result<Server> {
+    /// Starts one: with tokens at once, so many a write; or with the times to the first token and between tokens, in
+    /// milliseconds.
+    pub fn start(pace: &[usize]) -> io::Result<Server> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg("mock");
-        if let Some((first, between)) = pace {
-            command.args([first.to_string(), between.to_string()]);
-        }
+        command.arg("mock").args(pace.iter().map(usize::to_string));
         let mut child = command.stdout(Stdio::piped()).spawn()?;
         let mut address = String::new();
         if let Some(stdout) = child.stdout.take() {

@@ -25,8 +25,10 @@ pub(super) fn write(context: &Context<'_>, summary: &Summary, outcome: &Outcome,
         from_due("ttft_from_due", samples, settings, Sample::ttft, set);
         from_due("e2el_from_due", samples, settings, Sample::latency, set);
     }
-    if let Some(gaps) = Metric::gaps_by_token(samples).filter(|_| settings.backend.generates()) {
-        write_stats("itl_per_token", &Stats::of_seconds(gaps, &settings.percentiles), set);
+    if settings.backend.generates()
+        && let Some(stats) = Metric::itl_per_token(samples, &settings.percentiles)
+    {
+        write_stats("itl_per_token", &stats, set);
     }
     set("confidence_95", intervals(settings, outcome));
     if let Some(rule) = settings.steady {

@@ -6,7 +6,7 @@ use crate::bench::settings::Settings;
 use crate::bench::{Counters, Job, Measurement, console, file, measure, pytorch};
 use crate::error::{Error, Exit, Result};
 use crate::plan::Params;
-use crate::server::http::install_tls;
+use crate::server::http::client_for;
 use clap::{ArgAction, ArgMatches, Command, FromArgMatches};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -152,8 +152,7 @@ async fn first_model(base_url: &str, settings: &Settings) -> Result<(String, Str
             "cannot ask {url} for its models: {why}; start the server, or name the model with --model"
         ))
     };
-    install_tls();
-    let client = reqwest::Client::builder()
+    let client = client_for(base_url)
         .tls_danger_accept_invalid_certs(settings.insecure)
         .build();
     let mut request = client

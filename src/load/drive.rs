@@ -131,8 +131,9 @@ impl<'a> Drive<'a> {
         self.load.limit.is_none_or(|limit| taken < limit.max(1))
     }
 
-    pub fn can_send(&self, now: Nanos) -> bool {
-        self.next_due().is_some_and(|due| due <= now)
+    /// Whether a request could be sent now. Looks at the clock only if nothing else forbids it.
+    pub fn can_send(&self) -> bool {
+        self.next_due().is_some_and(|due| due <= self.clock.now())
     }
 
     /// The moment the next request is due, if only time is missing.
@@ -152,9 +153,7 @@ impl<'a> Drive<'a> {
 
     /// Takes the next request that can be sent, and since when it could have been.
     pub fn take(&mut self, now: Nanos) -> Option<(usize, Nanos)> {
-        if !self.can_send(now) {
-            return None;
-        }
+        self.next_due().filter(|due| *due <= now)?;
         self.in_flight += 1;
         if let Some((due, index)) = self.later.pop_front_if(|(due, _)| *due <= now) {
             return Some((index, due));
@@ -254,5 +253,37 @@ fn unsent_sample(due: Nanos, ready: Nanos, now: Nanos, prompt_len: u64, error: S
         prompt_len,
         error: Some(error),
         ..Sample::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::Request;
+
+    /// When each request of a closed loop of two could have been sent, if its first two end at 5 and 9.
+    fn ready_times(due: Vec<Nanos>) -> Vec<Nanos> {
+        let load = Load {
+            requests: vec![Request::default(); due.len()].into(),
+            due,
+            limit: Some(2),
+            ..Load::default()
+        };
+        let mut watch = |_: Progress<'_>| ControlFlow::Continue(());
+        let mut drive = Drive::new(&load, &mut watch);
+        let mut ready = vec![];
+        for ended in [None, Some((1, 5)), Some((0, 9))] {
+            if let Some((index, now)) = ended {
+                drive.end(index, Sample::default(), now);
+            }
+            ready.extend(std::iter::from_fn(|| drive.take(100)).map(|(_, ready)| ready));
+        }
+        ready
+    }
+
+    #[test]
+    fn waiting_for_a_slot_is_no_lag_of_the_generator() {
+        assert_eq!(ready_times(vec![0; 4]), [0, 0, 5, 9]);
+        assert_eq!(ready_times(vec![0, 1, 2, 30]), [0, 1, 5, 30]);
     }
 }

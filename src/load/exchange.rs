@@ -152,7 +152,7 @@ impl Exchange {
         }
         // A million of these are kept.
         sample.events.shrink_to_fit();
-        sample.end = sample.events.last().copied().unwrap_or(now);
+        sample.end = sample.events.last().unwrap_or(now);
         sample.error = stream.error.take();
         if sample.error.is_none() && response.is_done() {
             sample.error = stream.verdict(response.status, &sample);

@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 
 const TIMER: Token = Token(usize::MAX);
 const STOP: Token = Token(usize::MAX - 1);
+const SWEEPER: Token = Token(usize::MAX - 2);
 /// Requests sent before the loop looks at arrivals again, so that a burst of sends does not delay reading.
 const SENDS_A_TURN: usize = 16;
 /// Connections being opened at once, so that a server's listen queue is not flooded.
@@ -39,6 +40,8 @@ const SWEEP: Duration = Duration::from_millis(100);
 pub struct Generator {
     poll: Poll,
     timer: TimerFd,
+    /// Wakes the loop for its next sweep. A time limit on each wait would cost a timer of the system a wait.
+    sweeper: TimerFd,
     stop: Stop,
     /// The server's addresses; the first that answers is used.
     addresses: VecDeque<SocketAddr>,
@@ -59,16 +62,20 @@ impl Generator {
     /// A generator for the server at one of `addresses`, not connected yet.
     pub fn new(addresses: Vec<SocketAddr>, tls: Option<Tls>) -> io::Result<Generator> {
         let poll = Poll::new()?;
-        let timer = TimerFd::new(
-            ClockId::CLOCK_MONOTONIC,
-            TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC,
-        )?;
-        poll.registry()
-            .register(&mut SourceFd(&timer.as_fd().as_raw_fd()), TIMER, Interest::READABLE)?;
+        let timer = |token| -> io::Result<TimerFd> {
+            let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
+            let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?;
+            let fd = timer.as_fd().as_raw_fd();
+            poll.registry()
+                .register(&mut SourceFd(&fd), token, Interest::READABLE)?;
+            Ok(timer)
+        };
+        let (timer, sweeper) = (timer(TIMER)?, timer(SWEEPER)?);
         let waker = Arc::new(Waker::new(poll.registry(), STOP)?);
         Ok(Generator {
             poll,
             timer,
+            sweeper,
             stop: Stop {
                 asked: Arc::new(AtomicBool::new(false)),
                 waker,
@@ -111,7 +118,8 @@ impl Generator {
         let cpu_before = thread_cpu();
         let mut drive = Drive::new(load, watch);
         let mut events = Events::with_capacity(1024);
-        let (mut longest_turn, mut next_sweep) = (0, SWEEP.as_nanos() as Nanos);
+        let (mut longest_turn, mut next_sweep) = (0, nanos(SWEEP));
+        set(&self.sweeper, SWEEP)?;
         while !drive.is_finished() {
             let turn_began = drive.clock.now();
             for event in &events {
@@ -121,7 +129,8 @@ impl Generator {
             let now = drive.clock.now();
             if now >= next_sweep {
                 self.sweep(&mut drive, now);
-                next_sweep = now + SWEEP.as_nanos() as Nanos;
+                next_sweep = now + nanos(SWEEP);
+                set(&self.sweeper, SWEEP)?;
             }
             longest_turn = longest_turn.max(now - turn_began);
             if self.is_stopped() {
@@ -133,7 +142,7 @@ impl Generator {
             if !has_more {
                 self.arm(&mut drive)?;
             }
-            self.wait(&mut events, if has_more { Duration::ZERO } else { SWEEP })?;
+            self.wait(&mut events, has_more.then_some(Duration::ZERO))?;
         }
         if drive.is_cut {
             // Closing their connections tells the server that nobody waits for the answers any more.
@@ -152,8 +161,8 @@ impl Generator {
         self.stop.asked.load(Ordering::Relaxed)
     }
 
-    fn wait(&mut self, events: &mut Events, limit: Duration) -> io::Result<()> {
-        match self.poll.poll(events, Some(limit)) {
+    fn wait(&mut self, events: &mut Events, limit: Option<Duration>) -> io::Result<()> {
+        match self.poll.poll(events, limit) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {
                 events.clear();
                 Ok(())
@@ -165,6 +174,9 @@ impl Generator {
     /// Sends what is due; true if the turn ended before all of it was sent.
     fn dispatch(&mut self, drive: &mut Drive<'_>) -> bool {
         for _ in 0..SENDS_A_TURN {
+            if !drive.can_send() {
+                break;
+            }
             let Some((index, ready)) = drive.take(drive.clock.now()) else {
                 break;
             };
@@ -179,7 +191,7 @@ impl Generator {
         if drive.load.limit.is_none() && drive.next < drive.samples.len() && self.idle.len() + self.opening < SPARE {
             self.open_for(drive);
         }
-        drive.can_send(drive.clock.now())
+        drive.can_send()
     }
 
     /// Opens a connection in the middle of a load; if the system refuses, a waiting request fails of it.
@@ -333,15 +345,17 @@ impl Generator {
             return Ok(());
         }
         if let Some(due) = wanted {
-            let wait = due.saturating_sub(drive.clock.now()).max(1);
-            self.timer.set(
-                Expiration::OneShot(Duration::from_nanos(wait).into()),
-                TimerSetTimeFlags::empty(),
-            )?;
+            set(&self.timer, Duration::from_nanos(due.saturating_sub(drive.clock.now())))?;
         }
         drive.armed_for = wanted;
         Ok(())
     }
+}
+
+/// Lets a timer expire once, after a time above none.
+fn set(timer: &TimerFd, after: Duration) -> io::Result<()> {
+    let after = Expiration::OneShot(after.max(Duration::from_nanos(1)).into());
+    Ok(timer.set(after, TimerSetTimeFlags::empty())?)
 }
 
 fn nanos(duration: Duration) -> Nanos {

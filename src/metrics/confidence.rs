@@ -26,8 +26,8 @@ pub fn output_rate(samples: &[Sample], duration: Nanos) -> Option<Interval> {
     let events = samples
         .iter()
         .filter(|sample| sample.is_ok())
-        .flat_map(|sample| &sample.events);
-    rate(events.copied(), duration)
+        .flat_map(|sample| sample.events.iter());
+    rate(events, duration)
 }
 
 /// Completed requests a second, likewise.
@@ -41,7 +41,7 @@ pub fn request_rate(samples: &[Sample], duration: Nanos) -> Option<Interval> {
 fn rate(moments: impl Iterator<Item = Nanos>, duration: Nanos) -> Option<Interval> {
     let mut counts = [0u64; BATCHES];
     for moment in moments.filter(|moment| *moment < duration) {
-        counts[(u128::from(moment) * BATCHES as u128 / u128::from(duration)) as usize] += 1;
+        counts[(moment.saturating_mul(BATCHES as Nanos) / duration) as usize] += 1;
     }
     let total: u64 = counts.iter().sum();
     if total < 10 * BATCHES as u64 {

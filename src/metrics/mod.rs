@@ -4,13 +4,16 @@
 
 pub mod confidence;
 mod goodput;
+mod moments;
 mod peaks;
 mod quantiles;
+mod ranks;
 mod sample;
 mod steady;
 mod summary;
 
 pub use goodput::Goodput;
+pub use moments::Moments;
 pub use peaks::{busiest_second, concurrency_by_second, peak_concurrency};
 pub use quantiles::{Stats, percentile};
 pub use sample::{Nanos, Sample, seconds};

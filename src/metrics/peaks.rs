@@ -8,7 +8,7 @@ const SECOND: Nanos = 1_000_000_000;
 /// not count.
 pub fn busiest_second(samples: &[Sample]) -> u64 {
     by_second(samples, |sample, start, buckets| {
-        for event in &sample.events {
+        for event in sample.events.iter() {
             buckets[(event.saturating_sub(start) / SECOND) as usize] += 1;
         }
     })
@@ -31,7 +31,7 @@ fn by_second(samples: &[Sample], mut count: impl FnMut(&Sample, Nanos, &mut [u64
     let Some(start) = ok().map(|sample| sample.sent).min() else {
         return 0;
     };
-    let last = |sample: &Sample| sample.end.max(sample.events.last().copied().unwrap_or(0)).max(start);
+    let last = |sample: &Sample| sample.end.max(sample.events.last().unwrap_or(0)).max(start);
     let end = ok().map(last).max().unwrap_or(start);
     let mut buckets = vec![0; ((end - start) / SECOND) as usize + 1];
     ok().for_each(|sample| count(sample, start, &mut buckets));

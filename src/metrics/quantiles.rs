@@ -1,5 +1,9 @@
 //! Mean, deviation and percentiles, computed in numpy's order so that even last digits agree.
 
+use super::ranks::at_ranks;
+use super::sample::{Nanos, seconds};
+use std::collections::BTreeSet;
+
 /// Statistics of one distribution, in milliseconds. All are 0 for an empty one, as `vllm bench serve` has it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stats {
@@ -25,30 +29,69 @@ impl Stats {
                 ..Stats::default()
             };
         }
-        let n = count as f64;
-        let mean = pairwise_sum(&values) / n;
-        let squares: Vec<f64> = values.iter().map(|value| (value - mean) * (value - mean)).collect();
-        let std = (pairwise_sum(&squares) / n).sqrt();
-        drop(squares);
+        let (mean, std) = mean_and_std(|| values.iter().copied(), count);
         values.sort_unstable_by(f64::total_cmp);
+        Stats::with(mean, std, count, percents, |rank| values[rank])
+    }
+
+    /// The same for values in nanoseconds that are too many to keep: `walk` yields all of them, in one order, as often as
+    /// it is called.
+    pub fn of_nanos<I: Iterator<Item = Nanos>>(walk: impl Fn() -> I, percents: &[f64]) -> Stats {
+        let count = walk().count();
+        if count == 0 {
+            return Stats::of_seconds(vec![], percents);
+        }
+        let (mean, std) = mean_and_std(|| walk().map(seconds), count);
+        let mut ranks = BTreeSet::from([(count - 1) / 2, count / 2]);
+        for percent in percents {
+            interpolate(count, *percent, |rank| {
+                ranks.insert(rank);
+                0.0
+            });
+        }
+        let values = at_ranks(walk, ranks);
+        Stats::with(mean, std, count, percents, |rank| seconds(values[&rank]))
+    }
+
+    /// From what is known in seconds, and the values at those ranks that percentiles need.
+    fn with(mean: f64, std: f64, count: usize, percents: &[f64], at: impl Fn(usize) -> f64) -> Stats {
+        let median = if count.is_multiple_of(2) {
+            (at(count / 2 - 1) + at(count / 2)) / 2.0
+        } else {
+            at(count / 2)
+        };
+        let percentile = |percent: f64| (percent, interpolate(count, percent, &at) * 1000.0);
         Stats {
             mean: mean * 1000.0,
-            median: median(&values) * 1000.0,
+            median: median * 1000.0,
             std: std * 1000.0,
-            percentiles: percents.iter().map(|&p| (p, percentile(&values, p) * 1000.0)).collect(),
+            percentiles: percents.iter().copied().map(percentile).collect(),
             count,
         }
     }
 }
 
+/// Mean and population standard deviation of `count` values, above none.
+fn mean_and_std<I: Iterator<Item = f64>>(walk: impl Fn() -> I, count: usize) -> (f64, f64) {
+    let n = count as f64;
+    let mean = pairwise_sum(&mut walk(), count) / n;
+    let mut squares = walk().map(|value| (value - mean) * (value - mean));
+    (mean, (pairwise_sum(&mut squares, count) / n).sqrt())
+}
+
 /// The percentile `percent` (0 to 100) of ascending values by linear interpolation (numpy's default); 0 when empty.
 pub fn percentile(sorted: &[f64], percent: f64) -> f64 {
-    let Some(top) = sorted.len().checked_sub(1) else {
+    interpolate(sorted.len(), percent, |rank| sorted[rank])
+}
+
+/// The same of `count` values, of which `at` gives the one at a rank.
+fn interpolate(count: usize, percent: f64, mut at: impl FnMut(usize) -> f64) -> f64 {
+    let Some(top) = count.checked_sub(1) else {
         return 0.0;
     };
     let rank = (top as f64 * (percent / 100.0)).clamp(0.0, top as f64);
     let below = rank as usize;
-    let (a, b) = (sorted[below], sorted[(below + 1).min(top)]);
+    let (a, b) = (at(below), at((below + 1).min(top)));
     let t = rank - below as f64;
     if t < 0.5 {
         a + (b - a) * t
@@ -57,32 +100,28 @@ pub fn percentile(sorted: &[f64], percent: f64) -> f64 {
     }
 }
 
-fn median(sorted: &[f64]) -> f64 {
-    let middle = sorted.len() / 2;
-    if sorted.len().is_multiple_of(2) {
-        (sorted[middle - 1] + sorted[middle]) / 2.0
-    } else {
-        sorted[middle]
-    }
-}
-
-/// numpy's pairwise summation: blocks of 128 added in eight lanes, halves added recursively.
-fn pairwise_sum(values: &[f64]) -> f64 {
-    match values.len() {
-        0..8 => values.iter().fold(0.0, |sum, value| sum + value),
+/// numpy's pairwise summation of the next `count` values: blocks of 128 added in eight lanes, halves added recursively.
+fn pairwise_sum(values: &mut impl Iterator<Item = f64>, count: usize) -> f64 {
+    match count {
+        0..8 => values.take(count).fold(0.0, |sum, value| sum + value),
         8..=128 => {
-            let mut lanes: [f64; 8] = std::array::from_fn(|i| values[i]);
-            let blocks = values[8..].chunks_exact(8);
-            let rest = blocks.remainder();
-            for block in blocks {
-                lanes.iter_mut().zip(block).for_each(|(lane, value)| *lane += value);
+            let mut lanes = [0.0; 8];
+            lanes
+                .iter_mut()
+                .zip(&mut *values)
+                .for_each(|(lane, value)| *lane = value);
+            for _ in 1..count / 8 {
+                lanes
+                    .iter_mut()
+                    .zip(&mut *values)
+                    .for_each(|(lane, value)| *lane += value);
             }
             let sum = ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
-            rest.iter().fold(sum, |sum, value| sum + value)
+            values.take(count % 8).fold(sum, |sum, value| sum + value)
         }
         n => {
             let half = n / 2 - (n / 2) % 8;
-            pairwise_sum(&values[..half]) + pairwise_sum(&values[half..])
+            pairwise_sum(values, half) + pairwise_sum(values, n - half)
         }
     }
 }
@@ -113,9 +152,15 @@ mod tests {
         }
 
         #[test]
+        fn walking_and_sorting_agree(values in prop::collection::vec(0u64..1 << 40, 0..500), p in 0.0..100.0f64) {
+            let sorted = Stats::of_seconds(values.iter().map(|value| seconds(*value)).collect(), &[p, 99.0]);
+            prop_assert_eq!(Stats::of_nanos(|| values.iter().copied(), &[p, 99.0]), sorted);
+        }
+
+        #[test]
         fn pairwise_and_plain_sums_agree(values in prop::collection::vec(-1e3..1e3f64, 0..1000)) {
             let plain: f64 = values.iter().sum();
-            prop_assert!((pairwise_sum(&values) - plain).abs() < 1e-6);
+            prop_assert!((pairwise_sum(&mut values.iter().copied(), values.len()) - plain).abs() < 1e-6);
         }
     }
 }

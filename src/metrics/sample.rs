@@ -1,5 +1,7 @@
 //! The timeline of one request.
 
+use super::moments::Moments;
+
 /// A moment of a run: nanoseconds of the monotonic clock since the run's start (t0).
 pub type Nanos = u64;
 
@@ -18,7 +20,7 @@ pub struct Sample {
     /// When its first byte was handed to the system.
     pub sent: Nanos,
     /// When each event that carries output (a non-empty `choices`) arrived.
-    pub events: Vec<Nanos>,
+    pub events: Moments,
     /// Output tokens up to and with each of them, if the server says so (continuous usage); else empty.
     pub tokens_by_event: Vec<u32>,
     /// The last event that carries output; for answers that are not streamed, the last byte of the body.
@@ -65,15 +67,20 @@ impl Sample {
 
     /// Inter-token latencies: gaps between consecutive output events.
     pub fn gaps(&self) -> impl Iterator<Item = Nanos> {
-        self.events.windows(2).map(|pair| pair[1].saturating_sub(pair[0]))
+        self.events.gaps()
+    }
+
+    /// Whether every event brought one token, as far as the server's count of all tokens tells.
+    pub fn has_a_token_an_event(&self) -> bool {
+        self.tokens_by_event.is_empty() && self.output_len() == self.events.len() as u64
     }
 
     /// Adds the time of each token after the first event's: a gap is shared by the tokens it brought, and an event that
     /// brought none lengthens the next. `None` if tokens and events cannot be matched.
     pub fn add_gaps_by_token(&self, gaps: &mut Vec<f64>) -> Option<()> {
-        if self.tokens_by_event.is_empty() {
+        if self.has_a_token_an_event() {
             gaps.extend(self.gaps().map(seconds));
-            return (self.output_len() == self.events.len() as u64).then_some(());
+            return Some(());
         }
         if self.tokens_by_event.len() != self.events.len() {
             return None;

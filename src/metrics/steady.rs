@@ -95,7 +95,7 @@ impl SteadyState {
             return Err(Unsteady::Idle);
         }
         let events: usize = ok()
-            .map(|sample| sample.events.iter().filter(|event| within(**event)).count())
+            .map(|sample| sample.events.iter().filter(|event| within(*event)).count())
             .sum();
         let prompts: u64 = started.iter().map(|sample| sample.prompt_len).sum();
         let rate = |count: f64| count / seconds(end - start);

@@ -61,20 +61,31 @@ impl Metric {
         }
     }
 
-    /// Inter-token latencies a token rather than an event, in seconds: an event of three tokens gives three of a third
-    /// each. `None` if some request's events cannot be told from its tokens, because the server packs them and does not
-    /// say how.
-    pub fn gaps_by_token(samples: &[Sample]) -> Option<Vec<f64>> {
+    /// Inter-token latencies a token rather than an event, in milliseconds: an event of three tokens gives three of a
+    /// third each. `None` if some request's events cannot be told from its tokens, because the server packs them and does
+    /// not say how.
+    pub fn itl_per_token(samples: &[Sample], percents: &[f64]) -> Option<Stats> {
+        let ok = || samples.iter().filter(|sample| sample.is_ok());
+        if ok().all(Sample::has_a_token_an_event) {
+            return Some(Metric::Itl.stats(samples, percents));
+        }
         let mut gaps = Vec::new();
-        for sample in samples.iter().filter(|sample| sample.is_ok()) {
+        for sample in ok() {
             sample.add_gaps_by_token(&mut gaps)?;
         }
-        Some(gaps)
+        Some(Stats::of_seconds(gaps, percents))
     }
 
     /// Its statistics over all completed requests, in milliseconds.
     pub fn stats(self, samples: &[Sample], percents: &[f64]) -> Stats {
-        Stats::of_seconds(self.values(samples), percents)
+        match self {
+            // There is one a token, too many to sort.
+            Metric::Itl => Stats::of_nanos(
+                || samples.iter().filter(|sample| sample.is_ok()).flat_map(Sample::gaps),
+                percents,
+            ),
+            _ => Stats::of_seconds(self.values(samples), percents),
+        }
     }
 }
 

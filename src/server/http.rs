@@ -41,18 +41,24 @@ pub fn install_tls() {
     });
 }
 
+/// The settings of a reqwest client that is to speak with the server at `base_url`.
+pub fn client_for(base_url: &str) -> reqwest::ClientBuilder {
+    install_tls();
+    let mut builder = reqwest::Client::builder();
+    if is_loopback(base_url) {
+        builder = builder.no_proxy();
+    }
+    if !base_url.starts_with("https:") {
+        // The system's certificates are not needed, and a bare container has none to load.
+        builder = builder.tls_certs_only([]);
+    }
+    builder
+}
+
 impl Http {
     /// A client for the server at `base_url` (no trailing slash). A key is sent as a bearer token.
     pub fn new(base_url: &str, api_key: Option<&str>) -> Http {
-        install_tls();
-        let mut builder = reqwest::Client::builder().pool_max_idle_per_host(0);
-        if is_loopback(base_url) {
-            builder = builder.no_proxy();
-        }
-        if !base_url.starts_with("https:") {
-            // The system's certificates are not needed, and a bare container has none to load.
-            builder = builder.tls_certs_only([]);
-        }
+        let mut builder = client_for(base_url).pool_max_idle_per_host(0);
         if let Some(mut value) =
             api_key.and_then(|key| format!("Bearer {key}").parse::<reqwest::header::HeaderValue>().ok())
         {

@@ -301,7 +301,7 @@ impl<'a, 'o> Drive<'a, 'o> {
         let first = self.first.unwrap_or_default();
         for key in self.server.engine.running_keys() {
             let index = self.admitted[(key - first) as usize];
-            self.samples[index].events.extend_from_slice(&ends);
+            self.samples[index].events.extend(ends.iter().copied());
         }
     }
 

@@ -20,7 +20,7 @@ impl Generator {
                 self.discard_all();
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            self.wait(&mut events, SWEEP)?;
+            self.wait(&mut events, Some(SWEEP))?;
             for event in &events {
                 let slot = event.token().0;
                 let Some(Some(connection)) = self.connections.get_mut(slot) else {

@@ -1,0 +1,126 @@
+//! Moments in the order they happened, kept compactly: the first, and then the nanoseconds from each to the next, seven
+//! bits a byte, low ones first. A token every 10 ms takes four bytes, and those that arrived in one read one byte each.
+
+use super::sample::Nanos;
+
+/// Ascending moments; one that is pushed after a later one counts as happening at the same time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Moments {
+    first: Nanos,
+    last: Nanos,
+    count: usize,
+    /// The gaps between them.
+    gaps: Vec<u8>,
+}
+
+impl Moments {
+    /// Adds one at the end.
+    pub fn push(&mut self, at: Nanos) {
+        if self.count == 0 {
+            (self.first, self.last) = (at, at);
+        } else {
+            let mut gap = at.saturating_sub(self.last);
+            while gap >= 0x80 {
+                self.gaps.push(gap as u8 | 0x80);
+                gap >>= 7;
+            }
+            self.gaps.push(gap as u8);
+            self.last = self.last.max(at);
+        }
+        self.count += 1;
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The first one.
+    pub fn first(&self) -> Option<Nanos> {
+        (self.count > 0).then_some(self.first)
+    }
+
+    /// The last one.
+    pub fn last(&self) -> Option<Nanos> {
+        (self.count > 0).then_some(self.last)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = Nanos> {
+        let later = self.gaps().scan(self.first, |at, gap| {
+            *at += gap;
+            Some(*at)
+        });
+        self.first().into_iter().chain(later)
+    }
+
+    /// The time from each to the next.
+    pub fn gaps(&self) -> impl Iterator<Item = Nanos> {
+        let mut bytes = self.gaps.iter();
+        std::iter::from_fn(move || {
+            let (mut gap, mut shift) = (0, 0);
+            for byte in &mut bytes {
+                gap |= Nanos::from(byte & 0x7f) << shift;
+                if *byte < 0x80 {
+                    return Some(gap);
+                }
+                shift += 7;
+            }
+            None
+        })
+    }
+
+    /// Gives back memory that is not needed.
+    pub fn shrink_to_fit(&mut self) {
+        self.gaps.shrink_to_fit();
+    }
+}
+
+impl FromIterator<Nanos> for Moments {
+    fn from_iter<T: IntoIterator<Item = Nanos>>(all: T) -> Self {
+        let mut moments = Moments::default();
+        moments.extend(all);
+        moments
+    }
+}
+
+impl Extend<Nanos> for Moments {
+    fn extend<T: IntoIterator<Item = Nanos>>(&mut self, all: T) {
+        all.into_iter().for_each(|at| self.push(at));
+    }
+}
+
+impl From<Vec<Nanos>> for Moments {
+    fn from(all: Vec<Nanos>) -> Self {
+        all.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_goes_in_comes_out(gaps in prop::collection::vec(prop_oneof![0..300u64, any::<u32>().prop_map(u64::from), 0..1u64 << 56], 0..50)) {
+            let mut at = 0;
+            let all: Vec<Nanos> = gaps.iter().map(|gap| { at += gap; at }).collect();
+            let moments = Moments::from(all.clone());
+            prop_assert_eq!(moments.iter().collect::<Vec<_>>(), all.clone());
+            prop_assert_eq!(moments.gaps().collect::<Vec<_>>(), gaps.get(1..).unwrap_or_default());
+            prop_assert_eq!((moments.len(), moments.first(), moments.last()), (all.len(), all.first().copied(), all.last().copied()));
+        }
+    }
+
+    #[test]
+    fn time_does_not_run_backwards() {
+        let moments = Moments::from(vec![5, 3, 6]);
+        assert_eq!(moments.iter().collect::<Vec<_>>(), [5, 5, 6]);
+    }
+}

@@ -49,7 +49,7 @@ impl Directory {
 
     /// Whether everything in the directory is an experiment's, so that one may be begun or continued here.
     pub fn is_ours(&self) -> bool {
-        const NAMES: [&str; 5] = ["journal", "runs", "servers", "charts", "timelines"];
+        const NAMES: [&str; 6] = ["journal", "runs", "servers", "charts", "timelines", "best"];
         const FILES: [&str; 7] = ["lock", "plan.", "manifest.", "summary.", "points.", "report.", "sla."];
         let Ok(entries) = fs::read_dir(&self.root) else {
             return true;
@@ -143,6 +143,11 @@ impl Directory {
         self.root.join("summary.csv")
     }
 
+    /// The same with the types of its columns.
+    pub fn summary_parquet(&self) -> PathBuf {
+        self.root.join("summary.parquet")
+    }
+
     /// One row a point.
     pub fn points_csv(&self) -> PathBuf {
         self.root.join("points.csv")
@@ -166,6 +171,11 @@ impl Directory {
     /// The timeline of one run's requests as a web page.
     pub fn timeline(&self, point: &PointId, run: u32) -> PathBuf {
         self.root.join("timelines").join(format!("{point}-{run}.html"))
+    }
+
+    /// Folder of the winners' configuration files.
+    pub fn best(&self) -> PathBuf {
+        self.root.join("best")
     }
 
     /// Folder of the PNG charts.

@@ -131,8 +131,8 @@ fn occurrence(argv: &[String], position: usize, name: &str, value: &Value) -> Op
     Some(1 + taken)
 }
 
-/// Whether a flag in the base command most likely stands alone; only needed to remove it, when no value tells.
-fn is_switch(flag: &str, name: &str) -> bool {
+/// Whether a flag in the base command most likely stands alone; needed where no value tells.
+pub(super) fn is_switch(flag: &str, name: &str) -> bool {
     let usual = ["enable_", "disable_", "enforce_", "trust_", "no_"];
     flag.starts_with("--no-") || SWITCHES.contains(&name) || usual.iter().any(|start| name.starts_with(start))
 }
@@ -147,7 +147,7 @@ fn is_pair(value: &Value) -> bool {
 }
 
 /// Whether a word starts a new flag; negative numbers do not.
-fn is_flag(word: &str) -> bool {
+pub(super) fn is_flag(word: &str) -> bool {
     word.starts_with('-') && word.len() > 1 && word.parse::<f64>().is_err()
 }
 

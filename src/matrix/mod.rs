@@ -11,11 +11,13 @@ mod identity;
 mod json_word;
 mod only;
 mod search;
+mod serve_flags;
 mod space;
 
 pub use expand::MOST_PAIRS;
 pub use only::Only;
 pub use search::LoadSearch;
+pub use serve_flags::{FlagValue, ServeFlags};
 
 use crate::ids::{PointId, ServerId};
 use crate::plan::{BenchRunner, Found, Link, Params, Plan, Problems, Secrets, Side, Target, show};

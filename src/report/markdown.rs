@@ -5,10 +5,10 @@ use super::answer::{self, Answer};
 use super::environment::facts;
 use super::html::Inputs;
 use super::variation::{settings, varying};
-use super::words::{axis_title, show_number};
+use super::words::{axis_title, show_number, show_spread};
 use super::{sla, unsteady};
 use crate::cause::Outcome;
-use crate::table::{Cell, Column, Point, Spread};
+use crate::table::{Cell, Column, Point};
 use crate::units::show_count;
 use std::fmt::Write;
 
@@ -195,18 +195,6 @@ impl Page<'_> {
 
     fn settings(&self, point: usize) -> String {
         escape(&settings(&self.varied, self.inputs.points.points[point].row))
-    }
-}
-
-fn show_spread(spread: &Spread) -> String {
-    let median = show_number(spread.median);
-    match spread.count {
-        1 => median,
-        count => format!(
-            "{median} ({} to {}, {count} runs)",
-            show_number(spread.min),
-            show_number(spread.max)
-        ),
     }
 }
 

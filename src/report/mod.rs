@@ -7,6 +7,7 @@
 mod answer;
 pub mod chart;
 pub mod charts;
+mod configs;
 mod environment;
 pub mod failures;
 pub mod html;
@@ -25,6 +26,7 @@ mod unsteady;
 pub mod variation;
 mod words;
 mod write;
+mod yaml;
 
 pub use pages::write_pages;
 pub use rows::{Runs, read_runs};

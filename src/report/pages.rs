@@ -1,8 +1,10 @@
-//! Writes `report.html` and `report.md`: gathers what they are made from in the experiment directory.
+//! Writes `report.html`, `report.md` and the configuration files in `best/`: gathers what they are made from in the
+//! experiment directory.
 
 use super::failures::{group, read_excerpts};
 use super::html::{self, Inputs};
-use super::{answer, markdown, telemetry};
+use super::write::write_folder;
+use super::{answer, configs, markdown, telemetry};
 use crate::error::Result;
 use crate::files::write_atomic;
 use crate::journal::{Directory, State};
@@ -12,7 +14,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Writes both and returns where. `points.runs` are the runs of `state`, as [`super::read_runs`] makes them.
+/// Writes them and returns where. `points.runs` are the runs of `state`, as [`super::read_runs`] makes them.
 pub fn write_pages(
     directory: &Directory,
     state: &State,
@@ -45,7 +47,11 @@ pub fn write_pages(
     for (path, text) in &pages {
         write_atomic(path, text.as_bytes())?;
     }
-    Ok(pages.into_iter().map(|(path, _)| path).collect())
+    let mut written: Vec<PathBuf> = pages.into_iter().map(|(path, _)| path).collect();
+    let configs = configs::render(&inputs, &answer::find(points));
+    let configs = configs.into_iter().map(|(name, text)| (name, text.into_bytes()));
+    written.extend(write_folder(&directory.best(), "yaml", configs)?);
+    Ok(written)
 }
 
 /// The command that measured a load, as the plan has it. What the native generator does, `vsweep bench` does too; and so

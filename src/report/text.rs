@@ -14,12 +14,12 @@ const MOST_ROWS: usize = 10;
 const MOST_CAUSES: usize = 4;
 
 /// A figure shown for each point.
-struct Shown {
-    heading: &'static str,
-    metric: &'static str,
+pub(super) struct Shown {
+    pub heading: &'static str,
+    pub metric: &'static str,
 }
 
-const SHOWN: [Shown; 5] = [
+pub(super) const SHOWN: [Shown; 5] = [
     Shown {
         heading: "tokens/s",
         metric: "output_throughput",

@@ -1,6 +1,6 @@
 //! What people call the columns of a table: metric names with units for axes, and short parameter names for labels.
 
-use crate::table::Cell;
+use crate::table::{Cell, Spread};
 
 /// The axis title of a metric or parameter: `p99 TTFT (ms)`, `Output throughput (tokens/s)`; a name that is not known
 /// stays as it is.
@@ -123,6 +123,19 @@ pub fn show_number(value: f64) -> String {
         (2.0 - size.log10().floor()) as usize
     };
     trim_zeros(format!("{value:.decimals$}"))
+}
+
+/// A median with the lowest and the highest value where there are several: `12.5 (12.1 to 13, 3 runs)`.
+pub fn show_spread(spread: &Spread) -> String {
+    let median = show_number(spread.median);
+    match spread.count {
+        1 => median,
+        count => format!(
+            "{median} ({} to {}, {count} runs)",
+            show_number(spread.min),
+            show_number(spread.max)
+        ),
+    }
 }
 
 fn trim_zeros(text: String) -> String {

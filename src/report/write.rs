@@ -1,5 +1,5 @@
-//! Writes the tables and the charts of an experiment directory. Everything is replaced atomically, charts that no longer
-//! apply are removed, and a chart that cannot be drawn does not keep the others from being drawn.
+//! Writes the tables and the charts of an experiment directory. Everything is replaced atomically, what no longer applies
+//! is removed, and a chart that cannot be drawn does not keep the others from being drawn.
 
 use super::chart::Chart;
 use super::charts::{Subject, make_charts, make_search_charts};
@@ -12,9 +12,7 @@ use crate::error::{Error, Result};
 use crate::files::{create_folder, write_atomic};
 use crate::journal::{Directory, State};
 use crate::plan::ReportOptions;
-use crate::table::{Points, Table, write_csv};
-use std::collections::BTreeSet;
-use std::ffi::OsString;
+use crate::table::{Points, Table, write_csv, write_parquet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -76,6 +74,7 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
     runs.price(options.price_per_gpu_hour);
     let points = Points::of(&runs.table);
     let mut written = write_tables(directory, state, &runs, &points)?;
+    written.files.push(write_typed(directory, &runs.table)?);
     written.summary = summarize(state, &points);
     let subject = Subject {
         experiment: &directory.name(),
@@ -87,26 +86,41 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
         .into_iter()
         .chain(charts.charts)
         .collect();
-    let folder = directory.charts();
-    create_folder(&folder)?;
-    let mut names = BTreeSet::new();
-    for batch in all.chunks(DRAWN_AT_ONCE) {
-        for (chart, drawn) in batch.iter().zip(draw(batch)) {
-            let path = folder.join(format!("{}.png", chart.name));
-            match drawn {
-                Ok(image) => {
-                    write_atomic(&path, &image)?;
-                    names.extend(path.file_name().map(OsString::from));
-                    written.files.push(path);
-                }
-                Err(error) => written
-                    .problems
-                    .push(format!("the chart {} could not be drawn: {error}", chart.name)),
-            }
+    let mut problems = Vec::new();
+    let drawn = all
+        .chunks(DRAWN_AT_ONCE)
+        .flat_map(|batch| batch.iter().zip(draw(batch)));
+    let images = drawn.filter_map(|(chart, drawn)| match drawn {
+        Ok(image) => Some((format!("{}.png", chart.name), image)),
+        Err(error) => {
+            problems.push(format!("the chart {} could not be drawn: {error}", chart.name));
+            None
         }
-    }
-    remove_others(&folder, &names)?;
+    });
+    written.files.extend(write_folder(&directory.charts(), "png", images)?);
+    written.problems.extend(problems);
     written.files.extend(write_pages(directory, state, &points, options)?);
+    Ok(written)
+}
+
+/// Writes these files into a folder and removes others of the extension, which an earlier report wrote.
+pub(super) fn write_folder(
+    folder: &Path,
+    extension: &str,
+    files: impl Iterator<Item = (String, Vec<u8>)>,
+) -> Result<Vec<PathBuf>> {
+    let mut written = Vec::new();
+    for (name, content) in files {
+        if written.is_empty() {
+            create_folder(folder)?;
+        }
+        let path = folder.join(name);
+        write_atomic(&path, &content)?;
+        written.push(path);
+    }
+    if folder.is_dir() {
+        remove_others(folder, extension, &written)?;
+    }
     Ok(written)
 }
 
@@ -146,18 +160,24 @@ fn write_tables(directory: &Directory, state: &State, runs: &Runs, points: &Poin
     })
 }
 
+fn write_typed(directory: &Directory, table: &Table) -> Result<PathBuf> {
+    let path = directory.summary_parquet();
+    let mut content = Vec::new();
+    write_parquet(table, &mut content).map_err(Error::io("write", &path))?;
+    write_atomic(&path, &content)?;
+    Ok(path)
+}
+
 fn write_table(path: &Path, table: &Table) -> Result<()> {
     let mut text = Vec::new();
     write_csv(table, &mut text).map_err(Error::io("write", path))?;
     write_atomic(path, &text)
 }
 
-/// Removes the charts of an earlier report that this one did not write.
-fn remove_others(folder: &Path, written: &BTreeSet<OsString>) -> Result<()> {
+fn remove_others(folder: &Path, extension: &str, written: &[PathBuf]) -> Result<()> {
     for entry in fs::read_dir(folder).map_err(Error::io("read", folder))? {
         let path = entry.map_err(Error::io("read", folder))?.path();
-        let is_chart = path.extension().is_some_and(|extension| extension == "png");
-        if is_chart && path.file_name().is_some_and(|name| !written.contains(name)) {
+        if path.extension().is_some_and(|found| found == extension) && !written.contains(&path) {
             match fs::remove_file(&path) {
                 // Another shard was faster.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -1,4 +1,4 @@
-//! Runs as rows: typed columns in a fixed order, grouped into points, written as CSV, compared by Pareto dominance.
+//! Runs as rows: typed columns in a fixed order, grouped into points, written as CSV and Parquet, compared by Pareto dominance.
 //!
 //! This room computes and orders; it neither finds files nor draws. Where rows come from (the journal, or another
 //! tool's results) is the caller's business.
@@ -11,12 +11,14 @@ mod csv;
 mod filter;
 mod gpus;
 mod pareto;
+mod parquet;
 mod points;
 mod recount;
 mod scalars;
 mod tradeoff;
 mod words;
 
+pub use self::parquet::write_parquet;
 pub use bin::Bin;
 pub use builder::{ECHOED, Row, TableBuilder};
 pub use cell::Cell;

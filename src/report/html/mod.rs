@@ -9,6 +9,8 @@ mod data;
 mod sections;
 pub(super) mod text;
 
+pub(super) use data::command_line;
+
 use super::answer::find;
 use super::failures::Group;
 use super::telemetry::Telemetry;

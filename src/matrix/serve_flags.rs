@@ -1,0 +1,191 @@
+//! A server's command line taken apart into flags, as a configuration file for `vllm serve --config` holds them: the
+//! reverse of [`super::argv`]. What only a command line can say is kept apart.
+
+use super::argv::{is_flag, is_switch};
+use super::flags::{LISTS, SHORT_FLAGS, SWITCHES};
+use crate::plan::{HIDDEN, spelling};
+
+/// The flags of one server command.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ServeFlags {
+    /// The words before the flags: `vllm serve`, with its launcher if it has one.
+    pub program: Vec<String>,
+    /// The model, where the command names it.
+    pub model: Option<String>,
+    /// Name of each flag without its leading dashes (`max-num-seqs`) and its value, in the order of the command; of a flag
+    /// that is given twice, the last.
+    pub flags: Vec<(String, FlagValue)>,
+    /// Words that a file cannot hold: short flags we do not know, values that look like flags, secrets (hidden).
+    pub apart: Vec<String>,
+}
+
+/// The value of a flag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FlagValue {
+    /// `--x` or `--no-x`.
+    Switch(bool),
+    /// One word.
+    One(String),
+    /// Several words.
+    Many(Vec<String>),
+}
+
+/// The module that serves without the program `vllm`.
+const API_SERVER: &str = "vllm.entrypoints.openai.api_server";
+/// What `-O` stands for; its level may follow without a space.
+const OPTIMIZATION: &str = "--optimization-level";
+
+impl ServeFlags {
+    /// Takes a command line apart. `None` where it does not show where the server's flags begin (no word `serve`), or where
+    /// some of them stand in a file of their own (`--config`).
+    pub fn of(argv: &[String]) -> Option<ServeFlags> {
+        let last = |wanted: &str| argv.iter().rposition(|word| word == wanted);
+        let (program, mut rest) = argv.split_at(last("serve").or_else(|| last(API_SERVER))? + 1);
+        let mut command = ServeFlags {
+            program: program.to_vec(),
+            ..ServeFlags::default()
+        };
+        while let Some((word, after)) = rest.split_first() {
+            rest = after;
+            if !is_flag(word) {
+                match command.model {
+                    None => command.model = Some(word.clone()),
+                    Some(_) => command.apart.push(word.clone()),
+                }
+                continue;
+            }
+            let (flag, attached) = split(word);
+            if spelling::same(flag.trim_start_matches('-'), "config") {
+                return None;
+            }
+            let count = attached.map_or_else(|| command.words_after(flag, rest), |_| 0);
+            let (following, after) = rest.split_at(count);
+            rest = after;
+            let values = attached.map_or_else(|| following.to_vec(), |value| vec![value.to_owned()]);
+            command.take(flag, values).unwrap_or_else(|| {
+                command.apart.push(word.clone());
+                command.apart.extend_from_slice(following);
+            });
+        }
+        Some(command)
+    }
+
+    /// How many of the words after a flag are its values. Once the model is known, no other word stands alone.
+    fn words_after(&self, flag: &str, rest: &[String]) -> usize {
+        let words = rest.iter().take_while(|word| !is_flag(word)).count();
+        let name = spelling::canonical(&long_name(flag).unwrap_or_default());
+        if self.model.is_some() || LISTS.contains(&name.as_str()) {
+            words
+        } else if is_switch(flag, &name) {
+            0
+        } else {
+            words.min(1)
+        }
+    }
+
+    /// Adds a flag; `None` if a file cannot hold it.
+    fn take(&mut self, flag: &str, mut values: Vec<String>) -> Option<()> {
+        if values.iter().any(|value| is_flag(value) || value.contains(HIDDEN)) {
+            return None;
+        }
+        let mut name = long_name(flag)?;
+        let value = match values.len() {
+            0 => {
+                let opposite = name.strip_prefix("no-").map(str::to_owned);
+                let opposite = opposite.filter(|_| !SWITCHES.contains(&spelling::canonical(&name).as_str()));
+                let is_on = opposite.is_none();
+                name = opposite.unwrap_or(name);
+                FlagValue::Switch(is_on)
+            }
+            1 if name == "model" => {
+                self.model = values.pop();
+                return Some(());
+            }
+            1 => FlagValue::One(values.remove(0)),
+            _ => FlagValue::Many(values),
+        };
+        self.flags.retain(|(known, _)| *known != name);
+        self.flags.push((name, value));
+        Some(())
+    }
+}
+
+/// A flag and the value in the same word, if one is.
+fn split(word: &str) -> (&str, Option<&str>) {
+    match (word.strip_prefix("-O"), word.split_once('=')) {
+        (Some(""), _) => (OPTIMIZATION, None),
+        (Some(level), _) => (OPTIMIZATION, Some(level.trim_start_matches('='))),
+        (None, Some((flag, value))) => (flag, Some(value)),
+        (None, None) => (word, None),
+    }
+}
+
+/// The name of a flag as a file has it; `None` for a short flag that is not known.
+fn long_name(flag: &str) -> Option<String> {
+    let known = || SHORT_FLAGS.iter().find(|(short, _)| *short == flag);
+    let name = flag.strip_prefix("--").or_else(|| known().map(|(_, name)| *name))?;
+    Some(spelling::flag(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(command: &str) -> Option<ServeFlags> {
+        ServeFlags::of(&shell_words::split(command).expect("a command line"))
+    }
+
+    /// What was taken apart, as one text.
+    fn shown(command: &str) -> String {
+        let command = read(command).expect("flags");
+        let flags = command.flags.iter().map(|(name, value)| match value {
+            FlagValue::Switch(on) => format!("{name}={on}"),
+            FlagValue::One(word) => format!("{name}={word}"),
+            FlagValue::Many(words) => format!("{name}={words:?}"),
+        });
+        let flags: Vec<String> = flags.collect();
+        let model = command.model.unwrap_or_default();
+        format!("{model} | {} | {}", flags.join(" "), shell_words::join(command.apart))
+    }
+
+    #[test]
+    fn every_spelling_is_one_setting() {
+        assert_eq!(
+            shown("vllm serve m -tp 2 --max_num_seqs=8 --enforce-eager --no-enable-prefix-caching -O3 --lr -1"),
+            "m | tensor-parallel-size=2 max-num-seqs=8 enforce-eager=true enable-prefix-caching=false \
+             optimization-level=3 lr=-1 | "
+        );
+        assert_eq!(
+            shown("vllm serve m --served-model-name a b --compilation-config.pass_config.x=false --seed 1 --seed 2"),
+            r#"m | served-model-name=["a", "b"] compilation-config.pass_config.x=false seed=2 | "#
+        );
+    }
+
+    #[test]
+    fn the_model_may_stand_anywhere() {
+        assert_eq!(
+            shown("vllm serve --seed 1 --enforce-eager m"),
+            "m | seed=1 enforce-eager=true | "
+        );
+        assert_eq!(
+            shown("python -m vllm.entrypoints.openai.api_server --model m --seed 1"),
+            "m | seed=1 | "
+        );
+        assert_eq!(shown("docker run -p 1:1 image vllm serve m --seed 1"), "m | seed=1 | ");
+    }
+
+    #[test]
+    fn what_a_file_cannot_hold_is_kept_apart() {
+        assert_eq!(
+            shown("vllm serve m --x=-a -zz 3 --api-key '***' --seed 1"),
+            "m | seed=1 | '--x=-a' -zz 3 --api-key '***'"
+        );
+    }
+
+    #[test]
+    fn commands_that_do_not_show_their_flags_are_not_taken_apart() {
+        assert_eq!(read("./start-server --seed 1"), None);
+        assert_eq!(read("vllm serve m --config my.yaml"), None);
+        assert_eq!(ServeFlags::of(&[]), None);
+    }
+}

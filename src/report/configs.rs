@@ -1,0 +1,267 @@
+//! Ready configuration files for `vllm serve --config`: the winner of each target and of each question of the answer, with
+//! what was measured of it in comments.
+
+use super::answer::Answer;
+use super::environment::facts;
+use super::html::{Inputs, command_line};
+use super::text::{SHOWN, Shown, align};
+use super::variation::{settings, varying};
+use super::words::{axis_title, show_number, show_spread};
+use super::yaml::write_flags;
+use crate::ids::ServerId;
+use crate::journal::{RunRecord, SearchEnd, SearchRecord};
+use crate::matrix::ServeFlags;
+use crate::plan::spelling;
+use crate::search::Answer as Found;
+use crate::table::{Cell, Column, Point, Section, Spread};
+use itertools::Itertools;
+use serde_json::Value;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+/// Loads of the envelope.
+const MOST_LOADS: usize = 40;
+/// Tied configurations that are named.
+const MOST_TIED: usize = 3;
+/// What a reader of the file asks about its measurement; the report has the rest.
+const FACTS: [&str; 6] = ["host", "cpu", "gpus", "gpu driver", "git commit", "server version"];
+
+/// A configuration to deploy.
+struct Winner {
+    /// File name without its extension.
+    name: String,
+    /// What it is best at.
+    reason: String,
+    /// The point it won with, by its place among the points.
+    point: usize,
+}
+
+/// The files, name and text; none for a server whose command does not show its flags, or that vsweep only attached to.
+pub fn render(inputs: &Inputs<'_>, answer: &Answer) -> Vec<(String, String)> {
+    let runs: Vec<&RunRecord> = inputs.state.runs().collect();
+    let mut winners = of_targets(inputs, &runs);
+    winners.extend(of_answer(inputs, answer));
+    let file = |winner: &Winner| {
+        let server = &runs.get(inputs.points.points[winner.point].row)?.server;
+        let command = ServeFlags::of(&inputs.state.servers.get(server)?.argv)?;
+        let name = format!("{}.yaml", winner.name);
+        let text = comments(inputs, &runs, winner, server, &command) + "\n" + &write_flags(&command);
+        Some((name, text))
+    };
+    winners.iter().filter_map(file).collect()
+}
+
+fn of_answer(inputs: &Inputs<'_>, answer: &Answer) -> Vec<Winner> {
+    let points = inputs.points;
+    let varied = varying(points);
+    let best = answer.bests.iter().map(|best| {
+        let figure = format!("{} {}", axis_title(best.metric), show_spread(&best.spread));
+        let others = best.tied.iter().map(|i| settings(&varied, points.points[*i].row));
+        let tied = tied(&others.collect::<Vec<String>>());
+        Winner {
+            name: file_name(best.question),
+            reason: format!("{}: {figure}{tied}", best.question),
+            point: best.point,
+        }
+    });
+    let knee = answer.knee.map(|point| Winner {
+        name: "best-balance".into(),
+        reason: "Best balance: the knee of the Pareto frontier of throughput per GPU against speed for each user"
+            .into(),
+        point,
+    });
+    best.chain(knee).collect()
+}
+
+/// For each target, the server that holds the highest load; of equal ones the first in the plan. Others whose limit may lie
+/// as high are named.
+fn of_targets(inputs: &Inputs<'_>, runs: &[&RunRecord]) -> Vec<Winner> {
+    let answered = inputs.state.searches().flat_map(|record| match &record.ended {
+        Some(SearchEnd::Answered(answers)) => answers.iter().map(|answer| (record, answer)).collect(),
+        _ => Vec::new(),
+    });
+    let answered: Vec<(&SearchRecord, &Found)> = answered.collect();
+    let targets = answered.iter().map(|(_, answer)| answer.target.as_str()).unique();
+    let winner = |target: &str| {
+        let of_target = answered.iter().filter(|(_, answer)| answer.target == target);
+        let found = of_target.filter_map(|(record, answer)| Some((*record, *answer, answer.found.value()?)));
+        let found: Vec<(&SearchRecord, &Found, f64)> = found.collect();
+        let (record, _, value) = *found.iter().rev().max_by(|a, b| a.2.total_cmp(&b.2))?;
+        let started = &record.started;
+        let vary = started.vary.name();
+        let as_high = found
+            .iter()
+            .filter(|(other, answer, _)| other.started.search != started.search && answer.high >= value);
+        let as_high: Vec<String> = as_high
+            .map(|(other, _, value)| format!("{} with {value}", name_of(inputs, other)))
+            .collect();
+        let measured = |point: &&Point| {
+            let load = |run: &RunRecord| spelling::find(&run.params, vary).and_then(Value::as_f64);
+            let asked = |run: &RunRecord| run.search.as_ref().is_some_and(|search| search.id == started.search);
+            let run = runs.get(point.row);
+            !point.used.is_empty() && run.is_some_and(|run| asked(run) && load(run) == Some(value))
+        };
+        let criteria = started.targets.iter().filter(|known| known.name == target);
+        let criteria = criteria.flat_map(|target| &target.criteria).join(", ");
+        Some(Winner {
+            name: format!("target-{}", file_name(target)),
+            reason: format!(
+                "Target {target} ({criteria}): highest load {vary} {value}{}",
+                tied(&as_high)
+            ),
+            point: inputs.points.points.iter().position(|point| measured(&point))?,
+        })
+    };
+    targets.filter_map(winner).collect()
+}
+
+/// The server and the load of a search.
+fn name_of(inputs: &Inputs<'_>, record: &SearchRecord) -> String {
+    let server = inputs.state.servers.get(&record.started.server);
+    let server = server.map_or_else(|| record.started.server.to_string(), |server| server.name.clone());
+    match record.started.name.as_str() {
+        "default" => server,
+        load => format!("{server}, {load}"),
+    }
+}
+
+/// Others that cannot be told apart from the best, a few of them by name.
+fn tied(others: &[String]) -> String {
+    let named = others.iter().take(MOST_TIED).join("; ");
+    match others.len() {
+        0 => String::new(),
+        count if count > MOST_TIED => format!(";\n  cannot be told apart from {named}; and {} more", count - MOST_TIED),
+        _ => format!(";\n  cannot be told apart from {named}"),
+    }
+}
+
+/// What stands above the settings: why these, how to start them, what was measured, where.
+fn comments(
+    inputs: &Inputs<'_>,
+    runs: &[&RunRecord],
+    winner: &Winner,
+    server: &ServerId,
+    command: &ServeFlags,
+) -> String {
+    let point = &inputs.points.points[winner.point];
+    let mut text = format!("{}\n\n", winner.reason);
+    let simulated = inputs.points.param(point, "simulated") == &Cell::Bool(true);
+    if simulated {
+        text += "SIMULATED: the figures come from vsweep's simulator, not from a GPU.\n\n";
+    }
+    let mut argv = command.program.clone();
+    argv.extend(["--config".to_owned(), format!("{}.yaml", winner.name)]);
+    argv.extend(command.apart.iter().cloned());
+    let none = BTreeMap::new();
+    let env = inputs.state.servers.get(server).map_or(&none, |server| &server.env);
+    text += &format!("Start it with:\n  {}\n\n", command_line(env, &argv));
+    text += &envelope(inputs, runs, point, server);
+    text += &format!("\nexperiment: {}\n", inputs.experiment);
+    if let Some(session) = inputs.state.sessions.last() {
+        text += &format!("measured: {}\n", session.started_at);
+    }
+    let facts = facts(inputs.manifest, inputs.state).into_iter();
+    for (name, value) in facts.filter(|(name, _)| FACTS.contains(&name.as_str())) {
+        text += &format!("{name}: {value}\n");
+    }
+    comment(&text)
+}
+
+/// Every load that was measured on the server, the winner's marked.
+fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &ServerId) -> String {
+    let points = inputs.points;
+    let is_here = |point: &&Point| runs.get(point.row).is_some_and(|run| run.server == *server);
+    let mut here: Vec<&Point> = points.points.iter().filter(is_here).collect();
+    let differs = |column: &Column| {
+        here.iter()
+            .any(|point| column.cells[point.row] != column.cells[won.row])
+    };
+    let mut varied = varying(points);
+    varied.retain(|column| column.section == Section::Bench && differs(column));
+    let fixed =
+        points.runs.columns().iter().filter(|column| {
+            column.section == Section::Bench && !differs(column) && !column.cells[won.row].is_missing()
+        });
+    let fixed: Vec<String> = fixed
+        .map(|column| format!("{} {}", column.name, column.cells[won.row]))
+        .collect();
+    here.sort_by(|a, b| {
+        let orders = varied
+            .iter()
+            .map(|column| column.cells[a.row].order(&column.cells[b.row]));
+        orders.reduce(Ordering::then).unwrap_or(Ordering::Equal)
+    });
+    let figures: Vec<&Shown> = SHOWN
+        .iter()
+        .filter(|shown| points.runs.column(shown.metric).is_some())
+        .collect();
+    let heads = varied.iter().map(|column| column.name.as_str());
+    let heads = heads
+        .chain(figures.iter().map(|shown| shown.heading))
+        .chain(["runs", ""]);
+    let mut table = vec![heads.map(str::to_owned).collect::<Vec<String>>()];
+    for point in here.iter().take(MOST_LOADS) {
+        let load = varied.iter().map(|column| column.cells[point.row].to_string());
+        let figure = |shown: &&Shown| {
+            points
+                .spread(point, shown.metric)
+                .map_or("-".into(), |spread| range(&spread))
+        };
+        let mark = match (point.id == won.id, point.used.is_empty()) {
+            (true, _) => "<- this".to_owned(),
+            (false, true) => runs[point.row].cause.map_or("failed".into(), |cause| cause.to_string()),
+            (false, false) => String::new(),
+        };
+        let runs = point.used.len().to_string();
+        table.push(load.chain(figures.iter().map(figure)).chain([runs, mark]).collect());
+    }
+    let mut text = "Measured with these settings: medians, and lowest to highest of several runs".to_owned();
+    if !fixed.is_empty() {
+        text += &format!(";\nunder {}", fixed.join(", "));
+    }
+    text += ".\n\n";
+    for line in align(&table).lines() {
+        text += &format!("  {line}\n");
+    }
+    match here.len().saturating_sub(MOST_LOADS) {
+        0 => text,
+        more => text + &format!("  and {more} more in points.csv\n"),
+    }
+}
+
+/// `12.5 (12.1-13)`, or the median alone.
+fn range(spread: &Spread) -> String {
+    let median = show_number(spread.median);
+    match spread.max > spread.min {
+        true => format!("{median} ({}-{})", show_number(spread.min), show_number(spread.max)),
+        false => median,
+    }
+}
+
+/// A text as YAML comments; nothing in it can end one.
+fn comment(text: &str) -> String {
+    let line = |line: &str| {
+        let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        format!("# {line}").trim_end().to_owned() + "\n"
+    };
+    text.lines().map(line).collect()
+}
+
+/// Words as a file name: `Lowest latency` becomes `lowest-latency`.
+fn file_name(words: &str) -> String {
+    let plain = words
+        .to_lowercase()
+        .replace(|c: char| !(c.is_alphanumeric() || "._".contains(c)), "-");
+    plain.trim_start_matches('.').chars().take(80).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_end_where_their_text_does() {
+        assert_eq!(comment("a\n\nb\u{2028}c\u{85}d: e"), "# a\n#\n# b\u{2028}c d: e\n");
+        assert_eq!(file_name("../Chat 99%"), "-chat-99-");
+    }
+}

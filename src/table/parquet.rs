@@ -1,0 +1,149 @@
+//! A table as a Parquet file: columns keep their types, so a notebook need not guess them as it must with CSV.
+
+use super::{Cell, Column, Section, Table};
+use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::errors::Result;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::Type;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+/// Writes a table as Parquet, compressed with Snappy, in one row group. Missing values are null, infinite ones infinite; a
+/// column that mixes texts with other kinds is a column of texts. Equal tables give equal bytes.
+pub fn write_parquet(table: &Table, out: impl Write + Send) -> io::Result<()> {
+    write(table, out).map_err(io::Error::other)
+}
+
+/// The one type of a column's values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Bool,
+    Integer,
+    Float,
+    Text,
+}
+
+impl Kind {
+    fn of(column: &Column) -> Kind {
+        let known = || column.cells.iter().filter(|cell| !cell.is_missing());
+        let is_figure = matches!(column.section, Section::Metric | Section::Derived);
+        if known().next().is_none() {
+            return if is_figure { Kind::Float } else { Kind::Text };
+        }
+        if known().all(|cell| matches!(cell, Cell::Bool(_))) {
+            Kind::Bool
+        } else if known().all(|cell| matches!(cell, Cell::Integer(_))) {
+            Kind::Integer
+        } else if known().all(|cell| cell.number().is_some()) {
+            Kind::Float
+        } else {
+            Kind::Text
+        }
+    }
+
+    fn physical(self) -> Physical {
+        match self {
+            Kind::Bool => Physical::BOOLEAN,
+            Kind::Integer => Physical::INT64,
+            Kind::Float => Physical::DOUBLE,
+            Kind::Text => Physical::BYTE_ARRAY,
+        }
+    }
+}
+
+fn write(table: &Table, out: impl Write + Send) -> Result<()> {
+    let kinds: Vec<Kind> = table.columns().iter().map(Kind::of).collect();
+    let fields = table.columns().iter().zip(&kinds);
+    let fields = fields.map(|(column, kind)| {
+        let field = Type::primitive_type_builder(&column.name, kind.physical())
+            .with_repetition(Repetition::OPTIONAL)
+            .with_logical_type((*kind == Kind::Text).then_some(LogicalType::String));
+        field.build().map(Arc::new)
+    });
+    let schema = Type::group_type_builder("runs").with_fields(fields.collect::<Result<_>>()?);
+    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY);
+    let mut file = SerializedFileWriter::new(out, Arc::new(schema.build()?), Arc::new(properties.build()))?;
+    let mut rows = file.next_row_group()?;
+    for (column, kind) in table.columns().iter().zip(kinds) {
+        match kind {
+            Kind::Bool => write_column::<BoolType, _>(&mut rows, column, |cell| match cell {
+                Cell::Bool(flag) => Some(*flag),
+                _ => None,
+            })?,
+            Kind::Integer => write_column::<Int64Type, _>(&mut rows, column, |cell| match cell {
+                Cell::Integer(whole) => Some(*whole),
+                _ => None,
+            })?,
+            Kind::Float => write_column::<DoubleType, _>(&mut rows, column, Cell::number)?,
+            Kind::Text => write_column::<ByteArrayType, _>(&mut rows, column, |cell| {
+                (!cell.is_missing()).then(|| ByteArray::from(cell.to_string().into_bytes()))
+            })?,
+        }
+    }
+    rows.close()?;
+    file.close()?;
+    Ok(())
+}
+
+fn write_column<T: DataType, W: Write + Send>(
+    rows: &mut SerializedRowGroupWriter<'_, W>,
+    column: &Column,
+    value: impl Fn(&Cell) -> Option<T::T>,
+) -> Result<()> {
+    let values: Vec<Option<T::T>> = column.cells.iter().map(value).collect();
+    let is_there: Vec<i16> = values.iter().map(|value| i16::from(value.is_some())).collect();
+    let values: Vec<T::T> = values.into_iter().flatten().collect();
+    let mut writer = rows.next_column()?.expect("the schema has a field for each column");
+    writer.typed::<T>().write_batch(&values, Some(&is_there), None)?;
+    writer.close()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use serde_json::{Value, json};
+
+    fn read(bytes: Vec<u8>) -> Vec<Value> {
+        let file = SerializedFileReader::new(bytes::Bytes::from(bytes)).expect("a Parquet file");
+        let rows = file.get_row_iter(None).expect("rows");
+        rows.map(|row| row.expect("a row").to_json_value()).collect()
+    }
+
+    #[test]
+    fn values_come_back_with_their_types() {
+        let column = |name: &str, section, cells: &[Cell]| Column {
+            name: name.into(),
+            section,
+            cells: cells.to_vec(),
+        };
+        let text = |text: &str| Cell::Text(text.into());
+        let table = Table {
+            columns: vec![
+                column("point", Section::Identity, &[text("a"), text("é \"b\"")]),
+                column("seqs", Section::Serve, &[Cell::Missing, Cell::Integer(8)]),
+                column("mode", Section::Serve, &[text("auto"), Cell::Integer(4096)]),
+                column("eager", Section::Serve, &[Cell::Bool(true), Cell::Bool(false)]),
+                column("ttft", Section::Metric, &[Cell::Integer(3), Cell::Float(2.5)]),
+                column("none", Section::Metric, &[Cell::Missing, Cell::Missing]),
+            ],
+            rows: 2,
+        };
+        let mut bytes = Vec::new();
+        write_parquet(&table, &mut bytes).expect("written");
+        let expected = [
+            json!({"point": "a", "seqs": null, "mode": "auto", "eager": true, "ttft": 3.0, "none": null}),
+            json!({"point": "é \"b\"", "seqs": 8, "mode": "4096", "eager": false, "ttft": 2.5, "none": null}),
+        ];
+        assert_eq!(read(bytes), expected);
+    }
+
+    #[test]
+    fn a_table_without_rows_is_a_file() {
+        let mut bytes = Vec::new();
+        write_parquet(&crate::table::TableBuilder::new().finish(), &mut bytes).expect("written");
+        assert_eq!(read(bytes), Vec::<Value>::new());
+    }
+}

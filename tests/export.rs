@@ -35,8 +35,7 @@ fn files_in(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The command line that `vllm serve --config` makes of a file: a flag for each key, a word for each value; `false` is the
-/// flag's `--no-` form.
+/// The command line that `vllm serve --config` makes of a file: a flag for each key, a word for each value.
 fn words(yaml: &str) -> Vec<String> {
     let settings: serde_json::Map<String, Value> = serde_saphyr::from_str(yaml).expect("YAML");
     let mut words = Vec::new();
@@ -44,7 +43,6 @@ fn words(yaml: &str) -> Vec<String> {
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         match value {
             Value::Bool(true) => words.push(format!("--{name}")),
-            Value::Bool(false) => words.push(format!("--no-{name}")),
             Value::Array(items) => {
                 words.push(format!("--{name}"));
                 words.extend(items.iter().map(text));

@@ -2,7 +2,7 @@
 //! reverse of [`super::argv`]. What only a command line can say is kept apart.
 
 use super::argv::{is_flag, is_switch};
-use super::flags::{LISTS, SHORT_FLAGS, SWITCHES};
+use super::flags::{LISTS, SHORT_FLAGS};
 use crate::plan::{HIDDEN, spelling};
 
 /// The flags of one server command.
@@ -22,8 +22,8 @@ pub struct ServeFlags {
 /// The value of a flag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FlagValue {
-    /// `--x` or `--no-x`.
-    Switch(bool),
+    /// None: `--x` or `--no-x`.
+    Switch,
     /// One word.
     One(String),
     /// Several words.
@@ -88,15 +88,9 @@ impl ServeFlags {
         if values.iter().any(|value| is_flag(value) || value.contains(HIDDEN)) {
             return None;
         }
-        let mut name = long_name(flag)?;
+        let name = long_name(flag)?;
         let value = match values.len() {
-            0 => {
-                let opposite = name.strip_prefix("no-").map(str::to_owned);
-                let opposite = opposite.filter(|_| !SWITCHES.contains(&spelling::canonical(&name).as_str()));
-                let is_on = opposite.is_none();
-                name = opposite.unwrap_or(name);
-                FlagValue::Switch(is_on)
-            }
+            0 => FlagValue::Switch,
             1 if name == "model" => {
                 self.model = values.pop();
                 return Some(());
@@ -139,7 +133,7 @@ mod tests {
     fn shown(command: &str) -> String {
         let command = read(command).expect("flags");
         let flags = command.flags.iter().map(|(name, value)| match value {
-            FlagValue::Switch(on) => format!("{name}={on}"),
+            FlagValue::Switch => name.clone(),
             FlagValue::One(word) => format!("{name}={word}"),
             FlagValue::Many(words) => format!("{name}={words:?}"),
         });
@@ -152,7 +146,7 @@ mod tests {
     fn every_spelling_is_one_setting() {
         assert_eq!(
             shown("vllm serve m -tp 2 --max_num_seqs=8 --enforce-eager --no-enable-prefix-caching -O3 --lr -1"),
-            "m | tensor-parallel-size=2 max-num-seqs=8 enforce-eager=true enable-prefix-caching=false \
+            "m | tensor-parallel-size=2 max-num-seqs=8 enforce-eager no-enable-prefix-caching \
              optimization-level=3 lr=-1 | "
         );
         assert_eq!(
@@ -165,7 +159,7 @@ mod tests {
     fn the_model_may_stand_anywhere() {
         assert_eq!(
             shown("vllm serve --seed 1 --enforce-eager m"),
-            "m | seed=1 enforce-eager=true | "
+            "m | seed=1 enforce-eager | "
         );
         assert_eq!(
             shown("python -m vllm.entrypoints.openai.api_server --model m --seed 1"),

@@ -9,7 +9,8 @@ pub fn write_flags(command: &ServeFlags) -> String {
     let flags = command.flags.iter().map(|(name, value)| {
         let name = scalar(name);
         match value {
-            FlagValue::Switch(on) => format!("{name}: {on}\n"),
+            // Not `x: false` for `--no-x`: vLLM 0.32 drops that without a word where `serve` is a subcommand.
+            FlagValue::Switch => format!("{name}: true\n"),
             FlagValue::One(word) => format!("{name}: {}\n", scalar(word)),
             FlagValue::Many(words) => {
                 let items: String = words.iter().map(|word| format!("  - {}\n", scalar(word))).collect();

@@ -160,7 +160,8 @@ impl Experiment {
         });
     }
 
-    fn result(&self, server: &Value, load: &Value, run: u32) -> Params {
+    /// The figures of one run, by vLLM's names.
+    pub fn result(&self, server: &Value, load: &Value, run: u32) -> Params {
         let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_f64);
         let tp = number(server, "tensor_parallel_size").unwrap_or(1.0);
         let seqs = number(server, "max_num_seqs").unwrap_or(256.0);

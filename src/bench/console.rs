@@ -57,6 +57,9 @@ pub fn console(result: &Params) -> String {
     for metric in Metric::ALL {
         metric_block(&mut text, metric, result);
     }
+    if result.contains_key("conversations_completed") {
+        conversations(&mut text, result);
+    }
     if result.contains_key("diffusion_committed_throughput") {
         diffusion(&mut text, result);
     } else if result.contains_key("spec_decode_acceptance_rate") {
@@ -65,6 +68,26 @@ pub fn console(result: &Params) -> String {
     text.push_str(&"=".repeat(WIDTH));
     text.push('\n');
     text
+}
+
+fn conversations(text: &mut String, result: &Params) {
+    let _ = writeln!(text, "{:-^WIDTH$}", "Conversations");
+    for (label, key) in [
+        ("Conversations completed:", "conversations_completed"),
+        ("Conversations failed:", "conversations_failed"),
+        ("Mean turns completed:", "avg_turns_completed"),
+        ("Mean conversation duration (ms):", "avg_conversation_duration_ms"),
+    ] {
+        line(text, label, result.get(key));
+    }
+    let turns = result.get("per_turn_metrics").and_then(Value::as_array);
+    for (number, turn) in (1..).zip(turns.into_iter().flatten()) {
+        line(
+            text,
+            &format!("Turn {number}: mean TTFT (ms):"),
+            turn.get("mean_ttft_ms"),
+        );
+    }
 }
 
 fn diffusion(text: &mut String, result: &Params) {
@@ -145,5 +168,62 @@ fn titles(metric: Metric) -> (&'static str, &'static str) {
         Metric::E2el => ("End-to-end Latency", "E2EL"),
         Metric::ClientQueueTime => ("Client-side Queueing", "Client Queue Time"),
         Metric::E2elIncludingClientQueue => ("Queue-inclusive End-to-end Latency", "E2EL incl. Client Queue"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn tail(result: Value) -> String {
+        let Value::Object(result) = result else {
+            panic!("an object")
+        };
+        console(&result).lines().skip(1).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn diffusion_stands_in_for_speculation() {
+        let result = json!({
+            "spec_decode_acceptance_rate": 50.0, "diffusion_committed_throughput": 123.456, "diffusion_steps_per_canvas": 4.0,
+            "diffusion_committed_per_step": 8.0, "diffusion_committed_tokens": 320, "diffusion_denoising_steps": 50,
+            "diffusion_canvas_positions": 1600,
+        });
+        let expected = "\
+----------------Diffusion Decoding----------------
+Committed throughput (tok/s):            123.46
+Denoising steps per canvas:              4.00
+Committed per denoising step:            8.00
+Committed tokens:                        320
+Denoising steps:                         50
+Canvas positions evaluated:              1600
+==================================================";
+        assert_eq!(
+            tail(result).lines().map(str::trim_end).collect::<Vec<_>>().join("\n"),
+            expected
+        );
+    }
+
+    #[test]
+    fn conversations_are_counted_and_their_turns_told_apart() {
+        let result = json!({
+            "conversations_completed": 2, "conversations_failed": 1, "avg_turns_completed": 2.5,
+            "avg_conversation_duration_ms": null, "per_turn_metrics": [{"mean_ttft_ms": 9.0}, {"mean_ttft_ms": 4.0}],
+        });
+        let lines: Vec<String> = tail(result)
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        let expected = [
+            "------------------Conversations-------------------",
+            "Conversations completed: 2",
+            "Conversations failed: 1",
+            "Mean turns completed: 2.50",
+            "Turn 1: mean TTFT (ms): 9.00",
+            "Turn 2: mean TTFT (ms): 4.00",
+            "==================================================",
+        ];
+        assert_eq!(lines, expected);
     }
 }

@@ -149,7 +149,7 @@ fn what_is_left(sweep: Sweep<'_>, directory: &Directory) -> Result<String> {
     for group in schedule.servers().filter_map(|server| schedule.group(&server, &state)) {
         servers += 1;
         runs += group.tasks.len() as u64;
-        searches += group.searches.len() as u64;
+        searches += (group.searches.len() + group.explorations.len()) as u64;
     }
     let mut work = vec![show_many(servers, "server start"), show_many(runs, "run")];
     if searches > 0 {

@@ -3,7 +3,7 @@
 use crate::cause::{Cause, Outcome};
 use crate::ids::{PointId, SearchId, ServerId};
 use crate::plan::Params;
-use crate::search::{Answer, Probe, Seed, Target, Vary};
+use crate::search::{Answer, Level, Probe, Seed, Target, Vary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 ///
 /// - 1.0: first.
 /// - 1.1: searches: the events `searches_planned`, `search_started` and `search_finished`, and the field `search` of a run.
-/// - 1.2: the outcome `cut`.
+/// - 1.2: the outcome `cut`; explorations: searches without targets, and the field `level` of a run's `search`.
 pub const FORMAT: (u32, u32) = (1, 2);
 
 /// One line of the journal.
@@ -164,7 +164,7 @@ pub struct SearchStarted {
     pub params: Params,
     /// The load that is varied.
     pub vary: Vary,
-    /// The targets.
+    /// The targets; none for an exploration.
     pub targets: Vec<Target>,
     /// Where it starts.
     pub seed: Seed,
@@ -177,6 +177,9 @@ pub struct Searched {
     pub id: SearchId,
     /// The question and what the run says; `None` if it says nothing about its load.
     pub probe: Option<Probe>,
+    /// The load and what was measured, if an exploration asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<Level>,
 }
 
 /// The outcome of one run with all that tables need except the metrics, which are in its file.

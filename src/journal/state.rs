@@ -8,7 +8,7 @@ use crate::cause::{Cause, Outcome};
 use crate::error::Result;
 use crate::ids::{PointId, SearchId, ServerId};
 use crate::plan::Params;
-use crate::search::{Answer, Probe};
+use crate::search::{Answer, Level, Probe};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Everything a journal tells.
@@ -227,6 +227,14 @@ impl State {
         searched
             .filter(move |searched| searched.id == *search)
             .filter_map(|searched| searched.probe.as_ref())
+    }
+
+    /// The runs of an exploration, in their order.
+    pub fn levels<'a>(&'a self, exploration: &'a SearchId) -> impl Iterator<Item = &'a Level> {
+        let searched = self.recorded.iter().filter_map(|run| run.search.as_ref());
+        searched
+            .filter(move |searched| searched.id == *exploration)
+            .filter_map(|searched| searched.level.as_ref())
     }
 
     /// Points at which some of these searches measured, dropped or not.

@@ -72,6 +72,7 @@ pub(super) fn expand(plan: &Plan, found: &mut Found) -> Option<Matrix> {
         removed,
         runs: plan.runs,
         sla: plan.sla.clone(),
+        explore: plan.explore.clone(),
         target: plan.serve.target.clone(),
         serve_env: plan.serve.env.clone(),
         runner: plan.bench.runner.clone(),

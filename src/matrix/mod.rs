@@ -16,12 +16,12 @@ mod space;
 
 pub use expand::MOST_PAIRS;
 pub use only::Only;
-pub use search::LoadSearch;
+pub use search::{LoadExploration, LoadSearch};
 pub use serve_flags::{FlagValue, ServeFlags};
 
 use crate::ids::{PointId, ServerId};
 use crate::plan::{BenchRunner, Found, Link, Params, Plan, Problems, Secrets, Side, Target, show};
-use crate::search::Settings;
+use crate::search::{ExploreSettings, Settings};
 use filter::{Agreement, Match};
 use identity::Load;
 use space::Space;
@@ -65,7 +65,7 @@ pub struct Counts {
     pub servers: u64,
     /// Points; none where a search finds the loads.
     pub points: u64,
-    /// Searches, each of which asks for points of its own; none without `[sla]`.
+    /// Searches and explorations, each of which asks for points of its own; none without `[sla]` or `[explore]`.
     pub searches: u64,
     /// Runs: points times repetitions.
     pub runs: u64,
@@ -101,6 +101,8 @@ pub struct Matrix {
     runs: u32,
     /// What is searched for; the bench side then lacks the load that varies, and there are searches instead of points.
     sla: Option<Settings>,
+    /// What is explored; the same then holds.
+    explore: Option<ExploreSettings>,
     target: Target,
     serve_env: BTreeMap<String, String>,
     runner: BenchRunner,
@@ -163,9 +165,9 @@ impl Matrix {
     /// How much there is, and what links and exclusions took away.
     pub fn counts(&self) -> Counts {
         let kept: u64 = self.points_of_server.iter().map(|count| u64::from(*count)).sum();
-        let (points, searches) = match self.sla {
-            Some(_) => (0, kept),
-            None => (kept, 0),
+        let (points, searches) = match self.finds_its_loads() {
+            true => (0, kept),
+            false => (kept, 0),
         };
         Counts {
             servers: self.kept_servers().count() as u64,
@@ -175,6 +177,11 @@ impl Matrix {
             pairs: self.serve_count as u64 * self.bench_count as u64,
             removed: self.removed.clone(),
         }
+    }
+
+    /// Whether searches or explorations find the loads, so that there are no points before they ask.
+    pub fn finds_its_loads(&self) -> bool {
+        self.sla.is_some() || self.explore.is_some()
     }
 
     /// Repetitions of every point.
@@ -188,7 +195,7 @@ impl Matrix {
     }
 
     fn points_at(&self, serve: usize, server: ServerId) -> impl Iterator<Item = Point> {
-        let loads = if self.sla.is_some() { 0 } else { self.bench_count };
+        let loads = if self.finds_its_loads() { 0 } else { self.bench_count };
         let kept = (0..loads).filter(move |bench| self.keeps(serve, *bench));
         kept.map(move |bench| self.point(bench, &server))
     }

@@ -1,10 +1,10 @@
-//! A plan with `[sla]`: instead of points, one search for each server and load without its height, and the points that
-//! a search asks for.
+//! A plan with `[sla]` or `[explore]`: instead of points, one search or exploration for each server and load without its
+//! height, and the points that they ask for.
 
 use super::{Matrix, Point, ServerConfig};
 use crate::ids::{SearchId, ServerId, canonical_json, short_digest};
 use crate::plan::{Params, number, spelling};
-use crate::search::{Question, Requests, Settings, Target, Vary};
+use crate::search::{ExploreSettings, Load, Question, Requests, Settings, Target, Vary};
 use serde_json::{Value, json};
 
 const NUM_PROMPTS: &str = "num_prompts";
@@ -26,14 +26,48 @@ pub struct LoadSearch {
     index: usize,
 }
 
+/// One exploration: a server config under a load of which everything is known but how high it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadExploration {
+    /// Made from the server, the load and all that decides which loads are asked for.
+    pub id: SearchId,
+    /// The server it runs on.
+    pub server: ServerId,
+    /// Short text for people: the bench parameters that vary; `default` if none does.
+    pub name: String,
+    /// Every bench parameter with its value, without those that the exploration decides.
+    pub params: Params,
+    /// What is explored.
+    pub settings: ExploreSettings,
+    /// Which configuration of the bench side it is.
+    index: usize,
+}
+
 impl Matrix {
     /// The searches on one server, in the order of the plan; none without `[sla]`.
     pub fn searches_of(&self, server: &ServerConfig) -> impl Iterator<Item = LoadSearch> {
-        let serve = self.sla.as_ref().and_then(|_| self.index_of(server));
-        let loads = serve
-            .into_iter()
-            .flat_map(move |serve| (0..self.bench_count).filter(move |bench| self.keeps(serve, *bench)));
+        let loads = self.sla.is_some().then(|| self.loads_of(server));
+        let loads = loads.into_iter().flatten();
         loads.filter_map(move |bench| self.search(bench, server))
+    }
+
+    /// The explorations on one server, in the order of the plan; none without `[explore]`.
+    pub fn explorations_of(&self, server: &ServerConfig) -> impl Iterator<Item = LoadExploration> {
+        let loads = self.explore.is_some().then(|| self.loads_of(server));
+        let loads = loads.into_iter().flatten();
+        loads.filter_map(move |bench| self.exploration(bench, server))
+    }
+
+    /// The searches and explorations on one server.
+    pub fn search_ids_of(&self, server: &ServerConfig) -> Vec<SearchId> {
+        let searches = self.searches_of(server).map(|search| search.id);
+        let explorations = self.explorations_of(server).map(|exploration| exploration.id);
+        searches.chain(explorations).collect()
+    }
+
+    fn loads_of(&self, server: &ServerConfig) -> impl Iterator<Item = usize> {
+        let serve = self.index_of(server).into_iter();
+        serve.flat_map(move |serve| (0..self.bench_count).filter(move |bench| self.keeps(serve, *bench)))
     }
 
     /// The point that a search asks for.
@@ -44,21 +78,41 @@ impl Matrix {
         };
         let vary = search.settings.vary.name();
         let given = [(vary, load.clone()), (NUM_PROMPTS, json!(question.requests))];
-        let params = self.bench.params_with(search.index, &given);
         let load = super::text(&Params::from_iter([(vary.to_owned(), load)]));
-        let name = match search.name.as_str() {
+        self.point_under(search.index, &given, &search.name, load, &search.server)
+    }
+
+    /// The point that an exploration asks for.
+    pub fn point_at(&self, exploration: &LoadExploration, load: &Load) -> Point {
+        let limits = [
+            load.max_concurrency
+                .map(|most| (Vary::MaxConcurrency.name(), json!(most))),
+            load.request_rate.map(|rate| (Vary::RequestRate.name(), json!(rate))),
+        ];
+        let limits: Vec<(&str, Value)> = limits.into_iter().flatten().collect();
+        let text = super::text(
+            &limits
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.clone()))
+                .collect(),
+        );
+        let requests = (NUM_PROMPTS, json!(load.requests));
+        let given: Vec<(&str, Value)> = limits.into_iter().chain([requests]).collect();
+        self.point_under(exploration.index, &given, &exploration.name, text, &exploration.server)
+    }
+
+    fn point_under(&self, index: usize, given: &[(&str, Value)], name: &str, load: String, server: &ServerId) -> Point {
+        let name = match name {
             "default" => load,
             name => format!("{name}, {load}"),
         };
-        self.point_of(params, name, &search.server)
+        self.point_of(self.bench.params_with(index, given), name, server)
     }
 
     fn search(&self, index: usize, server: &ServerConfig) -> Option<LoadSearch> {
         let mut settings = self.sla.clone()?;
-        settings.requests = self.requests(index, &settings);
-        let mut params = self.bench.params(index);
-        let followed = |name: &str| self.bench.derived(name).map(|derived| derived.per.as_str());
-        params.retain(|name, _| followed(name).is_none_or(|per| !spelling::same(per, settings.vary.name())));
+        settings.requests = self.requests(index, settings.requests);
+        let params = self.params_without(index, settings.vary);
         let load = self.point_of(params.clone(), String::new(), &server.id);
         let target = |target: &Target| json!({"name": target.name, "criteria": target.criteria});
         let content = json!({
@@ -81,8 +135,40 @@ impl Matrix {
         })
     }
 
-    /// Requests of a run: as `num_prompts` says, which may follow the load.
-    fn requests(&self, index: usize, settings: &Settings) -> Requests {
+    fn exploration(&self, index: usize, server: &ServerConfig) -> Option<LoadExploration> {
+        let mut settings = self.explore.clone()?;
+        settings.requests = self.requests(index, settings.requests);
+        let params = self.params_without(index, settings.vary);
+        let load = self.point_of(params.clone(), String::new(), &server.id);
+        let content = json!({
+            "load": load.id.0,
+            "vary": settings.vary,
+            "levels": settings.levels,
+            "spacing": settings.spacing,
+            "max_concurrency": settings.max_concurrency,
+            "runs": settings.runs,
+            "requests": settings.requests,
+        });
+        Some(LoadExploration {
+            id: SearchId(short_digest(&canonical_json(&content))),
+            server: server.id.clone(),
+            name: self.bench.label(index),
+            params,
+            settings,
+            index,
+        })
+    }
+
+    /// The bench parameters without those that follow what is varied.
+    fn params_without(&self, index: usize, vary: Vary) -> Params {
+        let mut params = self.bench.params(index);
+        let followed = |name: &str| self.bench.derived(name).map(|derived| derived.per.as_str());
+        params.retain(|name, _| followed(name).is_none_or(|per| !spelling::same(per, vary.name())));
+        params
+    }
+
+    /// Requests of a run: as `num_prompts` says, which may follow the load, else as usual.
+    fn requests(&self, index: usize, usual: Requests) -> Requests {
         let fixed = self.bench.value(index, NUM_PROMPTS).and_then(|value| number(&value));
         if let Some(count) = fixed {
             return Requests {
@@ -97,7 +183,7 @@ impl Matrix {
                 min: derived.min.map_or(1, |min| min.ceil() as u64),
                 max: derived.max.map_or(u64::MAX, |max| max.ceil() as u64),
             },
-            None => settings.requests,
+            None => usual,
         }
     }
 }

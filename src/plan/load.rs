@@ -112,6 +112,7 @@ fn read(text: &str, format: Format, path: &Path, overrides: &[String], world: &W
         link: parts.link,
         exclude: parts.exclude,
         sla: parts.sla,
+        explore: parts.explore,
         report: parts.report,
         text: written,
         format,

@@ -66,6 +66,8 @@ pub struct Plan {
     pub exclude: Vec<Exclusion>,
     /// The search that the `[sla]` table asks for. Its number of requests is the matrix's to fill in.
     pub sla: Option<search::Settings>,
+    /// The exploration that the `[explore]` table asks for. Its number of requests is the matrix's to fill in.
+    pub explore: Option<search::ExploreSettings>,
     /// What the report draws beyond the standard charts.
     pub report: ReportOptions,
     /// The plan's text as it was run (after `extends` and `--set`), variables never expanded. It may still hold secrets

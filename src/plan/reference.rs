@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use std::fmt::Write;
 
 /// The tables in the order of a plan, with what they are called there.
-const TABLES: [(&str, &str); 12] = [
+const TABLES: [(&str, &str); 13] = [
     ("`[serve]`", "ServeTable"),
     ("`[bench]`", "BenchTable"),
     ("`{ from, to, ... }`: a range as a parameter's values", "RangeTable"),
@@ -16,6 +16,7 @@ const TABLES: [(&str, &str); 12] = [
     ("`[link]`", "LinkTable"),
     ("`[sla]`", "SlaTable"),
     ("`[[sla.target]]`", "TargetTable"),
+    ("`[explore]`", "ExploreTable"),
     ("`[report]`", "ReportTable"),
     ("`[report.pareto]`", "ParetoTable"),
     ("`[[report.plot]]`", "PlotTable"),

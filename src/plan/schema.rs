@@ -38,6 +38,8 @@ pub struct PlanFile {
     pub exclude: Option<Vec<BTreeMap<String, Scalar>>>,
     /// Targets for latency and throughput, for a search of the load that still meets them.
     pub sla: Option<SlaTable>,
+    /// A spread of loads between one request at a time and as many as the server can do, for a whole curve.
+    pub explore: Option<ExploreTable>,
     /// What the report draws beyond the standard charts.
     pub report: Option<ReportTable>,
 }
@@ -259,6 +261,23 @@ pub struct SlaTable {
     pub confirmations: Option<u32>,
     /// The targets. They share runs: each run answers every target it can.
     pub target: Vec<TargetTable>,
+}
+
+/// Loads chosen by measuring: first one request at a time and `max_concurrency` in flight, both without a rate limit, then
+/// levels between them; each takes the place of an axis over `vary`. The first half of the levels is spaced evenly, each
+/// further one splits the longest piece of the curve of latency against throughput, which is where its knee is. Every
+/// level is measured `runs` times. `num_prompts` is as for `[sla]`, but from 32. Not together with `[sla]`.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct ExploreTable {
+    /// The load parameter to vary: `max_concurrency` or `request_rate`.
+    pub vary: Vary,
+    /// Number of loads, both ends among them, 2 to 1000. Default: 10.
+    pub levels: Option<u32>,
+    /// Spacing of the first half of the levels: `log` (default) or `linear`.
+    pub spacing: Option<Scale>,
+    /// Requests in flight at the saturated end, from 2. More than the server's `max_num_seqs` is enough. Default: 1024.
+    pub max_concurrency: Option<u32>,
 }
 
 /// The load parameter that a search varies.

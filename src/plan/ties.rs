@@ -4,6 +4,7 @@
 use super::node::Kind;
 use super::problem::{Found, Problem, suggest};
 use super::{Axis, Combo, Derived, ParamRef, Plan, Side, number, spelling};
+use crate::search::Vary;
 use serde_json::Value;
 
 /// Reports every contradiction. What could not be read has been reported already and is passed over.
@@ -26,12 +27,31 @@ pub(super) fn check(plan: &Plan, found: &mut Found) {
     searched(plan, found);
 }
 
-/// What a search varies has no value of its own.
+/// What a search or an exploration decides has no value of its own.
 fn searched(plan: &Plan, found: &mut Found) {
-    let Some(sla) = &plan.sla else { return };
-    let name = sla.vary.name();
-    let message = format!("the search of [sla] varies `{name}`, so the plan cannot set it too");
-    let remedy = "remove it here, and bound it with `min` and `max` in [sla]; or remove [sla]";
+    if let Some(sla) = &plan.sla {
+        let name = sla.vary.name();
+        let message = format!("the search of [sla] varies `{name}`, so the plan cannot set it too");
+        let remedy = "remove it here, and bound it with `min` and `max` in [sla]; or remove [sla]";
+        decided(plan, name, &message, remedy, found);
+    }
+    if plan.explore.is_some() {
+        for name in [Vary::MaxConcurrency, Vary::RequestRate].map(Vary::name) {
+            let message = format!("[explore] decides `{name}`, so the plan cannot set it too");
+            let remedy = "remove it here; [explore] has `max_concurrency` for the most requests in flight";
+            decided(plan, name, &message, remedy, found);
+        }
+    }
+}
+
+/// The load that a search or an exploration varies.
+fn varied(plan: &Plan) -> Option<Vary> {
+    let searched = plan.sla.as_ref().map(|sla| sla.vary);
+    searched.or(plan.explore.as_ref().map(|explore| explore.vary))
+}
+
+/// Objects to a value of a parameter that is decided elsewhere.
+fn decided(plan: &Plan, name: &str, message: &str, remedy: &str, found: &mut Found) {
     let bench = plan.params(Side::Bench).iter();
     if let Some((typed, _)) = bench.into_iter().find(|(typed, _)| spelling::same(typed, name)) {
         let span = plan.origin.key_span(&["bench", "params", typed]);
@@ -142,14 +162,7 @@ fn follow(plan: &Plan, side: Side, name: &str, derived: &Derived) -> Result<(), 
                 format!("give the others one, or write a fixed `{per}` for them"),
             ));
         }
-        None if side == Side::Bench
-            && plan
-                .sla
-                .as_ref()
-                .is_some_and(|sla| spelling::same(sla.vary.name(), per)) =>
-        {
-            &[]
-        }
+        None if side == Side::Bench && varied(plan).is_some_and(|vary| spelling::same(vary.name(), per)) => &[],
         None => {
             let typed = typed_names(plan, side);
             if typed.iter().any(|typed| spelling::same(typed, per)) {

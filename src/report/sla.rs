@@ -104,6 +104,16 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
     Some(writer.into_inner().expect("memory takes every row"))
 }
 
+/// What tells a search from the others: its server, and its load unless that is the only one.
+pub fn search_name(record: &SearchRecord, state: &State) -> String {
+    let server = state.servers.get(&record.started.server);
+    let server = server.map_or_else(|| record.started.server.to_string(), |server| server.name.clone());
+    match record.started.name.as_str() {
+        "default" => server,
+        load => format!("{server}, {load}"),
+    }
+}
+
 /// The answers for a terminal; empty where no search has ended.
 pub fn to_text(state: &State) -> String {
     let rows = rows(state);

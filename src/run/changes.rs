@@ -38,7 +38,7 @@ impl Changes {
         // The environment and local files also decide identities, so recorded points are compared even if the text is
         // the same.
         let recorded: BTreeSet<&PointId> = state.recorded_points();
-        let of_server = |server: ServerConfig| matrix.searches_of(&server).map(|search| search.id).collect::<Vec<_>>();
+        let of_server = |server: ServerConfig| matrix.search_ids_of(&server);
         let searches: BTreeSet<SearchId> = match matrix.counts().searches {
             0 => BTreeSet::new(),
             _ => matrix.servers().flat_map(of_server).collect(),

@@ -5,8 +5,8 @@
 use super::is_settled;
 use crate::ids::SearchId;
 use crate::journal::{SearchEnd, Shard, State};
-use crate::matrix::{LoadSearch, Matrix, Point, ServerConfig};
-use crate::search::{Question, Target, Watch};
+use crate::matrix::{LoadExploration, LoadSearch, Matrix, Point, ServerConfig};
+use crate::search::{Load, Question, Target, Watch};
 use std::sync::Arc;
 
 /// The work of one session, made server by server so that a million points never stand in memory at once.
@@ -25,8 +25,10 @@ pub struct Group {
     pub server: ServerConfig,
     /// The runs, in order.
     pub tasks: Vec<Task>,
-    /// The searches, in order, which find their own runs. A group has tasks or searches.
+    /// The searches, in order, which find their own runs. A group has tasks, searches or explorations.
     pub searches: Vec<LoadSearch>,
+    /// The explorations, in order, which find their own runs as well.
+    pub explorations: Vec<LoadExploration>,
 }
 
 /// One run to be measured.
@@ -40,7 +42,7 @@ pub struct Task {
     pub asked: Option<Asked>,
 }
 
-/// Why a search wants a run.
+/// Why a search or an exploration wants a run.
 #[derive(Debug, Clone)]
 pub struct Asked {
     /// The search.
@@ -51,6 +53,8 @@ pub struct Asked {
     pub targets: Arc<[Target]>,
     /// Ends the run once its verdict is certain.
     pub watch: Watch,
+    /// The load that an exploration asked for; it has no targets.
+    pub load: Option<Load>,
 }
 
 impl<'a> Schedule<'a> {
@@ -87,10 +91,16 @@ impl<'a> Schedule<'a> {
             .collect();
         let searches = self.matrix.searches_of(server);
         let searches: Vec<LoadSearch> = searches.filter(|search| self.is_open(&search.id, state)).collect();
-        (!tasks.is_empty() || !searches.is_empty()).then(|| Group {
+        let explorations = self.matrix.explorations_of(server);
+        let explorations: Vec<LoadExploration> = explorations
+            .filter(|exploration| self.is_open(&exploration.id, state))
+            .collect();
+        let has_work = !tasks.is_empty() || !searches.is_empty() || !explorations.is_empty();
+        has_work.then(|| Group {
             server: server.clone(),
             tasks,
             searches,
+            explorations,
         })
     }
 

@@ -8,6 +8,7 @@
 use super::Vary;
 use super::seed::Requests;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// How the first levels between the anchors are spaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,8 +31,51 @@ pub struct ExploreSettings {
     pub spacing: Spacing,
     /// Most requests in flight, at the saturated anchor.
     pub max_concurrency: u64,
+    /// Runs at each load.
+    pub runs: u32,
     /// Requests of a run.
     pub requests: Requests,
+}
+
+impl ExploreSettings {
+    /// Ten loads with equal factors between them, up to 1024 requests in flight.
+    pub fn new(vary: Vary, runs: u32) -> ExploreSettings {
+        ExploreSettings {
+            vary,
+            levels: 10,
+            spacing: Spacing::Log,
+            max_concurrency: 1024,
+            runs,
+            // One request at a time takes long, and few of them tell its latency.
+            requests: Requests {
+                per_value: 10.0,
+                min: 32,
+                max: 2000,
+            },
+        }
+    }
+}
+
+impl fmt::Display for ExploreSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ExploreSettings {
+            vary,
+            levels,
+            max_concurrency,
+            runs,
+            ..
+        } = self;
+        let spacing = match self.spacing {
+            Spacing::Log => "equal factors",
+            Spacing::Linear => "equal steps",
+        };
+        write!(
+            f,
+            "{levels} levels of {} from one request at a time to {max_concurrency} in flight, half by {spacing} and half \
+             at the knee, {runs} runs each",
+            vary.name()
+        )
+    }
 }
 
 /// The load of one run; None means unlimited.
@@ -45,22 +89,42 @@ pub struct Load {
     pub requests: u64,
 }
 
-/// What one run measured.
+/// One run of an exploration.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Level {
     /// The load it ran under.
     pub load: Load,
+    /// What it measured; None if it failed.
+    pub figures: Option<Figures>,
+}
+
+/// Where a run lies on the curve.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
     /// Requests completed a second.
     pub throughput: f64,
     /// Mean time of a request from sending to its last token, in ms.
     pub latency_ms: f64,
 }
 
+impl Figures {
+    /// The mean over some runs; None without any.
+    fn mean(runs: &[Level]) -> Option<Figures> {
+        let figures: Vec<Figures> = runs.iter().filter_map(|run| run.figures).collect();
+        let mean = |of: fn(&Figures) -> f64| figures.iter().map(of).sum::<f64>() / figures.len() as f64;
+        (!figures.is_empty()).then(|| Figures {
+            throughput: mean(|figures| figures.throughput),
+            latency_ms: mean(|figures| figures.latency_ms),
+        })
+    }
+}
+
 /// An exploration of one server config: ask and tell, like a search.
 #[derive(Debug, Clone)]
 pub struct Exploration {
     settings: ExploreSettings,
-    told: Vec<Level>,
+    /// The runs at each load, in the order asked.
+    told: Vec<Vec<Level>>,
 }
 
 impl Exploration {
@@ -72,7 +136,7 @@ impl Exploration {
         }
     }
 
-    /// The next load; None once every level is measured or no other load lies between the anchors.
+    /// The next load; None once every level is measured, no other load lies between the anchors, or an anchor failed.
     pub fn ask(&self) -> Option<Load> {
         let ExploreSettings {
             vary,
@@ -81,21 +145,22 @@ impl Exploration {
             requests,
             ..
         } = &self.settings;
+        if let Some(open) = self.told.last().filter(|runs| !self.is_done(runs)) {
+            return Some(open[0].load);
+        }
         match self.told.len() {
             told if told >= (*levels).max(2) => None,
             0 => Some(Load {
                 max_concurrency: Some(1),
                 request_rate: None,
-                requests: requests.min.max(1),
+                requests: requests.at(1.0),
             }),
-            1 => {
-                let requests = requests.at(*max_concurrency as f64);
-                Some(Load {
-                    max_concurrency: Some(*max_concurrency),
-                    request_rate: None,
-                    requests,
-                })
-            }
+            1 if self.serial().is_some() => Some(Load {
+                max_concurrency: Some(*max_concurrency),
+                request_rate: None,
+                requests: requests.at(*max_concurrency as f64),
+            }),
+            1 => None,
             _ => self.between().map(|value| match vary {
                 Vary::MaxConcurrency => Load {
                     max_concurrency: Some(value as u64),
@@ -104,40 +169,63 @@ impl Exploration {
                 },
                 Vary::RequestRate => {
                     // A rate needs as many requests as a concurrency of the same throughput (Little's law).
-                    let in_flight = value * self.told[0].latency_ms / 1000.0;
+                    let latency_ms = self.serial().map_or(0.0, |serial| serial.latency_ms);
                     Load {
                         max_concurrency: None,
                         request_rate: Some(value),
-                        requests: requests.at(in_flight.max(value)),
+                        requests: requests.at((value * latency_ms / 1000.0).max(value)),
                     }
                 }
             }),
         }
     }
 
-    /// Takes in what a run measured.
+    /// Takes in a run.
     pub fn tell(&mut self, level: &Level) {
-        self.told.push(*level);
+        let is_done = self.told.last().is_none_or(|runs| self.is_done(runs));
+        match self.told.last_mut().filter(|_| !is_done) {
+            Some(runs) => runs.push(*level),
+            None => self.told.push(vec![*level]),
+        }
     }
 
-    /// Position of a measured level on the axis that is varied. An anchor of a rate is the rate it reached.
-    fn position(&self, level: &Level) -> f64 {
+    /// Whether both anchors were measured: without them there is nothing to lie between.
+    pub fn has_anchors(&self) -> bool {
+        self.told.len() >= 2 && self.told[..2].iter().all(|runs| Figures::mean(runs).is_some())
+    }
+
+    /// Whether a load needs no further run: a load that the server cannot bear is not tried again.
+    fn is_done(&self, runs: &[Level]) -> bool {
+        runs.len() >= self.settings.runs.max(1) as usize || runs.last().is_some_and(|run| run.figures.is_none())
+    }
+
+    fn serial(&self) -> Option<Figures> {
+        self.told.first().and_then(|runs| Figures::mean(runs))
+    }
+
+    /// Position of a level on the axis that is varied. An anchor of a rate is the rate it reached.
+    fn position(&self, runs: &[Level]) -> f64 {
+        let load = runs[0].load;
+        let reached = || Figures::mean(runs).map_or(f64::NAN, |figures| figures.throughput);
         match self.settings.vary {
-            Vary::MaxConcurrency => level.load.max_concurrency.map_or(f64::INFINITY, |n| n as f64),
-            Vary::RequestRate => level.load.request_rate.unwrap_or(level.throughput),
+            Vary::MaxConcurrency => load.max_concurrency.map_or(f64::INFINITY, |n| n as f64),
+            Vary::RequestRate => load.request_rate.unwrap_or_else(reached),
         }
     }
 
     /// The next value strictly between the anchors that was not measured yet.
     fn between(&self) -> Option<f64> {
+        if !self.has_anchors() {
+            return None;
+        }
         let anchors = [self.position(&self.told[0]), self.position(&self.told[1])];
         let (low, high) = (anchors[0].min(anchors[1]), anchors[0].max(anchors[1]));
-        // A saturated run below the serial one, or one that measured nothing, leaves nothing between.
+        // A saturated run no better than the serial one leaves nothing between.
         if !(low > 0.0 && high.is_finite() && low < high) {
             return None;
         }
         let fresh =
-            |value: &f64| *value > low && *value < high && self.told.iter().all(|level| self.position(level) != *value);
+            |value: &f64| *value > low && *value < high && self.told.iter().all(|runs| self.position(runs) != *value);
         let inner = self.settings.levels.saturating_sub(2);
         let even = inner.div_ceil(2);
         let first = (1..=even)
@@ -150,15 +238,16 @@ impl Exploration {
 
     /// The middle of the longest piece of the curve of log latency against log throughput.
     fn knee(&self, fresh: impl Fn(&f64) -> bool) -> Option<f64> {
-        let mut curve: Vec<&Level> = self.told.iter().collect();
-        curve.sort_by(|a, b| self.position(a).total_cmp(&self.position(b)));
+        let measured = self.told.iter();
+        let measured = measured.filter_map(|runs| Some((self.position(runs), Figures::mean(runs)?)));
+        let mut curve: Vec<(f64, Figures)> = measured.collect();
+        curve.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut pieces: Vec<(f64, f64)> = curve
             .windows(2)
             .map(|pair| {
-                let step = |a: f64, b: f64| (b / a).ln().abs();
-                let length =
-                    step(pair[0].throughput, pair[1].throughput).hypot(step(pair[0].latency_ms, pair[1].latency_ms));
-                let middle = self.part(self.position(pair[0]), self.position(pair[1]), 0.5);
+                let step = |of: fn(&Figures) -> f64| (of(&pair[1].1) / of(&pair[0].1)).ln().abs();
+                let length = step(|figures| figures.throughput).hypot(step(|figures| figures.latency_ms));
+                let middle = self.part(pair[0].0, pair[1].0, 0.5);
                 (if length.is_finite() { length } else { 0.0 }, middle)
             })
             .collect();
@@ -179,21 +268,17 @@ impl Exploration {
 mod tests {
     use super::*;
 
+    fn settings(vary: Vary, levels: usize, max_concurrency: u64, runs: u32) -> ExploreSettings {
+        ExploreSettings {
+            levels,
+            max_concurrency,
+            ..ExploreSettings::new(vary, runs)
+        }
+    }
+
     /// A closed loop of `base` ms per request that can do at most `capacity` requests a second.
     fn explore(vary: Vary, levels: usize, base_ms: f64, capacity: f64) -> Vec<f64> {
-        let requests = Requests {
-            per_value: 10.0,
-            min: 50,
-            max: 1000,
-        };
-        let settings = ExploreSettings {
-            vary,
-            levels,
-            spacing: Spacing::Log,
-            max_concurrency: 256,
-            requests,
-        };
-        let mut exploration = Exploration::new(settings);
+        let mut exploration = Exploration::new(settings(vary, levels, 256, 1));
         while let Some(load) = exploration.ask() {
             let in_flight = load.max_concurrency.unwrap_or(u64::MAX) as f64;
             let throughput = (in_flight * 1000.0 / base_ms)
@@ -205,17 +290,10 @@ mod tests {
             } else {
                 base_ms / (1.001 - busy)
             });
-            exploration.tell(&Level {
-                load,
-                throughput,
-                latency_ms,
-            });
+            let figures = Some(Figures { throughput, latency_ms });
+            exploration.tell(&Level { load, figures });
         }
-        exploration
-            .told
-            .iter()
-            .map(|level| exploration.position(level))
-            .collect()
+        exploration.told.iter().map(|runs| exploration.position(runs)).collect()
     }
 
     #[test]
@@ -234,30 +312,39 @@ mod tests {
         assert_eq!((levels[0], levels[9]), (1.0, 256.0));
     }
 
-    #[test]
-    fn too_narrow_a_range_ends_early() {
-        let requests = Requests {
-            per_value: 10.0,
-            min: 50,
-            max: 1000,
-        };
-        let settings = ExploreSettings {
-            vary: Vary::MaxConcurrency,
-            levels: 10,
-            spacing: Spacing::Linear,
-            max_concurrency: 3,
-            requests,
-        };
+    /// What is asked for while every run measures `figures`.
+    fn asked(settings: ExploreSettings, figures: impl Fn(u64) -> Option<Figures>) -> Vec<u64> {
         let mut exploration = Exploration::new(settings);
         let mut asked = Vec::new();
         while let Some(load) = exploration.ask() {
-            asked.push(load.max_concurrency.expect("valid in this test"));
-            exploration.tell(&Level {
-                load,
-                throughput: 1.0,
-                latency_ms: 1.0,
-            });
+            let in_flight = load.max_concurrency.expect("valid in this test");
+            asked.push(in_flight);
+            let figures = figures(in_flight);
+            exploration.tell(&Level { load, figures });
         }
-        assert_eq!(asked, [1, 3, 2]);
+        asked
+    }
+
+    const FLAT: Option<Figures> = Some(Figures {
+        throughput: 1.0,
+        latency_ms: 1.0,
+    });
+
+    #[test]
+    fn too_narrow_a_range_ends_early() {
+        let narrow = ExploreSettings {
+            spacing: Spacing::Linear,
+            ..settings(Vary::MaxConcurrency, 10, 3, 1)
+        };
+        assert_eq!(asked(narrow, |_| FLAT), [1, 3, 2]);
+    }
+
+    #[test]
+    fn every_load_is_repeated_before_the_next_but_not_one_that_fails() {
+        let repeated = settings(Vary::MaxConcurrency, 4, 16, 2);
+        assert_eq!(asked(repeated.clone(), |_| FLAT), [1, 1, 16, 16, 4, 4, 2, 2]);
+        let weak = |in_flight| FLAT.filter(|_| in_flight != 4);
+        assert_eq!(asked(repeated.clone(), weak), [1, 1, 16, 16, 4]);
+        assert_eq!(asked(repeated, |_| None), [1]);
     }
 }

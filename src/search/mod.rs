@@ -18,7 +18,7 @@ mod watch;
 
 pub use ask::{Next, Search, Settings};
 pub use criterion::{Comparison, Criterion, Latency, Quantity, RequestLimit};
-pub use explore::{Exploration, ExploreSettings, Level, Load, Spacing};
+pub use explore::{Exploration, ExploreSettings, Figures, Level, Load, Spacing};
 pub use probe::{Probe, Question};
 pub use reading::{Reading, Request};
 pub use seed::{Incumbent, Requests, Seed, skip_reason};

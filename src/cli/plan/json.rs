@@ -1,9 +1,9 @@
 //! The matrix as JSON, written piece by piece so that a million points need no more memory than one.
 
-use crate::matrix::{LoadSearch, Matrix, Point, ServerConfig};
+use crate::matrix::{LoadExploration, LoadSearch, Matrix, Point, ServerConfig};
 use crate::plan::{Params, Plan};
 use crate::rehearse::Rehearsal;
-use crate::search::{Target, Vary};
+use crate::search::{Spacing, Target, Vary};
 use serde::Serialize;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -44,6 +44,13 @@ pub fn write(
             .flat_map(|server| matrix.searches_of(&server).collect::<Vec<_>>());
         write_items(searches.map(|search| search_line(plan, search)), out)?;
     }
+    if plan.explore.is_some() {
+        out.write_all(b"\n],\"explorations\":[")?;
+        let explorations = matrix
+            .servers()
+            .flat_map(|server| matrix.explorations_of(&server).collect::<Vec<_>>());
+        write_items(explorations.map(|exploration| exploration_line(plan, exploration)), out)?;
+    }
     out.write_all(b"\n],\"predicted\":")?;
     let predicted = match estimate {
         Ok(rehearsal) => json!({
@@ -67,6 +74,31 @@ struct SearchLine {
     min: f64,
     max: f64,
     targets: Vec<Target>,
+}
+
+#[derive(Serialize)]
+struct ExplorationLine {
+    id: String,
+    server: String,
+    params: Params,
+    vary: Vary,
+    levels: usize,
+    spacing: Spacing,
+    max_concurrency: u64,
+    runs: u32,
+}
+
+fn exploration_line(plan: &Plan, exploration: LoadExploration) -> ExplorationLine {
+    ExplorationLine {
+        id: exploration.id.0,
+        server: exploration.server.0,
+        params: plan.secrets.redact_params(&exploration.params),
+        vary: exploration.settings.vary,
+        levels: exploration.settings.levels,
+        spacing: exploration.settings.spacing,
+        max_concurrency: exploration.settings.max_concurrency,
+        runs: exploration.settings.runs,
+    }
 }
 
 fn search_line(plan: &Plan, search: LoadSearch) -> SearchLine {

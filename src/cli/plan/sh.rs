@@ -103,6 +103,11 @@ impl Script<'_> {
             writeln!(out, "# search {} {}", search.id, self.comment(&settings))?;
             writeln!(out, "# {}", self.comment(&search.settings.to_string()))?;
         }
+        for exploration in self.matrix.explorations_of(server) {
+            let settings = text(&self.plan.secrets.redact_params(&exploration.params));
+            writeln!(out, "# exploration {} {}", exploration.id, self.comment(&settings))?;
+            writeln!(out, "# {}", self.comment(&exploration.settings.to_string()))?;
+        }
         for point in self.matrix.points_of(server) {
             self.point(&point, &url, out)?;
         }

@@ -21,13 +21,18 @@ pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<(
         for (name, value) in plan.secrets.redact_env(&server.env) {
             writeln!(out, "  {name}={value}")?;
         }
-        if plan.sla.is_none() {
+        if !matrix.finds_its_loads() {
             write_points(plan, matrix, &server, out)?;
         }
         for search in matrix.searches_of(&server) {
             let load = text(&plan.secrets.redact_params(&search.params));
             writeln!(out, "  search {}  {load}", search.id)?;
             writeln!(out, "    {}", search.settings)?;
+        }
+        for exploration in matrix.explorations_of(&server) {
+            let load = text(&plan.secrets.redact_params(&exploration.params));
+            writeln!(out, "  exploration {}  {load}", exploration.id)?;
+            writeln!(out, "    {}", exploration.settings)?;
         }
         writeln!(out)?;
     }

@@ -2,6 +2,7 @@
 //! so that all problems of a plan are found in one pass.
 
 mod bench;
+mod explore;
 mod link;
 mod params;
 mod range;
@@ -47,6 +48,7 @@ pub(super) struct Parts {
     pub link: Link,
     pub exclude: Vec<Exclusion>,
     pub sla: Option<search::Settings>,
+    pub explore: Option<search::ExploreSettings>,
     pub report: ReportOptions,
 }
 
@@ -111,6 +113,16 @@ impl Reader<'_> {
             .map(|node| self.exclude(node, &names))
             .unwrap_or_default();
         let sla = fields.get("sla").and_then(|node| self.sla(node));
+        let explore = fields.get("explore");
+        if let (Some(node), true) = (explore, sla.is_some()) {
+            let remedy = "remove one of them, or write two plans";
+            self.found.add(Problem::new(
+                node.span,
+                "[sla] and [explore] both choose the loads",
+                remedy,
+            ));
+        }
+        let explore = explore.and_then(|node| self.explore(node, runs));
         let report = fields.get("report").map(|node| self.report(node)).unwrap_or_default();
         fields.close(&mut self.found);
         Parts {
@@ -122,6 +134,7 @@ impl Reader<'_> {
             link,
             exclude,
             sla,
+            explore,
             report,
         }
     }

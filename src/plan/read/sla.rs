@@ -30,19 +30,7 @@ const LOADS: RangeInclusive<f64> = 0.001..=1e6;
 impl Reader<'_> {
     pub(super) fn sla(&mut self, node: &Node) -> Option<Settings> {
         let mut fields = Fields::open::<schema::SlaTable>(node, "sla", &mut self.found)?;
-        let choices = [
-            ("max_concurrency", Vary::MaxConcurrency),
-            ("request_rate", Vary::RequestRate),
-        ];
-        let vary = match fields.get("vary") {
-            Some(node) => self.choice(node, "sla.vary", &choices),
-            None => {
-                let remedy = "add vary = \"max_concurrency\" or \"request_rate\"";
-                self.found
-                    .add(Problem::new(node.span, "[sla] does not say what to vary", remedy));
-                None
-            }
-        };
+        let vary = self.vary(&mut fields, node, "sla");
         let mut settings = Settings::new(vary.unwrap_or(Vary::MaxConcurrency), Vec::new());
         self.bounds(&mut fields, &mut settings);
         if let Some(tolerance) = fields.get("tolerance") {

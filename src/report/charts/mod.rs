@@ -1,6 +1,7 @@
 //! Which charts an experiment deserves, one file a kind. Everything here is data: see [`super::chart`].
 
 mod curves;
+mod explore;
 pub mod grid;
 mod ladder;
 mod latency;
@@ -51,9 +52,11 @@ pub fn make_charts(subject: &Subject<'_>, options: &ReportOptions) -> Charts {
     charts
 }
 
-/// One chart for each target of the plan's searches.
+/// One chart for each target of the plan's searches, and one for its explorations.
 pub fn make_search_charts(subject: &Subject<'_>, state: &State) -> Vec<Chart> {
-    sla::charts(subject, state)
+    let mut charts = sla::charts(subject, state);
+    charts.extend(explore::charts(subject, state));
+    charts
 }
 
 impl Charts {

@@ -3,6 +3,7 @@
 use super::Subject;
 use crate::journal::{SearchEnd, SearchRecord, State};
 use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
+use crate::report::sla::search_name;
 use crate::report::words::axis_title;
 use crate::search::{Criterion, Quantity, Reading, Target};
 use itertools::Itertools;
@@ -62,7 +63,7 @@ fn panel(criterion: &Criterion, target: &Target, searches: &[&SearchRecord], sta
         let value = answer.and_then(|answer| answer.found.value());
         let ring: Vec<Mark> = points.iter().filter(|mark| Some(mark.x) == value).cloned().collect();
         series.push(Series {
-            name: name(record, state),
+            name: search_name(record, state),
             style: Style::Curve(colour),
             points,
         });
@@ -148,14 +149,5 @@ fn title(criterion: &Criterion) -> String {
     match &criterion.quantity {
         Quantity::Metric(key) => axis_title(key),
         Quantity::Attainment(_) => format!("Ratio to the limits of {criterion}"),
-    }
-}
-
-fn name(record: &SearchRecord, state: &State) -> String {
-    let server = state.servers.get(&record.started.server);
-    let server = server.map_or_else(|| record.started.server.to_string(), |server| server.name.clone());
-    match record.started.name.as_str() {
-        "default" => server,
-        load => format!("{server}, {load}"),
     }
 }

@@ -70,6 +70,9 @@ pub fn describe(event: &Event, state: &State, ahead: &Ahead) -> Option<String> {
         Event::SearchStarted(started) => {
             let names: Vec<&str> = started.targets.iter().map(|target| target.name.as_str()).collect();
             let name = search_name(started, state);
+            if names.is_empty() {
+                return Some(format!("{name}: exploring {}", started.vary.name()));
+            }
             format!("{name}: searching {} for {}", started.vary.name(), names.join(", "))
         }
         Event::SearchFinished {
@@ -82,6 +85,7 @@ pub fn describe(event: &Event, state: &State, ahead: &Ahead) -> Option<String> {
             let name = search_name(&record.started, state);
             match cause {
                 Some(cause) => format!("{name}: search given up: {cause}: {detail}; {}", cause.advice()),
+                None if answers.is_empty() => format!("{name}: explored"),
                 None => format!(
                     "{name}: {}",
                     answers.iter().map(answer_text).collect::<Vec<_>>().join("; ")

@@ -4,6 +4,7 @@
 //! the point that was on it (after one more try if the cause may pass), and is started again for the other points. When
 //! three points in a row are lost so, with nothing measured between them, the config is given up.
 
+mod explore;
 mod measure;
 mod record;
 mod search;
@@ -144,7 +145,10 @@ impl<'s, 'o> GroupSession<'s, 'o> {
                 return Ok(Ending::StoppedOnFailure);
             }
         }
-        self.search_all().await
+        match self.search_all().await? {
+            Ending::Finished => self.explore_all().await,
+            early => Ok(early),
+        }
     }
 
     /// Records the rest of the group as failed for one reason.

@@ -4,10 +4,9 @@ use super::{Attempt, GroupSession};
 use crate::bench::{Measurement, Verdict};
 use crate::cause::{Failure, Outcome};
 use crate::error::Result;
-use crate::journal::{Entry, Event, Measured, RunFinished, Searched};
+use crate::journal::{Entry, Event, Measured, RunFinished};
 use crate::plan::Plan;
 use crate::run::{Group, Task, Update, record};
-use crate::search::Probe;
 
 impl GroupSession<'_, '_> {
     pub(super) fn declare(&mut self) -> Result<()> {
@@ -52,9 +51,9 @@ impl GroupSession<'_, '_> {
             Verdict::Void(_) => Outcome::Failed,
         };
         let objection = measurement.verdict.objection();
-        let probe = task.asked.as_ref().map(|asked| asked.probe_of(&measurement));
+        let learned = task.asked.as_ref().map(|asked| asked.learn(&measurement));
         let finished = RunFinished {
-            search: searched(task, probe),
+            search: learned,
             outcome,
             cause: objection.map(|failure| failure.cause),
             detail: objection.map_or_else(String::new, |failure| self.plan.secrets.redact(&failure.detail)),
@@ -75,7 +74,7 @@ impl GroupSession<'_, '_> {
     fn record_cut(&mut self, task: &Task, measurement: &Measurement, seconds: f64) -> Result<Attempt> {
         let why = measurement.cut.as_ref().map(|cut| cut.why.clone());
         let cut = RunFinished {
-            search: searched(task, task.asked.as_ref().map(|asked| asked.probe_of(measurement))),
+            search: task.asked.as_ref().map(|asked| asked.learn(measurement)),
             outcome: Outcome::Cut,
             detail: why.unwrap_or_default(),
             seconds,
@@ -86,9 +85,9 @@ impl GroupSession<'_, '_> {
     }
 
     pub(super) fn record_failed(&mut self, task: &Task, failure: &Failure, seconds: f64) -> Result<()> {
-        let probe = task.asked.as_ref().and_then(|asked| asked.probe_of_failure(failure));
+        let learned = task.asked.as_ref().map(|asked| asked.learn_of_failure(failure));
         let failed = RunFinished {
-            search: searched(task, probe),
+            search: learned,
             outcome: Outcome::Failed,
             cause: Some(failure.cause),
             detail: self.plan.secrets.redact(&failure.detail),
@@ -102,11 +101,6 @@ impl GroupSession<'_, '_> {
         let note = format!("trying again after {}: {}", failure.cause, failure.detail);
         (self.observer)(Update::Note(&note), self.recorder)
     }
-}
-
-fn searched(task: &Task, probe: Option<Probe>) -> Option<Searched> {
-    let id = task.asked.as_ref()?.search.clone();
-    Some(Searched { id, probe })
 }
 
 /// The part of a run's record that does not depend on how it went.

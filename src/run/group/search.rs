@@ -5,8 +5,9 @@ use super::{Attempt, GroupSession, not_tried};
 use crate::bench::{Measurement, Verdict};
 use crate::cause::{Cause, Failure};
 use crate::error::Result;
+use crate::ids::SearchId;
 use crate::journal::{Event, SearchEnd, SearchStarted, State};
-use crate::matrix::LoadSearch;
+use crate::matrix::{LoadSearch, Point};
 use crate::plan::{OnFailure, Plan};
 use crate::run::schedule::Asked;
 use crate::run::{Ending, Task, record};
@@ -14,7 +15,7 @@ use crate::search::{self, Answer, Next, Probe, Question, Search, Seed};
 use serde_json::Value;
 
 /// How a search of this session ended.
-enum Ended {
+pub(super) enum Ended {
     Done,
     ServerLost(Failure),
     Early(Ending),
@@ -51,7 +52,7 @@ impl GroupSession<'_, '_> {
                     return self.give_up_search(planned, &Failure::new(Cause::BenchFailed, detail.to_owned()));
                 }
                 Next::Done(answers) => {
-                    self.end_search(planned, answers, None)?;
+                    self.end_search(&planned.id, answers, None)?;
                     return Ok(Ended::Done);
                 }
             };
@@ -60,7 +61,7 @@ impl GroupSession<'_, '_> {
                 Attempt::Recorded(_) | Attempt::PointLost(_) => {}
                 Attempt::ServerLost(failure) => {
                     self.record_failed(&task, &failure, 0.0)?;
-                    self.end_search(planned, Vec::new(), Some(&failure))?;
+                    self.end_search(&planned.id, Vec::new(), Some(&failure))?;
                     return Ok(match self.plan.on_failure {
                         OnFailure::Continue => Ended::ServerLost(failure),
                         OnFailure::Stop => Ended::Early(Ending::StoppedOnFailure),
@@ -75,7 +76,7 @@ impl GroupSession<'_, '_> {
     }
 
     fn give_up_search(&mut self, planned: &LoadSearch, failure: &Failure) -> Result<Ended> {
-        self.end_search(planned, Vec::new(), Some(failure))?;
+        self.end_search(&planned.id, Vec::new(), Some(failure))?;
         Ok(match self.plan.on_failure {
             OnFailure::Continue => Ended::Done,
             OnFailure::Stop => Ended::Early(Ending::StoppedOnFailure),
@@ -90,7 +91,7 @@ impl GroupSession<'_, '_> {
             let task = self.task(planned, &search, question);
             self.record_failed(&task, failure, 0.0)?;
         }
-        self.end_search(planned, Vec::new(), Some(failure))
+        self.end_search(&planned.id, Vec::new(), Some(failure))
     }
 
     fn begin_search(&mut self, planned: &LoadSearch) -> Result<()> {
@@ -102,9 +103,14 @@ impl GroupSession<'_, '_> {
         record(self.recorder, self.observer, event).map(drop)
     }
 
-    fn end_search(&mut self, planned: &LoadSearch, answers: Vec<Answer>, failure: Option<&Failure>) -> Result<()> {
+    pub(super) fn end_search(
+        &mut self,
+        search: &SearchId,
+        answers: Vec<Answer>,
+        failure: Option<&Failure>,
+    ) -> Result<()> {
         let finished = Event::SearchFinished {
-            search: planned.id.clone(),
+            search: search.clone(),
             answers,
             cause: failure.map(|failure| failure.cause),
             detail: failure.map_or_else(String::new, |failure| failure.detail.clone()),
@@ -115,18 +121,24 @@ impl GroupSession<'_, '_> {
     /// The run that answers a question: the first repetition of its point that has no outcome.
     fn task(&self, planned: &LoadSearch, search: &Search, question: Question) -> Task {
         let point = self.matrix.point_for(planned, &question);
-        let state = self.recorder.state();
-        let run = (0..).find(|run| state.outcome(&point.id, *run).is_none());
         Task {
-            run: run.expect("a journal does not hold four billion runs"),
+            run: self.free_run(&point),
             point,
             asked: Some(Asked {
                 search: planned.id.clone(),
                 watch: search.watch(&question),
                 question,
                 targets: planned.settings.targets.clone().into(),
+                load: None,
             }),
         }
+    }
+
+    /// The first repetition of a point that has no outcome.
+    pub(super) fn free_run(&self, point: &Point) -> u32 {
+        let state = self.recorder.state();
+        let run = (0..).find(|run| state.outcome(&point.id, *run).is_none());
+        run.expect("a journal does not hold four billion runs")
     }
 
     /// Whether not a single run gave figures.

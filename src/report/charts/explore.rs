@@ -1,0 +1,71 @@
+//! What explorations found: how latency grows with throughput from one request at a time to saturation.
+
+use super::Subject;
+use crate::journal::{SearchRecord, State};
+use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
+use crate::report::sla::search_name;
+use crate::report::words::axis_title;
+use itertools::Itertools;
+
+/// One chart, split where there are more explorations than curves that can be told apart.
+pub fn charts(subject: &Subject<'_>, state: &State) -> Vec<Chart> {
+    let explored = state.searches().filter(|record| record.started.targets.is_empty());
+    let curves: Vec<(&SearchRecord, Vec<Mark>)> = explored
+        .map(|record| (record, marks(record, state)))
+        .filter(|(_, marks)| !marks.is_empty())
+        .collect();
+    let parts = curves.chunks(MOST_CURVES).enumerate();
+    let chart = |(part, curves): (usize, &[(&SearchRecord, Vec<Mark>)])| Chart {
+        name: match part {
+            0 => "explored".to_owned(),
+            part => format!("explored_{}", part + 1),
+        },
+        title: "Latency against throughput, from one request at a time to saturation".into(),
+        note: "Points are the levels explored (means of repeats, bars from the lowest to the highest run).".into(),
+        footer: subject.footer(),
+        simulated: subject.is_simulated(),
+        columns: 1,
+        panels: vec![panel(curves, state)],
+    };
+    parts.map(chart).collect()
+}
+
+fn panel(curves: &[(&SearchRecord, Vec<Mark>)], state: &State) -> Panel {
+    let axis = |title: String| Axis {
+        title,
+        scale: Scale::Log,
+        ticks: Vec::new(),
+        covers: None,
+    };
+    let series = curves.iter().enumerate().map(|(colour, (record, marks))| Series {
+        name: search_name(record, state),
+        style: Style::Curve(colour),
+        points: marks.clone(),
+    });
+    Panel {
+        title: String::new(),
+        x: axis(axis_title("request_throughput")),
+        y: axis(axis_title("mean_e2el_ms")),
+        series: series.collect(),
+    }
+}
+
+/// The levels of an exploration, ordered by latency, which only grows with the load.
+fn marks(record: &SearchRecord, state: &State) -> Vec<Mark> {
+    let runs = state.levels(&record.started.search);
+    let measured = runs.filter_map(|run| Some((run.load, run.figures?)));
+    let by_load = measured.chunk_by(|(load, _)| *load);
+    let mut marks: Vec<Mark> = Vec::new();
+    for (_, runs) in &by_load {
+        let runs: Vec<_> = runs.map(|(_, figures)| figures).collect();
+        let latencies = || runs.iter().map(|run| run.latency_ms);
+        marks.push(Mark {
+            x: runs.iter().map(|run| run.throughput).sum::<f64>() / runs.len() as f64,
+            y: latencies().sum::<f64>() / runs.len() as f64,
+            bar: latencies().minmax().into_option().filter(|_| runs.len() > 1),
+            label: Vec::new(),
+        });
+    }
+    marks.sort_by(|a, b| a.y.total_cmp(&b.y));
+    marks
+}

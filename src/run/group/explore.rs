@@ -1,0 +1,155 @@
+//! The explorations of a group: like searches, they ask for one run at a time, and what they ask next depends on nothing
+//! but the recorded runs.
+
+use super::search::Ended;
+use super::{Attempt, GroupSession, not_tried};
+use crate::bench::{Measurement, Verdict};
+use crate::cause::{Cause, Failure, Outcome};
+use crate::error::Result;
+use crate::journal::{Event, SearchStarted, Searched, State};
+use crate::matrix::LoadExploration;
+use crate::plan::OnFailure;
+use crate::run::schedule::Asked;
+use crate::run::{Ending, Task, record};
+use crate::search::{Exploration, Figures, Level, Load, Question, Search, Seed, Settings};
+use serde_json::Value;
+
+impl GroupSession<'_, '_> {
+    pub(super) async fn explore_all(&mut self) -> Result<Ending> {
+        let mut lost: Option<Failure> = None;
+        for planned in &self.group.explorations {
+            self.begin_exploration(planned)?;
+            let ended = match &lost {
+                None => self.explore(planned).await?,
+                Some(failure) => Ended::ServerLost(failure.clone()),
+            };
+            match ended {
+                Ended::Done => {}
+                Ended::ServerLost(failure) => {
+                    let failure = if lost.is_some() { failure } else { not_tried(&failure) };
+                    self.end_search(&planned.id, Vec::new(), Some(&failure))?;
+                    lost = Some(failure);
+                }
+                Ended::Early(ending) => return Ok(ending),
+            }
+        }
+        Ok(Ending::Finished)
+    }
+
+    async fn explore(&mut self, planned: &LoadExploration) -> Result<Ended> {
+        loop {
+            if self.interrupt.is_requested() {
+                return Ok(Ended::Early(Ending::Interrupted));
+            }
+            let exploration = replay(planned, self.recorder.state());
+            let Some(load) = exploration.ask() else {
+                let failure = (!exploration.has_anchors()).then(|| {
+                    let detail =
+                        "one of the two ends was not measured, so nothing lies between; see the causes of its runs";
+                    Failure::new(Cause::BenchFailed, detail)
+                });
+                self.end_search(&planned.id, Vec::new(), failure.as_ref())?;
+                return Ok(Ended::Done);
+            };
+            let task = self.task_at(planned, load);
+            let outcome = match self.attempt(&task).await? {
+                Attempt::Recorded(outcome) => outcome,
+                Attempt::PointLost(_) => Outcome::Failed,
+                Attempt::ServerLost(failure) => {
+                    self.record_failed(&task, &failure, 0.0)?;
+                    return Ok(Ended::ServerLost(failure));
+                }
+                Attempt::Interrupted => return Ok(Ended::Early(Ending::Interrupted)),
+            };
+            if outcome == Outcome::Failed && self.plan.on_failure == OnFailure::Stop {
+                return Ok(Ended::Early(Ending::StoppedOnFailure));
+            }
+        }
+    }
+
+    fn begin_exploration(&mut self, planned: &LoadExploration) -> Result<()> {
+        if self.recorder.state().search(&planned.id).is_some() {
+            return Ok(());
+        }
+        let started = SearchStarted {
+            search: planned.id.clone(),
+            server: planned.server.clone(),
+            name: planned.name.clone(),
+            params: self.plan.secrets.redact_params(&planned.params),
+            vary: planned.settings.vary,
+            targets: Vec::new(),
+            seed: Seed::UNKNOWN,
+        };
+        let event = Event::SearchStarted(Box::new(started));
+        record(self.recorder, self.observer, event).map(drop)
+    }
+
+    fn task_at(&self, planned: &LoadExploration, load: Load) -> Task {
+        let point = self.matrix.point_at(planned, &load);
+        let question = Question {
+            target: String::new(),
+            value: 0.0,
+            requests: load.requests,
+            confirm: false,
+        };
+        // It has no targets, so it sees no reason to end a run.
+        let watch = Search::new(Settings::new(planned.settings.vary, Vec::new()), Seed::UNKNOWN).watch(&question);
+        Task {
+            run: self.free_run(&point),
+            point,
+            asked: Some(Asked {
+                search: planned.id.clone(),
+                question,
+                targets: Vec::new().into(),
+                watch,
+                load: Some(load),
+            }),
+        }
+    }
+}
+
+/// The exploration as far as it got.
+fn replay(planned: &LoadExploration, state: &State) -> Exploration {
+    let mut exploration = Exploration::new(planned.settings.clone());
+    state.levels(&planned.id).for_each(|level| exploration.tell(level));
+    exploration
+}
+
+impl Asked {
+    /// What a measured run says to whoever asked for it.
+    pub(super) fn learn(&self, measurement: &Measurement) -> Searched {
+        Searched {
+            id: self.search.clone(),
+            probe: self.load.is_none().then(|| self.probe_of(measurement)),
+            level: self.load.map(|load| Level {
+                load,
+                figures: figures(&load, measurement),
+            }),
+        }
+    }
+
+    /// The same of a run without figures.
+    pub(super) fn learn_of_failure(&self, failure: &Failure) -> Searched {
+        let probe = || self.probe_of_failure(failure);
+        Searched {
+            id: self.search.clone(),
+            probe: if self.load.is_none() { probe() } else { None },
+            level: self.load.map(|load| Level { load, figures: None }),
+        }
+    }
+}
+
+/// Where a run lies on the curve; None if it does not say. A benchmark that reports no latency has one by Little's law.
+fn figures(load: &Load, measurement: &Measurement) -> Option<Figures> {
+    if matches!(measurement.verdict, Verdict::Void(_)) {
+        return None;
+    }
+    let metric = |key: &str| measurement.result.get(key).and_then(Value::as_f64);
+    let throughput = metric("request_throughput").filter(|rate| *rate > 0.0)?;
+    let done = measurement.requests.iter().map(|request| request.e2el_ms);
+    let done: Vec<f64> = done.filter(|latency| latency.is_finite()).collect();
+    let measured = (!done.is_empty()).then(|| done.iter().sum::<f64>() / done.len() as f64);
+    let of_slots = load.max_concurrency.map(|slots| 1000.0 * slots as f64 / throughput);
+    let latency_ms = measured.or_else(|| metric("mean_e2el_ms")).or(of_slots)?;
+    Some(Figures { throughput, latency_ms })
+}

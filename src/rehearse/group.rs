@@ -1,6 +1,8 @@
 //! One server group in virtual time: the runs that the schedule lists and those that its searches ask for, in the order of
 //! the real run, by the same rules. What a search learns goes into a state in memory, as the journal would hold it.
 
+mod explore;
+
 use super::disk;
 use super::learn::{Lessons, PAUSE_S};
 use super::load::{Driver, Play, Played, Stage, params_of};
@@ -84,7 +86,8 @@ impl<'a> Rehearsed<'a> {
         if let Some(failure) = &self.stand_in.failure {
             self.forecast.failure = Some(failure.clone());
             self.start();
-            self.forecast.runs = self.group.tasks.len() as u64 + self.group.searches.len() as u64;
+            let finders = self.group.searches.len() + self.group.explorations.len();
+            self.forecast.runs = (self.group.tasks.len() + finders) as u64;
             return Ok(self.forecast);
         }
         for task in &self.group.tasks {
@@ -93,6 +96,9 @@ impl<'a> Rehearsed<'a> {
         }
         for search in &self.group.searches {
             self.search(search)?;
+        }
+        for exploration in &self.group.explorations {
+            self.explore(exploration)?;
         }
         Ok(self.forecast)
     }
@@ -252,6 +258,7 @@ impl<'a> Rehearsed<'a> {
                 watch: search.watch(&question),
                 question,
                 targets: planned.settings.targets.clone().into(),
+                load: None,
             };
             self.ensure_up();
             let Some(played) = self.play(&point, run, Some(&asked))? else {
@@ -303,6 +310,7 @@ impl<'a> Rehearsed<'a> {
             search: Some(Searched {
                 id: asked.search.clone(),
                 probe,
+                level: None,
             }),
         };
         self.record(Event::RunFinished(Box::new(finished)));

@@ -12,7 +12,7 @@ mod sampler;
 mod schedule;
 
 pub use changes::Changes;
-pub(crate) use group::{replay, search_started};
+pub(crate) use group::{figures, replay, search_started};
 pub use interrupt::Interrupt;
 pub use schedule::{Asked, Group, Schedule, Task};
 

@@ -140,7 +140,7 @@ impl Asked {
 }
 
 /// Where a run lies on the curve; None if it does not say. A benchmark that reports no latency has one by Little's law.
-fn figures(load: &Load, measurement: &Measurement) -> Option<Figures> {
+pub(crate) fn figures(load: &Load, measurement: &Measurement) -> Option<Figures> {
     if matches!(measurement.verdict, Verdict::Void(_)) {
         return None;
     }

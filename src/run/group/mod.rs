@@ -10,6 +10,7 @@ mod record;
 mod search;
 mod server;
 
+pub(crate) use explore::figures;
 pub(crate) use search::{replay, search_started};
 
 use super::gate::Gate;

@@ -114,10 +114,55 @@ pub fn search_name(record: &SearchRecord, state: &State) -> String {
     }
 }
 
+/// One answer in words.
+pub struct Shown {
+    /// The target's name.
+    pub target: String,
+    /// The server's settings, and the load's unless it is the only one.
+    pub settings: String,
+    /// The highest load found, or a dash.
+    pub value: String,
+    /// Where the limit lies, or a dash.
+    pub interval: String,
+    /// The verdict's word.
+    pub verdict: &'static str,
+    /// The criterion nearest to its limit; empty where there is none.
+    pub binding: String,
+    /// Runs that said something about the target, or a dash.
+    pub probes: String,
+    /// What a reader should know; empty if nothing.
+    pub notes: String,
+}
+
+/// Every answer in words, in the order of `sla.csv`.
+pub fn shown(state: &State) -> Vec<Shown> {
+    let dash = || "-".to_owned();
+    let show = |row: &Row<'_>| {
+        let answer = row.answer();
+        let value = answer.and_then(|answer| answer.found.value());
+        let interval = answer.map(|answer| format!("{} and {}", show_number(answer.low), show_number(answer.high)));
+        Shown {
+            target: row.target.name.clone(),
+            settings: search_name(row.record, state),
+            value: value.map_or_else(dash, |value| value.to_string()),
+            interval: interval.unwrap_or_else(dash),
+            verdict: row.verdict(),
+            binding: answer.and_then(|answer| answer.binding.clone()).unwrap_or_default(),
+            probes: answer.map_or_else(dash, |answer| answer.probes.to_string()),
+            notes: row.notes(),
+        }
+    };
+    rows(state).iter().map(show).collect()
+}
+
+/// The load that the searches vary; `None` where no search has ended.
+pub fn varied(state: &State) -> Option<&'static str> {
+    rows(state).first().map(|row| row.record.started.vary.name())
+}
+
 /// The answers for a terminal; empty where no search has ended.
 pub fn to_text(state: &State) -> String {
-    let rows = rows(state);
-    let Some(first) = rows.first() else {
+    let Some(vary) = varied(state) else {
         return String::new();
     };
     let header = [
@@ -128,29 +173,24 @@ pub fn to_text(state: &State) -> String {
         "target: settings (limited by)",
     ];
     let mut table = vec![header.map(String::from).to_vec()];
-    for row in rows.iter().take(MOST_ROWS) {
-        let answer = row.answer();
-        let value = answer.and_then(|answer| answer.found.value());
-        let interval = answer.map(|answer| format!("{} and {}", show_number(answer.low), show_number(answer.high)));
-        let server = row.server.map_or("", |server| server.name.as_str());
-        let load = Some(row.record.started.name.as_str()).filter(|load| *load != "default");
-        let settings = [Some(server), load].into_iter().flatten().join(", ");
-        let binding = answer.and_then(|answer| answer.binding.as_ref());
-        let binding = binding.map_or_else(String::new, |binding| format!(" ({binding})"));
-        let notes = Some(row.notes()).filter(|notes| !notes.is_empty());
-        let notes = notes.map_or_else(String::new, |notes| format!(" - {notes}"));
+    let all = shown(state);
+    for row in all.iter().take(MOST_ROWS) {
+        let optional = |text: &str, around: [&str; 2]| match text {
+            "" => String::new(),
+            text => [around[0], text, around[1]].concat(),
+        };
+        let (binding, notes) = (optional(&row.binding, [" (", ")"]), optional(&row.notes, [" - ", ""]));
         table.push(vec![
-            value.map_or("-".into(), |value| value.to_string()),
-            interval.unwrap_or("-".into()),
-            row.verdict().to_owned(),
-            answer.map_or("-".into(), |answer| answer.probes.to_string()),
-            format!("{}: {settings}{binding}{notes}", row.target.name),
+            row.value.clone(),
+            row.interval.clone(),
+            row.verdict.to_owned(),
+            row.probes.clone(),
+            format!("{}: {}{binding}{notes}", row.target, row.settings),
         ]);
     }
-    let vary = first.record.started.vary.name();
     let mut text = format!("\nhighest {vary} that meets each target\n{}", align(&table));
-    if rows.len() > MOST_ROWS {
-        text += &format!("and {} more; see sla.csv\n", rows.len() - MOST_ROWS);
+    if all.len() > MOST_ROWS {
+        text += &format!("and {} more; see sla.csv\n", all.len() - MOST_ROWS);
     }
     text
 }

@@ -2,11 +2,12 @@
 
 use super::{Outcomes, Rehearsed, Timing, judge};
 use crate::matrix::LoadExploration;
+use crate::rehearse::Unknown;
 use crate::run::figures;
 use crate::search::{Exploration, Level};
 
 impl Rehearsed<'_> {
-    pub(super) fn explore(&mut self, planned: &LoadExploration) -> Result<(), String> {
+    pub(super) fn explore(&mut self, planned: &LoadExploration) -> Result<(), Unknown> {
         let mut exploration = Exploration::new(planned.settings.clone());
         self.state.levels(&planned.id).for_each(|level| exploration.tell(level));
         let mut run = 0;

@@ -40,7 +40,7 @@ pub fn charts(subject: &Subject<'_>, state: &State) -> Vec<Chart> {
             charts.push(Chart {
                 name: format!("sla_{}{suffix}", position + 1),
                 title: format!("Highest load that meets {}", target.name),
-                note: "Points are probes (means of repeats), rings the answers, the dashed line the limit.".into(),
+                note: "Points are probes (means of repeats), grey ones stopped early; rings are the answers, the dashed line the limit.".into(),
                 footer: subject.footer(),
                 simulated: subject.is_simulated(),
                 columns: panels.len(),
@@ -55,13 +55,24 @@ fn panel(criterion: &Criterion, target: &Target, searches: &[&SearchRecord], sta
     let limit = limit(criterion);
     let mut series = Vec::new();
     for (colour, record) in searches.iter().enumerate() {
-        let points = marks(criterion, record, state);
+        let points = marks(criterion, record, state, false);
+        let cut = marks(criterion, record, state, true);
         let answer = match &record.ended {
             Some(SearchEnd::Answered(answers)) => answers.iter().find(|answer| answer.target == target.name),
             _ => None,
         };
         let value = answer.and_then(|answer| answer.found.value());
-        let ring: Vec<Mark> = points.iter().filter(|mark| Some(mark.x) == value).cloned().collect();
+        let ring: Vec<Mark> = points
+            .iter()
+            .chain(&cut)
+            .filter(|mark| Some(mark.x) == value)
+            .cloned()
+            .collect();
+        series.push(Series {
+            name: "stopped early".into(),
+            style: Style::Background,
+            points: cut,
+        });
         series.push(Series {
             name: search_name(record, state),
             style: Style::Curve(colour),
@@ -109,10 +120,14 @@ fn panel(criterion: &Criterion, target: &Target, searches: &[&SearchRecord], sta
     })
 }
 
-/// What the probes of a search measured, repeats at one load as their mean with a bar from lowest to highest.
-fn marks(criterion: &Criterion, record: &SearchRecord, state: &State) -> Vec<Mark> {
+/// What the probes of a search measured, repeats at one load as their mean with a bar from lowest to highest; of those that
+/// were stopped early, what they had measured by then.
+fn marks(criterion: &Criterion, record: &SearchRecord, state: &State, cut: bool) -> Vec<Mark> {
     let text = criterion.to_string();
-    let measured = state.probes(&record.started.search).filter_map(|probe| {
+    let probes = state
+        .probes(&record.started.search)
+        .filter(|probe| probe.stopped.is_some() == cut);
+    let measured = probes.filter_map(|probe| {
         let figure = figure(criterion, probe.readings.get(&text)?);
         figure.is_finite().then_some((probe.question.value, figure))
     });

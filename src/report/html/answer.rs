@@ -1,11 +1,11 @@
-//! The answer as HTML: a card for each best point, and the frontier. Targets, once a plan has any, come before everything
-//! here.
+//! The answer as HTML: the highest load that meets each target, a card for each best point, and the frontier.
 
 use super::Page;
 use super::data::command_line;
 use super::text::{code, escape};
 use crate::matrix::argv;
 use crate::report::answer::{Answer, Best, FRONTIER};
+use crate::report::sla;
 use crate::report::variation::settings;
 use crate::report::words::{axis_title, show_number};
 use crate::table::{Point, Spread};
@@ -26,7 +26,48 @@ const COMPANIONS: [&str; 7] = [
     "joules_per_output_token",
 ];
 
-/// The best points, what is tied with them, and the frontier. Targets, once there are any, come before everything here.
+/// The highest load that meets each target, for every server; empty if the plan has no targets.
+pub fn targets(page: &Page<'_>) -> String {
+    let Some(vary) = sla::varied(page.inputs.state) else {
+        return String::new();
+    };
+    let mut rows = String::new();
+    for answer in sla::shown(page.inputs.state) {
+        let notes = match answer.notes.as_str() {
+            "" => String::new(),
+            notes => format!(" <span class=\"count\">{}</span>", escape(notes)),
+        };
+        let _ = write!(
+            rows,
+            "<tr><th scope=\"row\">{}: {}{notes}</th><td><b>{}</b></td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            escape(&answer.target),
+            escape(&answer.settings),
+            escape(&answer.value),
+            escape(&answer.interval),
+            answer.verdict,
+            escape(&answer.binding),
+            answer.probes,
+        );
+    }
+    let heads = [
+        "Target: settings",
+        "Highest",
+        "Limit between",
+        "Verdict",
+        "Limited by",
+        "Runs",
+    ];
+    let heads: String = heads.map(|head| format!("<th scope=\"col\">{head}</th>")).concat();
+    format!(
+        "<h3>Highest {vary} that meets each target</h3><div class=\"wide\" tabindex=\"0\" role=\"region\" \
+         aria-label=\"Targets\"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div><p \
+         class=\"note\">Met: the highest load measured as meeting the target, the limit lies in the interval beside it. None: \
+         not even the lowest load meets it. Beyond: the highest load allowed still meets it. Undecided: the runs allowed \
+         were too few to tell.</p>"
+    )
+}
+
+/// The best points, what is tied with them, and the frontier.
 pub fn cards_and_frontier(page: &Page<'_>, answer: &Answer) -> String {
     if answer.bests.is_empty() {
         return "<p class=\"empty\">No run was measured yet, so there is no answer. What went wrong stands below.</p>"

@@ -88,7 +88,10 @@ pub fn render(inputs: &Inputs<'_>) -> String {
             ("style", STYLE),
             ("summary", &sections::summary(&page)),
             ("banner", &sections::banner(inputs.points)),
-            ("answer", &answer::cards_and_frontier(&page, &found)),
+            (
+                "answer",
+                &(answer::targets(&page) + &answer::cards_and_frontier(&page, &found)),
+            ),
             ("failures", &sections::failures(&page)),
             ("environment", &sections::environment(&page)),
             ("plan", &sections::plan(&page)),

@@ -13,6 +13,7 @@ use super::settings::{Settings, Unusable};
 use super::start::{self, fail};
 use super::tokenizer::Tokenizer;
 use super::truth::Truth;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -67,6 +68,7 @@ pub fn serve(args: &[String]) -> u8 {
         Ok(flags) => flags,
         Err(refusal) => return refused(&refusal.0),
     };
+    raise_file_limit();
     let workers = std::thread::available_parallelism().map_or(2, |n| n.get().clamp(1, 4));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers)
@@ -93,6 +95,15 @@ pub fn serve(args: &[String]) -> u8 {
     // Connections that do not end are no reason to stay.
     runtime.shutdown_background();
     code
+}
+
+/// Every stream is an open file; vLLM raises the limit too.
+fn raise_file_limit() {
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < hard
+    {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
 }
 
 fn banner(flags: &Flags, model: &str) {

@@ -34,10 +34,16 @@ pub struct Answer {
 impl Server {
     /// Launches `vsweep sim serve demo-8b` with more arguments; does not wait.
     pub fn launch(args: &[&str]) -> Server {
+        Self::launch_in(&[], args)
+    }
+
+    /// The same with more environment variables.
+    pub fn launch_in(environment: &[(&str, &str)], args: &[&str]) -> Server {
         let mut child = Command::new(env!("CARGO_BIN_EXE_vsweep"))
             .args(["sim", "serve", "demo-8b", "--port", "0", "--sim-start", "20ms"])
             .args(args)
             .env("VLLM_SERVER_DEV_MODE", "1")
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -71,7 +77,12 @@ impl Server {
 
     /// Launches and waits until it is ready.
     pub fn start(args: &[&str]) -> Server {
-        let mut server = Server::launch(args);
+        Self::start_in(&[], args)
+    }
+
+    /// The same with more environment variables.
+    pub fn start_in(environment: &[(&str, &str)], args: &[&str]) -> Server {
+        let mut server = Server::launch_in(environment, args);
         server.wait_for_output("Application startup complete.");
         let output = server.output();
         let url = output
@@ -114,6 +125,11 @@ impl Server {
     /// Pids of the processes it had started when it became ready.
     pub fn family(&self) -> &[i32] {
         &self.family
+    }
+
+    /// Its address for clients.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port.expect("started"))
     }
 
     /// Connects to it.

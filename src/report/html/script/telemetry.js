@@ -46,11 +46,13 @@ function buildTelemetry(host) {
     return;
   }
   const port = el("div", {});
-  const show = (row) => port.replaceChildren(watchedCharts(watchedByRow.get(row)));
-  const options = runs.map(({ row }) => el("option", { value: row }, `${settingsText(row)}, run ${runValues("run")[row]}`));
+  const name = (row) => `${settingsText(row)}, run ${runValues("run")[row]}`;
+  // The name stands there once more for paper, which has no list to choose from, and because a list cuts long ones.
+  const show = (row) => port.replaceChildren(el("p", { class: "settings" }, name(row)), watchedCharts(watchedByRow.get(row)));
+  const options = runs.map(({ row }) => el("option", { value: row }, name(row)));
   const select = el("select", { change: () => show(Number(select.value)) }, options);
   const told = [
-    "Seconds since t0; one reading a second.",
+    "Seconds since t0. One reading a second; of a long run, means of several.",
     leftOut ? `${showCount(leftOut)} more points have readings that found no room here; they are in runs/.` : "",
     missing ? `${showCount(missing)} points have none.` : "",
   ];

@@ -69,6 +69,8 @@ pub enum Cause {
     RequestErrors,
     /// The load generator, not the server, was the limit.
     GeneratorSaturated,
+    /// The load that was asked for was not reached: a batch did not run as one, or a slot stayed without work.
+    LoadNotReached,
     /// The server's caches could not be reset before the run.
     CachesNotReset,
     /// The run's file is missing, unreadable, or not the one that the journal vouches for.
@@ -77,7 +79,7 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause, in the order of a server's life.
-    pub const ALL: [Cause; 20] = [
+    pub const ALL: [Cause; 21] = [
         Cause::BadFlag,
         Cause::CommandNotFound,
         Cause::ModelNotFound,
@@ -96,6 +98,7 @@ impl Cause {
         Cause::BenchTimeout,
         Cause::RequestErrors,
         Cause::GeneratorSaturated,
+        Cause::LoadNotReached,
         Cause::CachesNotReset,
         Cause::ResultDamaged,
     ];
@@ -121,6 +124,7 @@ impl Cause {
             Cause::BenchTimeout => "bench_timeout",
             Cause::RequestErrors => "request_errors",
             Cause::GeneratorSaturated => "generator_saturated",
+            Cause::LoadNotReached => "load_not_reached",
             Cause::CachesNotReset => "caches_not_reset",
             Cause::ResultDamaged => "result_damaged",
         }
@@ -153,6 +157,7 @@ impl Cause {
             Cause::BenchTimeout => "raise bench.timeout, or lower num_prompts for this load",
             Cause::RequestErrors => "read the errors in the run file; the load may be beyond what the server accepts",
             Cause::GeneratorSaturated => "lower the load or give the generator more CPU; latencies include its own lag",
+            Cause::LoadNotReached => "lower the batch or the concurrency, or raise max_num_seqs or the KV cache",
             Cause::CachesNotReset => {
                 "figures may profit from an earlier run's cache; use reset = \"restart\" if it matters"
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Tokenizer calls in flight.
 const ALIGNING_AT_ONCE: usize = 64;
-const SHORT: Duration = Duration::from_secs(10);
+pub(super) const SHORT: Duration = Duration::from_secs(10);
 /// Starting and stopping a profiler writes traces.
 const PROFILER: Duration = Duration::from_secs(600);
 
@@ -44,7 +44,7 @@ impl Alignment {
 
 impl Aside<'_> {
     /// The body of the answer to one request; the error says why there is none.
-    fn ask(&mut self, method: &str, path: &str, body: Option<&Value>, limit: Duration) -> Result<String, String> {
+    pub fn ask(&mut self, method: &str, path: &str, body: Option<&Value>, limit: Duration) -> Result<String, String> {
         let bodies = [body.map(Value::to_string).unwrap_or_default()];
         self.ask_all(method, path, &bodies, limit)?
             .pop()

@@ -273,6 +273,7 @@ mod tests {
             served_model: "tiny".into(),
             model_root: "/models/tiny".into(),
             params: Params::new(),
+            runner: Default::default(),
             argv: None,
             env: Default::default(),
             scratch: "/scratch".into(),

@@ -39,7 +39,7 @@ impl ServerCounters {
                 _ if name.starts_with("spec_decode") && name.contains("num_drafts") => &mut counters.drafts,
                 _ if name.starts_with("spec_decode") && name.contains("num_draft_tokens") => &mut counters.draft_tokens,
                 _ if name.starts_with("spec_decode") && name.contains("num_accepted_tokens_per_pos") => {
-                    let Some(position) = position(sample.labels) else {
+                    let Some(position) = sample.label("position").and_then(|position| position.parse().ok()) else {
                         continue;
                     };
                     counters.accepted_by_position.entry(position).or_default()
@@ -141,12 +141,6 @@ impl ServerCounters {
             expected * 100.0
         ))
     }
-}
-
-/// `k` of `position="k"`.
-fn position(labels: &str) -> Option<u64> {
-    let (_, after) = labels.split_once("position=\"")?;
-    after.split('"').next()?.parse().ok()
 }
 
 #[cfg(test)]

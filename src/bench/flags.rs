@@ -31,7 +31,7 @@ pub struct Flag {
     pub help: &'static str,
 }
 
-const fn flag(name: &'static str, takes: Takes, help: &'static str) -> Flag {
+pub(super) const fn flag(name: &'static str, takes: Takes, help: &'static str) -> Flag {
     Flag { name, takes, help }
 }
 
@@ -216,8 +216,13 @@ pub const REFUSED: &[(&str, &str)] = &[
 
 /// The table's entry for a name in either spelling.
 pub fn find(name: &str) -> Option<&'static Flag> {
+    find_in(all(), name)
+}
+
+/// The entry of any table of parameters for a name in either spelling.
+pub fn find_in(mut flags: impl Iterator<Item = &'static Flag>, name: &str) -> Option<&'static Flag> {
     let name = name.replace('-', "_");
-    all().find(|flag| flag.name == name)
+    flags.find(|flag| flag.name == name)
 }
 
 /// What to say about a name that the table lacks.
@@ -226,14 +231,19 @@ pub fn unknown(name: &str) -> String {
     if let Some((_, reason)) = REFUSED.iter().find(|(refused, _)| *refused == wanted) {
         return format!("the native benchmark has no parameter \"{name}\": {reason}");
     }
-    let near = all()
+    unknown_in(all(), "the native benchmark", name).unwrap_or_else(|| {
+        format!(
+            "the native benchmark has no parameter \"{name}\"; remove it, or use a command such as \"vllm bench serve\""
+        )
+    })
+}
+
+/// What to say about a name that `whose` table lacks, if one of the table's is like it.
+pub fn unknown_in(flags: impl Iterator<Item = &'static Flag>, whose: &str, name: &str) -> Option<String> {
+    let wanted = name.replace('-', "_");
+    let near = flags
         .map(|flag| (strsim::jaro_winkler(flag.name, &wanted), flag.name))
         .filter(|(likeness, _)| *likeness > 0.85)
         .max_by(|a, b| a.0.total_cmp(&b.0));
-    match near {
-        Some((_, near)) => format!("the native benchmark has no parameter \"{name}\"; did you mean \"{near}\"?"),
-        None => format!(
-            "the native benchmark has no parameter \"{name}\"; remove it, or use a command such as \"vllm bench serve\""
-        ),
-    }
+    near.map(|(_, near)| format!("{whose} has no parameter \"{name}\"; did you mean \"{near}\"?"))
 }

@@ -8,25 +8,32 @@ pub mod console;
 mod conversations;
 mod counters;
 mod datasets;
+mod endpoint;
+mod facts;
 pub mod file;
 pub mod flags;
+mod ids;
+pub mod iterations;
 mod judge;
 pub mod native;
 mod own;
+pub mod phases;
 mod probe;
 pub mod pytorch;
 mod reader;
 mod result;
 pub mod settings;
+pub mod site;
 pub mod steps;
 mod told;
 mod traffic;
+mod worker;
 
 pub use command::command_line;
 pub use told::told;
 
 use crate::cause::{Cause, Failure};
-use crate::plan::Params;
+use crate::plan::{BenchRunner, Params};
 use crate::search::{Cut, Request, Watch};
 use crate::telemetry::series::Window;
 use std::collections::BTreeMap;
@@ -46,7 +53,9 @@ pub struct Job {
     pub model_root: String,
     /// Every bench parameter with its value, names as in `vllm bench serve`.
     pub params: Params,
-    /// Command line of an external benchmark; `None` for the native generator.
+    /// Who performs it when there is no command line.
+    pub runner: Runner,
+    /// Command line of an external benchmark; `None` for one of ours.
     pub argv: Option<Vec<String>>,
     /// Environment added for an external benchmark.
     pub env: BTreeMap<String, String>,
@@ -58,6 +67,29 @@ pub struct Job {
     pub timeout: Duration,
     /// Live counters for a display.
     pub counters: Arc<Counters>,
+}
+
+/// The benchmarks of our own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Runner {
+    /// The load generator, as `vllm bench serve`.
+    #[default]
+    Native,
+    /// One batch after the other, each held until it is whole.
+    Iterations,
+    /// Prefill or decode throughput over a window of time.
+    Phases,
+}
+
+impl Runner {
+    /// The one that a plan names; the default where it has a command.
+    pub fn of(runner: &BenchRunner) -> Runner {
+        match runner {
+            BenchRunner::Iterations => Runner::Iterations,
+            BenchRunner::Phases => Runner::Phases,
+            BenchRunner::Native | BenchRunner::Command(_) => Runner::Native,
+        }
+    }
 }
 
 /// Live counters of a run in progress, only for display; and when it was measured, for those who watched the server.
@@ -146,10 +178,24 @@ pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
     probe(job, None).await
 }
 
-/// The same, ended as soon as the watch has seen enough. An external benchmark cannot be watched and runs to its end.
+/// The same, ended as soon as the watch has seen enough. Only the load generator can be watched; all others run to their
+/// end.
 pub async fn probe(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failure> {
     match &job.argv {
         Some(argv) => command::measure(job, argv).await,
-        None => native::measure(job, watch).await,
+        None => match job.runner {
+            Runner::Native => native::measure(job, watch).await,
+            Runner::Iterations => iterations::measure(job).await,
+            Runner::Phases => phases::measure(job).await,
+        },
+    }
+}
+
+/// Everything that is wrong with the parameters of one of our benchmarks, as sentences.
+pub fn check(runner: Runner, params: &Params) -> Vec<String> {
+    match runner {
+        Runner::Native => native::check(params),
+        Runner::Iterations => iterations::check(params),
+        Runner::Phases => phases::check(params),
     }
 }

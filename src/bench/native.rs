@@ -210,7 +210,7 @@ fn count_end(counters: &Counters, sample: &Sample) {
     }
 }
 
-fn broke(error: std::io::Error) -> Failure {
+pub(super) fn broke(error: std::io::Error) -> Failure {
     Failure::new(Cause::BenchFailed, format!("the generator could not go on: {error}"))
 }
 

@@ -1,6 +1,6 @@
 //! Typed values from parameters: numbers may be texts, lists may be one text, flags may be texts. Collects what is wrong.
 
-use super::flags;
+use super::flags::{self, Flag};
 use crate::plan::Params;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -13,13 +13,22 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub fn new(params: &'a Params) -> Self {
+        Reader::of(params, flags::find, flags::unknown)
+    }
+
+    /// Over parameters of another table, in which `find` looks; `unknown` says what is wrong with a name that it lacks.
+    pub fn of(
+        params: &'a Params,
+        find: impl Fn(&str) -> Option<&'static Flag>,
+        unknown: impl Fn(&str) -> String,
+    ) -> Self {
         let mut reader = Reader {
             values: BTreeMap::new(),
             problems: vec![],
         };
         for (name, value) in params {
-            match flags::find(name) {
-                None => reader.problems.push(flags::unknown(name)),
+            match find(name) {
+                None => reader.problems.push(unknown(name)),
                 Some(_) if value.is_null() => {}
                 Some(flag) => {
                     if reader.values.insert(flag.name.to_owned(), value).is_some() {

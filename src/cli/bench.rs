@@ -1,13 +1,13 @@
 //! `vsweep bench`: one native benchmark. Its flags are those of `vllm bench serve`, made from the native benchmark's
 //! table of parameters.
 
-use crate::bench::flags::{self, REFUSED, Takes};
+use crate::bench::flags::{self, REFUSED};
 use crate::bench::settings::Settings;
 use crate::bench::{Counters, Job, Measurement, console, file, measure, pytorch};
 use crate::error::{Error, Exit, Result};
 use crate::plan::Params;
 use crate::server::http::client_for;
-use clap::{ArgAction, ArgMatches, Command, FromArgMatches};
+use clap::{ArgMatches, Command, FromArgMatches};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use std::io::IsTerminal;
@@ -33,23 +33,7 @@ impl clap::Args for Args {
             let argument = clap::Arg::new(*name).long(name.replace('_', "-")).alias(name);
             command.arg(argument.num_args(0..).hide(true))
         });
-        flags::all().fold(command, |command, flag| {
-            let argument = clap::Arg::new(flag.name)
-                .long(flag.name.replace('_', "-"))
-                .help(flag.help);
-            let argument = if flag.name.contains('_') {
-                argument.alias(flag.name)
-            } else {
-                argument
-            };
-            command.arg(match flag.takes {
-                Takes::Nothing => argument.action(ArgAction::SetTrue),
-                Takes::Texts => argument.num_args(0..).value_name("TEXT"),
-                Takes::Count | Takes::Number => argument.allow_hyphen_values(true).value_name("N"),
-                Takes::Text => argument.value_name("TEXT"),
-                Takes::Json => argument.value_name("JSON"),
-            })
-        })
+        super::flags::augment(command, flags::all())
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -59,19 +43,7 @@ impl clap::Args for Args {
 
 impl FromArgMatches for Args {
     fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
-        let mut params = Params::new();
-        for flag in flags::all() {
-            let value = match flag.takes {
-                Takes::Nothing => matches.get_flag(flag.name).then_some(Value::Bool(true)),
-                Takes::Texts => matches
-                    .get_many::<String>(flag.name)
-                    .map(|texts| texts.cloned().collect()),
-                _ => matches.get_one::<String>(flag.name).map(|text| json!(text)),
-            };
-            if let Some(value) = value {
-                params.insert(flag.name.to_owned(), value);
-            }
-        }
+        let mut params = super::flags::read(matches, flags::all());
         for (name, _) in REFUSED.iter().filter(|(name, _)| matches.contains_id(name)) {
             params.insert((*name).to_owned(), Value::Bool(true));
         }
@@ -128,13 +100,14 @@ async fn job(params: Params, settings: &Settings) -> Result<Job> {
     let base_url = settings.base_url();
     let (served_model, model_root) = match &settings.model {
         Some(model) => (model.clone(), model.clone()),
-        None => first_model(&base_url, settings).await?,
+        None => first_model(&base_url, &settings.all_headers(), settings.insecure).await?,
     };
     Ok(Job {
         base_url,
         served_model,
         model_root,
         params,
+        runner: Default::default(),
         argv: None,
         env: Default::default(),
         scratch: std::env::temp_dir(),
@@ -145,21 +118,23 @@ async fn job(params: Params, settings: &Settings) -> Result<Job> {
 }
 
 /// Name and root of the first model that the server lists.
-async fn first_model(base_url: &str, settings: &Settings) -> Result<(String, String)> {
+pub(super) async fn first_model(
+    base_url: &str,
+    headers: &[(String, String)],
+    insecure: bool,
+) -> Result<(String, String)> {
     let url = format!("{base_url}/v1/models");
     let failed = |why: &dyn std::fmt::Display| {
         Error::Fatal(format!(
             "cannot ask {url} for its models: {why}; start the server, or name the model with --model"
         ))
     };
-    let client = client_for(base_url)
-        .tls_danger_accept_invalid_certs(settings.insecure)
-        .build();
+    let client = client_for(base_url).tls_danger_accept_invalid_certs(insecure).build();
     let mut request = client
         .map_err(|error| failed(&error))?
         .get(&url)
         .timeout(Duration::from_secs(30));
-    for (name, value) in settings.all_headers() {
+    for (name, value) in headers {
         request = request.header(name, value);
     }
     let answer = request

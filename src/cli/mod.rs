@@ -5,10 +5,13 @@ mod bench;
 mod charts;
 mod check;
 mod completions;
+mod flags;
 mod guard;
+mod iterations;
 mod native_check;
 mod output;
 mod pareto;
+mod phases;
 mod plan;
 mod plan_file;
 mod plot;
@@ -19,6 +22,7 @@ mod run;
 mod schema;
 mod sim;
 mod status;
+mod sweeping;
 
 use crate::error::{Exit, Result};
 use clap::{Parser, Subcommand};
@@ -43,6 +47,8 @@ enum Command {
     Plot(plot::Args),
     Pareto(pareto::Args),
     Bench(bench::Args),
+    Iterations(iterations::Args),
+    Phases(phases::Args),
     Sim(sim::Args),
     Schema(schema::Args),
     Completions(completions::Args),
@@ -72,6 +78,8 @@ fn perform(command: Command) -> Result<Exit> {
         Command::Plot(args) => plot::run(args),
         Command::Pareto(args) => pareto::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Iterations(args) => iterations::run(args),
+        Command::Phases(args) => phases::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Schema(args) => schema::run(args),
         Command::Completions(args) => completions::run(args),

@@ -1,22 +1,45 @@
-//! What the native generator objects to in a plan's loads, found before anything starts instead of in the first run.
+//! What a benchmark of ours objects to in a plan's loads, found before anything starts instead of in the first run.
 
-use crate::bench::native;
+use crate::bench::{self, Runner};
 use crate::matrix::Matrix;
 use crate::plan::{BenchRunner, Found, Plan, Problem};
+use crate::search::Vary;
 use std::collections::BTreeSet;
 
 /// Points looked at: far more than the distinct loads of any plan that is not generated.
 pub const MOST_POINTS: usize = 10_000;
 
-/// Checks the loads of a plan that the native generator is to drive. Of a plan that could not be read as a whole only
-/// what names a parameter is told: the rest may follow from what is missing.
+/// Checks the loads of a plan that is to be measured by one of our own benchmarks. Of a plan that could not be read as a
+/// whole only what names a parameter is told: the rest may follow from what is missing.
 pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
-    if plan.bench.runner != BenchRunner::Native {
+    if let BenchRunner::Command(_) = plan.bench.runner {
         return;
     }
+    let runner = Runner::of(&plan.bench.runner);
     let is_whole = found.is_empty();
     let points = matrix.points().take(MOST_POINTS);
-    let sentences: BTreeSet<String> = points.flat_map(|point| native::check(&point.params)).collect();
+    let sentences: BTreeSet<String> = points.flat_map(|point| bench::check(runner, &point.params)).collect();
+    if runner != Runner::Native && plan.bench.warmup_prompts > 0 {
+        let message = "`bench.warmup_prompts` is for the load generator; this runner warms up by itself";
+        found.add(Problem::new(
+            plan.origin.key_span(&["bench", "warmup_prompts"]),
+            message,
+            "remove it",
+        ));
+    }
+    let searched = plan.sla.as_ref().map(|sla| sla.vary);
+    let place = plan.origin.key_span(&["sla"]);
+    match (runner, searched) {
+        (Runner::Iterations, Some(_)) => {
+            let message = "a batch of known shape has no load that a search could vary";
+            found.add(Problem::new(place, message, "remove `[sla]`, and sweep batch_size"));
+        }
+        (Runner::Phases, Some(Vary::RequestRate)) => {
+            let message = "runner phases keeps requests in flight; it has no request rate";
+            found.add(Problem::new(place, message, "search with `vary = \"max_concurrency\"`"));
+        }
+        _ => {}
+    }
     for sentence in &sentences {
         let named = named_param(plan, sentence);
         if is_whole || named.is_some() {

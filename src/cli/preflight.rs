@@ -20,6 +20,7 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     match &plan.bench.runner {
         BenchRunner::Command(argv) => program(argv, &plan.bench.env, place(&["bench", "command"]), found),
         BenchRunner::Native => dataset_files(plan, matrix, found),
+        BenchRunner::Iterations | BenchRunner::Phases => {}
     }
 }
 

@@ -14,6 +14,10 @@ impl Clock {
         Clock { zero: Instant::now() }
     }
 
+    pub fn zero(&self) -> Instant {
+        self.zero
+    }
+
     pub fn now(&self) -> Nanos {
         self.zero.elapsed().as_nanos() as Nanos
     }

@@ -6,12 +6,13 @@ use super::backend::Reply;
 use super::clock::Clock;
 use super::requests::Requests;
 use super::turns::Turns;
+use super::window::{Seen, Watch, Window};
 use crate::metrics::{Nanos, Sample};
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::ops::ControlFlow;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What to send, and how.
 #[derive(Debug, Default)]
@@ -32,13 +33,34 @@ pub struct Load {
     pub silence_timeout: Duration,
     /// Whether generated texts are kept.
     pub keep_texts: bool,
+    /// Send the requests again and again until this has passed, instead of once.
+    pub window: Option<Window>,
+}
+
+impl Load {
+    /// Which request is sent as the `index`-th.
+    pub(super) fn request_at(&self, index: usize) -> usize {
+        match &self.window {
+            Some(window) => window.request_at(index, self.requests.len()),
+            None => index,
+        }
+    }
+
+    /// When the `index`-th is due.
+    fn due_at(&self, index: usize) -> Nanos {
+        self.due.get(index).copied().unwrap_or(0)
+    }
 }
 
 /// What came of a load.
 #[derive(Debug)]
 pub struct Outcome {
-    /// One timeline a request, in order.
+    /// One timeline a request, in order; those of a window as they ended.
     pub samples: Vec<Sample>,
+    /// The run's zero on the process's clock.
+    pub began: Instant,
+    /// The window, if one was asked for and it opened.
+    pub window: Option<Seen>,
     /// From t0 to the end of the last request.
     pub duration: Nanos,
     /// CPU time of the generator's thread within it.
@@ -94,6 +116,10 @@ pub(super) struct Drive<'a> {
     /// Requests that wait for a connection to open.
     pub waiting: VecDeque<(usize, Nanos)>,
     pub armed_for: Option<Nanos>,
+    /// Sendings in all; without end for a window.
+    pub total: usize,
+    /// Looks for the moments at which the window opens and ends.
+    pub window: Option<Watch>,
     pub watch: &'a mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
     /// Whether the watch has ended it.
     pub is_cut: bool,
@@ -102,9 +128,13 @@ pub(super) struct Drive<'a> {
 impl<'a> Drive<'a> {
     /// Starts the clock.
     pub fn new(load: &'a Load, watch: &'a mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Self {
+        let once = load.requests.len().min(load.due.len());
+        let window = load.window.map(|window| Watch::new(window, load.limit.unwrap_or(1)));
         let mut samples = Vec::new();
-        samples.resize_with(load.requests.len().min(load.due.len()), Sample::default);
+        samples.resize_with(if window.is_some() { 0 } else { once }, Sample::default);
         Drive {
+            total: if window.is_some() { usize::MAX } else { once },
+            window,
             load,
             clock: Clock::start(),
             samples,
@@ -123,7 +153,11 @@ impl<'a> Drive<'a> {
     }
 
     pub fn is_finished(&self) -> bool {
-        self.is_cut || self.finished == self.samples.len()
+        let is_over = match &self.window {
+            Some(window) => window.is_over(self.clock.now()),
+            None => self.finished == self.total,
+        };
+        self.is_cut || is_over
     }
 
     pub fn has_slot(&self) -> bool {
@@ -138,7 +172,7 @@ impl<'a> Drive<'a> {
 
     /// The moment the next request is due, if only time is missing.
     pub fn next_due(&self) -> Option<Nanos> {
-        let start = (self.next < self.samples.len() && self.has_slot()).then(|| self.load.due[self.next]);
+        let start = (self.next < self.total && self.has_slot()).then(|| self.load.due_at(self.next));
         let turn = self.later.front().map(|(due, _)| *due);
         start.into_iter().chain(turn).min()
     }
@@ -147,7 +181,7 @@ impl<'a> Drive<'a> {
     pub fn due(&self, index: usize, ready: Nanos) -> Nanos {
         match self.talks.contains_key(&index) {
             true => ready,
-            false => self.load.due[index],
+            false => self.load.due_at(index),
         }
     }
 
@@ -158,7 +192,7 @@ impl<'a> Drive<'a> {
         if let Some((due, index)) = self.later.pop_front_if(|(due, _)| *due <= now) {
             return Some((index, due));
         }
-        let (index, due) = (self.next, self.load.due[self.next]);
+        let (index, due) = (self.next, self.load.due_at(self.next));
         // The request after the last free slot takes the one that became free first, and so on.
         let ready = match self.load.limit {
             Some(limit) if self.started >= limit => due.max(self.freed.pop_front().unwrap_or(due)),
@@ -177,7 +211,7 @@ impl<'a> Drive<'a> {
     pub fn bytes<'b>(&'b self, index: usize, buffer: &'b mut Vec<u8>) -> io::Result<&'b [u8]> {
         match self.talks.get(&index) {
             Some(talk) => Ok(&talk.bytes),
-            None => self.load.requests.bytes(index, buffer),
+            None => self.load.requests.bytes(self.load.request_at(index), buffer),
         }
     }
 
@@ -194,7 +228,13 @@ impl<'a> Drive<'a> {
     fn note(&mut self, index: usize, sample: Sample) {
         self.finished += 1;
         self.tell(Progress::Ended(&sample, self.in_flight));
-        self.samples[index] = sample;
+        match &mut self.window {
+            Some(window) => {
+                window.ended(index, &sample);
+                self.samples.push(sample);
+            }
+            None => self.samples[index] = sample,
+        }
     }
 
     /// Prepares the turn after one that ended; false if there is none. After a failure nothing can follow.
@@ -238,7 +278,7 @@ impl<'a> Drive<'a> {
 
     pub fn fail_unsent(&mut self, index: usize, ready: Nanos, error: String) {
         let now = self.clock.now();
-        let prompt_len = self.load.requests.entry(index).prompt_len;
+        let prompt_len = self.load.requests.entry(self.load.request_at(index)).prompt_len;
         let sample = unsent_sample(self.due(index, ready), ready, now, prompt_len, error);
         self.end(index, sample, now);
     }

@@ -46,7 +46,7 @@ struct Whole {
 
 impl Exchange {
     pub fn begin(&mut self, load: &Load, index: usize, (due, ready): (Nanos, Nanos)) {
-        let request = load.requests.entry(index);
+        let request = load.requests.entry(load.request_at(index));
         self.response.reset();
         self.events.reset();
         let stream = &mut self.stream;
@@ -111,6 +111,18 @@ impl Exchange {
             });
             self.stream.fail(reason);
         }
+    }
+
+    /// Whether output has come.
+    pub fn has_output(&self) -> bool {
+        !self.stream.sample.events.is_empty()
+    }
+
+    /// The timeline as far as it has come.
+    pub fn cut(&mut self, now: Nanos) -> Sample {
+        let mut sample = std::mem::take(&mut self.stream.sample);
+        sample.end = sample.events.last().unwrap_or(now);
+        sample
     }
 
     /// Time since it was sent.

@@ -2,6 +2,7 @@
 //!
 //! One thread, one `epoll`, no runtime. Waiting for due times uses a timer with the kernel's full resolution.
 
+mod cutting;
 mod opening;
 
 use super::clock::thread_cpu;
@@ -148,8 +149,11 @@ impl Generator {
             // Closing their connections tells the server that nobody waits for the answers any more.
             self.discard_all();
         }
+        let window = self.cut(&mut drive);
         Ok(Outcome {
             duration: drive.clock.now(),
+            began: drive.clock.zero(),
+            window,
             cpu: thread_cpu().saturating_sub(cpu_before),
             samples: drive.into_samples(),
             longest_turn,
@@ -188,7 +192,7 @@ impl Generator {
                 }
             }
         }
-        if drive.load.limit.is_none() && drive.next < drive.samples.len() && self.idle.len() + self.opening < SPARE {
+        if drive.load.limit.is_none() && drive.next < drive.total && self.idle.len() + self.opening < SPARE {
             self.open_for(drive);
         }
         drive.can_send()
@@ -326,6 +330,7 @@ impl Generator {
             }
             self.end(slot, drive);
         }
+        self.look_at_slots(drive, now);
         while let Some((index, ready)) = drive.waiting.front().copied()
             && now.saturating_sub(ready) > nanos(limit)
         {

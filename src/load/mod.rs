@@ -24,6 +24,7 @@ mod stop;
 mod target;
 mod transport;
 mod turns;
+mod window;
 
 pub use backend::{Backend, Reply};
 pub use body::{BodyOptions, Content};
@@ -36,3 +37,4 @@ pub use stop::Stop;
 pub use target::Target;
 pub use transport::Tls;
 pub use turns::{Turn, Turns};
+pub use window::{Seen, Window};

@@ -18,4 +18,9 @@ impl Stop {
         // A generator that cannot be woken looks at the flag with its next sweep.
         let _ = self.waker.wake();
     }
+
+    /// Whether it was asked to end.
+    pub fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
 }

@@ -175,10 +175,14 @@ fn load(plan: &Plan, bench: &Space, bench_count: usize) -> Load {
         }
     }
     let env = match plan.bench.runner {
-        BenchRunner::Native => BTreeMap::new(),
         BenchRunner::Command(_) => plan.bench.env.clone(),
+        _ => BTreeMap::new(),
     };
     Load {
+        runner: match plan.bench.runner {
+            BenchRunner::Native => None,
+            ref other => other.name(),
+        },
         env,
         warmup_prompts: plan.bench.warmup_prompts,
         datasets,

@@ -24,6 +24,8 @@ pub(super) fn server_id(
 /// What all points of a plan share.
 #[derive(Debug, Clone)]
 pub(super) struct Load {
+    /// A runner of ours other than the load generator.
+    pub runner: Option<&'static str>,
     pub env: BTreeMap<String, String>,
     pub warmup_prompts: u32,
     /// SHA-256 of each dataset file that is there, by its path.
@@ -33,7 +35,7 @@ pub(super) struct Load {
 impl Load {
     pub fn point_id(&self, server: &ServerId, params: &Params, argv: Option<&[String]>, secrets: &Secrets) -> PointId {
         let dataset = dataset_path(params).and_then(|path| self.datasets.get(path));
-        let content = json!({
+        let mut content = json!({
             "server": server.0,
             "params": secrets.redact_params(params),
             "argv": argv.map(|argv| secrets.redact_argv(argv)),
@@ -41,6 +43,9 @@ impl Load {
             "warmup_prompts": self.warmup_prompts,
             "dataset": dataset,
         });
+        if let Some(runner) = self.runner {
+            content["runner"] = json!(runner);
+        }
         PointId(short_digest(&canonical_json(&content)))
     }
 }

@@ -221,7 +221,7 @@ impl Matrix {
 
     fn point_of(&self, params: Params, name: String, server: &ServerId) -> Point {
         let argv = match &self.runner {
-            BenchRunner::Native => None,
+            BenchRunner::Native | BenchRunner::Iterations | BenchRunner::Phases => None,
             BenchRunner::Command(command) => Some(argv::apply(command, &params)),
         };
         Point {

@@ -38,7 +38,8 @@ pub fn request_rate(samples: &[Sample], duration: Nanos) -> Option<Interval> {
     )
 }
 
-fn rate(moments: impl Iterator<Item = Nanos>, duration: Nanos) -> Option<Interval> {
+/// Moments a second over `duration`, by batch means; `None` if a span would hold fewer than ten on average.
+pub fn rate(moments: impl Iterator<Item = Nanos>, duration: Nanos) -> Option<Interval> {
     let mut counts = [0u64; BATCHES];
     for moment in moments.filter(|moment| *moment < duration) {
         counts[(moment.saturating_mul(BATCHES as Nanos) / duration) as usize] += 1;

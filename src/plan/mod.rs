@@ -175,8 +175,24 @@ pub struct Bench {
 pub enum BenchRunner {
     /// vsweep's own load generator, in this process.
     Native,
+    /// Batches of exactly known shape, held until they are whole (`vsweep iterations`).
+    Iterations,
+    /// Prefill and decode throughput over a window of time (`vsweep phases`).
+    Phases,
     /// A command line such as `vllm bench serve …` (program first).
     Command(Vec<String>),
+}
+
+impl BenchRunner {
+    /// Its name in a plan; a command has none.
+    pub fn name(&self) -> Option<&'static str> {
+        match self {
+            BenchRunner::Native => Some("native"),
+            BenchRunner::Iterations => Some("iterations"),
+            BenchRunner::Phases => Some("phases"),
+            BenchRunner::Command(_) => None,
+        }
+    }
 }
 
 /// The values one parameter takes.

@@ -88,7 +88,7 @@ pub struct ServeTable {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct BenchTable {
-    /// `native` (default): vsweep's own load generator. Not together with `command`.
+    /// Who drives the load: `native` (default), `iterations` or `phases`. Not together with `command`.
     pub runner: Option<Runner>,
     /// Command line of an external benchmark such as `vllm bench serve`, as a string or a list of words. Parameters are
     /// added to it as flags; host, port and where to save results are added when it runs.
@@ -97,9 +97,10 @@ pub struct BenchTable {
     pub env: Option<BTreeMap<String, Scalar>>,
     /// Limit for one run, e.g. `20m` (default).
     pub timeout: Option<String>,
-    /// Unmeasured requests before the first run of a point on a fresh server. Default: 0.
+    /// Unmeasured requests before the first run of a point on a fresh server; not for `iterations` and `phases`, which warm
+    /// up by themselves. Default: 0.
     pub warmup_prompts: Option<u32>,
-    /// Load settings, names as in `vllm bench serve`. A list or a range is an axis; axes multiply.
+    /// Load settings, names as in `vllm bench serve`, or the flags of the runner (docs/iterations.md, docs/phases.md). A list or a range is an axis; axes multiply.
     pub params: Option<BTreeMap<String, Param>>,
     /// Path of a JSON file, relative to this one, with combinations in the form of `vllm bench sweep`: a list of
     /// objects, or an object of named objects. Added to `combos`; values are taken as they are.
@@ -114,6 +115,10 @@ pub struct BenchTable {
 pub enum Runner {
     /// vsweep's own load generator.
     Native,
+    /// Prefill or decode batches of exactly known shape, as `vsweep iterations` measures them.
+    Iterations,
+    /// Prefill or decode throughput over a window of time, as `vsweep phases` measures it.
+    Phases,
 }
 
 /// A command line: a string split as a shell would, or a list of words.

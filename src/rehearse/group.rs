@@ -13,7 +13,7 @@ use crate::bench::{Measurement, Verdict};
 use crate::cause::{Cause, Failure, Outcome};
 use crate::journal::{Entry, Event, RunFinished, Searched, State};
 use crate::matrix::{LoadSearch, Matrix, Point};
-use crate::plan::{Params, Plan, Reset};
+use crate::plan::{BenchRunner, Params, Plan, Reset};
 use crate::run::{Asked, Group, replay, search_started};
 use crate::search::{Next, Probe};
 use serde_json::Value;
@@ -196,6 +196,10 @@ impl<'a> Rehearsed<'a> {
 
     /// Plays one run; `None` for a benchmark of which nothing is known.
     fn play(&mut self, point: &Point, run: u32, asked: Option<&Asked>) -> Result<Option<Played>, Unknown> {
+        if let BenchRunner::Iterations | BenchRunner::Phases = self.plan.bench.runner {
+            self.forecast.unknown_runs += 1;
+            return Ok(None);
+        }
         let mut params = match (&point.argv, Driver::of(point.argv.as_deref())) {
             (Some(argv), Driver::VllmBench) => params_of(argv),
             (Some(_), _) => {

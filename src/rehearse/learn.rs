@@ -9,7 +9,7 @@ use crate::cause::Outcome;
 use crate::ids::{PointId, ServerId};
 use crate::journal::{RunRecord, State};
 use crate::matrix::{Matrix, ServerConfig};
-use crate::plan::{Plan, Reset};
+use crate::plan::{BenchRunner, Plan, Reset};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 
@@ -167,17 +167,18 @@ fn ratio(run: &RunRecord, plan: &Plan, stand_ins: &BTreeMap<&ServerId, StandIn>)
         .filter(|stand_in| stand_in.failure.is_none())?;
     let mut params = run.params.clone();
     let driver = match &plan.bench.runner {
-        crate::plan::BenchRunner::Native => {
+        BenchRunner::Native => {
             let seed = params.get("seed").and_then(Value::as_u64).unwrap_or(0);
             params.insert("seed".to_owned(), seed.wrapping_add(u64::from(run.run)).into());
             Driver::Native
         }
-        crate::plan::BenchRunner::Command(command) => {
+        BenchRunner::Command(command) => {
             let argv = crate::matrix::argv::apply(command, &params);
             let driver = Driver::of(Some(&argv));
             params = params_of(&argv);
             driver
         }
+        _ => return None,
     };
     if driver == Driver::Foreign {
         return None;

@@ -17,7 +17,7 @@ use crate::cause::Failure;
 use crate::ids::ServerId;
 use crate::journal::State;
 use crate::matrix::Matrix;
-use crate::plan::Plan;
+use crate::plan::{BenchRunner, Plan};
 use crate::run::Schedule;
 use group::Rehearsed;
 use learn::Lessons;
@@ -210,7 +210,13 @@ fn assumptions(plan: &Plan, stand_in: &StandIn, options: &Options) -> Vec<String
         assumptions
             .push("a server of several data parallel replicas counts as one of them, which is slower".to_owned());
     }
-    if let crate::plan::BenchRunner::Command(command) = &plan.bench.runner {
+    if let runner @ (BenchRunner::Iterations | BenchRunner::Phases) = &plan.bench.runner {
+        let name = runner.name().unwrap_or_default();
+        assumptions.push(format!(
+            "runs of runner {name} are not played: they count as taking no time"
+        ));
+    }
+    if let BenchRunner::Command(command) = &plan.bench.runner {
         let driver = Driver::of(Some(command));
         assumptions.push(match driver {
             Driver::Foreign => format!("`{}` is not known: its runs count as taking no time", command[0]),

@@ -13,6 +13,7 @@ pub mod failures;
 pub mod html;
 pub mod markdown;
 mod pages;
+pub mod phases;
 pub mod png;
 pub mod progress;
 mod rows;

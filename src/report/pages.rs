@@ -67,6 +67,9 @@ fn bench_command(plan: Option<&(String, Format)>) -> Vec<String> {
     };
     match plan::parse(text, *format, Path::new(name), &[], &World::empty()).map(|plan| plan.bench.runner) {
         Ok(BenchRunner::Command(argv)) => argv,
+        Ok(runner @ (BenchRunner::Iterations | BenchRunner::Phases)) => {
+            vec!["vsweep".to_owned(), runner.name().unwrap_or_default().to_owned()]
+        }
         _ => native(),
     }
 }

@@ -8,6 +8,13 @@ pub fn axis_title(column: &str) -> String {
     let known = match column {
         "output_throughput" => "Output throughput (tokens/s)",
         "total_token_throughput" => "Input and output throughput (tokens/s)",
+        "input_throughput" => "Prompt throughput (tokens/s)",
+        "total_throughput" => "Prompt and output throughput (tokens/s)",
+        "total_latency_ms" => "Batch latency (ms)",
+        "latency_per_iter_ms" => "Batch latency per iteration (ms)",
+        "step_ms" => "Decode step (ms)",
+        "server_step_ms" => "Decode step by the server's count (ms)",
+        "first_token_ms" => "First tokens of the batch (ms)",
         "request_throughput" => "Request throughput (requests/s)",
         "request_goodput" => "Goodput (requests/s)",
         "tokens_per_user" => "Output tokens/s per user",

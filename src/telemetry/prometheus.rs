@@ -12,6 +12,21 @@ pub struct Sample<'a> {
     pub value: f64,
 }
 
+impl<'a> Sample<'a> {
+    /// The value of a label as written; an escaped quote ends it.
+    pub fn label(&self, name: &str) -> Option<&'a str> {
+        let mut rest = self.labels;
+        loop {
+            let (key, after) = rest.split_once("=\"")?;
+            let (value, after) = after.split_once('"')?;
+            if key.trim_start_matches(',').trim() == name {
+                return Some(value);
+            }
+            rest = after;
+        }
+    }
+}
+
 /// Every sample of a text, in order.
 pub fn samples(text: &str) -> impl Iterator<Item = Sample<'_>> {
     text.lines().filter_map(sample)
@@ -54,6 +69,18 @@ fn labels_end(text: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn labels_are_found_by_their_whole_name() {
+        let sample = Sample {
+            name: "vllm:cache_config_info",
+            labels: r#"num_gpu_blocks_override="None",engine="0",num_gpu_blocks="16384""#,
+            value: 1.0,
+        };
+        assert_eq!(sample.label("num_gpu_blocks"), Some("16384"));
+        assert_eq!(sample.label("engine"), Some("0"));
+        assert_eq!(sample.label("block_size"), None);
+    }
     use proptest::prelude::*;
 
     #[test]

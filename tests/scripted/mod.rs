@@ -22,6 +22,7 @@ pub fn job(url: &str, params: Value) -> Job {
         served_model: "m".to_owned(),
         model_root: "org/m".to_owned(),
         params,
+        runner: Default::default(),
         argv: None,
         env: Default::default(),
         scratch: std::env::temp_dir(),

@@ -425,6 +425,45 @@ fn development_routes_do_what_they_say() {
 }
 
 #[test]
+fn a_held_server_queues_and_lets_go_together() {
+    let server = Server::start(&["--sim-speed", "50"]);
+    for (hold, go_on) in [("/sleep?level=0", "/wake_up"), ("/pause?mode=keep", "/resume")] {
+        assert_eq!(server.post(hold, "").status, 200);
+        assert_eq!(server.get("/is_sleeping").body, r#"{"is_sleeping":true}"#);
+        assert_eq!(server.get("/is_paused").body, r#"{"is_paused":true}"#);
+        let body = r#"{"prompt":"w0001","max_tokens":5,"stream":true}"#;
+        let streams = [(); 3].map(|()| server.send("POST", "/v1/completions", "", body).expect("taken"));
+        // As in vLLM, gauges move with steps, of which there are none.
+        assert!(
+            server
+                .get("/metrics")
+                .body
+                .contains("num_requests_waiting{engine=\"0\",model_name=\"demo-8b\"} 0.0")
+        );
+        assert_eq!(server.post(go_on, "").status, 200);
+        for mut stream in streams {
+            let mut answer = String::new();
+            std::io::Read::read_to_string(&mut stream, &mut answer).expect("an answer");
+            assert!(answer.contains("[DONE]"), "{answer}");
+        }
+        assert_eq!(server.get("/is_sleeping").body, r#"{"is_sleeping":false}"#);
+    }
+}
+
+#[test]
+fn sleep_ends_what_runs_unless_told_to_keep_it() {
+    let server = Server::start(&[]);
+    let body = r#"{"prompt":"w0001","max_tokens":100000,"stream":true}"#;
+    let mut stream = server.send("POST", "/v1/completions", "", body).expect("taken");
+    let mut first = [0; 1];
+    std::io::Read::read_exact(&mut stream, &mut first).expect("it has begun");
+    assert_eq!(server.post("/sleep?level=0", "").status, 200);
+    let mut answer = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut answer).expect("it ends");
+    assert!(answer.contains("\"finish_reason\":\"abort\""), "{answer}");
+}
+
+#[test]
 fn text_and_tokens_translate_into_each_other() {
     let server = Server::start(&["--sim-zero"]);
     let tokens = json(&server.post("/tokenize", r#"{"prompt":"w0003 and more"}"#).body)["tokens"].to_string();

@@ -13,6 +13,7 @@ fn job(marked: &Marked, argv: &[&str]) -> Job {
         served_model: "tiny".into(),
         model_root: "org/tiny".into(),
         params: Default::default(),
+        runner: Default::default(),
         argv: Some(argv.iter().map(|word| (*word).to_owned()).collect()),
         env: marked.env.clone(),
         scratch: marked.path("scratch"),

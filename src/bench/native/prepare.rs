@@ -120,6 +120,7 @@ impl Run {
             silence_timeout: self.settings.silence_timeout,
             keep_texts: self.settings.save_detailed,
             turns: None,
+            window: None,
         }
     }
 }

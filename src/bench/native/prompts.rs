@@ -2,15 +2,10 @@
 
 use super::Run;
 use crate::bench::aside::Alignment;
+use crate::bench::ids::plain_ids;
 use crate::dataset::{self, ChatTemplate, Dataset, Item, Prompt, PromptSource, Tokenizer, Vocabulary};
 use crate::load::{Backend, Content, Request, Requests, Turn, Turns};
-use std::ops::Range;
-use std::path::Path;
 
-/// Without a tokenizer: token ids below this are in nearly every vocabulary, …
-const SAFE_VOCABULARY: u32 = 32_000;
-/// … and ids below this are special tokens or bytes in many.
-const FIRST_PLAIN_ID: u32 = 260;
 /// Warm-up prompts are drawn with another seed, so that no measured prompt is in a cache.
 const WARMUP_SEED: u64 = 0x7761_726d;
 
@@ -48,7 +43,9 @@ impl Run {
         }
         let vocabulary = match (&tokenizer, settings.backend) {
             (Some(tokenizer), _) => Vocabulary::Tokenizer(tokenizer),
-            (None, backend) if backend.takes_ids() => Vocabulary::Ids(self.token_ids()),
+            (None, backend) if backend.takes_ids() => {
+                Vocabulary::Ids(plain_ids(settings.vocab_size, &self.job.model_root))
+            }
             (None, _) => Vocabulary::Words,
         };
         let template = self.template(tokenizer.as_ref())?;
@@ -174,20 +171,6 @@ impl Run {
             )),
         }
     }
-
-    /// Ids that may stand in prompts when there is no tokenizer.
-    fn token_ids(&self) -> Range<u32> {
-        let known = self
-            .settings
-            .vocab_size
-            .or_else(|| vocabulary_of(Path::new(&self.job.model_root)));
-        let end = known.unwrap_or(SAFE_VOCABULARY);
-        if end > 2 * FIRST_PLAIN_ID {
-            FIRST_PLAIN_ID..end
-        } else {
-            end.min(8) / 2..end
-        }
-    }
 }
 
 /// Requests of which only the first turns are written yet.
@@ -217,18 +200,6 @@ fn due_of_turns(turns: &Turns, due: &[u64]) -> Vec<u64> {
         time
     });
     each.collect()
-}
-
-/// `vocab_size` in the `config.json` of a local model folder.
-fn vocabulary_of(model: &Path) -> Option<u32> {
-    let text = std::fs::read_to_string(model.join("config.json")).ok()?;
-    let config: serde_json::Value = serde_json::from_str(&text).ok()?;
-    let size = config
-        .get("vocab_size")
-        .or_else(|| config.get("text_config")?.get("vocab_size"))?;
-    size.as_u64()
-        .and_then(|size| u32::try_from(size).ok())
-        .filter(|size| *size > 0)
 }
 
 /// `bench-` and eight hex digits that differ from run to run.

@@ -167,6 +167,9 @@ impl Script<'_> {
     /// One run of a point.
     fn bench(&self, point: &Point, url: &str, result: &Path) -> String {
         let bench = &self.plan.bench;
+        if let runner @ (BenchRunner::Iterations | BenchRunner::Phases) = &bench.runner {
+            return self.own(runner, point, url, result);
+        }
         let Some(argv) = &point.argv else {
             let mut params = told(&point.params, bench.warmup_prompts);
             let seed = params.remove("seed").and_then(|seed| seed.as_u64()).unwrap_or(0);
@@ -192,6 +195,7 @@ impl Script<'_> {
             served_model: MODEL.0.to_owned(),
             model_root: ROOT.0.to_owned(),
             params: point.params.clone(),
+            runner: Default::default(),
             argv: None,
             env: BTreeMap::new(),
             scratch: self.folder.clone(),
@@ -202,6 +206,20 @@ impl Script<'_> {
         let mut env = bench.env.clone();
         env.insert("VSWEEP_RESULT".to_owned(), result.display().to_string());
         self.command(&env, &command_line(&job, result, argv))
+    }
+
+    /// One run of a point by a benchmark that has a command of its own beside `vsweep bench`.
+    fn own(&self, runner: &BenchRunner, point: &Point, url: &str, result: &Path) -> String {
+        let mut params = point.params.clone();
+        let seed = params.remove("seed").and_then(|seed| seed.as_u64()).unwrap_or(0);
+        let start = ["vsweep", runner.name().unwrap_or_default(), "--base-url", url].map(str::to_owned);
+        let words = self.command(&BTreeMap::new(), &argv::apply(&start, &params));
+        let (flag, output) = match runner {
+            BenchRunner::Phases => ("--output-dir", result.with_extension("")),
+            _ => ("--output", result.to_path_buf()),
+        };
+        let output = self.quote(&output.display().to_string());
+        format!("{words} --seed $(({seed} + run)) {flag} {output}")
     }
 
     /// Text that stays within one comment line.

@@ -26,13 +26,17 @@ impl Reader<'_> {
         let runner = fields.entry("runner");
         let command = fields.entry("command");
         if let Some(runner) = runner {
-            self.choice(&runner.value, "bench.runner", &[("native", ())]);
+            let own = [BenchRunner::Native, BenchRunner::Iterations, BenchRunner::Phases];
+            let named = own.map(|own| (own.name().unwrap_or_default(), own));
+            bench.runner = self
+                .choice(&runner.value, "bench.runner", &named)
+                .unwrap_or(BenchRunner::Native);
         }
         if let Some(command) = command {
             let words = self.words(&command.value, "bench.command").unwrap_or_default();
             bench.runner = BenchRunner::Command(words);
             if let Some(runner) = runner {
-                let message = "the load comes from the native generator or from a command";
+                let message = "the load comes from a runner of vsweep or from a command";
                 let problem = Problem::new(command.key_span, message, "keep `runner` or `command`, not both");
                 self.found.add(problem.and(runner.key_span, "native here"));
             }

@@ -1,7 +1,7 @@
 //! One try at one run: the benchmark, with an eye on its server and on the user.
 
 use super::{GroupSession, Running, Try};
-use crate::bench::{self, Counters, Job, Measurement};
+use crate::bench::{self, Counters, Job, Measurement, Runner};
 use crate::cause::{Cause, Failure};
 use crate::error::Result;
 use crate::files::{create_folder, write_atomic};
@@ -105,12 +105,18 @@ fn job(plan: &Plan, task: &Task, running: &Running, is_warm: bool, recorder: &Re
         let seed = params.get("seed").and_then(serde_json::Value::as_u64).unwrap_or(0);
         params.insert("seed".into(), seed.wrapping_add(u64::from(task.run)).into());
     }
+    let runner = Runner::of(&plan.bench.runner);
+    if runner == Runner::Phases && task.asked.is_some() {
+        // A search says how many requests to send; a window of time has no use for it.
+        params.shift_remove("num_prompts");
+    }
     let scratch = recorder.directory().run_scratch(&task.point.id, task.run);
     Job {
         base_url: running.server.base_url().to_owned(),
         served_model: running.identity.served_model.clone(),
         model_root: running.identity.model_root.clone(),
         params,
+        runner,
         argv: task.point.argv.clone(),
         env: plan.bench.env.clone(),
         // Absolute, because the benchmark may change its working directory.

@@ -2,6 +2,7 @@
 
 use super::App;
 use super::page::{Labels, Page};
+use crate::sim::driver::Snapshot;
 use crate::sim::engine::stats::Histogram;
 use crate::sim::fault::Fault;
 use axum::extract::{Query, State};
@@ -13,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The routes.
 pub fn router() -> Router<Arc<App>> {
@@ -48,11 +49,6 @@ async fn reset_prefix_cache(State(app): State<Arc<App>>) -> Json<Value> {
         .any(|fault| matches!(fault, Fault::ResetRefused(count) if number < *count));
     let success = app.driver.reset_prefix_cache().await && !refused;
     Json(json!({"success": success}))
-}
-
-fn set_sleep(app: &App, level: u64) {
-    app.sleep_level.store(level, Ordering::Relaxed);
-    app.driver.pause(level > 0 || app.paused.load(Ordering::Relaxed));
 }
 
 /// How long falling asleep and waking up took, for `/metrics`.
@@ -96,37 +92,67 @@ impl Sleeps {
     }
 }
 
-async fn sleep(State(app): State<Arc<App>>, Query(query): Query<HashMap<String, String>>) -> Json<Value> {
-    let level = query.get("level").and_then(|level| level.parse().ok()).unwrap_or(1);
+type Asked = Query<HashMap<String, String>>;
+
+/// Stops scheduling; requests that come later wait. What happens to those that run, `mode` says: `abort` (the default)
+/// ends them, `wait` lets them finish, `keep` freezes them.
+async fn stop_scheduling(app: &App, asked: &HashMap<String, String>) {
+    let is_busy = |states: Vec<Snapshot>| states.iter().any(|state| state.running + state.waiting > 0);
+    match asked.get("mode").map(String::as_str) {
+        Some("keep") => {}
+        Some("wait") => {
+            while app.driver.inspect().await.is_some_and(is_busy) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+        _ => app.driver.abort_all(),
+    }
+    app.paused.store(true, Ordering::Relaxed);
+    app.driver.pause(true);
+}
+
+fn go_on(app: &App) {
+    app.sleep_level.store(0, Ordering::Relaxed);
+    app.paused.store(false, Ordering::Relaxed);
+    app.driver.pause(false);
+}
+
+/// Level 0 stops scheduling and nothing else; the others also lose the KV cache.
+async fn sleep(State(app): State<Arc<App>>, Query(asked): Asked) -> Json<Value> {
+    let level = asked.get("level").and_then(|level| level.parse().ok()).unwrap_or(1);
     let start = Instant::now();
-    set_sleep(&app, level);
+    stop_scheduling(&app, &asked).await;
+    if level > 0 {
+        app.driver.reset_prefix_cache().await;
+    }
+    app.sleep_level.store(level, Ordering::Relaxed);
     app.sleeps.took(0, start);
     Json(json!({"status": "sleeping", "level": level}))
 }
 
 async fn wake_up(State(app): State<Arc<App>>) -> Json<Value> {
     let start = Instant::now();
-    set_sleep(&app, 0);
+    go_on(&app);
     app.sleeps.took(1, start);
     Json(json!({"status": "awake", "tags": null}))
 }
 
+/// As in vLLM, a server that is paused sleeps, and one that sleeps is paused.
 async fn is_sleeping(State(app): State<Arc<App>>) -> Json<Value> {
-    Json(json!({"is_sleeping": app.sleep_level.load(Ordering::Relaxed) > 0}))
+    Json(json!({"is_sleeping": app.paused.load(Ordering::Relaxed)}))
 }
 
-fn set_paused(app: &App, paused: bool) {
-    app.paused.store(paused, Ordering::Relaxed);
-    set_sleep(app, app.sleep_level.load(Ordering::Relaxed));
-}
-
-async fn pause(State(app): State<Arc<App>>) -> Json<Value> {
-    set_paused(&app, true);
+async fn pause(State(app): State<Arc<App>>, Query(asked): Asked) -> Json<Value> {
+    stop_scheduling(&app, &asked).await;
+    // As in vLLM 0.32, in every mode: its documentation says otherwise of `keep`.
+    if asked.get("clear_cache").is_none_or(|clear| clear != "false") {
+        app.driver.reset_prefix_cache().await;
+    }
     Json(json!({"status": "paused"}))
 }
 
 async fn resume(State(app): State<Arc<App>>) -> Json<Value> {
-    set_paused(&app, false);
+    go_on(&app);
     Json(json!({"status": "resumed"}))
 }
 

@@ -185,7 +185,8 @@ async fn answer(
         return Err(ApiError::internal(ENGINE_DEAD));
     }
     let id = request_id(headers, number);
-    let mut answer = admit(app, style, &body, prompts, &id, salt)?;
+    let rank = rank(&app, headers)?;
+    let mut answer = admit(app, style, &body, prompts, &id, salt, rank)?;
     (answer.spoilt, answer.model, answer._visit) = (spoilt, model, visit);
     match streaming {
         true => Ok(stream::respond(answer)),
@@ -200,6 +201,22 @@ fn request_id(headers: &HeaderMap, number: u64) -> String {
         || format!("{:016x}", mix(number ^ u64::from(std::process::id()) << 32)),
         str::to_string,
     )
+}
+
+/// The engine that the client chose, as vLLM lets a router do.
+fn rank(app: &App, headers: &HeaderMap) -> Result<Option<usize>, ApiError> {
+    let given = headers
+        .get("x-data-parallel-rank")
+        .and_then(|value| value.to_str().ok());
+    let rank = given.and_then(|rank| rank.parse::<usize>().ok());
+    let engines = app.settings.cost.data_parallel;
+    match rank.filter(|rank| *rank >= engines) {
+        None => Ok(rank),
+        Some(rank) => {
+            let sentence = format!("data_parallel_rank {rank} is out of range [0, {engines}).");
+            Err(ApiError::bad_request("data_parallel_rank", sentence))
+        }
+    }
 }
 
 /// What becomes of the answer; or the error this request is drawn to get.
@@ -229,6 +246,7 @@ fn admit(
     prompts: Vec<Prompt>,
     id: &str,
     salt: u64,
+    rank: Option<usize>,
 ) -> Result<Answer, ApiError> {
     let asked = match style {
         Style::Chat => body.int("max_completion_tokens")?.or(body.int("max_tokens")?),
@@ -296,6 +314,7 @@ fn admit(
         id: answer.id.clone(),
         sequences,
         n,
+        rank,
         events: events_in,
     });
     Ok(answer)

@@ -37,6 +37,8 @@ pub(super) struct Lane {
     unfinished: Arc<AtomicUsize>,
     zero: Instant,
     paused: bool,
+    /// Requests that ran and waited at the last step before a pause: vLLM's gauges move with its steps.
+    shown: Option<(usize, usize)>,
     ended: Option<Event>,
 }
 
@@ -64,6 +66,7 @@ impl Lane {
             unfinished,
             zero: Instant::now(),
             paused: false,
+            shown: None,
             ended: None,
         }
     }
@@ -195,10 +198,12 @@ impl Lane {
             Command::Submit(submission) => self.submit(submission),
             Command::Abort(id) => self.abort(&id),
             Command::Inspect(answer) => {
+                let now = (self.engine.running(), self.engine.waiting());
+                let (running, waiting) = self.shown.unwrap_or(now);
                 let _ = answer.send(Snapshot {
                     stats: self.engine.stats().clone(),
-                    running: self.engine.running(),
-                    waiting: self.engine.waiting(),
+                    running,
+                    waiting,
                     kv_usage: self.engine.kv_usage(),
                     request_n: self.request_n.clone(),
                     request_longest: self.request_longest.clone(),
@@ -207,17 +212,26 @@ impl Lane {
             Command::ResetPrefixCache(answer) => {
                 let _ = answer.send(self.engine.reset_prefix_cache());
             }
-            Command::Pause(paused) => self.paused = paused,
+            Command::Pause(paused) => {
+                self.paused = paused;
+                let now = (self.engine.running(), self.engine.waiting());
+                self.shown = paused.then(|| self.shown.unwrap_or(now));
+            }
+            Command::AbortAll => self.end_all(Event::Aborted),
             Command::End(event) => {
                 self.ended = Some(event);
-                let ids: Vec<String> = self.clients.keys().cloned().collect();
-                for id in ids {
-                    if let Some(client) = self.clients.get(&id) {
-                        let _ = client.events.send(event);
-                    }
-                    self.abort(&id);
-                }
+                self.end_all(event);
             }
+        }
+    }
+
+    fn end_all(&mut self, event: Event) {
+        let ids: Vec<String> = self.clients.keys().cloned().collect();
+        for id in ids {
+            if let Some(client) = self.clients.get(&id) {
+                let _ = client.events.send(event);
+            }
+            self.abort(&id);
         }
     }
 

@@ -40,6 +40,8 @@ pub struct Submission {
     pub sequences: Vec<Request>,
     /// Choices of each prompt.
     pub n: usize,
+    /// The engine that it must go to, if it names one.
+    pub rank: Option<usize>,
     /// Where its tokens go.
     pub events: UnboundedSender<Event>,
 }
@@ -66,6 +68,7 @@ enum Command {
     Inspect(oneshot::Sender<Snapshot>),
     ResetPrefixCache(oneshot::Sender<bool>),
     Pause(bool),
+    AbortAll,
     End(Event),
 }
 
@@ -154,12 +157,12 @@ impl Handle {
         })
     }
 
-    /// Starts a request on the least busy engine.
+    /// Starts a request on the engine it names, else on the least busy one.
     pub fn submit(&self, submission: Submission) {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         let places = (0..self.ways.len()).map(|offset| (first + offset) % self.ways.len());
-        let place = places.min_by_key(|place| self.ways[*place].unfinished.load(Ordering::Relaxed));
-        if let Some(way) = place.map(|place| &self.ways[place]) {
+        let least_busy = places.min_by_key(|place| self.ways[*place].unfinished.load(Ordering::Relaxed));
+        if let Some(way) = submission.rank.or(least_busy).map(|place| &self.ways[place]) {
             way.unfinished.fetch_add(submission.sequences.len(), Ordering::Relaxed);
             let _ = way.commands.send(Command::Submit(submission));
         }
@@ -170,7 +173,12 @@ impl Handle {
         self.everywhere(|| Command::Abort(id.to_string()));
     }
 
-    /// Stops or goes on scheduling.
+    /// Ends every request.
+    pub fn abort_all(&self) {
+        self.everywhere(|| Command::AbortAll);
+    }
+
+    /// Stops or goes on scheduling. Requests are taken all the same; they wait, and start together.
     pub fn pause(&self, paused: bool) {
         self.everywhere(|| Command::Pause(paused));
     }

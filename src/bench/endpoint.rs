@@ -1,0 +1,90 @@
+//! One server of a benchmark: its address, how requests to it look, and a connection for what goes beside the measured
+//! requests.
+
+use super::aside::{Aside, SHORT};
+use super::site::Site;
+use crate::load::{Content, Generator, Request, RequestOptions, Target, Tls};
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+/// Limit for opening the connection beside the load.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// One server.
+pub(super) struct Endpoint {
+    pub url: String,
+    target: Target,
+    options: RequestOptions,
+    control: Generator,
+}
+
+impl Endpoint {
+    /// Finds the server at `url`; the generator is for the measured requests. Asks the name service, so it may block.
+    pub fn open(url: &str, site: &Site, model: &str) -> Result<(Endpoint, Generator), String> {
+        let target = Target::parse(url)?;
+        let addresses = target.resolve()?;
+        let tls = target.is_https.then(|| Tls::new(&target.host, site.insecure));
+        let tls = tls.transpose()?;
+        let generator = || {
+            Generator::new(addresses.clone(), tls.clone())
+                .map_err(|error| format!("cannot start the generator: {error}"))
+        };
+        let (control, traffic) = (generator()?, generator()?);
+        let endpoint = Endpoint {
+            url: url.to_owned(),
+            options: site.options(&target, model),
+            target,
+            control,
+        };
+        Ok((endpoint, traffic))
+    }
+
+    /// The body of the answer to a request beside the load; the error says what the server said.
+    pub fn ask(&mut self, method: &str, path: &str, limit: Duration) -> Result<String, String> {
+        // Replaces a connection that the server has closed since it was last used.
+        self.control
+            .connect(1, CONNECT_TIMEOUT)
+            .map_err(|error| format!("cannot connect to {}: {error}", self.url))?;
+        let mut aside = Aside {
+            generator: &mut self.control,
+            options: &self.options,
+            base: &self.target.path,
+        };
+        aside.ask(method, path, None, limit)
+    }
+
+    /// Empties the prefix cache, so that prompts of an earlier run are not found there. A server that will not is noticed
+    /// by what it then finds.
+    pub fn forget_prefixes(&mut self) {
+        let _ = self.ask("POST", "/reset_prefix_cache", SHORT);
+    }
+
+    /// The server's counters as text, if it shows any.
+    pub fn metrics(&mut self) -> Option<String> {
+        self.ask("GET", "/metrics", SHORT).ok()
+    }
+
+    /// A prompt that gets exactly so many tokens. With a rank, the request goes to that engine of the server.
+    pub fn request(&self, prompt: &[u32], output_len: usize, rank: Option<usize>) -> Result<Request, String> {
+        let mut overrides = Map::new();
+        overrides.insert("min_tokens".to_owned(), json!(output_len));
+        let prompt_value = Value::from(prompt);
+        let content = Content {
+            prompt: Some(&prompt_value),
+            overrides: Some(&overrides),
+            prompt_len: prompt.len() as u64,
+            output_len: output_len as u64,
+            ..Content::default()
+        };
+        match rank {
+            None => self.options.request(&content),
+            Some(rank) => {
+                let mut options = self.options.clone();
+                options
+                    .headers
+                    .push(("X-data-parallel-rank".to_owned(), rank.to_string()));
+                options.request(&content)
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Token ids for prompts whose length must be exact: which ids may be used, and random prompts of them.
+
+use crate::ids::sha256_hex;
+use crate::rng::NumpyPcg64;
+use std::ops::Range;
+use std::path::Path;
+
+/// Without a tokenizer: token ids below this are in nearly every vocabulary, …
+const SAFE_VOCABULARY: u32 = 32_000;
+/// … and ids below this are special tokens or bytes in many.
+const FIRST_PLAIN_ID: u32 = 260;
+
+/// Ids that may stand in prompts when there is no tokenizer.
+pub(super) fn plain_ids(vocab_size: Option<u32>, model_root: &str) -> Range<u32> {
+    let known = vocab_size.or_else(|| vocabulary_of(Path::new(model_root)));
+    let end = known.unwrap_or(SAFE_VOCABULARY);
+    if end > 2 * FIRST_PLAIN_ID {
+        FIRST_PLAIN_ID..end
+    } else {
+        end.min(8) / 2..end
+    }
+}
+
+/// `vocab_size` in the `config.json` of a local model folder.
+fn vocabulary_of(model: &Path) -> Option<u32> {
+    let text = std::fs::read_to_string(model.join("config.json")).ok()?;
+    let config: serde_json::Value = serde_json::from_str(&text).ok()?;
+    let size = config
+        .get("vocab_size")
+        .or_else(|| config.get("text_config")?.get("vocab_size"))?;
+    size.as_u64()
+        .and_then(|size| u32::try_from(size).ok())
+        .filter(|size| *size > 0)
+}
+
+/// Draws prompts, no two of which begin alike.
+#[derive(Debug)]
+pub(super) struct Prompts {
+    ids: Range<u32>,
+    random: NumpyPcg64,
+    drawn: u64,
+}
+
+impl Prompts {
+    /// `purpose` tells prompts of one seed apart: those of two shapes must not begin alike either.
+    pub fn new(ids: Range<u32>, seed: u32, purpose: &str) -> Self {
+        let digest = sha256_hex(format!("{seed} {purpose}").as_bytes());
+        let own = u64::from_str_radix(&digest[..16], 16).expect("a digest is hexadecimal");
+        let random = NumpyPcg64::new(own);
+        Prompts { ids, random, drawn: 0 }
+    }
+
+    /// A prompt of this length. Its first two ids count the prompts, so that none of them shares a cached block with
+    /// another.
+    pub fn draw(&mut self, length: usize) -> Vec<u32> {
+        let Range { start, end } = self.ids;
+        let mut prompt: Vec<u32> = (0..length)
+            .map(|_| self.random.integer(start.into(), end.into()) as u32)
+            .collect();
+        let count = u64::from((end - start).max(1));
+        let digits = [self.drawn / count % count, self.drawn % count];
+        for (id, digit) in prompt.iter_mut().zip(digits) {
+            *id = start + digit as u32;
+        }
+        self.drawn += 1;
+        prompt
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prompts_are_exact_and_differ_at_once() {
+        let mut prompts = Prompts::new(plain_ids(Some(1024), ""), 7, "a test");
+        let drawn: Vec<Vec<u32>> = (0..2000).map(|_| prompts.draw(5)).collect();
+        assert!(drawn.iter().flatten().all(|id| (260..1024).contains(id)));
+        assert!(drawn.iter().all(|prompt| prompt.len() == 5));
+        let starts: std::collections::HashSet<&[u32]> = drawn.iter().map(|prompt| &prompt[..2]).collect();
+        assert_eq!(starts.len(), 2000);
+        assert_eq!(prompts.draw(0), [0; 0]);
+    }
+}

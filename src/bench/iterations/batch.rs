@@ -1,0 +1,271 @@
+//! One batch on its way: requests spread over the engines, held, let go, timed, and looked at whether it ran as one.
+
+use super::counts::Counts;
+use super::hold::Held;
+use super::{Bench, broken};
+use crate::bench::endpoint::Endpoint;
+use crate::bench::facts::Facts;
+use crate::bench::result::failure_reasons;
+use crate::cause::{Cause, Failure};
+use crate::load::{Generator, Load, Outcome, Reply, Request, Requests};
+use crate::metrics::Sample;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time to reach the queue, unless told otherwise: for every batch, and for each of its sequences.
+const SETTLE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_micros(500));
+/// A batch that came apart is tried again this often, each time with four times as long to settle.
+const TRIES: u32 = 3;
+
+/// Requests, one list for each endpoint.
+pub(super) struct Batch {
+    requests: Vec<Vec<Request>>,
+    output_len: usize,
+}
+
+/// What one batch took. Times are seconds since the servers were let go.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Timing {
+    /// Until the last token of the last sequence.
+    pub total: f64,
+    /// Until the first token of each sequence.
+    pub first_tokens: Vec<f64>,
+    /// Between tokens, on average over those of one sequence after its first.
+    pub steps: Vec<f64>,
+    /// Until the slowest server had answered that it goes on.
+    pub wake: f64,
+    /// Prompt tokens by the servers' count.
+    pub prompt_tokens: u64,
+    /// Generated tokens by the servers' count.
+    pub completion_tokens: u64,
+    /// What the servers counted, if they show it.
+    pub counts: Option<Counts>,
+    /// Steps of an engine beyond those that one batch takes, if that is known.
+    pub extra_steps: Option<f64>,
+}
+
+impl Batch {
+    /// Spreads prompts over all engines in turn.
+    pub fn of(
+        endpoints: &[Endpoint],
+        facts: &[Facts],
+        prompts: &[Vec<u32>],
+        output_len: usize,
+    ) -> Result<Batch, String> {
+        let mut requests: Vec<Vec<Request>> = endpoints.iter().map(|_| Vec::new()).collect();
+        let engines = facts.iter().enumerate().flat_map(|(at, facts)| {
+            let ranks = (0..facts.engines).map(move |rank| (facts.engines > 1).then_some(rank));
+            ranks.map(move |rank| (at, rank))
+        });
+        let engines: Vec<(usize, Option<usize>)> = engines.collect();
+        for (prompt, (at, rank)) in prompts.iter().zip(engines.iter().cycle()) {
+            requests[*at].push(endpoints[*at].request(prompt, output_len, *rank)?);
+        }
+        Ok(Batch { requests, output_len })
+    }
+
+    /// Sends it without holding anything, and awaits every answer.
+    pub fn send_freely(&self, bench: &mut Bench) -> Result<(), Failure> {
+        self.connect(&mut bench.generators)?;
+        let loads = self.loads(bench.settings.site.request_timeout);
+        let outcomes = std::thread::scope(|scope| drive(scope, &mut bench.generators, &loads)());
+        whole(outcomes?).map(drop)
+    }
+
+    /// Times it; a batch that came apart is tried again.
+    pub fn time(&self, bench: &mut Bench, facts: &[Facts]) -> Result<Timing, Failure> {
+        let sequences = self.requests.iter().map(Vec::len).sum::<usize>();
+        let own = SETTLE.0 + SETTLE.1 * u32::try_from(sequences).unwrap_or(u32::MAX);
+        let mut settle = bench.settings.settle.unwrap_or(own);
+        let mut tried = 1;
+        loop {
+            let mut timing = self.try_once(bench, settle)?;
+            timing.extra_steps = self.extra_steps(&timing, facts);
+            let came_apart = timing.extra_steps.is_some_and(|extra| extra > 0.0);
+            if !came_apart || tried == TRIES {
+                bench.job.counters.finished.fetch_add(sequences as u64, Relaxed);
+                return Ok(timing);
+            }
+            tried += 1;
+            settle = (settle * 4).max(SETTLE.0);
+        }
+    }
+
+    fn try_once(&self, bench: &mut Bench, settle: Duration) -> Result<Timing, Failure> {
+        self.connect(&mut bench.generators)?;
+        let before = counts(&mut bench.endpoints);
+        let stop = bench.generators[0].stop_handle();
+        let loads = self.loads(bench.settings.site.request_timeout);
+        let (endpoints, generators) = (&mut bench.endpoints, &mut bench.generators);
+        let held = Held::begin(endpoints, bench.settings.hold).map_err(broken)?;
+        let timed = std::thread::scope(|scope| {
+            let join = drive(scope, generators, &loads);
+            let until = Instant::now() + settle;
+            while Instant::now() < until && !stop.is_asked() {
+                std::thread::sleep((until - Instant::now()).min(Duration::from_millis(20)));
+            }
+            let woken = held.end();
+            // Without a server that goes on, answers would be awaited for ever.
+            if woken.is_err() {
+                stop.stop();
+            }
+            (woken, join())
+        });
+        let (woken, outcomes) = timed;
+        let (let_go, wake) = woken.map_err(broken)?;
+        let outcomes = whole(outcomes?)?;
+        let after = counts(endpoints);
+        let mut timing = Timing {
+            wake: wake.as_secs_f64(),
+            counts: before.zip(after).map(|(before, after)| after.since(before)),
+            ..Timing::default()
+        };
+        for outcome in &outcomes {
+            let since = |nanos: u64| {
+                let at = outcome.began + Duration::from_nanos(nanos);
+                at.saturating_duration_since(let_go).as_secs_f64()
+            };
+            for sample in &outcome.samples {
+                timing.total = timing.total.max(since(sample.end));
+                timing
+                    .first_tokens
+                    .extend(sample.events.first().map(|first| since(first)));
+                timing.steps.extend(sample.tpot());
+                timing.prompt_tokens += sample.prompt_len;
+                timing.completion_tokens += sample.output_len();
+            }
+        }
+        Ok(timing)
+    }
+
+    /// Steps beyond those of one batch: its prefill in as few steps as its tokens allow, then one for each further token.
+    fn extra_steps(&self, timing: &Timing, facts: &[Facts]) -> Option<f64> {
+        let counts = timing.counts?;
+        let limit = facts.iter().map(|facts| facts.max_num_batched_tokens).min()?? as f64;
+        let engines = facts.iter().map(|facts| facts.engines).sum::<usize>() as f64;
+        let sequences = self.requests.iter().map(Vec::len).sum::<usize>() as f64 / engines;
+        let new_tokens = (timing.prompt_tokens as f64 - counts.cached) / engines;
+        let steps = (new_tokens / limit).ceil().max(1.0);
+        // Sequences that are done with their prefill take a token of each step in which others are not.
+        let prefill = match steps > 1.0 {
+            true => ((new_tokens + sequences * steps) / limit).ceil(),
+            false => 1.0,
+        };
+        let expected = prefill + (self.output_len - 1) as f64;
+        Some((counts.steps / engines - expected).max(0.0))
+    }
+
+    fn connect(&self, generators: &mut [Generator]) -> Result<(), Failure> {
+        for (generator, requests) in generators.iter_mut().zip(&self.requests) {
+            let connected = generator.connect(requests.len(), CONNECT_TIMEOUT);
+            connected.map_err(|error| broken(format!("cannot open {} connections: {error}", requests.len())))?;
+        }
+        Ok(())
+    }
+
+    fn loads(&self, request_timeout: Duration) -> Vec<Load> {
+        let load = |requests: &Vec<Request>| Load {
+            requests: Requests::from_iter(requests.iter().cloned()),
+            due: vec![0; requests.len()],
+            reply: Reply::Choices,
+            request_timeout,
+            silence_timeout: request_timeout,
+            ..Load::default()
+        };
+        self.requests.iter().map(load).collect()
+    }
+}
+
+/// Sends each load with its generator on a thread of its own; the returned function awaits them.
+fn drive<'scope, 'env>(
+    scope: &'scope std::thread::Scope<'scope, 'env>,
+    generators: &'env mut [Generator],
+    loads: &'env [Load],
+) -> impl FnOnce() -> Result<Vec<Outcome>, Failure> + use<'scope, 'env> {
+    let driving: Vec<_> = generators
+        .iter_mut()
+        .zip(loads)
+        .map(|(generator, load)| scope.spawn(move || generator.drive(load, &mut |_| {})))
+        .collect();
+    move || {
+        let outcomes = driving.into_iter().map(|thread| match thread.join() {
+            Ok(outcome) => outcome.map_err(crate::bench::native::broke),
+            Err(_) => Err(broken("a thread of the generator ended early".to_owned())),
+        });
+        outcomes.collect()
+    }
+}
+
+/// Outcomes of which every request succeeded: a batch with holes is not the batch that was asked for.
+fn whole(outcomes: Vec<Outcome>) -> Result<Vec<Outcome>, Failure> {
+    let samples = || outcomes.iter().flat_map(|outcome| &outcome.samples);
+    let all = samples().count();
+    let failed = samples().filter(|sample: &&Sample| !sample.is_ok()).count();
+    if failed == 0 {
+        return Ok(outcomes);
+    }
+    let errors = outcomes.iter().flat_map(|outcome| failure_reasons(&outcome.samples));
+    let commonest = errors.max_by_key(|(_, count)| *count).map_or("", |(reason, _)| reason);
+    let detail = format!("{failed} of {all} requests of a batch failed, most often with: {commonest}");
+    Err(Failure::new(Cause::RequestErrors, detail))
+}
+
+/// What all servers have counted so far; nothing if one does not show it.
+fn counts(endpoints: &mut [Endpoint]) -> Option<Counts> {
+    let each = endpoints.iter_mut().map(|endpoint| Counts::read(&endpoint.metrics()?));
+    each.reduce(|all, counts| Some(all?.plus(counts?))).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extra(steps: f64, prompt_tokens: u64, cached: f64, output_len: usize) -> Option<f64> {
+        let batch = Batch {
+            requests: vec![vec![Request::default(); 8]],
+            output_len,
+        };
+        let timing = Timing {
+            prompt_tokens,
+            counts: Some(Counts {
+                steps,
+                cached,
+                ..Counts::default()
+            }),
+            ..Timing::default()
+        };
+        let facts = Facts {
+            engines: 1,
+            max_num_batched_tokens: Some(2048),
+            ..Facts::default()
+        };
+        batch.extra_steps(&timing, &[facts])
+    }
+
+    #[test]
+    fn a_batch_that_came_apart_shows_in_its_steps() {
+        assert_eq!(extra(1.0, 2048, 0.0, 1), Some(0.0));
+        assert_eq!(extra(2.0, 2048, 0.0, 1), Some(1.0), "one straggler");
+        assert_eq!(
+            extra(3.0, 4096, 0.0, 1),
+            Some(0.0),
+            "its first sequences take tokens of later steps"
+        );
+        assert_eq!(extra(32.0, 4104, 4096.0, 32), Some(0.0));
+        assert_eq!(extra(35.0, 4104, 4096.0, 32), Some(3.0));
+    }
+
+    #[test]
+    fn without_the_servers_limit_nothing_is_known() {
+        let batch = Batch {
+            requests: vec![vec![]],
+            output_len: 1,
+        };
+        let timing = Timing {
+            counts: Some(Counts::default()),
+            ..Timing::default()
+        };
+        assert_eq!(batch.extra_steps(&timing, &[Facts::default()]), None);
+    }
+}

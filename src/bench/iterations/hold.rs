@@ -1,0 +1,98 @@
+//! Holding servers so that a batch can queue, and letting them go together. A hold that is dropped lets them go too:
+//! whatever happens, no server is left asleep.
+
+use super::settings::Hold;
+use crate::bench::endpoint::Endpoint;
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(30);
+/// A server that was just busy with something else gets another chance to wake.
+const WAKE_TRIES: usize = 3;
+
+/// Servers that are held.
+pub(super) struct Held<'a> {
+    endpoints: &'a mut [Endpoint],
+    hold: Hold,
+    /// How many of them are, from the first.
+    count: usize,
+}
+
+impl<'a> Held<'a> {
+    /// Holds all of them, or none.
+    pub fn begin(endpoints: &'a mut [Endpoint], hold: Hold) -> Result<Held<'a>, String> {
+        let mut held = Held {
+            endpoints,
+            hold,
+            count: 0,
+        };
+        let (route, _) = hold.routes();
+        for at in 0..held.endpoints.len() {
+            let endpoint = &mut held.endpoints[at];
+            // Counted before the answer: a server whose answer was lost may be held all the same.
+            held.count = at + 1;
+            endpoint.ask("POST", route, LIMIT).map_err(|error| match error.starts_with("HTTP 404") {
+                true => format!(
+                    "the server at {} has no {}: it is not in development mode; start it with VLLM_SERVER_DEV_MODE=1",
+                    endpoint.url,
+                    path(route)
+                ),
+                false => format!("the server at {} refused {}: {error}", endpoint.url, path(route)),
+            })?;
+        }
+        Ok(held)
+    }
+
+    /// Lets them go, all at once. Returns when that was asked, and how long the slowest took to answer.
+    pub fn end(mut self) -> Result<(Instant, Duration), String> {
+        let asked = Instant::now();
+        self.wake()?;
+        Ok((asked, asked.elapsed()))
+    }
+
+    fn wake(&mut self) -> Result<(), String> {
+        let (_, route) = self.hold.routes();
+        let count = std::mem::take(&mut self.count);
+        let held = &mut self.endpoints[..count];
+        if let [only] = held {
+            return wake(only, route);
+        }
+        std::thread::scope(|scope| {
+            let waking: Vec<_> = held
+                .iter_mut()
+                .map(|endpoint| scope.spawn(move || wake(endpoint, route)))
+                .collect();
+            let woken = waking.into_iter().map(|thread| match thread.join() {
+                Ok(woken) => woken,
+                Err(_) => Err("a thread that wakes a server ended early".to_owned()),
+            });
+            // All of them, before the first error is told.
+            let woken: Vec<Result<(), String>> = woken.collect();
+            woken.into_iter().collect()
+        })
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // Whoever drops a hold already has something worse to report.
+        let _ = self.wake();
+    }
+}
+
+fn wake(endpoint: &mut Endpoint, route: &str) -> Result<(), String> {
+    let mut failed = String::new();
+    for _ in 0..WAKE_TRIES {
+        match endpoint.ask("POST", route, LIMIT) {
+            Ok(_) => return Ok(()),
+            Err(error) => failed = error,
+        }
+    }
+    Err(format!(
+        "the server at {url} may still be held: {failed}; let it go with curl -X POST {url}{route}",
+        url = endpoint.url
+    ))
+}
+
+fn path(route: &str) -> &str {
+    route.split('?').next().unwrap_or(route)
+}

@@ -1,0 +1,165 @@
+//! The iterations benchmark: one batch of exactly known shape, held in the server's queue until it is whole, then let go
+//! and timed. Prefill batches end with their first token, decode batches after so many steps.
+//!
+//! The way of a batch: hold the servers, send every request, let them go, await every answer. Whether the batch ran as one
+//! is not assumed but read from the server's own count of steps; one that came apart is tried again. Sweeping shapes is
+//! the caller's work.
+
+mod batch;
+mod counts;
+mod hold;
+mod result;
+pub mod settings;
+
+use self::batch::Batch;
+use self::settings::{Mode, Settings};
+use super::endpoint::Endpoint;
+use super::facts::Facts;
+use super::ids::{Prompts, plain_ids};
+use super::{Job, Measurement, worker};
+use crate::cause::{Cause, Failure};
+use crate::load::{Generator, allow_connections};
+use crate::plan::Params;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// Starting and stopping a profiler writes traces.
+const PROFILER: Duration = Duration::from_secs(600);
+
+/// Everything that is wrong with the parameters, as sentences; empty if a batch can be measured.
+pub fn check(params: &Params) -> Vec<String> {
+    Settings::read(params).err().unwrap_or_default()
+}
+
+/// Measures one shape. Dropping the future lets the servers go first.
+pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
+    let settings = Settings::read(&job.params).map_err(|problems| broken(problems.join("; ")))?;
+    let urls = match settings.endpoints.is_empty() {
+        true => vec![job.base_url.clone()],
+        false => settings.endpoints.clone(),
+    };
+    let (site, model) = (settings.site.clone(), job.served_model.clone());
+    let opening = tokio::task::spawn_blocking(move || {
+        let opened = urls.iter().map(|url| Endpoint::open(url, &site, &model));
+        opened.collect::<Result<Vec<(Endpoint, Generator)>, String>>()
+    });
+    let opened = opening.await.map_err(|error| broken(error.to_string()))?;
+    let (endpoints, generators): (Vec<Endpoint>, Vec<Generator>) = opened.map_err(broken)?.into_iter().unzip();
+    let stops = generators.iter().map(Generator::stop_handle).collect();
+    let bench = Bench {
+        prompts: settings.prompts(plain_ids(settings.site.vocab_size, &job.model_root)),
+        job: job.clone(),
+        settings,
+        endpoints,
+        generators,
+    };
+    worker::perform(stops, job.timeout, move || bench.perform()).await
+}
+
+fn broken(detail: String) -> Failure {
+    Failure::new(Cause::BenchFailed, detail)
+}
+
+/// One shape being measured, on a thread of its own.
+struct Bench {
+    job: Job,
+    settings: Settings,
+    prompts: Prompts,
+    endpoints: Vec<Endpoint>,
+    /// For the measured requests, one for each endpoint.
+    generators: Vec<Generator>,
+}
+
+impl Bench {
+    fn perform(mut self) -> Result<Measurement, Failure> {
+        let facts: Vec<Facts> = self.endpoints.iter_mut().map(Facts::of).collect();
+        let sequences = self.settings.batch_size * facts.iter().map(|facts| facts.engines).sum::<usize>();
+        facts.iter().try_for_each(|facts| self.fits(facts)).map_err(broken)?;
+        allow_connections(sequences).map_err(broken)?;
+        self.endpoints.iter_mut().for_each(Endpoint::forget_prefixes);
+        let batches = self.settings.warmups + self.settings.repeats;
+        self.job.counters.planned.store((sequences * batches) as u64, Relaxed);
+
+        let contexts: Vec<Vec<u32>> = (0..sequences)
+            .map(|_| self.prompts.draw(self.settings.context_len))
+            .collect();
+        if self.settings.context_len > 0 {
+            let batch = Batch::of(&self.endpoints, &facts, &contexts, 1).map_err(broken)?;
+            batch.send_freely(&mut self)?;
+        }
+        let mut timings = Vec::new();
+        for number in 0..batches {
+            if number == self.settings.warmups {
+                self.profile("start");
+            }
+            let prompts: Vec<Vec<u32>> = contexts.iter().map(|context| self.continued(context)).collect();
+            let batch = Batch::of(&self.endpoints, &facts, &prompts, self.settings.output_len).map_err(broken)?;
+            let timing = batch.time(&mut self, &facts)?;
+            if number >= self.settings.warmups {
+                timings.push(timing);
+            }
+        }
+        self.profile("stop");
+        Ok(result::measurement(
+            &self.job,
+            &self.settings,
+            &facts,
+            sequences,
+            &timings,
+        ))
+    }
+
+    /// A context with new input after it.
+    fn continued(&mut self, context: &[u32]) -> Vec<u32> {
+        let input = self.prompts.draw(self.settings.input_len);
+        [context, &input].concat()
+    }
+
+    /// Whether a server can run the batch as one, as far as it says what it can.
+    fn fits(&self, facts: &Facts) -> Result<(), String> {
+        let settings = &self.settings;
+        let length = (settings.prompt_len() + settings.output_len) as u64;
+        let batch = settings.batch_size as u64;
+        if let Some(limit) = facts.max_model_len.filter(|limit| length > *limit) {
+            return Err(format!(
+                "a sequence of {length} tokens is longer than the server's max_model_len {limit}; shorten context_len, \
+                 input_len or iterations"
+            ));
+        }
+        if let Some(limit) = facts.max_num_seqs.filter(|limit| batch > *limit) {
+            return Err(format!(
+                "batch_size {batch} is above the server's max_num_seqs {limit}, so it would not run as one; lower it, or \
+                 raise max_num_seqs"
+            ));
+        }
+        let tokens = batch.saturating_mul(length);
+        if let Some(limit) = facts.kv_cache_tokens.filter(|limit| tokens > *limit) {
+            return Err(format!(
+                "a batch of {batch} sequences of {length} tokens needs a KV cache of {tokens} tokens, and the server's holds \
+                 {limit}; lower batch_size or the lengths"
+            ));
+        }
+        if settings.mode == Mode::Decode && settings.context_len > 1 && facts.prefix_caching == Some(false) {
+            return Err(
+                "a decode batch needs its contexts in the prefix cache, which the server has turned off; start it with \
+                 --enable-prefix-caching"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    /// Starts or stops the profilers; a server without one is no reason to stop.
+    fn profile(&mut self, action: &str) {
+        if !self.settings.profile {
+            return;
+        }
+        for endpoint in &mut self.endpoints {
+            let done = endpoint.ask("POST", &format!("/{action}_profile"), PROFILER);
+            self.job.counters.note(match done {
+                Ok(_) => format!("Profiler: {action} done"),
+                Err(error) => format!("Profiler: cannot {action}: {error}; start the server with --profiler-config"),
+            });
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The phases benchmark: prefill or decode throughput over a window of time, with so many requests in flight that
+//! together they fill the KV cache.
+//!
+//! Every slot sends one request after the other. The window opens once every slot has output, and at its end whatever is
+//! in flight is cut. The first requests of a decode run are of graded lengths, so that slots are spread over all stages of
+//! a sequence, as they are in a server that has run for long. Sweeping levels is the caller's work.
+
+mod figures;
+mod result;
+pub mod settings;
+
+use self::settings::{Phase, Settings};
+use super::counters::ServerCounters;
+use super::endpoint::Endpoint;
+use super::facts::Facts;
+use super::ids::{Prompts, plain_ids};
+use super::{Job, Measurement, worker};
+use crate::bench::native::broke;
+use crate::bench::result::failure_reasons;
+use crate::cause::{Cause, Failure};
+use crate::load::{Generator, Load, Reply, Requests, Window, allow_connections};
+use crate::plan::Params;
+use crate::telemetry::{prometheus, series};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Most prompts drawn, at about six bytes a token.
+const MOST_PROMPTS: u64 = 200_000;
+/// Shorter sequences have no phases.
+const SHORTEST: u64 = 4;
+
+/// Everything that is wrong with the parameters, as sentences; empty if a run can start.
+pub fn check(params: &Params) -> Vec<String> {
+    Settings::read(params).err().unwrap_or_default()
+}
+
+/// Measures one phase at one level. Dropping the future ends its requests first.
+pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
+    let settings = Settings::read(&job.params).map_err(|problems| broken(problems.join("; ")))?;
+    let (url, site, model) = (job.base_url.clone(), settings.site.clone(), job.served_model.clone());
+    let opening = tokio::task::spawn_blocking(move || Endpoint::open(&url, &site, &model));
+    let opened = opening.await.map_err(|error| broken(error.to_string()))?;
+    let (endpoint, generator) = opened.map_err(broken)?;
+    let stops = vec![generator.stop_handle()];
+    let run = Run {
+        prompts: settings.prompts(plain_ids(settings.site.vocab_size, &job.model_root)),
+        job: job.clone(),
+        settings,
+        endpoint,
+        generator,
+    };
+    worker::perform(stops, job.timeout, move || run.perform()).await
+}
+
+fn broken(detail: String) -> Failure {
+    Failure::new(Cause::BenchFailed, detail)
+}
+
+/// One run, on a thread of its own.
+struct Run {
+    job: Job,
+    settings: Settings,
+    prompts: Prompts,
+    endpoint: Endpoint,
+    generator: Generator,
+}
+
+/// Tokens of the sequences of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shape {
+    input_len: usize,
+    output_len: usize,
+    /// Tokens that the KV cache of all engines holds.
+    kv_tokens: u64,
+    /// The longest sequence, where it is known.
+    limit: Option<u64>,
+}
+
+impl Shape {
+    /// Sequences that fill the cache together: each has its share of it, or the longest that the server takes.
+    fn of(settings: &Settings, facts: &Facts) -> Result<Shape, String> {
+        let told = facts.kv_cache_tokens.map(|tokens| tokens * facts.engines as u64);
+        let kv_tokens = settings.kv_cache_tokens.or(told).ok_or(
+            "the server's /metrics does not say how many tokens its KV cache holds; give kv_cache_tokens (the server's log \
+             says \"KV cache size\")",
+        )?;
+        let limit = match (settings.max_model_len, facts.max_model_len) {
+            (Some(asked), Some(told)) => Some(asked.min(told)),
+            (asked, told) => asked.or(told),
+        };
+        let share = kv_tokens / settings.concurrency as u64;
+        let length = limit.map_or(share, |limit| share.min(limit));
+        let input = match settings.phase {
+            Phase::Prefill => length.saturating_sub(1),
+            Phase::Decode(ratio) => (length as f64 * ratio) as u64,
+        };
+        let output = length.saturating_sub(input);
+        if length < SHORTEST || input < 1 || output < 1 {
+            return Err(format!(
+                "{} requests in a KV cache of {kv_tokens} tokens leave {length} tokens for each; lower max_concurrency",
+                settings.concurrency
+            ));
+        }
+        Ok(Shape {
+            input_len: usize::try_from(input).unwrap_or(usize::MAX),
+            output_len: usize::try_from(output).unwrap_or(usize::MAX),
+            kv_tokens,
+            limit,
+        })
+    }
+}
+
+impl Run {
+    fn perform(mut self) -> Result<Measurement, Failure> {
+        let facts = Facts::of(&mut self.endpoint);
+        let shape = Shape::of(&self.settings, &facts).map_err(broken)?;
+        allow_connections(self.settings.concurrency).map_err(broken)?;
+        self.endpoint.forget_prefixes();
+        let load = self.load(shape, &facts).map_err(broken)?;
+        let connected = self.generator.connect(self.settings.concurrency, CONNECT_TIMEOUT);
+        let count = self.settings.concurrency;
+        connected.map_err(|error| broken(format!("cannot open {count} connections: {error}")))?;
+        let before = self.endpoint.metrics();
+        let counters = self.job.counters.clone();
+        let outcome = self
+            .generator
+            .drive(&load, &mut |sample| {
+                counters.finished.fetch_add(1, Relaxed);
+                counters.failed.fetch_add(u64::from(!sample.is_ok()), Relaxed);
+            })
+            .map_err(broke)?;
+        let after = self.endpoint.metrics();
+        let grown = before.zip(after).map(|(before, after)| Grown {
+            caches: ServerCounters::read(&after).since(&ServerCounters::read(&before)),
+            preemptions: preemptions(&after) - preemptions(&before),
+        });
+        if outcome.window.is_none() {
+            let reasons = failure_reasons(&outcome.samples);
+            let commonest = reasons.into_iter().max_by_key(|(_, count)| *count);
+            let said = commonest.map_or("", |(reason, _)| reason);
+            let detail = format!("the server was given up after many failed requests, most often with: {said}");
+            return Err(Failure::new(Cause::RequestErrors, detail));
+        }
+        if let Some(seen) = &outcome.window {
+            let at = |nanos| outcome.began + Duration::from_nanos(nanos);
+            let (from, to) = (at(seen.start), at(seen.end));
+            // Nobody else sets it.
+            let _ = self.job.counters.measured.set(series::Window { from, to });
+        }
+        Ok(result::measurement(
+            &self.job,
+            &self.settings,
+            &facts,
+            shape,
+            grown,
+            outcome,
+        ))
+    }
+
+    /// Requests that go round without one being answered from the cache: there are twice as many as it holds.
+    fn load(&mut self, shape: Shape, facts: &Facts) -> Result<Load, String> {
+        let slots = self.settings.concurrency;
+        let cache = facts
+            .kv_cache_tokens
+            .map_or(shape.kv_tokens, |tokens| tokens * facts.engines as u64);
+        let twice = 2 * cache / shape.input_len as u64 + 1;
+        let others = match facts.prefix_caching {
+            Some(false) => slots as u64,
+            _ => twice.max(slots as u64).min(MOST_PROMPTS),
+        };
+        let mut requests = Requests::default();
+        for slot in 0..slots + others as usize {
+            let graded = (shape.output_len * (slot + 1)).div_ceil(slots);
+            let output_len = if slot < slots { graded } else { shape.output_len };
+            let prompt = self.prompts.draw(shape.input_len);
+            requests.push(&self.endpoint.request(&prompt, output_len, None)?);
+        }
+        let (earliest, latest) = self.settings.warmup_bounds();
+        Ok(Load {
+            requests,
+            limit: Some(slots),
+            reply: Reply::Choices,
+            request_timeout: self.settings.site.request_timeout,
+            silence_timeout: self.settings.site.request_timeout,
+            window: Some(Window {
+                margin: self.settings.warmup_margin,
+                earliest,
+                latest,
+                length: self.settings.duration,
+                lap_start: slots,
+            }),
+            ..Load::default()
+        })
+    }
+}
+
+/// What the server counted from before the warm-up to the end.
+struct Grown {
+    caches: ServerCounters,
+    preemptions: f64,
+}
+
+fn preemptions(metrics: &str) -> f64 {
+    let counted = prometheus::samples(metrics).filter(|sample| sample.name == "vllm:num_preemptions_total");
+    counted.map(|sample| sample.value).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn shape(params: serde_json::Value) -> Result<(usize, usize), String> {
+        let settings = Settings::read(params.as_object().expect("an object")).expect("valid");
+        let facts = Facts {
+            engines: 2,
+            kv_cache_tokens: Some(10_000),
+            max_model_len: Some(3000),
+            ..Facts::default()
+        };
+        Shape::of(&settings, &facts).map(|shape| (shape.input_len, shape.output_len))
+    }
+
+    #[test]
+    fn sequences_share_the_cache() {
+        assert_eq!(shape(json!({"phase": "prefill", "max_concurrency": 10})), Ok((1999, 1)));
+        let decode = json!({"phase": "decode", "max_concurrency": 2, "ratio": 0.25});
+        assert_eq!(shape(decode), Ok((750, 2250)), "the model's longest");
+        let told = json!({"phase": "decode", "max_concurrency": 2, "kv_cache_tokens": 100, "max_model_len": 40});
+        assert_eq!(shape(told), Ok((20, 20)));
+        let many = shape(json!({"phase": "prefill", "max_concurrency": 8000})).expect_err("too many");
+        assert_eq!(
+            many,
+            "8000 requests in a KV cache of 20000 tokens leave 2 tokens for each; lower max_concurrency"
+        );
+    }
+}

@@ -1,0 +1,149 @@
+//! The figures of one phase at one level, and how far they can be believed.
+
+use super::figures::Figures;
+use super::settings::{Phase, Settings};
+use super::{Grown, Shape};
+use crate::bench::facts::Facts;
+use crate::bench::result::{cpu_share, failure_reasons, write_stats};
+use crate::bench::{Job, Measurement, Verdict};
+use crate::cause::{Cause, Failure};
+use crate::load::{Outcome, Seen};
+use crate::metrics::confidence::Interval;
+use crate::metrics::{Sample, seconds};
+use crate::plan::Params;
+use serde_json::{Value, json};
+
+pub(super) fn measurement(
+    job: &Job,
+    settings: &Settings,
+    facts: &Facts,
+    shape: Shape,
+    grown: Option<Grown>,
+    outcome: Outcome,
+) -> Measurement {
+    let Seen {
+        start,
+        end,
+        primed,
+        cut,
+    } = outcome.window.as_ref().cloned().unwrap_or_default();
+    let figures = Figures::of(&outcome.samples, &cut, start..end);
+    let mut result = Params::new();
+    let mut set = |key: &str, value: Value| drop(result.insert(key.to_owned(), value));
+    let model = settings.site.model.as_ref().unwrap_or(&job.model_root);
+    set("date", json!(jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string()));
+    set("model_id", json!(model));
+    set("max_concurrency", json!(settings.concurrency));
+    let (input, output) = (shape.input_len, shape.output_len);
+    set("input_len", json!(input));
+    set("output_len", json!(output));
+    set("seq_len", json!(input + output));
+    set("kv_capacity_tokens", json!(shape.kv_tokens));
+    set("sequence_limit", json!(shape.limit));
+    set("kv_cache_dtype", json!(facts.cache_dtype));
+    set("prefix_caching", json!(facts.prefix_caching));
+    set("tensor_parallel", json!(facts.tensor_parallel));
+    set("engines", json!(facts.engines));
+    set("warmup_s", json!(seconds(start)));
+    set("primed_s", json!(primed.map(seconds)));
+    set("window_s", json!(figures.window_s));
+
+    let failed = outcome.samples.iter().filter(|sample| !sample.is_ok()).count();
+    set("requests_started", json!(figures.started));
+    set("completed", json!(figures.completed));
+    set("failed", json!(failed));
+    set("input_tokens", json!(figures.input_tokens));
+    set("output_tokens", json!(figures.output_tokens));
+    let (input_rate, output_rate) = (
+        figures.per_s(figures.input_tokens),
+        figures.per_s(figures.output_tokens),
+    );
+    set("request_throughput", json!(figures.per_s(figures.completed)));
+    set("input_throughput", json!(input_rate));
+    set("output_throughput", json!(output_rate));
+    set("total_token_throughput", json!(input_rate + output_rate));
+    // As if prompts were computed as fast as their outputs end, which holds in the long run.
+    let sequence_share = (input + output) as f64 / output as f64;
+    set("total_throughput", json!(output_rate * sequence_share));
+    // Prompts are done by the step, several at once: spans of time say nothing of how far their rate is by chance.
+    if let (Phase::Decode(_), Some(Interval { low, high })) = (settings.phase, figures.events_per_s) {
+        let pair = [low * sequence_share, high * sequence_share];
+        set("confidence_95", json!({"total_throughput": pair}));
+    }
+    write_stats("ttft", &figures.ttft, &mut set);
+    if figures.itl.count > 0 {
+        write_stats("itl", &figures.itl, &mut set);
+    }
+    set("generator_cpu_share", json!(cpu_share(&outcome)));
+    let reasons = failure_reasons(&outcome.samples);
+    if !reasons.is_empty() {
+        set("failure_reasons", json!(reasons));
+    }
+    let mut warnings: Vec<String> = Vec::new();
+    if let Some(Grown { caches, preemptions }) = &grown {
+        set("preemptions", json!(*preemptions as u64));
+        if let Some(rate) = caches.hit_rate() {
+            set("prefix_cache_hit_rate", json!(rate));
+        }
+        warnings.extend(caches.warning(0.0));
+        if *preemptions > 0.0 {
+            warnings.push(format!(
+                "{preemptions} preemptions: the KV cache did not hold {} sequences of {} tokens at once",
+                settings.concurrency,
+                input + output
+            ));
+        }
+    }
+    if let Some(limit) = facts
+        .max_num_seqs
+        .filter(|limit| settings.concurrency as u64 > *limit * facts.engines as u64)
+    {
+        warnings.push(format!(
+            "max_concurrency {} is above the server's max_num_seqs {limit}: the others wait in its queue",
+            settings.concurrency
+        ));
+    }
+    if !warnings.is_empty() {
+        set("warnings", json!(warnings));
+    }
+    Measurement {
+        verdict: verdict(settings, &outcome, failed, primed.is_some()),
+        result,
+        requests: Vec::new(),
+        cut: None,
+    }
+}
+
+fn verdict(settings: &Settings, outcome: &Outcome, failed: usize, primed: bool) -> Verdict {
+    let reasons = failure_reasons(&outcome.samples);
+    let commonest = reasons.into_iter().max_by_key(|(_, count)| *count);
+    let in_flight = outcome.window.as_ref().map_or(0, |seen| seen.cut.len());
+    let all = outcome.samples.len() + in_flight;
+    match Verdict::on_failed_requests(failed, all, commonest.map(|(reason, _)| reason)) {
+        Verdict::Sound => {}
+        objection => return objection,
+    }
+    if !primed {
+        let seen = outcome
+            .window
+            .iter()
+            .flat_map(|seen| &seen.cut)
+            .filter(|sample| !sample.events.is_empty());
+        let ended = outcome.samples.iter().filter(|sample: &&Sample| sample.is_ok()).count();
+        return Verdict::Suspect(Failure::new(
+            Cause::LoadNotReached,
+            format!(
+                "not every one of {} slots had output when the window opened (at its end {ended} requests had ended and {} \
+                 had output)",
+                settings.concurrency,
+                seen.count()
+            ),
+        ));
+    }
+    let share = cpu_share(outcome);
+    if share > 0.9 {
+        let seen = format!("the generator used {:.0} % of its core", share * 100.0);
+        return Verdict::Suspect(Failure::new(Cause::GeneratorSaturated, seen));
+    }
+    Verdict::Sound
+}

@@ -1,0 +1,99 @@
+//! What every benchmark that sends exact token counts is told about the server: where it is, how requests look, and which
+//! tokens may be used.
+
+use super::flags::{Flag, Takes, flag};
+use super::reader::Reader;
+use crate::load::{Backend, BodyOptions, RequestOptions, Target};
+use serde_json::{Map, json};
+use std::time::Duration;
+
+pub(super) const BASE_URL: Flag = flag("base_url", Takes::Text, "Server address; replaces host and port");
+pub(super) const HOST: Flag = flag("host", Takes::Text, "Server host [127.0.0.1]");
+pub(super) const PORT: Flag = flag("port", Takes::Count, "Server port [8000]");
+pub(super) const HEADER: Flag = flag("header", Takes::Texts, "HTTP headers, each KEY=VALUE");
+pub(super) const INSECURE: Flag = flag("insecure", Takes::Nothing, "Do not check the server's certificate");
+pub(super) const MODEL: Flag = flag("model", Takes::Text, "Model [the first one the server lists]");
+pub(super) const VOCAB_SIZE: Flag = flag(
+    "vocab_size",
+    Takes::Count,
+    "Token ids below this may be used in prompts [the model's, else 32000]",
+);
+pub(super) const SEED: Flag = flag(
+    "seed",
+    Takes::Count,
+    "Seed of the prompts [0 in a plan, else another each time]",
+);
+pub(super) const REQUEST_TIMEOUT: Flag = flag(
+    "request_timeout",
+    Takes::Number,
+    "Seconds after which a request counts as failed [600]",
+);
+
+/// The server as it was described.
+#[derive(Debug, Clone)]
+pub struct Site {
+    /// Base URL, for a benchmark that stands alone.
+    pub base_url: String,
+    /// Header lines of every request: the API key from `OPENAI_API_KEY`, then those given.
+    pub headers: Vec<(String, String)>,
+    /// Do not check the server's certificate.
+    pub insecure: bool,
+    /// The model's name in requests, if not the first that the server lists.
+    pub model: Option<String>,
+    /// Ids below this may be used as tokens.
+    pub vocab_size: Option<u32>,
+    /// Seed of the prompts.
+    pub seed: u32,
+    /// Limit for one request.
+    pub request_timeout: Duration,
+}
+
+impl Site {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Site {
+        let host = reader.text("host").unwrap_or_else(|| "127.0.0.1".to_owned());
+        let port = reader.count("port", 1).unwrap_or(8000);
+        let given = reader.text("base_url").map(|url| url.trim_end_matches('/').to_owned());
+        let key = std::env::var("OPENAI_API_KEY").ok().filter(|key| !key.is_empty());
+        let authorization = key.map(|key| ("Authorization".to_owned(), format!("Bearer {key}")));
+        let seed = reader.number("seed", "a whole number from 0 to 4294967295", |seed| {
+            seed.fract() == 0.0 && (0.0..4_294_967_296.0).contains(&seed)
+        });
+        let timeout = reader.number("request_timeout", "a number of seconds above 0", |seconds| {
+            seconds > 0.0
+        });
+        Site {
+            base_url: given.unwrap_or_else(|| match host.contains(':') && !host.starts_with('[') {
+                true => format!("http://[{host}]:{port}"),
+                false => format!("http://{host}:{port}"),
+            }),
+            headers: authorization.into_iter().chain(reader.pairs("header")).collect(),
+            insecure: reader.is_set("insecure"),
+            model: reader.text("model"),
+            vocab_size: reader
+                .count("vocab_size", 1)
+                .map(|size| size.min(u32::MAX.into()) as u32),
+            seed: seed.unwrap_or(0.0) as u32,
+            request_timeout: Duration::from_secs_f64(timeout.unwrap_or(600.0).min(1e9)),
+        }
+    }
+
+    /// Requests to one server: completions that say with every event how many tokens there are so far.
+    pub(super) fn options(&self, target: &Target, model: &str) -> RequestOptions {
+        let mut extra = Map::new();
+        extra.insert("temperature".to_owned(), json!(0));
+        let counted = json!({"include_usage": true, "continuous_usage_stats": true});
+        extra.insert("stream_options".to_owned(), counted);
+        RequestOptions {
+            host: target.authority(),
+            path: format!("{}{}", target.path, Backend::Completions.endpoint()),
+            headers: self.headers.clone(),
+            body: BodyOptions {
+                backend: Backend::Completions,
+                model: self.model.as_deref().unwrap_or(model).to_owned(),
+                ignore_eos: true,
+                logprobs: None,
+                extra,
+            },
+        }
+    }
+}

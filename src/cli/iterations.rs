@@ -1,0 +1,294 @@
+//! `vsweep iterations`: prefill or decode batches of exactly known shape, one row for each shape.
+
+use super::flags;
+use super::sweeping::{self, Done, Server, caution, entries};
+use crate::bench::Runner;
+use crate::bench::iterations::settings::{FLAGS, Mode, Settings};
+use crate::error::{Error, Exit, Result};
+use crate::files::write_atomic;
+use crate::plan::{Params, show};
+use crate::run::Interrupt;
+use clap::{Arg, ArgMatches, Command, FromArgMatches};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+const ABOUT: &str = "Measure prefill or decode batches of exactly known shape on a running server";
+const AFTER: &str = "--context-len, --input-len, --batch-size and --iterations take comma lists; every combination is \
+measured. The server must run with VLLM_SERVER_DEV_MODE=1.";
+/// Parameters that are swept, outermost first.
+const SWEPT: [&str; 4] = ["context_len", "input_len", "batch_size", "iterations"];
+const WIDTH: usize = 110;
+
+/// Measure prefill or decode batches of exactly known shape on a running server
+#[derive(Debug)]
+pub struct Args {
+    params: Params,
+    output: Option<PathBuf>,
+}
+
+impl clap::Args for Args {
+    fn augment_args(command: Command) -> Command {
+        let output = Arg::new("output").long("output").value_name("FILE");
+        let output = output.help("Write the rows to a JSON file");
+        let output = output.value_parser(clap::value_parser!(PathBuf));
+        flags::augment(command.about(ABOUT).after_help(AFTER), FLAGS).arg(output)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Args {
+    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
+        Ok(Args {
+            params: flags::read(matches, FLAGS),
+            output: matches.get_one::<PathBuf>("output").cloned(),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    let shapes = shapes(&args.params);
+    let mut problems: BTreeSet<String> = BTreeSet::new();
+    let mut settings: Vec<Settings> = Vec::new();
+    for shape in &shapes {
+        match Settings::read(shape) {
+            Ok(read) => settings.push(read),
+            Err(wrong) => problems.extend(wrong),
+        }
+    }
+    if !problems.is_empty() {
+        return Err(Error::Usage(Vec::from_iter(problems).join("\nvsweep: ")));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Error::Fatal(format!("cannot start the runtime: {error}")))?;
+    runtime.block_on(measure_all(&args, &shapes, &settings))
+}
+
+async fn measure_all(args: &Args, shapes: &[Params], settings: &[Settings]) -> Result<Exit> {
+    let mut interrupt = Interrupt::install()?;
+    let first = &settings[0];
+    let base_url = first.endpoints.first().unwrap_or(&first.site.base_url);
+    let server = sweeping::find(base_url, &first.site).await?;
+    let mut rows: Vec<Value> = Vec::new();
+    let mut last_failure = None;
+    for (shape, settings) in shapes.iter().zip(settings) {
+        let what = describe(settings);
+        match sweeping::perform(&server, Runner::Iterations, shape, &mut interrupt).await {
+            Done::Interrupted => return Ok(Exit::Interrupted),
+            Done::Failed(failure) => {
+                eprintln!("vsweep: {what}: {}", failure.detail);
+                let is_again = last_failure.replace(failure.detail.clone()) == Some(failure.detail.clone());
+                if is_again {
+                    eprintln!("vsweep: the same again; the other shapes are left out");
+                    break;
+                }
+            }
+            Done::Measured(measurement) => {
+                let row = row(&server, settings, &measurement.result);
+                if rows.is_empty() {
+                    print_head(&row);
+                }
+                print_row(&row);
+                caution(&what, &measurement);
+                rows.push(row.into());
+                save(args, &rows)?;
+            }
+        }
+    }
+    match (rows.len(), last_failure) {
+        (0, Some(failure)) => Err(Error::Fatal(format!("no shape was measured: {failure}"))),
+        (_, Some(_)) => Ok(Exit::SomeFailed),
+        (_, None) => {
+            println!("{}", "=".repeat(WIDTH));
+            Ok(Exit::Done)
+        }
+    }
+}
+
+/// Every combination of the lists, context outermost. What a mode does not look at is not swept.
+fn shapes(params: &Params) -> Vec<Params> {
+    let unused = match params.get("mode").map(show).as_deref() {
+        Some("decode") => "input_len",
+        _ => "iterations",
+    };
+    let mut shapes = vec![params.clone()];
+    for name in SWEPT {
+        if name == unused {
+            shapes.iter_mut().for_each(|shape| drop(shape.shift_remove(name)));
+            continue;
+        }
+        let values = entries(params, name);
+        if values.is_empty() {
+            continue;
+        }
+        let with = |shape: &Params, value: &Value| {
+            let mut shape = shape.clone();
+            shape.insert(name.to_owned(), value.clone());
+            shape
+        };
+        shapes = shapes
+            .iter()
+            .flat_map(|shape| values.iter().map(move |value| with(shape, value)))
+            .collect();
+    }
+    shapes
+}
+
+fn mode(settings: &Settings) -> &'static str {
+    match settings.mode {
+        Mode::Prefill => "prefill",
+        Mode::Decode => "decode",
+    }
+}
+
+fn describe(settings: &Settings) -> String {
+    let (mode, context, batch) = (mode(settings), settings.context_len, settings.batch_size);
+    match settings.mode {
+        Mode::Prefill => format!("{mode}, context {context}, input {}, batch {batch}", settings.input_len),
+        Mode::Decode => format!(
+            "{mode}, context {context}, batch {batch}, {} iterations",
+            settings.output_len
+        ),
+    }
+}
+
+/// A row of the file: the keys of `vllm bench iterations`, then ours.
+fn row(server: &Server, settings: &Settings, result: &Params) -> Map<String, Value> {
+    let endpoint = match settings.endpoints.is_empty() {
+        true => server.base_url.clone(),
+        false => settings.endpoints.join(","),
+    };
+    let mut row = Map::new();
+    let shape = [
+        ("endpoint", json!(endpoint)),
+        ("mode", json!(mode(settings))),
+        ("context_len", json!(settings.context_len)),
+        ("input_len", json!(settings.input_len)),
+        ("batch_size", json!(settings.batch_size)),
+        ("iteration", json!(settings.output_len)),
+    ];
+    row.extend(shape.map(|(key, value)| (key.to_owned(), value)));
+    let theirs = [
+        "total_latency_ms",
+        "latency_per_iter_ms",
+        "tokens_per_second",
+        "prompt_tokens",
+        "completion_tokens",
+    ];
+    for key in theirs {
+        row.insert(key.to_owned(), result.get(key).cloned().unwrap_or_default());
+    }
+    row.extend(result.clone());
+    row
+}
+
+fn print_head(row: &Map<String, Value>) {
+    let known = |key: &str| {
+        row.get(key)
+            .filter(|value| !value.is_null())
+            .map_or("?".to_owned(), show)
+    };
+    let number = |key: &str| row.get(key).and_then(Value::as_u64);
+    let world = number("tensor_parallel")
+        .zip(number("pipeline_parallel"))
+        .zip(number("engines"));
+    let world = world.map_or("?".to_owned(), |((tp, pp), dp)| (tp * pp * dp).to_string());
+    println!("{}", "=".repeat(WIDTH));
+    println!(
+        "DP={} TP={} PP={} World={world}",
+        known("engines"),
+        known("tensor_parallel"),
+        known("pipeline_parallel")
+    );
+    println!(
+        "{:<8} {:>9} {:>7} {:>6} {:>6} {:>11} {:>12} {:>12} {:>10} {:>9} {:>10}",
+        "Mode",
+        "Context",
+        "Input",
+        "Batch",
+        "Iters",
+        "Total(ms)",
+        "Per-Iter(ms)",
+        "Tokens/s",
+        "New tok/s",
+        "Step(ms)",
+        "Server(ms)"
+    );
+    println!("{}", "-".repeat(WIDTH));
+}
+
+fn print_row(row: &Map<String, Value>) {
+    let text = |key: &str| row.get(key).map(show).unwrap_or_default();
+    let number = |key: &str, digits: usize| match row.get(key).and_then(Value::as_f64) {
+        Some(number) => format!("{number:.digits$}"),
+        None => "-".to_owned(),
+    };
+    // What the server itself says: of the prefill, or of a step.
+    let servers = match text("mode").as_str() {
+        "decode" => "server_step_ms",
+        _ => "server_prefill_ms",
+    };
+    println!(
+        "{:<8} {:>9} {:>7} {:>6} {:>6} {:>11} {:>12} {:>12} {:>10} {:>9} {:>10}",
+        text("mode"),
+        text("context_len"),
+        text("input_len"),
+        text("batch_size"),
+        text("iteration"),
+        number("total_latency_ms", 2),
+        number("latency_per_iter_ms", 3),
+        number("tokens_per_second", 1),
+        number("new_tokens_per_second", 1),
+        number("step_ms", 3),
+        number(servers, 3),
+    );
+}
+
+/// Writes what has been measured so far, whole or not at all.
+fn save(args: &Args, rows: &[Value]) -> Result<()> {
+    let Some(path) = &args.output else { return Ok(()) };
+    let timestamp = jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S").to_string();
+    let document = json!({"results": rows, "timestamp": timestamp});
+    let text = serde_json::to_string_pretty(&document).expect("JSON values can be written") + "\n";
+    write_atomic(path, text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(params: Value) -> Vec<String> {
+        let shapes = shapes(params.as_object().expect("an object"));
+        shapes.iter().map(crate::matrix::text).collect()
+    }
+
+    #[test]
+    fn lists_multiply_with_the_context_outermost() {
+        let prefill = json!({"mode": "prefill", "context_len": "0, 8", "batch_size": "1,2", "iterations": "3"});
+        assert_eq!(
+            names(prefill),
+            [
+                "mode=prefill, context_len=0, batch_size=1",
+                "mode=prefill, context_len=0, batch_size=2",
+                "mode=prefill, context_len=8, batch_size=1",
+                "mode=prefill, context_len=8, batch_size=2",
+            ]
+        );
+        let decode = json!({"mode": "decode", "context_len": "8", "input_len": "1,2", "iterations": "3,4"});
+        assert_eq!(
+            names(decode),
+            [
+                "mode=decode, context_len=8, iterations=3",
+                "mode=decode, context_len=8, iterations=4"
+            ]
+        );
+    }
+}

@@ -1,0 +1,278 @@
+//! `vsweep phases`: prefill and decode throughput at rising concurrency, as JSON, Markdown and two pictures.
+
+use super::flags;
+use super::sweeping::{self, Done, Server, caution, entries};
+use crate::bench::Runner;
+use crate::bench::flags::{Flag, Takes};
+use crate::bench::phases::settings::{self, Settings};
+use crate::error::{Error, Exit, Result};
+use crate::files::{create_folder, write_atomic};
+use crate::plan::{Params, show};
+use crate::report::phases::Phases;
+use crate::report::png;
+use crate::run::Interrupt;
+use clap::{Arg, ArgMatches, Command, FromArgMatches};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+const ABOUT: &str = "Measure prefill and decode throughput of a running server over a window of time";
+const LEVELS: &str = "32,64,128,256,512,1024,2048";
+const RATIOS: &str = "0.25,0.5";
+
+/// Flags of the command that are lists; the others are those of one measurement.
+const LISTS: [Flag; 3] = [
+    Flag {
+        name: "phase",
+        takes: Takes::Text,
+        help: "Phases to measure: prefill, decode or both [prefill,decode]",
+    },
+    Flag {
+        name: "concurrency_levels",
+        takes: Takes::Text,
+        help: "Requests in flight at once, a comma list [32,64,128,256,512,1024,2048]",
+    },
+    Flag {
+        name: "ratios",
+        takes: Takes::Text,
+        help: "Prompt's shares of each sequence in decode runs, a comma list [0.25,0.5]",
+    },
+];
+
+/// Measure prefill and decode throughput of a running server over a window of time
+#[derive(Debug)]
+pub struct Args {
+    params: Params,
+    lists: Params,
+    folder: PathBuf,
+}
+
+/// The flags of one measurement that are not lists here.
+fn single() -> Vec<Flag> {
+    let swept = ["phase", "max_concurrency", "ratio"];
+    let flags = settings::FLAGS.iter().filter(|flag| !swept.contains(&flag.name));
+    flags.copied().collect()
+}
+
+impl clap::Args for Args {
+    fn augment_args(command: Command) -> Command {
+        let folder = Arg::new("output_dir")
+            .long("output-dir")
+            .alias("output_dir")
+            .value_name("DIR");
+        let folder = folder.default_value("bench-results").help("Folder of the report");
+        let folder = folder.value_parser(clap::value_parser!(PathBuf));
+        let command = flags::augment(flags::augment(command.about(ABOUT), &LISTS), &single());
+        let also = [("concurrency_levels", "max-concurrency"), ("ratios", "ratio")];
+        let command = also.into_iter().fold(command, |command, (name, alias)| {
+            command.mut_arg(name, |arg| arg.alias(alias))
+        });
+        command.arg(folder)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Args {
+    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
+        let folder = matches.get_one::<PathBuf>("output_dir").cloned();
+        Ok(Args {
+            params: flags::read(matches, &single()),
+            lists: flags::read(matches, &LISTS),
+            folder: folder.unwrap_or_default(),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    let levels = levels(&args);
+    let mut problems: BTreeSet<String> = BTreeSet::new();
+    let read: Vec<Settings> = levels
+        .iter()
+        .filter_map(|level| Settings::read(level).map_err(|wrong| problems.extend(wrong)).ok())
+        .collect();
+    if !problems.is_empty() {
+        return Err(Error::Usage(Vec::from_iter(problems).join("\nvsweep: ")));
+    }
+    let Some(first) = read.first() else {
+        return Err(Error::Usage(
+            "there is nothing to measure; give --concurrency-levels".to_owned(),
+        ));
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Error::Fatal(format!("cannot start the runtime: {error}")))?;
+    runtime.block_on(measure_all(&args, &levels, first))
+}
+
+/// Every measurement: prefill at each level, then decode by ratio and level.
+fn levels(args: &Args) -> Vec<Params> {
+    let list = |name: &str, default: &str| match entries(&args.lists, name) {
+        given if given.is_empty() => default.split(',').map(Value::from).collect(),
+        given => given,
+    };
+    let (concurrency, ratios) = (list("concurrency_levels", LEVELS), list("ratios", RATIOS));
+    let mut levels = Vec::new();
+    for phase in list("phase", "prefill,decode") {
+        let shares: Vec<Option<&Value>> = match phase.as_str() {
+            Some("decode") => ratios.iter().map(Some).collect(),
+            _ => vec![None],
+        };
+        for share in shares {
+            for level in &concurrency {
+                let mut params = args.params.clone();
+                params.insert("phase".to_owned(), phase.clone());
+                params.insert("max_concurrency".to_owned(), level.clone());
+                if let Some(share) = share {
+                    params.insert("ratio".to_owned(), share.clone());
+                }
+                levels.push(params);
+            }
+        }
+    }
+    levels
+}
+
+async fn measure_all(args: &Args, levels: &[Params], first: &Settings) -> Result<Exit> {
+    let mut interrupt = Interrupt::install()?;
+    let base_url = &first.site.base_url;
+    let server = sweeping::find(base_url, &first.site).await?;
+    let simulated = is_simulated(base_url).await;
+    create_folder(&args.folder)?;
+    let mut phases = Phases::new(&server.model, simulated);
+    let mut last_failure = None;
+    for params in levels {
+        let what = describe(params);
+        match sweeping::perform(&server, Runner::Phases, params, &mut interrupt).await {
+            Done::Interrupted => {
+                if !phases.is_empty() {
+                    eprintln!(
+                        "vsweep: what was measured is in {}",
+                        write(args, &server, &phases)?.display()
+                    );
+                }
+                return Ok(Exit::Interrupted);
+            }
+            Done::Failed(failure) => {
+                eprintln!("vsweep: {what}: {}", failure.detail);
+                if last_failure.replace(failure.detail.clone()) == Some(failure.detail) {
+                    eprintln!("vsweep: the same again; the other levels are left out");
+                    break;
+                }
+            }
+            Done::Measured(measurement) => {
+                let row = row(params, &measurement.result);
+                let number = |key: &str| row.get(key).and_then(Value::as_f64).unwrap_or(0.0);
+                println!(
+                    "{what}: {:.1} output tokens/s, {:.1} tokens/s in all ({:.1} s after a warm-up of {:.1} s)",
+                    number("output_throughput"),
+                    number("total_throughput"),
+                    number("elapsed_s"),
+                    number("warmup_s"),
+                );
+                caution(&what, &measurement);
+                phases.add(&show(&params["phase"]), row);
+                write(args, &server, &phases)?;
+            }
+        }
+    }
+    match (phases.is_empty(), last_failure) {
+        (true, Some(failure)) => Err(Error::Fatal(format!("nothing was measured: {failure}"))),
+        (_, failure) => {
+            draw(args, &server, &phases)?;
+            println!("{}", write(args, &server, &phases)?.display());
+            Ok(if failure.is_some() {
+                Exit::SomeFailed
+            } else {
+                Exit::Done
+            })
+        }
+    }
+}
+
+fn describe(params: &Params) -> String {
+    let ratio = params.get("ratio").map(|ratio| format!(", ratio {}", show(ratio)));
+    let (phase, level) = (show(&params["phase"]), show(&params["max_concurrency"]));
+    format!("{phase}{}, concurrency {level}", ratio.unwrap_or_default())
+}
+
+/// A row of the file: the keys that the public window benchmark has, then ours.
+fn row(params: &Params, result: &Params) -> Map<String, Value> {
+    let number = |key: &str| result.get(key).and_then(Value::as_f64);
+    let (input, sequence) = (number("input_len").unwrap_or(0.0), number("seq_len").unwrap_or(1.0));
+    let asked = params
+        .get("ratio")
+        .map(show)
+        .and_then(|ratio| ratio.parse::<f64>().ok());
+    let rounded = |value: f64, digits: i32| {
+        let scale = 10f64.powi(digits);
+        json!((value * scale).round() / scale)
+    };
+    let known = |key: &str| result.get(key).cloned().unwrap_or_default();
+    let rate = |key: &str| number(key).map_or(Value::Null, |rate| rounded(rate, 1));
+    let mut row = Map::new();
+    let theirs = [
+        ("ratio", rounded(asked.unwrap_or(input / sequence), 4)),
+        ("concurrency", known("max_concurrency")),
+        ("input_len", known("input_len")),
+        ("output_len", known("output_len")),
+        ("output_tokens", known("output_tokens")),
+        (
+            "elapsed_s",
+            number("window_s").map_or(Value::Null, |seconds| rounded(seconds, 2)),
+        ),
+        ("output_throughput", rate("output_throughput")),
+        ("total_throughput", rate("total_throughput")),
+        ("requests_started", known("requests_started")),
+        ("requests_completed", known("completed")),
+        ("errors", known("failed")),
+    ];
+    row.extend(theirs.map(|(key, value)| (key.to_owned(), value)));
+    for (key, value) in result {
+        row.entry(key.clone()).or_insert_with(|| value.clone());
+    }
+    row
+}
+
+async fn is_simulated(base_url: &str) -> bool {
+    let answer = crate::server::http::Http::new(base_url, None)
+        .get("/version", std::time::Duration::from_secs(10))
+        .await;
+    answer.is_ok_and(|answer| answer.body.contains("\"simulator\""))
+}
+
+/// Writes the data and the page; returns the page's path.
+fn write(args: &Args, server: &Server, phases: &Phases) -> Result<PathBuf> {
+    let stem = stem(server);
+    let page = args.folder.join(format!("{stem}.md"));
+    write_atomic(&args.folder.join(format!("{stem}.json")), phases.json().as_bytes())?;
+    write_atomic(&page, phases.markdown().as_bytes())?;
+    Ok(page)
+}
+
+fn draw(args: &Args, server: &Server, phases: &Phases) -> Result<()> {
+    for chart in phases.charts() {
+        let path = args.folder.join(format!("{}_{}.png", stem(server), chart.name));
+        let picture =
+            png::render(&chart).map_err(|error| Error::Fatal(format!("cannot draw {}: {error}", chart.name)))?;
+        write_atomic(&path, &picture)?;
+    }
+    Ok(())
+}
+
+/// The start of all file names: what follows the last slash of the model's name.
+fn stem(server: &Server) -> String {
+    let name = server
+        .model
+        .trim_end_matches('/')
+        .rsplit('/')
+        .next()
+        .unwrap_or_default();
+    name.replace(|c: char| !c.is_alphanumeric() && !"._-".contains(c), "_")
+}

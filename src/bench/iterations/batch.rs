@@ -128,9 +128,7 @@ impl Batch {
             };
             for sample in &outcome.samples {
                 timing.total = timing.total.max(since(sample.end));
-                timing
-                    .first_tokens
-                    .extend(sample.events.first().map(|first| since(first)));
+                timing.first_tokens.extend(sample.events.first().map(since));
                 timing.steps.extend(sample.tpot());
                 timing.prompt_tokens += sample.prompt_len;
                 timing.completion_tokens += sample.output_len();

@@ -29,6 +29,9 @@ impl fmt::Display for Outcome {
     }
 }
 
+/// How the detail of a run begins that was not attempted because an earlier one failed for a cause that will not pass.
+pub const NOT_TRIED: &str = "not tried again: ";
+
 /// What went wrong. The serialised name is part of the file formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -76,6 +76,7 @@ pub struct Args {
 enum Spacing {
     Linear,
     Log,
+    Symlog,
 }
 
 impl Spacing {
@@ -83,6 +84,7 @@ impl Spacing {
         match self {
             Spacing::Linear => Scale::Linear,
             Spacing::Log => Scale::Log,
+            Spacing::Symlog => Scale::Symlog,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The answer of an experiment as data: which points are best at what, which others cannot be told apart from them, and
 //! the Pareto frontier. The HTML page and the Markdown summary show the same answer.
 
-use crate::table::{Better, Point, Points, Spread, Verdict, frontier, knee};
+use crate::table::{Better, Point, Points, Spread, Verdict, distinct, frontier, knee};
 
 /// The axes of the frontier: speed for each user against throughput for each GPU, both better when higher.
 pub const FRONTIER: [&str; 2] = ["tokens_per_user", "tokens_per_gpu"];
@@ -25,8 +25,7 @@ pub struct Answer {
     pub bests: Vec<Best>,
     /// Points on the Pareto frontier by place in [`Points::points`], from the highest speed for each user to the lowest.
     pub frontier: Vec<usize>,
-    /// The same without points that are as good as an earlier one (closer than a hundredth in both figures): a point, and how
-    /// many are as good.
+    /// The same without points that are as good as an earlier one (see [`distinct`]): a point, and how many are as good.
     pub distinct: Vec<(usize, usize)>,
     /// The frontier's knee, where it has one.
     pub knee: Option<usize>,
@@ -75,30 +74,17 @@ pub fn find(points: &Points<'_>) -> Answer {
     let (placed, places): (Vec<usize>, Vec<(f64, f64)>) = entrants.iter().filter_map(place).unzip();
     let directions = (Better::Higher, Better::Higher);
     let front = frontier(&places, directions);
-    let mut distinct: Vec<(usize, usize)> = Vec::new();
-    for i in &front {
-        match distinct
-            .iter_mut()
-            .find(|(first, _)| is_as_good(places[*first], places[*i]))
-        {
-            Some((_, others)) => *others += 1,
-            None => distinct.push((*i, 0)),
-        }
-    }
     Answer {
         bests: bests.into_iter().flatten().collect(),
-        distinct: distinct.into_iter().map(|(i, others)| (placed[i], others)).collect(),
+        distinct: distinct(&places, &front)
+            .into_iter()
+            .map(|(i, others)| (placed[i], others))
+            .collect(),
         knee: knee(&places, &front, directions).map(|i| placed[i]),
         frontier: front.into_iter().map(|i| placed[i]).collect(),
         repeated: entrants.iter().any(|i| points.points[*i].used.len() > 1),
         doubtful: doubtful && !entrants.is_empty(),
     }
-}
-
-/// Whether two places differ by less than a hundredth of the larger figure in both directions.
-fn is_as_good(a: (f64, f64), b: (f64, f64)) -> bool {
-    let near = |a: f64, b: f64| (a - b).abs() <= 0.01 * a.abs().max(b.abs());
-    near(a.0, b.0) && near(a.1, b.1)
 }
 
 fn best(

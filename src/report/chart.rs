@@ -65,6 +65,8 @@ pub enum Scale {
     Linear,
     /// By their logarithm; every value is positive.
     Log,
+    /// By the logarithm of their distance from zero, in both directions, and evenly within one of zero.
+    Symlog,
 }
 
 /// Points that belong together.

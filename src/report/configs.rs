@@ -4,18 +4,16 @@
 use super::answer::Answer;
 use super::environment::facts;
 use super::html::{Inputs, command_line};
+use super::sla::{Row, by_target};
 use super::text::{SHOWN, Shown, align};
 use super::variation::{settings, varying};
 use super::words::{axis_title, show_number, show_spread};
 use super::yaml::write_flags;
 use crate::ids::ServerId;
-use crate::journal::{RunRecord, SearchEnd, SearchRecord};
+use crate::journal::RunRecord;
 use crate::matrix::ServeFlags;
-use crate::plan::spelling;
-use crate::search::Answer as Found;
 use crate::table::{Cell, Column, Point, Section, Spread};
 use itertools::Itertools;
-use serde_json::Value;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -73,56 +71,26 @@ fn of_answer(inputs: &Inputs<'_>, answer: &Answer) -> Vec<Winner> {
     best.chain(knee).collect()
 }
 
-/// For each target, the server that holds the highest load; of equal ones the first in the plan. Others whose limit may lie
-/// as high are named.
+/// For each target, the server that holds the highest load; others whose limit may lie as high are named.
 fn of_targets(inputs: &Inputs<'_>, runs: &[&RunRecord]) -> Vec<Winner> {
-    let answered = inputs.state.searches().flat_map(|record| match &record.ended {
-        Some(SearchEnd::Answered(answers)) => answers.iter().map(|answer| (record, answer)).collect(),
-        _ => Vec::new(),
-    });
-    let answered: Vec<(&SearchRecord, &Found)> = answered.collect();
-    let targets = answered.iter().map(|(_, answer)| answer.target.as_str()).unique();
-    let winner = |target: &str| {
-        let of_target = answered.iter().filter(|(_, answer)| answer.target == target);
-        let found = of_target.filter_map(|(record, answer)| Some((*record, *answer, answer.found.value()?)));
-        let found: Vec<(&SearchRecord, &Found, f64)> = found.collect();
-        let (record, _, value) = *found.iter().rev().max_by(|a, b| a.2.total_cmp(&b.2))?;
-        let started = &record.started;
-        let vary = started.vary.name();
-        let as_high = found
-            .iter()
-            .filter(|(other, answer, _)| other.started.search != started.search && answer.high >= value);
-        let as_high: Vec<String> = as_high
-            .map(|(other, _, value)| format!("{} with {value}", name_of(inputs, other)))
-            .collect();
-        let measured = |point: &&Point| {
-            let load = |run: &RunRecord| spelling::find(&run.params, vary).and_then(Value::as_f64);
-            let asked = |run: &RunRecord| run.search.as_ref().is_some_and(|search| search.id == started.search);
-            let run = runs.get(point.row);
-            !point.used.is_empty() && run.is_some_and(|run| asked(run) && load(run) == Some(value))
-        };
-        let criteria = started.targets.iter().filter(|known| known.name == target);
-        let criteria = criteria.flat_map(|target| &target.criteria).join(", ");
+    let winner = |rows: Vec<Row<'_>>| {
+        let (best, others) = rows.split_first()?;
+        let value = best.value()?;
+        let as_high = others.iter().filter(|other| other.may_hold(best));
+        let as_high = as_high.map(|other| format!("{} with {}", other.settings(), other.value().unwrap_or_default()));
+        let (target, vary) = (best.target, best.record.started.vary.name());
         Some(Winner {
-            name: format!("target-{}", file_name(target)),
+            name: format!("target-{}", file_name(&target.name)),
             reason: format!(
-                "Target {target} ({criteria}): highest load {vary} {value}{}",
-                tied(&as_high)
+                "Target {} ({}): highest load {vary} {value}{}",
+                target.name,
+                target.criteria.iter().join(", "),
+                tied(&as_high.collect::<Vec<String>>())
             ),
-            point: inputs.points.points.iter().position(|point| measured(&point))?,
+            point: best.point(inputs.points, runs)?,
         })
     };
-    targets.filter_map(winner).collect()
-}
-
-/// The server and the load of a search.
-fn name_of(inputs: &Inputs<'_>, record: &SearchRecord) -> String {
-    let server = inputs.state.servers.get(&record.started.server);
-    let server = server.map_or_else(|| record.started.server.to_string(), |server| server.name.clone());
-    match record.started.name.as_str() {
-        "default" => server,
-        load => format!("{server}, {load}"),
-    }
+    by_target(inputs.state).into_iter().filter_map(winner).collect()
 }
 
 /// Others that cannot be told apart from the best, a few of them by name.

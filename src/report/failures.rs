@@ -1,11 +1,12 @@
 //! What went wrong in an experiment, grouped by cause, and what the servers' logs say about it.
 
-use crate::cause::{Cause, Outcome};
-use crate::ids::ServerId;
-use crate::journal::{Directory, State};
+use crate::cause::{Cause, NOT_TRIED, Outcome};
+use crate::ids::{PointId, ServerId};
+use crate::journal::{Directory, RunRecord, State};
 use crate::plan::{HIDDEN, is_secret_name};
-use crate::table::{Cell, Points};
-use std::collections::BTreeMap;
+use crate::table::Points;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -32,56 +33,66 @@ const TAIL_BYTES: u64 = 256 * 1024;
 /// Lines shown before and after the decisive one.
 const AROUND: usize = 6;
 
-/// Failures first, then doubts, each with the most frequent first. The rows of `points.runs` must be those of
-/// `state.runs()` in their order, as [`super::read_runs`] makes them.
+/// The runs that the tables show as failed or in doubt. The rows of `points.runs` must be those of `state.runs()` in their
+/// order, as [`super::read_runs`] makes them. The table knows better than the journal where a run's file was damaged later.
 pub fn group(points: &Points<'_>, state: &State) -> Vec<Group> {
-    let mut groups = BTreeMap::new();
-    for (row, run) in state.runs().enumerate().take(points.runs.rows()) {
-        let Cell::Text(name) = points.runs.cell("cause", row) else {
-            continue;
-        };
-        let Some(cause) = Cause::ALL.into_iter().find(|cause| cause.name() == &**name) else {
-            continue;
-        };
-        // The table knows better than the journal where a run's file was damaged later.
+    let runs = state.runs().enumerate().take(points.runs.rows());
+    let shown = runs.filter_map(|(row, run)| {
+        let name = points.runs.cell("cause", row).to_string();
+        let cause = Cause::ALL.into_iter().find(|cause| cause.name() == name)?;
         let is_suspect = points.runs.cell("outcome", row).to_string() == Outcome::Suspect.to_string();
-        let (group, details) = groups.entry((is_suspect, cause)).or_insert_with(|| {
+        let outcome = if is_suspect { Outcome::Suspect } else { Outcome::Failed };
+        Some((row, run, outcome, cause))
+    });
+    group_runs(shown)
+}
+
+/// The runs that the journal records as failed or in doubt; rows are their places among `state.runs()`.
+pub fn group_recorded(state: &State) -> Vec<Group> {
+    let runs = state.runs().enumerate().filter(|(_, run)| run.outcome != Outcome::Ok);
+    group_runs(runs.filter_map(|(row, run)| Some((row, run, run.outcome, run.cause?))))
+}
+
+/// Failures first, then doubts, each with the most frequent first.
+fn group_runs<'a>(runs: impl Iterator<Item = (usize, &'a RunRecord, Outcome, Cause)>) -> Vec<Group> {
+    let mut groups: BTreeMap<(bool, Cause), (Group, Counts<'a>)> = BTreeMap::new();
+    for (row, run, outcome, cause) in runs {
+        let (group, counts) = groups.entry((outcome == Outcome::Suspect, cause)).or_insert_with(|| {
             let group = Group {
-                outcome: if is_suspect { Outcome::Suspect } else { Outcome::Failed },
+                outcome,
                 cause,
                 runs: 0,
                 rows: Vec::new(),
                 details: Vec::new(),
                 server: run.server.clone(),
             };
-            (group, BTreeMap::<&str, usize>::new())
+            (group, Counts::default())
         });
         group.runs += 1;
-        let point = points.runs.cell("point", row);
-        if group
-            .rows
-            .last()
-            .is_none_or(|last| points.runs.cell("point", *last) != point)
-        {
+        if counts.points.insert(&run.point) {
             group.rows.push(row);
         }
-        if !run.detail.is_empty() {
-            *details.entry(&run.detail).or_default() += 1;
+        let detail = run.detail.strip_prefix(NOT_TRIED).unwrap_or(&run.detail);
+        if !detail.is_empty() {
+            *counts.details.entry(detail).or_default() += 1;
         }
     }
-    let mut groups: Vec<Group> = groups
-        .into_values()
-        .map(|(mut group, details)| {
-            group.details = details
-                .into_iter()
-                .map(|(text, count)| (text.to_owned(), count))
-                .collect();
-            group.details.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-            group
-        })
-        .collect();
-    groups.sort_by_key(|group| (group.outcome == Outcome::Suspect, std::cmp::Reverse(group.runs)));
+    let sort = |(mut group, counts): (Group, Counts<'_>)| {
+        let details = counts.details.into_iter();
+        group.details = details.map(|(text, count)| (text.to_owned(), count)).collect();
+        group.details.sort_by_key(|(_, count)| Reverse(*count));
+        group
+    };
+    let mut groups: Vec<Group> = groups.into_values().map(sort).collect();
+    groups.sort_by_key(|group| (group.outcome == Outcome::Suspect, Reverse(group.runs)));
     groups
+}
+
+/// What is counted of a group while its runs are read.
+#[derive(Default)]
+struct Counts<'a> {
+    points: BTreeSet<&'a PointId>,
+    details: BTreeMap<&'a str, usize>,
 }
 
 /// For each group, the part of its server's log that shows the decisive line; nothing where no log is there.

@@ -1,16 +1,18 @@
-//! The answers of searches: the rows of `sla.csv` and the table in the terminal.
+//! The answers of searches: for each target what every server holds, the rows of `sla.csv` and the table in the terminal.
 
 use super::text::align;
 use super::words::show_number;
-use crate::journal::{SearchEnd, SearchRecord, ServerRecord, State};
-use crate::plan::{Params, show};
+use crate::journal::{RunRecord, SearchEnd, SearchRecord, ServerRecord, State};
+use crate::plan::{Params, show, spelling};
 use crate::search::{Answer, Found, Target};
+use crate::table::{Point, Points};
 use itertools::Itertools;
+use serde_json::Value;
 
 /// One target of one search that has ended.
-struct Row<'a> {
-    record: &'a SearchRecord,
-    target: &'a Target,
+pub(super) struct Row<'a> {
+    pub record: &'a SearchRecord,
+    pub target: &'a Target,
     end: &'a SearchEnd,
     server: Option<&'a ServerRecord>,
 }
@@ -33,19 +35,76 @@ fn rows(state: &State) -> Vec<Row<'_>> {
     rows.collect()
 }
 
+/// The rows of each target in the order of the plan, the highest load first; of equal ones the server that the plan names
+/// first.
+pub(super) fn by_target(state: &State) -> Vec<Vec<Row<'_>>> {
+    let mut targets: Vec<Vec<Row<'_>>> = Vec::new();
+    for row in rows(state) {
+        match targets.iter_mut().find(|known| known[0].target.name == row.target.name) {
+            Some(known) => known.push(row),
+            None => targets.push(vec![row]),
+        }
+    }
+    for rows in &mut targets {
+        let value = |row: &Row<'_>| row.value().unwrap_or(f64::NEG_INFINITY);
+        rows.sort_by(|a, b| value(b).total_cmp(&value(a)));
+    }
+    targets
+}
+
 impl Row<'_> {
-    fn answer(&self) -> Option<&Answer> {
+    /// The highest load that meets the target, if there is one.
+    pub fn value(&self) -> Option<f64> {
+        self.answer()?.found.value()
+    }
+
+    /// Whether its limit may lie as high as the best row's load.
+    pub fn may_hold(&self, best: &Row<'_>) -> bool {
+        let reach = |row: &Row<'_>| {
+            row.answer()
+                .filter(|answer| answer.found.value().is_some())
+                .map(|answer| answer.high)
+        };
+        best.value().zip(reach(self)).is_some_and(|(value, high)| high >= value)
+    }
+
+    /// The server's settings, and the load's where there are several.
+    pub fn settings(&self) -> String {
+        let server = self
+            .server
+            .map_or_else(|| self.record.started.server.to_string(), |server| server.name.clone());
+        match self.record.started.name.as_str() {
+            "default" => server,
+            load => [server.as_str(), load]
+                .into_iter()
+                .filter(|part| !part.is_empty())
+                .join(", "),
+        }
+    }
+
+    /// The point that was measured at the answer, by its place in `points.points`; `runs` are those of the table's rows.
+    pub fn point(&self, points: &Points<'_>, runs: &[&RunRecord]) -> Option<usize> {
+        let started = &self.record.started;
+        let value = self.value()?;
+        let is_asked = |run: &RunRecord| run.search.as_ref().is_some_and(|search| search.id == started.search);
+        let load = |run: &RunRecord| spelling::find(&run.params, started.vary.name()).and_then(Value::as_f64);
+        let is_at_it = |run: &&RunRecord| is_asked(run) && load(run) == Some(value);
+        let measured = |point: &Point| !point.used.is_empty() && runs.get(point.row).is_some_and(is_at_it);
+        points.points.iter().position(measured)
+    }
+
+    pub fn answer(&self) -> Option<&Answer> {
         match self.end {
             SearchEnd::Answered(answers) => answers.iter().find(|answer| answer.target == self.target.name),
             SearchEnd::GivenUp(..) => None,
         }
     }
 
-    fn verdict(&self) -> &'static str {
+    pub fn verdict(&self) -> &'static str {
         self.answer().map_or(Found::Undecided, |answer| answer.found).word()
     }
 
-    fn notes(&self) -> String {
+    pub fn notes(&self) -> String {
         match self.end {
             SearchEnd::Answered(_) => self.answer().map_or_else(String::new, |answer| answer.notes.join("; ")),
             SearchEnd::GivenUp(cause, detail) => format!("given up: {cause}: {detail}"),

@@ -1,11 +1,11 @@
 //! Where a sweep stands: done, failed with causes, left, and the time that will take, learned from what is done.
 
+use super::failures::{Group, group_recorded};
 use crate::cause::{Cause, Outcome};
 use crate::error::Result;
 use crate::journal::{self, Directory, RunRecord, State};
 use crate::units::show_duration;
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ pub struct CauseCount {
     pub outcome: Outcome,
     /// Number of runs.
     pub runs: u64,
-    /// What one of them saw.
+    /// What most of them saw.
     pub example: String,
     /// What to do about it.
     pub advice: &'static str,
@@ -154,24 +154,17 @@ pub fn describe_causes(causes: &[CauseCount]) -> String {
 
 /// The causes of all failed and doubtful runs, failures and frequent ones first.
 pub fn count_causes(state: &State) -> Vec<CauseCount> {
-    let mut counts: BTreeMap<(bool, Cause), CauseCount> = BTreeMap::new();
-    for run in state.runs() {
-        let Some(cause) = run.cause.filter(|_| run.outcome != Outcome::Ok) else {
-            continue;
-        };
-        let entry = counts.entry((run.outcome == Outcome::Suspect, cause));
-        let count = entry.or_insert_with(|| CauseCount {
-            cause,
-            outcome: run.outcome,
-            runs: 0,
-            example: one_line(&run.detail),
-            advice: cause.advice(),
-        });
-        count.runs += 1;
-    }
-    let mut counts: Vec<((bool, Cause), CauseCount)> = counts.into_iter().collect();
-    counts.sort_by_key(|((in_doubt, _), count)| (*in_doubt, std::cmp::Reverse(count.runs)));
-    counts.into_iter().map(|(_, count)| count).collect()
+    let count = |group: Group| CauseCount {
+        cause: group.cause,
+        outcome: group.outcome,
+        runs: group.runs as u64,
+        example: group
+            .details
+            .first()
+            .map_or_else(String::new, |(detail, _)| one_line(detail)),
+        advice: group.cause.advice(),
+    };
+    group_recorded(state).into_iter().map(count).collect()
 }
 
 fn one_line(text: &str) -> String {

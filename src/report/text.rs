@@ -1,8 +1,8 @@
 //! The answer in the terminal after a sweep: the best points with their settings, and what failed.
 
 use super::status::{count_causes, describe_causes};
-use super::variation::varying;
-use super::words::{short_setting, show_number};
+use super::variation::{settings, varying};
+use super::words::show_number;
 use super::{sla, unsteady};
 use crate::journal::State;
 use crate::table::{Better, Cell, Point, Points, frontier};
@@ -116,10 +116,7 @@ fn table(points: &Points<'_>) -> String {
         let figures = SHOWN
             .iter()
             .map(|shown| median(point, shown.metric).map_or("-".into(), show_number));
-        let settings = params
-            .iter()
-            .map(|column| short_setting(&column.name, &column.cells[point.row]));
-        let settings: String = settings.collect::<Vec<_>>().join(", ").chars().take(100).collect();
+        let settings: String = settings(&params, point.row).chars().take(100).collect();
         let mark = if front.contains(i) { "*" } else { " " };
         rows.push(figures.chain([format!("{mark} {settings}")]).collect());
     }

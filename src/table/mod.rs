@@ -25,7 +25,7 @@ pub use cell::Cell;
 pub use csv::write_csv;
 pub use filter::{Comparison, Filter};
 pub use gpus::count_gpus;
-pub use pareto::{Better, frontier, knee};
+pub use pareto::{Better, distinct, frontier, knee};
 pub use points::{Point, Points, Spread, Verdict};
 pub use scalars::{Scalar, read_scalars};
 pub use tradeoff::{Measure, Placed, Tradeoff};

@@ -71,6 +71,25 @@ fn compare(a: f64, b: f64) -> Ordering {
     }
 }
 
+/// Figures that differ by less than this part of the larger one are as good as each other: repetitions differ by more.
+const AS_GOOD: f64 = 0.01;
+
+/// The frontier without points that are as good as an earlier one in both figures: each point that stays, as an index of
+/// `points`, and how many were left out for it.
+pub fn distinct(points: &[(f64, f64)], frontier: &[usize]) -> Vec<(usize, usize)> {
+    let near = |a: f64, b: f64| (a - b).abs() <= AS_GOOD * a.abs().max(b.abs());
+    let is_as_good = |a: (f64, f64), b: (f64, f64)| near(a.0, b.0) && near(a.1, b.1);
+    let mut distinct: Vec<(usize, usize)> = Vec::new();
+    for i in frontier {
+        let mut kept = distinct.iter_mut();
+        match kept.find(|(first, _)| is_as_good(points[*first], points[*i])) {
+            Some((_, others)) => *others += 1,
+            None => distinct.push((*i, 0)),
+        }
+    }
+    distinct
+}
+
 /// A frontier that bends by less than this part of its extent has no knee worth naming.
 const LEAST_BEND: f64 = 0.02;
 
@@ -107,6 +126,12 @@ mod tests {
     fn a_dominated_tie_is_dropped_and_duplicates_stay() {
         let points = [(10.0, 100.0), (10.0, 100.0), (5.0, 100.0), (12.0, 90.0), (2.0, 130.0)];
         assert_eq!(frontier(&points, UP), [3, 0, 1, 4]);
+    }
+
+    #[test]
+    fn points_as_good_as_another_are_counted() {
+        let points = [(10.0, 100.0), (9.95, 100.5), (5.0, 120.0), (5.0, 121.0), (4.96, 121.5)];
+        assert_eq!(distinct(&points, &[0, 1, 2, 3, 4]), [(0, 1), (2, 1), (4, 0)]);
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl Ladder {
             [] => 1.0,
         };
         let after = |place: f64| match scale {
-            Scale::Log if place > 0.0 => place * 2.0,
+            Scale::Log | Scale::Symlog if place > 0.0 => place * 2.0,
             _ => place + step,
         };
         let mut place = last.unwrap_or(if scale == Scale::Log { 1.0 } else { 0.0 });
@@ -66,7 +66,7 @@ impl Ladder {
     /// The place of a value; `None` where its axis has no room for it.
     pub fn place(&self, cell: &Cell) -> Option<f64> {
         match cell.number().filter(|number| number.is_finite()) {
-            Some(number) => (self.scale == Scale::Linear || number > 0.0).then_some(number),
+            Some(number) => (self.scale != Scale::Log || number > 0.0).then_some(number),
             None => {
                 let mut known = self
                     .beyond

@@ -5,7 +5,8 @@ use super::Subject;
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::report::variation::varying;
 use crate::report::words::{axis_title, short_setting};
-use crate::table::{Better, Column, Measure, Tradeoff};
+use crate::table::{Better, Column, Measure, Tradeoff, distinct};
+use std::collections::BTreeMap;
 
 /// Characters that fit a line of a label.
 const SHORT_LINE: usize = 24;
@@ -48,16 +49,14 @@ pub fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, label_by: &[String])
             .map(|column| short_setting(&column.name, &column.cells[row]));
         settings.collect::<Vec<String>>()
     };
-    let label = |(at, i): (usize, &usize)| {
-        let same = |other: &&usize| is_same_place(&places, **other, *i);
-        if front[..at].iter().any(|other| same(&other)) {
+    let distinct: BTreeMap<usize, usize> = distinct(&places, front).into_iter().collect();
+    let label = |i: &usize| {
+        let Some(others) = distinct.get(i) else {
             return mark(*i, Vec::new());
-        }
+        };
         let mut lines = join_short(settings(*i));
-        match front[at + 1..].iter().filter(same).count() {
-            0 => {}
-            1 => lines.push("and 1 as good".into()),
-            count => lines.push(format!("and {count} as good")),
+        if *others > 0 {
+            lines.push(format!("and {others} as good"));
         }
         mark(*i, lines)
     };
@@ -75,7 +74,7 @@ pub fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, label_by: &[String])
         Series {
             name: "Pareto frontier".into(),
             style: Style::Frontier,
-            points: front.iter().enumerate().map(label).collect(),
+            points: front.iter().map(label).collect(),
         },
         Series {
             name: "Knee: farthest from the line between the ends".into(),
@@ -154,12 +153,6 @@ fn join_short(settings: Vec<String>) -> Vec<String> {
         }
     }
     lines
-}
-
-/// Whether two points would be drawn on top of each other: closer than a hundredth of the larger figure in both directions.
-fn is_same_place(places: &[(f64, f64)], a: usize, b: usize) -> bool {
-    let near = |a: f64, b: f64| (a - b).abs() <= 0.01 * a.abs().max(b.abs());
-    near(places[a].0, places[b].0) && near(places[a].1, places[b].1)
 }
 
 fn label_columns<'a>(subject: &Subject<'a>, label_by: &[String]) -> Vec<&'a Column> {

@@ -12,7 +12,7 @@ use crate::table::{Point, Spread};
 use std::fmt::Write;
 
 /// Tied points that are named.
-const MOST_TIED: usize = 3;
+pub(super) const MOST_TIED: usize = 3;
 /// Frontier points that are listed.
 const MOST_FRONTIER: usize = 12;
 /// Figures shown beside the one a point is best at.
@@ -97,16 +97,22 @@ pub fn cards_and_frontier(page: &Page<'_>, answer: &Answer) -> String {
 
 fn best_card(page: &Page<'_>, best: &Best) -> String {
     let name = |i: &usize| settings(&page.varied, page.inputs.points.points[*i].row);
-    let named = best.tied.iter().take(MOST_TIED);
-    let mut tied: String = named.map(|i| format!("<li>{}</li>", escape(&name(i)))).collect();
-    if best.tied.len() > MOST_TIED {
-        let _ = write!(tied, "<li>and {} more</li>", best.tied.len() - MOST_TIED);
-    }
-    if !tied.is_empty() {
-        let reason = "<strong>Tied</strong> within the spread of the runs:";
-        tied = format!("<div class=\"tied\">{reason}<ul>{tied}</ul></div>");
-    }
+    let names: Vec<String> = best.tied.iter().map(name).collect();
+    let tied = list_tied("within the spread of the runs:", &names, MOST_TIED);
     card(page, best.question, best.point, best.metric, &tied)
+}
+
+/// What cannot be told apart from the best, some of it by name; nothing if all can.
+pub(super) fn list_tied(reason: &str, names: &[String], most: usize) -> String {
+    if names.is_empty() {
+        return String::new();
+    }
+    let named = names.iter().take(most);
+    let mut list: String = named.map(|name| format!("<li>{}</li>", escape(name))).collect();
+    if names.len() > most {
+        let _ = write!(list, "<li>and {} more</li>", names.len() - most);
+    }
+    format!("<div class=\"tied\"><strong>Tied</strong> {reason}<ul>{list}</ul></div>")
 }
 
 fn knee_card(page: &Page<'_>, knee: usize) -> String {
@@ -115,7 +121,8 @@ fn knee_card(page: &Page<'_>, knee: usize) -> String {
     card(page, "Best balance", knee, FRONTIER[1], why)
 }
 
-fn card(page: &Page<'_>, question: &str, at: usize, metric: &str, extra: &str) -> String {
+/// A point that is best at something: its figure, its settings, companions, and its command lines. The question is HTML.
+pub(super) fn card(page: &Page<'_>, question: &str, at: usize, metric: &str, extra: &str) -> String {
     let point = &page.inputs.points.points[at];
     let figure = |name: &str| page.inputs.points.spread(point, name);
     let Some(spread) = figure(metric) else {
@@ -147,6 +154,7 @@ fn card(page: &Page<'_>, question: &str, at: usize, metric: &str, extra: &str) -
 fn range(spread: &Spread) -> String {
     match spread.count {
         1 => String::new(),
+        count if spread.max <= spread.min => format!(", in {count} runs"),
         count => format!(
             ", {} to {} in {count} runs",
             show_number(spread.min),

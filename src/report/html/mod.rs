@@ -7,6 +7,7 @@
 mod answer;
 mod data;
 mod sections;
+mod targets;
 pub(super) mod text;
 
 pub(super) use data::command_line;
@@ -90,7 +91,7 @@ pub fn render(inputs: &Inputs<'_>) -> String {
             ("banner", &sections::banner(inputs.points)),
             (
                 "answer",
-                &(answer::targets(&page) + &answer::cards_and_frontier(&page, &found)),
+                &(targets::cards(&page) + &answer::targets(&page) + &answer::cards_and_frontier(&page, &found)),
             ),
             ("failures", &sections::failures(&page)),
             ("environment", &sections::environment(&page)),

@@ -2,7 +2,7 @@
 
 use super::Page;
 use super::text::{code, escape};
-use crate::cause::Outcome;
+use crate::cause::{Cause, Outcome};
 use crate::report::environment::facts;
 use crate::report::failures::Group;
 use crate::report::variation::settings;
@@ -43,7 +43,9 @@ pub fn banner(points: &Points<'_>) -> String {
     if count == 0 {
         return String::new();
     }
-    let all = if count == points.runs.rows() { "All" } else { "Some" };
+    // Runs whose server never came up have no figures, whoever would have made them.
+    let has_figures = (0..points.runs.rows()).filter(|row| points.runs.cell("simulated", *row) == &Cell::Bool(false));
+    let all = if has_figures.count() == 0 { "All" } else { "Some" };
     format!(
         "<p class=\"banner\" role=\"note\"><strong>Simulated.</strong> {all} figures on this page come from the \
          simulator, not from a GPU. They show how a sweep works, not how fast anything is.</p>"
@@ -69,7 +71,7 @@ fn failure(page: &Page<'_>, group: &Group, excerpt: Option<&str>) -> String {
     };
     let mut html = format!(
         "<article class=\"failure {class}\"><h3>{} <span class=\"count\">{} {verb}</span></h3><p>{}.</p>",
-        escape(&group.cause.name().replace('_', " ")),
+        escape(&show_cause(group.cause)),
         count(group.runs, "run"),
         escape(&capitalise(group.cause.advice())),
     );
@@ -125,6 +127,16 @@ pub fn plan(page: &Page<'_>) -> String {
 fn count(count: usize, one: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {one}{plural}", show_count(count as u64))
+}
+
+/// `Out of memory` causes and their like as a heading.
+fn show_cause(cause: Cause) -> String {
+    let words = cause.name().split('_').map(|word| match word {
+        "oom" => "out of memory".to_owned(),
+        "kv" | "api" => word.to_uppercase(),
+        word => word.to_owned(),
+    });
+    capitalise(&words.collect::<Vec<String>>().join(" "))
 }
 
 fn capitalise(sentence: &str) -> String {

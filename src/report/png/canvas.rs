@@ -249,6 +249,11 @@ impl Canvas<'_> {
         drawn
     }
 
+    /// One line of text, shortened to a width where it is longer.
+    pub fn text_within(&self, at: Place, text: &str, kind: Type, align: Align, width: f64) -> Drawn {
+        self.text(at, &fit(text, kind, width), kind, align)
+    }
+
     fn pixel(&self, (x, y): Place) -> (i32, i32) {
         ((x * self.zoom).round() as i32, (y * self.zoom).round() as i32)
     }

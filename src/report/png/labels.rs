@@ -76,7 +76,7 @@ pub struct Surroundings {
 }
 
 /// Distances from the point at which a label is tried; the far ones are joined to their point by a thin line.
-const DISTANCES: [f64; 5] = [20.0, 32.0, 52.0, 84.0, 124.0];
+const DISTANCES: [f64; 7] = [20.0, 32.0, 52.0, 84.0, 124.0, 170.0, 230.0];
 const DIRECTIONS: usize = 16;
 
 /// For each label the box it gets, or `None` where no room is left.

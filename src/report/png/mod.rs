@@ -107,8 +107,8 @@ pub fn render_at(chart: &Chart, wanted: &Size) -> Result<Vec<u8>, String> {
         } else {
             0.0
         };
-        let title = fit(&chart.title, TITLE, right - MARGIN - badge - 20.0);
-        canvas.text((MARGIN, 62.0), &title, TITLE, Align::Left)?;
+        let width = right - MARGIN - badge - 20.0;
+        canvas.text_within((MARGIN, 62.0), &chart.title, TITLE, Align::Left, width)?;
         for (i, line) in notes.iter().enumerate() {
             canvas.text((MARGIN, 108.0 + i as f64 * 31.0), line, NOTE, Align::Left)?;
         }
@@ -121,8 +121,8 @@ pub fn render_at(chart: &Chart, wanted: &Size) -> Result<Vec<u8>, String> {
             panel::draw(canvas, data, (left, top), (left + wide, top + high))?;
         }
         legend.draw(canvas, (MARGIN, panels_bottom + 14.0))?;
-        let footer = fit(&chart.footer, FOOTER, right - MARGIN);
-        canvas.text((MARGIN, height - 34.0), &footer, FOOTER, Align::Left)
+        let below = (MARGIN, height - 34.0);
+        canvas.text_within(below, &chart.footer, FOOTER, Align::Left, right - MARGIN)
     };
     let pixels = paint(size, wanted.density, draw).map_err(|error: DrawError| error.to_string())?;
     encode(size, &pixels).map_err(|error| error.to_string())

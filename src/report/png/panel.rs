@@ -70,8 +70,8 @@ pub fn draw(canvas: &Canvas<'_>, panel: &Panel, (left, top): Place, (right, bott
         .map(|tick| text_width(&tick.label, TICK))
         .fold(0.0, f64::max);
     let title_height = if panel.title.is_empty() { 0.0 } else { 44.0 };
-    let title = fit(&panel.title, PANEL_TITLE, right - left);
-    canvas.text(((left + right) / 2.0, top + 14.0), &title, PANEL_TITLE, Align::Centre)?;
+    let above = ((left + right) / 2.0, top + 14.0);
+    canvas.text_within(above, &panel.title, PANEL_TITLE, Align::Centre, right - left)?;
     let top = top + title_height;
     let frame = Frame {
         left: left + widest + 16.0,
@@ -81,8 +81,13 @@ pub fn draw(canvas: &Canvas<'_>, panel: &Panel, (left, top): Place, (right, bott
         x,
         y,
     };
-    let y_title = fit(&panel.y.title, AXIS_TITLE, right - left);
-    canvas.text((left, top + 12.0), &y_title, AXIS_TITLE, Align::Left)?;
+    canvas.text_within(
+        (left, top + 12.0),
+        &panel.y.title,
+        AXIS_TITLE,
+        Align::Left,
+        right - left,
+    )?;
     draw_y_axis(canvas, &frame, &y_ticks)?;
     draw_x_axis(canvas, &frame, &panel.x)?;
     if panel.series.is_empty() {
@@ -125,47 +130,48 @@ fn draw_x_axis(canvas: &Canvas<'_>, frame: &Frame, axis: &Axis) -> Drawn {
             free_from = x + half + 14.0;
         }
     }
-    let title = fit(&axis.title, AXIS_TITLE, width);
-    let middle = (frame.left + frame.right) / 2.0;
-    canvas.text((middle, frame.bottom + 66.0), &title, AXIS_TITLE, Align::Centre)
+    let below = ((frame.left + frame.right) / 2.0, frame.bottom + 66.0);
+    canvas.text_within(below, &axis.title, AXIS_TITLE, Align::Centre, width)
 }
 
 fn draw_series(canvas: &Canvas<'_>, frame: &Frame, series: &Series) -> Drawn {
     let places = frame.places(&series.points);
-    match series.style {
-        Style::Curve(number) => {
-            let look = look(number);
-            if look.dashed {
-                canvas.dashes(&places, 4.0, look.colour)?;
-            } else {
-                canvas.line(&places, 4.0, look.colour)?;
-            }
-            for (mark, place) in series.points.iter().zip(&places) {
-                draw_bar(canvas, frame, mark, look.colour)?;
-                canvas.marker(look.shape, *place, MARKER, look.colour)?;
-            }
-        }
-        Style::Background => {
-            for (mark, place) in series.points.iter().zip(places) {
-                draw_bar(canvas, frame, mark, BACKGROUND)?;
-                canvas.marker(Shape::Circle, place, MARKER - 1.5, BACKGROUND)?;
-            }
-        }
-        Style::Frontier => {
-            canvas.line(&places, 4.0, ACCENT)?;
-            for (mark, place) in series.points.iter().zip(places) {
-                draw_bar(canvas, frame, mark, ACCENT)?;
-                canvas.marker(Shape::Circle, place, MARKER + 1.5, ACCENT)?;
-            }
-        }
-        Style::Limit => canvas.dashes(&places, 3.0, RING)?,
-        Style::Ring => {
-            for place in places {
-                canvas.ring(place, MARKER + 8.0, 3.5, RING)?;
-            }
-        }
+    draw_line(canvas, series.style, &places)?;
+    for (mark, place) in series.points.iter().zip(places) {
+        draw_bar(canvas, frame, mark, colour(series.style))?;
+        draw_marker(canvas, series.style, place)?;
     }
     Ok(())
+}
+
+fn colour(style: Style) -> RGBColor {
+    match style {
+        Style::Curve(number) => look(number).colour,
+        Style::Background => BACKGROUND,
+        Style::Frontier => ACCENT,
+        Style::Limit | Style::Ring => RING,
+    }
+}
+
+/// Draws what connects the points of a style.
+fn draw_line(canvas: &Canvas<'_>, style: Style, places: &[Place]) -> Drawn {
+    match style {
+        Style::Curve(number) if look(number).dashed => canvas.dashes(places, 4.0, colour(style)),
+        Style::Curve(_) | Style::Frontier => canvas.line(places, 4.0, colour(style)),
+        Style::Limit => canvas.dashes(places, 3.0, colour(style)),
+        Style::Background | Style::Ring => Ok(()),
+    }
+}
+
+/// Draws one point of a style.
+fn draw_marker(canvas: &Canvas<'_>, style: Style, place: Place) -> Drawn {
+    match style {
+        Style::Curve(number) => canvas.marker(look(number).shape, place, MARKER, colour(style)),
+        Style::Background => canvas.marker(Shape::Circle, place, MARKER - 1.5, colour(style)),
+        Style::Frontier => canvas.marker(Shape::Circle, place, MARKER + 1.5, colour(style)),
+        Style::Ring => canvas.ring(place, MARKER + 8.0, 3.5, colour(style)),
+        Style::Limit => Ok(()),
+    }
 }
 
 /// Draws the error bar of a point, if it has one.
@@ -183,26 +189,8 @@ fn draw_bar(canvas: &Canvas<'_>, frame: &Frame, mark: &Mark, colour: RGBColor) -
 
 /// Draws what a series looks like in the legend: from the place to the right.
 pub fn draw_sample(canvas: &Canvas<'_>, style: Style, (x, y): Place, width: f64) -> Drawn {
-    let line = [(x, y), (x + width, y)];
-    let middle = (x + width / 2.0, y);
-    match style {
-        Style::Curve(number) => {
-            let look = look(number);
-            if look.dashed {
-                canvas.dashes(&line, 4.0, look.colour)?;
-            } else {
-                canvas.line(&line, 4.0, look.colour)?;
-            }
-            canvas.marker(look.shape, middle, MARKER, look.colour)
-        }
-        Style::Background => canvas.marker(Shape::Circle, middle, MARKER - 1.5, BACKGROUND),
-        Style::Frontier => {
-            canvas.line(&line, 4.0, ACCENT)?;
-            canvas.marker(Shape::Circle, middle, MARKER + 1.5, ACCENT)
-        }
-        Style::Limit => canvas.dashes(&line, 3.0, RING),
-        Style::Ring => canvas.ring(middle, MARKER + 3.0, 3.5, RING),
-    }
+    draw_line(canvas, style, &[(x, y), (x + width, y)])?;
+    draw_marker(canvas, style, (x + width / 2.0, y))
 }
 
 /// The places that a point takes: its own, and its bar's from end to end.
@@ -253,8 +241,12 @@ fn draw_labels(canvas: &Canvas<'_>, frame: &Frame, series: &[Series]) -> Drawn {
     for ((point, lines), room) in labelled.iter().zip(rooms) {
         let Some(room) = room else { continue };
         let end = anchor(*point, &room);
-        if (end.0 - point.0).hypot(end.1 - point.1) > 28.0 {
-            canvas.line(&[*point, end], 1.5, BACKGROUND)?;
+        let length = (end.0 - point.0).hypot(end.1 - point.1);
+        if length > 28.0 {
+            // From the marker's edge, so that it does not lie over it.
+            let part = surroundings.reach / length;
+            let start = (point.0 + (end.0 - point.0) * part, point.1 + (end.1 - point.1) * part);
+            canvas.line(&[start, end], 1.5, BACKGROUND)?;
         }
         canvas.rectangle((room.left - 3.0, room.top), (room.right + 3.0, room.bottom), WHITE)?;
         for (i, text) in lines.iter().enumerate() {

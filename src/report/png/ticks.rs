@@ -31,6 +31,15 @@ impl Span {
                     to: (most.ln() + room).exp().min(f64::MAX),
                 }
             }
+            Scale::Symlog => {
+                let (least, most) = (bend(least.min(0.0)), bend(most.max(1.0)));
+                let room = (most - least) * 0.05;
+                Span {
+                    scale: Scale::Symlog,
+                    from: if least < 0.0 { unbend(least - room).max(f64::MIN) } else { 0.0 },
+                    to: unbend(most + room).min(f64::MAX),
+                }
+            }
             _ => {
                 let from = least.min(0.0);
                 let to = if most.max(0.0) > from { most.max(0.0) } else { 1.0 };
@@ -49,6 +58,7 @@ impl Span {
         let fraction = match self.scale {
             Scale::Linear => (value - self.from) / (self.to - self.from),
             Scale::Log => (value / self.from).ln() / (self.to / self.from).ln(),
+            Scale::Symlog => (bend(value) - bend(self.from)) / (bend(self.to) - bend(self.from)),
         };
         if fraction.is_nan() {
             0.0
@@ -61,7 +71,8 @@ impl Span {
     pub fn ticks(&self, wanted: usize) -> Vec<Tick> {
         let places = match self.scale {
             Scale::Linear => self.even(wanted),
-            Scale::Log => self.decades(),
+            Scale::Log => decades(self.from, self.to),
+            Scale::Symlog => self.both_ways(),
         };
         let tick = |at| Tick {
             at,
@@ -79,17 +90,33 @@ impl Span {
         (first..=last).map(|i| i as f64 * step).collect()
     }
 
-    fn decades(&self) -> Vec<f64> {
-        let width = (self.to / self.from).log10();
-        let factors: &[f64] = match width {
-            width if width <= 2.5 => &[1.0, 2.0, 5.0],
-            width if width <= 4.0 => &[1.0, 3.0],
-            _ => &[1.0],
-        };
-        let decades = self.from.log10().floor() as i32..=self.to.log10().ceil() as i32;
-        let places = decades.flat_map(|decade| factors.iter().map(move |factor| factor * 10_f64.powi(decade)));
-        places.filter(|place| (self.from..=self.to).contains(place)).collect()
+    /// Zero, and the decades from one on in both directions.
+    fn both_ways(&self) -> Vec<f64> {
+        let up = |end: f64| if end > 1.0 { decades(1.0, end) } else { Vec::new() };
+        let down = up(-self.from).into_iter().rev().map(|place| -place);
+        down.chain([0.0]).chain(up(self.to)).collect()
     }
+}
+
+/// Round numbers between two positive ones, denser where there are few decades.
+fn decades(from: f64, to: f64) -> Vec<f64> {
+    let factors: &[f64] = match (to / from).log10() {
+        width if width <= 2.5 => &[1.0, 2.0, 5.0],
+        width if width <= 4.0 => &[1.0, 3.0],
+        _ => &[1.0],
+    };
+    let decades = from.log10().floor() as i32..=to.log10().ceil() as i32;
+    let places = decades.flat_map(|decade| factors.iter().map(move |factor| factor * 10_f64.powi(decade)));
+    places.filter(|place| (from..=to).contains(place)).collect()
+}
+
+/// A value's place on a symmetric logarithmic axis: even up to one, logarithmic beyond, without a corner between.
+fn bend(value: f64) -> f64 {
+    value.asinh()
+}
+
+fn unbend(place: f64) -> f64 {
+    place.sinh()
 }
 
 #[cfg(test)]
@@ -118,21 +145,30 @@ mod tests {
         };
         assert_eq!(labels(Scale::Linear, &[3.0, 97.0]), "0 25 50 75 100");
         assert_eq!(labels(Scale::Log, &[3.0, 970.0]), "3 10 30 100 300 1,000");
+        assert_eq!(
+            labels(Scale::Symlog, &[-30.0, 0.0, 300.0]),
+            "-50 -20 -10 -5 -2 -1 0 1 3 10 30 100 300"
+        );
+        assert_eq!(labels(Scale::Symlog, &[0.2]), "0 1");
         assert_eq!(labels(Scale::Linear, &[0.0]), "0 0.25 0.5 0.75 1");
         assert_eq!(labels(Scale::Linear, &[]), "0 0.25 0.5 0.75 1");
     }
 
+    fn scales() -> impl Strategy<Value = Scale> {
+        prop_oneof![Just(Scale::Linear), Just(Scale::Log), Just(Scale::Symlog)]
+    }
+
     proptest! {
         #[test]
-        fn any_number_can_be_drawn(values in prop::collection::vec(any::<f64>(), 0..6), log: bool) {
-            let span = Span::of(&axis(if log { Scale::Log } else { Scale::Linear }), values.iter().copied());
+        fn any_number_can_be_drawn(values in prop::collection::vec(any::<f64>(), 0..6), scale in scales()) {
+            let span = Span::of(&axis(scale), values.iter().copied());
             prop_assert!(span.ticks(6).len() < 1000);
             prop_assert!(values.iter().all(|value| span.fraction(*value).is_finite()));
         }
 
         #[test]
-        fn every_value_lies_within_its_axis(values in prop::collection::vec(-1e12..1e12f64, 1..20), log: bool) {
-            let span = Span::of(&axis(if log { Scale::Log } else { Scale::Linear }), values.iter().copied());
+        fn every_value_lies_within_its_axis(values in prop::collection::vec(-1e12..1e12f64, 1..20), scale in scales()) {
+            let span = Span::of(&axis(scale), values.iter().copied());
             for value in values {
                 prop_assert!((0.0..=1.0).contains(&span.fraction(value)));
             }

@@ -16,7 +16,7 @@ pub(crate) use search::{replay, search_started};
 use super::gate::Gate;
 use super::{Ending, Group, Interrupt, Observer, Sweep, Task, Update};
 use crate::bench::{Measurement, Verdict};
-use crate::cause::{Cause, Failure, Outcome};
+use crate::cause::{Cause, Failure, NOT_TRIED, Outcome};
 use crate::error::Result;
 use crate::ids::PointId;
 use crate::journal::Recorder;
@@ -216,5 +216,5 @@ impl<'s, 'o> GroupSession<'s, 'o> {
 }
 
 fn not_tried(failure: &Failure) -> Failure {
-    Failure::new(failure.cause, format!("not tried again: {}", failure.detail))
+    Failure::new(failure.cause, format!("{NOT_TRIED}{}", failure.detail))
 }

@@ -36,7 +36,11 @@ impl Span {
                 let room = (most - least) * 0.05;
                 Span {
                     scale: Scale::Symlog,
-                    from: if least < 0.0 { unbend(least - room).max(f64::MIN) } else { 0.0 },
+                    from: if least < 0.0 {
+                        unbend(least - room).max(f64::MIN)
+                    } else {
+                        0.0
+                    },
                     to: unbend(most + room).min(f64::MAX),
                 }
             }

@@ -48,7 +48,11 @@ fn target_card(page: &Page<'_>, runs: &[&RunRecord], rows: &[Row<'_>]) -> String
     });
     let why = format!(
         "<p class=\"why\">The highest load that meets <code>{criteria}</code>. {beyond}{binding}.</p>{}",
-        list_tied("with others whose limit may lie as high:", &as_high.collect::<Vec<String>>(), MOST_TIED)
+        list_tied(
+            "with others whose limit may lie as high:",
+            &as_high.collect::<Vec<String>>(),
+            MOST_TIED
+        )
     );
     card(page, &title, at, best.record.started.vary.name(), &why)
 }

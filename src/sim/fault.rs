@@ -37,7 +37,7 @@ pub enum Fault {
     WrongModel,
     /// `ignore-flag:NAME`: takes the flag and does as if it had not been given.
     IgnoreFlag(String),
-    /// `…-after:N` and `…-after:TIME`: one of [`STRIKES`] under load.
+    /// `…-after:N` and `…-after:TIME`: a strike under load.
     Strikes(Strike, After),
     /// `ignore-term`: SIGTERM and SIGINT do nothing.
     IgnoreTerm,

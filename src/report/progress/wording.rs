@@ -23,15 +23,11 @@ pub fn describe(event: &Event, state: &State, ahead: &Ahead) -> Option<String> {
         Event::SessionStarted {
             servers, points, runs, ..
         } => {
-            let plural = |count: u64, noun: &str| {
-                let end = if count == 1 { "" } else { "s" };
-                format!("{} {noun}{end}", show_count(count))
-            };
             let left = show_count(ahead.total());
             let (servers, points, runs) = (
-                plural(*servers, "server"),
-                plural(*points, "point"),
-                plural(*runs, "run"),
+                show_many(*servers, "server"),
+                show_many(*points, "point"),
+                show_many(*runs, "run"),
             );
             format!("{servers}, {points}, {runs}; {left} to do now")
         }

@@ -41,19 +41,20 @@ pub fn run(args: Args) -> Result<Exit> {
 
 /// What the plan of an experiment says a GPU costs; nothing where there is no plan that can be read.
 pub(super) fn planned_price(directory: &Path) -> Option<f64> {
-    let paths = [false, true].map(|json| Directory::at(directory).plan(json));
-    let plan = plan::load(paths.iter().find(|path| path.exists())?, &[]).ok()?;
+    let plan = plan::load(&kept_plan(&Directory::at(directory))?, &[]).ok()?;
     plan.report.price_per_gpu_hour
+}
+
+/// The plan as it was kept with the results, if it is there.
+fn kept_plan(directory: &Directory) -> Option<PathBuf> {
+    let paths = [false, true].map(|json| directory.plan(json));
+    paths.into_iter().find(|path| path.exists())
 }
 
 /// The `[report]` table of the plan that was run. Elsewhere than where it ran, a plan may refer to files and variables
 /// that are not there; the standard charts need none of it.
 fn options(directory: &Directory) -> ReportOptions {
-    let path = [false, true]
-        .map(|json| directory.plan(json))
-        .into_iter()
-        .find(|path| path.exists());
-    let Some(path) = path else {
+    let Some(path) = kept_plan(directory) else {
         return ReportOptions::default();
     };
     plan::load(&path, &[]).map(|plan| plan.report).unwrap_or_else(|_| {

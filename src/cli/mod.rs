@@ -5,6 +5,7 @@ mod bench;
 mod charts;
 mod check;
 mod completions;
+mod experiment;
 mod flags;
 mod guard;
 mod iterations;

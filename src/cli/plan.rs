@@ -4,11 +4,12 @@ mod json;
 mod sh;
 mod table;
 
+use super::experiment::{folder, recorded};
 use super::output;
 use super::plan_file::PlanFile;
 use super::rehearse::{self, Machine};
 use crate::error::{Exit, Result};
-use crate::journal::{Shard, State};
+use crate::journal::{Directory, Shard, State};
 use crate::matrix::{Matrix, Only};
 use crate::plan::Plan;
 use crate::rehearse::Rehearsal;
@@ -86,7 +87,7 @@ fn estimate(plan: &Plan, matrix: &Matrix, machine: &Machine) -> std::result::Res
         return Err(large.to_owned());
     }
     // A record that cannot be read is for `run` to complain about.
-    let record = rehearse::recorded(None, plan).unwrap_or_default();
+    let record = recorded(&Directory::at(folder(None, plan))).unwrap_or_default();
     let schedule = Schedule::new(matrix, plan.runs, Shard::WHOLE, false);
     let options = machine.options(Some(MOST_TOKENS));
     crate::rehearse::rehearse(plan, matrix, schedule, &State::default(), &record, &options).map_err(|why| match why {

@@ -1,17 +1,17 @@
 //! `vsweep rehearse`: what a plan will likely take, before anything is started.
 
+use super::experiment::{folder, recorded};
 use super::output::finish;
 use super::plan_file::PlanFile;
 use crate::error::{Error, Exit, Result};
-use crate::journal::{self, Directory, Shard, State};
+use crate::journal::{Directory, Shard, State};
 use crate::matrix::Only;
-use crate::plan::Plan;
 use crate::rehearse::{Forecast, Interval, Options, Rehearsal, rehearse};
 use crate::run::Schedule;
 use crate::units::{show_count, show_duration, show_many};
 use serde_json::{Value, json};
 use std::io::{Write, stdout};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Predict how long a plan takes, its disk use, and which servers will likely not fit
@@ -61,21 +61,19 @@ enum Format {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let (plan, whole) = match args.file.open() {
+    let (plan, mut matrix) = match args.file.open() {
         Ok(opened) => opened,
         Err(exit) => return Ok(exit),
     };
-    let part = match &args.only {
-        Some(only) => Some(whole.only(&Only::parse(only)?)?),
-        None => None,
-    };
-    let matrix = part.as_ref().unwrap_or(&whole);
-    let record = recorded(args.output.as_deref(), &plan)?;
+    if let Some(only) = &args.only {
+        matrix = matrix.only(&Only::parse(only)?)?;
+    }
+    let record = recorded(&Directory::at(folder(args.output.as_deref(), &plan)))?;
     let nothing = State::default();
     let done = if args.fresh { &nothing } else { &record };
-    let schedule = Schedule::new(matrix, plan.runs, args.shard, false);
+    let schedule = Schedule::new(&matrix, plan.runs, args.shard, false);
     let options = args.machine.options(None);
-    let rehearsal = rehearse(&plan, matrix, schedule, done, &record, &options)
+    let rehearsal = rehearse(&plan, &matrix, schedule, done, &record, &options)
         .map_err(|why| Error::Usage(format!("cannot rehearse the plan: {why}")))?;
     let recorded = done.runs().count();
     let text = match args.format {
@@ -93,16 +91,6 @@ impl Machine {
             model_config: self.model_config.clone(),
             most_tokens,
         }
-    }
-}
-
-/// What the plan's directory has on record; nothing if there is no such directory.
-pub fn recorded(output: Option<&Path>, plan: &Plan) -> Result<State> {
-    let default = || Path::new("results").join(&plan.name);
-    let directory = Directory::at(output.map_or_else(default, Path::to_path_buf));
-    match directory.is_experiment() {
-        true => journal::load(&directory),
-        false => Ok(State::default()),
     }
 }
 

@@ -1,5 +1,6 @@
 //! `vsweep run`: performs what the journal still lacks of a plan.
 
+use super::experiment::{folder, recorded};
 use super::output;
 use super::plan_file::{self, PlanFile};
 use super::preflight;
@@ -119,14 +120,6 @@ pub fn run(args: Args) -> Result<Exit> {
         _ if failed > 0 => Exit::SomeFailed,
         _ => Exit::Done,
     })
-}
-
-/// What is recorded so far, read without taking the directory.
-fn recorded(directory: &Directory) -> Result<State> {
-    match directory.is_new() {
-        true => Ok(State::of(&[])),
-        false => journal::load(directory),
-    }
 }
 
 /// Looks for what the work that is left needs of this machine. `Err` holds the exit code to end with.
@@ -281,8 +274,7 @@ fn write_plan(plan: &Plan, directory: &Directory) -> Result<()> {
 
 /// The directory to work in. `--fresh` takes the first free name with a number behind it.
 fn choose_directory(args: &Args, plan: &Plan) -> Result<Directory> {
-    let default = || Path::new("results").join(&plan.name);
-    let wanted = args.output.clone().unwrap_or_else(default);
+    let wanted = folder(args.output.as_deref(), plan);
     if args.fresh && wanted.exists() {
         let name = wanted.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut numbered = (2u32..).map(|number| wanted.with_file_name(format!("{name}-{number}")));

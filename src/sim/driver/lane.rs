@@ -285,11 +285,12 @@ impl Lane {
         let admitted = self.shared.admitted.load(Ordering::Relaxed);
         let mut ambushes = self.shared.ambushes.lock().unwrap_or_else(PoisonError::into_inner);
         for ambush in ambushes.extract_if(.., |ambush| admitted >= ambush.after) {
-            match ambush.strike {
-                Strike::Hang => self.shared.hung.store(true, Ordering::Relaxed),
-                strike => {
-                    let _ = self.shared.strikes.send(strike);
-                }
+            // What is about to die produces nothing more: else a short load could end well before the process hears of it.
+            if ambush.strike != Strike::Mute {
+                self.shared.hung.store(true, Ordering::Relaxed);
+            }
+            if ambush.strike != Strike::Hang {
+                let _ = self.shared.strikes.send(ambush.strike);
             }
         }
     }

@@ -59,7 +59,8 @@ pub fn expand(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Expand
     Ok(expanded)
 }
 
-fn is_name(name: &str) -> bool {
+/// Whether a variable can have this name.
+pub fn is_name(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(|first: char| first.is_ascii_digit())
         && name

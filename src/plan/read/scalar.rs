@@ -183,13 +183,8 @@ impl Reader<'_> {
 
     /// What only a shell would understand, the program would take for arguments.
     fn refuse_shell(&mut self, words: &[String], node: &Node, what: &str) {
-        let is_name = |name: &str| {
-            let name = name.as_bytes();
-            !name.is_empty()
-                && !name[0].is_ascii_digit()
-                && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
-        };
-        if let Some((name, _)) = words[0].split_once('=').filter(|(name, _)| is_name(name)) {
+        let assignment = words[0].split_once('=');
+        if let Some((name, _)) = assignment.filter(|(name, _)| interpolate::is_name(name)) {
             let message = format!("`{what}` sets `{name}` as a shell would, but no shell is involved");
             let remedy = format!("set it in `env`: env = {{ {name} = \"...\" }}");
             self.found.add(Problem::new(node.span, message, remedy));

@@ -221,7 +221,9 @@ impl<'a> Rehearsed<'a> {
             params: &params,
             warmups: warmups as usize,
             // An external benchmark cannot be ended early.
-            watch: asked.filter(|_| point.argv.is_none()).map(|asked| asked.watch.clone()),
+            watch: asked
+                .filter(|_| point.argv.is_none())
+                .and_then(|asked| asked.watch.clone()),
             most_effort: self.budget.left,
         };
         let played = self.stage.play(play)?;
@@ -259,7 +261,7 @@ impl<'a> Rehearsed<'a> {
             let run = run.expect("a record does not hold four billion runs");
             let asked = Asked {
                 search: planned.id.clone(),
-                watch: search.watch(&question),
+                watch: Some(search.watch(&question)),
                 question,
                 targets: planned.settings.targets.clone().into(),
                 load: None,

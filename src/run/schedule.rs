@@ -51,8 +51,8 @@ pub struct Asked {
     pub question: Question,
     /// The targets that the run is to say something about.
     pub targets: Arc<[Target]>,
-    /// Ends the run once its verdict is certain.
-    pub watch: Watch,
+    /// Ends the run once its verdict is certain; an exploration wants every run whole.
+    pub watch: Option<Watch>,
     /// The load that an exploration asked for; it has no targets.
     pub load: Option<Load>,
 }

@@ -11,7 +11,7 @@ use crate::matrix::LoadExploration;
 use crate::plan::OnFailure;
 use crate::run::schedule::Asked;
 use crate::run::{Ending, Task, record};
-use crate::search::{Exploration, Figures, Level, Load, Question, Search, Seed, Settings};
+use crate::search::{Exploration, Figures, Level, Load, Question, Seed};
 use serde_json::Value;
 
 impl GroupSession<'_, '_> {
@@ -92,8 +92,6 @@ impl GroupSession<'_, '_> {
             requests: load.requests,
             confirm: false,
         };
-        // It has no targets, so it sees no reason to end a run.
-        let watch = Search::new(Settings::new(planned.settings.vary, Vec::new()), Seed::UNKNOWN).watch(&question);
         Task {
             run: self.free_run(&point),
             point,
@@ -101,7 +99,7 @@ impl GroupSession<'_, '_> {
                 search: planned.id.clone(),
                 question,
                 targets: Vec::new().into(),
-                watch,
+                watch: None,
                 load: Some(load),
             }),
         }

@@ -28,7 +28,7 @@ impl GroupSession<'_, '_> {
         running.is_used = true;
         let is_warm = !running.warmed.insert(task.point.id.clone());
         let job = job(self.plan, task, running, is_warm, self.recorder);
-        let watch = task.asked.as_ref().map(|asked| asked.watch.clone());
+        let watch = task.asked.as_ref().and_then(|asked| asked.watch.clone());
         let telemetry = self.recorder.directory().run_telemetry(&task.point.id, task.run);
         let began = Instant::now();
         (self.observer)(Update::Running(&job.counters), self.recorder)?;

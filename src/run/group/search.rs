@@ -126,7 +126,7 @@ impl GroupSession<'_, '_> {
             point,
             asked: Some(Asked {
                 search: planned.id.clone(),
-                watch: search.watch(&question),
+                watch: Some(search.watch(&question)),
                 question,
                 targets: planned.settings.targets.clone().into(),
                 load: None,

@@ -2,7 +2,7 @@
 //! made from it.
 
 use super::directory::Directory;
-use super::event::{Entry, Event, RunFinished, SearchStarted};
+use super::event::{Entry, Event, RunFinished, SearchStarted, Searched};
 use super::log;
 use crate::cause::{Cause, Outcome};
 use crate::error::Result;
@@ -223,18 +223,19 @@ impl State {
 
     /// What a search has learned, in the order in which it did.
     pub fn probes<'a>(&'a self, search: &'a SearchId) -> impl Iterator<Item = &'a Probe> {
-        let searched = self.recorded.iter().filter_map(|run| run.search.as_ref());
-        searched
-            .filter(move |searched| searched.id == *search)
-            .filter_map(|searched| searched.probe.as_ref())
+        self.searched(search).filter_map(|searched| searched.probe.as_ref())
     }
 
     /// The runs of an exploration, in their order.
     pub fn levels<'a>(&'a self, exploration: &'a SearchId) -> impl Iterator<Item = &'a Level> {
-        let searched = self.recorded.iter().filter_map(|run| run.search.as_ref());
-        searched
-            .filter(move |searched| searched.id == *exploration)
+        self.searched(exploration)
             .filter_map(|searched| searched.level.as_ref())
+    }
+
+    /// What the runs of a search or an exploration say, in their order.
+    fn searched<'a>(&'a self, search: &'a SearchId) -> impl Iterator<Item = &'a Searched> {
+        let searched = self.recorded.iter().filter_map(|run| run.search.as_ref());
+        searched.filter(move |searched| searched.id == *search)
     }
 
     /// Points at which some of these searches measured, dropped or not.

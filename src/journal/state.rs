@@ -204,6 +204,12 @@ impl State {
         Some(self.recorded[*at].outcome)
     }
 
+    /// The first repetition of a point that has no outcome.
+    pub fn free_run(&self, point: &PointId) -> u32 {
+        let run = (0..).find(|run| self.outcome(point, *run).is_none());
+        run.expect("a journal does not hold four billion runs")
+    }
+
     /// The record of a run, whether or not its point is still in the plan.
     pub fn run(&self, point: &PointId, run: u32) -> Option<&RunRecord> {
         let at = self.positions.get(&(point.clone(), run))?;

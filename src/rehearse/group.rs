@@ -257,8 +257,7 @@ impl<'a> Rehearsed<'a> {
                 }
             };
             let point = self.matrix.point_for(planned, &question);
-            let run = (0..).find(|run| self.state.outcome(&point.id, *run).is_none());
-            let run = run.expect("a record does not hold four billion runs");
+            let run = self.state.free_run(&point.id);
             let asked = Asked {
                 search: planned.id.clone(),
                 watch: Some(search.watch(&question)),

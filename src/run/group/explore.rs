@@ -93,7 +93,7 @@ impl GroupSession<'_, '_> {
             confirm: false,
         };
         Task {
-            run: self.free_run(&point),
+            run: self.recorder.state().free_run(&point.id),
             point,
             asked: Some(Asked {
                 search: planned.id.clone(),

@@ -7,7 +7,7 @@ use crate::cause::{Cause, Failure};
 use crate::error::Result;
 use crate::ids::SearchId;
 use crate::journal::{Event, SearchEnd, SearchStarted, State};
-use crate::matrix::{LoadSearch, Point};
+use crate::matrix::LoadSearch;
 use crate::plan::{OnFailure, Plan};
 use crate::run::schedule::Asked;
 use crate::run::{Ending, Task, record};
@@ -122,7 +122,7 @@ impl GroupSession<'_, '_> {
     fn task(&self, planned: &LoadSearch, search: &Search, question: Question) -> Task {
         let point = self.matrix.point_for(planned, &question);
         Task {
-            run: self.free_run(&point),
+            run: self.recorder.state().free_run(&point.id),
             point,
             asked: Some(Asked {
                 search: planned.id.clone(),
@@ -132,13 +132,6 @@ impl GroupSession<'_, '_> {
                 load: None,
             }),
         }
-    }
-
-    /// The first repetition of a point that has no outcome.
-    pub(super) fn free_run(&self, point: &Point) -> u32 {
-        let state = self.recorder.state();
-        let run = (0..).find(|run| state.outcome(&point.id, *run).is_none());
-        run.expect("a journal does not hold four billion runs")
     }
 
     /// Whether not a single run gave figures.

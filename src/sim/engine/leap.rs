@@ -56,7 +56,7 @@ impl Engine {
         for key in &self.running {
             let sequence = &self.sequences[key];
             let left = sequence.request.output_len - sequence.produced;
-            if sequence.known() != sequence.computed + 1 || left <= WORTH_IT {
+            if sequence.missing() != 1 || left <= WORTH_IT {
                 return None;
             }
             most = most.min(left - 1);
@@ -81,21 +81,17 @@ impl Engine {
             return true;
         }
         let sequence = &self.sequences[&front];
-        let missing = sequence.known() - sequence.computed;
         let tokens = self.chunk(front, budget);
-        let fits = (sequence.computed + tokens).div_ceil(self.limits.block_size) - sequence.blocks.len()
-            <= self.limits.num_blocks - self.pool.used();
-        fits && (self.limits.chunked_prefill || tokens == missing)
+        let fits = sequence.lacks(tokens, self.limits.block_size) <= self.limits.num_blocks - self.pool.used();
+        fits && (self.limits.chunked_prefill || tokens == sequence.missing())
     }
 
     /// Blocks that the running requests take in so many steps of one token each.
     fn blocks_for(&self, steps: usize) -> usize {
-        let needed = self.running.iter().map(|key| {
-            let sequence = &self.sequences[key];
-            let needed = (sequence.computed + steps).div_ceil(self.limits.block_size);
-            needed.saturating_sub(sequence.blocks.len())
-        });
-        needed.sum()
+        let sequences = self.running.iter().map(|key| &self.sequences[key]);
+        sequences
+            .map(|sequence| sequence.lacks(steps, self.limits.block_size))
+            .sum()
     }
 
     fn stats_of_leap(&mut self, now: f64, ends: &[f64]) {
@@ -109,18 +105,14 @@ impl Engine {
     }
 
     fn advance(&mut self, key: Key, steps: usize, now: f64) {
-        let block_size = self.limits.block_size;
+        let taken = self.reserve(key, steps);
+        debug_assert!(taken, "the leap was no longer than the blocks last");
         let sequence = self.sequences.get_mut(&key).expect("a running request is known");
         sequence.computed += steps;
         sequence.produced += steps;
         sequence.last_token = now;
-        let needed = sequence.computed.div_ceil(block_size);
-        let taken = self
-            .pool
-            .take(needed.saturating_sub(sequence.blocks.len()), &mut sequence.blocks);
-        debug_assert!(taken, "the leap was no longer than the blocks last");
         if self.limits.prefix_caching {
-            sequence.extend_hashes(block_size, self.vocabulary);
+            sequence.extend_hashes(self.limits.block_size, self.vocabulary);
             self.remember(key);
         }
     }

@@ -126,11 +126,10 @@ impl Engine {
     }
 
     /// Takes the blocks that `tokens` more need; all or none.
-    fn reserve(&mut self, key: Key, tokens: usize) -> bool {
+    pub(super) fn reserve(&mut self, key: Key, tokens: usize) -> bool {
         let sequence = self.sequences.get_mut(&key).expect("a scheduled request is known");
-        let needed = (sequence.computed + tokens).div_ceil(self.limits.block_size);
-        self.pool
-            .take(needed.saturating_sub(sequence.blocks.len()), &mut sequence.blocks)
+        let lacking = sequence.lacks(tokens, self.limits.block_size);
+        self.pool.take(lacking, &mut sequence.blocks)
     }
 
     fn plan(&mut self, key: Key, tokens: usize, budget: &mut usize) {

@@ -72,6 +72,12 @@ impl Sequence {
         self.known() - self.computed
     }
 
+    /// Blocks that it lacks to compute so many tokens more.
+    pub(super) fn lacks(&self, tokens: usize, block_size: usize) -> usize {
+        let needed = (self.computed + tokens).div_ceil(block_size);
+        needed.saturating_sub(self.blocks.len())
+    }
+
     /// How many guesses ahead would be of use now, out of `most`.
     pub(super) fn guesses(&self, most: usize) -> usize {
         match self.produced > 0 && self.missing() == 1 {

@@ -18,24 +18,24 @@ impl Speculation {
     /// How many of `guesses`, made after `produced` tokens of the answer with this seed, are right before the first wrong
     /// one.
     pub fn accepted(&self, seed: u64, produced: usize, guesses: usize) -> usize {
-        let last = self.acceptance.last().copied().unwrap_or(0.0);
-        let right = |place: &usize| {
-            let chance = self.acceptance.get(*place).copied().unwrap_or(last);
-            uniform(mix(seed ^ 0x5BEC), (produced + place) as u64) < chance
-        };
+        let right = |place: &usize| uniform(mix(seed ^ 0x5BEC), (produced + place) as u64) < self.chance(*place);
         (0..guesses).take_while(right).count()
     }
 
     /// Tokens of a step in the mean: one, and the guesses that are right.
     pub fn mean_tokens(&self) -> f64 {
-        let last = self.acceptance.last().copied().unwrap_or(0.0);
-        let chances = (0..self.tokens).map(|place| self.acceptance.get(place).copied().unwrap_or(last));
+        let chances = (0..self.tokens).map(|place| self.chance(place));
         1.0 + chances
             .scan(1.0, |all, chance| {
                 *all *= chance;
                 Some(*all)
             })
             .sum::<f64>()
+    }
+
+    fn chance(&self, place: usize) -> f64 {
+        let chance = self.acceptance.get(place).or(self.acceptance.last());
+        chance.copied().unwrap_or(0.0)
     }
 }
 

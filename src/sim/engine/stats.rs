@@ -23,9 +23,7 @@ impl Histogram {
 
     /// Counts one value.
     pub fn observe(&mut self, value: f64) {
-        let bucket = self.bounds.partition_point(|bound| *bound < value);
-        self.counts[bucket] += 1;
-        self.sum += value;
+        self.observe_many(value, 1);
     }
 
     /// Counts one value several times.

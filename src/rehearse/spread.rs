@@ -74,16 +74,6 @@ pub struct Time {
     own: f64,
 }
 
-impl Time {
-    /// A time without doubt.
-    pub fn exactly(seconds: f64) -> Time {
-        Time {
-            likely: seconds,
-            ..Time::default()
-        }
-    }
-}
-
 impl std::ops::AddAssign for Time {
     fn add_assign(&mut self, other: Time) {
         self.likely += other.likely;

@@ -81,14 +81,14 @@ impl Lessons {
         if state.servers.is_empty() {
             return lessons;
         }
-        let servers: BTreeMap<ServerId, ServerConfig> = matrix
+        let ready = |server: ServerConfig| {
+            let stand_in = StandIn::of(&server, options).ok()?;
+            stand_in.failure.is_none().then_some((server.id, stand_in))
+        };
+        let stand_ins: BTreeMap<ServerId, StandIn> = matrix
             .servers()
             .filter(|server| state.servers.contains_key(&server.id))
-            .map(|server| (server.id.clone(), server))
-            .collect();
-        let stand_ins: BTreeMap<&ServerId, StandIn> = servers
-            .iter()
-            .filter_map(|(id, server)| Some((id, StandIn::of(server, options).ok()?)))
+            .filter_map(ready)
             .collect();
         lessons.learn_starts(state, &stand_ins);
         lessons.learn_runs(state, plan, &stand_ins);
@@ -101,10 +101,10 @@ impl Lessons {
         self.measured.get(point).map(|(sum, count)| sum / f64::from(*count))
     }
 
-    fn learn_starts(&mut self, state: &State, stand_ins: &BTreeMap<&ServerId, StandIn>) {
+    fn learn_starts(&mut self, state: &State, stand_ins: &BTreeMap<ServerId, StandIn>) {
         let mut ratios = Vec::new();
         for (server, record) in &state.servers {
-            let Some(stand_in) = stand_ins.get(server).filter(|stand_in| stand_in.failure.is_none()) else {
+            let Some(stand_in) = stand_ins.get(server) else {
                 continue;
             };
             let ready = record.starts.iter().filter_map(|start| start.ready_seconds);
@@ -133,7 +133,7 @@ impl Lessons {
         }
     }
 
-    fn learn_runs(&mut self, state: &State, plan: &Plan, stand_ins: &BTreeMap<&ServerId, StandIn>) {
+    fn learn_runs(&mut self, state: &State, plan: &Plan, stand_ins: &BTreeMap<ServerId, StandIn>) {
         let is_measured = |run: &&RunRecord| matches!(run.outcome, Outcome::Ok | Outcome::Suspect);
         let runs: Vec<&RunRecord> = state.runs().filter(is_measured).collect();
         if runs.is_empty() {
@@ -161,10 +161,8 @@ impl Lessons {
 }
 
 /// How much longer a run took than the model says.
-fn ratio(run: &RunRecord, plan: &Plan, stand_ins: &BTreeMap<&ServerId, StandIn>) -> Option<f64> {
-    let stand_in = stand_ins
-        .get(&run.server)
-        .filter(|stand_in| stand_in.failure.is_none())?;
+fn ratio(run: &RunRecord, plan: &Plan, stand_ins: &BTreeMap<ServerId, StandIn>) -> Option<f64> {
+    let stand_in = stand_ins.get(&run.server)?;
     let mut params = run.params.clone();
     let driver = match &plan.bench.runner {
         BenchRunner::Native => {

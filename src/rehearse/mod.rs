@@ -134,12 +134,13 @@ pub fn rehearse(
     record: &State,
     options: &Options,
 ) -> Result<Rehearsal, Unknown> {
+    // Without a limit nothing can be too much, and counting draws the lengths of every run.
+    if options.most_tokens.is_some_and(|most| effort(schedule, done, most) > most) {
+        return Err(Unknown::TooMuch);
+    }
     let mut budget = Budget {
         left: options.most_tokens.unwrap_or(u64::MAX),
     };
-    if effort(schedule, done, budget.left) > budget.left {
-        return Err(Unknown::TooMuch);
-    }
     let mut state = done.clone();
     let mut lessons: Option<Lessons> = None;
     let mut rehearsal = Rehearsal {

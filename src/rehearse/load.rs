@@ -162,7 +162,7 @@ impl<'a> Stage<'a> {
             &settings.sampling(settings.num_prompts, seed),
             has_content,
         )?;
-        let effort = items.iter().map(|item| item.output_len + item.prompt_len / 100).sum();
+        let effort = items.iter().map(|item| effort_of(item.prompt_len, item.output_len)).sum();
         if effort > play.most_effort {
             return Err(Unknown::TooMuch);
         }
@@ -204,17 +204,20 @@ impl<'a> Stage<'a> {
 
     /// The server for a run, and whether the content of prompts counts on it.
     fn server(&mut self, settings: &Settings) -> Result<(&mut VirtualServer, bool), String> {
-        let mut own = self.stand_in.settings.clone().ok_or("the server does not start")?;
+        let own = self.stand_in.settings.as_ref().ok_or("the server does not start")?;
         let shares = settings.dataset.shared_share() > 0.0 || self.keeps_caches;
         let has_content = own.limits.prefix_caching && shares;
-        own.limits.prefix_caching = has_content;
         if self.has_content != has_content {
             self.server = None;
         }
         self.has_content = has_content;
         let server = match self.server.take() {
             Some(server) => server,
-            None => VirtualServer::start(&own).map_err(|_| "the model does not fit")?,
+            None => {
+                let mut own = own.clone();
+                own.limits.prefix_caching = has_content;
+                VirtualServer::start(&own).map_err(|_| "the model does not fit")?
+            }
         };
         let server = self.server.insert(server);
         if !self.keeps_caches {
@@ -236,7 +239,12 @@ pub fn effort(point: &Point) -> u64 {
     let sampling = settings.sampling(settings.num_prompts, settings.seed.into());
     let lengths = settings.dataset.lengths(&sampling, VOCABULARY.end.into());
     let lengths = lengths.into_iter().flatten();
-    lengths.map(|(prompt, output)| output + prompt / 100).sum()
+    lengths.map(|(prompt, output)| effort_of(prompt, output)).sum()
+}
+
+/// That of one request.
+fn effort_of(prompt: u64, output: u64) -> u64 {
+    output + prompt / 100
 }
 
 /// A watch at work.

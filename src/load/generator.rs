@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 const TIMER: Token = Token(usize::MAX);
@@ -134,7 +134,7 @@ impl Generator {
                 set(&self.sweeper, SWEEP)?;
             }
             longest_turn = longest_turn.max(now - turn_began);
-            if self.is_stopped() {
+            if self.stop.is_asked() {
                 return Err(io::ErrorKind::Interrupted.into());
             }
             if drive.is_finished() {
@@ -159,10 +159,6 @@ impl Generator {
             longest_turn,
             late_connections: self.opened - opened_before,
         })
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.stop.asked.load(Ordering::Relaxed)
     }
 
     fn wait(&mut self, events: &mut Events, limit: Option<Duration>) -> io::Result<()> {

@@ -16,7 +16,7 @@ impl Generator {
             while self.opening < OPENING_AT_ONCE && self.idle.len() + self.opening < count {
                 self.open()?;
             }
-            if self.is_stopped() || Instant::now() > deadline {
+            if self.stop.is_asked() || Instant::now() > deadline {
                 self.discard_all();
                 return Err(io::ErrorKind::TimedOut.into());
             }

@@ -23,6 +23,11 @@ impl Clock {
     }
 }
 
+/// A time in nanoseconds; one that is too long for them is the longest.
+pub(super) fn nanos(duration: Duration) -> Nanos {
+    Nanos::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
+}
+
 /// CPU time this thread has used so far; zero where the system does not say.
 pub(super) fn thread_cpu() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)

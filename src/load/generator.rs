@@ -5,7 +5,7 @@
 mod cutting;
 mod opening;
 
-use super::clock::thread_cpu;
+use super::clock::{nanos, thread_cpu};
 use super::connection::Connection;
 use super::drive::{Drive, Load, Outcome, Progress, Underway};
 use super::exchange::Exchange;
@@ -357,8 +357,4 @@ impl Generator {
 fn set(timer: &TimerFd, after: Duration) -> io::Result<()> {
     let after = Expiration::OneShot(after.max(Duration::from_nanos(1)).into());
     Ok(timer.set(after, TimerSetTimeFlags::empty())?)
-}
-
-fn nanos(duration: Duration) -> Nanos {
-    Nanos::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
 }

@@ -1,6 +1,7 @@
 //! A load without end: its requests again and again in every slot, looked at through a window of time that opens once
 //! every slot is at work. Decides when the window opens and closes; what was seen in it is counted elsewhere.
 
+use super::clock::nanos;
 use crate::metrics::{Nanos, Sample};
 use std::time::Duration;
 
@@ -94,7 +95,6 @@ impl Watch {
     }
 
     fn start(&self) -> Nanos {
-        let nanos = |duration: Duration| Nanos::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX);
         let latest = nanos(self.window.latest);
         let primed = self
             .primed
@@ -103,8 +103,7 @@ impl Watch {
     }
 
     fn end(&self) -> Nanos {
-        let length = Nanos::try_from(self.window.length.as_nanos()).unwrap_or(Nanos::MAX);
-        self.start().saturating_add(length)
+        self.start().saturating_add(nanos(self.window.length))
     }
 
     /// Whether the load must end: the window has passed, or nothing succeeds any more.

@@ -293,13 +293,8 @@ impl Truth {
         }
     }
 
-    fn text(mut self) -> String {
-        let mut of = |name: &str| {
-            let values = match name {
-                "ttft" => &mut self.ttft,
-                "late" => &mut self.late,
-                _ => &mut self.gaps,
-            };
+    fn text(self) -> String {
+        let of = |mut values: Vec<u64>| {
             values.sort_unstable();
             let at = |percent: usize| {
                 let last = values.len().saturating_sub(1);
@@ -311,7 +306,7 @@ impl Truth {
         };
         let busy = (cpu() - self.cpu_before).as_secs_f64() / self.since.elapsed().as_secs_f64();
         json!({
-            "ttft_ms": of("ttft"), "late_ms": of("late"), "itl_ms": of("gaps"),
+            "ttft_ms": of(self.ttft), "late_ms": of(self.late), "itl_ms": of(self.gaps),
             "connections": self.connections, "most_in_flight": self.most_in_flight,
             "busy": busy,
         })

@@ -13,7 +13,7 @@ use super::settings::Settings;
 use super::{Counters, Job, Measurement, Verdict};
 use crate::cause::{Cause, Failure};
 use crate::load::{BodyOptions, Generator, RequestOptions, Stop, Target, Tls};
-use crate::metrics::{Nanos, Sample, seconds};
+use crate::metrics::{Nanos, Sample, Underway, seconds};
 use crate::plan::Params;
 use crate::search::Watch;
 use crate::telemetry::series::Window;
@@ -219,10 +219,22 @@ pub fn latencies(sample: &Sample) -> crate::search::Request {
     if !sample.is_ok() {
         return crate::search::Request::FAILED;
     }
-    let ms = |nanos: u64| seconds(nanos) * 1000.0;
     crate::search::Request {
         ttft_ms: ms(sample.ttft()),
         tpot_ms: sample.tpot().unwrap_or(0.0) * 1000.0,
         e2el_ms: ms(sample.latency()),
     }
+}
+
+/// The latencies that a request in flight has at the least.
+pub fn at_least(underway: &Underway) -> crate::search::Request {
+    crate::search::Request {
+        ttft_ms: ms(underway.ttft.unwrap_or(underway.age)),
+        tpot_ms: 0.0,
+        e2el_ms: ms(underway.age),
+    }
+}
+
+fn ms(nanos: Nanos) -> f64 {
+    seconds(nanos) * 1000.0
 }

@@ -7,7 +7,7 @@ use super::clock::Clock;
 use super::requests::Requests;
 use super::turns::Turns;
 use super::window::{Seen, Watch, Window};
-use crate::metrics::{Nanos, Sample};
+use crate::metrics::{Nanos, Progress, Sample};
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -69,24 +69,6 @@ pub struct Outcome {
     pub longest_turn: Nanos,
     /// Connections opened after t0.
     pub late_connections: u64,
-}
-
-/// What a load tells while it is under way.
-#[derive(Debug)]
-pub enum Progress<'a> {
-    /// A request ended; so many are still in flight.
-    Ended(&'a Sample, usize),
-    /// Ten times a second: every request in flight, in no order.
-    Underway(&'a [Underway]),
-}
-
-/// A request in flight.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Underway {
-    /// Time since it was sent.
-    pub age: Nanos,
-    /// Time to its first token, if that came.
-    pub ttft: Option<Nanos>,
 }
 
 /// A conversation before one of its turns.

@@ -2,11 +2,11 @@
 
 use super::backend::Reply;
 use super::chunk::{Scanner, Usage, error_text};
-use super::drive::{Load, Underway};
+use super::drive::Load;
 use super::http::Response;
 use super::responses;
 use super::sse;
-use crate::metrics::{Nanos, Sample};
+use crate::metrics::{Nanos, Sample, Underway};
 use serde::Deserialize;
 
 /// How much of a refusal's body is kept.

@@ -7,11 +7,11 @@ mod opening;
 
 use super::clock::{nanos, thread_cpu};
 use super::connection::Connection;
-use super::drive::{Drive, Load, Outcome, Progress, Underway};
+use super::drive::{Drive, Load, Outcome};
 use super::exchange::Exchange;
 use super::stop::Stop;
 use super::transport::{Arrived, Tls};
-use crate::metrics::{Nanos, Sample};
+use crate::metrics::{Nanos, Progress, Sample, Underway};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};

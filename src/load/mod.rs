@@ -28,7 +28,7 @@ mod window;
 
 pub use backend::{Backend, Reply};
 pub use body::{BodyOptions, Content};
-pub use drive::{Load, Outcome, Progress, Underway};
+pub use drive::{Load, Outcome};
 pub use generator::Generator;
 pub use limit::allow_connections;
 pub use request::{Request, RequestOptions};

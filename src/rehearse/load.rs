@@ -4,17 +4,17 @@
 use super::Unknown;
 use super::server::StandIn;
 use crate::bench::flags::{self, Takes};
-use crate::bench::native::{latencies, measurement_of};
+use crate::bench::native::{at_least, latencies, measurement_of};
 use crate::bench::settings::Settings;
 use crate::bench::{Measurement, Verdict};
 use crate::dataset::{self, Dataset, Item, Prompt, Sampling, Vocabulary};
 use crate::matrix::Point;
-use crate::metrics::{Metric, Sample, seconds};
+use crate::metrics::{Metric, Progress, Sample, seconds};
 use crate::plan::Params;
-use crate::search::{Cut, Request as Latencies, Watch};
+use crate::search::{Cut, Watch};
 use crate::sim::engine::Request;
 use crate::sim::engine::noise::mix;
-use crate::sim::virtual_time::{Load, Progress, Simulated, Underway, VirtualServer};
+use crate::sim::virtual_time::{Load, Simulated, VirtualServer};
 use serde_json::Value;
 use std::ops::ControlFlow;
 
@@ -277,16 +277,6 @@ impl Watched {
             cut: Some(cut),
         });
         (simulated, measurement)
-    }
-}
-
-/// The latencies that a request in flight has at the least.
-fn at_least(underway: &Underway) -> Latencies {
-    let ms = |nanos| seconds(nanos) * 1000.0;
-    Latencies {
-        ttft_ms: ms(underway.ttft.unwrap_or(underway.age)),
-        tpot_ms: 0.0,
-        e2el_ms: ms(underway.age),
     }
 }
 

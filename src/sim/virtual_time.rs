@@ -7,7 +7,7 @@
 use super::engine::memory::{Memory, Misfit};
 use super::engine::{Engine, Key, Request};
 use super::settings::Settings;
-use crate::metrics::{Nanos, Sample};
+use crate::metrics::{Nanos, Progress, Sample, Underway};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 
@@ -34,24 +34,6 @@ pub struct Simulated {
     pub samples: Vec<Sample>,
     /// From the start to the end of the last request, in nanoseconds.
     pub duration: Nanos,
-}
-
-/// What can be seen of a load in progress.
-#[derive(Debug)]
-pub enum Progress<'a> {
-    /// A request ended while so many others went on.
-    Ended(&'a Sample, usize),
-    /// These are in flight; told every [`LOOK`].
-    Underway(&'a [Underway]),
-}
-
-/// A request in flight. Times in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Underway {
-    /// Time since it was sent.
-    pub age: Nanos,
-    /// Time to its first token, if that is there.
-    pub ttft: Option<Nanos>,
 }
 
 /// Looks at a load in progress; ends it with `Break`.

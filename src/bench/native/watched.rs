@@ -1,10 +1,10 @@
 //! Driving the load, under the eyes of a watch if a search asked for the run.
 
-use super::{Run, broke, count_end, latencies};
+use super::{Run, at_least, broke, count_end, latencies};
 use crate::bench::{Measurement, Verdict};
 use crate::cause::Failure;
-use crate::load::{Load, Outcome, Progress, Underway};
-use crate::metrics::seconds;
+use crate::load::{Load, Outcome};
+use crate::metrics::Progress;
 use crate::plan::Params;
 use crate::search::{Cut, Request};
 use std::ops::ControlFlow;
@@ -59,15 +59,5 @@ impl Run {
             requests: watch.into_requests(),
         });
         Ok((outcome, ended))
-    }
-}
-
-/// The latencies that a request in flight has at the least.
-fn at_least(underway: &Underway) -> Request {
-    let ms = |nanos| seconds(nanos) * 1000.0;
-    Request {
-        ttft_ms: ms(underway.ttft.unwrap_or(underway.age)),
-        tpot_ms: 0.0,
-        e2el_ms: ms(underway.age),
     }
 }

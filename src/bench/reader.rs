@@ -98,6 +98,17 @@ impl<'a> Reader<'a> {
         }
     }
 
+    pub fn seed(&mut self) -> u32 {
+        let seed = self.number("seed", "a whole number from 0 to 4294967295", |seed| {
+            seed.fract() == 0.0 && (0.0..4_294_967_296.0).contains(&seed)
+        });
+        seed.unwrap_or(0.0) as u32
+    }
+
+    pub fn vocab_size(&mut self) -> Option<u32> {
+        self.count("vocab_size", 1).map(|size| size.min(u32::MAX.into()) as u32)
+    }
+
     pub fn texts(&mut self, name: &str) -> Vec<String> {
         match self.values.get(name) {
             None => vec![],

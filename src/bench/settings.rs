@@ -1,6 +1,7 @@
 //! Parameters of a native benchmark as typed values. All problems are found in one go.
 
 use super::reader::Reader;
+use super::site;
 use super::steps::Steps;
 use crate::dataset::{Dataset, Sampling};
 use crate::load::Backend;
@@ -134,11 +135,7 @@ impl Settings {
     /// Base URL of the server for a benchmark that stands alone: `base_url`, or `host` and `port`.
     pub fn base_url(&self) -> String {
         let (base_url, host, port) = &self.server;
-        match base_url {
-            Some(url) => url.trim_end_matches('/').to_owned(),
-            None if host.contains(':') && !host.starts_with('[') => format!("http://[{host}]:{port}"),
-            None => format!("http://{host}:{port}"),
-        }
+        site::base_url(base_url.as_deref(), host, *port)
     }
 
     /// What the dataset is asked for.
@@ -158,9 +155,7 @@ impl Settings {
 
     /// Headers of every request: the API key from `OPENAI_API_KEY`, then those given.
     pub fn all_headers(&self) -> Vec<(String, String)> {
-        let key = std::env::var("OPENAI_API_KEY").ok().filter(|key| !key.is_empty());
-        let authorization = key.map(|key| ("Authorization".to_owned(), format!("Bearer {key}")));
-        authorization.into_iter().chain(self.headers.iter().cloned()).collect()
+        site::with_key(self.headers.clone())
     }
 }
 
@@ -174,9 +169,7 @@ impl Reader<'_> {
             );
             Backend::Completions
         });
-        let seed = self.number("seed", "a whole number from 0 to 4294967295", |seed| {
-            seed.fract() == 0.0 && (0.0..4_294_967_296.0).contains(&seed)
-        });
+        let seed = self.seed();
         let num_prompts = self.num_prompts();
         let dataset = self.dataset(num_prompts, backend);
         let dataset = self.conversations(dataset, backend);
@@ -214,9 +207,9 @@ impl Reader<'_> {
             model: self.text("model"),
             tokenizer: self.text("tokenizer"),
             skip_tokenizer: self.is_set("skip_tokenizer_init"),
-            vocab_size: self.count("vocab_size", 1).map(|size| size.min(u32::MAX.into()) as u32),
+            vocab_size: self.vocab_size(),
             num_prompts,
-            seed: seed.unwrap_or(0.0) as u32,
+            seed,
             shuffle: !self.is_set("disable_shuffle"),
             oversample: !self.is_set("no_oversample"),
             skip_chat_template: self.is_set("skip_chat_template"),

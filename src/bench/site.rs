@@ -48,31 +48,38 @@ pub struct Site {
     pub request_timeout: Duration,
 }
 
+/// Base URL of a server: as given, else made of host and port.
+pub(super) fn base_url(given: Option<&str>, host: &str, port: u64) -> String {
+    match given {
+        Some(url) => url.trim_end_matches('/').to_owned(),
+        None if host.contains(':') && !host.starts_with('[') => format!("http://[{host}]:{port}"),
+        None => format!("http://{host}:{port}"),
+    }
+}
+
+/// Header lines of every request: the API key from `OPENAI_API_KEY`, then those given.
+pub(super) fn with_key(given: Vec<(String, String)>) -> Vec<(String, String)> {
+    let key = std::env::var("OPENAI_API_KEY").ok().filter(|key| !key.is_empty());
+    let authorization = key.map(|key| ("Authorization".to_owned(), format!("Bearer {key}")));
+    authorization.into_iter().chain(given).collect()
+}
+
 impl Site {
     pub(super) fn read(reader: &mut Reader<'_>) -> Site {
         let host = reader.text("host").unwrap_or_else(|| "127.0.0.1".to_owned());
         let port = reader.count("port", 1).unwrap_or(8000);
-        let given = reader.text("base_url").map(|url| url.trim_end_matches('/').to_owned());
-        let key = std::env::var("OPENAI_API_KEY").ok().filter(|key| !key.is_empty());
-        let authorization = key.map(|key| ("Authorization".to_owned(), format!("Bearer {key}")));
-        let seed = reader.number("seed", "a whole number from 0 to 4294967295", |seed| {
-            seed.fract() == 0.0 && (0.0..4_294_967_296.0).contains(&seed)
-        });
+        let given = reader.text("base_url");
+        let seed = reader.seed();
         let timeout = reader.number("request_timeout", "a number of seconds above 0", |seconds| {
             seconds > 0.0
         });
         Site {
-            base_url: given.unwrap_or_else(|| match host.contains(':') && !host.starts_with('[') {
-                true => format!("http://[{host}]:{port}"),
-                false => format!("http://{host}:{port}"),
-            }),
-            headers: authorization.into_iter().chain(reader.pairs("header")).collect(),
+            base_url: base_url(given.as_deref(), &host, port),
+            headers: with_key(reader.pairs("header")),
             insecure: reader.is_set("insecure"),
             model: reader.text("model"),
-            vocab_size: reader
-                .count("vocab_size", 1)
-                .map(|size| size.min(u32::MAX.into()) as u32),
-            seed: seed.unwrap_or(0.0) as u32,
+            vocab_size: reader.vocab_size(),
+            seed,
             request_timeout: Duration::from_secs_f64(timeout.unwrap_or(600.0).min(1e9)),
         }
     }

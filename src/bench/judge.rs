@@ -20,7 +20,8 @@ pub(super) fn refuse_empty(samples: &[Sample]) -> Result<(), Failure> {
     Err(Failure::new(Cause::RequestErrors, detail))
 }
 
-fn commonest_error(samples: &[Sample]) -> String {
+/// What failed requests said most often; empty if none failed.
+pub(super) fn commonest_error(samples: &[Sample]) -> String {
     let reasons = failure_reasons(samples);
     reasons
         .into_iter()
@@ -36,10 +37,8 @@ pub(super) fn judge(settings: &Settings, outcome: &Outcome) -> Verdict {
         Verdict::Sound => {}
         objection => return objection,
     }
-    let saturated = |seen| Verdict::Suspect(Failure::new(Cause::GeneratorSaturated, seen));
-    let share = cpu_share(outcome);
-    if share > 0.9 {
-        return saturated(format!("the generator used {:.0} % of its core", share * 100.0));
+    if let Some(objection) = core_saturated(outcome) {
+        return objection;
     }
     if settings.is_open_loop() {
         let lag_ms = lag(samples, &[99.0]).percentiles[0].1;
@@ -51,4 +50,14 @@ pub(super) fn judge(settings: &Settings, outcome: &Outcome) -> Verdict {
         }
     }
     Verdict::Sound
+}
+
+/// The objection to a generator that had hardly any of its core left.
+pub(super) fn core_saturated(outcome: &Outcome) -> Option<Verdict> {
+    let share = cpu_share(outcome);
+    (share > 0.9).then(|| saturated(format!("the generator used {:.0} % of its core", share * 100.0)))
+}
+
+fn saturated(seen: String) -> Verdict {
+    Verdict::Suspect(Failure::new(Cause::GeneratorSaturated, seen))
 }

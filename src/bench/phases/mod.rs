@@ -15,8 +15,8 @@ use super::endpoint::Endpoint;
 use super::facts::Facts;
 use super::ids::{Prompts, plain_ids};
 use super::{Job, Measurement, worker};
+use crate::bench::judge::commonest_error;
 use crate::bench::native::broke;
-use crate::bench::result::failure_reasons;
 use crate::cause::{Cause, Failure};
 use crate::load::{Generator, Load, Reply, Requests, Window, allow_connections};
 use crate::plan::Params;
@@ -136,9 +136,7 @@ impl Run {
             preemptions: preemptions(&after) - preemptions(&before),
         });
         if outcome.window.is_none() {
-            let reasons = failure_reasons(&outcome.samples);
-            let commonest = reasons.into_iter().max_by_key(|(_, count)| *count);
-            let said = commonest.map_or("", |(reason, _)| reason);
+            let said = commonest_error(&outcome.samples);
             let detail = format!("the server was given up after many failed requests, most often with: {said}");
             return Err(Failure::new(Cause::RequestErrors, detail));
         }

@@ -4,6 +4,7 @@ use super::figures::Figures;
 use super::settings::{Phase, Settings};
 use super::{Grown, Shape};
 use crate::bench::facts::Facts;
+use crate::bench::judge::{commonest_error, core_saturated};
 use crate::bench::result::{cpu_share, failure_reasons, write_stats};
 use crate::bench::{Job, Measurement, Verdict};
 use crate::cause::{Cause, Failure};
@@ -115,11 +116,9 @@ pub(super) fn measurement(
 }
 
 fn verdict(settings: &Settings, outcome: &Outcome, failed: usize, primed: bool) -> Verdict {
-    let reasons = failure_reasons(&outcome.samples);
-    let commonest = reasons.into_iter().max_by_key(|(_, count)| *count);
     let in_flight = outcome.window.as_ref().map_or(0, |seen| seen.cut.len());
     let all = outcome.samples.len() + in_flight;
-    match Verdict::on_failed_requests(failed, all, commonest.map(|(reason, _)| reason)) {
+    match Verdict::on_failed_requests(failed, all, Some(&commonest_error(&outcome.samples))) {
         Verdict::Sound => {}
         objection => return objection,
     }
@@ -140,10 +139,5 @@ fn verdict(settings: &Settings, outcome: &Outcome, failed: usize, primed: bool) 
             ),
         ));
     }
-    let share = cpu_share(outcome);
-    if share > 0.9 {
-        let seen = format!("the generator used {:.0} % of its core", share * 100.0);
-        return Verdict::Suspect(Failure::new(Cause::GeneratorSaturated, seen));
-    }
-    Verdict::Sound
+    core_saturated(outcome).unwrap_or(Verdict::Sound)
 }

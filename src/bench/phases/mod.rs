@@ -135,24 +135,23 @@ impl Run {
             caches: ServerCounters::read(&after).since(&ServerCounters::read(&before)),
             preemptions: preemptions(&after) - preemptions(&before),
         });
-        if outcome.window.is_none() {
+        let Some(seen) = &outcome.window else {
             let said = commonest_error(&outcome.samples);
             let detail = format!("the server was given up after many failed requests, most often with: {said}");
             return Err(Failure::new(Cause::RequestErrors, detail));
-        }
-        if let Some(seen) = &outcome.window {
-            let at = |nanos| outcome.began + Duration::from_nanos(nanos);
-            let (from, to) = (at(seen.start), at(seen.end));
-            // Nobody else sets it.
-            let _ = self.job.counters.measured.set(series::Window { from, to });
-        }
+        };
+        let at = |nanos| outcome.began + Duration::from_nanos(nanos);
+        let (from, to) = (at(seen.start), at(seen.end));
+        // Nobody else sets it.
+        let _ = self.job.counters.measured.set(series::Window { from, to });
         Ok(result::measurement(
             &self.job,
             &self.settings,
             &facts,
             shape,
             grown,
-            outcome,
+            &outcome,
+            seen,
         ))
     }
 

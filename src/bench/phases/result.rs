@@ -20,15 +20,10 @@ pub(super) fn measurement(
     facts: &Facts,
     shape: Shape,
     grown: Option<Grown>,
-    outcome: Outcome,
+    outcome: &Outcome,
+    seen: &Seen,
 ) -> Measurement {
-    let Seen {
-        start,
-        end,
-        primed,
-        cut,
-    } = outcome.window.as_ref().cloned().unwrap_or_default();
-    let figures = Figures::of(&outcome.samples, &cut, start..end);
+    let figures = Figures::of(&outcome.samples, &seen.cut, seen.start..seen.end);
     let mut result = Params::new();
     let mut set = |key: &str, value: Value| drop(result.insert(key.to_owned(), value));
     let model = settings.site.model.as_ref().unwrap_or(&job.model_root);
@@ -45,8 +40,8 @@ pub(super) fn measurement(
     set("prefix_caching", json!(facts.prefix_caching));
     set("tensor_parallel", json!(facts.tensor_parallel));
     set("engines", json!(facts.engines));
-    set("warmup_s", json!(seconds(start)));
-    set("primed_s", json!(primed.map(seconds)));
+    set("warmup_s", json!(seconds(seen.start)));
+    set("primed_s", json!(seen.primed.map(seconds)));
     set("window_s", json!(figures.window_s));
 
     let failed = outcome.samples.iter().filter(|sample| !sample.is_ok()).count();
@@ -75,7 +70,7 @@ pub(super) fn measurement(
     if figures.itl.count > 0 {
         write_stats("itl", &figures.itl, &mut set);
     }
-    set("generator_cpu_share", json!(cpu_share(&outcome)));
+    set("generator_cpu_share", json!(cpu_share(outcome)));
     let reasons = failure_reasons(&outcome.samples);
     if !reasons.is_empty() {
         set("failure_reasons", json!(reasons));
@@ -108,26 +103,21 @@ pub(super) fn measurement(
         set("warnings", json!(warnings));
     }
     Measurement {
-        verdict: verdict(settings, &outcome, failed, primed.is_some()),
+        verdict: verdict(settings, outcome, seen, failed),
         result,
         requests: Vec::new(),
         cut: None,
     }
 }
 
-fn verdict(settings: &Settings, outcome: &Outcome, failed: usize, primed: bool) -> Verdict {
-    let in_flight = outcome.window.as_ref().map_or(0, |seen| seen.cut.len());
-    let all = outcome.samples.len() + in_flight;
+fn verdict(settings: &Settings, outcome: &Outcome, seen: &Seen, failed: usize) -> Verdict {
+    let all = outcome.samples.len() + seen.cut.len();
     match Verdict::on_failed_requests(failed, all, Some(&commonest_error(&outcome.samples))) {
         Verdict::Sound => {}
         objection => return objection,
     }
-    if !primed {
-        let seen = outcome
-            .window
-            .iter()
-            .flat_map(|seen| &seen.cut)
-            .filter(|sample| !sample.events.is_empty());
+    if seen.primed.is_none() {
+        let with_output = seen.cut.iter().filter(|sample| !sample.events.is_empty());
         let ended = outcome.samples.iter().filter(|sample: &&Sample| sample.is_ok()).count();
         return Verdict::Suspect(Failure::new(
             Cause::LoadNotReached,
@@ -135,7 +125,7 @@ fn verdict(settings: &Settings, outcome: &Outcome, failed: usize, primed: bool) 
                 "not every one of {} slots had output when the window opened (at its end {ended} requests had ended and {} \
                  had output)",
                 settings.concurrency,
-                seen.count()
+                with_output.count()
             ),
         ));
     }

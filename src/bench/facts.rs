@@ -47,6 +47,11 @@ impl Facts {
         Facts::read(&metrics, &models, &info)
     }
 
+    /// Tokens that the KV caches of all engines hold.
+    pub fn all_kv_cache_tokens(&self) -> Option<u64> {
+        self.kv_cache_tokens.map(|tokens| tokens * self.engines as u64)
+    }
+
     fn read(metrics: &str, models: &Value, info: &Value) -> Facts {
         let engines: BTreeSet<&str> = prometheus::samples(metrics)
             .filter(|sample| sample.name == "vllm:num_requests_running")

@@ -80,8 +80,7 @@ struct Shape {
 impl Shape {
     /// Sequences that fill the cache together: each has its share of it, or the longest that the server takes.
     fn of(settings: &Settings, facts: &Facts) -> Result<Shape, String> {
-        let told = facts.kv_cache_tokens.map(|tokens| tokens * facts.engines as u64);
-        let kv_tokens = settings.kv_cache_tokens.or(told).ok_or(
+        let kv_tokens = settings.kv_cache_tokens.or(facts.all_kv_cache_tokens()).ok_or(
             "the server's /metrics does not say how many tokens its KV cache holds; give kv_cache_tokens (the server's log \
              says \"KV cache size\")",
         )?;
@@ -158,9 +157,7 @@ impl Run {
     /// Requests that go round without one being answered from the cache: there are twice as many as it holds.
     fn load(&mut self, shape: Shape, facts: &Facts) -> Result<Load, String> {
         let slots = self.settings.concurrency;
-        let cache = facts
-            .kv_cache_tokens
-            .map_or(shape.kv_tokens, |tokens| tokens * facts.engines as u64);
+        let cache = facts.all_kv_cache_tokens().unwrap_or(shape.kv_tokens);
         let twice = 2 * cache / shape.input_len as u64 + 1;
         let others = match facts.prefix_caching {
             Some(false) => slots as u64,

@@ -21,11 +21,8 @@ pub(super) fn measurement(
     timings: &[Timing],
 ) -> Measurement {
     let engines: usize = facts.iter().map(|facts| facts.engines).sum();
-    let median = |of: &dyn Fn(&Timing) -> Option<f64>| -> Option<f64> {
-        let mut values: Vec<f64> = timings.iter().filter_map(of).collect();
-        values.sort_unstable_by(f64::total_cmp);
-        (!values.is_empty()).then(|| percentile(&values, 50.0))
-    };
+    let median =
+        |of: &dyn Fn(&Timing) -> Option<f64>| -> Option<f64> { middle(timings.iter().filter_map(of).collect()) };
     let ms = |of: &dyn Fn(&Timing) -> Option<f64>| median(of).map(|seconds| seconds * 1000.0);
     let mut result = Params::new();
     let mut set = |key: &str, value: Value| drop(result.insert(key.to_owned(), value));
@@ -39,11 +36,10 @@ pub(super) fn measurement(
 
     let total = |timing: &Timing| Some(timing.total);
     set("total_latency_ms", json!(ms(&total)));
-    let mut totals: Vec<f64> = timings.iter().map(|timing| timing.total * 1000.0).collect();
+    let totals: Vec<f64> = timings.iter().map(|timing| timing.total * 1000.0).collect();
     set("total_latencies_ms", json!(totals));
-    totals.sort_unstable_by(f64::total_cmp);
-    set("min_total_latency_ms", json!(totals.first()));
-    set("max_total_latency_ms", json!(totals.last()));
+    set("min_total_latency_ms", json!(smallest(&totals)));
+    set("max_total_latency_ms", json!(largest(&totals)));
     let per_iteration = |timing: &Timing| Some(timing.total / settings.output_len as f64);
     set("latency_per_iter_ms", json!(ms(&per_iteration)));
     set("first_token_ms", json!(ms(&|timing| largest(&timing.first_tokens))));
@@ -51,11 +47,7 @@ pub(super) fn measurement(
     set("first_token_spread_ms", json!(ms(&spread)));
     let is_decode = settings.mode == Mode::Decode && settings.output_len > 1;
     if is_decode {
-        let step = |timing: &Timing| {
-            let mut steps = timing.steps.clone();
-            steps.sort_unstable_by(f64::total_cmp);
-            (!steps.is_empty()).then(|| percentile(&steps, 50.0))
-        };
+        let step = |timing: &Timing| middle(timing.steps.clone());
         set("step_ms", json!(ms(&step)));
     }
     set("wake_ms", json!(ms(&|timing| Some(timing.wake))));
@@ -107,6 +99,12 @@ pub(super) fn measurement(
         requests: Vec::new(),
         cut: None,
     }
+}
+
+/// The median, if there are any values.
+fn middle(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    (!values.is_empty()).then(|| percentile(&values, 50.0))
 }
 
 fn largest(values: &[f64]) -> Option<f64> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 const ALIGNING_AT_ONCE: usize = 64;
 pub(super) const SHORT: Duration = Duration::from_secs(10);
 /// Starting and stopping a profiler writes traces.
-const PROFILER: Duration = Duration::from_secs(600);
+pub(super) const PROFILER: Duration = Duration::from_secs(600);
 
 /// The generator and how requests to its server look.
 pub(super) struct Aside<'a> {

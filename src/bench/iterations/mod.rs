@@ -13,6 +13,7 @@ pub mod settings;
 
 use self::batch::Batch;
 use self::settings::{Mode, Settings};
+use super::aside::PROFILER;
 use super::endpoint::Endpoint;
 use super::facts::Facts;
 use super::ids::{Prompts, plain_ids};
@@ -21,10 +22,6 @@ use crate::cause::{Cause, Failure};
 use crate::load::{Generator, allow_connections};
 use crate::plan::Params;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
-
-/// Starting and stopping a profiler writes traces.
-const PROFILER: Duration = Duration::from_secs(600);
 
 /// Everything that is wrong with the parameters, as sentences; empty if a batch can be measured.
 pub fn check(params: &Params) -> Vec<String> {

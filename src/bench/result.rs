@@ -76,24 +76,15 @@ pub(super) fn figures(settings: &Settings, samples: &[Sample], duration: Nanos) 
     let mut set = |key: &str, value: Value| {
         figures.insert(key.to_owned(), value);
     };
-    set("duration", json!(summary.duration_s));
-    set("completed", json!(summary.completed));
-    set("failed", json!(summary.failed));
-    set("total_input_tokens", json!(summary.total_input));
-    set("total_output_tokens", json!(summary.total_output));
-    set("request_throughput", json!(summary.request_throughput));
-    set("request_goodput", json!(summary.request_goodput));
-    set("output_throughput", json!(summary.output_throughput));
-    set("total_token_throughput", json!(summary.total_token_throughput));
+    rates(&summary, &mut set);
     for metric in &settings.metrics {
         write_stats(metric.name(), &metric.stats(samples, &settings.percentiles), &mut set);
     }
     figures
 }
 
-/// The figures of what generates tokens.
-fn generation(context: &mut Context<'_>, summary: &Summary, outcome: &Outcome, set: &mut impl FnMut(&str, Value)) {
-    let (settings, samples) = (context.settings, &outcome.samples);
+/// Counts and rates of what generates tokens.
+fn rates(summary: &Summary, set: &mut impl FnMut(&str, Value)) {
     set("duration", json!(summary.duration_s));
     set("completed", json!(summary.completed));
     set("failed", json!(summary.failed));
@@ -103,6 +94,12 @@ fn generation(context: &mut Context<'_>, summary: &Summary, outcome: &Outcome, s
     set("request_goodput", json!(summary.request_goodput));
     set("output_throughput", json!(summary.output_throughput));
     set("total_token_throughput", json!(summary.total_token_throughput));
+}
+
+/// The figures of what generates tokens.
+fn generation(context: &mut Context<'_>, summary: &Summary, outcome: &Outcome, set: &mut impl FnMut(&str, Value)) {
+    let (settings, samples) = (context.settings, &outcome.samples);
+    rates(summary, set);
     each_request(settings.save_detailed, samples, set);
     set("max_output_tokens_per_s", json!(summary.max_output_tokens_per_s));
     set("max_concurrent_requests", json!(summary.max_concurrent_requests));

@@ -85,8 +85,7 @@ async fn measure_all(args: &Args, shapes: &[Params], settings: &[Settings]) -> R
             Done::Interrupted => return Ok(Exit::Interrupted),
             Done::Failed(failure) => {
                 eprintln!("vsweep: {what}: {}", failure.detail);
-                let is_again = last_failure.replace(failure.detail.clone()) == Some(failure.detail.clone());
-                if is_again {
+                if last_failure.replace(failure.detail.clone()) == Some(failure.detail) {
                     eprintln!("vsweep: the same again; the other shapes are left out");
                     break;
                 }

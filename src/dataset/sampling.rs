@@ -30,12 +30,12 @@ impl Sampling {
         self.num_prompts > 0 && have >= self.num_prompts
     }
 
-    /// Items of `rows` in their order until there are as many as were asked for; a row may give none.
-    pub(super) fn gather<R>(
+    /// What `rows` give in their order until there is as much as was asked for; a row may give nothing.
+    pub(super) fn gather<R, T>(
         &self,
         rows: Vec<R>,
-        mut item: impl FnMut(usize, R) -> Result<Option<Item>, String>,
-    ) -> Result<Vec<Item>, String> {
+        mut item: impl FnMut(usize, R) -> Result<Option<T>, String>,
+    ) -> Result<Vec<T>, String> {
         let mut items = Vec::new();
         for row in rows {
             if self.is_met(items.len()) {

@@ -61,11 +61,8 @@ impl ShareGpt {
     ) -> Result<Vec<Vec<Item>>, String> {
         let rows = Rows::read(&self.path)?;
         let least = 2 * (*turns.start()).max(2) as usize;
-        let mut conversations = Vec::new();
-        for (row, messages) in sampling.shuffled(of_turns(&rows, least)?) {
-            if sampling.is_met(conversations.len()) {
-                break;
-            }
+        let rows_of_turns = sampling.shuffled(of_turns(&rows, least)?);
+        let conversations = sampling.gather(rows_of_turns, |_, (row, messages)| {
             let mut items = Vec::new();
             for pair in messages.chunks_exact(2).take(*turns.end() as usize) {
                 let (question, answer) = (said(&rows, row, &pair[0])?, said(&rows, row, &pair[1])?);
@@ -76,8 +73,8 @@ impl ShareGpt {
                 let prompt = Prompt::Text(question.to_owned());
                 items.push(Item::new(0, prompt, vocabulary.count(question)?, output_len));
             }
-            conversations.push(items);
-        }
+            Ok(Some(items))
+        })?;
         Ok(sampling.repeated(conversations))
     }
 }

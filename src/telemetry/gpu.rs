@@ -40,15 +40,18 @@ pub struct Holder {
 /// The GPUs that programs started from here will see: all, or those that `CUDA_VISIBLE_DEVICES` of `env` (or of our own
 /// environment) names by number or UUID.
 pub async fn visible(env: &BTreeMap<String, String>) -> Vec<Gpu> {
-    let wanted = env
-        .get("CUDA_VISIBLE_DEVICES")
-        .cloned()
-        .or_else(|| std::env::var("CUDA_VISIBLE_DEVICES").ok());
     let mut gpus = all().await;
-    if let Some(wanted) = wanted {
+    if let Some(wanted) = visible_devices(env) {
         gpus.retain(|gpu| names(&wanted, gpu));
     }
     gpus
+}
+
+/// `CUDA_VISIBLE_DEVICES` of `env`, else of our own environment.
+pub(super) fn visible_devices(env: &BTreeMap<String, String>) -> Option<String> {
+    env.get("CUDA_VISIBLE_DEVICES")
+        .cloned()
+        .or_else(|| std::env::var("CUDA_VISIBLE_DEVICES").ok())
 }
 
 /// Every GPU of the machine.

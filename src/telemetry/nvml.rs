@@ -1,6 +1,7 @@
 //! GPUs under load, read through NVIDIA's management library (NVML). The library is loaded when it is first needed; without
 //! a driver there are no GPUs, and a figure that a GPU does not offer is unknown.
 
+use super::gpu;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
@@ -61,9 +62,7 @@ impl Gpus {
         let all: Vec<(u32, String)> = (0..driver.device_count().unwrap_or(0))
             .filter_map(|index| Some((index, driver.device_by_index(index).ok()?.uuid().ok()?)))
             .collect();
-        let wanted = env.get("CUDA_VISIBLE_DEVICES").cloned();
-        let wanted = wanted.or_else(|| std::env::var("CUDA_VISIBLE_DEVICES").ok());
-        let mut indices = choose(&all, wanted.as_deref());
+        let mut indices = choose(&all, gpu::visible_devices(env).as_deref());
         indices.truncate(count.unwrap_or(usize::MAX));
         Gpus {
             driver: Some(driver),

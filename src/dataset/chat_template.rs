@@ -1,5 +1,6 @@
 //! A model's chat template: what turns a user's words into the text that the model was trained on.
 
+use super::special_tokens;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value as Jinja};
 use minijinja::{Environment, Error, ErrorKind};
@@ -39,9 +40,7 @@ impl ChatTemplate {
         let Some(source) = source else { return Ok(None) };
         let mut context = Map::new();
         for name in ["bos_token", "eos_token", "unk_token", "pad_token"] {
-            let token = &config[name];
-            let text = token.as_str().or_else(|| token["content"].as_str());
-            context.insert(name.to_owned(), json!(text));
+            context.insert(name.to_owned(), json!(special_tokens::text_of(&config[name])));
         }
         context.extend(kwargs.clone());
         ChatTemplate::new(source, context)

@@ -35,7 +35,7 @@ pub(super) fn named_in(folder: &Path) -> Option<BTreeSet<String>> {
 }
 
 /// A token is a text, or an object with that as its `content`.
-fn text_of(token: &Value) -> Option<String> {
+pub(super) fn text_of(token: &Value) -> Option<String> {
     let text = token.as_str().or_else(|| token.get("content")?.as_str());
     text.map(str::to_owned)
 }

@@ -2,6 +2,7 @@
 
 use super::nvml::GpuReading;
 use super::series::{Series, Window};
+use std::collections::BTreeMap;
 
 const SERVER_COLUMNS: [&str; 9] = [
     "seconds",
@@ -29,16 +30,12 @@ const GPU_COLUMNS: [&str; 8] = [
 impl Series {
     /// One row a reading. Seconds count from the window's begin, counters from the first reading; what is unknown is empty.
     pub fn to_csv(&self, window: Window) -> String {
-        let mut indices: Vec<u32> = self
-            .0
-            .iter()
-            .flat_map(|reading| &reading.gpus)
-            .map(|gpu| gpu.index)
-            .collect();
-        indices.sort_unstable();
-        indices.dedup();
+        let mut first_energies: BTreeMap<u32, Option<f64>> = BTreeMap::new();
+        for gpu in self.0.iter().flat_map(|reading| &reading.gpus) {
+            first_energies.entry(gpu.index).or_insert(gpu.energy_joules);
+        }
         let mut text = SERVER_COLUMNS.join(",");
-        for index in &indices {
+        for index in first_energies.keys() {
             GPU_COLUMNS
                 .iter()
                 .for_each(|name| text += &format!(",gpu{index}_{name}"));
@@ -57,17 +54,9 @@ impl Series {
                 (server.generation_tokens, first.generation_tokens),
             ];
             row.extend(counters.map(|(now, first)| number(now.zip(first).map(|(now, first)| now - first))));
-            for index in &indices {
+            for (index, first_energy) in &first_energies {
                 let gpu = reading.gpus.iter().find(|gpu| gpu.index == *index);
-                let begin = self
-                    .0
-                    .iter()
-                    .flat_map(|reading| &reading.gpus)
-                    .find(|gpu| gpu.index == *index);
-                row.extend(gpu_cells(
-                    gpu.unwrap_or(&GpuReading::default()),
-                    begin.and_then(|gpu| gpu.energy_joules),
-                ));
+                row.extend(gpu_cells(gpu.unwrap_or(&GpuReading::default()), *first_energy));
             }
             row.extend([reading.host.cpu_share, reading.host.load, reading.host.own_cores].map(number));
             text += &row.join(",");

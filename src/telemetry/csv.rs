@@ -67,7 +67,6 @@ impl Series {
 }
 
 fn gpu_cells(gpu: &GpuReading, first_energy: Option<f64>) -> [String; 8] {
-    let memory = gpu.memory_used_bytes.map(|bytes| bytes as f64 / f64::from(1 << 30));
     let throttle = gpu.throttle.as_ref().map(|reasons| match reasons.is_empty() {
         true => "none".to_owned(),
         false => reasons.join("+"),
@@ -76,7 +75,7 @@ fn gpu_cells(gpu: &GpuReading, first_energy: Option<f64>) -> [String; 8] {
         number(gpu.power_watts),
         number(gpu.energy_joules.zip(first_energy).map(|(now, first)| now - first)),
         number(gpu.utilization),
-        number(memory),
+        number(gpu.memory_gib()),
         number(gpu.sm_clock_mhz.map(f64::from)),
         number(gpu.memory_clock_mhz.map(f64::from)),
         number(gpu.temperature_celsius.map(f64::from)),

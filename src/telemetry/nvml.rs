@@ -30,6 +30,13 @@ pub struct GpuReading {
     pub throttle: Option<Vec<&'static str>>,
 }
 
+impl GpuReading {
+    /// Memory in use, in GiB.
+    pub(super) fn memory_gib(&self) -> Option<f64> {
+        Some(self.memory_used_bytes? as f64 / f64::from(1 << 30))
+    }
+}
+
 /// What slows a GPU down, by NVML's names.
 const REASONS: [(ThrottleReasons, &str); 6] = [
     (ThrottleReasons::SW_POWER_CAP, "sw_power_cap"),

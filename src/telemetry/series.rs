@@ -118,7 +118,7 @@ impl Series {
         figures.insert("gpu_power_watts_max".into(), together(|gpu| gpu.power_watts).max());
         let utilization = each(|gpu| gpu.utilization);
         figures.insert("gpu_utilization_mean".into(), utilization.mean());
-        let memory = each(|gpu| Some(gpu.memory_used_bytes? as f64 / f64::from(1 << 30)));
+        let memory = each(GpuReading::memory_gib);
         figures.insert("gpu_memory_gib_max".into(), memory.max());
         let clock = each(|gpu| gpu.sm_clock_mhz.map(f64::from));
         figures.insert("gpu_sm_clock_mhz_mean".into(), clock.mean());

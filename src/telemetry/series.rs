@@ -101,10 +101,9 @@ impl Series {
     }
 
     fn summarize_gpus(&self, inside: &[&Reading], window: Window, figures: &mut Figures) {
-        // A figure of all GPUs together means nothing while one of them does not tell.
-        let sum =
-            |reading: &Reading, of: fn(&GpuReading) -> Option<f64>| reading.gpus.iter().map(of).sum::<Option<f64>>();
-        let together = |of| Gauge(inside.iter().filter_map(|reading| sum(reading, of)).collect());
+        let together = |of: fn(&GpuReading) -> Option<f64>| {
+            Gauge(inside.iter().filter_map(|reading| reading.of_all_gpus(of)).collect())
+        };
         let each = |of: fn(&GpuReading) -> Option<f64>| {
             Gauge(inside.iter().flat_map(|reading| &reading.gpus).filter_map(of).collect())
         };
@@ -152,7 +151,7 @@ impl Series {
     /// Energy of all GPUs within a window: from their counters, else from their power over time.
     fn energy_joules(&self, window: Window) -> Option<f64> {
         let sum = |of: fn(&GpuReading) -> Option<f64>| {
-            let at = move |reading: &Reading| Some((reading.at, reading.gpus.iter().map(of).sum::<Option<f64>>()?));
+            let at = move |reading: &Reading| Some((reading.at, reading.of_all_gpus(of)?));
             let with_gpus = self.0.iter().filter(|reading| !reading.gpus.is_empty());
             with_gpus.filter_map(at).collect::<Vec<(Instant, f64)>>()
         };
@@ -161,6 +160,13 @@ impl Series {
         between(&counted)
             .or_else(|| between(&integrate(&sum(|gpu| gpu.power_watts))))
             .filter(|joules| *joules >= 0.0)
+    }
+}
+
+impl Reading {
+    /// A figure of all GPUs together, which means nothing while one of them does not tell.
+    fn of_all_gpus(&self, of: fn(&GpuReading) -> Option<f64>) -> Option<f64> {
+        self.gpus.iter().map(of).sum()
     }
 }
 

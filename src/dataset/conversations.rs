@@ -79,7 +79,7 @@ impl Conversations {
                 }
             }
         }
-        Ok(conversations.concat())
+        Ok(conversations.into_iter().flatten().collect())
     }
 }
 

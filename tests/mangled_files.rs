@@ -84,6 +84,8 @@ fn talk() -> Value {
     json!({"conversations": turns.map(|text| json!({"from": "human", "value": text}))})
 }
 
+const PARQUET: &[u8] = include_bytes!("data/datasets/rows.parquet");
+
 /// Every dataset that reads files, with the name and the bytes of a good one.
 fn datasets(folder: &Path) -> Vec<(Dataset, PathBuf, Vec<u8>)> {
     let path = |name: &str| folder.join(name);
@@ -92,8 +94,6 @@ fn datasets(folder: &Path) -> Vec<(Dataset, PathBuf, Vec<u8>)> {
         path: path(name),
         output_len: None,
     };
-    let parquet =
-        std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/datasets/rows.parquet")).expect("there");
     let hf = |name: &str| {
         Dataset::HuggingFace(HuggingFace {
             path: path(name).display().to_string(),
@@ -204,7 +204,7 @@ fn datasets(folder: &Path) -> Vec<(Dataset, PathBuf, Vec<u8>)> {
                 .into_bytes(),
         ),
         (hf("h.tsv"), path("h.tsv"), b"question\tanswer\nwhy\tbecause\n".to_vec()),
-        (hf("h.parquet"), path("h.parquet"), parquet),
+        (hf("h.parquet"), path("h.parquet"), PARQUET.to_vec()),
     ]
 }
 

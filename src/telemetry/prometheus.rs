@@ -69,6 +69,7 @@ fn labels_end(text: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn labels_are_found_by_their_whole_name() {
@@ -81,7 +82,6 @@ mod tests {
         assert_eq!(sample.label("engine"), Some("0"));
         assert_eq!(sample.label("block_size"), None);
     }
-    use proptest::prelude::*;
 
     #[test]
     fn samples_are_read() {

@@ -105,10 +105,16 @@ fn holder(line: &str) -> Option<Holder> {
 }
 
 fn names(wanted: &str, gpu: &Gpu) -> bool {
-    wanted.split(',').map(str::trim).any(|name| match name.parse::<u32>() {
-        Ok(index) => index == gpu.index,
-        Err(_) => !name.is_empty() && gpu.uuid.starts_with(name),
-    })
+    let mut names = wanted.split(',').map(str::trim);
+    names.any(|name| is_named(name, gpu.index, &gpu.uuid))
+}
+
+/// Whether a name in `CUDA_VISIBLE_DEVICES`, a number or the start of a UUID, fits a GPU.
+pub(super) fn is_named(name: &str, index: u32, uuid: &str) -> bool {
+    match name.parse::<u32>() {
+        Ok(number) => number == index,
+        Err(_) => !name.is_empty() && uuid.starts_with(name),
+    }
 }
 
 #[cfg(test)]

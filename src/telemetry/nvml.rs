@@ -93,10 +93,7 @@ fn choose(all: &[(u32, String)], wanted: Option<&str>) -> Vec<u32> {
         return all.iter().map(|(index, _)| *index).collect();
     };
     let find = |name: &str| {
-        let mut fitting = all.iter().filter(|(index, uuid)| match name.parse::<u32>() {
-            Ok(number) => number == *index,
-            Err(_) => !name.is_empty() && uuid.starts_with(name),
-        });
+        let mut fitting = all.iter().filter(|(index, uuid)| gpu::is_named(name, *index, uuid));
         fitting.next().map(|(index, _)| *index)
     };
     wanted.split(',').map(str::trim).map_while(find).collect()

@@ -146,13 +146,7 @@ pub fn smi(folder: &Path, args: &[String]) -> Option<String> {
                 "memory.free" => total.saturating_sub(held + IDLE_MIB).to_string(),
                 _ => "[N/A]".into(),
             };
-            lines.push(
-                fields
-                    .split(',')
-                    .map(|name| field(name.trim()))
-                    .collect::<Vec<_>>()
-                    .join(", "),
-            );
+            lines.push(row(fields, field));
         }
     } else {
         let fields = query("--query-compute-apps")?;
@@ -165,17 +159,17 @@ pub fn smi(folder: &Path, args: &[String]) -> Option<String> {
                     "used_memory" | "used_gpu_memory" => holding.mib.to_string(),
                     _ => "[N/A]".into(),
                 };
-                lines.push(
-                    fields
-                        .split(',')
-                        .map(|name| field(name.trim()))
-                        .collect::<Vec<_>>()
-                        .join(", "),
-                );
+                lines.push(row(fields, field));
             }
         }
     }
     Some(lines.iter().map(|line| format!("{line}\n")).collect())
+}
+
+/// One line of an answer: the fields that were asked for, in their order.
+fn row(fields: &str, field: impl Fn(&str) -> String) -> String {
+    let values: Vec<String> = fields.split(',').map(|name| field(name.trim())).collect();
+    values.join(", ")
 }
 
 fn uuid(device: usize) -> String {

@@ -77,7 +77,8 @@ fn in_force(path: &Path) -> Option<Holding> {
         late: Duration::from_millis(number("late_ms")?),
     };
     // A pid may have been given to another process since.
-    let lives = started(pid).is_some() && started(pid) == number("started");
+    let start = started(pid);
+    let lives = start.is_some() && start == number("started");
     (lives || !released(path, holding.late)).then_some(holding)
 }
 
@@ -110,12 +111,16 @@ fn started(pid: u32) -> Option<u64> {
 
 /// Bytes taken on the fullest of these devices, by processes other than `pid`.
 pub fn taken(folder: &Path, devices: &[usize], pid: u32) -> f64 {
-    let of = |device: &usize| -> u64 {
-        let holdings = holdings(folder);
-        let here = holdings.iter().filter(|h| h.pid != pid && h.devices.contains(device));
-        here.map(|holding| holding.mib).sum()
-    };
-    devices.iter().map(of).max().unwrap_or(0) as f64 * MIB
+    let mut others = holdings(folder);
+    others.retain(|holding| holding.pid != pid);
+    let fullest = devices.iter().map(|device| held(&others, *device)).max();
+    fullest.unwrap_or(0) as f64 * MIB
+}
+
+/// What these holdings take of one device, in MiB.
+fn held(holdings: &[Holding], device: usize) -> u64 {
+    let here = holdings.iter().filter(|holding| holding.devices.contains(&device));
+    here.map(|holding| holding.mib).sum()
 }
 
 /// What `nvidia-smi` would print for these arguments; `None` for a query that it is not asked here.
@@ -130,11 +135,7 @@ pub fn smi(folder: &Path, args: &[String]) -> Option<String> {
     let mut lines = Vec::new();
     if let Some(fields) = query("--query-gpu") {
         for device in 0..NODE {
-            let held: u64 = holdings
-                .iter()
-                .filter(|h| h.devices.contains(&device))
-                .map(|h| h.mib)
-                .sum();
+            let held = held(&holdings, device);
             let total = (kind.memory / MIB) as u64;
             let field = |name: &str| match name {
                 "uuid" => uuid(device),

@@ -1,6 +1,6 @@
 //! What the engine's flags mean: vLLM's defaults by GPU, its checks that need no GPU, and its words for what they refuse.
 
-use super::{Reader, Unusable, value_error};
+use super::{Reader, Unusable, own, value_error};
 use crate::sim::engine::Limits;
 use crate::sim::engine::gpu::Gpu;
 use crate::sim::engine::model::Model;
@@ -147,19 +147,11 @@ pub(super) fn speculation(read: &Reader, model: &Model) -> Result<Option<Specula
                 Some(rate / std::mem::replace(before, *rate).max(1e-9))
             })
             .collect(),
-        None => vec![own_acceptance(read)?],
+        None => vec![own::within(read, "sim_acceptance", 0.7, 1.0)?],
     };
     Ok(Some(Speculation {
         tokens: tokens as usize,
         parameters,
         acceptance,
     }))
-}
-
-fn own_acceptance(read: &Reader) -> Result<f64, Unusable> {
-    let chance = read.float("sim_acceptance", 0.7);
-    let usable = (0.0..=1.0).contains(&chance);
-    usable
-        .then_some(chance)
-        .ok_or_else(|| Unusable::Flag(format!("argument --sim-acceptance: must be 0 to 1, got '{chance}'")))
 }

@@ -18,7 +18,7 @@ pub(super) fn speed(read: &Reader) -> Result<f64, Unusable> {
 }
 
 /// A number of a flag of ours, within its bounds.
-fn within(read: &Reader, name: &str, default: f64, most: f64) -> Result<f64, Unusable> {
+pub(super) fn within(read: &Reader, name: &str, default: f64, most: f64) -> Result<f64, Unusable> {
     let value = read.float(name, default);
     let usable = (0.0..=most).contains(&value);
     let flag = name.replace('_', "-");

@@ -201,8 +201,7 @@ impl Flags {
                 }
                 *node = value;
             }
-            (_, Some(place), None) => self.values[place].1 = value,
-            (_, None, None) => self.values.push((name, value)),
+            (_, _, None) => self.set(&name, value),
         }
     }
 

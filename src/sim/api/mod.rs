@@ -135,13 +135,12 @@ async fn around(
         .settings
         .access_log
         .then(|| format!("{} {}", request.method(), request.uri()));
-    let path = request
-        .extensions()
-        .get::<MatchedPath>()
-        .map(|path| path.as_str().to_string());
     let length = |headers: &HeaderMap| headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
     let received = length(request.headers()).unwrap_or(0);
-    let visit = path.and_then(|path| Visit::start(&app.traffic, &path, request.method().as_str(), received));
+    let visit = request
+        .extensions()
+        .get::<MatchedPath>()
+        .and_then(|path| Visit::start(&app.traffic, path.as_str(), request.method().as_str(), received));
     request.extensions_mut().insert(visit.clone());
     let mut response = match authorized(&app, &request) {
         true => next.run(request).await,

@@ -21,10 +21,7 @@ pub fn write(page: &mut Page, started: f64) {
             "Number of times this generation was collected",
         ),
     ] {
-        page.head(name, "counter", help);
-        generations
-            .iter()
-            .for_each(|(labels, value)| page.sample(name, labels, *value));
+        page.metric(name, "counter", help, &generations);
     }
     let none = "implementation=\"none\",major=\"0\",minor=\"0\",patchlevel=\"0\",version=\"simulated\"";
     page.gauge(
@@ -82,7 +79,6 @@ pub fn write(page: &mut Page, started: f64) {
             most as f64,
         ),
     ] {
-        page.head(name, kind, help);
-        page.sample(name, &Labels::default(), value);
+        page.metric(name, kind, help, &[(Labels::default(), value)]);
     }
 }

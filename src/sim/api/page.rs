@@ -59,31 +59,33 @@ impl Page {
     }
 
     /// The lines that introduce a metric; those of no metric if there is no sample.
-    pub fn head(&mut self, name: &str, kind: &str, help: &str) {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
     /// One sample.
-    pub fn sample(&mut self, name: &str, labels: &Labels, value: f64) {
+    fn sample(&mut self, name: &str, labels: &Labels, value: f64) {
         let labels = labels.with("");
         let _ = writeln!(self.text, "{name}{labels} {value:?}");
     }
 
-    /// A gauge with all its samples.
-    pub fn gauge(&mut self, name: &str, help: &str, samples: &[(Labels, f64)]) {
-        self.head(name, "gauge", help);
+    /// A metric of one number a sample, and nothing after it.
+    pub fn metric(&mut self, name: &str, kind: &str, help: &str, samples: &[(Labels, f64)]) {
+        self.head(name, kind, help);
         samples
             .iter()
             .for_each(|(labels, value)| self.sample(name, labels, *value));
     }
 
+    /// A gauge with all its samples.
+    pub fn gauge(&mut self, name: &str, help: &str, samples: &[(Labels, f64)]) {
+        self.metric(name, "gauge", help, samples);
+    }
+
     /// A counter with all its samples; `name` without `_total`.
     pub fn counter(&mut self, name: &str, help: &str, samples: &[(Labels, f64)]) {
         let total = format!("{name}_total");
-        self.head(&total, "counter", help);
-        samples
-            .iter()
-            .for_each(|(labels, value)| self.sample(&total, labels, *value));
+        self.metric(&total, "counter", help, samples);
         self.made(name, help, samples.iter().map(|(labels, _)| labels));
     }
 

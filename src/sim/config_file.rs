@@ -10,10 +10,8 @@ pub struct Unreadable(pub String);
 
 /// The arguments after `serve`, with what the file says in place of `--config FILE`.
 pub fn expand(args: &[String]) -> Result<Vec<String>, Unreadable> {
-    let Some(at) = args
-        .iter()
-        .position(|arg| arg == "--config" || arg.starts_with("--config="))
-    else {
+    let names_a_file = |arg: &String| arg == "--config" || arg.starts_with("--config=");
+    let Some(at) = args.iter().position(names_a_file) else {
         return Ok(args.to_vec());
     };
     let (path, after) = match args[at].strip_prefix("--config=") {
@@ -29,7 +27,7 @@ pub fn expand(args: &[String]) -> Result<Vec<String>, Unreadable> {
     let from_file = arguments(path)?;
     let model = usize::from(args.first().is_some_and(|arg| !arg.starts_with('-')));
     let (own, rest) = (&args[model.min(at)..at], &args[after..]);
-    if rest.iter().any(|arg| arg == "--config" || arg.starts_with("--config=")) {
+    if rest.iter().any(names_a_file) {
         return Err(Unreadable(
             "AssertionError: More than one config file specified!".into(),
         ));

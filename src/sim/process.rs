@@ -5,7 +5,7 @@ use super::api::{self, App, Sleeps, Traffic};
 use super::child::{EngineProcess, Role};
 use super::config_file::{self, Unreadable};
 use super::driver::{Ambush, Event, Handle, Snapshot, Strike};
-use super::engine::noise::mix;
+use super::engine::noise::mix_text;
 use super::fault::{After, Fault, Kinds};
 use super::flags::Flags;
 use super::log::{self, Source};
@@ -202,10 +202,7 @@ fn start_driver(settings: &Settings, vocabulary: u32) -> std::io::Result<(Handle
 }
 
 fn app(settings: Settings, flags: &Flags, driver: Handle, tokenizer: Tokenizer) -> App {
-    let hash = flags
-        .non_default()
-        .bytes()
-        .fold(0, |hash, byte| mix(hash ^ u64::from(byte)));
+    let hash = mix_text(0, &flags.non_default());
     App {
         settings,
         tokenizer,

@@ -8,7 +8,7 @@ use super::prompt::{Prompt, prompts};
 use super::traffic::Visit;
 use super::{App, InFlight, stream, whole};
 use crate::sim::driver::{Event, Submission};
-use crate::sim::engine::noise::{mix, uniform};
+use crate::sim::engine::noise::{mix, mix_text, uniform};
 use crate::sim::engine::{Request, token_id};
 use crate::sim::fault::Fault;
 use crate::sim::log;
@@ -175,9 +175,7 @@ async fn answer(
     }
     let adapter = model.and_then(|name| app.adapter(name));
     let model = adapter.map_or(app.model_name(), |adapter| &adapter.name).to_string();
-    let salt = adapter.map_or(0, |adapter| {
-        adapter.name.bytes().fold(1, |hash, byte| mix(hash ^ u64::from(byte)))
-    });
+    let salt = adapter.map_or(0, |adapter| mix_text(1, &adapter.name));
     let streaming = body.flag("stream")?;
     let number = app.requests.fetch_add(1, Ordering::Relaxed);
     let spoilt = random_faults(&app, number)?;

@@ -9,6 +9,11 @@ pub fn mix(value: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// A number for a text; other starts give other numbers.
+pub fn mix_text(start: u64, text: &str) -> u64 {
+    text.bytes().fold(start, |hash, byte| mix(hash ^ u64::from(byte)))
+}
+
 /// A number in [0, 1) that depends on nothing but `seed` and `index`.
 pub fn uniform(seed: u64, index: u64) -> f64 {
     (mix(seed ^ mix(index)) >> 11) as f64 / (1u64 << 53) as f64

@@ -11,7 +11,7 @@ use super::engine::cost::CostModel;
 use super::engine::gpu::{GPUS, Gpu};
 use super::engine::memory::Budget;
 use super::engine::model::Model;
-use super::engine::noise::{Noise, Spread, mix};
+use super::engine::noise::{Noise, Spread, mix, mix_text};
 use super::engine::{Engine, Limits};
 use super::fault::Fault;
 use super::flags::Flags;
@@ -264,7 +264,7 @@ impl Settings {
         let cost = &self.cost;
         let (model, gpu) = (&self.model, cost.gpu.name);
         let key = format!("{model} {} {} {gpu}", cost.tensor_parallel, cost.weight_bytes);
-        let hash = key.bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte)));
+        let hash = mix_text(0, &key);
         let folder = self.compile_cache.as_ref()?;
         Some(folder.join(format!("{hash:016x}")).join("graphs"))
     }
@@ -284,7 +284,7 @@ impl Settings {
 fn fingerprint(flags: &Flags) -> u64 {
     let apart = ["port", "host", "sim_truth", "sim_seed", "seed"];
     let text = format!("{:?}", flags.without(|name| apart.contains(&name)));
-    text.bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte)))
+    mix_text(0, &text)
 }
 
 /// The flags that count: a server may be told to ignore some.

@@ -177,6 +177,20 @@ fn a_stop_text_ends_an_answer() {
     assert!(longer["usage"]["completion_tokens"].as_u64() >= Some(10));
 }
 
+/// The value of the first sample whose line begins so.
+fn sample(page: &str, series: &str) -> f64 {
+    let line = page.lines().find(|line| line.starts_with(series));
+    number(line.unwrap_or_else(|| panic!("no {series}")))
+}
+
+/// The value at the end of a sample's line.
+fn number(line: &str) -> f64 {
+    line.rsplit(' ')
+        .next()
+        .and_then(|value| value.parse().ok())
+        .expect("a number")
+}
+
 #[test]
 fn metrics_have_vllms_names_and_add_up() {
     let server = Server::start(&["--sim-zero"]);
@@ -184,16 +198,7 @@ fn metrics_have_vllms_names_and_add_up() {
         server.post("/v1/completions", r#"{"prompt":"w0001 w0002","max_tokens":7}"#);
     }
     let page = server.get("/metrics").body;
-    let value = |name: &str| -> f64 {
-        let line = page
-            .lines()
-            .find(|line| line.starts_with(name))
-            .unwrap_or_else(|| panic!("no {name}"));
-        line.rsplit(' ')
-            .next()
-            .and_then(|value| value.parse().ok())
-            .expect("a number")
-    };
+    let value = |series: &str| sample(&page, series);
     assert_eq!(value("vllm:generation_tokens_total{"), 21.0);
     assert_eq!(value("vllm:prompt_tokens_total{"), 6.0);
     assert_eq!(value("vllm:time_to_first_token_seconds_count{"), 3.0);
@@ -204,12 +209,7 @@ fn metrics_have_vllms_names_and_add_up() {
     let buckets: Vec<f64> = page
         .lines()
         .filter(|line| line.starts_with("vllm:e2e_request_latency_seconds_bucket"))
-        .map(|line| {
-            line.rsplit(' ')
-                .next()
-                .and_then(|value| value.parse().ok())
-                .expect("a number")
-        })
+        .map(number)
         .collect();
     assert!(buckets.is_sorted() && buckets.last() == Some(&3.0));
 }
@@ -337,16 +337,7 @@ fn guesses_ahead_come_in_one_chunk_and_are_counted() {
         .sum();
     assert_eq!(words, 200);
     let page = server.get("/metrics").body;
-    let value = |series: &str| -> f64 {
-        let line = page
-            .lines()
-            .find(|line| line.starts_with(series))
-            .unwrap_or_else(|| panic!("no {series}"));
-        line.rsplit(' ')
-            .next()
-            .and_then(|value| value.parse().ok())
-            .expect("a number")
-    };
+    let value = |series: &str| sample(&page, series);
     let accepted = value("vllm:spec_decode_num_accepted_tokens_total");
     assert_eq!(
         accepted as usize,

@@ -1,7 +1,6 @@
 //! Ready configuration files for `vllm serve --config`: the winner of each target and of each question of the answer, with
 //! what was measured of it in comments.
 
-use super::answer::Answer;
 use super::environment::facts;
 use super::html::{Inputs, command_line};
 use super::sla::{Row, by_target};
@@ -35,10 +34,10 @@ struct Winner {
 }
 
 /// The files, name and text; none for a server whose command does not show its flags, or that vsweep only attached to.
-pub fn render(inputs: &Inputs<'_>, answer: &Answer) -> Vec<(String, String)> {
+pub fn render(inputs: &Inputs<'_>) -> Vec<(String, String)> {
     let runs: Vec<&RunRecord> = inputs.state.runs().collect();
     let mut winners = of_targets(inputs, &runs);
-    winners.extend(of_answer(inputs, answer));
+    winners.extend(of_answer(inputs));
     let file = |winner: &Winner| {
         let server = &runs.get(inputs.points.points[winner.point].row)?.server;
         let command = ServeFlags::of(&inputs.state.servers.get(server)?.argv)?;
@@ -49,8 +48,8 @@ pub fn render(inputs: &Inputs<'_>, answer: &Answer) -> Vec<(String, String)> {
     winners.iter().filter_map(file).collect()
 }
 
-fn of_answer(inputs: &Inputs<'_>, answer: &Answer) -> Vec<Winner> {
-    let points = inputs.points;
+fn of_answer(inputs: &Inputs<'_>) -> Vec<Winner> {
+    let (points, answer) = (inputs.points, inputs.answer);
     let varied = varying(points);
     let best = answer.bests.iter().map(|best| {
         let figure = format!("{} {}", axis_title(best.metric), show_spread(&best.spread));

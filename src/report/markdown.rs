@@ -1,7 +1,7 @@
 //! The report as Markdown for a pull request: the answer, the best points, failures, the environment. Short enough for a
 //! comment; the page has the rest.
 
-use super::answer::{self, Answer};
+use super::answer::Answer;
 use super::environment::facts;
 use super::html::Inputs;
 use super::variation::{settings, varying};
@@ -27,15 +27,14 @@ const FIGURES: [&str; 5] = [
 
 /// The text.
 pub fn render(inputs: &Inputs<'_>) -> String {
-    let answer = answer::find(inputs.points);
     let page = Page {
         inputs,
         varied: varying(inputs.points),
     };
     let mut text = format!("## {}\n\n{}\n\n", escape(inputs.experiment), page.counts());
     text += &page.searches();
-    text += &page.answer(&answer);
-    text += &page.best_points(&answer);
+    text += &page.answer(inputs.answer);
+    text += &page.best_points(inputs.answer);
     text += &page.failures();
     text += &page.environment();
     text

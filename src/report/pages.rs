@@ -28,6 +28,7 @@ pub fn write_pages(
         .next();
     let manifest = read(&directory.manifest()).and_then(|text| serde_json::from_str(&text).ok());
     let failures = group(points, state);
+    let answer = answer::find(points);
     let inputs = Inputs {
         experiment: &directory.name(),
         plan: plan.as_ref().map_or("", |(text, _)| text),
@@ -37,7 +38,8 @@ pub fn write_pages(
         failures: &failures,
         excerpts: &read_excerpts(directory, state, &failures),
         bench_command: &bench_command(plan.as_ref()),
-        telemetry: &telemetry::gather(directory, state, points, &answer::find(points)),
+        answer: &answer,
+        telemetry: &telemetry::gather(directory, state, points, &answer),
         plots: &options.plots,
     };
     let pages = [
@@ -48,8 +50,9 @@ pub fn write_pages(
         write_atomic(path, text.as_bytes())?;
     }
     let mut written: Vec<PathBuf> = pages.into_iter().map(|(path, _)| path).collect();
-    let configs = configs::render(&inputs, &answer::find(points));
-    let configs = configs.into_iter().map(|(name, text)| (name, text.into_bytes()));
+    let configs = configs::render(&inputs)
+        .into_iter()
+        .map(|(name, text)| (name, text.into_bytes()));
     written.extend(write_folder(&directory.best(), "yaml", configs)?);
     Ok(written)
 }

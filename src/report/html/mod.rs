@@ -12,7 +12,7 @@ pub(super) mod text;
 
 pub(super) use data::command_line;
 
-use super::answer::find;
+use super::answer::Answer;
 use super::failures::Group;
 use super::telemetry::Telemetry;
 use super::variation::varying;
@@ -41,6 +41,8 @@ pub struct Inputs<'a> {
     pub excerpts: &'a [Option<String>],
     /// The command that measures a load, to which a point's parameters are added.
     pub bench_command: &'a [String],
+    /// The best points and the frontier.
+    pub answer: &'a Answer,
     /// What was read beside the runs.
     pub telemetry: &'a Telemetry,
     /// Curves that the plan asks for; the page offers them first.
@@ -75,13 +77,12 @@ const SCRIPT: [&str; 11] = [
 
 /// The page.
 pub fn render(inputs: &Inputs<'_>) -> String {
-    let found = find(inputs.points);
     let page = Page {
         inputs,
         varied: varying(inputs.points),
     };
     let script = SCRIPT.concat();
-    let data = data::encode(&page, &found);
+    let data = data::encode(&page, inputs.answer);
     fill(
         PAGE,
         &[
@@ -91,7 +92,7 @@ pub fn render(inputs: &Inputs<'_>) -> String {
             ("banner", &sections::banner(inputs.points)),
             (
                 "answer",
-                &(targets::cards(&page) + &answer::targets(&page) + &answer::cards_and_frontier(&page, &found)),
+                &(targets::cards(&page) + &answer::targets(&page) + &answer::cards_and_frontier(&page, inputs.answer)),
             ),
             ("failures", &sections::failures(&page)),
             ("environment", &sections::environment(&page)),

@@ -12,7 +12,7 @@ use crate::table::{Point, Spread};
 use std::fmt::Write;
 
 /// Tied points that are named.
-pub(super) const MOST_TIED: usize = 3;
+const MOST_TIED: usize = 3;
 /// Frontier points that are listed.
 const MOST_FRONTIER: usize = 12;
 /// Figures shown beside the one a point is best at.
@@ -98,19 +98,19 @@ pub fn cards_and_frontier(page: &Page<'_>, answer: &Answer) -> String {
 fn best_card(page: &Page<'_>, best: &Best) -> String {
     let name = |i: &usize| settings(&page.varied, page.inputs.points.points[*i].row);
     let names: Vec<String> = best.tied.iter().map(name).collect();
-    let tied = list_tied("within the spread of the runs:", &names, MOST_TIED);
+    let tied = list_tied("within the spread of the runs:", &names);
     card(page, best.question, best.point, best.metric, &tied)
 }
 
 /// What cannot be told apart from the best, some of it by name; nothing if all can.
-pub(super) fn list_tied(reason: &str, names: &[String], most: usize) -> String {
+pub(super) fn list_tied(reason: &str, names: &[String]) -> String {
     if names.is_empty() {
         return String::new();
     }
-    let named = names.iter().take(most);
+    let named = names.iter().take(MOST_TIED);
     let mut list: String = named.map(|name| format!("<li>{}</li>", escape(name))).collect();
-    if names.len() > most {
-        let _ = write!(list, "<li>and {} more</li>", names.len() - most);
+    if names.len() > MOST_TIED {
+        let _ = write!(list, "<li>and {} more</li>", names.len() - MOST_TIED);
     }
     format!("<div class=\"tied\"><strong>Tied</strong> {reason}<ul>{list}</ul></div>")
 }

@@ -1,7 +1,7 @@
 //! The answer of a plan with targets as HTML: a card for each target with the server that holds the highest load.
 
 use super::Page;
-use super::answer::{MOST_TIED, card, list_tied};
+use super::answer::{card, list_tied};
 use super::text::escape;
 use crate::journal::RunRecord;
 use crate::report::sla::{Row, by_target};
@@ -50,8 +50,7 @@ fn target_card(page: &Page<'_>, runs: &[&RunRecord], rows: &[Row<'_>]) -> String
         "<p class=\"why\">The highest load that meets <code>{criteria}</code>. {beyond}{binding}.</p>{}",
         list_tied(
             "with others whose limit may lie as high:",
-            &as_high.collect::<Vec<String>>(),
-            MOST_TIED
+            &as_high.collect::<Vec<String>>()
         )
     );
     card(page, &title, at, best.record.started.vary.name(), &why)

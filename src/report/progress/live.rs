@@ -86,7 +86,7 @@ impl Live {
             | Event::SessionEnded { .. } => {}
         }
         let failed = state.runs().filter(|run| run.outcome == Outcome::Failed).count();
-        let left = Some(time_left(ahead)).filter(|left| !left.is_empty());
+        let left = time_left(ahead);
         let failed = (failed > 0).then(|| format!("{failed} failed"));
         let rest: String = left.into_iter().chain(failed).map(|part| format!(", {part}")).collect();
         self.runs.set_message(rest);

@@ -89,14 +89,12 @@ pub fn describe(event: &Event, state: &State, ahead: &Ahead) -> Option<String> {
             }
         }
         Event::RunFinished(run) if run.search.is_some() => {
-            let left = Some(time_left(ahead)).filter(|left| !left.is_empty());
-            let left = left.map_or(String::new(), |left| format!(", {left}"));
+            let left = time_left(ahead).map_or(String::new(), |left| format!(", {left}"));
             format!("probe{left}: {}", outcome(run, state))
         }
         Event::RunFinished(run) => {
             let (done, total) = (ahead.done(), ahead.total());
-            let left = Some(time_left(ahead)).filter(|left| !left.is_empty());
-            let left = left.map_or(String::new(), |left| format!(", {left}"));
+            let left = time_left(ahead).map_or(String::new(), |left| format!(", {left}"));
             format!("run {done} of {total}{left}: {}", outcome(run, state))
         }
         Event::SessionEnded { reason } => reason.clone(),
@@ -137,10 +135,10 @@ fn answer_text(answer: &Answer) -> String {
     format!("{} {found}", answer.target)
 }
 
-/// `about 5m 20s left`, or nothing while it cannot be known.
-pub fn time_left(ahead: &Ahead) -> String {
-    let seconds = ahead.seconds_left().filter(|seconds| *seconds > 0.0);
-    seconds.map_or(String::new(), |seconds| format!("about {} left", show_seconds(seconds)))
+/// `about 5m 20s left`; `None` while it cannot be known.
+pub fn time_left(ahead: &Ahead) -> Option<String> {
+    let seconds = ahead.seconds_left().filter(|seconds| *seconds > 0.0)?;
+    Some(format!("about {} left", show_seconds(seconds)))
 }
 
 /// The name of a server config for people.

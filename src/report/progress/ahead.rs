@@ -6,7 +6,7 @@
 
 use crate::cause::Outcome;
 use crate::ids::{SearchId, ServerId};
-use crate::journal::{Entry, Event, State};
+use crate::journal::{Entry, Event, RunRecord, State};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Runs that a search takes, as long as none has ended.
@@ -86,31 +86,39 @@ impl Ahead {
     /// Learns from what earlier sessions recorded.
     pub fn learn(&mut self, state: &State) {
         for run in state.runs() {
-            self.learn_run(&run.server, &run.name, run.seconds, run.outcome != Outcome::Failed);
-            if let Some(searched) = &run.search {
-                self.probe.add(run.seconds);
-                *self.probes.entry(searched.id.clone()).or_default() += 1;
-            }
+            self.learn_run(run);
         }
         let starts = state.servers.values().flat_map(|server| &server.starts);
         starts
             .filter_map(|start| start.ready_seconds)
             .for_each(|seconds| self.start.add(seconds));
         for search in state.searches().filter(|search| search.ended.is_some()) {
-            let probes = self.probes.get(&search.started.search).copied().unwrap_or(0);
-            self.probes_of_ended.add(probes.into());
+            self.learn_ended(&search.started.search);
         }
     }
 
-    fn learn_run(&mut self, server: &ServerId, load: &str, seconds: f64, is_measured: bool) {
+    fn learn_run(&mut self, run: &RunRecord) {
+        if let Some(searched) = &run.search {
+            self.probe.add(run.seconds);
+            *self.probes.entry(searched.id.clone()).or_default() += 1;
+        }
         // What failed at once says nothing about what will be measured.
-        if !is_measured {
+        if run.outcome == Outcome::Failed {
             return;
         }
-        let key = (server.clone(), load.to_owned());
-        self.by_server_and_load.entry(key).or_default().add(seconds);
-        self.by_load.entry(load.to_owned()).or_default().add(seconds);
-        self.run.add(seconds);
+        let key = (run.server.clone(), run.name.clone());
+        self.by_server_and_load.entry(key).or_default().add(run.seconds);
+        self.by_load.entry(run.name.clone()).or_default().add(run.seconds);
+        self.run.add(run.seconds);
+    }
+
+    fn learn_ended(&mut self, search: &SearchId) {
+        let probes = self.probes_of(search);
+        self.probes_of_ended.add(probes);
+    }
+
+    fn probes_of(&self, search: &SearchId) -> f64 {
+        self.probes.get(search).copied().unwrap_or(0).into()
     }
 
     /// Takes note of an event.
@@ -137,18 +145,13 @@ impl Ahead {
                     self.pause.add(since - run.seconds);
                 }
                 self.last = at;
-                self.learn_run(&run.server, &run.name, run.seconds, run.outcome != Outcome::Failed);
-                match &run.search {
-                    Some(searched) => {
-                        self.probe.add(run.seconds);
-                        *self.probes.entry(searched.id.clone()).or_default() += 1;
-                    }
-                    None => self.finish(&run.server, &run.name),
+                self.learn_run(run);
+                if run.search.is_none() {
+                    self.finish(&run.server, &run.name);
                 }
             }
             Event::SearchFinished { search, .. } => {
-                let probes = self.probes.get(search).copied().unwrap_or(0);
-                self.probes_of_ended.add(probes.into());
+                self.learn_ended(search);
                 self.shares
                     .values_mut()
                     .for_each(|share| _ = share.searches.remove(search));
@@ -200,8 +203,7 @@ impl Ahead {
             let probe = self.probe.value().unwrap_or(usual) + pause;
             let whole = self.probes_of_ended.value().unwrap_or(USUAL_PROBES);
             for search in &share.searches {
-                let told = self.probes.get(search).copied().unwrap_or(0);
-                seconds += (whole - f64::from(told)).max(1.0) * probe;
+                seconds += (whole - self.probes_of(search)).max(1.0) * probe;
             }
         }
         Some(seconds)

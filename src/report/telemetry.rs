@@ -4,6 +4,7 @@
 use super::answer::Answer;
 use crate::journal::{Directory, RunRecord, State};
 use crate::table::Points;
+use itertools::Itertools;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::Path;
@@ -57,9 +58,7 @@ pub fn gather(directory: &Directory, state: &State, points: &Points<'_>, answer:
 fn order(points: &Points<'_>, answer: &Answer) -> Vec<usize> {
     let bests = answer.bests.iter().map(|best| best.point);
     let front = answer.knee.into_iter().chain(answer.frontier.iter().copied());
-    let mut seen = vec![false; points.points.len()];
-    let all = bests.chain(front).chain(0..points.points.len());
-    all.filter(|at| !std::mem::replace(&mut seen[*at], true)).collect()
+    bests.chain(front).chain(0..points.points.len()).unique().collect()
 }
 
 /// The columns of one file by name; an empty or unreadable cell is no number.

@@ -81,12 +81,11 @@ impl Phases {
             page.push_str("\n## Decode\n");
         }
         for (ratio, rows) in self.by_ratio() {
-            let share = |share: f64| show_number((share * 1000.0).round() / 10.0);
             let _ = write!(
                 page,
                 "\n### {}% input / {}% output\n\n",
-                share(ratio),
-                share(1.0 - ratio)
+                percent(ratio),
+                percent(1.0 - ratio)
             );
             let head = [
                 "Concurrency",
@@ -117,7 +116,7 @@ impl Phases {
     }
 
     fn configuration(&self, page: &mut String) {
-        let Some(row) = self.prefill.iter().chain(&self.decode).next() else {
+        let Some(row) = self.rows().next() else {
             return;
         };
         let state = |key: &str| match row.get(key) {
@@ -194,7 +193,7 @@ impl Phases {
             let groups = self.by_ratio();
             let panel = |title: &str, metric: &str, axis: &str| {
                 let curves = groups.iter().enumerate().map(|(i, (ratio, rows))| {
-                    let name = format!("{} % input", show_number((ratio * 1000.0).round() / 10.0));
+                    let name = format!("{} % input", percent(*ratio));
                     series(&name, i, rows, metric, metric == "total_throughput")
                 });
                 self.panel(title, &self.decode, axis, curves.collect())
@@ -302,6 +301,11 @@ fn text(row: &Row, key: &str) -> String {
 
 fn rate(row: &Row, key: &str) -> String {
     number(row, key).map_or("-".to_owned(), |rate| format!("{rate:.1}"))
+}
+
+/// A share in percent, with one decimal at most.
+fn percent(share: f64) -> String {
+    show_number((share * 1000.0).round() / 10.0)
 }
 
 /// Half the 95 % interval as a share of the middle.

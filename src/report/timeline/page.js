@@ -6,7 +6,9 @@ const NAME_PX = 64; // the requests' numbers
 
 /** All times in microseconds. */
 const requests = JSON.parse(document.getElementById("data").textContent).requests.map(([start, ttft, gaps, [prompt, output], error], number) => ({
-  number, start, ttft, gaps, prompt, output, error, end: start + ttft + gaps.reduce((sum, gap) => sum + gap, 0),
+  number, start, ttft, gaps, prompt, output, error,
+  end: start + ttft + gaps.reduce((sum, gap) => sum + gap, 0),
+  slowest: gaps.reduce((most, gap) => Math.max(most, gap), 0),
 }));
 const whole = Math.max(1, requests.reduce((most, request) => Math.max(most, request.end), 0));
 
@@ -19,13 +21,9 @@ const orders = {
   "when sent": (a, b) => a.start - b.start || a.number - b.number,
   "longest TTFT first": (a, b) => b.ttft - a.ttft || a.number - b.number,
   "longest first": (a, b) => (b.end - b.start) - (a.end - a.start) || a.number - b.number,
-  "slowest token first": (a, b) => slowestGap(b) - slowestGap(a) || a.number - b.number,
+  "slowest token first": (a, b) => b.slowest - a.slowest || a.number - b.number,
 };
 const view = { rows: [...requests].sort(orders["when sent"]), zoom: 1, bounds: [25_000, 50_000], chosen: -1 };
-
-function slowestGap(request) {
-  return request.gaps.reduce((most, gap) => Math.max(most, gap), 0);
-}
 
 const kindOf = (gap) => (gap < view.bounds[0] ? "fast" : gap < view.bounds[1] ? "slow" : "slowest");
 
@@ -133,7 +131,7 @@ function tell(i, moment = null) {
       request.prompt == null ? "" : `${showCount(request.prompt)} prompt tokens`,
       request.output == null ? "" : `${showCount(request.output)} output tokens`,
       `sent at ${showNumber(request.start / 1e6)} s`,
-      request.error != null ? `failed: ${request.error}` : `TTFT ${showMs(request.ttft)}, whole ${showMs(request.end - request.start)}, slowest gap ${showMs(slowestGap(request))}`,
+      request.error != null ? `failed: ${request.error}` : `TTFT ${showMs(request.ttft)}, whole ${showMs(request.end - request.start)}, slowest gap ${showMs(request.slowest)}`,
     ].filter(Boolean).join(" · ") + pointed;
   }
   draw();

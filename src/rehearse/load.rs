@@ -162,7 +162,10 @@ impl<'a> Stage<'a> {
             &settings.sampling(settings.num_prompts, seed),
             has_content,
         )?;
-        let effort = items.iter().map(|item| effort_of(item.prompt_len, item.output_len)).sum();
+        let effort = items
+            .iter()
+            .map(|item| effort_of(item.prompt_len, item.output_len))
+            .sum();
         if effort > play.most_effort {
             return Err(Unknown::TooMuch);
         }

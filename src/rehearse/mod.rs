@@ -135,7 +135,10 @@ pub fn rehearse(
     options: &Options,
 ) -> Result<Rehearsal, Unknown> {
     // Without a limit nothing can be too much, and counting draws the lengths of every run.
-    if options.most_tokens.is_some_and(|most| effort(schedule, done, most) > most) {
+    if options
+        .most_tokens
+        .is_some_and(|most| effort(schedule, done, most) > most)
+    {
         return Err(Unknown::TooMuch);
     }
     let mut budget = Budget {

@@ -1,14 +1,17 @@
 //! What is known after all events so far: a pure fold. Resume asks it what is missing; tables, status and reports are
 //! made from it.
 
+mod records;
+
+pub use records::{Planned, RunRecord, SearchEnd, SearchRecord, ServerRecord, Session, StartRecord, Unfinished};
+
 use super::directory::Directory;
-use super::event::{Entry, Event, RunFinished, SearchStarted, Searched};
+use super::event::{Entry, Event, Searched};
 use super::log;
-use crate::cause::{Cause, Outcome};
+use crate::cause::Outcome;
 use crate::error::Result;
 use crate::ids::{PointId, SearchId, ServerId};
-use crate::plan::Params;
-use crate::search::{Answer, Level, Probe};
+use crate::search::{Level, Probe};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Everything a journal tells.
@@ -32,100 +35,6 @@ pub struct State {
     positions: HashMap<(PointId, u32), usize>,
     recorded: Vec<RunRecord>,
     finished_at: Vec<String>,
-}
-
-/// The outcome of one run, as the journal has it.
-pub type RunRecord = RunFinished;
-
-/// One search.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SearchRecord {
-    /// What it looks for.
-    pub started: SearchStarted,
-    /// How it ended, if it did.
-    pub ended: Option<SearchEnd>,
-}
-
-/// How a search ended.
-#[derive(Debug, Clone, PartialEq)]
-pub enum SearchEnd {
-    /// With an answer for each target.
-    Answered(Vec<Answer>),
-    /// It was given up, for this cause.
-    GivenUp(Cause, String),
-}
-
-/// A run without an outcome.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unfinished {
-    /// Its point.
-    pub point: PointId,
-    /// Its repetition.
-    pub run: u32,
-    /// Sequence number of its `run_started`, which its file repeats.
-    pub seq: u64,
-    /// When that was written.
-    pub at: String,
-}
-
-/// Size of a plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Planned {
-    /// Servers.
-    pub servers: u64,
-    /// Points.
-    pub points: u64,
-    /// Runs of all points.
-    pub runs: u64,
-    /// Searches.
-    pub searches: u64,
-}
-
-/// One server config that was used.
-#[derive(Debug, Clone, Default)]
-pub struct ServerRecord {
-    /// Short text for people.
-    pub name: String,
-    /// Command line, secrets redacted; empty when attached.
-    pub argv: Vec<String>,
-    /// Environment of the plan, secrets redacted.
-    pub env: BTreeMap<String, String>,
-    /// Every server parameter.
-    pub params: Params,
-    /// Its starts, oldest first.
-    pub starts: Vec<StartRecord>,
-}
-
-/// One start of a server.
-#[derive(Debug, Clone, Default)]
-pub struct StartRecord {
-    /// Counts from 1.
-    pub start: u32,
-    /// When it was launched, RFC 3339.
-    pub started_at: String,
-    /// From launch to ready, in seconds, if it got there.
-    pub ready_seconds: Option<f64>,
-    /// Whether it was the simulator.
-    pub simulated: bool,
-    /// What `/version` said.
-    pub version: Option<String>,
-    /// When it was gone, RFC 3339.
-    pub exited_at: Option<String>,
-    /// Why it ended, unless vsweep stopped it.
-    pub cause: Option<Cause>,
-}
-
-/// One stretch of work on the directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Session {
-    /// When it began, RFC 3339.
-    pub started_at: String,
-    /// Process id.
-    pub pid: u32,
-    /// SHA-256 of the plan's text.
-    pub plan_sha256: String,
-    /// How it ended; `None` if it was killed, or is still running.
-    pub ended: Option<String>,
 }
 
 /// Folds every journal of a directory without changing anything.
@@ -407,6 +316,8 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::RunFinished;
+    use crate::plan::Params;
 
     fn entry(seq: u64, event: Event) -> Entry {
         Entry {

@@ -3,6 +3,7 @@
 //! A failed *run* is not an error (see [`crate::cause`]): an [`Error`] means that vsweep itself stops. The text is a
 //! lower-case fragment that completes "vsweep: " and ends in the remedy.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -16,14 +17,14 @@ pub enum Error {
     #[error("{0}")]
     Fatal(String),
     /// A file or directory could not be used (exit code 1).
-    #[error("cannot {action} {path}: {source}", path = .path.display())]
+    #[error("cannot {action} {path}: {source}{remedy}", path = .path.display(), remedy = remedy(source))]
     Io {
         /// The verb that completes "cannot …", e.g. `write`.
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        source: io::Error,
     },
 }
 
@@ -32,7 +33,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     /// Wraps a system error with the verb and the path it was about: `.map_err(Error::io("read", &path))`.
-    pub fn io(action: &'static str, path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Error {
+    pub fn io(action: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::Io {
             action,
             path: path.as_ref().to_path_buf(),
@@ -46,6 +47,20 @@ impl Error {
             Error::Usage(_) => Exit::Usage,
             Error::Fatal(_) | Error::Io { .. } => Exit::CannotGoOn,
         }
+    }
+}
+
+/// What the user can do about an error of the system, where that is plain from its kind.
+fn remedy(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            "; make room and give the same command again: nothing that was recorded is lost"
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "; give this user the right to it, or choose another place"
+        }
+        io::ErrorKind::NotFound => "; correct the path",
+        _ => "",
     }
 }
 

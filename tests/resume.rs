@@ -2,8 +2,10 @@
 //! tables are those of a sweep that was never interrupted.
 
 mod harness;
+mod standing;
 
 use harness::{Harness, journal_lines, outcomes_in_journal, rows, said, wait_for};
+use standing::Standing;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -80,6 +82,45 @@ fn killed_at_every_few_events_the_tables_are_the_same() {
     assert_nothing_twice(&directory);
     assert_eq!(table(&directory), table(&harness.folder.path().join("whole")));
     harness.wait_until_alone();
+}
+
+/// A limit on the size of files stands for a disk without room: writing fails the same way, without privileges.
+#[test]
+fn a_disk_that_takes_no_more_stops_the_sweep_with_nothing_lost() {
+    let harness = Harness::new();
+    let server = Standing::start(&harness, &["--sim-speed", "50"], false);
+    let plan = PLAN
+        .replace(
+            "command = \"vsweep sim serve tiny-8b --sim-start 50ms --sim-speed 50\"",
+            &format!("url = \"{}\"", server.url()),
+        )
+        .replace("stop_grace = \"2s\"", "")
+        .replace("[serve.params]\nmax_num_seqs = [4, 16]", "")
+        .replace("max_concurrency = [1, 2, 4]", "max_concurrency = [1, 2, 3, 4, 5, 6]");
+    let plan = harness.write("plan.toml", &plan);
+    let plan = plan.to_str().expect("a plain path");
+    let directory = harness.folder.path().join("out");
+    let mut recorded = 0;
+    for kib in [6, 9, 12, 16] {
+        let limited = format!("trap '' XFSZ; ulimit -f {kib}; exec \"$@\"");
+        let vsweep = harness.vsweep(&["run", plan, "-o", "out"]);
+        let mut command = std::process::Command::new("bash");
+        command.args(["-c", &limited, "bash"]).arg(vsweep.get_program());
+        command.args(vsweep.get_args()).current_dir(harness.folder.path());
+        command.envs(vsweep.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let output = command.output().expect("bash starts");
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        assert!(said(&output).contains("make room"), "{}", said(&output));
+        assert_nothing_twice(&directory);
+        let now = outcomes_in_journal(&directory).len();
+        assert!(now >= recorded, "recorded runs were lost");
+        recorded = now;
+    }
+    assert!(recorded > 0, "nothing was ever recorded: the test has lost its meaning");
+    let output = harness.run(&["run", plan, "-o", "out"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_nothing_twice(&directory);
+    assert_eq!(table(&directory).len(), RUNS);
 }
 
 /// The long version: `VSWEEP_KILLS=200 cargo test --release --test resume -- --ignored --nocapture`.

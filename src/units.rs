@@ -37,9 +37,13 @@ pub fn show_count(count: impl Into<u128>) -> String {
     shown
 }
 
-/// A count with its noun: `1 server`, `1,566 runs`.
+/// A count with its noun: `1 server`, `1,566 runs`, `2 searches`.
 pub fn show_many(count: u64, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
+    let plural = match count {
+        1 => "",
+        _ if noun.ends_with("ch") => "es",
+        _ => "s",
+    };
     format!("{} {noun}{plural}", show_count(count))
 }
 
@@ -66,5 +70,9 @@ mod tests {
     fn counts_have_separators() {
         assert_eq!(show_count(1_234_567u64), "1,234,567");
         assert_eq!(show_count(999u64), "999");
+        assert_eq!(
+            [(1, "search"), (1_566, "search"), (0, "run")].map(|(count, noun)| show_many(count, noun)),
+            ["1 search", "1,566 searches", "0 runs"]
+        );
     }
 }

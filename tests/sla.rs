@@ -167,6 +167,24 @@ fn assert_questions_follow_so_far(state: &State, settings: &[Settings]) {
 }
 
 #[test]
+fn a_search_does_not_start_without_its_dataset() {
+    let harness = Harness::new();
+    let text = PLAN.replace(
+        "random_input_len = 16",
+        "dataset_name = \"sharegpt\"\ndataset-path = \"nowhere.json\"",
+    );
+    let plan = harness.write("plan.toml", &text.replace("random_output_len = 32\n", ""));
+    let output = harness.run(&["run", plan.to_str().expect("a plain path"), "-o", "out"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(
+        said(&output).contains("there is no dataset file nowhere.json"),
+        "{}",
+        said(&output)
+    );
+    assert!(!harness.folder.path().join("out/journal").exists());
+}
+
+#[test]
 fn a_server_that_never_starts_ends_its_search_with_the_cause() {
     let harness = Harness::new();
     let text = PLAN.replace(

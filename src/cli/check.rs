@@ -18,11 +18,10 @@ pub fn run(args: Args) -> Result<Exit> {
     };
     let counts = matrix.counts();
     let servers = show_many(counts.servers, "server");
-    let points = show_many(counts.points, "point");
-    println!(
-        "ok: {}: {servers}, {points}, {}",
-        plan.name,
-        show_many(counts.runs, "run")
-    );
+    let work = match counts.searches {
+        0 => [show_many(counts.points, "point"), show_many(counts.runs, "run")].join(", "),
+        searches => show_many(searches, "search"),
+    };
+    println!("ok: {}: {servers}, {work}", plan.name);
     Ok(Exit::Done)
 }

@@ -2,11 +2,11 @@
 
 use crate::bench::{self, Runner};
 use crate::matrix::Matrix;
-use crate::plan::{BenchRunner, Found, Plan, Problem};
+use crate::plan::{BenchRunner, Found, Plan, Problem, spelling};
 use crate::search::Vary;
 use std::collections::BTreeSet;
 
-/// Points looked at: far more than the distinct loads of any plan that is not generated.
+/// Loads looked at: far more than the distinct ones of any plan that is not generated.
 pub const MOST_POINTS: usize = 10_000;
 
 /// Checks the loads of a plan that is to be measured by one of our own benchmarks. Of a plan that could not be read as a
@@ -17,8 +17,8 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     }
     let runner = Runner::of(&plan.bench.runner);
     let is_whole = found.is_empty();
-    let points = matrix.points().take(MOST_POINTS);
-    let sentences: BTreeSet<String> = points.flat_map(|point| bench::check(runner, &point.params)).collect();
+    let loads = matrix.specimens().take(MOST_POINTS);
+    let sentences: BTreeSet<String> = loads.flat_map(|params| bench::check(runner, &params)).collect();
     if runner != Runner::Native && plan.bench.warmup_prompts > 0 {
         let message = "`bench.warmup_prompts` is for the load generator; this runner warms up by itself";
         found.add(Problem::new(
@@ -43,16 +43,17 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     for sentence in &sentences {
         let named = named_param(plan, sentence);
         if is_whole || named.is_some() {
-            found.add(problem(plan, sentence, named));
+            found.add(problem(plan, sentence, named.as_deref()));
         }
     }
 }
 
-/// The parameter of the plan that the sentence names first.
-fn named_param<'s>(plan: &Plan, sentence: &'s str) -> Option<&'s str> {
+/// The parameter of the plan that the sentence names first, as the plan spells it.
+fn named_param(plan: &Plan, sentence: &str) -> Option<String> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
-    let mut words = sentence.split(|c| !is_name(c));
-    words.find(|word| !word.is_empty() && plan.origin.has(&["bench", "params", word]))
+    let words = sentence.split(|c| !is_name(c)).filter(|word| !word.is_empty());
+    let mut names = words.flat_map(|word| [word.to_owned(), spelling::flag(word)]);
+    names.find(|name| plan.origin.has(&["bench", "params", name]))
 }
 
 /// Points at the parameter, or at the table.

@@ -3,7 +3,7 @@
 
 use super::native_check::MOST_POINTS;
 use crate::matrix::Matrix;
-use crate::plan::{BenchRunner, Found, Plan, Problem, Reset, Span, Target};
+use crate::plan::{BenchRunner, Found, Params, Plan, Problem, Reset, Span, Target, spelling};
 use crate::server::find_program;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -32,17 +32,19 @@ fn program(argv: &[String], env: &BTreeMap<String, String>, place: Span, found: 
 }
 
 fn dataset_files(plan: &Plan, matrix: &Matrix, found: &mut Found) {
-    let local = |params: &crate::plan::Params| {
-        let text = |name: &str| params.get(name).and_then(|value| value.as_str().map(str::to_owned));
+    let local = |params: &Params| {
+        let text = |name: &str| spelling::find(params, name).and_then(|value| value.as_str().map(str::to_owned));
         // A path of the Hub is looked for there.
         text("dataset_path").filter(|_| text("dataset_name").is_some_and(|name| name != "hf"))
     };
-    let points = matrix.points().take(MOST_POINTS);
-    let paths: BTreeSet<String> = points.filter_map(|point| local(&point.params)).collect();
-    let keys = ["bench", "params", "dataset_path"];
-    let place = match plan.origin.has(&keys) {
-        true => plan.origin.value_span(&keys),
-        false => plan.origin.key_span(&["bench"]),
+    let loads = matrix.specimens().take(MOST_POINTS);
+    let paths: BTreeSet<String> = loads.filter_map(|params| local(&params)).collect();
+    let mut keys = ["dataset_path", "dataset-path"]
+        .map(|name| ["bench", "params", name])
+        .into_iter();
+    let place = match keys.find(|keys| plan.origin.has(keys)) {
+        Some(keys) => plan.origin.value_span(&keys),
+        None => plan.origin.key_span(&["bench"]),
     };
     for path in paths.iter().filter(|path| !Path::new(path).exists()) {
         let message = format!("there is no dataset file {path}");

@@ -146,10 +146,7 @@ fn what_is_left(sweep: Sweep<'_>, directory: &Directory) -> Result<String> {
     }
     let mut work = vec![show_many(servers, "server start"), show_many(runs, "run")];
     if searches > 0 {
-        work.push(format!(
-            "{searches} unfinished {}",
-            if searches == 1 { "search" } else { "searches" }
-        ));
+        work.push(show_many(searches, "unfinished search"));
     }
     let recorded = show_many(state.runs().count() as u64, "run");
     let root = directory.root().display();
@@ -257,7 +254,7 @@ fn last_words(ending: Ending, directory: &Directory, state: &State, failed: usiz
         Ending::Interrupted => {
             let planned = match state.searches_left() {
                 0 => format!("{recorded} of {} runs are recorded", state.planned_runs()),
-                left => format!("{recorded} runs are recorded, {left} searches are left"),
+                left => format!("{recorded} runs are recorded; left: {}", show_many(left, "search")),
             };
             format!("interrupted; {planned}, continue with: {again}")
         }

@@ -65,6 +65,35 @@ impl Matrix {
         searches.chain(explorations).collect()
     }
 
+    /// Bench parameters as runs of the plan have them, for whoever checks them before anything runs: those of every
+    /// point, and for a search or an exploration those at loads that it may ask for.
+    pub fn specimens(&self) -> impl Iterator<Item = Params> {
+        let of_points = self.points().map(|point| point.params);
+        let finders = (0..if self.finds_its_loads() { self.bench_count } else { 0 })
+            .filter(|bench| (0..self.serve_count).any(|serve| self.keeps(serve, *bench)));
+        of_points.chain(finders.flat_map(|bench| self.specimens_at(bench)))
+    }
+
+    fn specimens_at(&self, index: usize) -> Vec<Params> {
+        let at = |vary: Vary, value: f64| {
+            let mut given = vec![(vary.name(), vary.to_param(value))];
+            // A number of requests that follows the load is computed; one that follows another cannot be at every load.
+            if let Some(derived) = self.bench.derived(NUM_PROMPTS)
+                && !spelling::same(&derived.per, vary.name())
+            {
+                given.push((NUM_PROMPTS, json!(1)));
+            }
+            self.bench.params_with(index, &given)
+        };
+        let searched = self.sla.iter().map(|sla| at(sla.vary, sla.lower));
+        // The ends of an exploration have no rate, and what lies between has one if that is what varies.
+        let explored = self.explore.iter().flat_map(|explore| {
+            let rate = (explore.vary == Vary::RequestRate).then(|| at(Vary::RequestRate, 1.0));
+            [at(Vary::MaxConcurrency, 1.0)].into_iter().chain(rate)
+        });
+        searched.chain(explored).collect()
+    }
+
     fn loads_of(&self, server: &ServerConfig) -> impl Iterator<Item = usize> {
         let serve = self.index_of(server).into_iter();
         serve.flat_map(move |serve| (0..self.bench_count).filter(move |bench| self.keeps(serve, *bench)))
@@ -72,10 +101,7 @@ impl Matrix {
 
     /// The point that a search asks for.
     pub fn point_for(&self, search: &LoadSearch, question: &Question) -> Point {
-        let load = match search.settings.vary {
-            Vary::MaxConcurrency => json!(question.value as u64),
-            Vary::RequestRate => json!(question.value),
-        };
+        let load = search.settings.vary.to_param(question.value);
         let vary = search.settings.vary.name();
         let given = [(vary, load.clone()), (NUM_PROMPTS, json!(question.requests))];
         let load = super::text(&Params::from_iter([(vary.to_owned(), load)]));

@@ -3,6 +3,8 @@
 //! One search per server config. Its state is the list of probes told and nothing else: `ask` computes the next
 //! question from that list, so replaying a journal's probes leads to the same question.
 
+mod answer;
+
 use super::Vary;
 use super::boundary::{Boundary, Observation};
 use super::probe::{Probe, Question};
@@ -287,52 +289,6 @@ impl<'a> View<'a> {
             value,
             requests: requests.at(value),
             confirm,
-        }
-    }
-
-    fn answer(&self, found: Found) -> Answer {
-        let Settings {
-            lower,
-            upper,
-            tolerance,
-            ..
-        } = self.search.settings;
-        let (low, high) = (self.boundary.quantile(RISK), self.boundary.quantile(1.0 - RISK));
-        let (low, high) = match found {
-            Found::Met(value) => (value, high.max(value)),
-            Found::None => (0.0, lower),
-            Found::Beyond(_) => (upper, f64::INFINITY),
-            Found::Undecided => (low, high),
-        };
-        let nearest = match found {
-            Found::Met(value) | Found::Beyond(value) => Some(value),
-            Found::None => Some(lower),
-            Found::Undecided => self
-                .levels
-                .iter()
-                .min_by(|a, b| a.margin.abs().total_cmp(&b.margin.abs()))
-                .map(|l| l.value),
-        };
-        let vary = self.search.settings.vary.name();
-        let dip = self.dip.map(|dip| {
-            let value = dip.value;
-            format!("not monotone: {vary} = {value} misses the target although a higher load meets it; the answer stays below")
-        });
-        let coarse = found
-            .value()
-            .filter(|value| self.boundary.quantile(0.5) > value * (1.0 + tolerance));
-        let coarse =
-            coarse.filter(|value| matches!(found, Found::Met(_)) && high >= self.search.settings.vary.above(*value));
-        let coarse =
-            coarse.map(|_| "noise or too few probes left the boundary less sure than the tolerance asks".to_string());
-        Answer {
-            target: self.target.name.clone(),
-            found,
-            low,
-            high,
-            binding: nearest.and_then(|value| self.target.binding(&self.search.probes, value)),
-            probes: self.levels.iter().map(|level| level.runs).sum(),
-            notes: dip.into_iter().chain(coarse).collect(),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! throughput against latency.
 //!
 //! The anchors are measured, not assumed: the serial one has one request in flight and no rate limit, the saturated
-//! one has no rate limit and as many in flight as allowed. Half of the levels between are spaced evenly; each further one
+//! one has no rate limit and as many in flight as allowed, or where the server cannot bear that half as many, and so on. Half of the levels between are spaced evenly; each further one
 //! splits the longest piece of the measured curve, which is where the knee is.
 
 use super::Vary;
@@ -136,7 +136,7 @@ impl Exploration {
         }
     }
 
-    /// The next load; None once every level is measured, no other load lies between the anchors, or an anchor failed.
+    /// The next load; None once every level is measured, no other load lies between the anchors, or there are no anchors.
     pub fn ask(&self) -> Option<Load> {
         let ExploreSettings {
             vary,
@@ -148,36 +148,40 @@ impl Exploration {
         if let Some(open) = self.told.last().filter(|runs| !self.is_done(runs)) {
             return Some(open[0].load);
         }
-        match self.told.len() {
-            told if told >= (*levels).max(2) => None,
-            0 => Some(Load {
+        if self.told.is_empty() {
+            return Some(Load {
                 max_concurrency: Some(1),
                 request_rate: None,
                 requests: requests.at(1.0),
-            }),
-            1 if self.serial().is_some() => Some(Load {
-                max_concurrency: Some(*max_concurrency),
-                request_rate: None,
-                requests: requests.at(*max_concurrency as f64),
-            }),
-            1 => None,
-            _ => self.between().map(|value| match vary {
-                Vary::MaxConcurrency => Load {
-                    max_concurrency: Some(value as u64),
-                    request_rate: None,
-                    requests: requests.at(value),
-                },
-                Vary::RequestRate => {
-                    // A rate needs as many requests as a concurrency of the same throughput (Little's law).
-                    let latency_ms = self.serial().map_or(0.0, |serial| serial.latency_ms);
-                    Load {
-                        max_concurrency: None,
-                        request_rate: Some(value),
-                        requests: requests.at((value * latency_ms / 1000.0).max(value)),
-                    }
-                }
-            }),
+            });
         }
+        let serial = self.serial()?;
+        let Some(saturated) = self.saturated() else {
+            let most = self.told[1..].last().and_then(|runs| runs[0].load.max_concurrency);
+            let next = most.map_or(*max_concurrency, |most| most / 2);
+            return (next > 1).then(|| Load {
+                max_concurrency: Some(next),
+                request_rate: None,
+                requests: requests.at(next as f64),
+            });
+        };
+        let measured = self.told.len() - (saturated - 1);
+        if measured >= (*levels).max(2) {
+            return None;
+        }
+        self.between().map(|value| match vary {
+            Vary::MaxConcurrency => Load {
+                max_concurrency: Some(value as u64),
+                request_rate: None,
+                requests: requests.at(value),
+            },
+            // A rate needs as many requests as a concurrency of the same throughput (Little's law).
+            Vary::RequestRate => Load {
+                max_concurrency: None,
+                request_rate: Some(value),
+                requests: requests.at((value * serial.latency_ms / 1000.0).max(value)),
+            },
+        })
     }
 
     /// Takes in a run.
@@ -191,7 +195,7 @@ impl Exploration {
 
     /// Whether both anchors were measured: without them there is nothing to lie between.
     pub fn has_anchors(&self) -> bool {
-        self.told.len() >= 2 && self.told[..2].iter().all(|runs| Figures::mean(runs).is_some())
+        self.serial().is_some() && self.saturated().is_some()
     }
 
     /// Whether a load needs no further run: a load that the server cannot bear is not tried again.
@@ -201,6 +205,11 @@ impl Exploration {
 
     fn serial(&self) -> Option<Figures> {
         self.told.first().and_then(|runs| Figures::mean(runs))
+    }
+
+    /// Which level is the saturated anchor: those tried before it failed.
+    fn saturated(&self) -> Option<usize> {
+        (1..self.told.len()).find(|level| Figures::mean(&self.told[*level]).is_some())
     }
 
     /// Position of a level on the axis that is varied. An anchor of a rate is the rate it reached.
@@ -215,10 +224,8 @@ impl Exploration {
 
     /// The next value strictly between the anchors that was not measured yet.
     fn between(&self) -> Option<f64> {
-        if !self.has_anchors() {
-            return None;
-        }
-        let anchors = [self.position(&self.told[0]), self.position(&self.told[1])];
+        let saturated = self.saturated()?;
+        let anchors = [self.position(&self.told[0]), self.position(&self.told[saturated])];
         let (low, high) = (anchors[0].min(anchors[1]), anchors[0].max(anchors[1]));
         // A saturated run no better than the serial one leaves nothing between.
         if !(low > 0.0 && high.is_finite() && low < high) {
@@ -232,7 +239,7 @@ impl Exploration {
             .map(|i| self.part(low, high, i as f64 / (even + 1) as f64))
             .find(fresh);
         first
-            .filter(|_| self.told.len() < 2 + even)
+            .filter(|_| self.told.len() < saturated + 1 + even)
             .or_else(|| self.knee(fresh))
     }
 
@@ -346,5 +353,13 @@ mod tests {
         let weak = |in_flight| FLAT.filter(|_| in_flight != 4);
         assert_eq!(asked(repeated.clone(), weak), [1, 1, 16, 16, 4]);
         assert_eq!(asked(repeated, |_| None), [1]);
+    }
+
+    #[test]
+    fn a_server_that_cannot_bear_the_saturated_end_is_explored_up_to_a_lower_one() {
+        let settings = settings(Vary::MaxConcurrency, 4, 64, 1);
+        let up_to = |most: u64| asked(settings.clone(), move |in_flight| FLAT.filter(|_| in_flight <= most));
+        assert_eq!(up_to(20), [1, 64, 32, 16, 4, 2]);
+        assert_eq!(up_to(1), [1, 64, 32, 16, 8, 4, 2]);
     }
 }

@@ -62,6 +62,14 @@ impl Vary {
         }
     }
 
+    /// A load as the parameter has it.
+    pub fn to_param(self, value: f64) -> serde_json::Value {
+        match self {
+            Vary::MaxConcurrency => serde_json::Value::from(value as u64),
+            Vary::RequestRate => serde_json::Value::from(value),
+        }
+    }
+
     /// The lowest load above `value` that differs enough to be another load.
     fn above(self, value: f64) -> f64 {
         match self {

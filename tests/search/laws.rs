@@ -154,6 +154,67 @@ fn a_dip_below_a_passing_load_is_noticed_and_the_answer_stays_below_it() {
 }
 
 #[test]
+fn a_response_that_is_not_monotone_is_said() {
+    let settings = Settings::new(Vary::MaxConcurrency, vec![target("chat", 500.0)]);
+    let mut search = Search::new(settings.clone(), Seed::neighbour(64.0));
+    let curve = |load: f64| {
+        if (60.0..70.0).contains(&load) {
+            900.0
+        } else {
+            250.0 + 2.0 * load
+        }
+    };
+    let told = [100.0, 64.0].map(|value| Question {
+        target: "chat".into(),
+        value,
+        requests: 1000,
+        confirm: false,
+    });
+    for question in told {
+        let p99_ms = curve(question.value);
+        search.tell(&measure(&settings, question, p99_ms));
+    }
+    let Next::Probe(again) = search.ask() else {
+        panic!("a dip is measured again before it is believed")
+    };
+    assert_eq!(again.value, 64.0);
+    let answers = loop {
+        match search.ask() {
+            Next::Done(answers) => break answers,
+            Next::Probe(question) => {
+                let p99_ms = curve(question.value);
+                search.tell(&measure(&settings, question, p99_ms));
+            }
+        }
+    };
+    let answer = &answers[0];
+    assert!(answer.found.value().is_some_and(|value| value < 60.0), "{answer:?}");
+    assert!(answer.high <= 64.0, "{answer:?}");
+    let dip = answer.notes.first().map_or("", String::as_str);
+    assert!(dip.starts_with("not monotone: max_concurrency = 6"), "{dip}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Whatever was measured above the answer as failing either bounds the interval or is spoken of.
+    #[test]
+    fn no_interval_reaches_silently_above_a_failure(boundary in 5.0f64..400.0, noise in prop::collection::vec(-0.05f64..0.05, 1..20)) {
+        let settings = Settings::new(Vary::MaxConcurrency, vec![target("chat", 500.0)]);
+        let (answers, probes, measured) = run(&settings, Seed::UNKNOWN, &noise, hockey_stick(boundary));
+        let answer = &answers[0];
+        let mut failing = probes.iter().zip(&measured).filter(|(probe, p99_ms)| {
+            // Of a load measured several times the mean decides.
+            let alike = || probes.iter().zip(&measured).filter(|(other, _)| other.question.value == probe.question.value);
+            let all_fail = alike().all(|(_, p99_ms)| *p99_ms > 500.0);
+            all_fail && **p99_ms > 500.0 && probe.question.value > answer.low && probe.question.value < answer.high
+        });
+        let is_said = answer.notes.iter().any(|note| note.contains("missing the target"));
+        prop_assert!(is_said || failing.next().is_none(), "{:?}", answer);
+    }
+}
+
+#[test]
 fn a_server_that_falls_under_load_bounds_the_search() {
     let settings = Settings::new(Vary::MaxConcurrency, vec![target("chat", 500.0)]);
     let mut search = Search::new(settings.clone(), Seed::neighbour(64.0));

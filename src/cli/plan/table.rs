@@ -75,11 +75,10 @@ fn write_counts(counts: &Counts, out: &mut impl Write) -> io::Result<()> {
     let pairs = show_many(counts.pairs, "pair");
     match counts.searches {
         0 => writeln!(out, "{starts}, {points}, {runs}; {pairs} of server and load")?,
-        1 => writeln!(out, "{starts}, 1 search; {pairs} of server and load")?,
         many => writeln!(
             out,
-            "{starts}, {} searches; {pairs} of server and load",
-            show_count(many)
+            "{starts}, {}; {pairs} of server and load",
+            show_many(many, "search")
         )?,
     }
     for removed in &counts.removed {

@@ -44,8 +44,8 @@ impl GroupSession<'_, '_> {
             let exploration = replay(planned, self.recorder.state());
             let Some(load) = exploration.ask() else {
                 let failure = (!exploration.has_anchors()).then(|| {
-                    let detail =
-                        "one of the two ends was not measured, so nothing lies between; see the causes of its runs";
+                    let detail = "it needs one request at a time and some load above it, and one of the two was never measured; \
+                                  see the causes of its runs";
                     Failure::new(Cause::BenchFailed, detail)
                 });
                 self.end_search(&planned.id, Vec::new(), failure.as_ref())?;

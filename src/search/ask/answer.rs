@@ -1,0 +1,78 @@
+//! What is said of a target once its search is over: the verdict, the interval around the limit, and what a reader should
+//! know about them. When it is over, and which load it is, the search decides.
+
+use super::{RISK, Settings, View};
+use crate::search::target::{Answer, Found, Level};
+use crate::search::verdict::Verdict;
+
+impl View<'_> {
+    pub(super) fn answer(&self, found: Found) -> Answer {
+        let (low, high) = self.interval(found);
+        let nearest = match found {
+            Found::Met(value) | Found::Beyond(value) => Some(value),
+            Found::None => Some(self.search.settings.lower),
+            Found::Undecided => self
+                .levels
+                .iter()
+                .min_by(|a, b| a.margin.abs().total_cmp(&b.margin.abs()))
+                .map(|level| level.value),
+        };
+        let notes = [
+            self.dip_note(),
+            self.doubt_note(low, high),
+            self.coarse_note(found, high),
+        ];
+        Answer {
+            target: self.target.name.clone(),
+            found,
+            low,
+            high,
+            binding: nearest.and_then(|value| self.target.binding(&self.search.probes, value)),
+            probes: self.levels.iter().map(|level| level.runs).sum(),
+            notes: notes.into_iter().flatten().collect(),
+        }
+    }
+
+    /// Between which loads the limit lies. What the curves allow is never wider than what was measured beyond doubt.
+    fn interval(&self, found: Found) -> (f64, f64) {
+        let Settings { lower, upper, .. } = self.search.settings;
+        let (low, high) = (self.boundary.quantile(RISK), self.boundary.quantile(1.0 - RISK));
+        let low = match found {
+            Found::None => return (0.0, lower),
+            Found::Beyond(_) => return (upper, f64::INFINITY),
+            Found::Met(value) => value,
+            Found::Undecided => low,
+        };
+        let failed = self.above(low).find(|level| level.verdict() == Verdict::Fail);
+        (low, failed.map_or(high, |level| high.min(level.value)).max(low))
+    }
+
+    /// The levels above a load, the lowest first.
+    fn above(&self, load: f64) -> impl Iterator<Item = &Level> {
+        self.levels.iter().filter(move |level| level.value > load)
+    }
+
+    fn dip_note(&self) -> Option<String> {
+        let (vary, value) = (self.search.settings.vary.name(), self.dip?.value);
+        Some(format!(
+            "not monotone: {vary} = {value} misses the target although a higher load meets it; the answer stays below"
+        ))
+    }
+
+    /// A load that was measured as failing although the limit may lie above it.
+    fn doubt_note(&self, low: f64, high: f64) -> Option<String> {
+        let mut inside = self.above(low).take_while(|level| level.value < high);
+        let vary = self.search.settings.vary.name();
+        inside.find(|level| level.margin > 0.0).map(|level| {
+            let value = level.value;
+            format!("{vary} = {value} was measured as missing the target, by no more than noise explains")
+        })
+    }
+
+    fn coarse_note(&self, found: Found, high: f64) -> Option<String> {
+        let Found::Met(value) = found else { return None };
+        let Settings { tolerance, vary, .. } = self.search.settings;
+        let is_coarse = self.boundary.quantile(0.5) > value * (1.0 + tolerance) && high >= vary.above(value);
+        is_coarse.then(|| "noise or too few probes left the boundary less sure than the tolerance asks".to_owned())
+    }
+}

@@ -32,7 +32,7 @@ fn tokenizer(folder: &std::path::Path) -> String {
 
 #[tokio::test]
 async fn prompts_are_cut_to_their_length_by_the_servers_count() {
-    let server = Server::start(|seen| match path(seen) {
+    let server = Server::with_tokenizer(|seen| match path(seen) {
         "/tokenize" => {
             // Every word that has two digits is two tokens here.
             let text = seen.body["prompt"].as_str().expect("a text");
@@ -71,6 +71,112 @@ async fn prompts_are_cut_to_their_length_by_the_servers_count() {
         .map(|seen| &seen.body["prompt"])
         .collect();
     assert_eq!(sent, [&json!("cut to 6"); 4]);
+}
+
+/// Answers as a server whose tokenizer finds `tokens(word)` in each word, and puts one special token before a prompt.
+fn with_tokenizer(seen: &scripted::Seen, tokens: fn(&str) -> usize, piece: fn(u64) -> String) -> scripted::Answer {
+    match path(seen) {
+        "/tokenize" => {
+            let text = seen.body["prompt"].as_str().expect("a text");
+            let special = usize::from(seen.body["add_special_tokens"] == true);
+            let count = special + text.split_whitespace().map(tokens).sum::<usize>();
+            refusal("200 OK", &json!({"count": count, "tokens": vec![7; count]}).to_string())
+        }
+        "/detokenize" => {
+            let id = seen.body["tokens"][0].as_u64().expect("an id");
+            refusal("200 OK", &json!({"prompt": piece(id)}).to_string())
+        }
+        _ => scripted::chat(&["a".to_owned(), "b".to_owned()], 9),
+    }
+}
+
+fn text_sent(seen: &scripted::Seen) -> Option<String> {
+    let content = &seen.body["messages"][0]["content"][0]["text"];
+    content.as_str().map(str::to_owned)
+}
+
+#[tokio::test]
+async fn without_a_tokenizer_chat_uses_words_that_the_server_counts_as_one_token() {
+    let tokens: [fn(&str) -> usize; 2] = [
+        |word| 1 + word.len() / 4,
+        // No common word is a token of its own, but some of the server's are.
+        |word| if word.starts_with("piece") { 1 } else { word.len() + 1 },
+    ];
+    for tokens in tokens {
+        let server = Server::with_tokenizer(move |seen| with_tokenizer(seen, tokens, |id| format!(" piece{id}"))).await;
+        let params = json!({
+            "backend": "openai-chat", "num_prompts": 300, "random_input_len": 12, "random_range_ratio": 0.5,
+            "save_detailed": true,
+        });
+        let result = measure(&job(&server.url, params)).await.expect("measured").result;
+        assert_eq!(result["prompt_source"], "server_words");
+        assert_eq!(result["prompt_tokens_counted_by"], "server");
+        assert_eq!(result["prompt_alignment"], "equal");
+        let seen = server.seen.lock().expect("no panic");
+        let sent: Vec<String> = seen.iter().filter_map(text_sent).collect();
+        let lengths: std::collections::BTreeSet<usize> = sent
+            .iter()
+            .map(|text| text.split_whitespace().map(tokens).sum())
+            .collect();
+        // 12 with the special token, from half to one and a half times the rest.
+        assert!(
+            lengths.iter().all(|length| (5..=17).contains(length)) && lengths.len() > 8,
+            "{lengths:?}"
+        );
+        let different: std::collections::HashSet<&String> = sent.iter().collect();
+        assert!(different.len() > 290, "{} different prompts", different.len());
+        let asked = seen.iter().filter(|seen| path(seen) == "/tokenize").count();
+        assert!(asked < 200, "{asked} questions");
+    }
+}
+
+#[tokio::test]
+async fn without_one_token_words_lengths_are_estimates_and_said_to_be() {
+    let server = Server::with_tokenizer(|seen| with_tokenizer(seen, |word| word.len() + 1, |_| "?".to_owned())).await;
+    let params = json!({"backend": "openai-chat", "num_prompts": 3, "random_input_len": 12});
+    let result = measure(&job(&server.url, params)).await.expect("measured").result;
+    assert_eq!(
+        (&result["prompt_source"], &result["prompt_tokens_counted_by"]),
+        (&json!("words"), &json!("estimate"))
+    );
+}
+
+#[tokio::test]
+async fn without_a_tokenizer_the_server_counts_recorded_texts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("talks.json");
+    let turns = |question: &str, answer: &str| json!({"conversations": [{"value": question}, {"value": answer}]});
+    // By their bytes the first would be too short, and the answer of the second longer than the server says.
+    let talks = json!([
+        turns("a b c d e", "v w x y z"),
+        turns("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "a")
+    ]);
+    std::fs::write(&path, talks.to_string()).expect("written");
+    let params = json!({
+        "dataset_name": "sharegpt", "dataset_path": path, "num_prompts": 5, "no_oversample": true,
+    });
+    let server = Server::with_tokenizer(|seen| match self::path(seen) {
+        "/v1/completions" => completion(2, 6),
+        _ => with_tokenizer(seen, |_| 1, |_| String::new()),
+    })
+    .await;
+    let result = measure(&job(&server.url, params.clone()))
+        .await
+        .expect("measured")
+        .result;
+    assert_eq!(
+        (&result["completed"], &result["prompt_tokens_counted_by"]),
+        (&json!(1), &json!("server"))
+    );
+    let seen = server.seen.lock().expect("no panic");
+    let sent: Vec<&scripted::Seen> = seen
+        .iter()
+        .filter(|seen| self::path(seen) == "/v1/completions")
+        .collect();
+    assert_eq!(
+        (&sent[0].body["prompt"], &sent[0].body["max_tokens"]),
+        (&json!("a b c d e"), &json!(6))
+    );
 }
 
 #[tokio::test]

@@ -162,6 +162,7 @@ impl Run {
             model_id: self.settings.model.as_deref().unwrap_or(&self.job.model_root),
             tokenizer_id: prompts.tokenizer_id.as_deref(),
             prompt_source: prompts.source,
+            counted_by: prompts.counted_by,
             alignment: prompts.alignment,
             connection_setup,
             turns: load.turns.as_ref(),

@@ -16,6 +16,7 @@ pub(super) fn write(context: &Context<'_>, summary: &Summary, outcome: &Outcome,
     let (settings, samples) = (context.settings, &outcome.samples);
     set("failed", json!(summary.failed));
     set("prompt_source", json!(context.prompt_source));
+    set("prompt_tokens_counted_by", json!(context.counted_by));
     set("prompt_alignment", json!(context.alignment.describe()));
     set("peak_concurrent_requests", json!(summary.peak_concurrent_requests));
     if let Some(turns) = context.turns {

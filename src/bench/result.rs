@@ -19,6 +19,7 @@ pub(super) struct Context<'a> {
     pub model_id: &'a str,
     pub tokenizer_id: Option<&'a str>,
     pub prompt_source: &'static str,
+    pub counted_by: &'static str,
     pub alignment: Alignment,
     pub connection_setup: Duration,
     /// The turns of conversations, where there are any.

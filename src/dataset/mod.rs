@@ -50,7 +50,7 @@ pub use spec_bench::SpecBench;
 pub use speed_bench::SpeedBench;
 pub use timed_trace::{TimedTrace, sort_by_time};
 pub use tokenizer::Tokenizer;
-pub use vocabulary::Vocabulary;
+pub use vocabulary::{COMMON_WORDS, Count, ServerTokenizer, Vocabulary};
 
 /// A dataset with its settings.
 #[derive(Debug, Clone, PartialEq)]
@@ -114,6 +114,20 @@ impl Dataset {
         }
     }
 
+    /// The same in parts, where the requests can be drawn so: not all of them have to be kept then.
+    pub fn draw_in_parts(
+        &self,
+        sampling: &Sampling,
+        vocabulary: &Vocabulary<'_>,
+        template: Option<&ChatTemplate>,
+        take: &mut dyn FnMut(Vec<Item>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        match self {
+            Dataset::Random(random) => random.draw_in_parts(sampling, vocabulary, take),
+            _ => take(self.draw(sampling, vocabulary, template)?),
+        }
+    }
+
     /// Lengths of prompt and output of each request, in tokens, for datasets that need no prompts to know them; those of
     /// [`Dataset::draw`] with a vocabulary of so many ids.
     pub fn lengths(&self, sampling: &Sampling, vocabulary: u64) -> Option<Vec<(u64, u64)>> {
@@ -121,6 +135,20 @@ impl Dataset {
             Dataset::Random(random) if random.batch_size <= 1 => Some(random.lengths(sampling, vocabulary)),
             Dataset::PrefixRepetition(repetition) => Some(repetition.lengths(sampling)),
             _ => None,
+        }
+    }
+
+    /// Whether its prompts are made of the vocabulary.
+    pub fn is_synthetic(&self) -> bool {
+        self.source(&Vocabulary::Words, None) == PromptSource::Words
+    }
+
+    /// Whether what it draws depends on how many tokens its texts have.
+    pub fn depends_on_counts(&self) -> bool {
+        match self {
+            Dataset::ShareGpt(_) | Dataset::Sonnet(_) | Dataset::HuggingFace(_) => true,
+            Dataset::Conversations(conversations) => matches!(conversations.of, Talk::Recorded(_)),
+            _ => false,
         }
     }
 

@@ -75,6 +75,8 @@ pub enum PromptSource {
     TokenIds,
     /// Text of common words, about one token each.
     Words,
+    /// Text of words that are one token each by the server's tokenizer.
+    ServerWords,
     /// Text from a file.
     Text,
     /// Text from a file, put into the model's chat template.
@@ -88,6 +90,7 @@ impl PromptSource {
             PromptSource::Tokenizer => "tokenizer",
             PromptSource::TokenIds => "token_ids",
             PromptSource::Words => "words",
+            PromptSource::ServerWords => "server_words",
             PromptSource::Text => "text",
             PromptSource::Template => "text_in_chat_template",
         }

@@ -5,6 +5,9 @@ use super::vocabulary::Draft;
 use super::{Item, Prompt, Sampling, Vocabulary};
 use crate::rng::NumpyPcg64;
 
+/// Prompts that are drawn at a time.
+const PART: usize = 2048;
+
 /// Settings of the `random` dataset, named as the flags of `vllm bench serve`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Random {
@@ -23,16 +26,38 @@ pub struct Random {
 impl Random {
     /// Draws the requests.
     pub fn draw(&self, sampling: &Sampling, vocabulary: &Vocabulary<'_>) -> Result<Vec<Item>, String> {
+        let mut items = Vec::with_capacity(sampling.num_prompts);
+        self.draw_in_parts(sampling, vocabulary, &mut |part| {
+            items.extend(part);
+            Ok(())
+        })?;
+        Ok(items)
+    }
+
+    /// The same, in parts that are taken before the next one is drawn.
+    pub(super) fn draw_in_parts(
+        &self,
+        sampling: &Sampling,
+        vocabulary: &Vocabulary<'_>,
+        take: &mut dyn FnMut(Vec<Item>) -> Result<(), String>,
+    ) -> Result<(), String> {
         let mut random = NumpyPcg64::new(sampling.seed);
         let plan = self.plan(sampling.num_prompts, vocabulary, vocabulary.allowed()?, &mut random)?;
-        let drafts = (0..sampling.num_prompts).map(|i| plan.draft(i)).collect();
-        let mut pad = |ids: std::ops::Range<u32>| random.integer(ids.start.into(), ids.end.into()) as u32;
-        let prompts = vocabulary.settle_all(drafts, &mut pad)?;
-        if self.batch_size > 1 {
-            return Ok(batches(prompts, self.batch_size));
+        let size = self.batch_size.max(1);
+        let part = PART.next_multiple_of(size);
+        for start in (0..sampling.num_prompts).step_by(part) {
+            let end = sampling.num_prompts.min(start + part);
+            let drafts = (start..end).map(|i| plan.draft(i)).collect();
+            let mut pad = |ids: std::ops::Range<u32>| random.integer(ids.start.into(), ids.end.into()) as u32;
+            let prompts = vocabulary.settle_all(drafts, &mut pad)?;
+            take(if size > 1 {
+                batches(prompts, size, start / size)
+            } else {
+                let item = |(i, (prompt, length))| Item::new(i, prompt, length, plan.lengths.output[i]);
+                (start..).zip(prompts).map(item).collect()
+            })?;
         }
-        let item = |(i, (prompt, length))| Item::new(i, prompt, length, plan.lengths.output[i]);
-        Ok(prompts.into_iter().enumerate().map(item).collect())
+        Ok(())
     }
 
     /// The lengths that [`Random::draw`] gives, without the prompts.
@@ -105,9 +130,9 @@ pub(super) fn run_of(allowed: &[u32], start: usize, length: u64) -> impl Iterato
     (0..length as usize).map(move |k| allowed[(start + k) % allowed.len()])
 }
 
-/// Several prompts a request, without output.
-fn batches(prompts: Vec<(Prompt, u64)>, size: usize) -> Vec<Item> {
-    let groups = prompts.chunks(size).enumerate();
+/// Several prompts a request, without output; the first request has the number `first`.
+fn batches(prompts: Vec<(Prompt, u64)>, size: usize, first: usize) -> Vec<Item> {
+    let groups = (first..).zip(prompts.chunks(size));
     groups
         .map(|(i, group)| {
             let prompt = Prompt::Batch(group.iter().map(|(prompt, _)| prompt.clone()).collect());

@@ -1,4 +1,4 @@
-//! What synthetic prompts are made of: tokens of a tokenizer, bare token ids, or common words.
+//! What synthetic prompts are made of: tokens of a tokenizer, bare token ids, or words; and who counts the tokens of texts.
 
 use super::tokenizer::Tokenizer;
 use super::{Prompt, PromptSource};
@@ -38,6 +38,29 @@ pub enum Vocabulary<'a> {
     Ids(Range<u32>),
     /// Common English words.
     Words,
+    /// Words, by the server's own tokenizer.
+    Server(ServerTokenizer<'a>),
+}
+
+/// Counts the tokens of a text; fails if nobody answers.
+pub type Count<'a> = Box<dyn Fn(&str) -> Result<u64, String> + 'a>;
+
+/// The server's own tokenizer, as far as it can be asked.
+pub struct ServerTokenizer<'a> {
+    /// Words that are a token each, alone and side by side; empty if no such words were found.
+    pub words: Vec<String>,
+    /// How many special tokens are put around each prompt.
+    pub added_specials: u64,
+    /// Tokens of a text, special ones included.
+    pub count: Count<'a>,
+}
+
+impl std::fmt::Debug for ServerTokenizer<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServerTokenizer")
+            .field("words", &self.words)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Vocabulary<'_> {
@@ -46,7 +69,18 @@ impl Vocabulary<'_> {
         match self {
             Vocabulary::Tokenizer(_) => PromptSource::Tokenizer,
             Vocabulary::Ids(_) => PromptSource::TokenIds,
-            Vocabulary::Words => PromptSource::Words,
+            Vocabulary::Server(server) if !server.words.is_empty() => PromptSource::ServerWords,
+            Vocabulary::Words | Vocabulary::Server(_) => PromptSource::Words,
+        }
+    }
+
+    /// Who says how many tokens a prompt of this source has, as the result file names it.
+    pub fn counted_by(&self, source: PromptSource) -> &'static str {
+        match (self, source) {
+            (_, PromptSource::TokenIds) => "token_ids",
+            (Vocabulary::Tokenizer(_), _) => "tokenizer",
+            (Vocabulary::Server(_), source) if source != PromptSource::Words => "server",
+            _ => "estimate",
         }
     }
 
@@ -54,7 +88,8 @@ impl Vocabulary<'_> {
     pub fn count(&self, text: &str) -> Result<u64, String> {
         match self {
             Vocabulary::Tokenizer(tokenizer) => Ok(tokenizer.encode(text, true)?.len() as u64),
-            _ => Ok(text.len().div_ceil(BYTES_A_TOKEN) as u64),
+            Vocabulary::Server(server) => (server.count)(text),
+            Vocabulary::Ids(_) | Vocabulary::Words => Ok(text.len().div_ceil(BYTES_A_TOKEN) as u64),
         }
     }
 
@@ -62,7 +97,8 @@ impl Vocabulary<'_> {
     pub(super) fn added_specials(&self) -> u64 {
         match self {
             Vocabulary::Tokenizer(tokenizer) => tokenizer.added_specials(),
-            _ => 0,
+            Vocabulary::Server(server) => server.added_specials,
+            Vocabulary::Ids(_) | Vocabulary::Words => 0,
         }
     }
 
@@ -72,8 +108,7 @@ impl Vocabulary<'_> {
             Vocabulary::Tokenizer(tokenizer) => (0..tokenizer.vocabulary())
                 .filter(|id| !tokenizer.special().contains(id))
                 .collect(),
-            Vocabulary::Ids(ids) => ids.clone().collect(),
-            Vocabulary::Words => (0..WORDS.len() as u32).collect(),
+            _ => self.ids().collect(),
         };
         if allowed.is_empty() {
             return Err("the vocabulary has no token that may be used; check vocab_size or the tokenizer".to_owned());
@@ -106,7 +141,7 @@ impl Vocabulary<'_> {
         match self {
             Vocabulary::Tokenizer(tokenizer) => 0..tokenizer.vocabulary(),
             Vocabulary::Ids(ids) => ids.clone(),
-            Vocabulary::Words => 0..WORDS.len() as u32,
+            Vocabulary::Words | Vocabulary::Server(_) => 0..WORD_IDS,
         }
     }
 
@@ -115,7 +150,8 @@ impl Vocabulary<'_> {
         Ok(match self {
             Vocabulary::Tokenizer(tokenizer) => Prompt::Text(tokenizer.decode(&ids)?),
             Vocabulary::Ids(_) => Prompt::Ids(ids),
-            Vocabulary::Words => Prompt::Text(words(&ids)),
+            Vocabulary::Server(server) if !server.words.is_empty() => Prompt::Text(words(&server.words, &ids)),
+            Vocabulary::Words | Vocabulary::Server(_) => Prompt::Text(words(&COMMON_WORDS, &ids)),
         })
     }
 
@@ -222,7 +258,7 @@ fn round_trips(tokenizer: &Tokenizer, drafts: &[Draft]) -> Result<Vec<RoundTrip>
 }
 
 /// Words that most tokenizers hold as one token.
-const WORDS: [&str; 64] = [
+pub const COMMON_WORDS: [&str; 64] = [
     "the", "of", "and", "to", "in", "is", "was", "for", "that", "on", "with", "as", "at", "by", "from", "it", "be",
     "are", "this", "have", "not", "but", "they", "you", "all", "one", "can", "her", "has", "there", "been", "if",
     "more", "when", "will", "would", "who", "so", "no", "out", "up", "what", "time", "about", "into", "than", "them",
@@ -230,7 +266,32 @@ const WORDS: [&str; 64] = [
     "our", "man", "most",
 ];
 
-fn words(ids: &[u32]) -> String {
-    let words: Vec<&str> = ids.iter().map(|id| WORDS[*id as usize % WORDS.len()]).collect();
+/// Ids of words: many more than there are words, so that prompts that begin at different ids have different beginnings.
+const WORD_IDS: u32 = 32_000;
+
+fn words<W: AsRef<str>>(all: &[W], ids: &[u32]) -> String {
+    let words: Vec<&str> = ids
+        .iter()
+        .map(|id| all[mixed(*id) as usize % all.len()].as_ref())
+        .collect();
     words.join(" ")
+}
+
+/// Spreads ids over all numbers: Ellis' `lowbias32`.
+fn mixed(id: u32) -> u32 {
+    let id = (id ^ (id >> 16)).wrapping_mul(0x7feb_352d);
+    let id = (id ^ (id >> 15)).wrapping_mul(0x846c_a68b);
+    id ^ (id >> 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prompts_of_words_begin_differently() {
+        let start = |id: u32| words(&COMMON_WORDS, &(id..id + 8).collect::<Vec<_>>());
+        let starts: std::collections::HashSet<String> = (0..WORD_IDS).map(start).collect();
+        assert!(starts.len() > WORD_IDS as usize * 99 / 100, "{}", starts.len());
+    }
 }

@@ -70,16 +70,31 @@ pub struct Server {
 }
 
 impl Server {
+    /// One that shows no tokenizer. Asking for it is not among `seen`.
     pub async fn start(script: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Server {
+        Server::listen(Arc::new(script), false).await
+    }
+
+    /// One whose script answers `/tokenize` and `/detokenize` too.
+    pub async fn with_tokenizer(script: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Server {
+        Server::listen(Arc::new(script), true).await
+    }
+
+    async fn listen(script: Script, has_tokenizer: bool) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("bound"));
         let seen = Arc::new(Mutex::new(vec![]));
         let metrics = Arc::<Mutex<VecDeque<String>>>::default();
-        let (log, script): (_, Script) = (seen.clone(), Arc::new(script));
-        let counters = metrics.clone();
+        let (log, counters) = (seen.clone(), metrics.clone());
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, log.clone(), script.clone(), counters.clone()));
+                tokio::spawn(serve(
+                    stream,
+                    log.clone(),
+                    script.clone(),
+                    counters.clone(),
+                    has_tokenizer,
+                ));
             }
         });
         Server { url, seen, metrics }
@@ -91,6 +106,7 @@ async fn serve(
     log: Arc<Mutex<Vec<Seen>>>,
     script: Script,
     metrics: Arc<Mutex<VecDeque<String>>>,
+    has_tokenizer: bool,
 ) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut buffer = vec![];
@@ -103,6 +119,12 @@ async fn serve(
             let (status, text) = text.map_or(("404 Not Found", String::new()), |text| ("200 OK", text));
             let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{text}", text.len());
             stream.write_all(answer.as_bytes()).await?;
+            continue;
+        }
+        if !has_tokenizer && seen.head.starts_with("POST /tokenize") {
+            stream
+                .write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+                .await?;
             continue;
         }
         let answer = script(&seen);

@@ -1,10 +1,12 @@
 //! The requests of a run, drawn and written out before it starts.
 
 use super::Run;
-use crate::bench::aside::Alignment;
+use crate::bench::aside::{Alignment, Aside, server_tokenizer};
 use crate::bench::ids::plain_ids;
+use crate::bench::settings::Settings;
 use crate::dataset::{self, ChatTemplate, Dataset, Item, Prompt, PromptSource, Tokenizer, Vocabulary};
-use crate::load::{Backend, Content, Request, Requests, Turn, Turns};
+use crate::load::{Backend, Content, Request, RequestOptions, Requests, Turn, Turns};
+use std::cell::RefCell;
 
 /// Warm-up prompts are drawn with another seed, so that no measured prompt is in a cache.
 const WARMUP_SEED: u64 = 0x7761_726d;
@@ -23,6 +25,8 @@ pub(super) struct Prompts {
     pub warmup: Vec<Request>,
     pub probe: Request,
     pub source: &'static str,
+    /// Who said how many tokens the prompts have.
+    pub counted_by: &'static str,
     pub tokenizer_id: Option<String>,
     pub alignment: Alignment,
 }
@@ -30,97 +34,100 @@ pub(super) struct Prompts {
 impl Run {
     pub(super) fn prompts(&mut self) -> Result<Prompts, String> {
         let settings = self.settings.clone();
+        let (dataset, seed) = (&settings.dataset, u64::from(settings.seed));
         let tokenizer_name = settings.tokenizer.as_ref().unwrap_or(&self.job.model_root).clone();
-        let tokenizer = if settings.skip_tokenizer {
-            None
-        } else {
-            Tokenizer::find(&tokenizer_name)?
-        };
-        if tokenizer.is_none() && settings.tokenizer.is_some() && !settings.skip_tokenizer {
-            return Err(format!(
-                "there is no tokenizer.json at {tokenizer_name}; correct tokenizer, or remove it"
-            ));
-        }
-        let vocabulary = match (&tokenizer, settings.backend) {
-            (Some(tokenizer), _) => Vocabulary::Tokenizer(tokenizer),
-            (None, backend) if backend.takes_ids() => {
-                Vocabulary::Ids(plain_ids(settings.vocab_size, &self.job.model_root))
-            }
-            (None, _) => Vocabulary::Words,
-        };
+        let tokenizer = self.tokenizer(&tokenizer_name)?;
         let template = self.template(tokenizer.as_ref())?;
-        let draw = |num_prompts: usize, seed: u64| {
-            let sampling = settings.sampling(num_prompts, seed);
-            settings.dataset.draw(&sampling, &vocabulary, template.as_ref())
-        };
-        let prefix = settings.request_id_prefix.clone().unwrap_or_else(fresh_prefix);
-        let seed = u64::from(settings.seed);
-        let mut measured = draw(settings.num_prompts, seed)?;
-        let unmeasured = 1 + settings.steps.num_warmups.max(self.job.warmup_prompts as usize);
-        let mut first_and_warmups = draw(unmeasured.max(settings.dataset.least()), seed ^ WARMUP_SEED)?;
-        first_and_warmups.retain(|item| item.turn == 0);
-        first_and_warmups.truncate(unmeasured);
+        let (options, model_root) = (self.options.clone(), self.job.model_root.clone());
+        let model = &options.body.model;
+        let count = 1 + settings.steps.num_warmups.max(self.job.warmup_prompts as usize);
+        let aside = RefCell::new(self.aside());
+        let vocabulary = vocabulary_of(&settings, &model_root, tokenizer.as_ref(), &aside, model);
+        let source = dataset.source(&vocabulary, template.as_ref());
+        let counted_by = vocabulary.counted_by(source);
+        let is_aligned = matches!(source, PromptSource::Tokenizer | PromptSource::ServerWords)
+            && matches!(dataset, Dataset::Random(_) | Dataset::PrefixRepetition(_));
 
-        let source = settings.dataset.source(&vocabulary, template.as_ref());
-        let has_exact_lengths = matches!(settings.dataset, Dataset::Random(_) | Dataset::PrefixRepetition(_));
-        let mut alignment = Alignment::Unknown;
-        if source == PromptSource::Tokenizer && has_exact_lengths {
-            let model = self.options.body.model.clone();
-            alignment = self.aside().align(&model, &mut measured);
-        }
-        let starts = measured.iter().filter(|item| item.turn == 0).count();
-        let due = if settings.self_timed {
-            let seconds = dataset::sort_by_time(&mut measured);
-            seconds
-                .into_iter()
+        let prefix = settings.request_id_prefix.clone().unwrap_or_else(fresh_prefix);
+        let mut adapters = settings.steps.adapters.assign(settings.seed);
+        let (mut measured, mut talks, mut alignment) = (Requests::default(), vec![], None);
+        let mut due_seconds = vec![];
+        let mut take = |mut items: Vec<Item>| {
+            if is_aligned {
+                alignment = Some(aside.borrow_mut().align(model, alignment, &mut items));
+            }
+            if settings.self_timed {
+                due_seconds = dataset::sort_by_time(&mut items);
+            }
+            if matches!(dataset, Dataset::Conversations(_)) {
+                talks = items;
+                return Ok(());
+            }
+            for item in &items {
+                let id = item.id.as_ref().map(|id| format!("{prefix}{id}"));
+                let adapter = adapters.next().flatten();
+                measured.push(&write(&options, measured.len(), item, id.as_deref(), adapter)?);
+            }
+            Ok(())
+        };
+        let sampling = settings.sampling(settings.num_prompts, seed);
+        dataset.draw_in_parts(&sampling, &vocabulary, template.as_ref(), &mut take)?;
+        let sampling = settings.sampling(count.max(dataset.least()), seed ^ WARMUP_SEED);
+        let mut unmeasured = dataset.draw(&sampling, &vocabulary, template.as_ref())?;
+        unmeasured.retain(|item| item.turn == 0);
+        unmeasured.truncate(count);
+        drop(vocabulary);
+
+        let starts = measured.len() + talks.iter().filter(|item| item.turn == 0).count();
+        let mut due: Vec<u64> = match settings.self_timed {
+            true => due_seconds
+                .iter()
                 .map(|seconds| (seconds * 1e9).round() as u64)
-                .collect()
-        } else {
-            settings.arrivals.due_times(starts, settings.seed)
+                .collect(),
+            false => settings.arrivals.due_times(starts, settings.seed),
         };
-        let adapters = settings.steps.adapters.assign(starts, settings.seed);
-        let write = |index: usize, item: &Item, id: Option<String>, adapter: Option<&str>| {
-            self.options.request(&Content {
-                prompt: Some(&item.prompt.to_value()),
-                media: item.media.as_ref(),
-                prompt_len: item.prompt_len,
-                output_len: item.output_len,
-                id: id.as_deref(),
-                adapter,
-                index,
-                ..Content::default()
-            })
-        };
-        let id = |item: &Item| item.id.as_ref().map(|id| format!("{prefix}{id}"));
-        let mut unmeasured = first_and_warmups
-            .iter()
-            .enumerate()
-            .map(|(i, item)| write(i, item, None, None));
+        let mut turns = None;
+        if let Dataset::Conversations(conversations) = dataset {
+            let adapters: Vec<Option<&str>> = adapters.take(starts).collect();
+            let all = self.turns(talks, &adapters, &prefix, conversations.has_history());
+            due = due_of_turns(&all, &due);
+            measured = first_turns(&all)?;
+            turns = Some(all);
+        }
+        let unmeasured = unmeasured.iter().enumerate();
+        let mut unmeasured = unmeasured.map(|(i, item)| write(&options, i, item, None, None));
         let hello = Item::new(0, Prompt::Text("Hi".to_owned()), 1, 1);
-        let (first, warmup) = (unmeasured.next().transpose()?, unmeasured.collect::<Result<_, _>>()?);
-        let probe = settings.steps.probe_rate.map(|_| write(0, &hello, None, None));
-        let probe = probe.transpose()?.unwrap_or_default();
-        let (measured, due, turns) = if let Dataset::Conversations(conversations) = &settings.dataset {
-            let turns = self.turns(measured, &adapters, &prefix, conversations.has_history());
-            let due = due_of_turns(&turns, &due);
-            (first_turns(&turns)?, due, Some(turns))
-        } else {
-            let requests = measured.into_iter().zip(adapters).enumerate();
-            let written = requests.map(|(i, (item, adapter))| write(i, &item, id(&item), adapter));
-            (written.collect::<Result<_, _>>()?, due, None)
-        };
+        let probe = settings
+            .steps
+            .probe_rate
+            .map(|_| write(&options, 0, &hello, None, None));
         Ok(Prompts {
             measured,
             starts,
             turns,
             due,
-            first: first.unwrap_or_default(),
-            warmup,
-            probe,
+            first: unmeasured.next().transpose()?.unwrap_or_default(),
+            warmup: unmeasured.collect::<Result<_, _>>()?,
+            probe: probe.transpose()?.unwrap_or_default(),
             source: source.name(),
+            counted_by,
             tokenizer_id: tokenizer.is_some().then_some(tokenizer_name),
-            alignment,
+            alignment: alignment.unwrap_or(Alignment::Unknown),
         })
+    }
+
+    /// The model's tokenizer, where one is wanted and there is one.
+    fn tokenizer(&self, name: &str) -> Result<Option<Tokenizer>, String> {
+        if self.settings.skip_tokenizer {
+            return Ok(None);
+        }
+        let tokenizer = Tokenizer::find(name)?;
+        if tokenizer.is_none() && self.settings.tokenizer.is_some() {
+            return Err(format!(
+                "there is no tokenizer.json at {name}; correct tokenizer, or remove it"
+            ));
+        }
+        Ok(tokenizer)
     }
 
     fn turns(&self, items: Vec<Item>, adapters: &[Option<&str>], prefix: &str, with_history: bool) -> Turns {
@@ -171,6 +178,51 @@ impl Run {
             )),
         }
     }
+}
+
+/// What prompts are made of, and who counts texts: the model's tokenizer; without one bare ids where they can be sent,
+/// else what the server's own tokenizer can do, else common words.
+fn vocabulary_of<'a>(
+    settings: &Settings,
+    model_root: &str,
+    tokenizer: Option<&'a Tokenizer>,
+    aside: &'a RefCell<Aside<'_>>,
+    model: &'a str,
+) -> Vocabulary<'a> {
+    if let Some(tokenizer) = tokenizer {
+        return Vocabulary::Tokenizer(tokenizer);
+    }
+    let (takes_ids, dataset) = (settings.backend.takes_ids(), &settings.dataset);
+    let wants_words = dataset.is_synthetic() && !takes_ids;
+    if !settings.skip_tokenizer
+        && (wants_words || dataset.depends_on_counts())
+        && let Some(server) = server_tokenizer(aside, model, wants_words)
+    {
+        return Vocabulary::Server(server);
+    }
+    match takes_ids {
+        true => Vocabulary::Ids(plain_ids(settings.vocab_size, model_root)),
+        false => Vocabulary::Words,
+    }
+}
+
+fn write(
+    options: &RequestOptions,
+    index: usize,
+    item: &Item,
+    id: Option<&str>,
+    adapter: Option<&str>,
+) -> Result<Request, String> {
+    options.request(&Content {
+        prompt: Some(&item.prompt.to_value()),
+        media: item.media.as_ref(),
+        prompt_len: item.prompt_len,
+        output_len: item.output_len,
+        id,
+        adapter,
+        index,
+        ..Content::default()
+    })
 }
 
 /// Requests of which only the first turns are written yet.

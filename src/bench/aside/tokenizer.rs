@@ -1,0 +1,203 @@
+//! The server's own tokenizer: whether it counts as ours does, and what it can do where there is none of ours.
+
+use super::{Aside, SHORT};
+use crate::dataset::{COMMON_WORDS, Item, Prompt, ServerTokenizer};
+use serde_json::{Value, json};
+use std::cell::RefCell;
+
+/// With fewer words than this prompts would be too much alike.
+const FEWEST_WORDS: usize = 8;
+/// Ids whose text can stand for words where common ones are no tokens of their own.
+const IDS_OF_WORDS: std::ops::Range<u32> = 260..1300;
+
+/// How prompts compared with the server's own tokenizer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::bench) enum Alignment {
+    /// The server counts as we do.
+    Equal,
+    /// So many prompts were cut to their length by the server's count.
+    Cut(usize),
+    /// The server could not be asked.
+    Unknown,
+}
+
+impl Alignment {
+    /// The text in a result file.
+    pub fn describe(self) -> String {
+        match self {
+            Alignment::Equal => "equal".to_owned(),
+            Alignment::Cut(prompts) => format!("{prompts} prompts cut"),
+            Alignment::Unknown => "not checked".to_owned(),
+        }
+    }
+}
+
+impl Aside<'_> {
+    /// Cuts text prompts that the server's tokenizer finds longer than they should be. Asks for the first prompt alone,
+    /// and for all others only if it differs; a prompt that cannot be checked stays as it is. `before` is what came of
+    /// the prompts before these.
+    pub fn align(&mut self, model: &str, before: Option<Alignment>, items: &mut [Item]) -> Alignment {
+        let question = |item: &Item| json!({"model": model, "prompt": item.prompt, "add_special_tokens": false});
+        let cut_before = match (before, items.first()) {
+            (Some(Alignment::Cut(prompts)), _) => prompts,
+            (Some(other), _) => return other,
+            (None, None) => return Alignment::Unknown,
+            (None, Some(first)) => {
+                let answer = self.ask("POST", "/tokenize", Some(&question(first)), SHORT);
+                match answer.ok().as_deref().and_then(token_ids) {
+                    None => return Alignment::Unknown,
+                    Some(ids) if ids.len() as u64 == first.prompt_len => return Alignment::Equal,
+                    Some(_) => 0,
+                }
+            }
+        };
+        let questions: Vec<String> = items.iter().map(|item| question(item).to_string()).collect();
+        let Ok(answers) = self.ask_all("POST", "/tokenize", &questions, SHORT) else {
+            return before.unwrap_or(Alignment::Unknown);
+        };
+        let too_long: Vec<(usize, String)> = answers
+            .iter()
+            .enumerate()
+            .filter_map(|(i, answer)| {
+                let mut ids = token_ids(answer.as_deref().ok()?)?;
+                let wanted = items[i].prompt_len as usize;
+                (ids.len() > wanted).then(|| {
+                    ids.truncate(wanted);
+                    (i, json!({"model": model, "tokens": ids}).to_string())
+                })
+            })
+            .collect();
+        let questions: Vec<String> = too_long.iter().map(|(_, question)| question.clone()).collect();
+        let Ok(answers) = self.ask_all("POST", "/detokenize", &questions, SHORT) else {
+            return before.unwrap_or(Alignment::Unknown);
+        };
+        let mut cut = cut_before;
+        for ((i, _), answer) in too_long.iter().zip(answers) {
+            if let Some(text) = answer.ok().as_deref().and_then(text_of) {
+                items[*i].prompt = Prompt::Text(text);
+                cut += 1;
+            }
+        }
+        Alignment::Cut(cut)
+    }
+
+    /// How many tokens the server finds in each text; `None` where it does not say.
+    fn counts(&mut self, model: &str, texts: &[String], with_specials: bool) -> Vec<Option<usize>> {
+        let question = |text| json!({"model": model, "prompt": text, "add_special_tokens": with_specials}).to_string();
+        let questions: Vec<String> = texts.iter().map(question).collect();
+        let answers = self.ask_all("POST", "/tokenize", &questions, SHORT).unwrap_or_default();
+        let count = |answer: Result<String, String>| Some(token_ids(&answer.ok()?)?.len());
+        answers.into_iter().map(count).collect()
+    }
+
+    /// Which of the words are a token each wherever they stand: at the start, and behind every other one of them. Whole
+    /// prompts then have as many tokens as words. None if that holds for too few.
+    fn one_token_words(&mut self, model: &str, words: Vec<String>) -> Option<Vec<String>> {
+        let doubled: Vec<String> = words.iter().map(|word| format!("{word} {word}")).collect();
+        let counts = self.counts(model, &doubled, false);
+        let pairs = words.into_iter().zip(counts);
+        let words: Vec<String> = pairs
+            .filter(|(_, count)| *count == Some(2))
+            .map(|(word, _)| word)
+            .collect();
+        if words.len() < FEWEST_WORDS {
+            return None;
+        }
+        let text = every_pair(&words).join(" ");
+        let is_exact = self.counts(model, &[text], false) == [Some(words.len() * words.len() + 1)];
+        is_exact.then_some(words)
+    }
+
+    /// Texts of single ids, as far as they can stand for words.
+    fn pieces(&mut self, model: &str) -> Vec<String> {
+        let ids = IDS_OF_WORDS.step_by(IDS_OF_WORDS.len() / COMMON_WORDS.len());
+        let questions: Vec<String> = ids
+            .map(|id| json!({"model": model, "tokens": [id]}).to_string())
+            .collect();
+        let answers = self
+            .ask_all("POST", "/detokenize", &questions, SHORT)
+            .unwrap_or_default();
+        let texts = answers.into_iter().filter_map(|answer| text_of(&answer.ok()?));
+        let mut words: Vec<String> = texts.map(|text| text.trim().to_owned()).collect();
+        words.retain(|word| !word.is_empty() && word.chars().all(char::is_alphanumeric));
+        words.sort_unstable();
+        words.dedup();
+        words
+    }
+}
+
+/// The server's tokenizer, if it can be asked; words are looked for only if they are wanted.
+pub(in crate::bench) fn server_tokenizer<'a, 'g>(
+    aside: &'a RefCell<Aside<'g>>,
+    model: &'a str,
+    wants_words: bool,
+) -> Option<ServerTokenizer<'a>> {
+    let mut asked = aside.borrow_mut();
+    let probe = [COMMON_WORDS[0].to_owned()];
+    let mut count = |with_specials: bool| asked.counts(model, &probe, with_specials).pop().flatten();
+    let (bare, framed) = (count(false)?, count(true)?);
+    let mut words = None;
+    if wants_words {
+        let common = COMMON_WORDS.map(str::to_owned).to_vec();
+        words = asked.one_token_words(model, common);
+        if words.is_none() {
+            let pieces = asked.pieces(model);
+            words = asked.one_token_words(model, pieces);
+        }
+    }
+    let count = move |text: &str| {
+        let counted = aside.borrow_mut().counts(model, &[text.to_owned()], true).pop();
+        let counted = counted.flatten().ok_or_else(|| {
+            "the server's tokenizer has stopped answering; look into the server's log, or set skip_tokenizer_init to \
+             estimate lengths"
+                .to_owned()
+        })?;
+        Ok(counted as u64)
+    };
+    Some(ServerTokenizer {
+        words: words.unwrap_or_default(),
+        added_specials: framed.saturating_sub(bare) as u64,
+        count: Box::new(count),
+    })
+}
+
+/// A sequence in which every word stands behind every word, itself included (a de Bruijn sequence of order two).
+fn every_pair(words: &[String]) -> Vec<&str> {
+    let mut sequence = Vec::with_capacity(words.len() * words.len() + 1);
+    for (i, word) in words.iter().enumerate() {
+        sequence.push(word.as_str());
+        for later in &words[i + 1..] {
+            sequence.extend([word.as_str(), later]);
+        }
+    }
+    sequence.extend(words.first().map(String::as_str));
+    sequence
+}
+
+/// The ids in an answer of `/tokenize`.
+fn token_ids(answer: &str) -> Option<Vec<u32>> {
+    let answer: Value = serde_json::from_str(answer).ok()?;
+    let ids = answer["tokens"].as_array()?.iter();
+    ids.map(|id| id.as_u64().and_then(|id| u32::try_from(id).ok()))
+        .collect()
+}
+
+/// The text in an answer of `/detokenize`.
+fn text_of(answer: &str) -> Option<String> {
+    let answer: Value = serde_json::from_str(answer).ok()?;
+    answer["prompt"].as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_pair_is_there_once() {
+        let words: Vec<String> = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
+        let sequence = every_pair(&words);
+        let pairs: HashSet<(&str, &str)> = sequence.windows(2).map(|pair| (pair[0], pair[1])).collect();
+        assert_eq!((sequence.len(), pairs.len()), (17, 16));
+    }
+}

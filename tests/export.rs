@@ -2,12 +2,19 @@
 
 #[path = "support/experiment.rs"]
 mod experiment;
+mod harness;
 
 use experiment::{Experiment, times};
+use harness::{Harness, rows, said};
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::{Child, Stdio};
 use tempfile::TempDir;
 use vsweep::cause::Cause;
 use vsweep::journal::{self, Directory};
@@ -98,6 +105,168 @@ fn a_winners_file_is_read_back_as_its_command_line() {
     ];
     assert_eq!(words(&text), expected, "{text}");
     insta::assert_snapshot!("winner", text);
+}
+
+#[test]
+fn the_report_links_a_winners_file_and_carries_its_text() {
+    let (_folder, directory) = written(&Experiment::default());
+    let page = fs::read_to_string(directory.report_html()).expect("readable");
+    let markdown = fs::read_to_string(directory.report_markdown()).expect("readable");
+    let files = files_in(&directory.best());
+    assert!(!files.is_empty());
+    for file in files {
+        assert!(page.contains(&format!("href=\"best/{file}\"")), "{file}");
+        assert!(markdown.contains(&format!("(best/{file})")), "{markdown}");
+        let text = fs::read_to_string(directory.best().join(&file)).expect("readable");
+        let settings = text.split("\n\n").last().expect("settings below the comments").trim();
+        assert!(page.contains(settings), "{settings}");
+    }
+}
+
+#[test]
+fn a_winners_envelope_is_what_the_points_say() {
+    let (_folder, directory) = written(&Experiment {
+        servers: times(&[json!({})], "max_num_seqs", &[json!(16), json!(64)]),
+        loads: times(&[json!({})], "max_concurrency", &[json!(1), json!(8), json!(64)]),
+        ..Experiment::default()
+    });
+    let text = fs::read_to_string(directory.best().join("highest-throughput.yaml")).expect("readable");
+    let points = rows(&directory.points_csv());
+    let columns = [
+        "output_throughput",
+        "tokens_per_gpu",
+        "tokens_per_user",
+        "p99_ttft_ms",
+        "p99_tpot_ms",
+    ];
+    let mut told = 0;
+    for point in points.iter().filter(|point| point["max_num_seqs"] == "64") {
+        let starts = |line: &&str| line.split_whitespace().nth(1) == Some(point["max_concurrency"].as_str());
+        let line = text.lines().find(starts).expect("a line for each load");
+        let numbers = line
+            .replace(',', "")
+            .replace(['(', ')', '-'], " ")
+            .replace("<  this", "");
+        let numbers = numbers.split_whitespace().skip(2);
+        let numbers: Vec<f64> = numbers.map(|number| number.parse().expect("a number")).collect();
+        let spread = |name: &&str| ["", "_min", "_max"].map(|end| format!("{name}{end}"));
+        let names = columns.iter().flat_map(spread).chain(["runs_ok".to_owned()]);
+        let expected: Vec<f64> = names.map(|name| point[&name].parse().expect("a number")).collect();
+        assert_eq!(numbers.len(), expected.len(), "{text}");
+        for (number, expected) in numbers.iter().zip(expected) {
+            assert!(
+                (number / expected - 1.0).abs() < 0.0051,
+                "{number} is not {expected}: {text}"
+            );
+        }
+        told += 1;
+    }
+    assert_eq!(told, 3);
+}
+
+/// The settings that a simulated server says it runs with, without its address and its model.
+fn settings_in(line: &str) -> Option<serde_json::Map<String, Value>> {
+    let (_, settings) = line.split_once("non-default args: ")?;
+    let json = settings
+        .replace('\'', "\"")
+        .replace("True", "true")
+        .replace("False", "false");
+    let mut settings: serde_json::Map<String, Value> = serde_json::from_str(&json).expect("a dictionary");
+    settings.retain(|name, _| !["host", "port", "model", "model_tag"].contains(&name.as_str()));
+    Some(settings)
+}
+
+/// Starts the server as the comments of a file say, and says with which settings it came up.
+fn start_from(harness: &Harness, best: &Path, file: &str) -> serde_json::Map<String, Value> {
+    let text = fs::read_to_string(best.join(file)).expect("readable");
+    let start = text.lines().skip_while(|line| !line.ends_with("Start it with:")).nth(1);
+    let start = shell_words::split(start.expect("a command").trim_start_matches("# ")).expect("a command line");
+    assert_eq!(start[0], "vsweep");
+    let mut args: Vec<&str> = start[1..].iter().map(String::as_str).collect();
+    args.extend(["--port", "0"]);
+    let mut command = harness.vsweep(&args);
+    let mut server: Child = command
+        .current_dir(best)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let output = BufReader::new(server.stdout.take().expect("a pipe")).lines();
+    let mut settings = None;
+    let is_up = output.map_while(Result::ok).any(|line| {
+        settings = settings_in(&line).or(settings.take());
+        line.contains("Application startup complete.")
+    });
+    assert!(is_up, "{file} starts no server");
+    // Politely: a server that is killed leaves its engine behind, as vLLM's does.
+    let pid = Pid::from_raw(server.id().cast_signed());
+    signal::kill(pid, Signal::SIGTERM).expect("it runs");
+    assert!(server.wait().expect("it ends").success(), "{file}");
+    settings.expect("its settings")
+}
+
+#[test]
+fn a_winner_starts_again_from_its_file_with_its_settings() {
+    let harness = Harness::new();
+    let plan = r#"
+version = 1
+runs = 1
+[serve]
+command = "vsweep sim serve demo-8b --sim-speed 20"
+ready_timeout = "2m"
+[serve.params]
+max_num_seqs = [2, 32]
+compilation_config = { value = { mode = 3 } }
+[[serve.combos]]
+name = "small steps"
+max_num_batched_tokens = 512
+enable_prefix_caching = false
+[[serve.combos]]
+name = "large steps"
+max_num_batched_tokens = 4096
+[bench]
+runner = "native"
+[bench.params]
+dataset_name = "random"
+random_input_len = 64
+random_output_len = 8
+max_concurrency = 8
+num_prompts = 16
+"#;
+    let path = harness.write("plan.toml", plan);
+    let output = harness.run(&["run", path.to_str().expect("plain"), "-o", "out"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let directory = Directory::open(harness.folder.path().join("out")).expect("a directory");
+    let state = journal::load(&directory).expect("a sound journal");
+    let servers: BTreeMap<String, String> = state
+        .runs()
+        .map(|run| (run.point.to_string(), run.server.to_string()))
+        .collect();
+    let points = rows(&directory.points_csv());
+    for (file, figure, best) in [
+        (
+            "highest-throughput.yaml",
+            "output_throughput",
+            f64::max as fn(f64, f64) -> f64,
+        ),
+        ("lowest-latency.yaml", "p99_e2el_ms", f64::min),
+    ] {
+        let value = |point: &BTreeMap<String, String>| point[figure].parse::<f64>().expect("a number");
+        let wanted = points.iter().map(value).reduce(best).expect("a point");
+        let winner = points.iter().find(|point| value(point) == wanted).expect("the winner");
+        let log = directory
+            .root()
+            .join("servers")
+            .join(&servers[&winner["point"]])
+            .join("1.log");
+        let log = fs::read_to_string(log).expect("the server's log");
+        let measured = log.lines().find_map(settings_in).expect("its settings");
+        for name in ["max_num_seqs", "max_num_batched_tokens"] {
+            assert_eq!(measured[name].to_string(), winner[name], "{file}");
+        }
+        assert!(!measured["compilation_config"].is_null(), "{log}");
+        assert_eq!(start_from(&harness, &directory.best(), file), measured, "{file}");
+    }
+    harness.wait_until_alone();
 }
 
 #[test]

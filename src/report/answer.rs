@@ -6,6 +6,9 @@ use crate::table::{Better, Point, Points, Spread, Verdict, distinct, frontier, k
 /// The axes of the frontier: speed for each user against throughput for each GPU, both better when higher.
 pub const FRONTIER: [&str; 2] = ["tokens_per_user", "tokens_per_gpu"];
 
+/// What the frontier's knee is the answer to.
+pub const KNEE: &str = "Best balance";
+
 /// Latencies by which "lowest latency" is judged: the first that was measured. Tails before middles, the whole request
 /// before its first token.
 const LATENCIES: [&str; 7] = [

@@ -1,6 +1,7 @@
 //! Ready configuration files for `vllm serve --config`: the winner of each target and of each question of the answer, with
 //! what was measured of it in comments.
 
+use super::answer::KNEE;
 use super::environment::facts;
 use super::html::{Inputs, command_line};
 use super::sla::{Row, by_target};
@@ -23,29 +24,50 @@ const MOST_TIED: usize = 3;
 /// What a reader of the file asks about its measurement; the report has the rest.
 const FACTS: [&str; 6] = ["host", "cpu", "gpus", "gpu driver", "git commit", "server version"];
 
+/// A file for `vllm serve --config`.
+#[derive(Debug)]
+pub struct Config {
+    /// What its settings are best at, as the answer asks it: `Highest throughput`, `Target chat`.
+    pub question: String,
+    /// Its name in the folder `best`.
+    pub file: String,
+    /// The settings, below comments that say why these.
+    pub text: String,
+}
+
 /// A configuration to deploy.
 struct Winner {
-    /// File name without its extension.
-    name: String,
     /// What it is best at.
+    question: String,
+    /// Why, with the figure that decided.
     reason: String,
     /// The point it won with, by its place among the points.
     point: usize,
 }
 
-/// The files, name and text; none for a server whose command does not show its flags, or that vsweep only attached to.
-pub fn render(inputs: &Inputs<'_>) -> Vec<(String, String)> {
+/// The files; none for a server whose command does not show its flags, or that vsweep only attached to.
+pub fn render(inputs: &Inputs<'_>) -> Vec<Config> {
     let runs: Vec<&RunRecord> = inputs.state.runs().collect();
     let mut winners = of_targets(inputs, &runs);
     winners.extend(of_answer(inputs));
-    let file = |winner: &Winner| {
+    let started = |winner: &Winner| {
         let server = &runs.get(inputs.points.points[winner.point].row)?.server;
-        let command = ServeFlags::of(&inputs.state.servers.get(server)?.argv)?;
-        let name = format!("{}.yaml", winner.name);
-        let text = comments(inputs, &runs, winner, server, &command) + "\n" + &write_flags(&command);
-        Some((name, text))
+        Some((server, ServeFlags::of(&inputs.state.servers.get(server)?.argv)?))
     };
-    winners.iter().filter_map(file).collect()
+    let mut configs: Vec<Config> = Vec::new();
+    for winner in winners {
+        let Some((server, command)) = started(&winner) else {
+            continue;
+        };
+        let file = free_name(&file_name(&winner.question), &configs);
+        let text = comments(inputs, &runs, &winner, &file, server, &command) + "\n" + &write_flags(&command);
+        configs.push(Config {
+            question: winner.question,
+            file,
+            text,
+        });
+    }
+    configs
 }
 
 fn of_answer(inputs: &Inputs<'_>) -> Vec<Winner> {
@@ -56,15 +78,14 @@ fn of_answer(inputs: &Inputs<'_>) -> Vec<Winner> {
         let others = best.tied.iter().map(|i| settings(&varied, points.points[*i].row));
         let tied = tied(&others.collect::<Vec<String>>());
         Winner {
-            name: file_name(best.question),
+            question: best.question.into(),
             reason: format!("{}: {figure}{tied}", best.question),
             point: best.point,
         }
     });
     let knee = answer.knee.map(|point| Winner {
-        name: "best-balance".into(),
-        reason: "Best balance: the knee of the Pareto frontier of throughput per GPU against speed for each user"
-            .into(),
+        question: KNEE.into(),
+        reason: format!("{KNEE}: the knee of the Pareto frontier of throughput per GPU against speed for each user"),
         point,
     });
     best.chain(knee).collect()
@@ -79,10 +100,10 @@ fn of_targets(inputs: &Inputs<'_>, runs: &[&RunRecord]) -> Vec<Winner> {
         let as_high = as_high.map(|other| format!("{} with {}", other.settings(), other.value().unwrap_or_default()));
         let (target, vary) = (best.target, best.record.started.vary.name());
         Some(Winner {
-            name: format!("target-{}", file_name(&target.name)),
+            question: best.question(),
             reason: format!(
-                "Target {} ({}): highest load {vary} {value}{}",
-                target.name,
+                "{} ({}): highest load {vary} {value}{}",
+                best.question(),
                 target.criteria.iter().join(", "),
                 tied(&as_high.collect::<Vec<String>>())
             ),
@@ -107,6 +128,7 @@ fn comments(
     inputs: &Inputs<'_>,
     runs: &[&RunRecord],
     winner: &Winner,
+    file: &str,
     server: &ServerId,
     command: &ServeFlags,
 ) -> String {
@@ -117,7 +139,7 @@ fn comments(
         text += "SIMULATED: the figures come from vsweep's simulator, not from a GPU.\n\n";
     }
     let mut argv = command.program.clone();
-    argv.extend(["--config".to_owned(), format!("{}.yaml", winner.name)]);
+    argv.extend(["--config".to_owned(), file.to_owned()]);
     argv.extend(command.apart.iter().cloned());
     let none = BTreeMap::new();
     let env = inputs.state.servers.get(server).map_or(&none, |server| &server.env);
@@ -222,6 +244,14 @@ fn file_name(words: &str) -> String {
     plain.trim_start_matches('.').chars().take(80).collect()
 }
 
+/// The name with `.yaml`, numbered if another file has it: `Chat` and `chat` are two targets but one name of a file.
+fn free_name(stem: &str, taken: &[Config]) -> String {
+    let numbered = (2..).map(|number| format!("{stem}-{number}.yaml"));
+    let mut names = std::iter::once(format!("{stem}.yaml")).chain(numbered);
+    let is_free = |name: &String| taken.iter().all(|config| config.file != *name);
+    names.find(is_free).expect("there is always another number")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,5 +260,19 @@ mod tests {
     fn comments_end_where_their_text_does() {
         assert_eq!(comment("a\n\nb\u{2028}c\u{85}d: e"), "# a\n#\n# b\u{2028}c d: e\n");
         assert_eq!(file_name("../Chat 99%"), "-chat-99-");
+    }
+
+    #[test]
+    fn two_winners_never_share_a_file() {
+        let mut taken = Vec::new();
+        for expected in ["target-chat.yaml", "target-chat-2.yaml", "target-chat-3.yaml"] {
+            let file = free_name("target-chat", &taken);
+            assert_eq!(file, expected);
+            taken.push(Config {
+                question: String::new(),
+                file,
+                text: String::new(),
+            });
+        }
     }
 }

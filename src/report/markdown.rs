@@ -1,7 +1,8 @@
 //! The report as Markdown for a pull request: the answer, the best points, failures, the environment. Short enough for a
 //! comment; the page has the rest.
 
-use super::answer::Answer;
+use super::answer::{Answer, KNEE};
+use super::configs::Config;
 use super::environment::facts;
 use super::html::Inputs;
 use super::variation::{settings, varying};
@@ -10,6 +11,7 @@ use super::{sla, unsteady};
 use crate::cause::Outcome;
 use crate::table::{Cell, Column, Point};
 use crate::units::show_count;
+use itertools::Itertools;
 use std::fmt::Write;
 
 /// Rows of the table of best points.
@@ -26,7 +28,7 @@ const FIGURES: [&str; 5] = [
 ];
 
 /// The text.
-pub fn render(inputs: &Inputs<'_>) -> String {
+pub fn render(inputs: &Inputs<'_>, configs: &[Config]) -> String {
     let page = Page {
         inputs,
         varied: varying(inputs.points),
@@ -34,6 +36,7 @@ pub fn render(inputs: &Inputs<'_>) -> String {
     let mut text = format!("## {}\n\n{}\n\n", escape(inputs.experiment), page.counts());
     text += &page.searches();
     text += &page.answer(inputs.answer);
+    text += &link(configs);
     text += &page.best_points(inputs.answer);
     text += &page.failures();
     text += &page.environment();
@@ -108,7 +111,7 @@ impl Page<'_> {
         if let Some(knee) = answer.knee {
             let _ = writeln!(
                 text,
-                "- **Best balance** (knee of the Pareto frontier): {}",
+                "- **{KNEE}** (knee of the Pareto frontier): {}",
                 self.settings(knee)
             );
         }
@@ -194,6 +197,15 @@ impl Page<'_> {
 
     fn settings(&self, point: usize) -> String {
         escape(&settings(&self.varied, self.inputs.points.points[point].row))
+    }
+}
+
+/// The winners' configuration files, to be read with the directory at hand.
+fn link(configs: &[Config]) -> String {
+    let path = |config: &Config| format!("[{}](best/{})", escape(&config.file), config.file);
+    match configs.iter().map(path).join(", ") {
+        files if files.is_empty() => files,
+        files => format!("Ready for `vllm serve --config`: {files}.\n\n"),
     }
 }
 

@@ -42,18 +42,19 @@ pub fn write_pages(
         telemetry: &telemetry::gather(directory, state, points, &answer),
         plots: &options.plots,
     };
+    let configs = configs::render(&inputs);
     let pages = [
-        (directory.report_html(), html::render(&inputs)),
-        (directory.report_markdown(), markdown::render(&inputs)),
+        (directory.report_html(), html::render(&inputs, &configs)),
+        (directory.report_markdown(), markdown::render(&inputs, &configs)),
     ];
     for (path, text) in &pages {
         write_atomic(path, text.as_bytes())?;
     }
     let mut written: Vec<PathBuf> = pages.into_iter().map(|(path, _)| path).collect();
-    let configs = configs::render(&inputs)
+    let files = configs
         .into_iter()
-        .map(|(name, text)| (name, text.into_bytes()));
-    written.extend(write_folder(&directory.best(), "yaml", configs)?);
+        .map(|config| (config.file, config.text.into_bytes()));
+    written.extend(write_folder(&directory.best(), "yaml", files)?);
     Ok(written)
 }
 

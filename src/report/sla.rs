@@ -35,12 +35,12 @@ fn rows(state: &State) -> Vec<Row<'_>> {
     rows.collect()
 }
 
-/// The rows of each target in the order of the plan, the highest load first; of equal ones the server that the plan names
-/// first.
+/// The rows of each target under each load in the order of the plan, the highest load first; of equal ones the server that
+/// the plan names first. What long prompts allow is no match for what short ones do, so loads do not compete.
 pub(super) fn by_target(state: &State) -> Vec<Vec<Row<'_>>> {
     let mut targets: Vec<Vec<Row<'_>>> = Vec::new();
     for row in rows(state) {
-        match targets.iter_mut().find(|known| known[0].target.name == row.target.name) {
+        match targets.iter_mut().find(|known| known[0].asks_as(&row)) {
             Some(known) => known.push(row),
             None => targets.push(vec![row]),
         }
@@ -53,6 +53,23 @@ pub(super) fn by_target(state: &State) -> Vec<Vec<Row<'_>>> {
 }
 
 impl Row<'_> {
+    fn asks_as(&self, other: &Row<'_>) -> bool {
+        let question = |row: &Row<'_>| (row.target.name.clone(), row.record.started.name.clone());
+        question(self) == question(other)
+    }
+
+    /// `Target chat`, and the load where there are several.
+    pub fn question(&self) -> String {
+        let load = self.load().map(|load| format!(", {load}"));
+        format!("Target {}{}", self.target.name, load.unwrap_or_default())
+    }
+
+    /// The load's name; none if it is the only one.
+    fn load(&self) -> Option<&str> {
+        let name = self.record.started.name.as_str();
+        (!name.is_empty() && name != "default").then_some(name)
+    }
+
     /// The highest load that meets the target, if there is one.
     pub fn value(&self) -> Option<f64> {
         self.answer()?.found.value()
@@ -68,18 +85,10 @@ impl Row<'_> {
         best.value().zip(reach(self)).is_some_and(|(value, high)| high >= value)
     }
 
-    /// The server's settings, and the load's where there are several.
+    /// The server's settings.
     pub fn settings(&self) -> String {
-        let server = self
-            .server
-            .map_or_else(|| self.record.started.server.to_string(), |server| server.name.clone());
-        match self.record.started.name.as_str() {
-            "default" => server,
-            load => [server.as_str(), load]
-                .into_iter()
-                .filter(|part| !part.is_empty())
-                .join(", "),
-        }
+        self.server
+            .map_or_else(|| self.record.started.server.to_string(), |server| server.name.clone())
     }
 
     /// The point that was measured at the answer, by its place in `points.points`; `runs` are those of the table's rows.

@@ -4,7 +4,7 @@ use super::Page;
 use super::data::command_line;
 use super::text::{code, escape};
 use crate::matrix::argv;
-use crate::report::answer::{Answer, Best, FRONTIER};
+use crate::report::answer::{Answer, Best, FRONTIER, KNEE};
 use crate::report::sla;
 use crate::report::variation::settings;
 use crate::report::words::{axis_title, show_number};
@@ -118,10 +118,11 @@ pub(super) fn list_tied(reason: &str, names: &[String]) -> String {
 fn knee_card(page: &Page<'_>, knee: usize) -> String {
     let why = "<p class=\"why\">The knee of the Pareto frontier: from here on, speed for each user costs throughput fast, \
                and the other way round.</p>";
-    card(page, "Best balance", knee, FRONTIER[1], why)
+    card(page, KNEE, knee, FRONTIER[1], why)
 }
 
-/// A point that is best at something: its figure, its settings, companions, and its command lines. The question is HTML.
+/// A point that is best at something: its figure, its settings, companions, and its command lines, and
+/// the file that starts its server.
 pub(super) fn card(page: &Page<'_>, question: &str, at: usize, metric: &str, extra: &str) -> String {
     let point = &page.inputs.points.points[at];
     let figure = |name: &str| page.inputs.points.spread(point, name);
@@ -141,13 +142,28 @@ pub(super) fn card(page: &Page<'_>, question: &str, at: usize, metric: &str, ext
     format!(
         "<article class=\"card\"><h3>{question}</h3><p class=\"figure\"><b>{value}</b> {unit}</p>\
          <p class=\"what\">{name}{range}</p><p class=\"settings\">{settings}</p><dl>{companions}</dl>{extra}\
-         <details><summary>Command lines</summary>{commands}</details></article>",
+         <details><summary>Command lines</summary>{commands}</details>{config}</article>",
+        question = escape(question),
         value = show_number(spread.median),
         unit = escape(unit.trim_end_matches(')')),
         name = escape(name),
         range = range(&spread),
         settings = escape(&settings(&page.varied, point.row)),
         commands = commands(page, point),
+        config = config(page, question),
+    )
+}
+
+/// The configuration file of a winner, with its text: a page that is passed around comes without the folder.
+fn config(page: &Page<'_>, question: &str) -> String {
+    let Some(config) = page.configs.iter().find(|config| config.question == question) else {
+        return String::new();
+    };
+    let path = escape(&format!("best/{}", config.file));
+    format!(
+        "<details><summary>Configuration file</summary><p class=\"note\"><a href=\"{path}\">{path}</a> for <code>vllm serve \
+         --config</code></p>{}</details>",
+        code(&config.text, "the configuration file")
     )
 }
 

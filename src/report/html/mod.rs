@@ -13,6 +13,7 @@ pub(super) mod text;
 pub(super) use data::command_line;
 
 use super::answer::Answer;
+use super::configs::Config;
 use super::failures::Group;
 use super::telemetry::Telemetry;
 use super::variation::varying;
@@ -54,6 +55,8 @@ struct Page<'a> {
     inputs: &'a Inputs<'a>,
     /// The parameters that tell points apart.
     varied: Vec<&'a Column>,
+    /// The winners' configuration files.
+    configs: &'a [Config],
 }
 
 const PAGE: &str = include_str!("page.html");
@@ -76,10 +79,11 @@ const SCRIPT: [&str; 11] = [
 ];
 
 /// The page.
-pub fn render(inputs: &Inputs<'_>) -> String {
+pub fn render(inputs: &Inputs<'_>, configs: &[Config]) -> String {
     let page = Page {
         inputs,
         varied: varying(inputs.points),
+        configs,
     };
     let script = SCRIPT.concat();
     let data = data::encode(&page, inputs.answer);

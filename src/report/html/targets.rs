@@ -22,11 +22,12 @@ pub fn cards(page: &Page<'_>) -> String {
 fn target_card(page: &Page<'_>, runs: &[&RunRecord], rows: &[Row<'_>]) -> String {
     let (best, others) = (&rows[0], &rows[1..]);
     let criteria = escape(&best.target.criteria.iter().join(", "));
-    let title = format!("Target {}", escape(&best.target.name));
+    let title = best.question();
     let at = best.point(page.inputs.points, runs);
     let (Some(answer), Some(at)) = (best.answer(), at) else {
         return format!(
-            "<article class=\"card\"><h3>{title}</h3><p class=\"caution\">No server is known to meet {criteria}.</p></article>"
+            "<article class=\"card\"><h3>{}</h3><p class=\"caution\">No server is known to meet {criteria}.</p></article>",
+            escape(&title)
         );
     };
     let beyond = match answer.high.is_finite() {

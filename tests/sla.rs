@@ -2,14 +2,16 @@
 //! probes asks the same questions and gives the same answers as one that never was.
 
 mod harness;
+mod standing;
 
 use harness::{Harness, journal_lines, rows, said, wait_for};
+use standing::Standing;
 use std::path::Path;
 use vsweep::cause::Outcome;
 use vsweep::journal::{self, Directory, SearchEnd, SearchRecord, State};
 use vsweep::matrix::Matrix;
 use vsweep::plan;
-use vsweep::search::{Next, Search, Settings};
+use vsweep::search::{Answer, Basis, Next, Search, Settings};
 
 /// Three servers that die of their 24th, 60th and 150th request. Each run has a server of its own and sends two requests
 /// for each unit of load, so which loads pass depends on no clock.
@@ -65,10 +67,20 @@ fn assert_questions_follow(state: &State, settings: &[Settings]) {
 }
 
 fn assert_true(record: &SearchRecord, dies_at: f64) {
-    let Some(SearchEnd::Answered(answers)) = &record.ended else {
-        panic!("{record:?} has no answers");
-    };
-    let (alive, impossible) = (&answers[0], &answers[1]);
+    assert_alive(record, dies_at);
+    let impossible = &answers(record)[1];
+    assert_eq!((impossible.found.word(), impossible.found.value()), ("none", None));
+}
+
+fn answers(record: &SearchRecord) -> &[Answer] {
+    match &record.ended {
+        Some(SearchEnd::Answered(answers)) => answers,
+        _ => panic!("{record:?} has no answers"),
+    }
+}
+
+fn assert_alive(record: &SearchRecord, dies_at: f64) {
+    let alive = &answers(record)[0];
     // The load whose second request a unit is the deadly one; the highest load that passes lies just below.
     let limit = dies_at / 2.0;
     let value = alive.found.value();
@@ -86,7 +98,6 @@ fn assert_true(record: &SearchRecord, dies_at: f64) {
             "{alive:?} lacks {limit}"
         );
     }
-    assert_eq!((impossible.found.word(), impossible.found.value()), ("none", None));
 }
 
 #[test]
@@ -233,4 +244,104 @@ fn a_probe_whose_verdict_is_certain_is_cut_and_leaves_no_figures() {
     let starts: Vec<usize> = state.servers.values().map(|server| server.starts.len()).collect();
     assert_eq!(starts, [1]);
     harness.wait_until_alone();
+}
+
+/// Two servers that die of their 60th and 24th request, the better one first, with one target.
+fn plan_with_a_loser(max: u32) -> String {
+    let impossible = "[[sla.target]]\nname = \"impossible\"\np99_ttft_ms = \"<=0.000001\"\n";
+    PLAN.replace(impossible, "")
+        .replace(
+            "\"crash-after:24\", \"crash-after:60\", \"crash-after:150\"",
+            "\"crash-after:60\", \"crash-after:24\"",
+        )
+        .replace("max = 64", &format!("max = {max}\nskip_beaten = true"))
+}
+
+#[test]
+fn a_server_that_cannot_win_is_left_with_the_reason() {
+    let harness = Harness::new();
+    let plan = harness.write("plan.toml", &plan_with_a_loser(64));
+    let plan = plan.to_str().expect("a plain path");
+    let output = harness.run(&["run", plan, "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let directory = harness.folder.path().join("out");
+    let table = rows(&directory.join("sla.csv"));
+    assert_eq!(
+        [&table[0]["verdict"], &table[1]["verdict"]],
+        ["met", "skipped"],
+        "{table:?}"
+    );
+    assert_eq!(
+        [&table[0]["seed_from"], &table[1]["seed_from"]],
+        ["forecast", "neighbour"],
+        "{table:?}"
+    );
+    let (holds, bound) = (&table[0]["value"], &table[1]["high"]);
+    assert!(table[1]["value"].is_empty(), "{table:?}");
+    let number = |text: &String| text.parse::<f64>().expect("a number");
+    assert!((12.0..=number(holds)).contains(&number(bound)), "{table:?}");
+    let reason = format!("sim_fault=crash-after:60 holds {holds}, and here the limit lies below {bound}");
+    assert!(table[1]["notes"].contains(&reason), "{table:?}");
+    let again = harness.run(&["run", plan, "-o", "out"]);
+    assert!(said(&again).contains("nothing left to do"), "{}", said(&again));
+
+    // A plan that asks for every answer gets the one that was left.
+    let text = plan_with_a_loser(64).replace("skip_beaten = true", "skip_beaten = false");
+    harness.write("plan.toml", &text);
+    let whole = harness.run(&["run", plan, "-o", "out"]);
+    assert_eq!(whole.status.code(), Some(0), "{}", said(&whole));
+    let searched = state(&directory);
+    for (record, dies_at) in searched.searches().zip([60.0, 24.0]) {
+        assert_alive(record, dies_at);
+    }
+    harness.wait_until_alone();
+}
+
+#[test]
+fn a_server_beaten_by_the_highest_load_is_not_started() {
+    let harness = Harness::new();
+    let plan = harness.write("plan.toml", &plan_with_a_loser(20));
+    let output = harness.run(&["run", plan.to_str().expect("a plain path"), "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let directory = harness.folder.path().join("out");
+    let table = rows(&directory.join("sla.csv"));
+    assert_eq!(
+        [&table[0]["verdict"], &table[1]["verdict"]],
+        ["beyond", "skipped"],
+        "{table:?}"
+    );
+    assert!(table[1]["notes"].contains("no higher load is tried"), "{table:?}");
+    assert_eq!(table[1]["probes"], "0");
+    let starts: Vec<bool> = state(&directory)
+        .servers
+        .values()
+        .map(|server| server.starts.is_empty())
+        .collect();
+    assert_eq!(starts.iter().filter(|is_empty| **is_empty).count(), 1, "{starts:?}");
+    harness.wait_until_alone();
+}
+
+#[test]
+fn a_server_that_nothing_is_known_of_is_asked_for_its_kv_cache() {
+    let harness = Harness::new();
+    let server = Standing::start(&harness, &["--sim-speed", "4"], true);
+    let text = PLAN
+        .replace(
+            "command = \"vsweep sim serve tiny-8b --sim-start 20ms --sim-speed 4\"",
+            &format!("url = \"{}\"", server.url()),
+        )
+        .replace("reset = \"restart\"\n", "")
+        .replace(
+            "[serve.params]\nsim_fault = [\"crash-after:24\", \"crash-after:60\", \"crash-after:150\"]\n",
+            "",
+        );
+    let plan = harness.write("plan.toml", &text);
+    let output = harness.run(&["run", plan.to_str().expect("a plain path"), "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let directory = harness.folder.path().join("out");
+    let seed = state(&directory).searches().next().expect("one search").started.seed;
+    assert_eq!(seed.basis, Some(Basis::KvCapacity));
+    // 16 tokens of input and half of 32 of output lie in the cache for each request.
+    assert!(seed.value > 100.0 && (seed.value * 32.0).fract() == 0.0, "{seed:?}");
+    assert_eq!(rows(&directory.join("sla.csv"))[0]["seed_from"], "kv_capacity");
 }

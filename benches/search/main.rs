@@ -109,6 +109,7 @@ fn main() {
     let near = |server: &Server, index| Seed {
         value: guess(server, set, index) as f64,
         factor: 2.0,
+        basis: None,
     };
     let seconds = ours("vsweep, seeded", Vary::MaxConcurrency, 1, &make, &near);
     ours("vsweep, seeded, 2 confirms", Vary::MaxConcurrency, 2, &make, &near);
@@ -118,6 +119,7 @@ fn main() {
     let near_rate = |server: &Server, index| Seed {
         value: server.boundary * Random(set * 7 + index).log_between(0.5, 2.0),
         factor: 2.0,
+        basis: None,
     };
     ours("vsweep, rates 0.1 to 5", Vary::RequestRate, 1, &slow, &near_rate);
     println!(

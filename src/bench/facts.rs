@@ -75,6 +75,11 @@ impl Facts {
     }
 }
 
+/// Tokens that the KV caches of all engines of a server hold, by its `/metrics`; `None` if they do not say.
+pub fn kv_cache_tokens(metrics: &str) -> Option<u64> {
+    Facts::read(metrics, &Value::Null, &Value::Null).all_kv_cache_tokens()
+}
+
 /// Tokens that an engine's cache holds: as it says, else from its blocks.
 fn tokens(cache: &Sample<'_>) -> Option<u64> {
     let number = |name: &str| cache.label(name)?.parse::<u64>().ok();

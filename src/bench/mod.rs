@@ -30,6 +30,7 @@ mod traffic;
 mod worker;
 
 pub use command::command_line;
+pub use facts::kv_cache_tokens;
 pub use told::told;
 
 use crate::cause::{Cause, Failure};

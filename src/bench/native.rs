@@ -32,6 +32,20 @@ pub fn check(params: &Params) -> Vec<String> {
     Settings::read(params).err().unwrap_or_default()
 }
 
+/// Mean lengths of prompts and of outputs, in tokens, of a run with these parameters; `None` where the dataset must be read
+/// to know them.
+pub fn mean_lengths(params: &Params) -> Option<(f64, f64)> {
+    let settings = Settings::read(params).ok()?;
+    let sampling = settings.sampling(settings.num_prompts, settings.seed.into());
+    // How many ids there are decides which ones are drawn, not how many.
+    let lengths = settings
+        .dataset
+        .lengths(&sampling, 32_000)
+        .filter(|lengths| !lengths.is_empty())?;
+    let mean = |of: fn(&(u64, u64)) -> u64| lengths.iter().map(of).sum::<u64>() as f64 / lengths.len() as f64;
+    Some((mean(|(prompt, _)| *prompt), mean(|(_, output)| *output)))
+}
+
 /// Whether the native benchmark knows a parameter, in either spelling.
 pub fn knows(name: &str) -> bool {
     flags::find(name).is_some()

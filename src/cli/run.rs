@@ -4,15 +4,17 @@ use super::experiment::{folder, recorded};
 use super::output;
 use super::plan_file::{self, PlanFile};
 use super::preflight;
+use super::rehearse::Machine;
 use crate::bench::Counters;
 use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
 use crate::journal::{self, Directory, Event, Recorder, Shard, State};
 use crate::matrix::Only;
 use crate::plan::{Found, Plan};
+use crate::rehearse::foresee;
 use crate::report::progress::{Ahead, Counter, Mode, Progress, Requests};
 use crate::report::{self, LiveTables};
-use crate::run::{Ending, Interrupt, Sweep, Update};
+use crate::run::{Ending, Forecasts, Interrupt, Sweep, Update};
 use crate::units::show_many;
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
@@ -62,6 +64,9 @@ enum Format {
     Json,
 }
 
+/// Most tokens that are computed for the first guesses of searches: about a second's worth.
+const MOST_TOKENS: u64 = 20_000_000;
+
 pub fn run(args: Args) -> Result<Exit> {
     let (plan, whole) = match args.file.open() {
         Ok(opened) => opened,
@@ -78,15 +83,11 @@ pub fn run(args: Args) -> Result<Exit> {
         wanted,
         shard: args.shard,
         retry_failed: args.retry_failed,
+        forecasts: &Forecasts::new(),
     };
     let directory = choose_directory(&args, &plan)?;
     if args.dry_run {
-        super::plan::show(
-            &plan,
-            wanted,
-            super::plan::Format::Table,
-            &super::rehearse::Machine::default(),
-        )?;
+        super::plan::show(&plan, wanted, super::plan::Format::Table, &Machine::default())?;
         return output::finish(writeln!(stdout(), "{}", what_is_left(sweep, &directory)?));
     }
     if let Err(exit) = preflight(&sweep, &directory)? {
@@ -94,6 +95,12 @@ pub fn run(args: Args) -> Result<Exit> {
     }
     let mut recorder = Recorder::open(directory.clone(), args.shard)?;
     write_plan(&plan, &directory)?;
+    let options = Machine::default().options(Some(MOST_TOKENS));
+    let forecasts = foresee(&plan, wanted, sweep.schedule(), recorder.state(), &options);
+    let sweep = Sweep {
+        forecasts: &forecasts,
+        ..sweep
+    };
     let mode = args.mode();
     let ending = perform(sweep, &mut recorder, mode)?;
     // Read again from disk: other shards may have recorded meanwhile.

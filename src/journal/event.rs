@@ -3,7 +3,7 @@
 use crate::cause::{Cause, Outcome};
 use crate::ids::{PointId, SearchId, ServerId};
 use crate::plan::Params;
-use crate::search::{Answer, Level, Probe, Seed, Target, Vary};
+use crate::search::{Answer, Level, Probe, Rival, Seed, Target, Vary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 /// - 1.0: first.
 /// - 1.1: searches: the events `searches_planned`, `search_started` and `search_finished`, and the field `search` of a run.
 /// - 1.2: the outcome `cut`; explorations: searches without targets, and the field `level` of a run's `search`.
-pub const FORMAT: (u32, u32) = (1, 2);
+/// - 1.3: what the `seed` of a search comes from, and its `rivals`; the verdict `skipped`.
+pub const FORMAT: (u32, u32) = (1, 3);
 
 /// One line of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -168,6 +169,9 @@ pub struct SearchStarted {
     pub targets: Vec<Target>,
     /// Where it starts.
     pub seed: Seed,
+    /// The best answers of other server configs, where the plan lets a beaten one be skipped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rivals: Vec<Rival>,
 }
 
 /// A run's part in a search.

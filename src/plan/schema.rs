@@ -264,6 +264,10 @@ pub struct SlaTable {
     pub max_probes: Option<u32>,
     /// Further runs at the load found, each of which must leave it standing, 0 to 100. Default: 1.
     pub confirmations: Option<u32>,
+    /// Whether a server config is left as soon as another one is known to hold more than it can, for every target that is
+    /// still open: by what was measured on it, by `max`, or because the simulator predicts less than a quarter. Default:
+    /// false, every config is searched to its answer.
+    pub skip_beaten: Option<bool>,
     /// The targets. They share runs: each run answers every target it can.
     pub target: Vec<TargetTable>,
 }

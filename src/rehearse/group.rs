@@ -14,10 +14,10 @@ use crate::cause::{Cause, Failure, Outcome};
 use crate::journal::{Entry, Event, RunFinished, Searched, State};
 use crate::matrix::{LoadSearch, Matrix, Point};
 use crate::plan::{BenchRunner, Params, Plan, Reset};
-use crate::run::{Asked, Group, replay, search_started};
+use crate::run::{Asked, Group, replay, search_started, wants_forecast};
 use crate::search::{Next, Probe};
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Work on one group.
 pub struct Rehearsed<'a> {
@@ -231,11 +231,42 @@ impl<'a> Rehearsed<'a> {
         Ok(Some(played))
     }
 
+    /// What a search will likely find, by target, played to its end on a state of its own.
+    pub fn foresee(&mut self, planned: &LoadSearch) -> Result<BTreeMap<String, f64>, Unknown> {
+        let mut state = self.state.clone();
+        let mut beside = Rehearsed::new(
+            self.plan,
+            self.matrix,
+            self.group,
+            self.stand_in,
+            self.lessons,
+            &mut state,
+            self.budget,
+        );
+        beside.begin(planned, None);
+        beside.play_search(planned)?;
+        let answers = beside.forecast.answers.into_iter();
+        Ok(answers.filter_map(|(target, load)| Some((target, load?))).collect())
+    }
+
+    fn begin(&mut self, planned: &LoadSearch, forecast: Option<&BTreeMap<String, f64>>) {
+        let started = search_started(planned, self.plan, self.state, forecast);
+        self.record(Event::SearchStarted(Box::new(started)));
+    }
+
+    /// A search, from where the real one starts: it has a forecast too.
     fn search(&mut self, planned: &LoadSearch) -> Result<(), Unknown> {
         if self.state.search(&planned.id).is_none() {
-            let started = search_started(planned, self.plan, self.state);
-            self.record(Event::SearchStarted(Box::new(started)));
+            let forecast = match wants_forecast(planned, self.plan, self.state) {
+                true => Some(self.foresee(planned)?),
+                false => None,
+            };
+            self.begin(planned, forecast.as_ref());
         }
+        self.play_search(planned)
+    }
+
+    fn play_search(&mut self, planned: &LoadSearch) -> Result<(), Unknown> {
         loop {
             let search = replay(planned, self.state);
             let question = match search.ask() {

@@ -18,7 +18,7 @@ use crate::ids::ServerId;
 use crate::journal::State;
 use crate::matrix::Matrix;
 use crate::plan::{BenchRunner, Plan};
-use crate::run::Schedule;
+use crate::run::{Forecasts, Schedule, wants_forecast};
 use group::Rehearsed;
 use learn::Lessons;
 use load::Driver;
@@ -173,6 +173,38 @@ pub fn rehearse(
     }
     rehearsal.learned_from = lessons.map(|lessons| lessons.sources).unwrap_or_default();
     Ok(rehearsal)
+}
+
+/// What the searches that the schedule has still to begin will likely find, as far as that is known and `most_tokens` allows:
+/// where they may start.
+pub fn foresee(plan: &Plan, matrix: &Matrix, schedule: Schedule<'_>, done: &State, options: &Options) -> Forecasts {
+    let mut budget = Budget {
+        left: options.most_tokens.unwrap_or(u64::MAX),
+    };
+    let mut state = done.clone();
+    let mut forecasts = Forecasts::new();
+    for server in schedule.servers() {
+        let Some(group) = schedule.group(&server, done).filter(|group| !group.searches.is_empty()) else {
+            continue;
+        };
+        let Ok(stand_in @ StandIn { failure: None, .. }) = StandIn::of(&server, options) else {
+            continue;
+        };
+        let lessons = Lessons::prior(stand_in.kind);
+        let mut rehearsed = Rehearsed::new(plan, matrix, &group, &stand_in, &lessons, &mut state, &mut budget);
+        let open = group
+            .searches
+            .iter()
+            .filter(|search| wants_forecast(search, plan, done));
+        for search in open {
+            match rehearsed.foresee(search) {
+                Ok(forecast) => forecasts.insert(search.id.clone(), forecast),
+                Err(Unknown::TooMuch) => return forecasts,
+                Err(Unknown::Because(_)) => None,
+            };
+        }
+    }
+    forecasts
 }
 
 /// Tokens to compute for the runs of the plan, counted up to `most`; what searches will ask for is not known before.

@@ -4,7 +4,7 @@ use super::text::align;
 use super::words::show_number;
 use crate::journal::{RunRecord, SearchEnd, SearchRecord, ServerRecord, State};
 use crate::plan::{Params, show, spelling};
-use crate::search::{Answer, Found, Target};
+use crate::search::{Answer, Basis, Found, Target};
 use crate::table::{Point, Points};
 use itertools::Itertools;
 use serde_json::Value;
@@ -145,7 +145,17 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
     header.extend(serve.iter().map(|name| title("serve", name, &bench)));
     header.extend(bench.iter().map(|name| title("bench", name, &serve)));
     let rest = [
-        "target", "vary", "value", "low", "high", "verdict", "binding", "probes", "notes",
+        "target",
+        "vary",
+        "value",
+        "low",
+        "high",
+        "verdict",
+        "binding",
+        "probes",
+        "seed",
+        "seed_from",
+        "notes",
     ];
     header.extend(rest.map(String::from));
     let mut writer = csv::Writer::from_writer(Vec::new());
@@ -166,6 +176,9 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
         line.push(row.verdict().to_owned());
         line.push(answer.and_then(|answer| answer.binding.clone()).unwrap_or_default());
         line.push(answer.map_or_else(String::new, |answer| answer.probes.to_string()));
+        let seed = row.record.started.seed;
+        line.push(seed.value.to_string());
+        line.push(seed.basis.map_or("", Basis::word).to_owned());
         line.push(row.notes());
         write(&line);
     }

@@ -12,17 +12,18 @@ mod sampler;
 mod schedule;
 
 pub use changes::Changes;
-pub(crate) use group::{figures, replay, search_started};
+pub(crate) use group::{figures, replay, search_started, wants_forecast};
 pub use interrupt::Interrupt;
 pub use schedule::{Asked, Group, Schedule, Task};
 
 use crate::bench::Counters;
 use crate::cause::Outcome;
 use crate::error::Result;
-use crate::ids::sha256_hex;
+use crate::ids::{SearchId, sha256_hex};
 use crate::journal::{Entry, Event, Recorder, Shard};
 use crate::matrix::Matrix;
 use crate::plan::Plan;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,6 +43,9 @@ pub enum Update<'a> {
 
 /// Receives updates; an error ends the sweep in order (a report that cannot be written is no reason to lose results).
 pub type Observer<'a> = dyn FnMut(Update<'_>, &Recorder) -> Result<()> + 'a;
+
+/// What searches will likely find, by search and by the name of the target; of what is not listed nothing is predicted.
+pub type Forecasts = BTreeMap<SearchId, BTreeMap<String, f64>>;
 
 /// How a sweep ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +83,8 @@ pub struct Sweep<'a> {
     pub shard: Shard,
     /// Measure failed runs again.
     pub retry_failed: bool,
+    /// First guesses for searches.
+    pub forecasts: &'a Forecasts,
 }
 
 impl Sweep<'_> {

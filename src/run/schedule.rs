@@ -6,7 +6,7 @@ use super::is_settled;
 use crate::ids::SearchId;
 use crate::journal::{SearchEnd, Shard, State};
 use crate::matrix::{LoadExploration, LoadSearch, Matrix, Point, ServerConfig};
-use crate::search::{Load, Question, Target, Watch};
+use crate::search::{Answer, Found, Load, Question, Target, Watch};
 use std::sync::Arc;
 
 /// The work of one session, made server by server so that a million points never stand in memory at once.
@@ -90,7 +90,8 @@ impl<'a> Schedule<'a> {
             })
             .collect();
         let searches = self.matrix.searches_of(server);
-        let searches: Vec<LoadSearch> = searches.filter(|search| self.is_open(&search.id, state)).collect();
+        let searches = searches.filter(|search| self.is_open(&search.id, state) || was_skipped_before(search, state));
+        let searches: Vec<LoadSearch> = searches.collect();
         let explorations = self.matrix.explorations_of(server);
         let explorations: Vec<LoadExploration> = explorations
             .filter(|exploration| self.is_open(&exploration.id, state))
@@ -116,4 +117,12 @@ impl<'a> Schedule<'a> {
     pub fn has_work(self, state: &State) -> bool {
         self.servers().any(|server| self.group(&server, state).is_some())
     }
+}
+
+/// Whether a search was left undone under a plan that allowed that, and this one does not.
+fn was_skipped_before(search: &LoadSearch, state: &State) -> bool {
+    let record = state.search(&search.id);
+    let is_skipped = |answers: &[Answer]| answers.iter().any(|answer| answer.found == Found::Skipped);
+    let ended = record.and_then(|record| record.ended.as_ref());
+    !search.settings.skip_beaten && matches!(ended, Some(SearchEnd::Answered(answers)) if is_skipped(answers))
 }

@@ -8,6 +8,7 @@ mod answer;
 use super::Vary;
 use super::boundary::{Boundary, Observation};
 use super::probe::{Probe, Question};
+use super::rival::Rival;
 use super::seed::{Requests, Seed};
 use super::target::{Answer, Found, Level, Target, levels};
 use super::verdict::Verdict;
@@ -33,6 +34,8 @@ pub struct Settings {
     pub confirmations: usize,
     /// Requests of a run.
     pub requests: Requests,
+    /// Whether a server config is left as soon as another is known to hold more than it can.
+    pub skip_beaten: bool,
 }
 
 impl Settings {
@@ -51,6 +54,7 @@ impl Settings {
                 min: 200,
                 max: 2000,
             },
+            skip_beaten: false,
         }
     }
 }
@@ -72,7 +76,11 @@ impl fmt::Display for Settings {
         });
         f.write_str(&targets.collect::<Vec<_>>().join("; "))?;
         let percent = tolerance * 100.0;
-        write!(f, ", to {percent} %, at most {max_probes} runs a target")
+        write!(f, ", to {percent} %, at most {max_probes} runs a target")?;
+        match self.skip_beaten {
+            true => f.write_str(", unless another server is known to hold more"),
+            false => Ok(()),
+        }
     }
 }
 
@@ -103,6 +111,8 @@ const LARGEST_STEP: f64 = 4.0;
 pub struct Search {
     settings: Settings,
     seed: Seed,
+    /// Whom the server must beat; none if it is searched in any case.
+    rivals: Vec<Rival>,
     probes: Vec<Probe>,
     /// For each target, its answer or the question that is needed for it: computed from the probes alone.
     decisions: Vec<Result<Answer, Question>>,
@@ -116,11 +126,19 @@ impl Search {
         let mut search = Search {
             settings,
             seed,
+            rivals: Vec::new(),
             probes: Vec::new(),
             decisions: Vec::new(),
         };
         search.decide();
         search
+    }
+
+    /// The same search, to be ended for a target once its rival is known to hold more than the server can.
+    pub fn against(mut self, rivals: &[Rival]) -> Search {
+        self.rivals = rivals.to_vec();
+        self.decide();
+        self
     }
 
     /// The next run, or the answers.
@@ -160,7 +178,7 @@ impl Search {
             .settings
             .targets
             .iter()
-            .map(|target| View::of(self, target).decide())
+            .map(|target| View::of(self, target).decide_or_leave())
             .collect();
     }
 }
@@ -197,6 +215,27 @@ impl<'a> View<'a> {
             boundary,
             dip,
         }
+    }
+
+    /// The same as `decide`, but for a server that is beaten already no further question.
+    fn decide_or_leave(&self) -> Result<Answer, Question> {
+        self.decide().or_else(|question| match self.beaten() {
+            Some((bound, why)) => Ok(self.beaten_answer(bound, why)),
+            None => Err(question),
+        })
+    }
+
+    /// What the server does not exceed, if a rival holds as much, and why.
+    fn beaten(&self) -> Option<(f64, String)> {
+        let Settings { vary, upper, .. } = self.search.settings;
+        let mut rivals = self.search.rivals.iter();
+        let rival = rivals.find(|rival| rival.target == self.target.name)?;
+        // Before anything failed here, where the limit lies is but the guess that the search started from; and of a server
+        // on which every run failed altogether, the load may not be to blame.
+        let has_failed = self.levels.iter().any(|level| level.margin > 0.0);
+        let has_figures = self.search.probes.iter().any(|probe| !probe.readings.is_empty());
+        let measured = (has_failed && has_figures).then(|| vary.floor(self.interval(Found::Undecided).1));
+        rival.beats(upper, measured)
     }
 
     /// The answer, or the question that is needed for it.

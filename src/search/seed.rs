@@ -1,4 +1,4 @@
-//! Where a search starts, how many requests a probe has, and whether a server is worth a search at all.
+//! Where a search starts, and how many requests a probe has.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +9,35 @@ pub struct Seed {
     pub value: f64,
     /// The factor by which the answer is typically off, in either direction: 1.5 means two thirds to one and a half.
     pub factor: f64,
+    /// What it comes from, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basis: Option<Basis>,
+}
+
+/// What a first guess comes from; those named first are trusted more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// The answer of another server config.
+    Neighbour,
+    /// The same search on the simulated engine.
+    Forecast,
+    /// How many requests the server's KV cache holds.
+    KvCapacity,
+    /// Nothing is known.
+    Nothing,
+}
+
+impl Basis {
+    /// Its word in `sla.csv` and in the journal.
+    pub fn word(self) -> &'static str {
+        match self {
+            Basis::Neighbour => "neighbour",
+            Basis::Forecast => "forecast",
+            Basis::KvCapacity => "kv_capacity",
+            Basis::Nothing => "nothing",
+        }
+    }
 }
 
 impl Seed {
@@ -16,6 +45,7 @@ impl Seed {
     pub const UNKNOWN: Seed = Seed {
         value: 8.0,
         factor: 6.0,
+        basis: Some(Basis::Nothing),
     };
 
     /// From the answer of a server config that differs in little, typically in one parameter.
@@ -23,6 +53,7 @@ impl Seed {
         Seed {
             value: answer,
             factor: 1.6,
+            basis: Some(Basis::Neighbour),
         }
     }
 
@@ -31,6 +62,7 @@ impl Seed {
         Seed {
             value: answer,
             factor: 2.0,
+            basis: Some(Basis::Forecast),
         }
     }
 
@@ -40,6 +72,7 @@ impl Seed {
         Seed {
             value: (capacity / (input + output / 2.0).max(1.0)).max(1.0),
             factor: 3.0,
+            basis: Some(Basis::KvCapacity),
         }
     }
 }
@@ -65,24 +98,6 @@ impl Requests {
     }
 }
 
-/// The best answer so far among server configs that compete.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Incumbent {
-    /// Id or name of its server config.
-    pub server: String,
-    /// What the configs compete in, e.g. tokens/s per GPU at the answer; more is better.
-    pub score: f64,
-}
-
-/// Why a server config need not be searched: the most it could reach is no better than what another has reached.
-/// None if it may still win. `bound` must be a true bound, such as the throughput at the config's KV capacity.
-pub fn skip_reason(bound: f64, unit: &str, incumbent: &Incumbent) -> Option<String> {
-    (bound <= incumbent.score).then(|| {
-        let (server, score) = (&incumbent.server, incumbent.score);
-        format!("cannot beat {server}: reaches at most {bound:.4} {unit}, and {server} has reached {score:.4}")
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,19 +116,5 @@ mod tests {
     fn a_cache_of_a_million_tokens_holds_so_many_requests() {
         assert_eq!(Seed::kv_capacity(1_000_000.0, 900.0, 200.0).value, 1000.0);
         assert_eq!(Seed::kv_capacity(10.0, 900.0, 200.0).value, 1.0);
-    }
-
-    #[test]
-    fn only_a_server_that_cannot_win_is_skipped() {
-        let incumbent = Incumbent {
-            server: "tp=2".into(),
-            score: 950.0,
-        };
-        assert_eq!(skip_reason(951.0, "tokens/s/GPU", &incumbent), None);
-        let reason = skip_reason(700.0, "tokens/s/GPU", &incumbent).expect("valid in this test");
-        assert_eq!(
-            reason,
-            "cannot beat tp=2: reaches at most 700.0000 tokens/s/GPU, and tp=2 has reached 950.0000"
-        );
     }
 }

@@ -52,6 +52,8 @@ pub enum Found {
     Beyond(f64),
     /// The probes allowed were too few to tell.
     Undecided,
+    /// Another server config holds more than this one can, so it was not searched further.
+    Skipped,
 }
 
 impl Found {
@@ -59,7 +61,7 @@ impl Found {
     pub fn value(self) -> Option<f64> {
         match self {
             Found::Met(value) | Found::Beyond(value) => Some(value),
-            Found::None | Found::Undecided => None,
+            Found::None | Found::Undecided | Found::Skipped => None,
         }
     }
 
@@ -70,6 +72,7 @@ impl Found {
             Found::None => "none",
             Found::Beyond(_) => "beyond",
             Found::Undecided => "undecided",
+            Found::Skipped => "skipped",
         }
     }
 }

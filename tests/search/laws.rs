@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use vsweep::search::{
-    Answer, Criterion, Found, Next, Probe, Question, Reading, Request, Search, Seed, Settings, Target, Vary,
+    Answer, Criterion, Found, Next, Probe, Question, Reading, Request, Rival, Search, Seed, Settings, Target, Vary,
 };
 
 fn target(name: &str, limit_ms: f64) -> Target {
@@ -98,7 +98,7 @@ proptest! {
     #[test]
     fn without_noise_the_answer_is_safe_and_near(boundary in 0.05f64..400.0) {
         let settings = Settings::new(Vary::RequestRate, vec![target("chat", 500.0)]);
-        let seed = Seed { value: boundary * 1.4, factor: 2.0 };
+        let seed = Seed { value: boundary * 1.4, factor: 2.0, basis: None };
         let (answers, ..) = run(&settings, seed, &[0.0], |load| 500.0 * (load / boundary).powf(1.5));
         let Found::Met(value) = answers[0].found else { return Err(TestCaseError::fail(format!("{answers:?}"))) };
         prop_assert!(value <= boundary && value >= boundary * 0.9, "{value} of {boundary}");
@@ -211,6 +211,38 @@ proptest! {
         });
         let is_said = answer.notes.iter().any(|note| note.contains("missing the target"));
         prop_assert!(is_said || failing.next().is_none(), "{:?}", answer);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// A server is left only if it does not hold more than its rival, and then it costs no more runs than its answer would.
+    #[test]
+    fn only_a_beaten_server_is_left(boundary in 10.0f64..400.0, ratio in 0.3f64..3.0) {
+        let settings = Settings::new(Vary::MaxConcurrency, vec![target("chat", 500.0)]);
+        let load = (boundary * ratio).floor();
+        let rival = Rival { target: "chat".into(), server: "other".into(), load, forecast: None };
+        let seed = Seed::neighbour(load);
+        let curve = hockey_stick(boundary);
+        let mut search = Search::new(settings.clone(), seed).against(&[rival]);
+        let answers = loop {
+            match search.ask() {
+                Next::Done(answers) => break answers,
+                Next::Probe(question) => {
+                    let p99_ms = curve(question.value);
+                    search.tell(&measure(&settings, question, p99_ms));
+                }
+            }
+        };
+        let answer = &answers[0];
+        let (_, alone, _) = run(&settings, seed, &[0.0], &curve);
+        prop_assert!(search.probes().len() <= alone.len());
+        if answer.found == Found::Skipped {
+            prop_assert!(boundary <= load + 1.0 && answer.high <= load && !answer.notes.is_empty(), "{answer:?}");
+        } else {
+            prop_assert!(ratio < 1.3, "{answer:?} for a rival at {load}");
+        }
     }
 }
 

@@ -70,6 +70,15 @@ impl Reader<'_> {
         value
     }
 
+    pub(super) fn yes_or_no(&mut self, node: &Node, what: &str) -> Option<bool> {
+        if let Kind::Bool(answer) = node.kind {
+            return Some(answer);
+        }
+        let message = format!("`{what}` must be true or false");
+        self.found.add(Problem::new(node.span, message, "write true or false"));
+        None
+    }
+
     pub(super) fn duration(&mut self, node: Option<&Node>, what: &str, default: Duration) -> Duration {
         let Some(node) = node else {
             return default;

@@ -47,6 +47,9 @@ impl Reader<'_> {
             let count = self.whole(node, "sla.confirmations", 0..=100);
             settings.confirmations = count.map_or(settings.confirmations, |count| count as usize);
         }
+        if let Some(node) = fields.get("skip_beaten") {
+            settings.skip_beaten = self.yes_or_no(node, "sla.skip_beaten").unwrap_or(false);
+        }
         let targets = fields.get("target");
         if targets.is_none() {
             let remedy = "add [[sla.target]] with a bound such as p99_ttft_ms = \"<=500\"";

@@ -4,7 +4,8 @@ use super::Ahead;
 use crate::cause::Outcome;
 use crate::ids::ServerId;
 use crate::journal::{Event, RunFinished, SearchStarted, State};
-use crate::search::{Answer, Found};
+use crate::report::words::show_number;
+use crate::search::{Answer, Basis, Found};
 use crate::units::{show_count, show_duration, show_many};
 use std::time::Duration;
 
@@ -69,7 +70,18 @@ pub fn describe(event: &Event, state: &State, ahead: &Ahead) -> Option<String> {
             if names.is_empty() {
                 return Some(format!("{name}: exploring {}", started.vary.name()));
             }
-            format!("{name}: searching {} for {}", started.vary.name(), names.join(", "))
+            let (vary, seed) = (started.vary.name(), started.seed);
+            let from = match seed.basis {
+                Some(Basis::Neighbour) => format!(", starting near {} as on another server", show_number(seed.value)),
+                Some(Basis::Forecast) => {
+                    format!(", starting near {} as the simulator predicts", show_number(seed.value))
+                }
+                Some(Basis::KvCapacity) => {
+                    format!(", starting near {}, which fill its KV cache", show_number(seed.value))
+                }
+                Some(Basis::Nothing) | None => String::new(),
+            };
+            format!("{name}: searching {vary} for {}{from}", names.join(", "))
         }
         Event::SearchFinished {
             search,

@@ -79,6 +79,7 @@ impl GroupSession<'_, '_> {
             vary: planned.settings.vary,
             targets: Vec::new(),
             seed: Seed::UNKNOWN,
+            rivals: Vec::new(),
         };
         let event = Event::SearchStarted(Box::new(started));
         record(self.recorder, self.observer, event).map(drop)

@@ -9,12 +9,14 @@ mod measure;
 mod record;
 mod search;
 mod server;
+mod start;
 
 pub(crate) use explore::figures;
-pub(crate) use search::{replay, search_started};
+pub(crate) use search::replay;
+pub(crate) use start::{search_started, wants_forecast};
 
 use super::gate::Gate;
-use super::{Ending, Group, Interrupt, Observer, Sweep, Task, Update};
+use super::{Ending, Forecasts, Group, Interrupt, Observer, Sweep, Task, Update};
 use crate::bench::{Measurement, Verdict};
 use crate::cause::{Cause, Failure, NOT_TRIED, Outcome};
 use crate::error::Result;
@@ -40,8 +42,11 @@ pub struct GroupSession<'s, 'o> {
     interrupt: &'s mut Interrupt,
     observer: &'s mut Observer<'o>,
     gate: &'s Gate,
+    forecasts: &'s Forecasts,
     running: Option<Running>,
     lost_in_a_row: u32,
+    /// Why the server did not start when it was wanted before the first run: the next run is told, instead of trying again.
+    failed_start: Option<Failure>,
 }
 
 /// A ready server.
@@ -100,8 +105,10 @@ impl<'s, 'o> GroupSession<'s, 'o> {
             interrupt,
             observer,
             gate,
+            forecasts: sweep.forecasts,
             running: None,
             lost_in_a_row: 0,
+            failed_start: None,
         }
     }
 
@@ -170,7 +177,11 @@ impl<'s, 'o> GroupSession<'s, 'o> {
     async fn attempt(&mut self, task: &Task) -> Result<Attempt> {
         let mut tries = 1;
         loop {
-            match self.ensure_ready().await? {
+            let start = match self.failed_start.take() {
+                Some(failure) => Start::Failed(failure),
+                None => self.ensure_ready().await?,
+            };
+            match start {
                 Start::Ready => {}
                 Start::Failed(failure) if failure.cause.is_transient() && tries < TRIES => {
                     tries += 1;

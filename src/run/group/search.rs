@@ -6,12 +6,12 @@ use crate::bench::{Measurement, Verdict};
 use crate::cause::{Cause, Failure};
 use crate::error::Result;
 use crate::ids::SearchId;
-use crate::journal::{Event, SearchEnd, SearchStarted, State};
+use crate::journal::{Event, State};
 use crate::matrix::LoadSearch;
-use crate::plan::{OnFailure, Plan};
+use crate::plan::OnFailure;
 use crate::run::schedule::Asked;
 use crate::run::{Ending, Task, record};
-use crate::search::{self, Answer, Next, Probe, Question, Search, Seed};
+use crate::search::{self, Answer, Next, Probe, Question, Search};
 use serde_json::Value;
 
 /// How a search of this session ended.
@@ -39,7 +39,9 @@ impl GroupSession<'_, '_> {
     }
 
     async fn search(&mut self, planned: &LoadSearch) -> Result<Ended> {
-        self.begin_search(planned)?;
+        if let Some(ending) = self.begin_search(planned).await? {
+            return Ok(Ended::Early(ending));
+        }
         loop {
             if self.interrupt.is_requested() {
                 return Ok(Ended::Early(Ending::Interrupted));
@@ -85,22 +87,13 @@ impl GroupSession<'_, '_> {
 
     /// Records a search that cannot be done because its server is lost.
     fn skip(&mut self, planned: &LoadSearch, failure: &Failure) -> Result<()> {
-        self.begin_search(planned)?;
+        self.note_search(planned, None)?;
         let search = replay(planned, self.recorder.state());
         if let Next::Probe(question) = search.ask() {
             let task = self.task(planned, &search, question);
             self.record_failed(&task, failure, 0.0)?;
         }
         self.end_search(&planned.id, Vec::new(), Some(failure))
-    }
-
-    fn begin_search(&mut self, planned: &LoadSearch) -> Result<()> {
-        if self.recorder.state().search(&planned.id).is_some() {
-            return Ok(());
-        }
-        let started = search_started(planned, self.plan, self.recorder.state());
-        let event = Event::SearchStarted(Box::new(started));
-        record(self.recorder, self.observer, event).map(drop)
     }
 
     pub(super) fn end_search(
@@ -136,8 +129,8 @@ impl GroupSession<'_, '_> {
 
     /// Whether not a single run gave figures.
     fn has_measured_nothing(&self, planned: &LoadSearch) -> bool {
-        let mut probes = self.recorder.state().probes(&planned.id);
-        probes.all(|probe| probe.readings.is_empty())
+        let mut probes = self.recorder.state().probes(&planned.id).peekable();
+        probes.peek().is_some() && probes.all(|probe| probe.readings.is_empty())
     }
 
     /// Why the search cannot learn from its runs, after the latest one.
@@ -162,40 +155,16 @@ impl GroupSession<'_, '_> {
     }
 }
 
-/// What a search looks for, and where it starts.
-pub(crate) fn search_started(planned: &LoadSearch, plan: &Plan, state: &State) -> SearchStarted {
-    let started = SearchStarted {
-        search: planned.id.clone(),
-        server: planned.server.clone(),
-        name: planned.name.clone(),
-        params: plan.secrets.redact_params(&planned.params),
-        vary: planned.settings.vary,
-        targets: planned.settings.targets.clone(),
-        seed: Seed::UNKNOWN,
-    };
-    let seed = neighbour(&started, state).unwrap_or(started.seed);
-    SearchStarted { seed, ..started }
-}
-
 /// The search as far as it got.
 pub(crate) fn replay(planned: &LoadSearch, state: &State) -> Search {
     let record = state.search(&planned.id).expect("a search begins before it asks");
-    let mut search = Search::new(planned.settings.clone(), record.started.seed);
+    let search = Search::new(planned.settings.clone(), record.started.seed);
+    let mut search = match planned.settings.skip_beaten {
+        true => search.against(&record.started.rivals),
+        false => search,
+    };
     state.probes(&planned.id).for_each(|probe| search.tell(probe));
     search
-}
-
-/// A first guess from the latest answer to the same targets under the same load on another server.
-fn neighbour(started: &SearchStarted, state: &State) -> Option<Seed> {
-    let alike = |other: &SearchStarted| {
-        (other.vary, &other.params, &other.targets) == (started.vary, &started.params, &started.targets)
-    };
-    let answers = state.searches().filter(|record| alike(&record.started));
-    let values = answers.filter_map(|record| match &record.ended {
-        Some(SearchEnd::Answered(answers)) => answers.iter().find_map(|answer| answer.found.value()),
-        _ => None,
-    });
-    values.last().map(Seed::neighbour)
 }
 
 impl Asked {

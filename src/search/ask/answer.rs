@@ -11,7 +11,7 @@ impl View<'_> {
         let nearest = match found {
             Found::Met(value) | Found::Beyond(value) => Some(value),
             Found::None => Some(self.search.settings.lower),
-            Found::Undecided => self
+            Found::Undecided | Found::Skipped => self
                 .levels
                 .iter()
                 .min_by(|a, b| a.margin.abs().total_cmp(&b.margin.abs()))
@@ -33,15 +33,24 @@ impl View<'_> {
         }
     }
 
+    /// What is said of a server that another one beats, whatever its own limit.
+    pub(super) fn beaten_answer(&self, bound: f64, why: String) -> Answer {
+        let mut answer = self.answer(Found::Skipped);
+        answer.low = self.best().map_or(0.0, |best| best.value);
+        answer.high = bound;
+        answer.notes = vec![why];
+        answer
+    }
+
     /// Between which loads the limit lies. What the curves allow is never wider than what was measured beyond doubt.
-    fn interval(&self, found: Found) -> (f64, f64) {
+    pub(super) fn interval(&self, found: Found) -> (f64, f64) {
         let Settings { lower, upper, .. } = self.search.settings;
         let (low, high) = (self.boundary.quantile(RISK), self.boundary.quantile(1.0 - RISK));
         let low = match found {
             Found::None => return (0.0, lower),
             Found::Beyond(_) => return (upper, f64::INFINITY),
             Found::Met(value) => value,
-            Found::Undecided => low,
+            Found::Undecided | Found::Skipped => low,
         };
         let failed = self.above(low).find(|level| level.verdict() == Verdict::Fail);
         (low, failed.map_or(high, |level| high.min(level.value)).max(low))

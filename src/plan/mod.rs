@@ -164,6 +164,8 @@ pub struct Bench {
     pub timeout: Duration,
     /// Unmeasured requests before the first run of a point on a fresh server.
     pub warmup_prompts: u32,
+    /// Whether server, GPUs and host are read during every run.
+    pub telemetry: bool,
     /// Axes and fixed values, names as in `vllm bench serve`.
     pub params: Vec<(String, Axis)>,
     /// Named combinations, multiplied with the axes; empty means one empty combination.

@@ -100,6 +100,8 @@ pub struct BenchTable {
     /// Unmeasured requests before the first run of a point on a fresh server; not for `iterations` and `phases`, which warm
     /// up by themselves. Default: 0.
     pub warmup_prompts: Option<u32>,
+    /// Whether the server's `/metrics`, the GPUs and the host are read during every run (docs/formats.md). Default: true.
+    pub telemetry: Option<bool>,
     /// Load settings, names as in `vllm bench serve`, or the flags of the runner (docs/iterations.md, docs/phases.md). A list or a range is an axis; axes multiply.
     pub params: Option<BTreeMap<String, Param>>,
     /// Path of a JSON file, relative to this one, with combinations in the form of `vllm bench sweep`: a list of

@@ -175,8 +175,10 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
         .map(|column| format!("{} {}", column.name, column.cells[won.row]))
         .collect();
     here.sort_by(|a, b| {
+        // `varied` begins with the load proper, which is to change fastest.
         let orders = varied
             .iter()
+            .rev()
             .map(|column| column.cells[a.row].order(&column.cells[b.row]));
         orders.reduce(Ordering::then).unwrap_or(Ordering::Equal)
     });
@@ -198,6 +200,7 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
         };
         let mark = match (point.id == won.id, point.used.is_empty()) {
             (true, _) => "<- this".to_owned(),
+            (false, true) if point.cut > 0 => "cut short".to_owned(),
             (false, true) => runs[point.row].cause.map_or("failed".into(), |cause| cause.to_string()),
             (false, false) => String::new(),
         };

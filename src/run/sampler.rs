@@ -10,12 +10,15 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 /// Time between two readings. A scrape costs vLLM's front end some milliseconds, so more would disturb what is measured.
 const PERIOD: Duration = Duration::from_secs(1);
 /// How long a server may take to answer one: one that is in trouble must not hold up the sweep.
 const LIMIT: Duration = Duration::from_secs(2);
+
+/// How long the readings may take to end: one scrape, and GPUs that answer late.
+const LAST: Duration = Duration::from_secs(10);
 
 /// Readings in the making. Dropping it ends them.
 #[derive(Debug)]
@@ -45,10 +48,16 @@ fn start_with(http: Http, gpus: impl Fn() -> Vec<GpuReading> + Send + 'static) -
 }
 
 impl Sampler {
-    /// Takes the last reading and returns all.
+    /// Takes the last reading and returns all; none if a reading does not return, as those of a GPU that fell off its bus
+    /// may not.
     pub async fn finish(self) -> Series {
+        self.finish_within(LAST).await
+    }
+
+    async fn finish_within(self, limit: Duration) -> Series {
         let _ = self.stop.send(());
-        self.series.await.unwrap_or_default()
+        let series = timeout(limit, self.series).await;
+        series.ok().and_then(Result::ok).unwrap_or_default()
     }
 }
 
@@ -125,6 +134,15 @@ mod tests {
             .collect();
         let counted: Vec<_> = (0..series.0.len()).map(|count| Some(count as f64)).collect();
         assert_eq!(running, counted);
+    }
+
+    #[tokio::test]
+    async fn a_gpu_that_never_answers_does_not_hold_up_the_sweep() {
+        let (_answers, answer) = std::sync::mpsc::channel::<Vec<GpuReading>>();
+        let gpus = move || answer.recv().unwrap_or_default();
+        let sampler = start_with(Http::new("http://127.0.0.1:1", None), gpus);
+        let series = sampler.finish_within(Duration::from_millis(1)).await;
+        assert_eq!(series.0.len(), 0);
     }
 
     #[tokio::test]

@@ -37,19 +37,19 @@ type Figures = Map<String, Value>;
 
 impl Series {
     /// The time to sum up: what the benchmark says it measured, else from the first to the last reading that found requests
-    /// at the server, else all there is.
+    /// at the server, else all there is. `None` without readings.
     pub fn window(&self, measured: Option<Window>) -> Option<Window> {
         let is_busy = |reading: &&Reading| {
             let scrape = reading.server.unwrap_or_default();
             scrape.running.unwrap_or(0.0) + scrape.waiting.unwrap_or(0.0) > 0.0
         };
-        let all = self.0.first().zip(self.0.last());
+        let all = self.0.first().zip(self.0.last())?;
         let busy = self.0.iter().find(is_busy).zip(self.0.iter().rfind(is_busy));
         let between = |(first, last): (&Reading, &Reading)| Window {
             from: first.at,
             to: last.at,
         };
-        measured.or_else(|| busy.map(between)).or_else(|| all.map(between))
+        Some(measured.unwrap_or_else(|| between(busy.unwrap_or(all))))
     }
 
     /// What the readings of a window amount to. Gauges come from the readings within it, counters from the nearest ones

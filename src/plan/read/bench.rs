@@ -17,6 +17,7 @@ impl Reader<'_> {
             env: BTreeMap::new(),
             timeout: TIMEOUT,
             warmup_prompts: 0,
+            telemetry: true,
             params: Vec::new(),
             combos: Vec::new(),
         };
@@ -49,6 +50,8 @@ impl Reader<'_> {
         let warmup = fields.get("warmup_prompts");
         let warmup = warmup.and_then(|node| self.whole(node, "bench.warmup_prompts", 0..=1_000_000));
         bench.warmup_prompts = warmup.unwrap_or(0);
+        let telemetry = fields.get("telemetry");
+        bench.telemetry = telemetry.is_none_or(|node| self.yes_or_no(node, "bench.telemetry").unwrap_or(true));
         bench.params = fields
             .get("params")
             .map(|node| self.params(node, "bench.params"))

@@ -7,7 +7,8 @@ use crate::error::Result;
 use crate::files::{create_folder, write_atomic};
 use crate::journal::Recorder;
 use crate::plan::{Params, Plan};
-use crate::run::{Task, Update, sampler};
+use crate::run::sampler::{self, Sampler};
+use crate::run::{Task, Update};
 use crate::server::Server;
 use crate::telemetry::series::{Series, Window};
 use std::path::Path;
@@ -32,21 +33,22 @@ impl GroupSession<'_, '_> {
         let telemetry = self.recorder.directory().run_telemetry(&task.point.id, task.run);
         let began = Instant::now();
         (self.observer)(Update::Running(&job.counters), self.recorder)?;
-        let sampler = sampler::start(running.server.http(), Arc::clone(&running.gpus));
+        let is_watched = self.plan.bench.telemetry;
+        let sampler = is_watched.then(|| sampler::start(running.server.http(), Arc::clone(&running.gpus)));
         let measured = tokio::select! {
             // A measurement that is complete counts even if the server died in the same moment.
             biased;
             measured = bench::probe(&job, watch) => measured,
             failure = running.server.failed() => {
                 let seconds = began.elapsed().as_secs_f64();
-                self.keep(&telemetry, sampler.finish().await, None)?;
+                self.keep(&telemetry, readings(sampler).await, None)?;
                 return Ok(Try::ServerDied(failure, seconds));
             }
             () = self.interrupt.requested() => return Ok(Try::Interrupted),
         };
         let seconds = began.elapsed().as_secs_f64();
         let window = job.counters.measured.get().copied();
-        let figures = self.keep(&telemetry, sampler.finish().await, window)?;
+        let figures = self.keep(&telemetry, readings(sampler).await, window)?;
         let running = self.running.as_mut().expect("a run begins on a ready server");
         let is_sound = matches!(&measured, Ok(measurement) if !has_failed_requests(measurement));
         if !is_sound {
@@ -74,17 +76,25 @@ impl GroupSession<'_, '_> {
 
     /// Writes what was read during a run, and returns what it amounts to. A run is not lost because this cannot be written.
     fn keep(&mut self, path: &Path, series: Series, measured: Option<Window>) -> Result<Params> {
+        // That of an earlier try would be taken for this one's.
+        let _ = std::fs::remove_file(path);
         let Some(window) = series.window(measured) else {
             return Ok(Params::new());
         };
         let folder = path.parent().map_or(Ok(()), create_folder);
         if let Err(error) = folder.and_then(|()| write_atomic(path, series.to_csv(window).as_bytes())) {
-            // That of an earlier try would be taken for this one's.
-            let _ = std::fs::remove_file(path);
             let note = format!("the telemetry of a run is lost: {error}");
             (self.observer)(Update::Note(&note), self.recorder)?;
         }
         Ok(series.summarize(window))
+    }
+}
+
+/// What a sampler has read, if there was one.
+async fn readings(sampler: Option<Sampler>) -> Series {
+    match sampler {
+        Some(sampler) => sampler.finish().await,
+        None => Series::default(),
     }
 }
 

@@ -67,12 +67,15 @@ fn throughput(engine: &mut Engine, users: usize, row: &Row) -> f64 {
     let mut ends = Vec::new();
     while done < 2 * users {
         ends.clear();
-        if engine.leap(now, f64::INFINITY, &mut ends) > 0 {
-            now = ends.last().copied().unwrap_or(now);
-            continue;
+        let leap = engine.leap(now, f64::INFINITY, &mut ends);
+        let mut finished = leap.ended.len() + leap.fresh.iter().filter(|output| output.finished).count();
+        match ends.last() {
+            Some(end) => now = *end,
+            None => {
+                now += engine.begin_step(now).expect("always busy");
+                finished = engine.end_step(now).iter().filter(|output| output.finished).count();
+            }
         }
-        now += engine.begin_step(now).expect("always busy");
-        let finished = engine.end_step(now).iter().filter(|output| output.finished).count();
         for _ in 0..finished {
             engine.add(now, request(sent as u64));
             sent += 1;

@@ -4,8 +4,11 @@
 //!
 //! What to send and when is the caller's; how tokens come about is the engine's.
 
+mod book;
+
+use self::book::Book;
 use super::engine::memory::{Memory, Misfit};
-use super::engine::{Engine, Key, Request};
+use super::engine::{Engine, Request};
 use super::settings::Settings;
 use crate::metrics::{Nanos, Progress, Sample, Underway};
 use std::collections::{BTreeSet, VecDeque};
@@ -101,14 +104,9 @@ struct Drive<'a, 'o> {
     requests: std::vec::IntoIter<Request>,
     due: Vec<Nanos>,
     limit: usize,
-    every_token: bool,
     delay: Nanos,
     zero: f64,
-    samples: Vec<Sample>,
-    /// The engine's name of the first request.
-    first: Option<Key>,
-    /// Requests by the order in which the engine got them.
-    admitted: Vec<usize>,
+    book: Book,
     next: usize,
     in_flight: usize,
     /// When slots became free that no request has taken since, oldest first.
@@ -120,8 +118,6 @@ struct Drive<'a, 'o> {
 impl<'a, 'o> Drive<'a, 'o> {
     fn new(server: &'a mut VirtualServer, mut load: Load, observer: Option<&'a mut Observer<'o>>) -> Self {
         let count = load.requests.len().min(load.due.len());
-        let mut samples = Vec::new();
-        samples.resize_with(count, Sample::default);
         load.due.truncate(count);
         Drive {
             zero: server.now,
@@ -133,11 +129,8 @@ impl<'a, 'o> Drive<'a, 'o> {
             requests: load.requests.into_iter(),
             due: load.due,
             limit: load.limit.unwrap_or(usize::MAX).max(1),
-            every_token: load.every_token,
             delay: load.delay,
-            samples,
-            first: None,
-            admitted: Vec::with_capacity(count),
+            book: Book::new(count, load.every_token),
             next: 0,
             in_flight: 0,
             freed: VecDeque::new(),
@@ -155,10 +148,8 @@ impl<'a, 'o> Drive<'a, 'o> {
                 break;
             }
             let until = self.coming.front().map_or(f64::INFINITY, |(at, ..)| self.moment(*at));
-            ends.clear();
             let turn = until.min(self.moment(self.look));
-            if self.server.leaps && self.server.engine.leap(self.server.now, turn, &mut ends) > 0 {
-                self.spread(&ends);
+            if self.server.leaps && self.leap(turn, &mut ends) {
                 continue;
             }
             match self.server.engine.begin_step(self.server.now) {
@@ -169,8 +160,8 @@ impl<'a, 'o> Drive<'a, 'o> {
         }
         self.give_up_the_rest();
         Simulated {
-            duration: self.samples.iter().map(|sample| sample.end).max().unwrap_or(0),
-            samples: self.samples,
+            duration: self.book.samples.iter().map(|sample| sample.end).max().unwrap_or(0),
+            samples: self.book.samples,
         }
     }
 
@@ -183,7 +174,7 @@ impl<'a, 'o> Drive<'a, 'o> {
                 true => due.max(self.freed.pop_front().unwrap_or(due)),
                 false => due,
             };
-            let sample = &mut self.samples[self.next];
+            let sample = &mut self.book.samples[self.next];
             (sample.due, sample.ready, sample.sent, sample.end) = (due, ready, ready, ready);
             (sample.prompt_len, sample.sequences) = (request.prompt.len() as u64, 1);
             let arrives = ready + self.delay;
@@ -211,8 +202,7 @@ impl<'a, 'o> Drive<'a, 'o> {
         {
             let at = self.moment(at);
             let key = self.server.engine.add(at, request);
-            self.first.get_or_insert(key);
-            self.admitted.push(index);
+            self.book.admit(key, index);
             if self.observer.is_some() {
                 self.underway.insert(index);
             }
@@ -222,24 +212,34 @@ impl<'a, 'o> Drive<'a, 'o> {
     fn end_step(&mut self, seconds: f64) {
         self.server.now += seconds;
         let now = self.nanos(self.server.now);
-        let first = self.first.unwrap_or_default();
-        let mut ended = Vec::new();
         let outputs = self.server.engine.end_step(self.server.now);
-        for tokens in outputs.chunk_by(|one, next| one.key == next.key) {
-            // What a step yields for a request arrives as one event.
-            let [.., output] = tokens else { continue };
-            let index = self.admitted[(output.key - first) as usize];
-            let sample = &mut self.samples[index];
-            if self.every_token || sample.events.is_empty() {
-                sample.events.push(now);
-            }
-            if output.finished {
-                sample.end = now;
-                sample.output_tokens = Some(output.index as u64 + 1);
-                ended.push(index);
-            }
+        self.book.note(outputs, &[now]);
+        self.let_go(now);
+    }
+
+    /// Performs steps in quick succession, none of which begins at `turn` or later; false if that cannot be.
+    fn leap(&mut self, turn: f64, ends: &mut Vec<f64>) -> bool {
+        ends.clear();
+        let leap = self.server.engine.leap(self.server.now, turn, ends);
+        let Some(last) = ends.last().copied() else { return false };
+        self.server.now = last;
+        let zero = self.zero;
+        let now = nanos(last - zero);
+        if self.book.every_token {
+            let ends: Vec<Nanos> = ends.iter().map(|end| nanos(end - zero)).collect();
+            self.book.note_steady(leap.steady, &ends);
+            self.book.note(leap.ended, &ends);
+        } else {
+            self.book.note(leap.ended, &[now]);
         }
-        for index in ended {
+        self.book.note(leap.fresh, &[now]);
+        self.let_go(now);
+        true
+    }
+
+    /// Frees the slots of the requests that ended.
+    fn let_go(&mut self, now: Nanos) {
+        for index in self.book.take_ended() {
             self.in_flight -= 1;
             self.freed.push_back(now);
             self.underway.remove(&index);
@@ -251,7 +251,7 @@ impl<'a, 'o> Drive<'a, 'o> {
         if let Some(observer) = &mut self.observer
             && !self.is_broken_off
         {
-            self.is_broken_off = observer(Progress::Ended(&self.samples[index], self.in_flight)).is_break();
+            self.is_broken_off = observer(Progress::Ended(&self.book.samples[index], self.in_flight)).is_break();
         }
     }
 
@@ -263,7 +263,7 @@ impl<'a, 'o> Drive<'a, 'o> {
         }
         self.look = now + LOOK;
         let seen = |index: &usize| {
-            let sample = &self.samples[*index];
+            let sample = &self.book.samples[*index];
             Underway {
                 age: now.saturating_sub(sample.sent),
                 ttft: sample.events.first().map(|first| first - sample.sent),
@@ -273,35 +273,20 @@ impl<'a, 'o> Drive<'a, 'o> {
         self.is_broken_off = observer(Progress::Underway(&underway)).is_break();
     }
 
-    /// Gives the tokens of a leap to those who run.
-    fn spread(&mut self, ends: &[f64]) {
-        self.server.now = ends.last().copied().unwrap_or(self.server.now);
-        if !self.every_token {
-            return;
-        }
-        let ends: Vec<Nanos> = ends.iter().map(|end| self.nanos(*end)).collect();
-        let first = self.first.unwrap_or_default();
-        for key in self.server.engine.running_keys() {
-            let index = self.admitted[(key - first) as usize];
-            self.samples[index].events.extend(ends.iter().copied());
-        }
-    }
-
     /// What the engine cannot finish is failed: nothing that it waits for will come.
     fn give_up_the_rest(&mut self) {
         let stuck = self.server.engine.waiting() + self.server.engine.running();
-        if stuck == 0 && self.next == self.samples.len() {
+        if stuck == 0 && self.next == self.book.samples.len() {
             return;
         }
-        let first = self.first.unwrap_or_default();
-        (0..self.admitted.len() as Key).for_each(|place| self.server.engine.abort(first + place));
+        self.book.keys().for_each(|key| self.server.engine.abort(key));
         let now = self.nanos(self.server.now);
         let reason = match self.is_broken_off {
             true => "broken off",
             false => "the engine has no room to go on",
         };
         let open = |sample: &&mut Sample| sample.error.is_none() && sample.output_tokens.is_none();
-        for sample in self.samples.iter_mut().filter(open) {
+        for sample in self.book.samples.iter_mut().filter(open) {
             sample.error = Some(reason.to_owned());
             sample.end = now;
         }
@@ -312,8 +297,12 @@ impl<'a, 'o> Drive<'a, 'o> {
     }
 
     fn nanos(&self, at: f64) -> Nanos {
-        ((at - self.zero) * 1e9).round() as Nanos
+        nanos(at - self.zero)
     }
+}
+
+fn nanos(seconds: f64) -> Nanos {
+    (seconds * 1e9).round() as Nanos
 }
 
 #[cfg(test)]
@@ -351,35 +340,52 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(96))]
 
-        /// Leaps change nothing: not a token, not a nanosecond, whatever the load, the limits and the cache.
+        /// Leaps change nothing: not a token, not a nanosecond, not a cached block, whatever the load, the limits and the cache.
         #[test]
         fn leaps_are_exact(
             seqs in 1usize..12,
-            blocks in 30usize..120,
+            (block_size, tokens) in (prop::sample::select(vec![1usize, 8, 16]), 480usize..2000),
             caching: bool,
             chunked: bool,
+            (threshold, policy) in (prop::sample::select(vec![0, 0, 40]), prop::sample::select(vec!["fcfs", "priority"])),
             users in prop::option::of(1usize..16),
             noise in prop::sample::select(vec![0.0, 0.03]),
-            gap_ms in 0u64..40,
+            (gap_ms, alike) in (0u64..40, 1u64..40),
             lengths in prop::collection::vec((1usize..150, 1usize..120), 1..40),
         ) {
             let line = format!(
-                "demo-8b --max-model-len 300 --num-gpu-blocks-override {blocks} --max-num-seqs {seqs} --sim-noise {noise} \
-                 --max-num-batched-tokens 300 {} {}",
+                "demo-8b --max-model-len 300 --num-gpu-blocks-override {} --max-num-seqs {seqs} --sim-noise {noise} \
+                 --max-num-batched-tokens 300 --block-size {block_size} --long-prefill-token-threshold {threshold} \
+                 --scheduling-policy {policy} {} {}",
+                tokens / block_size,
                 if caching { "--enable-prefix-caching" } else { "--no-enable-prefix-caching" },
                 if chunked { "--enable-chunked-prefill" } else { "--no-enable-chunked-prefill" },
             );
+            // Numbers that are alike have the same content, so that cached blocks are found, and lost to others.
             let load = || Load {
+                requests: (0..)
+                    .zip(&lengths)
+                    .map(|(n, (i, o))| Request { priority: n as i64 % 3, ..request(n % alike, *i, *o) })
+                    .collect(),
                 limit: users,
                 due: (0..lengths.len() as u64).map(|i| i * gap_ms * 1_000_000).collect(),
                 ..closed(1, &lengths)
             };
-            let leaping = server(&line).drive(load());
-            let stepping = server(&line).step_by_step().drive(load());
-            prop_assert_eq!(&leaping, &stepping);
-            let tokens: Vec<u64> = leaping.samples.iter().map(Sample::output_len).collect();
-            let asked: Vec<u64> = lengths.iter().map(|(_, output)| *output as u64).collect();
-            prop_assert_eq!(tokens, asked);
+            let (mut leaping, mut stepping) = (server(&line), server(&line).step_by_step());
+            // The second time the cache is full.
+            for _ in 0..2 {
+                let (leapt, stepped) = (leaping.drive(load()), stepping.drive(load()));
+                prop_assert_eq!(&leapt, &stepped);
+                let tokens: Vec<u64> = leapt.samples.iter().map(Sample::output_len).collect();
+                let asked: Vec<u64> = lengths.iter().map(|(_, output)| *output as u64).collect();
+                prop_assert_eq!(tokens, asked);
+            }
+            let counted = |server: &VirtualServer| {
+                let stats = server.engine.stats();
+                let latencies = (stats.inter_token_latency.counts.clone(), stats.time_per_output_token.counts.clone());
+                (stats.prefix_hits, stats.preemptions, stats.generation_tokens, latencies)
+            };
+            prop_assert_eq!(counted(&leaping), counted(&stepping));
         }
     }
 

@@ -54,6 +54,11 @@ impl Pool {
         self.blocks.len() - self.free
     }
 
+    /// Blocks not in use.
+    pub fn free(&self) -> usize {
+        self.free
+    }
+
     /// Appends `count` blocks to `to`; takes none and returns false if there are not enough.
     pub fn take(&mut self, count: usize, to: &mut Vec<BlockId>) -> bool {
         if count > self.free {

@@ -1,132 +1,183 @@
-//! Many identical steps in one go: as long as every running request only gets its next token and nobody can join or
-//! leave, a step differs from the one before only in the length of the contexts, so the times of all of them follow from
-//! sums. The outcome is that of the steps one by one, to the last bit of every time; `laws` compares the two.
+//! Steps in quick succession: as long as blocks last and the oldest requests are those that decode, a step is told by what
+//! changes in it, so thousands of requests cost no more than one. The outcome is that of the steps one by one, to the last
+//! bit of every time; a test of `virtual_time` compares the two.
 
-use super::cost::Work;
-use super::{Engine, Key};
+use super::decoders::Decoders;
+use super::{Engine, Key, Output};
 
-/// Fewer steps than this are not worth the bookkeeping.
-const WORTH_IT: usize = 3;
-
-impl Engine {
-    /// Performs the steps from `now` on in which nothing changes and that begin before `until`, as far as that is certain
-    /// without performing them, and appends the time at which each one ends to `ends`. Every running request gets one token
-    /// from each of them, and none its last. Returns how many; 0 means that the next step must be performed by itself.
-    /// Times in seconds.
-    pub fn leap(&mut self, now: f64, until: f64, ends: &mut Vec<f64>) -> usize {
-        debug_assert!(!self.stepping, "one step at a time");
-        let (most, mut work) = match self.monotonous() {
-            Some(found) if now < until => found,
-            _ => return 0,
-        };
-        let first = ends.len();
-        let mut at = now;
-        while ends.len() - first < most && at < until {
-            at += self.time(at, &work);
-            ends.push(at);
-            // Integers below 2^53, so adding them is exact in any order.
-            work.pairs += work.tokens as f64;
-            work.kv_tokens += work.tokens as f64;
-        }
-        let steps = ends.len() - first;
-        self.stats_of_leap(now, &ends[first..]);
-        for place in 0..self.running.len() {
-            self.advance(self.running[place], steps, at);
-        }
-        steps
-    }
-
-    /// The requests that are being computed, oldest first: those to which the tokens of a leap belong.
-    pub fn running_keys(&self) -> &[Key] {
-        &self.running
-    }
-
-    /// For how many steps every running request gets one token and nothing else happens, and the work of the first one.
-    fn monotonous(&self) -> Option<(usize, Work)> {
-        let count = self.running.len();
-        // How many guesses will be right is known only step by step.
-        if self.cost.speculation.is_some() {
-            return None;
-        }
-        if count == 0 || count > self.budget() || self.may_admit() {
-            return None;
-        }
-        let mut most = usize::MAX;
-        let mut work = Work::default();
-        for key in &self.running {
-            let sequence = &self.sequences[key];
-            let left = sequence.request.output_len - sequence.produced;
-            if sequence.missing() != 1 || left <= WORTH_IT {
-                return None;
-            }
-            most = most.min(left - 1);
-            work.add(1, sequence.computed, 1);
-        }
-        let free = self.limits.num_blocks - self.pool.used();
-        let most = largest(most, |steps| self.blocks_for(steps) <= free);
-        (most >= WORTH_IT).then_some((most, work))
-    }
-
-    /// Whether the next step might admit a waiting request.
-    fn may_admit(&self) -> bool {
-        let budget = self.budget().saturating_sub(self.running.len());
-        let Some(&front) = self.waiting.front() else {
-            return false;
-        };
-        if budget == 0 || self.running.len() >= self.limits.max_num_seqs {
-            return false;
-        }
-        // Asking the cache for a request's blocks changes their order, so such steps are performed one by one.
-        if self.limits.prefix_caching {
-            return true;
-        }
-        let sequence = &self.sequences[&front];
-        let tokens = self.chunk(front, budget);
-        let fits = sequence.lacks(tokens, self.limits.block_size) <= self.limits.num_blocks - self.pool.used();
-        fits && (self.limits.chunked_prefill || tokens == sequence.missing())
-    }
-
-    /// Blocks that the running requests take in so many steps of one token each.
-    fn blocks_for(&self, steps: usize) -> usize {
-        let sequences = self.running.iter().map(|key| &self.sequences[key]);
-        sequences
-            .map(|sequence| sequence.lacks(steps, self.limits.block_size))
-            .sum()
-    }
-
-    fn stats_of_leap(&mut self, now: f64, ends: &[f64]) {
-        let count = self.running.len() as u64;
-        let mut previous = now;
-        for end in ends {
-            self.stats.inter_token_latency.observe_many(end - previous, count);
-            previous = *end;
-        }
-        self.stats.generation_tokens += count * ends.len() as u64;
-    }
-
-    fn advance(&mut self, key: Key, steps: usize, now: f64) {
-        let taken = self.reserve(key, steps);
-        debug_assert!(taken, "the leap was no longer than the blocks last");
-        let sequence = self.sequences.get_mut(&key).expect("a running request is known");
-        sequence.computed += steps;
-        sequence.produced += steps;
-        sequence.last_token = now;
-        if self.limits.prefix_caching {
-            sequence.extend_hashes(self.limits.block_size, self.vocabulary);
-            self.remember(key);
-        }
-    }
+/// What some steps in quick succession yielded.
+#[derive(Debug, Clone, Copy)]
+pub struct Leap<'a> {
+    /// Requests that got one token from each of the steps and still run.
+    pub steady: &'a [Key],
+    /// Last tokens of requests that got one from each of the steps. Their time is that of the last step.
+    pub ended: &'a [Output],
+    /// Tokens that other requests got, from the last step only.
+    pub fresh: &'a [Output],
 }
 
-/// The largest number up to `most` for which `fits` holds, if it holds for all smaller ones too.
-fn largest(most: usize, fits: impl Fn(usize) -> bool) -> usize {
-    if fits(most) {
-        return most;
+impl Engine {
+    /// Performs steps from `now` on until one yields a first or a last token, or the next one would begin at `until` or
+    /// later, and appends the time at which each one ends to `ends`. Appends nothing if the next step must be
+    /// performed by itself, or there is none. Times in seconds.
+    pub fn leap(&mut self, now: f64, until: f64, ends: &mut Vec<f64>) -> Leap<'_> {
+        debug_assert!(!self.stepping, "one step at a time");
+        self.outputs.clear();
+        let (mut at, mut steady, mut ended) = (now, 0, 0);
+        if let Some(mut decoders) = self.gather(now) {
+            while at < until
+                && self.outputs.is_empty()
+                && let Some(end) = self.stride(at, &mut decoders)
+            {
+                ends.push(end);
+                ended = self.end_decoders(at, end, &mut decoders);
+                steady = decoders.count();
+                at = end;
+                if !self.end_others(end, &mut decoders) {
+                    self.disband(&decoders, end);
+                    return self.told(steady, ended);
+                }
+            }
+            self.decoders = Some((decoders, at));
+        }
+        self.told(steady, ended)
     }
-    let (mut low, mut high) = (0, most);
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        *if fits(middle) { &mut low } else { &mut high } = middle;
+
+    fn told(&self, steady: usize, ended: usize) -> Leap<'_> {
+        let (ended, fresh) = self.outputs.split_at(ended);
+        Leap {
+            steady: &self.running[..steady],
+            ended,
+            fresh,
+        }
     }
-    low
+
+    /// The running requests that got a token at `now` and decode, if they came before all others and nothing is guessed
+    /// ahead: how many guesses are right is known only step by step.
+    fn gather(&mut self, now: f64) -> Option<Decoders> {
+        if self.running.is_empty() || self.cost.speculation.is_some() {
+            return None;
+        }
+        if let Some((decoders, _)) = self.decoders.take() {
+            return Some(decoders);
+        }
+        let suits = |key: &Key| self.sequences[key].produced > 0 && self.sequences[key].last_token == now;
+        let count = self.running.iter().take_while(|key| suits(key)).count();
+        if self.running[count..].iter().any(suits) {
+            return None;
+        }
+        let mut decoders = Decoders::new(self.limits.block_size);
+        for key in &self.running[..count] {
+            let sequence = self.sequences.get_mut(key).expect("a running request is known");
+            decoders.join(*key, sequence);
+        }
+        Some(decoders)
+    }
+
+    /// Brings the counters of every request up to date, for steps that look at each one.
+    pub(super) fn settle(&mut self) {
+        if let Some((decoders, at)) = self.decoders.take() {
+            self.disband(&decoders, at);
+        }
+    }
+
+    fn disband(&mut self, decoders: &Decoders, at: f64) {
+        for place in 0..decoders.count() {
+            let sequence = self.sequences.get_mut(&self.running[place]);
+            let sequence = sequence.expect("a running request is known");
+            decoders.catch_up(sequence, at);
+            if self.limits.prefix_caching {
+                sequence.extend_hashes(self.limits.block_size, self.vocabulary);
+            }
+        }
+    }
+
+    /// Plans a step from `now` on and returns when it ends; `None`, and nothing is changed, if not every decoder is sure
+    /// to get its token.
+    fn stride(&mut self, now: f64, decoders: &mut Decoders) -> Option<f64> {
+        let count = decoders.count();
+        let mut budget = self.budget().checked_sub(count)?;
+        if self.running.is_empty() || self.lacking(decoders, budget) > self.pool.free() {
+            return None;
+        }
+        for key in decoders.full() {
+            let sequence = self.sequences.get_mut(key).expect("a running request is known");
+            let taken = self.pool.take(1, &mut sequence.blocks);
+            debug_assert!(taken, "there are as many as all lack");
+        }
+        for place in count..self.running.len() {
+            if budget == 0 {
+                break;
+            }
+            let key = self.running[place];
+            let tokens = self.chunk(key, budget);
+            let reserved = self.reserve(key, tokens);
+            debug_assert!(reserved, "there are as many as all lack");
+            self.plan(key, tokens, &mut budget);
+        }
+        self.schedule_waiting(now, &mut budget);
+        let work = self.work(decoders.work(), count);
+        Some(now + self.time(now, &work))
+    }
+
+    /// Blocks that the running requests lack for the next step, if those that do not decode have so many tokens of it.
+    fn lacking(&self, decoders: &Decoders, mut budget: usize) -> usize {
+        let mut lacking = decoders.full().len();
+        for key in &self.running[decoders.count()..] {
+            let tokens = self.chunk(*key, budget);
+            lacking += self.sequences[key].lacks(tokens, self.limits.block_size);
+            budget -= tokens;
+        }
+        lacking
+    }
+
+    /// Ends a step that began at `from` for the decoders. Returns how many got their last token.
+    fn end_decoders(&mut self, from: f64, now: f64, decoders: &mut Decoders) -> usize {
+        self.stats.decoded(decoders.count() as u64, now - from);
+        decoders.advance();
+        if self.limits.prefix_caching {
+            for place in 0..decoders.full().len() {
+                let key = decoders.full()[place];
+                let sequence = self.sequences.get_mut(&key).expect("a running request is known");
+                decoders.catch_up(sequence, now);
+                sequence.extend_hashes(self.limits.block_size, self.vocabulary);
+                self.remember(key);
+            }
+        }
+        while let Some(key) = decoders.next_ended() {
+            let sequence = self.sequences.get_mut(&key).expect("a running request is known");
+            decoders.catch_up(sequence, now);
+            decoders.leave(key, sequence);
+            self.outputs.push(Output {
+                key,
+                index: sequence.produced - 1,
+                finished: true,
+            });
+            self.running.retain(|other| *other != key);
+            self.retire(key, now);
+        }
+        self.outputs.len()
+    }
+
+    /// Ends the step for the requests that do not decode; those that got a token decode from now on. Returns whether all who
+    /// decode came before the others.
+    fn end_others(&mut self, now: f64, decoders: &mut Decoders) -> bool {
+        let others = self.running.split_off(decoders.count());
+        let mut in_order = true;
+        for key in others {
+            let told = self.outputs.len();
+            if !self.conclude(key, now) {
+                continue;
+            }
+            self.running.push(key);
+            if self.outputs.len() > told {
+                in_order &= self.running.len() == decoders.count() + 1;
+                if in_order {
+                    let sequence = self.sequences.get_mut(&key).expect("a running request is known");
+                    decoders.join(key, sequence);
+                }
+            }
+        }
+        in_order
+    }
 }

@@ -7,6 +7,7 @@
 //! request that came last is preempted and recomputed. The engine knows nothing of text, HTTP, processes or files.
 
 pub mod cost;
+mod decoders;
 pub mod gpu;
 pub mod kv;
 mod leap;
@@ -23,7 +24,9 @@ pub mod stats;
 mod laws;
 
 use self::cost::{CostModel, Work};
+use self::decoders::Decoders;
 use self::kv::Pool;
+pub use self::leap::Leap;
 use self::noise::Noise;
 use self::roster::Roster;
 use self::sequence::Sequence;
@@ -100,6 +103,8 @@ pub struct Engine {
     waiting: VecDeque<Key>,
     /// In order of admission: the last one is preempted first.
     running: Vec<Key>,
+    /// Whose counters lag behind since when, after steps in quick succession.
+    decoders: Option<(Decoders, f64)>,
     stepping: bool,
     stats: Stats,
     outputs: Vec<Output>,
@@ -121,6 +126,7 @@ impl Engine {
             sequences: Roster::default(),
             waiting: VecDeque::new(),
             running: Vec::new(),
+            decoders: None,
             stepping: false,
             stats,
             outputs: Vec::new(),
@@ -155,6 +161,7 @@ impl Engine {
 
     /// Takes a request out, wherever it is; its blocks are free at once.
     pub fn abort(&mut self, key: Key) {
+        self.settle();
         if let Some(mut sequence) = self.sequences.remove(&key) {
             self.waiting.retain(|other| *other != key);
             self.running.retain(|other| *other != key);
@@ -206,6 +213,7 @@ impl Engine {
     /// seconds; `None` if nothing can run. Between this and [`Engine::end_step`] requests may be added or aborted.
     pub fn begin_step(&mut self, now: f64) -> Option<f64> {
         debug_assert!(!self.stepping, "one step at a time");
+        self.settle();
         let work = self.schedule(now);
         if work.tokens == 0 {
             return None;
@@ -238,61 +246,68 @@ impl Engine {
     pub fn end_step(&mut self, now: f64) -> &[Output] {
         self.stepping = false;
         self.outputs.clear();
-        let running = std::mem::take(&mut self.running);
-        for key in running {
-            let sequence = self.sequences.get_mut(&key).expect("a running request is known");
-            let guessed = std::mem::take(&mut sequence.guessed);
-            sequence.computed += std::mem::take(&mut sequence.planned) - guessed;
-            if sequence.computed < sequence.known() {
-                self.running.push(key);
-                continue;
-            }
-            let index = sequence.produced;
-            let accepted = match &self.cost.speculation {
-                Some(guess) if guessed > 0 => guess.accepted(sequence.request.seed, index, guessed),
-                _ => 0,
-            };
-            self.stats.guessed(guessed, accepted);
-            self.stats
-                .tokens(index, 1 + accepted, now, sequence.arrived, sequence.last_token);
-            if index == 0 {
-                self.stats.prompt_tokens += sequence.request.prompt.len() as u64;
-                self.stats.prompt_cached += sequence.cached_prompt as u64;
-                sequence.first_token = now;
-            }
-            sequence.last_token = now;
-            sequence.produced += 1 + accepted;
-            // What was guessed right is computed already.
-            sequence.computed += accepted;
-            if self.limits.prefix_caching {
-                sequence.extend_hashes(self.limits.block_size, self.vocabulary);
-                self.remember(key);
-            }
-            let sequence = &self.sequences[&key];
-            let finished = sequence.produced >= sequence.request.output_len;
-            for index in index..=index + accepted {
-                let finished = finished && index + 1 == sequence.produced;
-                self.outputs.push(Output { key, index, finished });
-            }
-            if finished {
-                let mut done = self.sequences.remove(&key).expect("a running request is known");
-                self.pool.release(&mut done.blocks);
-                self.stats.finished(&stats::Life {
-                    arrived: done.arrived,
-                    scheduled: done.scheduled.unwrap_or(done.arrived),
-                    first_token: done.first_token,
-                    finished: now,
-                    prompt: done.request.prompt.len(),
-                    cached: done.cached_prompt,
-                    output: done.produced,
-                    stopped: done.request.stops,
-                    max_tokens: done.request.max_tokens,
-                    preemptions: done.preemptions,
-                });
-            } else {
-                self.running.push(key);
-            }
-        }
+        let mut running = std::mem::take(&mut self.running);
+        running.retain(|key| self.conclude(*key, now));
+        self.running = running;
         &self.outputs
+    }
+
+    /// Ends a step at `now` for one of its requests; returns whether it still runs.
+    fn conclude(&mut self, key: Key, now: f64) -> bool {
+        let sequence = self.sequences.get_mut(&key).expect("a running request is known");
+        let guessed = std::mem::take(&mut sequence.guessed);
+        sequence.computed += std::mem::take(&mut sequence.planned) - guessed;
+        if sequence.computed < sequence.known() {
+            return true;
+        }
+        let index = sequence.produced;
+        let accepted = match &self.cost.speculation {
+            Some(guess) if guessed > 0 => guess.accepted(sequence.request.seed, index, guessed),
+            _ => 0,
+        };
+        self.stats.guessed(guessed, accepted);
+        self.stats
+            .tokens(index, 1 + accepted, now, sequence.arrived, sequence.last_token);
+        if index == 0 {
+            self.stats.prompt_tokens += sequence.request.prompt.len() as u64;
+            self.stats.prompt_cached += sequence.cached_prompt as u64;
+            sequence.first_token = now;
+        }
+        sequence.last_token = now;
+        sequence.produced += 1 + accepted;
+        // What was guessed right is computed already.
+        sequence.computed += accepted;
+        if self.limits.prefix_caching {
+            sequence.extend_hashes(self.limits.block_size, self.vocabulary);
+            self.remember(key);
+        }
+        let sequence = &self.sequences[&key];
+        let finished = sequence.produced >= sequence.request.output_len;
+        for index in index..=index + accepted {
+            let finished = finished && index + 1 == sequence.produced;
+            self.outputs.push(Output { key, index, finished });
+        }
+        if finished {
+            self.retire(key, now);
+        }
+        !finished
+    }
+
+    /// Lets a request go that has its last token.
+    fn retire(&mut self, key: Key, now: f64) {
+        let mut done = self.sequences.remove(&key).expect("a running request is known");
+        self.pool.release(&mut done.blocks);
+        self.stats.finished(&stats::Life {
+            arrived: done.arrived,
+            scheduled: done.scheduled.unwrap_or(done.arrived),
+            first_token: done.first_token,
+            finished: now,
+            prompt: done.request.prompt.len(),
+            cached: done.cached_prompt,
+            output: done.produced,
+            stopped: done.request.stops,
+            max_tokens: done.request.max_tokens,
+            preemptions: done.preemptions,
+        });
     }
 }

@@ -11,14 +11,18 @@ impl Engine {
         if !preempted {
             self.schedule_waiting(now, &mut budget);
         }
-        let mut work = Work::default();
-        for key in &self.running {
+        self.work(Work::default(), 0)
+    }
+
+    /// The work of a step: that of the first `skipped` running requests, which is known, and that planned for the others.
+    pub(super) fn work(&self, mut known: Work, skipped: usize) -> Work {
+        for key in &self.running[skipped..] {
             let sequence = &self.sequences[key];
             if sequence.planned > 0 {
-                work.add(sequence.planned, sequence.computed, sequence.samples());
+                known.add(sequence.planned, sequence.computed, sequence.samples());
             }
         }
-        work
+        known
     }
 
     /// Most tokens of a step: every stage of a pipeline works on a batch of its own.
@@ -63,7 +67,8 @@ impl Engine {
         victim.expect("blocks are only short while a request runs")
     }
 
-    fn schedule_waiting(&mut self, now: f64, budget: &mut usize) {
+    /// Lets waiting requests join while there are slots, tokens and blocks.
+    pub(super) fn schedule_waiting(&mut self, now: f64, budget: &mut usize) {
         while *budget > 0 && self.running.len() < self.limits.max_num_seqs {
             let Some(&key) = self.waiting.front() else { break };
             self.adopt_cached_blocks(key);
@@ -132,7 +137,7 @@ impl Engine {
         self.pool.take(lacking, &mut sequence.blocks)
     }
 
-    fn plan(&mut self, key: Key, tokens: usize, budget: &mut usize) {
+    pub(super) fn plan(&mut self, key: Key, tokens: usize, budget: &mut usize) {
         let sequence = self.sequences.get_mut(&key).expect("a scheduled request is known");
         sequence.planned = tokens;
         sequence.guessed = tokens.saturating_sub(sequence.missing());

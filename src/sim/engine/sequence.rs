@@ -31,6 +31,8 @@ pub(super) struct Sequence {
     pub(super) remembered: usize,
     pub(super) preemptions: usize,
     pub(super) cached_prompt: usize,
+    /// The round of the decoders at which `produced` and `computed` were true; of no meaning elsewhere.
+    pub(super) current: u64,
 }
 
 impl Sequence {
@@ -51,6 +53,7 @@ impl Sequence {
             remembered: 0,
             preemptions: 0,
             cached_prompt: 0,
+            current: 0,
         }
     }
 

@@ -191,6 +191,12 @@ impl Stats {
         }
     }
 
+    /// Counts a step that gave so many requests their next token, `gap` seconds after the one before.
+    pub(super) fn decoded(&mut self, requests: u64, gap: f64) {
+        self.generation_tokens += requests;
+        self.inter_token_latency.observe_many(gap, requests);
+    }
+
     pub(super) fn guessed(&mut self, guesses: usize, accepted: usize) {
         if guesses > 0 {
             self.drafts += 1;

@@ -1,8 +1,10 @@
 //! How fast the simulated engine is in virtual time: `cargo bench --bench sim`.
 //!
-//! Plays loads of a whole day and prints simulated seconds per second, with and without leaps over equal steps in one go, and
-//! what a token costs. The day is that of the demo model on eight GPUs: each load for an equal share of 24 hours.
+//! Plays loads of a whole day and prints simulated seconds per second, with and without leaps in one go, and what a token
+//! costs. The day is that of the demo model on eight GPUs: each load for an equal share of 24 hours. Then it rehearses
+//! `plans/h100.toml`, a real sweep with its server starts, and says what a day of such a sweep takes.
 
+use std::process::Command;
 use std::time::Instant;
 use vsweep::sim::engine::Request;
 use vsweep::sim::flags::Flags;
@@ -49,6 +51,25 @@ fn main() {
         "{:.1} h of these loads ({:.0} million tokens) take {day:.2} s",
         spent / 3600.0,
         tokens as f64 / 1e6
+    );
+    sweep();
+}
+
+/// How long a rehearsal of a real sweep's day takes.
+fn sweep() {
+    let began = Instant::now();
+    let output = Command::new(env!("CARGO_BIN_EXE_vsweep"))
+        .args(["rehearse", "plans/h100.toml", "--fresh", "--format", "json"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("vsweep starts");
+    let took = began.elapsed().as_secs_f64();
+    let forecast: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a forecast");
+    let hours = forecast["seconds"]["likely"].as_f64().expect("a number") / 3600.0;
+    println!(
+        "plans/h100.toml, {hours:.1} h and {} runs, is rehearsed in {took:.2} s: a day in {:.2} s",
+        forecast["runs"],
+        took / hours * 24.0
     );
 }
 

@@ -4,16 +4,17 @@
 mod explore;
 
 use super::disk;
-use super::learn::{Lessons, PAUSE_S};
+use super::learn::PAUSE_S;
 use super::load::{Driver, Play, Played, Stage, params_of};
 use super::server::StandIn;
 use super::spread::Total;
-use super::{Budget, Forecast, Loss, Unknown};
+use super::threads::Company;
+use super::{Forecast, Loss, Unknown};
 use crate::bench::{Measurement, Verdict};
 use crate::cause::{Cause, Failure, Outcome};
 use crate::journal::{Entry, Event, RunFinished, Searched, State};
-use crate::matrix::{LoadSearch, Matrix, Point};
-use crate::plan::{BenchRunner, Params, Plan, Reset};
+use crate::matrix::{LoadSearch, Point};
+use crate::plan::{BenchRunner, Params, Reset};
 use crate::run::{Asked, Group, replay, search_started, wants_forecast};
 use crate::search::{Next, Probe};
 use serde_json::Value;
@@ -21,14 +22,11 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Work on one group.
 pub struct Rehearsed<'a> {
-    pub plan: &'a Plan,
-    pub matrix: &'a Matrix,
-    pub group: &'a Group,
-    pub stand_in: &'a StandIn,
-    pub lessons: &'a Lessons,
-    pub state: &'a mut State,
-    pub budget: &'a mut Budget,
-    pub forecast: Forecast,
+    company: &'a Company<'a>,
+    group: &'a Group,
+    stand_in: &'a StandIn,
+    state: &'a mut State,
+    forecast: Forecast,
     stage: Stage<'a>,
     is_up: bool,
     /// Points that this start of the server has warmed up for.
@@ -50,15 +48,8 @@ enum Outcomes {
 
 impl<'a> Rehearsed<'a> {
     /// Prepares; nothing is played yet.
-    pub fn new(
-        plan: &'a Plan,
-        matrix: &'a Matrix,
-        group: &'a Group,
-        stand_in: &'a StandIn,
-        lessons: &'a Lessons,
-        state: &'a mut State,
-        budget: &'a mut Budget,
-    ) -> Self {
+    pub fn new(company: &'a Company<'a>, group: &'a Group, stand_in: &'a StandIn, state: &'a mut State) -> Self {
+        let plan = company.plan;
         let criteria = plan
             .sla
             .iter()
@@ -69,13 +60,10 @@ impl<'a> Rehearsed<'a> {
         Rehearsed {
             stage: Stage::new(stand_in, plan.serve.reset == Reset::Nothing, reads_gaps),
             forecast: Forecast::new(server.id.clone(), plan.secrets.redact(&server.name)),
-            plan,
-            matrix,
+            company,
             group,
             stand_in,
-            lessons,
             state,
-            budget,
             is_up: false,
             warmed: HashMap::new(),
         }
@@ -106,24 +94,24 @@ impl<'a> Rehearsed<'a> {
     fn start(&mut self) {
         let StandIn { start_s, stop_s, .. } = self.stand_in;
         self.forecast.starts += 1;
-        self.forecast.total.starts += self.lessons.start.time(start_s + stop_s);
+        self.forecast.total.starts += self.company.lessons.start.time(start_s + stop_s);
         self.forecast.disk_bytes += disk::of_start(self.stand_in.kind);
         self.is_up = true;
     }
 
     /// Starts the server for the first run, and for every run if the plan wants that.
     fn ensure_up(&mut self) {
-        if !self.is_up || (self.plan.serve.reset == Reset::Restart && self.forecast.runs > 0) {
+        if !self.is_up || (self.company.plan.serve.reset == Reset::Restart && self.forecast.runs > 0) {
             self.start();
         }
     }
 
     /// A run of the plan. Repetitions are alike but for their random choices, so one of them is played for all.
     fn task(&mut self, point: &Point, run: u32) -> Result<(), Unknown> {
-        if let Some(seconds) = self.lessons.measured(&point.id) {
+        if let Some(seconds) = self.company.lessons.measured(&point.id) {
             self.count(point, Some(Timing { seconds, requests: 0 }));
-            self.forecast.total.runs += self.lessons.repeated.time(seconds);
-            self.forecast.total.runs += self.lessons.pause.time(PAUSE_S);
+            self.forecast.total.runs += self.company.lessons.repeated.time(seconds);
+            self.forecast.total.runs += self.company.lessons.pause.time(PAUSE_S);
             return Ok(());
         }
         if let Some(timing) = self.warmed.get(&point.id).copied() {
@@ -145,7 +133,7 @@ impl<'a> Rehearsed<'a> {
         self.count(point, Some(timing));
         self.add(point, seconds);
         if seconds < played.seconds {
-            let limit = self.plan.bench.timeout.as_secs();
+            let limit = self.company.plan.bench.timeout.as_secs();
             let detail = format!(
                 "it likely takes {:.0} s, and bench.timeout is {limit} s",
                 played.seconds
@@ -163,10 +151,10 @@ impl<'a> Rehearsed<'a> {
     /// The part of a played run that only the first one on a server has: nothing is known of it separately, so it is
     /// taken to be as long as the requests' share.
     fn warmup_share(&self, played: &Played) -> f64 {
-        if self.plan.serve.reset == Reset::Restart {
+        if self.company.plan.serve.reset == Reset::Restart {
             return 0.0;
         }
-        let warmups = f64::from(self.plan.bench.warmup_prompts);
+        let warmups = f64::from(self.company.plan.bench.warmup_prompts);
         played.seconds * warmups / (warmups + played.requests as f64).max(1.0)
     }
 
@@ -174,29 +162,33 @@ impl<'a> Rehearsed<'a> {
         self.forecast.runs += 1;
         let saves = point.params.get("save_detailed").is_some_and(|value| value != false);
         let requests = timing.map_or(0, |timing| timing.requests);
-        self.forecast.disk_bytes += self.lessons.run_bytes.unwrap_or_else(|| disk::of_run(requests, saves));
+        self.forecast.disk_bytes += self
+            .company
+            .lessons
+            .run_bytes
+            .unwrap_or_else(|| disk::of_run(requests, saves));
     }
 
     fn add(&mut self, point: &Point, seconds: f64) {
-        self.forecast.total.runs += self.lessons.run.time(seconds);
+        self.forecast.total.runs += self.company.lessons.run.time(seconds);
         let overhead = Driver::of(point.argv.as_deref()).overhead_s();
-        self.forecast.total.runs += self.lessons.overhead.time(overhead);
-        self.forecast.total.runs += self.lessons.pause.time(PAUSE_S);
+        self.forecast.total.runs += self.company.lessons.overhead.time(overhead);
+        self.forecast.total.runs += self.company.lessons.pause.time(PAUSE_S);
     }
 
     fn limited(&self, point: &Point, seconds: f64) -> f64 {
         let overhead = Driver::of(point.argv.as_deref()).overhead_s();
-        seconds.min((self.plan.bench.timeout.as_secs_f64() - overhead).max(0.0))
+        seconds.min((self.company.plan.bench.timeout.as_secs_f64() - overhead).max(0.0))
     }
 
     fn lose(&mut self, point: &Point, failure: Failure) {
-        let name = self.plan.secrets.redact(&point.name);
+        let name = self.company.plan.secrets.redact(&point.name);
         self.forecast.losses.push(Loss { point: name, failure });
     }
 
     /// Plays one run; `None` for a benchmark of which nothing is known.
     fn play(&mut self, point: &Point, run: u32, asked: Option<&Asked>) -> Result<Option<Played>, Unknown> {
-        if let BenchRunner::Iterations | BenchRunner::Phases = self.plan.bench.runner {
+        if let BenchRunner::Iterations | BenchRunner::Phases = self.company.plan.bench.runner {
             self.forecast.unknown_runs += 1;
             return Ok(None);
         }
@@ -215,7 +207,7 @@ impl<'a> Rehearsed<'a> {
         let warmups = if self.warmed.contains_key(&point.id) {
             0
         } else {
-            self.plan.bench.warmup_prompts
+            self.company.plan.bench.warmup_prompts
         };
         let play = Play {
             params: &params,
@@ -224,25 +216,15 @@ impl<'a> Rehearsed<'a> {
             watch: asked
                 .filter(|_| point.argv.is_none())
                 .and_then(|asked| asked.watch.clone()),
-            most_effort: self.budget.left,
+            budget: self.company.budget,
         };
-        let played = self.stage.play(play)?;
-        self.budget.left = self.budget.left.saturating_sub(played.effort);
-        Ok(Some(played))
+        Ok(Some(self.stage.play(play)?))
     }
 
     /// What a search will likely find, by target, played to its end on a state of its own.
     pub fn foresee(&mut self, planned: &LoadSearch) -> Result<BTreeMap<String, f64>, Unknown> {
         let mut state = self.state.clone();
-        let mut beside = Rehearsed::new(
-            self.plan,
-            self.matrix,
-            self.group,
-            self.stand_in,
-            self.lessons,
-            &mut state,
-            self.budget,
-        );
+        let mut beside = Rehearsed::new(self.company, self.group, self.stand_in, &mut state);
         beside.begin(planned, None);
         beside.play_search(planned)?;
         let answers = beside.forecast.answers.into_iter();
@@ -250,14 +232,14 @@ impl<'a> Rehearsed<'a> {
     }
 
     fn begin(&mut self, planned: &LoadSearch, forecast: Option<&BTreeMap<String, f64>>) {
-        let started = search_started(planned, self.plan, self.state, forecast);
+        let started = search_started(planned, self.company.plan, self.state, forecast);
         self.record(Event::SearchStarted(Box::new(started)));
     }
 
     /// A search, from where the real one starts: it has a forecast too.
     fn search(&mut self, planned: &LoadSearch) -> Result<(), Unknown> {
         if self.state.search(&planned.id).is_none() {
-            let forecast = match wants_forecast(planned, self.plan, self.state) {
+            let forecast = match wants_forecast(planned, self.company.plan, self.state) {
                 true => Some(self.foresee(planned)?),
                 false => None,
             };
@@ -287,7 +269,7 @@ impl<'a> Rehearsed<'a> {
                     return Ok(());
                 }
             };
-            let point = self.matrix.point_for(planned, &question);
+            let point = self.company.matrix.point_for(planned, &question);
             let run = self.state.free_run(&point.id);
             let asked = Asked {
                 search: planned.id.clone(),

@@ -1,10 +1,10 @@
 //! What an experiment's own record teaches a forecast: how long its servers took to start and its runs to measure,
 //! compared with what the model says of the very same ones.
 
-use super::Options;
 use super::load::{Driver, Play, Stage, params_of};
 use super::server::{Kind, StandIn};
 use super::spread::Belief;
+use super::{Budget, Options};
 use crate::cause::Outcome;
 use crate::ids::{PointId, ServerId};
 use crate::journal::{RunRecord, State};
@@ -185,7 +185,7 @@ fn ratio(run: &RunRecord, plan: &Plan, stand_ins: &BTreeMap<ServerId, StandIn>) 
         params: &params,
         warmups: 0,
         watch: None,
-        most_effort: u64::MAX,
+        budget: &Budget::of(None),
     };
     let played = Stage::new(stand_in, plan.serve.reset == Reset::Nothing, false)
         .play(play)

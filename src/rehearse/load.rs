@@ -1,8 +1,8 @@
 //! One run in virtual time: the parameters of a benchmark become requests and due times exactly as the native generator
 //! makes them, and a virtual server answers them.
 
-use super::Unknown;
 use super::server::StandIn;
+use super::{Budget, Unknown};
 use crate::bench::flags::{self, Takes};
 use crate::bench::native::{at_least, latencies, measurement_of};
 use crate::bench::settings::Settings;
@@ -103,8 +103,6 @@ pub struct Played {
     pub measurement: Option<Measurement>,
     /// Requests sent and measured.
     pub requests: u64,
-    /// How much was computed: tokens.
-    pub effort: u64,
 }
 
 /// A server to play runs on, made anew only where a run needs another kind.
@@ -128,8 +126,8 @@ pub struct Play<'a> {
     pub warmups: usize,
     /// Ends the run once its verdict is certain.
     pub watch: Option<Watch>,
-    /// Most tokens that may be computed.
-    pub most_effort: u64,
+    /// What it is charged to.
+    pub budget: &'a Budget,
 }
 
 impl<'a> Stage<'a> {
@@ -162,13 +160,8 @@ impl<'a> Stage<'a> {
             &settings.sampling(settings.num_prompts, seed),
             has_content,
         )?;
-        let effort = items
-            .iter()
-            .map(|item| effort_of(item.prompt_len, item.output_len))
-            .sum();
-        if effort > play.most_effort {
-            return Err(Unknown::TooMuch);
-        }
+        let effort = items.iter().map(|item| effort_of(item.prompt_len, item.output_len));
+        play.budget.spend(effort.sum())?;
         let due = match settings.self_timed {
             true => dataset::sort_by_time(&mut items)
                 .into_iter()
@@ -201,7 +194,6 @@ impl<'a> Stage<'a> {
             seconds: played,
             measurement: cut.or_else(whole),
             requests: items.len() as u64,
-            effort,
         })
     }
 

@@ -10,6 +10,7 @@ mod learn;
 mod load;
 mod server;
 mod spread;
+mod threads;
 
 pub use spread::{Belief, Interval, Total};
 
@@ -24,6 +25,8 @@ use learn::Lessons;
 use load::Driver;
 use server::{Kind, StandIn};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use threads::Company;
 
 /// What a rehearsal is told beside the plan.
 #[derive(Debug, Clone, Default)]
@@ -54,9 +57,20 @@ impl From<String> for Unknown {
 }
 
 /// How much may still be computed, in tokens.
-#[derive(Debug, Clone, Copy)]
-struct Budget {
-    left: u64,
+#[derive(Debug)]
+struct Budget(AtomicU64);
+
+impl Budget {
+    fn of(tokens: Option<u64>) -> Budget {
+        Budget(AtomicU64::new(tokens.unwrap_or(u64::MAX)))
+    }
+
+    /// Takes so many tokens; refused if there are not as many.
+    fn spend(&self, tokens: u64) -> Result<(), Unknown> {
+        let less = |left: u64| left.checked_sub(tokens);
+        let spent = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        spent.map(|_| ()).map_err(|_| Unknown::TooMuch)
+    }
 }
 
 /// A run of the plan that will likely fail.
@@ -141,11 +155,6 @@ pub fn rehearse(
     {
         return Err(Unknown::TooMuch);
     }
-    let mut budget = Budget {
-        left: options.most_tokens.unwrap_or(u64::MAX),
-    };
-    let mut state = done.clone();
-    let mut lessons: Option<Lessons> = None;
     let mut rehearsal = Rehearsal {
         servers: Vec::new(),
         total: Total::default(),
@@ -153,34 +162,33 @@ pub fn rehearse(
         assumptions: Vec::new(),
         learned_from: Vec::new(),
     };
-    for server in schedule.servers() {
-        let Some(group) = schedule.group(&server, &state) else {
-            continue;
-        };
-        let stand_in = StandIn::of(&server, options)?;
-        let lessons = lessons.get_or_insert_with(|| Lessons::from(record, plan, matrix, stand_in.kind, options));
-        if rehearsal.assumptions.is_empty() {
-            rehearsal.assumptions = assumptions(plan, &stand_in, options);
-        }
-        let rehearsed = Rehearsed::new(plan, matrix, &group, &stand_in, lessons, &mut state, &mut budget);
-        let forecast = rehearsed.perform().map_err(|unknown| match unknown {
-            Unknown::Because(why) => Unknown::Because(format!("{}: {why}", plan.secrets.redact(&server.name))),
-            too_much => too_much,
-        })?;
+    let Some(first) = schedule.servers().find(|server| schedule.group(server, done).is_some()) else {
+        return Ok(rehearsal);
+    };
+    let stand_in = StandIn::of(&first, options)?;
+    let lessons = Lessons::from(record, plan, matrix, stand_in.kind, options);
+    let company = Company {
+        plan,
+        matrix,
+        schedule,
+        options,
+        lessons: &lessons,
+        budget: &Budget::of(options.most_tokens),
+    };
+    rehearsal.servers = company.perform(done)?;
+    for forecast in &rehearsal.servers {
         rehearsal.total += forecast.total;
         rehearsal.disk_bytes += forecast.disk_bytes;
-        rehearsal.servers.push(forecast);
     }
-    rehearsal.learned_from = lessons.map(|lessons| lessons.sources).unwrap_or_default();
+    rehearsal.assumptions = assumptions(plan, &stand_in, options);
+    rehearsal.learned_from = lessons.sources;
     Ok(rehearsal)
 }
 
 /// What the searches that the schedule has still to begin will likely find, as far as that is known and `most_tokens` allows:
 /// where they may start.
 pub fn foresee(plan: &Plan, matrix: &Matrix, schedule: Schedule<'_>, done: &State, options: &Options) -> Forecasts {
-    let mut budget = Budget {
-        left: options.most_tokens.unwrap_or(u64::MAX),
-    };
+    let budget = Budget::of(options.most_tokens);
     let mut state = done.clone();
     let mut forecasts = Forecasts::new();
     for server in schedule.servers() {
@@ -191,7 +199,15 @@ pub fn foresee(plan: &Plan, matrix: &Matrix, schedule: Schedule<'_>, done: &Stat
             continue;
         };
         let lessons = Lessons::prior(stand_in.kind);
-        let mut rehearsed = Rehearsed::new(plan, matrix, &group, &stand_in, &lessons, &mut state, &mut budget);
+        let company = Company {
+            plan,
+            matrix,
+            schedule,
+            options,
+            lessons: &lessons,
+            budget: &budget,
+        };
+        let mut rehearsed = Rehearsed::new(&company, &group, &stand_in, &mut state);
         let open = group
             .searches
             .iter()

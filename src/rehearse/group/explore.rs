@@ -12,7 +12,7 @@ impl Rehearsed<'_> {
         self.state.levels(&planned.id).for_each(|level| exploration.tell(level));
         let mut run = 0;
         while let Some(load) = exploration.ask() {
-            let point = self.matrix.point_at(planned, &load);
+            let point = self.company.matrix.point_at(planned, &load);
             self.ensure_up();
             let Some(played) = self.play(&point, run, None)? else {
                 return Ok(());

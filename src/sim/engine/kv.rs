@@ -1,7 +1,9 @@
 //! KV blocks: which are free, which are shared, which can be found again by content. A freed block keeps its content
-//! until it is needed for something else; the one freed longest ago goes first. Knows nothing of requests or time.
+//! until it is needed for something else; the one freed longest ago goes first. Where content is of no consequence, one
+//! block is like another, and they are only counted. Knows nothing of requests or time.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// Index of a block in the pool.
 pub type BlockId = u32;
@@ -16,42 +18,101 @@ struct Block {
     next: BlockId,
 }
 
+/// The blocks that a request holds.
+#[derive(Debug, Default)]
+pub struct Held {
+    count: usize,
+    /// Which they are, if that is of consequence.
+    ids: Vec<BlockId>,
+}
+
+impl Held {
+    /// How many they are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Which one the `place`-th is; only known in a pool of content.
+    pub fn id(&self, place: usize) -> BlockId {
+        self.ids[place]
+    }
+
+    /// One that was found.
+    pub fn push(&mut self, id: BlockId) {
+        self.ids.push(id);
+        self.count += 1;
+    }
+
+    /// There are so many now, as blocks were taken for several requests at once.
+    pub fn recount(&mut self, count: usize) {
+        debug_assert!(self.ids.is_empty(), "blocks of content are taken one by one");
+        self.count = count;
+    }
+}
+
+/// Contents are hashes already: hashing them again would be half the cost of a cached block.
+#[derive(Debug, Default)]
+struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = (self.0 << 8) ^ u64::from(*byte));
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// All blocks of one engine. Free blocks form a list from longest free to just freed.
 #[derive(Debug)]
 pub struct Pool {
+    /// Empty where blocks are only counted.
     blocks: Vec<Block>,
-    cached: HashMap<u64, BlockId>,
+    cached: HashMap<u64, BlockId, BuildHasherDefault<AsIs>>,
     oldest: BlockId,
     newest: BlockId,
+    count: usize,
     free: usize,
 }
 
 impl Pool {
-    /// A pool of `count` free blocks.
-    pub fn new(count: usize) -> Self {
-        let empty = Block {
-            users: 0,
-            hash: None,
-            previous: NONE,
-            next: NONE,
-        };
-        let blocks = vec![empty; count];
+    /// A pool of `count` free blocks; `has_content` says whether they are to be found again by content.
+    pub fn new(count: usize, has_content: bool) -> Self {
         let mut pool = Pool {
-            blocks,
-            cached: HashMap::new(),
+            blocks: Vec::new(),
+            cached: HashMap::default(),
             oldest: NONE,
             newest: NONE,
-            free: 0,
+            count,
+            free: count,
         };
-        for id in 0..count as BlockId {
-            pool.push_newest(id);
+        if has_content {
+            let empty = Block {
+                users: 0,
+                hash: None,
+                previous: NONE,
+                next: NONE,
+            };
+            pool.blocks = vec![empty; count];
+            pool.free = 0;
+            (0..count as BlockId).for_each(|id| pool.push_newest(id));
         }
         pool
     }
 
+    /// Whether blocks are only counted.
+    pub fn only_counts(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
     /// Blocks in use.
     pub fn used(&self) -> usize {
-        self.blocks.len() - self.free
+        self.count - self.free
     }
 
     /// Blocks not in use.
@@ -59,10 +120,15 @@ impl Pool {
         self.free
     }
 
-    /// Appends `count` blocks to `to`; takes none and returns false if there are not enough.
-    pub fn take(&mut self, count: usize, to: &mut Vec<BlockId>) -> bool {
+    /// Adds `count` blocks to `to`; takes none and returns false if there are not enough.
+    pub fn take(&mut self, count: usize, to: &mut Held) -> bool {
         if count > self.free {
             return false;
+        }
+        to.count += count;
+        if self.only_counts() {
+            self.free -= count;
+            return true;
         }
         for _ in 0..count {
             let id = self.oldest;
@@ -72,14 +138,27 @@ impl Pool {
             if let Some(hash) = block.hash.take() {
                 self.cached.remove(&hash);
             }
-            to.push(id);
+            to.ids.push(id);
         }
         true
     }
 
+    /// Takes blocks that are only counted, of which there must be enough, for requests that learn of it later.
+    pub fn take_uncredited(&mut self, count: usize) {
+        debug_assert!(
+            self.only_counts() && count <= self.free,
+            "there are as many as all lack"
+        );
+        self.free -= count;
+    }
+
     /// Gives blocks back, last one first: the end of a sequence is the least likely to be asked for again.
-    pub fn release(&mut self, blocks: &mut Vec<BlockId>) {
-        while let Some(id) = blocks.pop() {
+    pub fn release(&mut self, held: &mut Held) {
+        let count = std::mem::take(&mut held.count);
+        if self.only_counts() {
+            self.free += count;
+        }
+        while let Some(id) = held.ids.pop() {
             let block = &mut self.blocks[id as usize];
             block.users -= 1;
             if block.users == 0 {
@@ -146,30 +225,42 @@ mod tests {
 
     #[test]
     fn a_freed_block_is_found_until_it_is_reused() {
-        let mut pool = Pool::new(2);
-        let mut mine = Vec::new();
+        let mut pool = Pool::new(2, true);
+        let mut mine = Held::default();
         assert!(pool.take(1, &mut mine));
-        pool.remember(mine[0], 7);
+        pool.remember(mine.id(0), 7);
         pool.release(&mut mine);
         assert_eq!(pool.used(), 0);
-        let found = pool.find(7).expect("still cached");
+        mine.push(pool.find(7).expect("still cached"));
         assert_eq!(pool.used(), 1);
-        assert!(!pool.take(2, &mut mine), "one block is in use");
-        pool.release(&mut vec![found]);
+        assert!(!pool.take(2, &mut Held::default()), "one block is in use");
+        pool.release(&mut mine);
         assert!(pool.take(2, &mut mine));
         assert_eq!(pool.find(7), None);
     }
 
     #[test]
     fn a_shared_block_is_free_when_its_last_user_is_gone() {
-        let mut pool = Pool::new(1);
-        let mut first = Vec::new();
+        let mut pool = Pool::new(1, true);
+        let (mut first, mut second) = (Held::default(), Held::default());
         assert!(pool.take(1, &mut first));
-        pool.remember(first[0], 1);
-        let mut second = vec![pool.find(1).expect("cached")];
+        pool.remember(first.id(0), 1);
+        second.push(pool.find(1).expect("cached"));
         pool.release(&mut first);
         assert_eq!(pool.used(), 1);
         pool.release(&mut second);
         assert_eq!(pool.used(), 0);
+    }
+
+    #[test]
+    fn without_content_blocks_are_counted() {
+        let mut pool = Pool::new(3, false);
+        let mut mine = Held::default();
+        assert!(pool.take(2, &mut mine) && !pool.take(2, &mut mine));
+        pool.take_uncredited(1);
+        assert_eq!((pool.used(), mine.count()), (3, 2));
+        mine.recount(3);
+        pool.release(&mut mine);
+        assert_eq!((pool.free(), mine.count()), (3, 0));
     }
 }

@@ -105,7 +105,7 @@ fn check(engine: &Engine) {
     assert!(engine.running() <= engine.limits.max_num_seqs);
     assert!(engine.pool.used() <= engine.limits.num_blocks);
     for sequence in engine.sequences.values() {
-        let room = sequence.blocks.len() * engine.limits.block_size;
+        let room = sequence.blocks.count() * engine.limits.block_size;
         assert!(
             room >= sequence.computed + sequence.planned,
             "every computed token has its place"

@@ -3,6 +3,7 @@
 //! bit of every time; a test of `virtual_time` compares the two.
 
 use super::decoders::Decoders;
+use super::sequence::Sequence;
 use super::{Engine, Key, Output};
 
 /// What some steps in quick succession yielded.
@@ -83,12 +84,7 @@ impl Engine {
 
     fn disband(&mut self, decoders: &Decoders, at: f64) {
         for place in 0..decoders.count() {
-            let sequence = self.sequences.get_mut(&self.running[place]);
-            let sequence = sequence.expect("a running request is known");
-            decoders.catch_up(sequence, at);
-            if self.limits.prefix_caching {
-                sequence.extend_hashes(self.limits.block_size, self.vocabulary);
-            }
+            self.catch_up(self.running[place], at, decoders);
         }
     }
 
@@ -100,11 +96,7 @@ impl Engine {
         if self.running.is_empty() || self.lacking(decoders, budget) > self.pool.free() {
             return None;
         }
-        for key in decoders.full() {
-            let sequence = self.sequences.get_mut(key).expect("a running request is known");
-            let taken = self.pool.take(1, &mut sequence.blocks);
-            debug_assert!(taken, "there are as many as all lack");
-        }
+        self.extend(decoders.full());
         for place in count..self.running.len() {
             if budget == 0 {
                 break;
@@ -118,6 +110,33 @@ impl Engine {
         self.schedule_waiting(now, &mut budget);
         let work = self.work(decoders.work(), count);
         Some(now + self.time(now, &work))
+    }
+
+    /// Takes a block for each of these decoders.
+    fn extend(&mut self, keys: &[Key]) {
+        if self.pool.only_counts() {
+            return self.pool.take_uncredited(keys.len());
+        }
+        for key in keys {
+            let sequence = self.sequences.get_mut(key).expect("a running request is known");
+            let taken = self.pool.take(1, &mut sequence.blocks);
+            debug_assert!(taken, "there are as many as all lack");
+        }
+    }
+
+    /// Brings the counters of a decoder up to date; the last step ended at `now`.
+    fn catch_up(&mut self, key: Key, now: f64, decoders: &Decoders) -> &mut Sequence {
+        let sequence = self.sequences.get_mut(&key).expect("a running request is known");
+        decoders.catch_up(sequence, now);
+        if self.pool.only_counts() {
+            sequence
+                .blocks
+                .recount(sequence.computed.div_ceil(self.limits.block_size));
+        }
+        if self.limits.prefix_caching {
+            sequence.extend_hashes(self.limits.block_size, self.vocabulary);
+        }
+        sequence
     }
 
     /// Blocks that the running requests lack for the next step, if those that do not decode have so many tokens of it.
@@ -138,21 +157,15 @@ impl Engine {
         if self.limits.prefix_caching {
             for place in 0..decoders.full().len() {
                 let key = decoders.full()[place];
-                let sequence = self.sequences.get_mut(&key).expect("a running request is known");
-                decoders.catch_up(sequence, now);
-                sequence.extend_hashes(self.limits.block_size, self.vocabulary);
+                self.catch_up(key, now, decoders);
                 self.remember(key);
             }
         }
         while let Some(key) = decoders.next_ended() {
-            let sequence = self.sequences.get_mut(&key).expect("a running request is known");
-            decoders.catch_up(sequence, now);
+            let sequence = self.catch_up(key, now, decoders);
             decoders.leave(key, sequence);
-            self.outputs.push(Output {
-                key,
-                index: sequence.produced - 1,
-                finished: true,
-            });
+            let (index, finished) = (sequence.produced - 1, true);
+            self.outputs.push(Output { key, index, finished });
             self.running.retain(|other| *other != key);
             self.retire(key, now);
         }

@@ -14,6 +14,7 @@ mod leap;
 pub mod memory;
 pub mod model;
 pub mod noise;
+mod roofline;
 mod roster;
 mod schedule;
 mod sequence;
@@ -28,6 +29,7 @@ use self::decoders::Decoders;
 use self::kv::Pool;
 pub use self::leap::Leap;
 use self::noise::Noise;
+use self::roofline::Roofline;
 use self::roster::Roster;
 use self::sequence::Sequence;
 pub use self::sequence::token_id;
@@ -95,6 +97,7 @@ pub struct Output {
 pub struct Engine {
     limits: Limits,
     cost: CostModel,
+    roofline: Roofline,
     noise: Noise,
     vocabulary: u32,
     pool: Pool,
@@ -113,11 +116,12 @@ pub struct Engine {
 impl Engine {
     /// An idle engine. `vocabulary` bounds the ids of generated tokens.
     pub fn new(limits: Limits, cost: CostModel, noise: Noise, vocabulary: u32) -> Self {
-        let pool = Pool::new(limits.num_blocks);
+        let pool = Pool::new(limits.num_blocks, limits.prefix_caching);
         let guesses = cost.speculation.as_ref().map_or(0, |guess| guess.tokens);
         let stats = Stats::new(limits.max_model_len, guesses);
         Engine {
             limits,
+            roofline: Roofline::of(&cost),
             cost,
             noise,
             vocabulary,
@@ -225,11 +229,11 @@ impl Engine {
     /// How long a step from `now` on takes; counts it.
     fn time(&mut self, now: f64, work: &Work) -> f64 {
         self.stats.iteration_tokens.observe(work.tokens as f64);
-        self.stats.flops += self.cost.flops(work);
-        let (read, written) = self.cost.traffic(work);
+        self.stats.flops += self.roofline.flops(work);
+        let (read, written) = self.roofline.traffic(work);
         self.stats.read_bytes += read;
         self.stats.write_bytes += written;
-        self.noise.stretch(now, self.cost.seconds(work))
+        self.noise.stretch(now, self.roofline.seconds(work))
     }
 
     /// Makes the full blocks of a request findable by their content.
@@ -237,7 +241,7 @@ impl Engine {
         let sequence = self.sequences.get_mut(&key).expect("a running request is known");
         let full = sequence.computed / self.limits.block_size;
         for place in sequence.remembered..full {
-            self.pool.remember(sequence.blocks[place], sequence.hashes[place]);
+            self.pool.remember(sequence.blocks.id(place), sequence.hashes[place]);
         }
         sequence.remembered = full;
     }

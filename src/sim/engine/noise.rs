@@ -43,6 +43,8 @@ pub struct Noise {
     server: f64,
     phase: f64,
     drawn: u64,
+    /// The other one of the last two normal numbers, for the next step.
+    spare: Option<f64>,
 }
 
 impl Noise {
@@ -65,9 +67,10 @@ impl Noise {
         Noise {
             seed,
             spread,
-            server: log_normal(spread.server, own, 0),
+            server: (spread.server * normals(own, 0).0).exp(),
             phase: uniform(own, 2),
             drawn: 0,
+            spare: None,
         }
     }
 
@@ -77,9 +80,13 @@ impl Noise {
         if spread == Spread::default() {
             return seconds;
         }
-        let step = log_normal(spread.step, self.seed, self.drawn);
-        let swing = 1.0 + spread.drift * (std::f64::consts::TAU * (now / SWING + self.phase)).sin();
-        let seconds = seconds * step * self.server * swing;
+        let mut seconds = seconds * self.server;
+        if spread.step > 0.0 {
+            seconds *= (spread.step * self.normal()).exp();
+        }
+        if spread.drift > 0.0 {
+            seconds *= 1.0 + spread.drift * (std::f64::consts::TAU * (now / SWING + self.phase)).sin();
+        }
         let stalled = |(every, length): (f64, f64)| {
             let chance = 1.0 - (-seconds / every).exp();
             if uniform(!self.seed, self.drawn) < chance {
@@ -89,19 +96,26 @@ impl Noise {
             }
         };
         let stall = spread.stalls.map_or(0.0, stalled);
-        self.drawn += 2;
+        self.drawn += 1;
         seconds + stall
+    }
+
+    /// The standard normal number of this step.
+    fn normal(&mut self) -> f64 {
+        self.spare.take().unwrap_or_else(|| {
+            let (one, other) = normals(self.seed, self.drawn);
+            self.spare = Some(other);
+            one
+        })
     }
 }
 
-/// A factor with median 1 (Box–Muller, one of the pair).
-fn log_normal(sigma: f64, seed: u64, index: u64) -> f64 {
-    if sigma == 0.0 {
-        return 1.0;
-    }
+/// Two standard normal numbers from two uniform ones (Box and Muller 1958).
+fn normals(seed: u64, index: u64) -> (f64, f64) {
     let (u, v) = (uniform(seed, index), uniform(seed, index + 1));
-    let normal = (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos();
-    (sigma * normal).exp()
+    let (sine, cosine) = (std::f64::consts::TAU * v).sin_cos();
+    let radius = (-2.0 * (1.0 - u).ln()).sqrt();
+    (radius * cosine, radius * sine)
 }
 
 #[cfg(test)]

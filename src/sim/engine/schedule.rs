@@ -108,7 +108,7 @@ impl Engine {
 
     fn adopt_cached_blocks(&mut self, key: Key) {
         let sequence = self.sequences.get_mut(&key).expect("a waiting request is known");
-        if !self.limits.prefix_caching || !sequence.blocks.is_empty() {
+        if !self.limits.prefix_caching || sequence.blocks.count() > 0 {
             return;
         }
         // The last token is always computed: its output is what the next token is sampled from.
@@ -119,8 +119,8 @@ impl Engine {
                 None => break,
             }
         }
-        sequence.computed = sequence.blocks.len() * self.limits.block_size;
-        sequence.remembered = sequence.blocks.len();
+        sequence.computed = sequence.blocks.count() * self.limits.block_size;
+        sequence.remembered = sequence.blocks.count();
     }
 
     fn return_blocks(&mut self, key: Key) {

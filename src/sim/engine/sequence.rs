@@ -1,13 +1,16 @@
 //! One request inside the engine: how far it is, which blocks it holds, and the content of its tokens.
 
 use super::Request;
-use super::kv::BlockId;
+use super::kv::Held;
 use super::noise;
 
 /// The content of the `index`-th token of an answer: a pure function, so that it need not be carried about.
 pub fn token_id(seed: u64, index: usize, vocabulary: u32) -> u32 {
     (noise::mix(seed ^ (index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)) % u64::from(vocabulary.max(1))) as u32
 }
+
+/// An odd number without a pattern (the golden ratio's digits): carries a token's bits up, `mix` carries them down again.
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 #[derive(Debug)]
 pub(super) struct Sequence {
@@ -24,7 +27,7 @@ pub(super) struct Sequence {
     pub(super) planned: usize,
     /// Guesses among them.
     pub(super) guessed: usize,
-    pub(super) blocks: Vec<BlockId>,
+    pub(super) blocks: Held,
     /// Content hashes of the full blocks of prompt and answer, as far as known.
     pub(super) hashes: Vec<u64>,
     /// Leading blocks that the pool was told the content of.
@@ -48,7 +51,7 @@ impl Sequence {
             computed: 0,
             planned: 0,
             guessed: 0,
-            blocks: Vec::new(),
+            blocks: Held::default(),
             hashes: Vec::new(),
             remembered: 0,
             preemptions: 0,
@@ -78,7 +81,7 @@ impl Sequence {
     /// Blocks that it lacks to compute so many tokens more.
     pub(super) fn lacks(&self, tokens: usize, block_size: usize) -> usize {
         let needed = (self.computed + tokens).div_ceil(block_size);
-        needed.saturating_sub(self.blocks.len())
+        needed.saturating_sub(self.blocks.count())
     }
 
     /// How many guesses ahead would be of use now, out of `most`.
@@ -102,8 +105,9 @@ impl Sequence {
             let start = self.hashes.len() * block_size;
             let mut hash = self.hashes.last().copied().unwrap_or(0x5EED ^ self.request.salt);
             for position in start..start + block_size {
-                hash = noise::mix(hash ^ u64::from(self.token(position, vocabulary)));
+                hash = (hash ^ u64::from(self.token(position, vocabulary))).wrapping_mul(SPREAD);
             }
+            hash = noise::mix(hash);
             self.hashes.push(hash);
         }
     }

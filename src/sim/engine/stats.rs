@@ -9,6 +9,8 @@ pub struct Histogram {
     pub counts: Vec<u64>,
     /// Sum of the observations.
     pub sum: f64,
+    /// The bucket of the last one: the next one is often in it.
+    latest: usize,
 }
 
 impl Histogram {
@@ -18,6 +20,7 @@ impl Histogram {
             bounds: bounds.to_vec(),
             counts: vec![0; bounds.len() + 1],
             sum: 0.0,
+            latest: 0,
         }
     }
 
@@ -28,8 +31,11 @@ impl Histogram {
 
     /// Counts one value several times.
     pub fn observe_many(&mut self, value: f64, times: u64) {
-        let bucket = self.bounds.partition_point(|bound| *bound < value);
-        self.counts[bucket] += times;
+        let below = |bucket: usize| self.bounds.get(bucket).is_none_or(|bound| value <= *bound);
+        if !below(self.latest) || (self.latest > 0 && below(self.latest - 1)) {
+            self.latest = self.bounds.partition_point(|bound| *bound < value);
+        }
+        self.counts[self.latest] += times;
         self.sum += value * times as f64;
     }
 

@@ -1,0 +1,70 @@
+//! The servers of a plan in virtual time, several at once: nothing that happens on one concerns another, unless a search
+//! takes its first guess from its neighbour's answer. The outcome is that of one thread.
+
+use super::group::Rehearsed;
+use super::learn::Lessons;
+use super::server::StandIn;
+use super::{Budget, Forecast, Options, Unknown};
+use crate::journal::State;
+use crate::matrix::{Matrix, ServerConfig};
+use crate::plan::Plan;
+use crate::run::{Group, Schedule};
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What every server is played with.
+pub struct Company<'a> {
+    pub plan: &'a Plan,
+    pub matrix: &'a Matrix,
+    pub schedule: Schedule<'a>,
+    pub options: &'a Options,
+    pub lessons: &'a Lessons,
+    pub budget: &'a Budget,
+}
+
+impl Company<'_> {
+    /// The forecasts of all servers on which something is left to do after `done`, in the order of the plan.
+    pub fn perform(&self, done: &State) -> Result<Vec<Forecast>, Unknown> {
+        let left = Mutex::new(Some(self.schedule.servers().enumerate()));
+        let played = Mutex::new(Vec::new());
+        let threads = match &self.plan.sla {
+            Some(_) => 1,
+            None => std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
+        };
+        let work = || {
+            let mut state = done.clone();
+            loop {
+                let next = lock(&left).as_mut().and_then(Iterator::next);
+                let Some((place, server)) = next else { return };
+                let Some(group) = self.schedule.group(&server, &state) else {
+                    continue;
+                };
+                let forecast = self.play(&server, &group, &mut state);
+                if forecast.is_err() {
+                    *lock(&left) = None;
+                }
+                lock(&played).push((place, forecast));
+            }
+        };
+        std::thread::scope(|scope| {
+            (1..threads).for_each(|_| _ = scope.spawn(work));
+            work();
+        });
+        let mut played = played.into_inner().unwrap_or_else(PoisonError::into_inner);
+        played.sort_by_key(|(place, _)| *place);
+        played.into_iter().map(|(_, forecast)| forecast).collect()
+    }
+
+    fn play(&self, server: &ServerConfig, group: &Group, state: &mut State) -> Result<Forecast, Unknown> {
+        let stand_in = StandIn::of(server, self.options)?;
+        let rehearsed = Rehearsed::new(self, group, &stand_in, state);
+        rehearsed.perform().map_err(|unknown| match unknown {
+            Unknown::Because(why) => Unknown::Because(format!("{}: {why}", self.plan.secrets.redact(&server.name))),
+            too_much => too_much,
+        })
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,182 @@
+//! How long a step lasts: a roofline. Dense layers and attention each take the longer of their arithmetic and their
+//! memory traffic; tensor parallelism divides both and adds two all-reduces a layer; pipeline parallelism lets parts of
+//! the batch follow each other through the stages; replicas of a mixture of experts share the experts; every step and
+//! every sequence costs the host something. The efficiencies are assumptions (see `docs/simulator.md`).
+//!
+//! Everything that no step changes is worked out once: a day in virtual time has tens of millions of steps.
+
+use super::cost::{CostModel, Work};
+
+/// Share of the peak arithmetic that large matrix products reach, in 16 and in 8 bits. The second from published prefill-bound
+/// throughput (tests/data/calibration: 2048/128 on H100 and H200).
+const MATMUL_EFFICIENCY: f64 = 0.60;
+const MATMUL_EFFICIENCY_8: f64 = 0.53;
+/// Share of the peak arithmetic that attention over long contexts reaches.
+const ATTENTION_EFFICIENCY: f64 = 0.45;
+/// Share of the memory bandwidth that reading weights reaches.
+const WEIGHT_EFFICIENCY: f64 = 0.82;
+/// Share of the memory bandwidth that paged attention reaches.
+const KV_EFFICIENCY: f64 = 0.70;
+/// Scheduling, sampling and launching one step, in seconds.
+const STEP_OVERHEAD: f64 = 0.55e-3;
+/// Scheduling, sampling and detokenising one sequence in a step, in seconds.
+const SEQUENCE_OVERHEAD: f64 = 5e-6;
+/// Launching one pass of a drafting model, in seconds.
+const DRAFT_OVERHEAD: f64 = 0.12e-3;
+/// Launching the kernels of one layer one by one, without a CUDA graph, in seconds.
+const EAGER_LAYER_OVERHEAD: f64 = 40e-6;
+
+/// Step times of one cost model, in seconds of its GPUs before `speed` divides them.
+#[derive(Debug, Clone)]
+pub(super) struct Roofline {
+    /// Operations of the dense layers for a token, of the output layer for a sampled one, of attention for a pair.
+    token: f64,
+    sample: f64,
+    pair: f64,
+    /// Time of one operation of the dense layers and of attention, where arithmetic is the limit.
+    dense: f64,
+    attention: f64,
+    /// Bytes of weights on the GPUs of a rank, all stages together: those that every step reads, and those of all experts.
+    shared: f64,
+    experts: f64,
+    /// Logarithm of the probability that no replica's token goes to a given expert, if each sends one.
+    missed: f64,
+    /// Time to read one byte of weights.
+    weight: f64,
+    /// Bytes of one token's keys and values, and the time to read one of them.
+    kv_bytes: f64,
+    kv: f64,
+    /// Communication of a step, and of a token in it.
+    link: (f64, f64),
+    drafts: Option<Drafts>,
+    /// What a step costs the host without its sequences.
+    host: f64,
+    stages: usize,
+    gpus: f64,
+    speed: f64,
+}
+
+/// The guesses ahead: one pass of the small model for each, over all sequences.
+#[derive(Debug, Clone, Copy)]
+struct Drafts {
+    passes: f64,
+    sequence: f64,
+    read: f64,
+}
+
+impl Roofline {
+    pub fn of(cost: &CostModel) -> Roofline {
+        let (gpu, model) = (&cost.gpu, &cost.model);
+        let ranks = cost.tensor_parallel as f64;
+        // Without a unit for 8 bits the arithmetic is that of 16.
+        let reached = match cost.eight_bit && gpu.flops_8 > gpu.flops_16 {
+            true => gpu.flops_8 * MATMUL_EFFICIENCY_8,
+            false => gpu.flops_16 * MATMUL_EFFICIENCY,
+        };
+        let (shared, expert) = model.shared_and_expert();
+        let (count, used) = model.experts.unwrap_or((1, 1));
+        let replicas = cost.data_parallel as f64;
+        let weight = 1.0 / (gpu.bandwidth * WEIGHT_EFFICIENCY);
+        // The output layer is only needed where a token is sampled.
+        let head = (model.vocabulary * model.hidden) as f64;
+        let drafts = cost.speculation.as_ref().map(|guess| Drafts {
+            passes: guess.tokens as f64,
+            sequence: 2.0 * guess.parameters / (gpu.flops_16 * MATMUL_EFFICIENCY) / ranks,
+            read: guess.parameters * cost.weight_bytes * weight / ranks,
+        });
+        let launches = if cost.eager { EAGER_LAYER_OVERHEAD } else { 0.0 };
+        Roofline {
+            token: 2.0 * (model.active - head).max(0.0),
+            sample: 2.0 * head,
+            // Two products (scores, values) of two operations for each head and dimension.
+            pair: 4.0 * (model.layers * model.heads * model.head_dim) as f64,
+            dense: 1.0 / (reached * ranks),
+            attention: 1.0 / (gpu.flops_16 * ATTENTION_EFFICIENCY * ranks),
+            shared: shared * cost.weight_bytes / ranks,
+            experts: count as f64 * expert * cost.weight_bytes / ranks / replicas,
+            missed: (1.0 - used as f64 / count as f64).ln() * replicas,
+            weight,
+            kv_bytes: cost.kv_bytes_per_gpu(),
+            kv: 1.0 / (gpu.bandwidth * KV_EFFICIENCY),
+            link: link(cost),
+            drafts,
+            host: STEP_OVERHEAD + launches * model.layers as f64,
+            stages: cost.pipeline_parallel,
+            gpus: (cost.tensor_parallel * cost.pipeline_parallel) as f64,
+            speed: cost.speed,
+        }
+    }
+
+    /// Time of one step in seconds. With a pipeline of S stages a step is one round: S parts of the batch follow each
+    /// other, each through all stages, so a round lasts as long as one part takes for all layers.
+    pub fn seconds(&self, work: &Work) -> f64 {
+        if self.speed.is_infinite() {
+            return 0.0;
+        }
+        let part = match self.stages {
+            1 => *work,
+            stages => work.part(stages.min(work.sequences.max(1))),
+        };
+        let arithmetic = self.dense * self.dense_flops(&part);
+        let dense = arithmetic.max(self.weight * self.weight_bytes(&part));
+        let arithmetic = self.attention * self.pair * part.pairs;
+        let attention = arithmetic.max(self.kv * self.kv_bytes * part.kv_tokens);
+        let communication = self.link.0 + self.link.1 * part.tokens as f64;
+        let drafting = self.drafts.filter(|_| part.samples > 0).map_or(0.0, |drafts| {
+            drafts.passes * ((drafts.sequence * part.sequences as f64).max(drafts.read) + DRAFT_OVERHEAD)
+        });
+        let host = self.host + SEQUENCE_OVERHEAD * work.sequences as f64;
+        (dense + attention + communication + drafting + host) / self.speed
+    }
+
+    /// Floating point operations of one step on one GPU.
+    pub fn flops(&self, work: &Work) -> f64 {
+        (self.dense_flops(work) + self.pair * work.pairs) / self.gpus
+    }
+
+    /// Bytes that one step reads from and writes to the memory of one GPU: weights and keys and values.
+    pub fn traffic(&self, work: &Work) -> (f64, f64) {
+        let stages = self.stages as f64;
+        let kv = self.kv_bytes / stages;
+        (
+            self.weight_bytes(work) / stages + work.kv_tokens * kv,
+            work.tokens as f64 * kv,
+        )
+    }
+
+    fn dense_flops(&self, work: &Work) -> f64 {
+        self.token * work.tokens as f64 + self.sample * work.samples as f64
+    }
+
+    /// Bytes of weights that a step reads on the GPUs of one rank, all stages together: of a mixture of experts, those
+    /// that some token of the batch is sent to, if each token chose its experts at random and the replicas that share
+    /// them are as busy as this one.
+    fn weight_bytes(&self, work: &Work) -> f64 {
+        match self.experts {
+            0.0 => self.shared,
+            experts => self.shared + experts * (1.0 - (self.missed * work.tokens as f64).exp()),
+        }
+    }
+}
+
+/// Communication of a step and of each of its tokens, in seconds: two all-reduces a layer over a ring between the GPUs of a
+/// rank; a gather and a scatter a layer between replicas that share experts; one hand-over between stages. 16 bits a number.
+fn link(cost: &CostModel) -> (f64, f64) {
+    let (gpu, layers) = (&cost.gpu, cost.model.layers as f64);
+    let token = cost.model.hidden as f64 * 2.0;
+    // What each of `peers` must send for one of them to have `bytes` of everybody.
+    let ring = |peers: usize, bytes: f64| match peers {
+        0 | 1 => (0.0, 0.0),
+        _ => (gpu.link_latency, (peers - 1) as f64 / peers as f64 * bytes / gpu.link),
+    };
+    let ranks = ring(cost.tensor_parallel, 2.0 * token);
+    let replicas = match cost.model.experts {
+        Some(_) => ring(cost.data_parallel, token * cost.data_parallel as f64),
+        None => (0.0, 0.0),
+    };
+    let hops = (cost.pipeline_parallel - 1) as f64;
+    (
+        2.0 * layers * (ranks.0 + replicas.0) + hops * gpu.link_latency,
+        2.0 * layers * (ranks.1 + replicas.1) + hops * token / gpu.link,
+    )
+}

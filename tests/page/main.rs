@@ -192,6 +192,28 @@ fn the_page_works_by_mouse_and_keyboard() {
         "{copied}"
     );
 
+    // A winner's settings are a file to take along.
+    browser.click("#answer .card details:last-of-type summary");
+    let link = browser.run("return document.querySelector('#answer .card a').getAttribute('href')");
+    let path = directory.root().join(link.as_str().expect("a link"));
+    let file = fs::read_to_string(path).expect("the file that the page names");
+    browser.click("#answer .card details:last-of-type .copy");
+    browser.wait("return document.querySelector('#answer .card details:last-of-type .copy').textContent === 'Copied'");
+    assert_eq!(browser.run("return navigator.clipboard.readText()"), json!(file));
+
+    // The timeline tells the story of what the mouse is on.
+    assert_eq!(
+        browser.run(
+            "return [...document.querySelectorAll('#lanes .axis:not(.lane)')].map((tick) => tick.textContent).join()"
+        ),
+        json!("0 s,10 min,20 min,30 min")
+    );
+    let bar = "const bar = document.querySelector('#lanes svg .loading'); bar.scrollIntoView({block: 'center', behavior: 'instant'});
+        const frame = bar.getBoundingClientRect(); return [frame.left + frame.width / 2, frame.top + frame.height / 2]";
+    let place = browser.run(bar);
+    browser.point_at(place[0].as_f64().expect("pixels"), place[1].as_f64().expect("pixels"));
+    browser.wait("return /start 1, ready after/.test(document.querySelector('#lanes .note').textContent)");
+
     // Arrow keys walk through the points, Escape leaves.
     browser.run("const chart = vsweep.panels.pareto.chart; chart.picture.focus();
         for (const key of ['ArrowRight', 'ArrowRight']) chart.picture.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }))");
@@ -206,12 +228,25 @@ fn the_page_works_by_mouse_and_keyboard() {
         json!(true)
     );
 
-    // A logarithmic axis, another figure, other curves.
-    browser.click("#curves .toggle:nth-of-type(5) input");
-    assert_eq!(
-        browser.run("return document.querySelector('#curves svg').textContent.includes('(ms) · log')"),
-        json!(true)
-    );
+    // Both axes of both charts turn logarithmic and back; latencies that span decades begin so.
+    for (panel, across, up) in [("curves", "max_concurrency", "(ms)"), ("pareto", "per user", "per GPU")] {
+        let is_log = |axis: &str| {
+            let title = format!(
+                "return [...document.querySelectorAll('#{panel} .axis.name')].some((title) => title.textContent.includes('{axis}') && title.textContent.endsWith(' · log'))"
+            );
+            browser.run(&title) == json!(true)
+        };
+        for (toggle, axis) in [(4, across), (5, up)] {
+            let before = is_log(axis);
+            assert_eq!(before, panel == "curves", "{panel}: {axis}");
+            browser.click(&format!("#{panel} .toggle:nth-of-type({toggle}) input"));
+            assert_ne!(is_log(axis), before, "{panel}: {axis}");
+            browser.click(&format!("#{panel} .toggle:nth-of-type({toggle}) input"));
+            assert_eq!(is_log(axis), before, "{panel}: {axis}");
+        }
+    }
+
+    // Another figure, other curves.
     browser.run(
         "const { y, by } = vsweep.panels.curves; y.value = 'output_throughput'; by.value = 'tensor_parallel_size';
         y.dispatchEvent(new Event('change'))",
@@ -336,6 +371,32 @@ fn ten_thousand_runs_stay_usable() {
         json!(true)
     );
     keep_pictures(&browser, "large");
+
+    // Sorting, searching, filtering and pointing, all of them.
+    let first = "return document.querySelector('.runs tbody tr[aria-rowindex] td:nth-child(3)').title";
+    browser.run("document.querySelector('.port').scrollTop = 0");
+    let head = "[...document.querySelectorAll('.runs th')].find((head) => head.textContent.startsWith('rate')).querySelector('button').click()";
+    let mut ends = Vec::new();
+    for _ in 0..2 {
+        browser.run(head);
+        browser.run("document.querySelector('.port').scrollTop = 0");
+        ends.push(browser.run(first));
+    }
+    ends.sort_by_key(Value::to_string);
+    assert_eq!(ends, [json!("0.5"), json!("50")]);
+    browser.click("#filters .menu summary");
+    browser.click("#filters .menu[open] label:nth-of-type(1) input");
+    let count = "return document.querySelector('#table [role=status]').textContent";
+    assert_eq!(browser.run(count), json!("9,900 runs"));
+    assert_eq!(
+        browser.run("return vsweep.panels.pareto.chart.marks.length"),
+        json!(9_900)
+    );
+    let (x, y) = place_of_mark(&browser, "pareto", 5_000);
+    browser.point_at(x, y);
+    browser.wait("return !document.querySelector('#pareto .tip').hidden");
+    let shown = browser.run("return document.querySelector('#pareto .tip').textContent");
+    assert!(shown.as_str().expect("text").contains("--request-rate"), "{shown}");
     assert_quiet(&browser, &page);
 }
 

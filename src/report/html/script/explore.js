@@ -1,6 +1,8 @@
 // The two charts with their controls: what trades against what, and how figures grow with the load.
 
 const MOST_CURVES = 12;
+const WIDE_LOAD = 8; // largest by smallest value from which a logarithmic axis suits, as in the pictures (ladder.rs)
+const WIDE_FIGURES = 60;
 const figures = columns.filter((column) => column.kind === "figure" && column.values.some((value) => typeof value === "number"));
 const numericSettings = varying.filter((column) => new Set(column.values.filter((value) => typeof value === "number")).size > 1);
 
@@ -12,6 +14,13 @@ function chooser(label, choices, chosen, changed) {
 
 function toggle(label, changed, checked = false) {
   return el("label", { class: "toggle" }, el("input", { type: "checkbox", change: changed, checked }), label);
+}
+
+/** Whether a logarithmic axis suits these values: all positive, and the largest so many times the smallest. */
+function isWide(values, ratio) {
+  const finite = values.filter(Number.isFinite);
+  const [low, high] = [finite.reduce((a, b) => Math.min(a, b), Infinity), finite.reduce((a, b) => Math.max(a, b), 0)];
+  return finite.length > 0 && low > 0 && high / low >= ratio;
 }
 
 /** Marks of the points that pass the filter and have both figures. */
@@ -29,10 +38,15 @@ class Panel {
   constructor(host, { xs, x, y, by, logX, frontier }) {
     this.frontier = frontier;
     const redraw = () => this.draw();
+    const rescale = () => {
+      // Curves choose the scale that suits their figure, as the pictures do; a trade-off is read on even ones.
+      if (!frontier) this.logY.checked = isWide(points.map((point) => spreadOf(point, columnByName.get(this.y.value))?.median), WIDE_FIGURES);
+      this.draw();
+    };
     const byChoices = [{ name: "*", title: "all other settings" }, { name: "-", title: "nothing" }, ...varying.map((column) => ({ name: column.name, title: column.short }))];
     const choosers = [
       chooser("x", xs, x, redraw),
-      chooser("y", figures, y, redraw),
+      chooser("y", figures, y, rescale),
       chooser("Colour by", byChoices, by, redraw),
     ];
     [this.x, this.y, this.by] = choosers.map((label) => label.querySelector("select"));
@@ -44,7 +58,7 @@ class Panel {
     host.append(el("div", { class: "controls" }, choosers, toggles), plot, this.legend, this.note);
     this.chart = new Chart(plot, (mark) => describePoint(mark.point, [columnByName.get(this.x.value), columnByName.get(this.y.value)].filter((column) => column.kind === "figure")));
     filter.listeners.push(redraw);
-    this.draw();
+    rescale();
   }
 
   draw() {
@@ -142,11 +156,9 @@ function buildExplore() {
   const swept = asked?.x ?? data.swept ?? numericSettings[0]?.name;
   if (figures.length && swept) {
     const xs = numericSettings.some((column) => column.name === swept) ? numericSettings : [columnByName.get(swept), ...numericSettings];
-    const numbers = columnByName.get(swept).values.filter((value) => Number.isFinite(value) && value > 0);
-    const isWide = numbers.length > 0 && numbers.reduce((a, b) => Math.max(a, b)) / numbers.reduce((a, b) => Math.min(a, b)) >= 16;
     panels.curves = new Panel(document.getElementById("curves"), {
       xs, x: swept, y: asked?.y ?? firstOf("p99_ttft_ms", "median_ttft_ms", "output_throughput"),
-      by: asked?.by.length === 1 ? asked.by[0] : "*", logX: isWide, frontier: false,
+      by: asked?.by.length === 1 ? asked.by[0] : "*", logX: isWide(columnByName.get(swept).values, WIDE_LOAD), frontier: false,
     });
   } else {
     document.getElementById("curves").closest("article").hidden = true;

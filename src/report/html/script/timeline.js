@@ -36,7 +36,7 @@ function drawLanes(lanes, end, width, line) {
   const at = (seconds) => left + ((width - left - 12) * Math.max(0, seconds)) / end;
   const height = lanes.length * LANE_PX + 30;
   const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Timeline of ${lanes.length} servers over ${showSeconds(end)}` });
-  for (const seconds of linearTicks(0, end)) {
+  for (const seconds of timeTicks(end)) {
     picture.append(
       svg("line", { class: "grid", x1: at(seconds), x2: at(seconds), y1: 0, y2: height - 24 }),
       svg("text", { class: "axis", x: at(seconds), y: height - 8, "text-anchor": "middle" }, showSeconds(seconds)));
@@ -48,6 +48,14 @@ function drawLanes(lanes, end, width, line) {
     else if (event.target.dataset?.lane) line.textContent = storyOfRun(lanes[event.target.dataset.lane], event, picture, at) ?? line.textContent;
   });
   return picture;
+}
+
+/** At most seven round moments: every so many seconds, minutes, hours or days. */
+function timeTicks(end) {
+  const counts = [[1, [1, 2, 5, 10, 15, 30]], [60, [1, 2, 5, 10, 15, 30]], [3600, [1, 2, 4, 6, 12]], [86400, [1, 2, 5, 10, 30, 100]]];
+  const steps = counts.flatMap(([unit, each]) => each.map((count) => count * unit));
+  const step = steps.find((candidate) => end / candidate <= 6) ?? end;
+  return Array.from({ length: Math.floor(end / step) + 1 }, (_, i) => i * step);
 }
 
 function drawLane(lane, top, at, left, end) {

@@ -45,6 +45,22 @@ async fn a_stream_without_end_is_ended() {
 }
 
 #[tokio::test]
+async fn what_never_ends_is_cut_at_a_length() {
+    let line = [b"x: ".as_slice(), &[b'y'; 10_000], b"\r\n"].concat();
+    let head = Answer::Forever(b"HTTP/1.1 200 OK\r\n".to_vec(), line);
+    assert_eq!(
+        error_of(head, "silence_timeout").await,
+        "the response's head is too long"
+    );
+    let begun = [STREAM_HEAD, b"7fffffff\r\ndata: "].concat();
+    let event = Answer::Forever(begun, vec![b'z'; 4 << 20]);
+    assert_eq!(
+        error_of(event, "silence_timeout").await,
+        "an event is longer than 64 MiB"
+    );
+}
+
+#[tokio::test]
 async fn a_reset_connection_is_named() {
     let begun = [STREAM_HEAD, &token("a")].concat();
     let error = error_of(Answer::ThenReset(begun), "request_timeout").await;

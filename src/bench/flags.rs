@@ -206,12 +206,15 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("bfcl_categories", "tools are not sent; use extra_body"),
     ("use_beam_search", "vllm bench serve ignores it too; use extra_body"),
     ("no_stream", "files are read from disk; download them first"),
-    ("plot_timeline", "plots are drawn by \"vsweep report\"; use that"),
+    (
+        "plot_timeline",
+        "\"vsweep report --timeline\" shows the requests of a sweep's run; use that",
+    ),
     (
         "timeline_itl_thresholds",
-        "plots are drawn by \"vsweep report\"; use that",
+        "\"vsweep report --timeline\" shows the requests of a sweep's run; use that",
     ),
-    ("plot_dataset_stats", "plots are drawn by \"vsweep report\"; use that"),
+    ("plot_dataset_stats", "it is not drawn; save_detailed keeps each length"),
 ];
 
 /// The table's entry for a name in either spelling.

@@ -171,6 +171,9 @@ impl Run {
             return Ok(cut.measurement(judge(&self.settings, &outcome)));
         }
         refuse_empty(&outcome.samples)?;
+        // A million requests would lie beside their results for nothing.
+        let turns = load.turns.take();
+        drop(load);
         let context = Context {
             settings: &self.settings,
             model_id: self.settings.model.as_deref().unwrap_or(&self.job.model_root),
@@ -179,7 +182,7 @@ impl Run {
             counted_by: prompts.counted_by,
             alignment: prompts.alignment,
             connection_setup,
-            turns: load.turns.as_ref(),
+            turns: turns.as_ref(),
             began,
             probes,
             server: grown.unwrap_or_default(),

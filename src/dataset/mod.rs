@@ -4,6 +4,7 @@
 //! due is decided there too, except for traces that bring their own times.
 
 mod burstgpt;
+mod byte_level;
 mod cache;
 mod chat_template;
 mod conversations;
@@ -19,6 +20,7 @@ mod prompt;
 mod random;
 mod random_mm;
 mod rerank;
+mod round_trip;
 mod rows;
 mod sampling;
 mod sharegpt;

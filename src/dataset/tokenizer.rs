@@ -1,5 +1,6 @@
 //! The model's tokenizer, from a local folder or a `tokenizer.json`.
 
+use super::byte_level::{ByteLevel, InWords};
 use super::{cache, special_tokens};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 /// A tokenizer and what sampling needs to know of its vocabulary.
 pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
+    short_way: Option<ByteLevel>,
     vocabulary: u32,
     special: BTreeSet<u32>,
     marked: BTreeSet<u32>,
@@ -29,17 +31,26 @@ impl Tokenizer {
         let Some(path) = locate(Path::new(name)).or_else(|| locate_in_cache(name)) else {
             return Ok(None);
         };
-        let inner = read(&path).map_err(|problem| {
+        let (inner, short_way) = read(&path).map_err(|problem| {
             format!(
                 "cannot read the tokenizer {}: {problem}; fetch it again, or set skip_tokenizer_init",
                 path.display()
             )
         })?;
         let folder = path.parent().unwrap_or(Path::new(".")).to_path_buf();
-        Tokenizer::new(inner, folder).map(Some)
+        Tokenizer::new(inner, short_way, folder).map(Some)
     }
 
-    fn new(inner: tokenizers::Tokenizer, folder: PathBuf) -> Result<Tokenizer, String> {
+    fn new(
+        mut inner: tokenizers::Tokenizer,
+        short_way: Option<ByteLevel>,
+        folder: PathBuf,
+    ) -> Result<Tokenizer, String> {
+        // Some files ask for them, for inputs of one length; a prompt is as long as it is.
+        inner.with_padding(None);
+        inner
+            .with_truncation(None)
+            .map_err(|error| format!("cannot use the tokenizer: {error}"))?;
         let added = inner.get_added_tokens_decoder().into_iter();
         let marked: BTreeSet<u32> = added.filter(|(_, token)| token.special).map(|(id, _)| id).collect();
         let special = match special_tokens::named_in(&folder) {
@@ -51,6 +62,7 @@ impl Tokenizer {
                 .map_err(|_| "the tokenizer's vocabulary is too big")?,
             special,
             marked,
+            short_way,
             inner,
             added_specials: 0,
             folder,
@@ -98,22 +110,42 @@ impl Tokenizer {
         Ok(encoding.get_ids().to_vec())
     }
 
+    /// Text to token ids, without special ones, and for each the number of the word it is from: of the pieces that the
+    /// text is cut into before it is tokenized.
+    pub(super) fn encode_in_words(&self, text: &str) -> Result<InWords, String> {
+        if let Some(in_words) = self.short_way.as_ref().and_then(|way| way.encode(text, &self.inner)) {
+            return Ok(in_words);
+        }
+        let encoding = self
+            .inner
+            .encode(text, false)
+            .map_err(|error| format!("cannot tokenize: {error}"))?;
+        let words = encoding.get_word_ids().iter();
+        let words = words.map(|word| word.unwrap_or(0)).collect();
+        Ok((encoding.get_ids().to_vec(), words))
+    }
+
     /// Token ids to text, special tokens included.
     pub fn decode(&self, ids: &[u32]) -> Result<String, String> {
+        if let Some(way) = &self.short_way {
+            return Ok(way.decode(ids));
+        }
         self.inner
             .decode(ids, false)
             .map_err(|error| format!("cannot turn token ids into text: {error}"))
     }
 }
 
-fn read(path: &Path) -> Result<tokenizers::Tokenizer, String> {
+fn read(path: &Path) -> Result<(tokenizers::Tokenizer, Option<ByteLevel>), String> {
     let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
     // The library panics on some faults: most of them are found before it sees the file, …
     serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).map_err(|error| format!("not JSON ({error})"))?;
     // … and the others are caught.
-    std::panic::catch_unwind(|| tokenizers::Tokenizer::from_bytes(&bytes))
+    let tokenizer = std::panic::catch_unwind(|| tokenizers::Tokenizer::from_bytes(&bytes))
         .map_err(|_| "it is not in the form of a tokenizer".to_owned())?
-        .map_err(|error| error.to_string())
+        .map_err(|error| error.to_string())?;
+    let short_way = ByteLevel::of(&bytes, &tokenizer);
+    Ok((tokenizer, short_way))
 }
 
 fn locate(path: &Path) -> Option<PathBuf> {
@@ -131,4 +163,49 @@ fn locate_in_cache(name: &str) -> Option<PathBuf> {
     let model = hub.join(format!("models--{}", name.replace('/', "--")));
     let commit = std::fs::read_to_string(model.join("refs/main")).ok()?;
     locate(&model.join("snapshots").join(commit.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::round_trip::tests::{LETTERS, tokenizers};
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::LazyLock;
+
+    static TOKENIZERS: LazyLock<Vec<Tokenizer>> = LazyLock::new(tokenizers);
+
+    fn agrees(tokenizer: &Tokenizer, text: &str, ids: &[u32]) {
+        let encoding = tokenizer.inner.encode(text, false).expect("tokens");
+        let words = encoding.get_word_ids().iter().map(|word| word.unwrap_or(0)).collect();
+        let expected = (encoding.get_ids().to_vec(), words);
+        assert_eq!(tokenizer.encode_in_words(text).as_ref(), Ok(&expected), "{text:?}");
+        assert_eq!(
+            tokenizer.decode(ids).ok(),
+            tokenizer.inner.decode(ids, false).ok(),
+            "{ids:?}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn the_short_way_leads_to_the_same_tokens(
+            letters in prop::collection::vec(0usize..LETTERS.len(), 0..60), other in "\\PC{0,6}",
+            ids in prop::collection::vec(0u32..60, 0..20), at in 0usize..60,
+        ) {
+            let mut text: String = letters.iter().map(|letter| char::from(LETTERS.as_bytes()[*letter])).collect();
+            text.insert_str(at.min(text.len()), &other);
+            for tokenizer in TOKENIZERS.iter() {
+                agrees(tokenizer, &text, &ids);
+            }
+        }
+    }
+
+    #[test]
+    fn byte_level_tokenizers_have_a_short_way() {
+        let have: Vec<bool> = tokenizers()
+            .iter()
+            .map(|tokenizer| tokenizer.short_way.is_some())
+            .collect();
+        assert_eq!(have, [true, true, true, false, false, false, true]);
+    }
 }

@@ -1,12 +1,10 @@
 //! What synthetic prompts are made of: tokens of a tokenizer, bare token ids, or words; and who counts the tokens of texts.
 
+use super::round_trip::RoundTrip;
 use super::tokenizer::Tokenizer;
 use super::{Prompt, PromptSource};
 use std::ops::Range;
-use std::thread;
 
-/// Corrections of a text whose tokens are not as many as were asked for.
-const MOST_CORRECTIONS: usize = 10;
 /// A token of English text is about this long; used where there is no tokenizer to count.
 const BYTES_A_TOKEN: usize = 4;
 
@@ -165,7 +163,7 @@ impl Vocabulary<'_> {
         let Draft { ids, length } = draft.into();
         match self {
             Vocabulary::Tokenizer(tokenizer) => {
-                let trip = correct(tokenizer, length, RoundTrip::of(tokenizer, &ids)?, pad)?;
+                let trip = RoundTrip::of(tokenizer, &ids)?.corrected(tokenizer, length, pad)?;
                 Ok((Prompt::Text(trip.text), trip.ids))
             }
             _ => Ok((self.render(ids.clone())?, ids)),
@@ -186,75 +184,17 @@ impl Vocabulary<'_> {
             };
             return drafts.into_iter().map(|draft| render(draft.ids)).collect();
         };
-        let trips = round_trips(tokenizer, &drafts)?;
+        let trips = RoundTrip::of_all(tokenizer, &drafts)?;
         trips
             .into_iter()
             .zip(drafts)
             .map(|(trip, draft)| {
-                let trip = correct(tokenizer, draft.length, trip, pad)?;
+                let trip = trip.corrected(tokenizer, draft.length, pad)?;
                 let length = trip.ids.len() as u64;
                 Ok((Prompt::Text(trip.text), length))
             })
             .collect()
     }
-}
-
-/// A text, and the tokens it really has.
-struct RoundTrip {
-    text: String,
-    ids: Vec<u32>,
-}
-
-impl RoundTrip {
-    fn of(tokenizer: &Tokenizer, ids: &[u32]) -> Result<RoundTrip, String> {
-        let text = tokenizer.decode(ids)?;
-        let ids = tokenizer.encode(&text, false)?;
-        Ok(RoundTrip { text, ids })
-    }
-}
-
-fn correct(
-    tokenizer: &Tokenizer,
-    target: usize,
-    mut trip: RoundTrip,
-    pad: &mut dyn FnMut(Range<u32>) -> u32,
-) -> Result<RoundTrip, String> {
-    for _ in 0..MOST_CORRECTIONS {
-        if trip.ids.len() == target {
-            break;
-        }
-        let mut ids = trip.ids;
-        while ids.len() < target {
-            ids.push(pad(0..tokenizer.vocabulary()));
-        }
-        ids.truncate(target);
-        trip = RoundTrip::of(tokenizer, &ids)?;
-    }
-    Ok(trip)
-}
-
-fn round_trips(tokenizer: &Tokenizer, drafts: &[Draft]) -> Result<Vec<RoundTrip>, String> {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let share = drafts.len().div_ceil(cores).max(1);
-    let made: Result<Vec<Vec<RoundTrip>>, String> = thread::scope(|scope| {
-        let workers: Vec<_> = drafts
-            .chunks(share)
-            .map(|drafts| {
-                scope.spawn(|| {
-                    drafts
-                        .iter()
-                        .map(|draft| RoundTrip::of(tokenizer, &draft.ids))
-                        .collect()
-                })
-            })
-            .collect();
-        let joined = workers.into_iter().map(|worker| match worker.join() {
-            Ok(made) => made,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        joined.collect()
-    });
-    Ok(made?.into_iter().flatten().collect())
 }
 
 /// Words that most tokenizers hold as one token.

@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 /// Bytes that are kept in memory.
-const MOST_IN_MEMORY: usize = 256 << 20;
+const MOST_IN_MEMORY: usize = 64 << 20;
 
 /// Requests in order.
 #[derive(Debug, Default)]

@@ -215,6 +215,43 @@ pub const REFUSED: &[(&str, &str)] = &[
         "\"vsweep report --timeline\" shows the requests of a sweep's run; use that",
     ),
     ("plot_dataset_stats", "it is not drawn; save_detailed keeps each length"),
+    // Those of the Rust client.
+    ("prompt_token_ids", "set skip_tokenizer_init, which sends token ids"),
+    (
+        "max_model_len",
+        "requests are sent as they are; lower the lengths of prompts and outputs",
+    ),
+    (
+        "random_cache_hit_fraction",
+        "use prefix_repetition, or random_prefix_len",
+    ),
+    ("random_cache_ratio", "use prefix_repetition, or random_prefix_len"),
+    ("speed_bench_max_input_len", "give a file of the messages wanted"),
+    (
+        "dry_run",
+        "\"vsweep plan\" shows what would be sent, and \"vsweep rehearse\" how long it takes",
+    ),
+    (
+        "num_runs",
+        "write repetitions into a plan; \"vsweep run\" keeps each of them",
+    ),
+    ("compare", "\"vsweep plot\" and \"vsweep pareto\" compare runs"),
+    ("reset_prefix_cache", "\"vsweep run\" resets it between runs"),
+    (
+        "sweep_max_concurrency",
+        "write the values into a plan for \"vsweep run\"",
+    ),
+    ("sweep_request_rate", "write the values into a plan for \"vsweep run\""),
+    (
+        "sweep_num_prompts_factor",
+        "write the values into a plan for \"vsweep run\", and link them",
+    ),
+    (
+        "sweep_summary_percentiles",
+        "set metric_percentiles in a plan for \"vsweep run\"",
+    ),
+    ("profile_batch_threshold", "profile covers the whole run"),
+    ("profile_duration", "profile covers the whole run"),
 ];
 
 /// The table's entry for a name in either spelling.

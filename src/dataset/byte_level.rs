@@ -186,9 +186,9 @@ fn cuts(pre_tokenizer: &Value) -> Option<Vec<SysRegex>> {
 /// The letter that stands for each byte: itself where it can be seen, else the next one from U+0100 on.
 fn letters() -> Vec<char> {
     let mut hidden = 0x100..;
-    let mut letter = |byte: u8| match byte {
+    let letter = |byte: u8| match byte {
         b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff => Some(char::from(byte)),
         _ => hidden.next().and_then(char::from_u32),
     };
-    (0..=255).filter_map(|byte| letter(byte)).collect()
+    (0..=255).filter_map(letter).collect()
 }

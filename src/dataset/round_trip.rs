@@ -156,7 +156,7 @@ pub(super) mod tests {
         spelled.iter().for_each(|letter| add(letter.to_string()));
         for first in &spelled {
             for second in &spelled {
-                if *second != spelled[7] && (*first as u32 + *second as u32) % 3 != 0 {
+                if *second != spelled[7] && !(*first as u32 + *second as u32).is_multiple_of(3) {
                     add(format!("{first}{second}"));
                     merges.push(format!("{first} {second}"));
                 }

@@ -142,7 +142,8 @@ async fn exit_codes_say_what_happened() {
     let plot = bench(&server.url, &["--plot_timeline", "--num-prompts", "1"]).await;
     assert_eq!(
         text(&plot.stderr),
-        "vsweep: the native benchmark has no parameter \"plot_timeline\": plots are drawn by \"vsweep report\"; use that\n"
+        "vsweep: the native benchmark has no parameter \"plot_timeline\": \"vsweep report --timeline\" shows the requests of a \
+         sweep's run; use that\n"
     );
     let nobody = bench("http://127.0.0.1:9", &["--num-prompts", "1"]).await;
     assert_eq!(nobody.status.code(), Some(1));

@@ -86,6 +86,20 @@ fn every_way_a_server_fails_is_a_row_with_its_cause_and_the_sweep_goes_on() {
 }
 
 #[test]
+fn a_hung_server_is_found_although_the_benchmark_gives_up_before() {
+    let harness = Harness::new();
+    let text = plan("[serve.params]\nsim_fault = [\"hang-after:4\"]", "max_concurrency = 4");
+    let text = text.replace("timeout = \"60s\"", "timeout = \"3s\"");
+    let text = text.replace("hang_timeout = \"5s\"", "hang_timeout = \"6s\"");
+    let path = harness.write("plan.toml", &text);
+    let output = harness.run(&["run", path.to_str().expect("plain"), "-o", "out"]);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    let found = causes(&harness.folder.path().join("out"), "point");
+    assert!(found.values().all(|cause| cause == "failed hung"), "{}", said(&output));
+    harness.wait_until_alone();
+}
+
+#[test]
 fn what_is_not_there_is_told_before_anything_starts() {
     let harness = Harness::new();
     let path = harness.write("good.toml", &plan("", "max_concurrency = [1, 2]"));

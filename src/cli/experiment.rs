@@ -10,10 +10,10 @@ pub fn folder(output: Option<&Path>, plan: &Plan) -> PathBuf {
     output.map_or_else(|| Path::new("results").join(&plan.name), Path::to_path_buf)
 }
 
-/// What is recorded so far, read without taking the directory; nothing if no sweep was begun there.
+/// What is recorded so far and still there, read without taking the directory; nothing if no sweep was begun there.
 pub fn recorded(directory: &Directory) -> Result<State> {
     match directory.is_new() {
         true => Ok(State::default()),
-        false => journal::load(directory),
+        false => journal::inspect(directory),
     }
 }

@@ -9,6 +9,17 @@ use std::collections::BTreeSet;
 /// Loads looked at: far more than the distinct ones of any plan that is not generated.
 pub const MOST_POINTS: usize = 10_000;
 
+/// Parameters of `vsweep bench` that a plan cannot set: where a run goes to, and where its result.
+const OURS: [&str; 7] = [
+    "base_url",
+    "host",
+    "port",
+    "save_result",
+    "append_result",
+    "result_dir",
+    "result_filename",
+];
+
 /// Checks the loads of a plan that is to be measured by one of our own benchmarks. Of a plan that could not be read as a
 /// whole only what names a parameter is told: the rest may follow from what is missing.
 pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
@@ -39,6 +50,17 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
             found.add(Problem::new(place, message, "search with `vary = \"max_concurrency\"`"));
         }
         _ => {}
+    }
+    for name in OURS {
+        if let Some(named) = named_param(plan, name) {
+            let message = format!("vsweep itself decides on `{name}` of a run");
+            let span = plan.origin.key_span(&["bench", "params", &named]);
+            found.add(Problem::new(
+                span,
+                message,
+                "remove it; `serve.url` measures a server that runs already",
+            ));
+        }
     }
     for sentence in &sentences {
         let named = named_param(plan, sentence);

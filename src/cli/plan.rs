@@ -2,7 +2,7 @@
 
 mod json;
 mod sh;
-mod table;
+pub mod table;
 
 use super::experiment::{folder, recorded};
 use super::output;
@@ -60,38 +60,53 @@ pub fn run(args: Args) -> Result<Exit> {
 }
 
 /// Shows a matrix on standard output, with what it will likely take.
-pub fn show(plan: &Plan, matrix: &Matrix, format: Format, machine: &Machine) -> Result<Exit> {
+fn show(plan: &Plan, matrix: &Matrix, format: Format, machine: &Machine) -> Result<Exit> {
     let mut out = BufWriter::new(stdout().lock());
+    let estimate = || {
+        let schedule = Schedule::new(matrix, plan.runs, Shard::WHOLE, false);
+        // A record that cannot be read is for `run` to complain about.
+        let record = recorded(&Directory::at(folder(None, plan))).unwrap_or_default();
+        estimate(plan, matrix, schedule, &State::default(), &record, machine)
+    };
     let written = match format {
-        Format::Table => table::write(plan, matrix, &mut out).and_then(|()| match estimate(plan, matrix, machine) {
-            Ok(rehearsal) => {
-                writeln!(out, "{}", rehearse::summary(&rehearsal))?;
-                rehearsal
-                    .assumptions
-                    .iter()
-                    .try_for_each(|assumed| writeln!(out, "  assumed: {assumed}"))
-            }
-            Err(why) => writeln!(out, "not predicted: {why}"),
-        }),
-        Format::Json => json::write(plan, matrix, &estimate(plan, matrix, machine), &mut out),
+        Format::Table => table::write(plan, matrix, &mut out).and_then(|()| write_estimate(&estimate(), &mut out)),
+        Format::Json => json::write(plan, matrix, &estimate(), &mut out),
         Format::Sh => sh::write(plan, matrix, &mut out),
     };
     output::finish(written.and_then(|()| out.flush()))
 }
 
-/// What the whole plan will likely take, learned from its record if there is one; `Err` says why that is not known.
-fn estimate(plan: &Plan, matrix: &Matrix, machine: &Machine) -> std::result::Result<Rehearsal, String> {
+/// What a schedule will likely take beyond what is done, learned from a record; `Err` says why that is not known.
+pub fn estimate(
+    plan: &Plan,
+    matrix: &Matrix,
+    schedule: Schedule<'_>,
+    done: &State,
+    record: &State,
+    machine: &Machine,
+) -> std::result::Result<Rehearsal, String> {
     let counts = matrix.counts();
     let large = "the plan is too large to be played at once; `vsweep rehearse` takes its time";
     if counts.runs + counts.searches + counts.servers > MOST_RUNS {
         return Err(large.to_owned());
     }
-    // A record that cannot be read is for `run` to complain about.
-    let record = recorded(&Directory::at(folder(None, plan))).unwrap_or_default();
-    let schedule = Schedule::new(matrix, plan.runs, Shard::WHOLE, false);
     let options = machine.options(Some(MOST_TOKENS));
-    crate::rehearse::rehearse(plan, matrix, schedule, &State::default(), &record, &options).map_err(|why| match why {
+    crate::rehearse::rehearse(plan, matrix, schedule, done, record, &options).map_err(|why| match why {
         crate::rehearse::Unknown::TooMuch => large.to_owned(),
         crate::rehearse::Unknown::Because(why) => why,
     })
+}
+
+/// One sentence of an estimate, and what it assumes.
+pub fn write_estimate(estimate: &std::result::Result<Rehearsal, String>, out: &mut impl Write) -> std::io::Result<()> {
+    match estimate {
+        Ok(rehearsal) => {
+            writeln!(out, "{}", rehearse::summary(rehearsal))?;
+            rehearsal
+                .assumptions
+                .iter()
+                .try_for_each(|assumed| writeln!(out, "  assumed: {assumed}"))
+        }
+        Err(why) => writeln!(out, "not predicted: {why}"),
+    }
 }

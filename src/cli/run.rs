@@ -1,5 +1,8 @@
 //! `vsweep run`: performs what the journal still lacks of a plan.
 
+mod left;
+mod words;
+
 use super::experiment::{folder, recorded};
 use super::output;
 use super::plan_file::{self, PlanFile};
@@ -15,8 +18,8 @@ use crate::rehearse::foresee;
 use crate::report::progress::{Ahead, Counter, Mode, Progress, Requests};
 use crate::report::{self, LiveTables};
 use crate::run::{Ending, Forecasts, Interrupt, Sweep, Update};
-use crate::units::show_many;
 use std::io::{Write, stdout};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -87,8 +90,7 @@ pub fn run(args: Args) -> Result<Exit> {
     };
     let directory = choose_directory(&args, &plan)?;
     if args.dry_run {
-        super::plan::show(&plan, wanted, super::plan::Format::Table, &Machine::default())?;
-        return output::finish(writeln!(stdout(), "{}", what_is_left(sweep, &directory)?));
+        return left::show(&sweep, &directory);
     }
     if let Err(exit) = preflight(&sweep, &directory)? {
         return Ok(exit);
@@ -102,12 +104,27 @@ pub fn run(args: Args) -> Result<Exit> {
         ..sweep
     };
     let mode = args.mode();
-    let ending = perform(sweep, &mut recorder, mode)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Error::Fatal(format!("cannot start the runtime: {error}")))?;
+    let mut interrupt = runtime.block_on(async { Interrupt::install() })?;
+    let ending = runtime.block_on(perform(sweep, &mut recorder, mode, &mut interrupt))?;
     // Read again from disk: other shards may have recorded meanwhile.
     let state = journal::load(&directory)?;
     let is_shown = matches!(mode, Mode::Auto | Mode::Plain);
     if !is_reported(&directory)? && (state.runs().next().is_some() || directory.summary_csv().exists()) {
-        let written = report::write_all(&directory, &state, &plan.report)?;
+        let write = {
+            let (directory, state, options) = (directory.clone(), state.clone(), plan.report.clone());
+            move || report::write_all(&directory, &state, &options)
+        };
+        let Some(written) = runtime.block_on(unless_interrupted(write, &mut interrupt)) else {
+            let root = directory.root().display();
+            eprintln!("vsweep: interrupted; every run is recorded, `vsweep report {root}` makes tables and charts");
+            // What is being written replaces the old when it is whole, so the thread that writes needs no farewell.
+            std::process::exit(Exit::Interrupted as i32);
+        };
+        let written = written?;
         for problem in &written.problems {
             eprintln!("vsweep: {problem}");
         }
@@ -116,7 +133,7 @@ pub fn run(args: Args) -> Result<Exit> {
         }
     }
     let failed = state.failures();
-    let last_words = last_words(ending, &directory, &state, failed);
+    let last_words = words::last(ending, &directory, &state, failed);
     if ending == Ending::Interrupted {
         eprintln!("vsweep: {last_words}");
     } else if is_shown {
@@ -141,57 +158,39 @@ fn preflight(sweep: &Sweep<'_>, directory: &Directory) -> Result<std::result::Re
     })
 }
 
-/// Of a dry run: how much a real one would do, given what the directory already holds.
-fn what_is_left(sweep: Sweep<'_>, directory: &Directory) -> Result<String> {
-    let state = recorded(directory)?;
-    let schedule = sweep.schedule();
-    let (mut servers, mut runs, mut searches) = (0, 0, 0);
-    for group in schedule.servers().filter_map(|server| schedule.group(&server, &state)) {
-        servers += 1;
-        runs += group.tasks.len() as u64;
-        searches += (group.searches.len() + group.explorations.len()) as u64;
+/// What some work gives, or `None` as soon as the user asks to end.
+async fn unless_interrupted<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+    interrupt: &mut Interrupt,
+) -> Option<T> {
+    tokio::select! {
+        done = tokio::task::spawn_blocking(work) => Some(done.unwrap_or_else(|error| resume_unwind(error.into_panic()))),
+        () = interrupt.pressed_again() => None,
     }
-    let mut work = vec![show_many(servers, "server start"), show_many(runs, "run")];
-    if searches > 0 {
-        work.push(show_many(searches, "unfinished search"));
-    }
-    let recorded = show_many(state.runs().count() as u64, "run");
-    let root = directory.root().display();
-    Ok(format!(
-        "left to do: {}; recorded in {root}: {recorded}",
-        work.join(", ")
-    ))
 }
 
-fn perform(sweep: Sweep<'_>, recorder: &mut Recorder, mode: Mode) -> Result<Ending> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Error::Fatal(format!("cannot start the runtime: {error}")))?;
-    runtime.block_on(async {
-        let mut interrupt = Interrupt::install()?;
-        let mut tables = LiveTables::of(recorder.directory()).priced_at(sweep.plan.report.price_per_gpu_hour);
-        let mut progress = Progress::new(mode, ahead(&sweep, recorder.state()));
-        let is_whole = sweep.shard == Shard::WHOLE;
-        let mut observer = |update: Update<'_>, recorder: &Recorder| {
-            match update {
-                Update::Recorded(entry) => {
-                    progress.event(entry, recorder.state());
-                    if matches!(entry.event, Event::RunFinished(_) | Event::SearchFinished { .. }) {
-                        match is_whole {
-                            true => tables.write(recorder.state())?,
-                            // The other shards' runs belong into the tables too.
-                            false => tables.write(&journal::load(recorder.directory())?)?,
-                        };
-                    }
+async fn perform(sweep: Sweep<'_>, recorder: &mut Recorder, mode: Mode, interrupt: &mut Interrupt) -> Result<Ending> {
+    let mut tables = LiveTables::of(recorder.directory()).priced_at(sweep.plan.report.price_per_gpu_hour);
+    let mut progress = Progress::new(mode, ahead(&sweep, recorder.state()));
+    let is_whole = sweep.shard == Shard::WHOLE;
+    let mut observer = |update: Update<'_>, recorder: &Recorder| {
+        match update {
+            Update::Recorded(entry) => {
+                progress.event(entry, recorder.state());
+                if matches!(entry.event, Event::RunFinished(_) | Event::SearchFinished { .. }) {
+                    match is_whole {
+                        true => tables.write(recorder.state())?,
+                        // The other shards' runs belong into the tables too.
+                        false => tables.write(&journal::load(recorder.directory())?)?,
+                    };
                 }
-                Update::Running(counters) => progress.watch(counter(counters)),
-                Update::Note(note) => progress.note(note),
             }
-            Ok(())
-        };
-        sweep.perform(recorder, &mut interrupt, &mut observer).await
-    })
+            Update::Running(counters) => progress.watch(counter(counters)),
+            Update::Note(note) => progress.note(note),
+        }
+        Ok(())
+    };
+    sweep.perform(recorder, interrupt, &mut observer).await
 }
 
 /// What this invocation has to do, and what earlier ones teach about it.
@@ -244,31 +243,6 @@ fn is_reported(directory: &Directory) -> Result<bool> {
         .iter()
         .filter_map(|journal| modified(journal))
         .all(|recorded| recorded < reported))
-}
-
-/// How the sweep ended, and how to go on.
-fn last_words(ending: Ending, directory: &Directory, state: &State, failed: usize) -> String {
-    let recorded = state.runs().count();
-    let root = directory.root().display();
-    let again = format!("vsweep {}", shell_words::join(std::env::args().skip(1)));
-    let retry = match failed {
-        0 => String::new(),
-        _ => format!("; {failed} of them failed, --retry-failed measures those again"),
-    };
-    match ending {
-        Ending::NothingLeft => format!("nothing left to do: {recorded} runs are recorded in {root}{retry}"),
-        Ending::Finished => format!("results are in {root}{retry}"),
-        Ending::Interrupted => {
-            let planned = match state.searches_left() {
-                0 => format!("{recorded} of {} runs are recorded", state.planned_runs()),
-                left => format!("{recorded} runs are recorded; left: {}", show_many(left, "search")),
-            };
-            format!("interrupted; {planned}, continue with: {again}")
-        }
-        Ending::StoppedOnFailure => {
-            format!("stopped at a failed run, as on_failure = \"stop\" asks; go on after it with: {again}")
-        }
-    }
 }
 
 fn write_plan(plan: &Plan, directory: &Directory) -> Result<()> {

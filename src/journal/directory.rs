@@ -47,8 +47,11 @@ impl Directory {
         self.journals().is_ok_and(|journals| !journals.is_empty())
     }
 
-    /// Whether everything in the directory is an experiment's, so that one may be begun or continued here.
+    /// Whether an experiment may be begun or continued here: one is here already, or nothing that is not an experiment's.
     pub fn is_ours(&self) -> bool {
+        if self.is_experiment() {
+            return true;
+        }
         const NAMES: [&str; 6] = ["journal", "runs", "servers", "charts", "timelines", "best"];
         const FILES: [&str; 7] = ["lock", "plan.", "manifest.", "summary.", "points.", "report.", "sla."];
         let Ok(entries) = fs::read_dir(&self.root) else {
@@ -98,7 +101,12 @@ impl Directory {
 
     /// Whether no sweep was begun in it yet.
     pub fn is_new(&self) -> bool {
-        !self.root.join("journal").exists()
+        !self.root.join("journal").exists() && !self.has_runs()
+    }
+
+    /// Whether results of runs are here.
+    pub fn has_runs(&self) -> bool {
+        fs::read_dir(self.root.join("runs")).is_ok_and(|mut entries| entries.next().is_some())
     }
 
     /// Every journal that exists, in name order.

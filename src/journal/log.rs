@@ -4,8 +4,9 @@
 use super::event::{Entry, Event, FORMAT};
 use crate::error::{Error, Result};
 use serde::Deserialize;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A journal opened for writing.
@@ -55,6 +56,12 @@ impl Log {
     /// Appends one event and waits until it is on disk. After an error nothing of the event remains in the file, or
     /// nothing is appended any more.
     pub fn append(&mut self, event: Event) -> Result<Entry> {
+        if !self.is_in_place() {
+            return Err(Error::Fatal(format!(
+                "the journal {} was deleted or moved away while vsweep worked on it; put it back, or start over with --fresh",
+                self.path.display()
+            )));
+        }
         let entry = Entry {
             seq: self.next_seq,
             at: jiff::Timestamp::now()
@@ -79,6 +86,14 @@ impl Log {
         self.next_seq += 1;
         self.length_bytes += line.len() as u64;
         Ok(entry)
+    }
+
+    /// Whether the path still leads to the open file: what is written to a deleted one is lost.
+    fn is_in_place(&self) -> bool {
+        let id = |metadata: Metadata| (metadata.dev(), metadata.ino());
+        let there = std::fs::metadata(&self.path).map(id);
+        let open = self.file.metadata().map(id);
+        matches!((there, open), (Ok(there), Ok(open)) if there == open)
     }
 }
 
@@ -205,6 +220,19 @@ mod tests {
         assert_eq!(entries.len(), 1);
         assert_eq!(log.append(ended("again")).expect("appended").seq, 1);
         assert_eq!(read(&path).expect("readable").len(), 2);
+    }
+
+    #[test]
+    fn nothing_is_written_to_a_journal_that_is_not_there_any_more() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("1-of-1.jsonl");
+        let (mut log, _) = Log::open(&path).expect("new");
+        log.append(ended("finished")).expect("appended");
+        std::fs::rename(&path, folder.path().join("elsewhere")).expect("moved");
+        let error = log.append(ended("again")).expect_err("moved");
+        assert!(error.to_string().contains("moved away"), "{error}");
+        std::fs::write(&path, "").expect("another file by its name");
+        log.append(ended("again")).expect_err("not the same file");
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod log;
 mod manifest;
 mod recorder;
 mod state;
+mod vouch;
 
 pub use directory::{Directory, Shard};
 pub use event::{Entry, Event, FORMAT, RunFinished, SearchStarted, Searched, StoredFile};
@@ -20,3 +21,4 @@ pub use recorder::{Measured, Recorder};
 pub use state::{
     Planned, RunRecord, SearchEnd, SearchRecord, ServerRecord, Session, StartRecord, State, Unfinished, load,
 };
+pub use vouch::inspect;

@@ -2,19 +2,16 @@
 //! files whose journal line a crash prevented.
 
 use super::directory::{Directory, Shard};
-use super::event::{Entry, Event, FORMAT, RunFinished, StoredFile};
+use super::event::{Entry, Event, FORMAT, RunFinished};
 use super::lock::Lock;
 use super::log::{self, Log};
-use super::state::{State, Unfinished, merge};
+use super::state::{State, Unfinished, fold};
+use super::vouch::{disowned, stored};
 use crate::error::{Error, Result};
 use crate::files::{create_folder, write_atomic};
-use crate::ids::PointId;
-use crate::ids::sha256_hex;
 use crate::plan::Params;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 
 /// An experiment opened for writing.
 #[derive(Debug)]
@@ -50,14 +47,7 @@ impl Recorder {
         for journal in directory.journals()?.iter().filter(|journal| **journal != own) {
             journals.push(log::read(journal)?);
         }
-        let is_blank = journals.iter().all(Vec::is_empty);
-        let mut state = State::of(&merge(journals));
-        if is_blank && has_entries(&directory.root().join("runs")) {
-            return Err(Error::Fatal(format!(
-                "{} holds runs, but its journal is missing or empty; restore journal/ from a copy, or start over with --fresh",
-                directory.root().display()
-            )));
-        }
+        let mut state = fold(&directory, journals)?;
         state.disowned = disowned(&directory, &state);
         let mut recorder = Recorder {
             directory,
@@ -179,34 +169,11 @@ fn run_file(provenance: &Provenance, server_params: &Params, measured: Measured)
     serde_json::to_vec(&file).expect("a JSON object always serialises")
 }
 
-/// Runs whose file is not, byte for byte, the one that the journal vouches for.
-fn disowned(directory: &Directory, state: &State) -> BTreeSet<(PointId, u32)> {
-    let is_sound = |file: &StoredFile| {
-        fs::read(directory.root().join(&file.path)).is_ok_and(|content| stored(file.path.clone(), &content) == *file)
-    };
-    let runs = state
-        .runs()
-        .filter(|run| run.file.as_ref().is_some_and(|file| !is_sound(file)));
-    runs.map(|run| (run.point.clone(), run.run)).collect()
-}
-
-fn has_entries(folder: &Path) -> bool {
-    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
-}
-
-fn stored(path: String, content: &[u8]) -> StoredFile {
-    StoredFile {
-        path,
-        bytes: content.len() as u64,
-        sha256: sha256_hex(content),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cause::Outcome;
-    use crate::ids::{PointId, ServerId};
+    use crate::ids::{PointId, ServerId, sha256_hex};
     use serde_json::json;
 
     fn finished() -> RunFinished {

@@ -9,7 +9,7 @@ use super::directory::Directory;
 use super::event::{Entry, Event, Searched};
 use super::log;
 use crate::cause::Outcome;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::{PointId, SearchId, ServerId};
 use crate::search::{Level, Probe};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -39,16 +39,33 @@ pub struct State {
 
 /// Folds every journal of a directory without changing anything.
 pub fn load(directory: &Directory) -> Result<State> {
-    let journals = directory.journals()?;
+    // Results without any journal are told apart from a directory that is not there.
+    let journals = match directory.is_new() || directory.is_experiment() {
+        true => directory.journals()?,
+        false => Vec::new(),
+    };
     let journals = journals
         .iter()
         .map(|journal| log::read(journal))
         .collect::<Result<Vec<_>>>()?;
+    fold(directory, journals)
+}
+
+/// What the entries of all journals of a directory tell. Results that no journal tells of are an error, for whoever took the
+/// directory for a new one would measure over them.
+pub fn fold(directory: &Directory, journals: Vec<Vec<Entry>>) -> Result<State> {
+    let is_blank = journals.iter().all(Vec::is_empty);
+    if is_blank && directory.has_runs() {
+        return Err(Error::Fatal(format!(
+            "{} holds runs, but its journal is missing or empty; restore journal/ from a copy, or start over with --fresh",
+            directory.root().display()
+        )));
+    }
     Ok(State::of(&merge(journals)))
 }
 
 /// Brings the entries of several journals into one order: that of each journal, and between journals that of their clocks.
-pub fn merge(journals: Vec<Vec<Entry>>) -> Vec<Entry> {
+fn merge(journals: Vec<Vec<Entry>>) -> Vec<Entry> {
     let mut timed = Vec::new();
     for journal in journals {
         let mut latest = jiff::Timestamp::MIN;
@@ -75,6 +92,12 @@ impl State {
     /// Outcomes, one for each point and run, in the order of first completion; without those of dropped points.
     pub fn runs(&self) -> impl Iterator<Item = &RunRecord> {
         self.recorded.iter().filter(|run| !self.dropped.contains(&run.point))
+    }
+
+    /// Those of [`State::runs`] that count as measured: their file is what was recorded, as far as that was looked at.
+    pub fn measured(&self) -> impl Iterator<Item = &RunRecord> {
+        self.runs()
+            .filter(|run| self.disowned.is_empty() || !self.disowned.contains(&(run.point.clone(), run.run)))
     }
 
     /// Runs of the plan; where searches decide on their runs, those recorded.
@@ -255,12 +278,13 @@ impl State {
                 server,
                 start,
                 seconds,
+                model,
                 version,
                 simulated,
-                ..
             } => {
                 if let Some(record) = self.start(server, *start) {
                     record.ready_seconds = Some(*seconds);
+                    record.model.clone_from(model);
                     record.version.clone_from(version);
                     record.simulated = *simulated;
                 }

@@ -4,7 +4,7 @@ use super::failures::{Group, group_recorded};
 use crate::cause::{Cause, Outcome};
 use crate::error::Result;
 use crate::journal::{self, Directory, RunRecord, State};
-use crate::units::show_duration;
+use crate::units::{show_duration, show_many};
 use serde::Serialize;
 use std::fmt::Write;
 use std::time::Duration;
@@ -28,6 +28,9 @@ pub struct Status {
     pub cut: u64,
     /// Runs of the plan without an outcome.
     pub left: u64,
+    /// Recorded runs whose file is missing or damaged: they are measured again, so they count among those left.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub damaged: u64,
     /// Searches of the plan; they decide on their runs themselves, so those are not counted before they are done.
     #[serde(skip_serializing_if = "is_zero")]
     pub searches: u64,
@@ -67,7 +70,7 @@ pub struct CauseCount {
 impl Status {
     /// Reads the state of an experiment directory.
     pub fn read(directory: &Directory) -> Result<Status> {
-        let state = journal::load(directory)?;
+        let state = journal::inspect(directory)?;
         let mut status = Status::of(&directory.name(), &state);
         status.running = journal::holders(directory)?;
         Ok(status)
@@ -75,7 +78,7 @@ impl Status {
 
     /// The state that a journal tells, by itself.
     pub fn of(experiment: &str, state: &State) -> Status {
-        let count = |outcome| state.runs().filter(|run| run.outcome == outcome).count() as u64;
+        let count = |outcome| state.measured().filter(|run| run.outcome == outcome).count() as u64;
         let (ok, suspect, failed) = (count(Outcome::Ok), count(Outcome::Suspect), count(Outcome::Failed));
         let cut = count(Outcome::Cut);
         let done = ok + suspect + failed + cut;
@@ -89,6 +92,7 @@ impl Status {
             failed,
             cut,
             left: planned.saturating_sub(done),
+            damaged: state.disowned.len() as u64,
             searches: state.planned.map_or(0, |planned| planned.searches),
             searches_left: state.searches_left(),
             causes: count_causes(state),
@@ -120,6 +124,15 @@ impl Status {
             text += &format!(", about {} to go", show_duration(Duration::from_secs_f64(seconds)));
         }
         text.push('\n');
+        if self.damaged > 0 {
+            let (are, those) = if self.damaged == 1 {
+                ("is", "it is")
+            } else {
+                ("are", "they are")
+            };
+            let runs = show_many(self.damaged, "recorded run");
+            text += &format!("{runs} {are} missing or damaged on disk: {those} measured again\n");
+        }
         text += &match (self.running.as_slice(), &self.ended) {
             ([], _) if self.left == 0 && self.searches_left == 0 => "nothing is left to do\n".to_owned(),
             ([], Some(reason)) => format!("not running: {reason}; run the plan again to continue\n"),

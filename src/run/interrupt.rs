@@ -54,6 +54,12 @@ impl Interrupt {
         self.at_least(2).await;
     }
 
+    /// Resolves once the user asks from now on, whatever was asked before.
+    pub async fn pressed_again(&mut self) {
+        let before = *self.presses.borrow();
+        self.at_least(before + 1).await;
+    }
+
     async fn at_least(&mut self, count: u32) {
         if self.presses.wait_for(|presses| *presses >= count).await.is_err() {
             // Nobody is left who could ask.

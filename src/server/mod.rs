@@ -52,6 +52,8 @@ pub struct Identity {
     pub served_model: String,
     /// Its `root`: the folder or hub name of the model (falls back to the name).
     pub model_root: String,
+    /// Every name in `/v1/models`, aliases and adapters included.
+    pub names: Vec<String>,
     /// `max_model_len` of the model, if reported, in tokens.
     pub max_model_len: Option<u64>,
     /// From `/version`, if it answers.
@@ -179,6 +181,12 @@ impl Server {
     /// Waits until it has given up the requests that nobody waits for any more, or until the limit is over.
     pub async fn idle(&self, limit: Duration) {
         watch::idle(&self.http, limit).await;
+    }
+
+    /// Looks whether it goes on with its work, or drops it, now that nobody waits for it any more; the failure of one that does
+    /// neither until the limit is over.
+    pub async fn neglects(&self, limit: Duration) -> Option<Failure> {
+        watch::neglects(&self.http, limit).await
     }
 
     /// Resets the server's caches; a refused reset is retried. `Err` says what was refused. `Restart` is the runner's work.

@@ -94,6 +94,7 @@ async fn identify(http: &Http, base_url: &str, expected: &[String]) -> Result<Id
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let served_model = text(&first["id"]).unwrap_or_default();
     Ok(Identity {
+        names: models.iter().filter_map(|model| text(&model["id"])).collect(),
         model_root: text(&first["root"]).unwrap_or_else(|| served_model.clone()),
         served_model,
         max_model_len: first["max_model_len"].as_u64(),

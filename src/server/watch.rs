@@ -24,6 +24,8 @@ const COUNTERS: [&str; 4] = [
     "vllm:iteration_tokens_total_count",
     "vllm:request_success_total",
 ];
+/// What is said of a server that shows nothing.
+const SILENT: &str = "no answer from /health and /metrics";
 /// Gauges whose sum is the number of requests in flight.
 const IN_FLIGHT: [&str; 2] = ["vllm:num_requests_running", "vllm:num_requests_waiting"];
 
@@ -82,6 +84,29 @@ pub(super) async fn idle(http: &Http, limit: Duration) {
         && in_flight > 0.0
         && start.elapsed() < limit
     {
+        sleep(SOON).await;
+    }
+}
+
+/// Looks until the server has no work, makes progress, or has done neither for as long as the limit.
+pub(super) async fn neglects(http: &Http, limit: Duration) -> Option<Failure> {
+    let start = Instant::now();
+    let mut first = None;
+    loop {
+        let what = match look(http).await {
+            Look::Alive(Sight::Work { in_flight, counted })
+                if in_flight > 0.0 && *first.get_or_insert(counted) == counted =>
+            {
+                format!("{in_flight} requests in flight that the benchmark gave up")
+            }
+            Look::Alive(Sight::Silent) => SILENT.to_owned(),
+            _ => return None,
+        };
+        if start.elapsed() >= limit {
+            let waited = show_duration(limit);
+            let detail = format!("{what}, no progress for {waited}");
+            return Some(Failure::new(Cause::Hung, detail));
+        }
         sleep(SOON).await;
     }
 }
@@ -172,7 +197,7 @@ impl Progress {
                 self.moved = now;
                 return None;
             }
-            Sight::Silent => "no answer from /health and /metrics".to_owned(),
+            Sight::Silent => SILENT.to_owned(),
         };
         let still = now.duration_since(self.moved);
         (still >= self.limit).then(|| format!("{what}, no progress for {}", show_duration(still)))

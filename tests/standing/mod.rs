@@ -12,14 +12,18 @@ use std::process::{Child, Stdio};
 /// The server; it is stopped with the test.
 pub struct Standing {
     child: Child,
-    port: u16,
+    pub port: u16,
 }
 
 impl Standing {
     /// Starts `vsweep sim serve demo-8b` with more arguments, in development mode or not, and waits until it is ready.
     pub fn start(harness: &Harness, args: &[&str], dev_mode: bool) -> Standing {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let port = port.expect("a free port").port();
+        Standing::start_at(port.expect("a free port").port(), harness, args, dev_mode)
+    }
+
+    /// The same at a port of the caller's choice.
+    pub fn start_at(port: u16, harness: &Harness, args: &[&str], dev_mode: bool) -> Standing {
         let port_text = port.to_string();
         let start = ["sim", "serve", "demo-8b", "--sim-start", "20ms", "--port", &port_text];
         let child = harness

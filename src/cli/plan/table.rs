@@ -1,42 +1,61 @@
 //! The matrix for people: servers with their points, and how much there is of everything.
 
-use crate::matrix::{Counts, Matrix, ServerConfig, text};
+use crate::matrix::{Counts, LoadExploration, LoadSearch, Matrix, ServerConfig, text};
 use crate::plan::{Plan, Target, show};
 use crate::units::{show_count, show_many};
 use itertools::Itertools;
 use std::io::{self, Write};
 
 /// A server's points beyond these are counted, not listed.
-const MOST_LISTED: usize = 200;
+pub const MOST_LISTED: usize = 200;
 
 pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<()> {
     for server in matrix.servers() {
-        writeln!(out, "server {}  {}", server.id, plan.secrets.redact(&server.name))?;
-        match &plan.serve.target {
-            Target::Launch(_) => {
-                writeln!(out, "  {}", shell_words::join(plan.secrets.redact_argv(&server.argv)))?;
-            }
-            Target::Attach(url) => writeln!(out, "  already running at {}", plan.secrets.redact(url))?,
-        }
-        for (name, value) in plan.secrets.redact_env(&server.env) {
-            writeln!(out, "  {name}={value}")?;
-        }
+        write_server(plan, &server, out)?;
         if !matrix.finds_its_loads() {
             write_points(plan, matrix, &server, out)?;
         }
-        for search in matrix.searches_of(&server) {
-            let load = text(&plan.secrets.redact_params(&search.params));
-            writeln!(out, "  search {}  {load}", search.id)?;
-            writeln!(out, "    {}", search.settings)?;
-        }
-        for exploration in matrix.explorations_of(&server) {
-            let load = text(&plan.secrets.redact_params(&exploration.params));
-            writeln!(out, "  exploration {}  {load}", exploration.id)?;
-            writeln!(out, "    {}", exploration.settings)?;
-        }
+        let searches: Vec<_> = matrix.searches_of(&server).collect();
+        let explorations: Vec<_> = matrix.explorations_of(&server).collect();
+        write_searches(plan, &searches, &explorations, out)?;
         writeln!(out)?;
     }
     write_counts(&matrix.counts(), out)
+}
+
+/// A server's id, name, command line and environment.
+pub fn write_server(plan: &Plan, server: &ServerConfig, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "server {}  {}", server.id, plan.secrets.redact(&server.name))?;
+    match &plan.serve.target {
+        Target::Launch(_) => {
+            writeln!(out, "  {}", shell_words::join(plan.secrets.redact_argv(&server.argv)))?;
+        }
+        Target::Attach(url) => writeln!(out, "  already running at {}", plan.secrets.redact(url))?,
+    }
+    for (name, value) in plan.secrets.redact_env(&server.env) {
+        writeln!(out, "  {name}={value}")?;
+    }
+    Ok(())
+}
+
+/// Two lines for each search and exploration.
+pub fn write_searches(
+    plan: &Plan,
+    searches: &[LoadSearch],
+    explorations: &[LoadExploration],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    for search in searches {
+        let load = text(&plan.secrets.redact_params(&search.params));
+        writeln!(out, "  search {}  {load}", search.id)?;
+        writeln!(out, "    {}", search.settings)?;
+    }
+    for exploration in explorations {
+        let load = text(&plan.secrets.redact_params(&exploration.params));
+        writeln!(out, "  exploration {}  {load}", exploration.id)?;
+        writeln!(out, "    {}", exploration.settings)?;
+    }
+    Ok(())
 }
 
 fn write_points(plan: &Plan, matrix: &Matrix, server: &ServerConfig, out: &mut impl Write) -> io::Result<()> {

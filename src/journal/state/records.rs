@@ -80,6 +80,8 @@ pub struct StartRecord {
     pub ready_seconds: Option<f64>,
     /// Whether it was the simulator.
     pub simulated: bool,
+    /// The model it served; empty before it was ready.
+    pub model: String,
     /// What `/version` said.
     pub version: Option<String>,
     /// When it was gone, RFC 3339.

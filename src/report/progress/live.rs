@@ -62,6 +62,7 @@ impl Live {
             }
             Event::ServerReady { .. } => self.show_server("ready"),
             Event::ServerExited { cause, .. } => {
+                self.forget();
                 self.server.set_message("no server");
                 if cause.is_some() {
                     self.print(describe(&entry.event, state, ahead));

@@ -6,10 +6,10 @@ use crate::cause::{Cause, Failure};
 use crate::error::Result;
 use crate::files::{create_folder, write_atomic};
 use crate::journal::Recorder;
-use crate::plan::{Params, Plan};
+use crate::plan::{Params, Plan, spelling};
 use crate::run::sampler::{self, Sampler};
 use crate::run::{Task, Update};
-use crate::server::Server;
+use crate::server::{Identity, Server};
 use crate::telemetry::series::{Series, Window};
 use std::path::Path;
 use std::sync::Arc;
@@ -20,13 +20,16 @@ use tokio::time::timeout;
 const SHOWS: Duration = Duration::from_millis(500);
 /// How long a server that shows it may take to end: a real vLLM needed 5.5 s, and its log then says why.
 const ENDS: Duration = Duration::from_secs(20);
-/// How long a server may take to give up the requests of a run that was cut.
+/// How long a server may take to give up the requests of a run that was cut, or to go on with those of one that took too long.
 const IDLES: Duration = Duration::from_secs(20);
 
 impl GroupSession<'_, '_> {
     pub(super) async fn measure(&mut self, task: &Task) -> Result<Try> {
         let running = self.running.as_mut().expect("a run begins on a ready server");
         running.is_used = true;
+        if let Err(failure) = offers(&running.identity, task) {
+            return Ok(Try::BenchFailed(failure, 0.0));
+        }
         let is_warm = !running.warmed.insert(task.point.id.clone());
         let job = job(self.plan, task, running, is_warm, self.recorder);
         let watch = task.asked.as_ref().and_then(|asked| asked.watch.clone());
@@ -55,6 +58,16 @@ impl GroupSession<'_, '_> {
             tokio::select! {
                 reason = why_it_died(&mut running.server) => if let Some(reason) = reason {
                     return Ok(Try::ServerDied(reason, seconds));
+                },
+                () = self.interrupt.requested() => {}
+            }
+        }
+        if matches!(&measured, Err(failure) if failure.cause == Cause::BenchTimeout) {
+            // A limit below `hang_timeout` would hide a hung server, and every run after this one would meet it again.
+            let limit = IDLES.min(self.plan.serve.hang_timeout);
+            tokio::select! {
+                hung = running.server.neglects(limit) => if let Some(hung) = hung {
+                    return Ok(Try::ServerDied(hung, seconds));
                 },
                 () = self.interrupt.requested() => {}
             }
@@ -108,6 +121,32 @@ fn add(figures: Params, measurement: &mut Measurement) {
     }
 }
 
+/// The model that the load names for a benchmark of ours.
+fn asked_model(task: &Task) -> Option<&str> {
+    match task.point.argv {
+        None => task.point.params.get("model")?.as_str(),
+        Some(_) => None,
+    }
+}
+
+/// Refuses to measure one model under the name of another.
+fn offers(identity: &Identity, task: &Task) -> std::result::Result<(), Failure> {
+    let is_same = |name: &str, model: &str| name.trim_end_matches('/') == model.trim_end_matches('/');
+    let is_named_in_requests = spelling::find(&task.point.params, "served_model_name").is_some();
+    match asked_model(task) {
+        Some(model) if !is_named_in_requests => {
+            let mut names = identity.names.iter().chain([&identity.model_root]);
+            if names.any(|name| is_same(name, model)) {
+                return Ok(());
+            }
+            let served = identity.names.join(", ");
+            let detail = format!("bench.params.model is {model}, and the server serves {served}");
+            Err(Failure::new(Cause::WrongServer, detail))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn job(plan: &Plan, task: &Task, running: &Running, is_warm: bool, recorder: &Recorder) -> Job {
     let mut params = task.point.params.clone();
     if task.point.argv.is_none() {
@@ -123,7 +162,9 @@ fn job(plan: &Plan, task: &Task, running: &Running, is_warm: bool, recorder: &Re
     let scratch = recorder.directory().run_scratch(&task.point.id, task.run);
     Job {
         base_url: running.server.base_url().to_owned(),
-        served_model: running.identity.served_model.clone(),
+        served_model: asked_model(task)
+            .filter(|model| running.identity.names.iter().any(|name| name == model))
+            .map_or_else(|| running.identity.served_model.clone(), str::to_owned),
         model_root: running.identity.model_root.clone(),
         params,
         runner,

@@ -1,7 +1,7 @@
 //! The server of a group: there when a run needs it, gone when the group ends, every change of its state recorded.
 
 use super::{GroupSession, Running, Start};
-use crate::cause::Failure;
+use crate::cause::{Cause, Failure};
 use crate::error::Result;
 use crate::files::create_folder;
 use crate::journal::Event;
@@ -46,6 +46,7 @@ impl GroupSession<'_, '_> {
             ready = launch(self.plan, self.group, log, self.gate, &mut spawned) => Some(ready),
             () = self.interrupt.requested() => None,
         };
+        let ready = ready.map(|ready| ready.and_then(|identity| self.require_same_model(identity)));
         match ready {
             Some(Ok(identity)) => {
                 let ready = Event::ServerReady {
@@ -77,6 +78,28 @@ impl GroupSession<'_, '_> {
                 self.end(spawned, start, None).await?;
                 Ok(Start::Interrupted)
             }
+        }
+    }
+
+    /// Another model behind the same address must not continue the first one's measurements. (That of a server of ours is
+    /// part of its identity.)
+    fn require_same_model(&self, identity: Identity) -> Result<Identity, Failure> {
+        let Target::Attach(url) = &self.plan.serve.target else {
+            return Ok(identity);
+        };
+        let (state, server) = (self.recorder.state(), &self.group.server.id);
+        let starts = state.servers.get(server).map_or(&[][..], |record| &record.starts);
+        let measured = starts.iter().rev().find(|start| !start.model.is_empty());
+        let has_figures = state.measured().any(|run| run.server == *server && run.file.is_some());
+        match measured {
+            Some(start) if has_figures && start.model != identity.served_model => {
+                let detail = format!(
+                    "{url} serves {}, and the runs recorded here are of {}; measure another model in a directory of its own (-o)",
+                    identity.served_model, start.model
+                );
+                Err(Failure::new(Cause::WrongServer, detail))
+            }
+            _ => Ok(identity),
         }
     }
 

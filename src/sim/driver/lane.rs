@@ -269,6 +269,10 @@ impl Lane {
     fn abort(&mut self, id: &str) {
         let Some(client) = self.clients.remove(id) else { return };
         let _ = client.events.send(Event::Aborted);
+        if self.shared.hung.load(Ordering::Relaxed) {
+            // The engine does not hear of it, and what it last said stands in the metrics.
+            return;
+        }
         for key in client.first..client.first + client.sequences as Key {
             if self.owners.remove(&key).is_none() {
                 continue;

@@ -1,0 +1,65 @@
+//! `vsweep run --dry-run`: what a plan still lacks in a directory, and what that will likely take.
+
+use crate::cli::experiment::recorded;
+use crate::cli::output;
+use crate::cli::plan::{estimate, table, write_estimate};
+use crate::cli::rehearse::Machine;
+use crate::error::{Exit, Result};
+use crate::journal::{Directory, State};
+use crate::run::{Sweep, Task};
+use crate::units::show_many;
+use itertools::Itertools;
+use std::io::{self, Write, stdout};
+
+/// Shows what a real run would do now.
+pub fn show(sweep: &Sweep<'_>, directory: &Directory) -> Result<Exit> {
+    let state = recorded(directory)?;
+    output::finish(write(sweep, directory, &state, &mut stdout().lock()))
+}
+
+fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl Write) -> io::Result<()> {
+    let schedule = sweep.schedule();
+    let (mut servers, mut runs, mut searches) = (0, 0, 0);
+    for group in schedule.servers().filter_map(|server| schedule.group(&server, state)) {
+        table::write_server(sweep.plan, &group.server, out)?;
+        write_tasks(sweep, &group.tasks, out)?;
+        table::write_searches(sweep.plan, &group.searches, &group.explorations, out)?;
+        writeln!(out)?;
+        servers += 1;
+        runs += group.tasks.len() as u64;
+        searches += (group.searches.len() + group.explorations.len()) as u64;
+    }
+    let mut work = vec![show_many(servers, "server start"), show_many(runs, "run")];
+    if searches > 0 {
+        work.push(show_many(searches, "unfinished search"));
+    }
+    let recorded = show_many(state.measured().count() as u64, "run");
+    let root = directory.root().display();
+    writeln!(out, "left to do: {}; recorded in {root}: {recorded}", work.join(", "))?;
+    match servers {
+        0 => Ok(()),
+        _ => write_estimate(
+            &estimate(sweep.plan, sweep.wanted, schedule, state, state, &Machine::default()),
+            out,
+        ),
+    }
+}
+
+/// One line a point, with the repetitions that are left.
+fn write_tasks(sweep: &Sweep<'_>, tasks: &[Task], out: &mut impl Write) -> io::Result<()> {
+    let points: Vec<_> = tasks
+        .iter()
+        .map(|task| &task.point)
+        .unique_by(|point| &point.id)
+        .collect();
+    for point in points.iter().take(table::MOST_LISTED) {
+        let runs = tasks.iter().filter(|task| task.point.id == point.id);
+        let runs: Vec<String> = runs.map(|task| format!("#{}", task.run)).collect();
+        let name = sweep.plan.secrets.redact(&point.name);
+        writeln!(out, "  point {}  {name}: {}", point.id, runs.join(" "))?;
+    }
+    match points.len().saturating_sub(table::MOST_LISTED) {
+        0 => Ok(()),
+        more => writeln!(out, "  ... and {}", show_many(more as u64, "more point")),
+    }
+}

@@ -1,0 +1,70 @@
+//! What `vsweep run` says last: how the sweep ended, and the command that goes on.
+
+use crate::journal::{Directory, State};
+use crate::run::Ending;
+use crate::units::show_many;
+use std::path::Path;
+
+/// How the sweep ended, and how to go on.
+pub fn last(ending: Ending, directory: &Directory, state: &State, failed: usize) -> String {
+    let recorded = state.runs().count();
+    let root = directory.root().display();
+    let again = format!(
+        "vsweep {}",
+        shell_words::join(again(std::env::args().skip(1), directory.root()))
+    );
+    let retry = match failed {
+        0 => String::new(),
+        _ => format!("; {failed} of them failed, --retry-failed measures those again"),
+    };
+    match ending {
+        Ending::NothingLeft => format!("nothing left to do: {recorded} runs are recorded in {root}{retry}"),
+        Ending::Finished => format!("results are in {root}{retry}"),
+        Ending::Interrupted => {
+            let planned = match state.searches_left() {
+                0 => format!("{recorded} of {} runs are recorded", state.planned_runs()),
+                left => format!("{recorded} runs are recorded; left: {}", show_many(left, "search")),
+            };
+            format!("interrupted; {planned}, continue with: {again}")
+        }
+        Ending::StoppedOnFailure => {
+            format!("stopped at a failed run, as on_failure = \"stop\" asks; go on after it with: {again}")
+        }
+    }
+}
+
+/// The arguments that go on in a directory: `--fresh` would leave it and begin another one.
+fn again(args: impl Iterator<Item = String>, root: &Path) -> Vec<String> {
+    let mut args: Vec<String> = args.collect();
+    let Some(fresh) = args.iter().position(|arg| arg == "--fresh") else {
+        return args;
+    };
+    args.remove(fresh);
+    if let Some(output) = args.iter().position(|arg| arg == "-o" || arg == "--output") {
+        args.drain(output..(output + 2).min(args.len()));
+    }
+    args.retain(|arg| !arg.starts_with("--output=") && (!arg.starts_with("-o") || arg.starts_with("--")));
+    args.extend(["-o".to_owned(), root.display().to_string()]);
+    args
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn going_on_with_a_fresh_directory_stays_in_it() {
+        let go_on = |line: &str| {
+            let args = line.split(' ').map(str::to_owned);
+            again(args, Path::new("r/x-2")).join(" ")
+        };
+        assert_eq!(go_on("run p.toml -o r/x --quiet"), "run p.toml -o r/x --quiet");
+        assert_eq!(go_on("run p.toml --fresh"), "run p.toml -o r/x-2");
+        for output in ["-o r/x", "--output r/x", "--output=r/x", "-or/x"] {
+            assert_eq!(
+                go_on(&format!("run p.toml {output} --fresh --only a=1")),
+                "run p.toml --only a=1 -o r/x-2"
+            );
+        }
+    }
+}

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use tempfile::TempDir;
 use vsweep::cause::Cause;
-use vsweep::journal::{self, Directory};
+use vsweep::journal::{self, Directory, Shard};
 use vsweep::plan::ReportOptions;
 use vsweep::report::write_all;
 
@@ -267,6 +267,76 @@ num_prompts = 16
         assert_eq!(start_from(&harness, &directory.best(), file), measured, "{file}");
     }
     harness.wait_until_alone();
+}
+
+/// The journal of a search under each of two loads: the first holds its highest load in a run that was cut, once that was
+/// certain; the second holds none.
+fn searched() -> String {
+    let search = |id: &str, length: u32| {
+        let name = format!("random_input_len={length}");
+        json!({"search_started": {"search": id, "server": "aaaaaaaaaaaaaaaa", "name": name,
+            "params": {"random_input_len": length}, "vary": "max_concurrency",
+            "targets": [{"name": "chat", "criteria": ["p99_ttft_ms<=200"]}], "seed": {"value": 8.0, "factor": 6.0}}})
+    };
+    let cut = |id: &str, point: &str, length: u32, load: u32, stopped: &str| {
+        let reading = json!({"ratio": 0.5, "met": stopped == "pass", "low": 0.4, "high": 0.6});
+        json!({"run_finished": {"point": point, "server": "aaaaaaaaaaaaaaaa", "run": 0, "name": "x",
+            "params": {"random_input_len": length, "max_concurrency": load}, "outcome": "cut", "cause": null,
+            "detail": "stopped early", "seconds": 1.0, "file": null, "search": {"id": id, "probe": {
+                "question": {"target": "chat", "value": f64::from(load), "requests": 9, "confirm": false},
+                "stopped": stopped, "readings": {"p99_ttft_ms<=200": reading}}}}})
+    };
+    let ended = |id: &str, found: Value, low: f64, high: Value| {
+        json!({"search_finished": {"search": id, "cause": null, "detail": "", "answers": [{"target": "chat",
+            "found": found, "low": low, "high": high, "binding": "p99_ttft_ms<=200", "probes": 1, "notes": []}]}})
+    };
+    let events = [
+        json!({"journal_created": {"format": "1.2", "vsweep": "0.1.0", "shard": "1-of-1"}}),
+        json!({"searches_planned": {"searches": ["aaaaaaaaaaaaaaa1", "aaaaaaaaaaaaaaa2"]}}),
+        json!({"session_started": {"vsweep": "0.1.0", "pid": 1, "plan_sha256": "", "servers": 1, "points": 0, "runs": 0,
+            "searches": 2}}),
+        json!({"server_declared": {"server": "aaaaaaaaaaaaaaaa", "name": "seqs", "argv": ["vllm", "serve", "m",
+            "--max-num-seqs", "8"], "env": {}, "params": {"max_num_seqs": 8}}}),
+        search("aaaaaaaaaaaaaaa1", 64),
+        cut("aaaaaaaaaaaaaaa1", "bbbbbbbbbbbbbbb1", 64, 256, "pass"),
+        ended(
+            "aaaaaaaaaaaaaaa1",
+            json!({"verdict": "beyond", "value": 256.0}),
+            256.0,
+            Value::Null,
+        ),
+        search("aaaaaaaaaaaaaaa2", 512),
+        cut("aaaaaaaaaaaaaaa2", "bbbbbbbbbbbbbbb2", 512, 1, "fail"),
+        ended("aaaaaaaaaaaaaaa2", json!({"verdict": "none"}), 0.0, json!(1.0)),
+        json!({"session_ended": {"reason": "finished"}}),
+    ];
+    let line = |(seq, event)| json!({"seq": seq, "at": "2026-11-21T17:00:00Z", "event": event}).to_string() + "\n";
+    events.into_iter().enumerate().map(line).collect()
+}
+
+#[test]
+fn each_load_has_its_winner_even_one_whose_run_was_cut() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let directory = Directory::at(folder.path().join("demo"));
+    directory.create().expect("created");
+    fs::write(directory.journal(Shard::WHOLE), searched()).expect("written");
+    report(&directory);
+    let page = fs::read_to_string(directory.report_html()).expect("readable");
+    let card = |title: &str| {
+        let (_, card) = page.split_once(&format!("<h3>{title}</h3>")).expect("a card");
+        card.split_once("</article>").expect("it ends").0
+    };
+    let held = card("Target chat, random_input_len=64");
+    assert!(held.contains("<b>256</b>") && held.contains("cut short"), "{held}");
+    let none = card("Target chat, random_input_len=512");
+    assert!(none.contains("No server is known to meet"), "{none}");
+    let file = "target-chat--random_input_len-64.yaml";
+    assert_eq!(files_in(&directory.best()), [file]);
+    let text = fs::read_to_string(directory.best().join(file)).expect("readable");
+    assert!(
+        text.contains("<- this, cut short") && text.contains("max-num-seqs: 8"),
+        "{text}"
+    );
 }
 
 #[test]

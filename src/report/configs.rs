@@ -199,7 +199,8 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
                 .map_or("-".into(), |spread| range(&spread))
         };
         let mark = match (point.id == won.id, point.used.is_empty()) {
-            (true, _) => "<- this".to_owned(),
+            (true, false) => "<- this".to_owned(),
+            (true, true) => "<- this, cut short".to_owned(),
             (false, true) if point.cut > 0 => "cut short".to_owned(),
             (false, true) => runs[point.row].cause.map_or("failed".into(), |cause| cause.to_string()),
             (false, false) => String::new(),

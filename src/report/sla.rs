@@ -91,15 +91,16 @@ impl Row<'_> {
             .map_or_else(|| self.record.started.server.to_string(), |server| server.name.clone())
     }
 
-    /// The point that was measured at the answer, by its place in `points.points`; `runs` are those of the table's rows.
+    /// The point at the answer, by its place in `points.points`; `runs` are those of the table's rows. It has no figures
+    /// where its run was cut as soon as the verdict was certain.
     pub fn point(&self, points: &Points<'_>, runs: &[&RunRecord]) -> Option<usize> {
         let started = &self.record.started;
         let value = self.value()?;
         let is_asked = |run: &RunRecord| run.search.as_ref().is_some_and(|search| search.id == started.search);
         let load = |run: &RunRecord| spelling::find(&run.params, started.vary.name()).and_then(Value::as_f64);
         let is_at_it = |run: &&RunRecord| is_asked(run) && load(run) == Some(value);
-        let measured = |point: &Point| !point.used.is_empty() && runs.get(point.row).is_some_and(is_at_it);
-        points.points.iter().position(measured)
+        let is_there = |point: &Point| runs.get(point.row).is_some_and(is_at_it);
+        points.points.iter().position(is_there)
     }
 
     pub fn answer(&self) -> Option<&Answer> {
@@ -221,7 +222,10 @@ pub fn shown(state: &State) -> Vec<Shown> {
     let show = |row: &Row<'_>| {
         let answer = row.answer();
         let value = answer.and_then(|answer| answer.found.value());
-        let interval = answer.map(|answer| format!("{} and {}", show_number(answer.low), show_number(answer.high)));
+        let interval = answer.map(|answer| match answer.high.is_finite() {
+            true => format!("{} and {}", show_number(answer.low), show_number(answer.high)),
+            false => format!("above {}", show_number(answer.low)),
+        });
         Shown {
             target: row.target.name.clone(),
             settings: search_name(row.record, state),

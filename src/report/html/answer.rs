@@ -126,9 +126,11 @@ fn knee_card(page: &Page<'_>, knee: usize) -> String {
 pub(super) fn card(page: &Page<'_>, question: &str, at: usize, metric: &str, extra: &str) -> String {
     let point = &page.inputs.points.points[at];
     let figure = |name: &str| page.inputs.points.spread(point, name);
-    let Some(spread) = figure(metric) else {
-        return String::new();
-    };
+    // A load is known even where its run was cut short and has no figures.
+    let (value, range) = figure(metric).map_or_else(
+        || (page.inputs.points.param(point, metric).to_string(), String::new()),
+        |spread| (show_number(spread.median), range(&spread)),
+    );
     let title = axis_title(metric);
     // Titles end in their unit, except where the unit is the figure: `Output tokens/s per GPU`.
     let (name, unit) = title.rsplit_once(" (").unwrap_or((&title, "tokens/s"));
@@ -144,10 +146,8 @@ pub(super) fn card(page: &Page<'_>, question: &str, at: usize, metric: &str, ext
          <p class=\"what\">{name}{range}</p><p class=\"settings\">{settings}</p><dl>{companions}</dl>{extra}\
          <details><summary>Command lines</summary>{commands}</details>{config}</article>",
         question = escape(question),
-        value = show_number(spread.median),
         unit = escape(unit.trim_end_matches(')')),
         name = escape(name),
-        range = range(&spread),
         settings = escape(&settings(&page.varied, point.row)),
         commands = commands(page, point),
         config = config(page, question),

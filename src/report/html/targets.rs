@@ -36,19 +36,26 @@ fn target_card(page: &Page<'_>, runs: &[&RunRecord], rows: &[Row<'_>]) -> String
             show_number(answer.low),
             show_number(answer.high)
         ),
-        false => format!("The limit lies above {}", show_number(answer.low)),
+        false => format!(
+            "The limit lies above {}, the highest that was allowed",
+            show_number(answer.low)
+        ),
     };
     let binding = answer.binding.as_ref();
     let binding = binding.map_or_else(String::new, |binding| {
-        format!(", set by <code>{}</code>", escape(binding))
+        format!("; nearest to its limit is <code>{}</code>", escape(binding))
     });
     let as_high = others.iter().filter(|other| other.may_hold(best));
     let as_high = as_high.map(|other| {
         let value = other.value().map_or_else(String::new, show_number);
         format!("{} (holds {value})", other.settings())
     });
+    let cut = match page.inputs.points.points[at].used.is_empty() {
+        true => " Its run was cut short as soon as its verdict was certain, so it has no figures.",
+        false => "",
+    };
     let why = format!(
-        "<p class=\"why\">The highest load that meets <code>{criteria}</code>. {beyond}{binding}.</p>{}",
+        "<p class=\"why\">The highest load that meets <code>{criteria}</code>. {beyond}{binding}.{cut}</p>{}",
         list_tied(
             "with others whose limit may lie as high:",
             &as_high.collect::<Vec<String>>()

@@ -10,7 +10,8 @@ function buildTimeline(host) {
   const told = varying.filter((column) => column.kind === "serve");
   for (const lane of lanes) {
     const row = data.server.indexOf(lane.index);
-    if (told.length && row >= 0) lane.name = told.map((column) => settingText(column, column.values[row])).join(", ");
+    const settings = row < 0 ? [] : told.filter((column) => column.values[row] != null);
+    if (settings.length) lane.name = settings.map((column) => settingText(column, column.values[row])).join(", ");
   }
   const shown = lanes.filter((lane) => lane.runs.length || lane.server.starts.some((start) => start.from != null));
   shown.sort((a, b) => (a.server.starts[0]?.from ?? 0) - (b.server.starts[0]?.from ?? 0));

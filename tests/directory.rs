@@ -103,6 +103,33 @@ fn results_without_their_journal_are_not_taken_for_a_new_experiment() {
 }
 
 #[test]
+fn what_the_plan_asks_of_a_report_is_known_without_the_files_it_was_made_of() {
+    let harness = Harness::new();
+    plan(&harness, SIMULATED);
+    harness.write("settings.json", r#"[{"max_num_seqs": 4}]"#);
+    let text =
+        "extends = \"plan.toml\"\n[serve]\nparams_file = \"settings.json\"\n[report]\nprice_per_gpu_hour = 3.6\n";
+    let path = harness.write("child.toml", text);
+    let output = harness.run(&["run", path.to_str().expect("plain"), "-o", "out"]);
+    assert!(output.status.success(), "{}", said(&output));
+    for file in ["plan.toml", "child.toml", "settings.json"] {
+        fs::remove_file(harness.folder.path().join(file)).expect("it is there");
+    }
+    let table = harness.folder.path().join("out/summary.csv");
+    let costs = || {
+        rows(&table)
+            .into_iter()
+            .map(|row| row["cost_per_million_tokens"].clone())
+            .collect::<Vec<_>>()
+    };
+    let before = costs();
+    assert!(before.iter().all(|cost| !cost.is_empty()), "{before:?}");
+    let output = harness.run(&["report", "out"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(costs(), before);
+}
+
+#[test]
 fn another_model_at_the_same_address_does_not_continue_the_first_ones_experiment() {
     let harness = Harness::new();
     let first = Standing::start(&harness, &["--served-model-name", "alpha"], true);

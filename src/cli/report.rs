@@ -41,29 +41,25 @@ pub fn run(args: Args) -> Result<Exit> {
 
 /// What the plan of an experiment says a GPU costs; nothing where there is no plan that can be read.
 pub(super) fn planned_price(directory: &Path) -> Option<f64> {
-    let plan = plan::load(&kept_plan(&Directory::at(directory))?, &[]).ok()?;
-    plan.report.price_per_gpu_hour
+    options(&Directory::at(directory)).price_per_gpu_hour
 }
 
-/// The plan as it was kept with the results, if it is there.
-fn kept_plan(directory: &Directory) -> Option<PathBuf> {
-    let paths = [false, true].map(|json| directory.plan(json));
-    paths.into_iter().find(|path| path.exists())
-}
-
-/// The `[report]` table of the plan that was run. Elsewhere than where it ran, a plan may refer to files and variables
-/// that are not there; the standard charts need none of it.
+/// The `[report]` table of the plan that was run. Elsewhere than where it ran, the rest of the plan may refer to files and
+/// variables that are not there; nothing of it matters here.
 fn options(directory: &Directory) -> ReportOptions {
-    let Some(path) = kept_plan(directory) else {
+    let paths = [false, true].map(|json| directory.plan(json));
+    let Some(path) = paths.into_iter().find(|path| path.exists()) else {
         return ReportOptions::default();
     };
-    plan::load(&path, &[]).map(|plan| plan.report).unwrap_or_else(|_| {
-        let path = path.display();
-        eprintln!(
-            "vsweep: {path} cannot be read here, so the plots it asks for are left out; see `vsweep check {path}`"
-        );
-        ReportOptions::default()
-    })
+    plan::draft(&path, &[])
+        .map(|draft| draft.plan.report)
+        .unwrap_or_else(|_| {
+            let path = path.display();
+            eprintln!(
+                "vsweep: {path} cannot be read here, so the plots it asks for are left out; see `vsweep check {path}`"
+            );
+            ReportOptions::default()
+        })
 }
 
 fn show(written: &Written) -> io::Result<()> {

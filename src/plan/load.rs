@@ -86,6 +86,8 @@ fn read(text: &str, format: Format, path: &Path, overrides: &[String], world: &W
     if let Some(base) = extended(&root, path, &mut vec![path.to_path_buf()], &mut reader) {
         let over = std::mem::replace(&mut root, base);
         merge(&mut root, over);
+        // What it extended is in it now, wherever it is read again.
+        drop_extends(&mut root);
         verbatim = false;
     }
     for setting in overrides {
@@ -182,10 +184,14 @@ fn extended(root: &Node, path: &Path, chain: &mut Vec<PathBuf>, reader: &mut Rea
         merge(&mut further, base);
         base = further;
     }
-    if let Kind::Table(entries) = &mut base.kind {
+    drop_extends(&mut base);
+    Some(base)
+}
+
+fn drop_extends(root: &mut Node) {
+    if let Kind::Table(entries) = &mut root.kind {
         entries.retain(|entry| entry.key != "extends");
     }
-    Some(base)
 }
 
 /// `KEY=VALUE` as a tree of one leaf.

@@ -25,7 +25,7 @@ pub struct Args {
     /// The figure along the y axis
     #[arg(long, value_name = "METRIC[:DIRECTION]", default_value = "tokens_per_gpu")]
     y: String,
-    /// The column with the number of users; where it has none, the observed peak of concurrent requests counts
+    /// The column with the number of users; where it has none, the mean number of requests in flight counts
     #[arg(long, value_name = "COLUMN", default_value = "max_concurrency")]
     user_count_var: String,
     /// The column with the number of GPUs; if not given, num_gpus or else the product of the parallel sizes

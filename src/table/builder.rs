@@ -1,6 +1,7 @@
 //! Builds the table of runs row by row: collects columns as they appear, gives every column an unmistakable name, and
 //! adds the figures that are computed from others.
 
+use super::users::derive;
 use super::{Cell, Column, Section, Table, normal};
 use crate::cause::{Cause, Outcome};
 use crate::plan::Params;
@@ -149,33 +150,6 @@ fn is_echo(column: &Column) -> bool {
     ECHOED.contains(&normal(&column.name).as_str())
 }
 
-/// The figures that follow from others. Names as in `vllm bench sweep plot_pareto`.
-///
-/// Users are the configured concurrency, else the observed peak of concurrent requests; a request rate is no number of
-/// users. Tokens per second and user are `output_throughput / users`, tokens per second and GPU
-/// `output_throughput / GPUs`.
-fn derive(row: &Row<'_>) -> [(&'static str, Option<f64>); 4] {
-    let metric = |name: &str| {
-        let mut named = row.metrics.iter().filter(|(key, _)| &**key == name);
-        named.find_map(|(_, cell)| cell.number())
-    };
-    let positive = |value: &f64| value.is_finite() && *value > 0.0;
-    let set = row.bench.iter().find(|(name, _)| normal(name) == "max_concurrency");
-    let set = set.and_then(|(_, value)| Cell::from_json(value).number());
-    let users = [set, metric("max_concurrency"), metric("max_concurrent_requests")];
-    let users = users.into_iter().flatten().find(positive);
-    let told = metric("num_gpus").or(metric("gpu_count"));
-    let gpus = told.filter(positive).or(row.gpus);
-    let throughput = metric("output_throughput");
-    let share = |parts: Option<f64>| Some(throughput? / parts?);
-    [
-        ("user_count_estimate", users),
-        ("gpu_count", gpus),
-        ("tokens_per_user", share(users)),
-        ("tokens_per_gpu", share(gpus)),
-    ]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -234,17 +208,5 @@ mod tests {
         assert_eq!(column("tp"), [Cell::Missing, Cell::Integer(2), Cell::Missing]);
         assert_eq!(column("a"), [Cell::Integer(1), Cell::Missing, Cell::Missing]);
         assert_eq!(column("b"), [Cell::Missing, Cell::Missing, Cell::Integer(3)]);
-    }
-
-    #[test]
-    fn a_request_rate_is_no_number_of_users() {
-        let bench = params(json!({"request_rate": 2.0, "max_concurrency": null}));
-        let figures = [("output_throughput", 100.0), ("max_concurrent_requests", 5.0)];
-        let figures = figures.map(|(name, value)| (name.into(), Cell::Float(value)));
-        let mut builder = TableBuilder::new();
-        builder.push(row(&Params::new(), &bench, &figures));
-        let table = builder.finish();
-        assert_eq!(table.cell("user_count_estimate", 0), &Cell::Float(5.0));
-        assert_eq!(table.cell("tokens_per_user", 0), &Cell::Float(20.0));
     }
 }

@@ -16,6 +16,7 @@ mod points;
 mod recount;
 mod scalars;
 mod tradeoff;
+mod users;
 mod words;
 
 pub use self::parquet::write_parquet;

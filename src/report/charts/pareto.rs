@@ -16,7 +16,7 @@ pub fn charts(subject: &Subject<'_>, label_by: &[String]) -> Result<Vec<Chart>, 
     let tradeoff = Tradeoff::of(subject.points, Measure::tokens_per_user(), Measure::tokens_per_gpu());
     match tradeoff.placed.len() {
         0 => Err(
-            "no run has output_throughput and a number of users (max_concurrency or max_concurrent_requests)".into(),
+            "no run has output_throughput and a number of users (max_concurrency, or latencies of its requests)".into(),
         ),
         1 => Err("a frontier needs at least two measured points".into()),
         _ => Ok(vec![draw(subject, &tradeoff, label_by)]),

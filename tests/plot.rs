@@ -123,6 +123,8 @@ fn an_experiment_is_drawn_with_filters_bins_and_missing_values() {
     let points = |count: usize| format!("would write DIR/FIGURE.png (1 row x 1 column, {count} points)\n");
     assert_eq!(plot(&[]), points(9));
     assert_eq!(plot(&["--curve-by", ""]), points(3));
+    // Two servers of one size are two curves, whether they are asked for or not.
+    assert_eq!(plot(&["--curve-by", "tensor_parallel_size"]), points(9));
     assert_eq!(
         plot(&["--filter-by", "max-concurrency <= 10, max_num_seqs == 16"]),
         points(2)
@@ -203,6 +205,30 @@ fn a_frontier_is_a_picture_json_and_csv() {
             .is_some_and(|line| line.ends_with("tokens_per_gpu_max,runs,frontier,knee")),
         "{csv}"
     );
+}
+
+#[test]
+fn each_workload_has_its_own_frontier() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let root = folder.path().join("demo");
+    let lengths = times(&[json!({})], "random_output_len", &[json!(16), json!(256)]);
+    let experiment = Experiment {
+        servers: vec![json!({"tensor_parallel_size": 1})],
+        loads: times(&lengths, "max_concurrency", &[json!(2), json!(64)]),
+        ..Experiment::default()
+    };
+    experiment.write(&root);
+    let json: Value = serde_json::from_str(&succeed(&["pareto", "--format", "json"], &root)).expect("JSON");
+    let best_of = |length: u32| {
+        let points = json["points"].as_array().expect("points").iter();
+        let own = points.filter(|point| point["params"]["random_output_len"] == length);
+        own.filter(|point| point["frontier"] == true).count()
+    };
+    assert!(best_of(16) > 0 && best_of(256) > 0, "{json}");
+    let said = succeed(&["pareto", "--dry-run"], &root);
+    for picture in ["PARETO-random_output_len=16.png", "PARETO-random_output_len=256.png"] {
+        assert!(said.contains(&format!("would write DIR/pareto/{picture}")), "{said}");
+    }
 }
 
 #[test]

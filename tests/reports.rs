@@ -172,6 +172,81 @@ fn plots_of_the_plan_are_drawn_and_one_that_cannot_be_does_not_stop_the_others()
     assert_eq!(written.problems, expected);
 }
 
+/// Two servers and two loads of two workloads; the shorter output is the faster answer on every server.
+fn workloads() -> Experiment {
+    let lengths = times(&[json!({"seed": 7})], "random_output_len", &[json!(256), json!(16)]);
+    Experiment {
+        loads: times(&lengths, "max_concurrency", &[json!(4), json!(64)]),
+        fails: |_, _| None,
+        ..small()
+    }
+}
+
+#[test]
+fn points_compete_within_their_workload() {
+    let (_folder, directory) = write(&workloads());
+    let written = report(&directory, &ReportOptions::default());
+    let charts = charts_in(&directory);
+    let frontiers: Vec<&String> = charts.iter().filter(|name| name.starts_with("pareto")).collect();
+    assert_eq!(frontiers, ["pareto_1.png", "pareto_2.png"]);
+    let (short, long) = written.summary.split_once("workload: out 256\n").expect("both workloads");
+    assert!(short.contains("\nworkload: out 16\n"), "{}", written.summary);
+    for table in [short, long] {
+        assert!(table.contains("* concurrency 64, TP 2"), "{}", written.summary);
+    }
+    for workload in ["out-16", "out-256"] {
+        let best = text(&directory.best().join(format!("lowest-latency--{workload}.yaml")));
+        assert!(best.starts_with(&format!("# Lowest latency, {}: ", workload.replace('-', " "))), "{best}");
+    }
+    let page = text(&directory.report_html());
+    assert_eq!(page.matches("<h3 class=\"workload\">").count(), 2);
+    assert_eq!(text(&directory.report_markdown()).matches("### Workload: out ").count(), 2);
+}
+
+#[test]
+fn a_plot_never_joins_points_of_different_settings() {
+    let (_folder, directory) = write(&workloads());
+    let state = journal::load(&directory).expect("a sound journal");
+    let runs = read_runs(&directory, &state);
+    let points = Points::of(&runs.table);
+    let subject = Subject {
+        experiment: "demo",
+        points: &points,
+    };
+    let plot = |x: &str| Plot {
+        x: x.into(),
+        y: "median_ttft_ms".into(),
+        curve_by: vec!["tensor_parallel_size".into()],
+    };
+    let options = ReportOptions {
+        plots: vec![plot("max_concurrency"), plot("output_throughput")],
+        ..ReportOptions::default()
+    };
+    let charts = make_charts(&subject, &options).charts;
+    for name in ["plot_1", "plot_2"] {
+        let chart = charts.iter().find(|chart| chart.name == name).expect("the plot");
+        let series = &chart.panels[0].series;
+        let names: Vec<&str> = series.iter().map(|series| series.name.as_str()).collect();
+        assert_eq!(names, ["TP 1, out 16", "TP 1, out 256", "TP 2, out 16", "TP 2, out 256"]);
+        assert!(series.iter().all(|series| series.points.len() == 2), "{series:?}");
+    }
+}
+
+#[test]
+fn panels_of_one_picture_share_their_scale() {
+    let (_folder, directory) = write(&small());
+    let state = journal::load(&directory).expect("a sound journal");
+    let runs = read_runs(&directory, &state);
+    let subject = Subject {
+        experiment: "demo",
+        points: &Points::of(&runs.table),
+    };
+    for chart in make_charts(&subject, &ReportOptions::default()).charts {
+        let scales = chart.panels.iter().map(|panel| panel.y.scale);
+        assert!(scales.clone().all(|scale| scale == chart.panels[0].y.scale), "{}", chart.name);
+    }
+}
+
 #[test]
 fn nothing_that_can_be_written_in_a_plan_stops_a_chart() {
     let nasty: Vec<Value> = vec![

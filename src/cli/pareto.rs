@@ -4,10 +4,12 @@ use super::charts::{self, list};
 use super::output::finish;
 use super::report::planned_price;
 use crate::error::{Error, Exit, Result};
+use crate::report::chart::Chart;
+use crate::report::charts::grid::file_name;
 use crate::report::charts::{Subject, pareto};
 use crate::report::png::Size;
 use crate::report::{Runs, read_any};
-use crate::table::{Measure, Points, Tradeoff, write_csv};
+use crate::table::{Measure, Points, Tradeoff, list_placed, write_csv};
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
@@ -74,42 +76,47 @@ pub fn run(args: Args) -> Result<Exit> {
         table.known_column(name).map_err(Error::Usage)?;
     }
     let points = Points::of(&table);
-    let tradeoff = Tradeoff::of(&points, x, y);
-    if tradeoff.placed.is_empty() {
+    let mut tradeoffs = Tradeoff::of_each(&points, &x, &y);
+    tradeoffs.retain(|tradeoff| !tradeoff.placed.is_empty());
+    if tradeoffs.is_empty() {
         return Err(Error::Usage(format!(
             "no point has both {} and {}; see summary.csv, or choose others with --x and --y",
-            tradeoff.x.metric, tradeoff.y.metric
+            x.metric, y.metric
         )));
     }
     match args.format {
         Format::Json => {
             let text =
-                serde_json::to_string_pretty(&to_json(&points, &tradeoff)).expect("JSON has no shape that fails");
+                serde_json::to_string_pretty(&to_json(&points, &tradeoffs, (&x, &y))).expect("JSON has no shape that fails");
             finish(writeln!(io::stdout().lock(), "{text}"))
         }
-        Format::Csv => finish(write_csv(&tradeoff.to_table(&table), io::stdout().lock())),
-        Format::Png => draw(&args, &points, &tradeoff, &labels),
+        Format::Csv => finish(write_csv(&list_placed(&tradeoffs, &table), io::stdout().lock())),
+        Format::Png => draw(&args, &points, &tradeoffs, &labels),
     }
 }
 
-fn draw(args: &Args, points: &Points<'_>, tradeoff: &Tradeoff<'_>, labels: &[String]) -> Result<Exit> {
+fn draw(args: &Args, points: &Points<'_>, tradeoffs: &[Tradeoff<'_>], labels: &[String]) -> Result<Exit> {
     let subject = Subject {
         experiment: &charts::name_of(&args.directory),
         points,
     };
-    let mut chart = pareto::draw(&subject, tradeoff, labels);
-    chart.name = "PARETO".into();
-    let group = format!("{} on the frontier", tradeoff.frontier.len());
-    let folder = args.directory.join("pareto");
+    let picture = |tradeoff: &Tradeoff<'_>| {
+        let mut chart = pareto::draw(&subject, tradeoff, labels);
+        let row = tradeoff.placed[0].point.row;
+        let shared = tradeoff.workload.settings.iter();
+        chart.name = file_name("PARETO", shared.map(|column| (column.name.as_str(), &column.cells[row])));
+        (format!("{} on the frontier", tradeoff.frontier.len()), chart)
+    };
+    let pictures: Vec<(String, Chart)> = tradeoffs.iter().map(picture).collect();
     charts::deliver(
-        &folder,
-        [(group.as_str(), &chart)].into_iter(),
+        &args.directory.join("pareto"),
+        pictures.iter().map(|(group, chart)| (group.as_str(), chart)),
         &Size::default(),
         args.dry_run,
     )
 }
 
-fn to_json(points: &Points<'_>, tradeoff: &Tradeoff<'_>) -> Value {
+fn to_json(points: &Points<'_>, tradeoffs: &[Tradeoff<'_>], (x, y): (&Measure, &Measure)) -> Value {
     let measure = |measure: &Measure| json!({"metric": measure.metric, "better": measure.better.to_string()});
     let params = |row: usize| -> Map<String, Value> {
         let columns = points.runs.columns().iter();
@@ -118,7 +125,7 @@ fn to_json(points: &Points<'_>, tradeoff: &Tradeoff<'_>) -> Value {
             .map(|column| (column.name.clone(), column.cells[row].to_json()))
             .collect()
     };
-    let placed = tradeoff.placed.iter().map(|placed| {
+    let placed = tradeoffs.iter().flat_map(|tradeoff| &tradeoff.placed).map(|placed| {
         json!({
             "id": placed.point.id,
             "params": params(placed.point.row),
@@ -130,8 +137,8 @@ fn to_json(points: &Points<'_>, tradeoff: &Tradeoff<'_>) -> Value {
         })
     });
     json!({
-        "x": measure(&tradeoff.x),
-        "y": measure(&tradeoff.y),
+        "x": measure(x),
+        "y": measure(y),
         "points": placed.collect::<Vec<Value>>(),
     })
 }

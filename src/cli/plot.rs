@@ -7,7 +7,7 @@ use crate::report::chart::{MOST_CURVES, Scale};
 use crate::report::charts::Subject;
 use crate::report::charts::grid::{Figure, Grid};
 use crate::report::png::Size;
-use crate::report::variation::{swept, varying};
+use crate::report::variation::curves_along;
 use crate::report::{Runs, read_any};
 use crate::table::{Bin, Column, Filter, Points, Section, Table};
 use clap::ValueEnum;
@@ -108,7 +108,8 @@ pub fn run(args: Args) -> Result<Exit> {
     for bin in &bins {
         bin.apply(&mut table).map_err(Error::Usage)?;
     }
-    let points = Points::of(&table);
+    let mut points = Points::of(&table);
+    points.keep(&rows);
     let subject = Subject {
         experiment: &charts::name_of(&args.directory),
         points: &points,
@@ -172,28 +173,16 @@ fn grid<'a>(args: &Args, subject: &Subject<'a>, bins: &[Bin]) -> Result<Grid<'a>
     if !x_is_setting {
         runs.numeric_column(&args.var_x)?;
     }
-    let curve_by = match &args.curve_by {
-        Some(names) => columns(names)?,
-        None => {
-            let params = varying(subject.points);
-            // Figures are traced along the load.
-            let traced = if x_is_setting {
-                Some(x)
-            } else {
-                swept(subject.points, &params)
-            };
-            let apart: Vec<&str> = [&fig_by, &row_by, &col_by]
-                .into_iter()
-                .flatten()
-                .copied()
-                .chain(traced)
-                .map(|column| column.name.as_str())
-                .collect();
-            params
-                .into_iter()
-                .filter(|column| !apart.contains(&column.name.as_str()))
-                .collect()
+    let apart: Vec<&Column> = [&fig_by, &row_by, &col_by].into_iter().flatten().copied().collect();
+    let curve_by = match args.curve_by.as_deref().map(str::trim) {
+        Some("") => Vec::new(),
+        Some(names) => {
+            let asked = columns(names)?;
+            let all = curves_along(subject.points, x, asked.clone(), &apart);
+            warn_of_others(&all[asked.len()..]);
+            all
         }
+        None => curves_along(subject.points, x, Vec::new(), &apart),
     };
     Ok(Grid {
         runs,
@@ -209,6 +198,18 @@ fn grid<'a>(args: &Args, subject: &Subject<'a>, bins: &[Bin]) -> Result<Grid<'a>
         name: args.fig_name.clone(),
         footer: subject.footer(),
     })
+}
+
+/// Says which curves are there although nobody asked for them.
+fn warn_of_others(others: &[&Column]) {
+    if !others.is_empty() {
+        let names: Vec<&str> = others.iter().map(|column| column.name.as_str()).collect();
+        eprintln!(
+            "vsweep: {} varies as well, so its values have curves of their own; use --filter-by or --fig-by to part them, or \
+             --curve-by \"\" for one curve through all",
+            names.join(", ")
+        );
+    }
 }
 
 fn warn(figures: &[Figure]) {

@@ -341,7 +341,7 @@ pub struct PlotTable {
     pub x: String,
     /// Column on the y axis.
     pub y: String,
-    /// One curve for each combination of these columns' values.
+    /// One curve for each combination of these columns' values, and of whatever else varies.
     pub curve_by: Option<Vec<String>>,
 }
 

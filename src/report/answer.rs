@@ -1,7 +1,8 @@
-//! The answer of an experiment as data: which points are best at what, which others cannot be told apart from them, and
-//! the Pareto frontier. The HTML page and the Markdown summary show the same answer.
+//! The answer of an experiment as data, one for each workload: which points are best at what, which others cannot be told
+//! apart from them, and the Pareto frontier. The HTML page and the Markdown summary show the same answer.
 
-use crate::table::{Better, Point, Points, Spread, Verdict, distinct, frontier, knee};
+use super::variation::name_workload;
+use crate::table::{Better, Point, Points, Spread, Verdict, Workload, distinct, frontier, knee};
 
 /// The axes of the frontier: speed for each user against throughput for each GPU, both better when higher.
 pub const FRONTIER: [&str; 2] = ["tokens_per_user", "tokens_per_gpu"];
@@ -21,9 +22,11 @@ const LATENCIES: [&str; 7] = [
     "mean_ttft_ms",
 ];
 
-/// What a sweep found.
+/// What a sweep found for one workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
+    /// What tells the workload from the others; empty if it is the only one.
+    pub workload: String,
     /// The best point for each question, in the order of a report.
     pub bests: Vec<Best>,
     /// Points on the Pareto frontier by place in [`Points::points`], from the highest speed for each user to the lowest.
@@ -53,11 +56,28 @@ pub struct Best {
     pub tied: Vec<usize>,
 }
 
-/// Finds the answer. Points with a good run compete; doubtful ones only where no run is good.
-pub fn find(points: &Points<'_>) -> Answer {
+impl Answer {
+    /// A question as it is asked of the workload: `Lowest latency`, with several `Lowest latency, in 512, out 16`.
+    pub fn ask(&self, question: &str) -> String {
+        match self.workload.as_str() {
+            "" => question.to_owned(),
+            workload => format!("{question}, {workload}"),
+        }
+    }
+}
+
+/// Finds the answer of every workload, in the order of [`Points::workloads`]; one that was not measured has none.
+pub fn find(points: &Points<'_>) -> Vec<Answer> {
+    let workloads = points.workloads();
+    workloads.iter().map(|workload| find_for(points, workload)).collect()
+}
+
+/// Points with a good run compete; doubtful ones only where no run is good.
+fn find_for(points: &Points<'_>, workload: &Workload<'_>) -> Answer {
     let good = |point: &Point| matches!(point.verdict, Verdict::Ok | Verdict::Partial);
-    let doubtful = !points.points.iter().any(good);
-    let entrants: Vec<usize> = (0..points.points.len())
+    let own = || workload.points.iter().copied();
+    let doubtful = !own().any(|i| good(&points.points[i]));
+    let entrants: Vec<usize> = own()
         .filter(|i| good(&points.points[*i]) || (doubtful && !points.points[*i].used.is_empty()))
         .collect();
     let best = |question, metric, better| best(points, &entrants, question, metric, better);
@@ -78,6 +98,7 @@ pub fn find(points: &Points<'_>) -> Answer {
     let directions = (Better::Higher, Better::Higher);
     let front = frontier(&places, directions);
     Answer {
+        workload: name_workload(points, workload),
         bests: bests.into_iter().flatten().collect(),
         distinct: distinct(&places, &front)
             .into_iter()
@@ -163,7 +184,7 @@ mod tests {
             ("c", ok, 80.0),
             ("c", ok, 94.0),
         ]);
-        let answer = find(&Points::of(&runs));
+        let answer = &find(&Points::of(&runs))[0];
         assert_eq!((answer.bests.len(), answer.doubtful, answer.repeated), (1, false, true));
         assert_eq!((answer.bests[0].point, &answer.bests[0].tied[..]), (1, &[0][..]));
     }
@@ -172,16 +193,16 @@ mod tests {
     fn a_doubtful_point_wins_only_where_none_is_good() {
         let runs = [("a", Outcome::Suspect, 9.0), ("b", Outcome::Ok, 5.0)];
         let good = table(&runs);
-        assert_eq!(find(&Points::of(&good)).bests[0].point, 1);
+        assert_eq!(find(&Points::of(&good))[0].bests[0].point, 1);
         let none_good = table(&runs[..1]);
-        let answer = find(&Points::of(&none_good));
+        let answer = &find(&Points::of(&none_good))[0];
         assert!(answer.doubtful && answer.bests[0].point == 0);
     }
 
     #[test]
     fn nothing_measured_has_no_answer() {
         let runs = table(&[]);
-        let answer = find(&Points::of(&runs));
+        let answer = &find(&Points::of(&runs))[0];
         assert!(answer.bests.is_empty() && answer.frontier.is_empty() && !answer.doubtful);
     }
 }

@@ -1,7 +1,7 @@
 //! Ready configuration files for `vllm serve --config`: the winner of each target and of each question of the answer, with
 //! what was measured of it in comments.
 
-use super::answer::KNEE;
+use super::answer::{Answer, KNEE};
 use super::environment::facts;
 use super::html::{Inputs, command_line};
 use super::sla::{Row, by_target};
@@ -49,7 +49,7 @@ struct Winner {
 pub fn render(inputs: &Inputs<'_>) -> Vec<Config> {
     let runs: Vec<&RunRecord> = inputs.state.runs().collect();
     let mut winners = of_targets(inputs, &runs);
-    winners.extend(of_answer(inputs));
+    winners.extend(inputs.answers.iter().flat_map(|answer| of_answer(inputs, answer)));
     let started = |winner: &Winner| {
         let server = &runs.get(inputs.points.points[winner.point].row)?.server;
         Some((server, ServeFlags::of(&inputs.state.servers.get(server)?.argv)?))
@@ -70,22 +70,26 @@ pub fn render(inputs: &Inputs<'_>) -> Vec<Config> {
     configs
 }
 
-fn of_answer(inputs: &Inputs<'_>) -> Vec<Winner> {
-    let (points, answer) = (inputs.points, inputs.answer);
+fn of_answer(inputs: &Inputs<'_>, answer: &Answer) -> Vec<Winner> {
+    let points = inputs.points;
     let varied = varying(points);
     let best = answer.bests.iter().map(|best| {
         let figure = format!("{} {}", axis_title(best.metric), show_spread(&best.spread));
         let others = best.tied.iter().map(|i| settings(&varied, points.points[*i].row));
         let tied = tied(&others.collect::<Vec<String>>());
+        let question = answer.ask(best.question);
         Winner {
-            question: best.question.into(),
-            reason: format!("{}: {figure}{tied}", best.question),
+            reason: format!("{question}: {figure}{tied}"),
+            question,
             point: best.point,
         }
     });
     let knee = answer.knee.map(|point| Winner {
-        question: KNEE.into(),
-        reason: format!("{KNEE}: the knee of the Pareto frontier of throughput per GPU against speed for each user"),
+        question: answer.ask(KNEE),
+        reason: format!(
+            "{}: the knee of the Pareto frontier of throughput per GPU against speed for each user",
+            answer.ask(KNEE)
+        ),
         point,
     });
     best.chain(knee).collect()

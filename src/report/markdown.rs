@@ -35,9 +35,9 @@ pub fn render(inputs: &Inputs<'_>, configs: &[Config]) -> String {
     };
     let mut text = format!("## {}\n\n{}\n\n", escape(inputs.experiment), page.counts());
     text += &page.searches();
-    text += &page.answer(inputs.answer);
+    text += &page.answers(inputs.answers);
     text += &link(configs);
-    text += &page.best_points(inputs.answer);
+    text += &page.remarks();
     text += &page.failures();
     text += &page.environment();
     text
@@ -79,10 +79,24 @@ impl Page<'_> {
         }
     }
 
-    fn answer(&self, answer: &Answer) -> String {
-        if answer.bests.is_empty() {
+    /// The answer of each workload that was measured, below its name.
+    fn answers(&self, answers: &[Answer]) -> String {
+        let measured: Vec<&Answer> = answers.iter().filter(|answer| !answer.bests.is_empty()).collect();
+        if measured.is_empty() {
             return "No run was measured.\n\n".into();
         }
+        let mut text = String::new();
+        for answer in measured {
+            if !answer.workload.is_empty() {
+                let _ = write!(text, "### Workload: {}\n\n", escape(&answer.workload));
+            }
+            text += &self.answer(answer);
+            text += &self.best_points(answer);
+        }
+        text
+    }
+
+    fn answer(&self, answer: &Answer) -> String {
         let mut text = String::new();
         if answer.doubtful {
             text += "No run is free of doubt; these figures come from doubtful runs.\n\n";
@@ -118,11 +132,13 @@ impl Page<'_> {
         if !answer.repeated {
             text += "\nEvery point is a single run: small differences may be noise.\n";
         }
-        for remark in unsteady::remarks(self.inputs.points) {
-            let _ = writeln!(text, "\nNote: {}", escape(&remark));
-        }
         text.push('\n');
         text
+    }
+
+    fn remarks(&self) -> String {
+        let remarks = unsteady::remarks(self.inputs.points).into_iter();
+        remarks.map(|remark| format!("Note: {}\n\n", escape(&remark))).collect()
     }
 
     fn best_points(&self, answer: &Answer) -> String {

@@ -28,7 +28,7 @@ pub fn write_pages(
         .next();
     let manifest = read(&directory.manifest()).and_then(|text| serde_json::from_str(&text).ok());
     let failures = group(points, state);
-    let answer = answer::find(points);
+    let answers = answer::find(points);
     let inputs = Inputs {
         experiment: &directory.name(),
         plan: plan.as_ref().map_or("", |(text, _)| text),
@@ -38,8 +38,8 @@ pub fn write_pages(
         failures: &failures,
         excerpts: &read_excerpts(directory, state, &failures),
         bench_command: &bench_command(plan.as_ref()),
-        answer: &answer,
-        telemetry: &telemetry::gather(directory, state, points, &answer),
+        answers: &answers,
+        telemetry: &telemetry::gather(directory, state, points, &answers),
         plots: &options.plots,
     };
     let configs = configs::render(&inputs);

@@ -79,11 +79,36 @@ fn read_tree(root: &Path, files: &[PathBuf]) -> Runs {
     Runs { table, damaged }
 }
 
+/// Begins of names that only a benchmark has. A tree does not say which side of the sweep set a parameter.
+const OF_LOAD: [&str; 16] = [
+    "blazedit_",
+    "burstgpt_",
+    "custom_",
+    "dataset_",
+    "hf_",
+    "ignore_eos",
+    "input_len",
+    "no_oversample",
+    "num_prompts",
+    "output_len",
+    "prefix_repetition_",
+    "random_",
+    "sharegpt_",
+    "skip_chat_template",
+    "sonnet_",
+    "spec_bench_",
+];
+
+fn is_of_load(name: &str) -> bool {
+    let name = name.replace('-', "_");
+    ECHOED.contains(&name.as_str()) || OF_LOAD.iter().any(|begin| name.starts_with(begin))
+}
+
 /// One run in a `summary.json`: what was measured, then `run_number`, then the parameters that the sweep set. A parameter
 /// that has the name of a result's key stands in that key's place.
 struct Record {
     figures: Vec<(Box<str>, Cell)>,
-    /// The settings that a result repeats, such as `max_concurrency`.
+    /// The load: settings that a result repeats, such as `max_concurrency`, and parameters that only a benchmark has.
     settings: Params,
     params: Params,
 }
@@ -137,7 +162,11 @@ impl<'de> Visitor<'de> for RecordVisitor {
         let mut is_measured = true;
         while let Some(key) = map.next_key::<Box<str>>()? {
             if !is_measured {
-                record.params.insert(key.into(), map.next_value()?);
+                let side = match is_of_load(&key) {
+                    true => &mut record.settings,
+                    false => &mut record.params,
+                };
+                side.insert(key.into(), map.next_value()?);
                 continue;
             }
             let Scalar(Some(cell)) = map.next_value()? else {

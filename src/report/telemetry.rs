@@ -27,12 +27,12 @@ pub struct Telemetry {
 }
 
 /// Gathers the readings of one run for each point, those of the answer first.
-pub fn gather(directory: &Directory, state: &State, points: &Points<'_>, answer: &Answer) -> Telemetry {
+pub fn gather(directory: &Directory, state: &State, points: &Points<'_>, answers: &[Answer]) -> Telemetry {
     let records: Vec<&RunRecord> = state.runs().collect();
     let path = |row: usize| records.get(row).map(|run| directory.run_telemetry(&run.point, run.run));
     let mut telemetry = Telemetry::default();
     let mut bytes = 0;
-    for at in order(points, answer) {
+    for at in order(points, answers) {
         let point = &points.points[at];
         let row = point.used.first().copied().unwrap_or(point.row);
         let Some(path) = path(row).filter(|path| path.exists()) else {
@@ -55,9 +55,10 @@ pub fn gather(directory: &Directory, state: &State, points: &Points<'_>, answer:
 }
 
 /// Places of all points: the best ones, the knee, the frontier, the rest.
-fn order(points: &Points<'_>, answer: &Answer) -> Vec<usize> {
-    let bests = answer.bests.iter().map(|best| best.point);
-    let front = answer.knee.into_iter().chain(answer.frontier.iter().copied());
+fn order(points: &Points<'_>, answers: &[Answer]) -> Vec<usize> {
+    let bests = answers.iter().flat_map(|answer| &answer.bests).map(|best| best.point);
+    let knees = answers.iter().filter_map(|answer| answer.knee);
+    let front = knees.chain(answers.iter().flat_map(|answer| answer.frontier.iter().copied()));
     bests.chain(front).chain(0..points.points.len()).unique().collect()
 }
 

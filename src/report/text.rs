@@ -1,15 +1,17 @@
 //! The answer in the terminal after a sweep: the best points with their settings, and what failed.
 
 use super::status::{count_causes, describe_causes};
-use super::variation::{settings, varying};
+use super::variation::{name_workload, settings, varying_within};
 use super::words::show_number;
 use super::{sla, unsteady};
 use crate::journal::State;
-use crate::table::{Better, Cell, Point, Points, frontier};
+use crate::table::{Better, Cell, Point, Points, Workload, frontier};
 use crate::units::{show_count, show_many};
 
 /// Rows of the table of points.
 const MOST_ROWS: usize = 10;
+/// Workloads with a table of their own.
+const MOST_WORKLOADS: usize = 4;
 /// Causes that are explained.
 const MOST_CAUSES: usize = 4;
 
@@ -42,11 +44,11 @@ pub(super) const SHOWN: [Shown; 5] = [
     },
 ];
 
-/// At most about 25 lines: counts, the frontier and the highest throughput, failures by cause with advice.
+/// At most about 25 lines for one workload: counts, the frontier and the highest throughput, failures by cause with advice.
 pub fn summarize(state: &State, points: &Points<'_>) -> String {
     let mut text = counts(points);
     text += &sla::to_text(state);
-    text += &table(points);
+    text += &tables(points);
     for remark in unsteady::remarks(points) {
         text += &format!("note: {remark}\n");
     }
@@ -83,14 +85,33 @@ fn counts(points: &Points<'_>) -> String {
     format!("{runs} of {count}: {}{origin}\n", parts.join(", "))
 }
 
-fn table(points: &Points<'_>) -> String {
+/// The best points of every workload, below its name where there are several.
+fn tables(points: &Points<'_>) -> String {
+    let workloads = points.workloads();
+    let named = workloads.iter().map(|workload| (workload, table(points, workload)));
+    let mut text = String::new();
+    let mut left_out = 0;
+    for (i, (workload, table)) in named.filter(|(_, table)| !table.is_empty()).enumerate() {
+        if i >= MOST_WORKLOADS {
+            left_out += 1;
+            continue;
+        }
+        if !workload.is_only() {
+            text += &format!("\nworkload: {}", name_workload(points, workload));
+        }
+        text += &format!("\n{table}");
+    }
+    if left_out > 0 {
+        text += &format!("\nand {}; see report.md\n", show_many(left_out, "more workload"));
+    }
+    text
+}
+
+fn table(points: &Points<'_>, workload: &Workload<'_>) -> String {
     let median = |point: &Point, metric: &str| points.spread(point, metric).map(|spread| spread.median);
     let throughput = |point: &Point| median(point, "output_throughput");
-    let mut ranked: Vec<(&Point, f64)> = points
-        .points
-        .iter()
-        .filter_map(|point| Some((point, throughput(point)?)))
-        .collect();
+    let own = workload.points.iter().map(|at| &points.points[*at]);
+    let mut ranked: Vec<(&Point, f64)> = own.filter_map(|point| Some((point, throughput(point)?))).collect();
     ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
     let place = |(point, _): &(&Point, f64)| {
         let place = (median(point, "tokens_per_user"), median(point, "tokens_per_gpu"));
@@ -103,7 +124,7 @@ fn table(points: &Points<'_>) -> String {
     if chosen.is_empty() {
         return String::new();
     }
-    let params = varying(points);
+    let params = varying_within(points, workload);
     let mut rows = vec![
         SHOWN
             .iter()
@@ -120,7 +141,7 @@ fn table(points: &Points<'_>) -> String {
         let mark = if front.contains(i) { "*" } else { " " };
         rows.push(figures.chain([format!("{mark} {settings}")]).collect());
     }
-    let mut text = format!("\n{}", align(&rows));
+    let mut text = align(&rows);
     if chosen.len() > MOST_ROWS {
         text += &format!(
             "and {} more on the frontier; see points.csv\n",

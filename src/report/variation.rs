@@ -1,7 +1,7 @@
 //! What a sweep varied: which parameters tell its points apart, and which of them is the load along the x axis.
 
 use super::words::short_setting;
-use crate::table::{Cell, Column, Points, Section};
+use crate::table::{Cell, Column, Points, Section, Workload};
 use std::collections::BTreeMap;
 
 /// The parameters that a sweep is run for; where several vary, labels name them first and in this order.
@@ -33,12 +33,19 @@ pub fn varying<'t>(points: &Points<'t>) -> Vec<&'t Column> {
     let mut kept: Vec<&Column> = Vec::new();
     for column in params {
         let is_sizing = SIZING.contains(&plain(column).as_str());
-        let follows = kept.iter().any(|earlier| is_one_to_one(points, earlier, column));
+        let follows = kept.iter().any(|earlier| points.is_one_to_one(earlier, column));
         if !follows && (kept.is_empty() || !is_sizing) {
             kept.push(column);
         }
     }
     kept
+}
+
+/// The parameters that tell the points of one workload apart.
+pub fn varying_within<'t>(points: &Points<'t>, workload: &Workload<'_>) -> Vec<&'t Column> {
+    let is_shared = |column: &&Column| workload.settings.iter().any(|shared| shared.name == column.name);
+    let params = varying(points).into_iter();
+    params.filter(|column| !is_shared(column)).collect()
 }
 
 /// The parameter along the x axis: the load with the most values, else the first other numeric parameter, bench before
@@ -57,16 +64,60 @@ pub fn swept<'t>(points: &Points<'t>, varying: &[&'t Column]) -> Option<&'t Colu
     load.or_else(|| side(Section::Bench)).or_else(|| side(Section::Serve))
 }
 
+/// The parameters whose combinations are curves of their own along `x`: those that are asked for, then whatever else varies
+/// and is not told by what is `apart` already. A line through points of several settings would show what none of them did.
+pub fn curves_along<'t>(
+    points: &Points<'t>,
+    x: &'t Column,
+    asked: Vec<&'t Column>,
+    apart: &[&'t Column],
+) -> Vec<&'t Column> {
+    let params = varying(points);
+    let is_setting = !matches!(x.section, Section::Metric | Section::Derived);
+    // Figures are traced along the load.
+    let traced = if is_setting { Some(x) } else { swept(points, &params) };
+    let told: Vec<&Column> = asked.iter().chain(apart).copied().collect();
+    let follows = |column: &Column| {
+        traced.is_some_and(|traced| points.is_one_to_one(traced, column)) || is_told_by(points, &told, column)
+    };
+    let others: Vec<&Column> = params.into_iter().filter(|column| !follows(column)).collect();
+    asked.into_iter().chain(others).collect()
+}
+
+/// Whether points that agree in some parameters agree in this one.
+fn is_told_by(points: &Points<'_>, told: &[&Column], column: &Column) -> bool {
+    let mut known: BTreeMap<Vec<String>, String> = BTreeMap::new();
+    points.points.iter().all(|point| {
+        let key = told.iter().map(|column| column.cells[point.row].to_string()).collect();
+        let value = column.cells[point.row].to_string();
+        known.entry(key).or_insert_with(|| value.clone()) == &value
+    })
+}
+
 /// What tells the point of a row from the others: `concurrency 8, TP 2`.
 pub fn settings(varying: &[&Column], row: usize) -> String {
     let told = varying.iter().filter(|column| !column.cells[row].is_missing());
     let told: Vec<String> = told
         .map(|column| short_setting(&column.name, &column.cells[row]))
         .collect();
-    if told.is_empty() {
-        "the only point".into()
-    } else {
-        told.join(", ")
+    if !told.is_empty() {
+        return told.join(", ");
+    }
+    let unset: Vec<String> = varying
+        .iter()
+        .map(|column| short_setting(&column.name, &Cell::Missing))
+        .collect();
+    match unset.is_empty() {
+        true => "the only point".into(),
+        false => unset.join(", "),
+    }
+}
+
+/// What tells a workload from the others: `in 512, out 16`; empty if it is the only one.
+pub fn name_workload(points: &Points<'_>, workload: &Workload<'_>) -> String {
+    match workload.points.first() {
+        Some(point) if !workload.is_only() => settings(&workload.settings, points.points[*point].row),
+        _ => String::new(),
     }
 }
 
@@ -74,17 +125,6 @@ pub fn settings(varying: &[&Column], row: usize) -> String {
 fn distinct<'t>(points: &Points<'t>, column: &'t Column) -> BTreeMap<String, &'t Cell> {
     let cells = points.points.iter().map(|point| &column.cells[point.row]);
     cells.map(|cell| (cell.to_string(), cell)).collect()
-}
-
-fn is_one_to_one(points: &Points<'_>, a: &Column, b: &Column) -> bool {
-    let mut forth = BTreeMap::new();
-    let mut back = BTreeMap::new();
-    points.points.iter().all(|point| {
-        let (from, to) = (a.cells[point.row].to_string(), b.cells[point.row].to_string());
-        let same_to = forth.entry(from.clone()).or_insert_with(|| to.clone()) == &to;
-        let same_from = back.entry(to).or_insert_with(|| from.clone()) == &from;
-        same_to && same_from
-    })
 }
 
 fn plain(column: &Column) -> String {

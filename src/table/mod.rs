@@ -18,6 +18,7 @@ mod scalars;
 mod tradeoff;
 mod users;
 mod words;
+mod workload;
 
 pub use self::parquet::write_parquet;
 pub use bin::Bin;
@@ -29,7 +30,8 @@ pub use gpus::count_gpus;
 pub use pareto::{Better, distinct, frontier, knee};
 pub use points::{Point, Points, Spread, Verdict};
 pub use scalars::{Scalar, read_scalars};
-pub use tradeoff::{Measure, Placed, Tradeoff};
+pub use tradeoff::{Measure, Placed, Tradeoff, list_placed};
+pub use workload::Workload;
 
 /// What a column is about; tables list their columns in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

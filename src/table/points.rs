@@ -116,6 +116,15 @@ impl<'t> Points<'t> {
         Points { runs, points }
     }
 
+    /// Leaves only points with a used run among these rows, which are in ascending order.
+    pub fn keep(&mut self, rows: &[usize]) {
+        let is_kept = |row: &usize| rows.binary_search(row).is_ok();
+        self.points.retain_mut(|point| {
+            point.used.retain(is_kept);
+            !point.used.is_empty()
+        });
+    }
+
     /// A figure of a point over its runs; `None` where no run has it.
     pub fn spread(&self, point: &Point, metric: &str) -> Option<Spread> {
         self.runs.column(metric)?.spread(&point.used)

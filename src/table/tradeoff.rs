@@ -1,6 +1,6 @@
 //! Two figures of every point against each other, over its runs: which points no other beats, and where the knee is.
 
-use super::{Better, Cell, Column, Point, Points, Section, Spread, Table, frontier, knee};
+use super::{Better, Cell, Column, Point, Points, Section, Spread, Table, Workload, frontier, knee};
 
 /// A figure and which direction of it is the good one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,13 +20,13 @@ pub struct Placed<'p> {
     pub x: Spread,
     /// Its second figure over its runs.
     pub y: Spread,
-    /// Whether no other point beats it.
+    /// Whether no other point of its workload beats it.
     pub on_frontier: bool,
     /// Whether it is the frontier's knee.
     pub is_knee: bool,
 }
 
-/// The points of a sweep in the plane of two figures.
+/// The points of one workload in the plane of two figures.
 #[derive(Debug, Clone)]
 pub struct Tradeoff<'p> {
     /// What lies along the horizontal axis.
@@ -37,8 +37,8 @@ pub struct Tradeoff<'p> {
     pub placed: Vec<Placed<'p>>,
     /// Places in `placed` of the points on the frontier, from the best `x` to the worst.
     pub frontier: Vec<usize>,
-    /// Number of points that lack a figure.
-    pub left_out: usize,
+    /// The workload.
+    pub workload: Workload<'p>,
 }
 
 impl Measure {
@@ -88,8 +88,13 @@ fn natural_direction(metric: &str) -> Better {
 }
 
 impl<'p> Tradeoff<'p> {
-    /// Places every point by the medians of its two figures.
-    pub fn of(points: &'p Points<'_>, x: Measure, y: Measure) -> Tradeoff<'p> {
+    /// One for each workload, with every point at the medians of its two figures.
+    pub fn of_each(points: &'p Points<'_>, x: &Measure, y: &Measure) -> Vec<Tradeoff<'p>> {
+        let workloads = points.workloads().into_iter();
+        workloads.map(|workload| Tradeoff::of(points, workload, x, y)).collect()
+    }
+
+    fn of(points: &'p Points<'_>, workload: Workload<'p>, x: &Measure, y: &Measure) -> Tradeoff<'p> {
         let place = |point: &'p Point| {
             let (x, y) = (points.spread(point, &x.metric)?, points.spread(point, &y.metric)?);
             (x.median.is_finite() && y.median.is_finite()).then_some(Placed {
@@ -100,7 +105,8 @@ impl<'p> Tradeoff<'p> {
                 is_knee: false,
             })
         };
-        let mut placed: Vec<Placed<'_>> = points.points.iter().filter_map(place).collect();
+        let own = workload.points.iter().map(|at| &points.points[*at]);
+        let mut placed: Vec<Placed<'_>> = own.filter_map(place).collect();
         let places: Vec<(f64, f64)> = placed.iter().map(|placed| (placed.x.median, placed.y.median)).collect();
         let better = (x.better, y.better);
         let frontier = frontier(&places, better);
@@ -110,53 +116,60 @@ impl<'p> Tradeoff<'p> {
         if let Some(at) = knee(&places, &frontier, better) {
             placed[at].is_knee = true;
         }
-        let left_out = points.points.len() - placed.len();
         Tradeoff {
-            x,
-            y,
+            x: x.clone(),
+            y: y.clone(),
             placed,
             frontier,
-            left_out,
+            workload,
         }
     }
 
-    /// One row a point: its parameters, both figures with their smallest and largest value, and where it lies.
-    pub fn to_table(&self, runs: &Table) -> Table {
-        let column = |name: &str, section, cell: &dyn Fn(&Placed<'_>) -> Cell| Column {
-            name: name.to_owned(),
-            section,
-            cells: self.placed.iter().map(cell).collect(),
-        };
-        let mut columns = vec![column("point", Section::Identity, &|placed| {
-            Cell::Text(placed.point.id.clone())
-        })];
-        let params = runs.columns().iter().filter(|column| column.section.is_parameter());
-        columns.extend(params.map(|param| {
-            column(&param.name, param.section, &|placed| {
-                param.cells[placed.point.row].clone()
-            })
-        }));
-        for is_x in [true, false] {
-            let name = if is_x { &self.x.metric } else { &self.y.metric };
-            let spread = |placed: &Placed<'_>| if is_x { placed.x } else { placed.y };
-            let figure = |name: &str, figure: fn(Spread) -> f64| {
-                column(name, Section::Metric, &|placed| figure(spread(placed)).into())
-            };
-            columns.push(figure(name, |spread| spread.median));
-            columns.push(figure(&format!("{name}_min"), |spread| spread.min));
-            columns.push(figure(&format!("{name}_max"), |spread| spread.max));
-        }
-        columns.push(column("runs", Section::Derived, &|placed| {
-            placed.point.used.len().into()
-        }));
-        columns.push(column("frontier", Section::Derived, &|placed| {
-            Cell::Bool(placed.on_frontier)
-        }));
-        columns.push(column("knee", Section::Derived, &|placed| Cell::Bool(placed.is_knee)));
-        Table {
-            columns,
-            rows: self.placed.len(),
-        }
+    /// Number of points that lack a figure.
+    pub fn left_out(&self) -> usize {
+        self.workload.points.len() - self.placed.len()
+    }
+}
+
+/// One row a point: its parameters, both figures with their smallest and largest value, and where it lies.
+pub fn list_placed(tradeoffs: &[Tradeoff<'_>], runs: &Table) -> Table {
+    let Some(first) = tradeoffs.first() else {
+        return Table::default();
+    };
+    let placed: Vec<&Placed<'_>> = tradeoffs.iter().flat_map(|tradeoff| &tradeoff.placed).collect();
+    let column = |name: &str, section, cell: &dyn Fn(&Placed<'_>) -> Cell| Column {
+        name: name.to_owned(),
+        section,
+        cells: placed.iter().map(|placed| cell(placed)).collect(),
+    };
+    let mut columns = vec![column("point", Section::Identity, &|placed| {
+        Cell::Text(placed.point.id.clone())
+    })];
+    let params = runs.columns().iter().filter(|column| column.section.is_parameter());
+    columns.extend(params.map(|param| {
+        column(&param.name, param.section, &|placed| {
+            param.cells[placed.point.row].clone()
+        })
+    }));
+    for is_x in [true, false] {
+        let name = if is_x { &first.x.metric } else { &first.y.metric };
+        let spread = |placed: &Placed<'_>| if is_x { placed.x } else { placed.y };
+        let figure =
+            |name: &str, figure: fn(Spread) -> f64| column(name, Section::Metric, &|placed| figure(spread(placed)).into());
+        columns.push(figure(name, |spread| spread.median));
+        columns.push(figure(&format!("{name}_min"), |spread| spread.min));
+        columns.push(figure(&format!("{name}_max"), |spread| spread.max));
+    }
+    columns.push(column("runs", Section::Derived, &|placed| {
+        placed.point.used.len().into()
+    }));
+    columns.push(column("frontier", Section::Derived, &|placed| {
+        Cell::Bool(placed.on_frontier)
+    }));
+    columns.push(column("knee", Section::Derived, &|placed| Cell::Bool(placed.is_knee)));
+    Table {
+        columns,
+        rows: placed.len(),
     }
 }
 

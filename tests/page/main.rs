@@ -162,10 +162,12 @@ fn the_page_works_by_mouse_and_keyboard() {
 
     // The script and the library agree on the frontier and the knee.
     browser.wait("return vsweep.panels.pareto.chart.marks?.length > 10");
-    let agrees = "const { front, knee } = vsweep.panels.pareto.front;
-        return JSON.stringify(front.map((mark) => mark.point.index)) === JSON.stringify(vsweep.data.frontier)
-            && (knee?.point.index ?? null) === vsweep.data.knee";
-    assert_eq!(browser.run(agrees), json!(true), "{}", browser.run("const { front, knee } = vsweep.panels.pareto.front; return JSON.stringify([front.map((mark) => mark.point.index), vsweep.data.frontier, knee?.point.index, vsweep.data.knee])"));
+    let found = "vsweep.panels.pareto.fronts.map(({ front, knee }) => [front.map((mark) => mark.point.index), knee?.point.index ?? null])";
+    let told = "vsweep.data.workloads.map(({ frontier, knee }) => [frontier, knee])";
+    assert_eq!(
+        browser.run(&format!("return {found}")),
+        browser.run(&format!("return {told}"))
+    );
 
     // Hovering shows the parameters and the command; the box stays while the pointer goes to its button.
     let (x, y) = place_of_mark(&browser, "curves", 4);

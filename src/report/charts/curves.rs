@@ -3,7 +3,7 @@
 
 use super::Subject;
 use super::ladder::{Ladder, scale_of_figures};
-use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Series, Style};
+use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
 use crate::report::words::{axis_title, short_setting};
 use crate::table::{Cell, Column, Point, Points, Section};
 use std::cmp::Ordering;
@@ -23,7 +23,7 @@ pub struct Request<'a> {
 }
 
 /// More pictures of one kind than this help nobody.
-const MOST_PICTURES: usize = 8;
+pub(super) const MOST_PICTURES: usize = 8;
 
 /// One curve before it is drawn: the settings it stands for and its points.
 struct Curve<'a> {
@@ -122,13 +122,7 @@ fn picture(
     curves: &[Curve<'_>],
     (number, count): (usize, usize),
 ) -> Chart {
-    let mut note = subject.reading().to_owned();
-    if count > 1 {
-        note += &format!(" Picture {number} of {count}.");
-    }
-    if number == MOST_PICTURES && count > MOST_PICTURES {
-        note += " The others are not drawn; all figures are in points.csv.";
-    }
+    let note = subject.reading().to_owned() + &note_part(number, count);
     let title = if key.is_empty() {
         request.title.clone()
     } else {
@@ -136,23 +130,54 @@ fn picture(
     };
     let cells = curves.iter().flat_map(|curve| &curve.points);
     let ladder = Ladder::of(cells.map(|point| &request.x.cells[point.row]), None);
+    let panels = request.ys.iter();
+    let mut panels: Vec<Panel> = panels
+        .map(|y| panel(subject.points, request, split, curves, &ladder, y))
+        .collect();
+    share_scale(&mut panels);
     Chart {
-        name: if count > 1 {
-            format!("{}_{number}", request.name)
-        } else {
-            request.name.clone()
-        },
+        name: name_part(&request.name, number, count),
         title,
         note,
         footer: subject.footer(),
         simulated: subject.is_simulated(),
         columns: request.ys.len(),
-        panels: request
-            .ys
-            .iter()
-            .map(|y| panel(subject.points, request, split, curves, &ladder, y))
-            .collect(),
+        panels,
     }
+}
+
+/// Panels side by side are read against each other, so where one needs a logarithmic axis all have one, if they can.
+fn share_scale(panels: &mut [Panel]) {
+    let needs_log = panels.iter().any(|panel| panel.y.scale == Scale::Log);
+    let is_positive = |panel: &Panel| {
+        let marks = panel.series.iter().flat_map(|series| &series.points);
+        marks.map(|mark| mark.bar.map_or(mark.y, |(low, _)| low)).all(|low| low > 0.0)
+    };
+    if needs_log && panels.iter().all(is_positive) {
+        for panel in panels {
+            panel.y.scale = Scale::Log;
+        }
+    }
+}
+
+/// The name of one of several pictures of a kind.
+pub(super) fn name_part(name: &str, number: usize, count: usize) -> String {
+    match count {
+        1 => name.to_owned(),
+        _ => format!("{name}_{number}"),
+    }
+}
+
+/// Which of several pictures it is, to follow its note.
+pub(super) fn note_part(number: usize, count: usize) -> String {
+    let mut note = String::new();
+    if count > 1 {
+        note += &format!(" Picture {number} of {count}.");
+    }
+    if number == MOST_PICTURES && count > MOST_PICTURES {
+        note += " The others are not drawn; all figures are in points.csv.";
+    }
+    note
 }
 
 fn panel(

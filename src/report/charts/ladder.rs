@@ -28,12 +28,7 @@ impl Ladder {
         cells.dedup_by(|a, b| a.order(b) == Ordering::Equal);
         let number = |cell: &Cell| cell.number().filter(|number| number.is_finite());
         let numbers: Vec<f64> = cells.iter().filter_map(|cell| number(cell)).collect();
-        let suited = if ratio(numbers.iter().copied()) >= WIDE_LOAD {
-            Scale::Log
-        } else {
-            Scale::Linear
-        };
-        let scale = scale.unwrap_or(suited);
+        let scale = scale.unwrap_or_else(|| scale_of_steps(&numbers));
         let last = numbers.last().copied();
         let step = match numbers.as_slice() {
             [.., before, last] => last - before,
@@ -86,6 +81,23 @@ fn label(cell: &Cell) -> String {
     }
 }
 
+/// The spacing that suits the steps of a load, in ascending order: even steps from about zero are drawn evenly. A linear axis
+/// begins at zero, so others would leave its left side empty.
+fn scale_of_steps(numbers: &[f64]) -> Scale {
+    let [first, second, before, last] = match numbers {
+        [first, last] => [*first, *last, *first, *last],
+        [first, second, .., last] => [*first, *second, numbers[numbers.len() - 2], *last],
+        _ => return Scale::Linear,
+    };
+    let grow = last - before >= 2.0 * (second - first);
+    let is_wide = last / first >= WIDE_LOAD;
+    let is_far = 2.0 * first >= last;
+    match first > 0.0 && (numbers.len() == 2 || grow || is_wide || is_far) {
+        true => Scale::Log,
+        false => Scale::Linear,
+    }
+}
+
 /// The spacing that suits measured figures.
 pub fn scale_of_figures(values: impl Iterator<Item = f64>) -> Scale {
     if ratio(values) > WIDE_FIGURES {
@@ -106,6 +118,17 @@ fn ratio(values: impl Iterator<Item = f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_axis_of_a_load_has_no_empty_side() {
+        let scale = |numbers: &[f64]| scale_of_steps(numbers);
+        for log in [&[2.0, 4.0][..], &[1.0, 2.0, 4.0], &[100.0, 110.0, 120.0], &[1.0, 100.0, 200.0, 300.0]] {
+            assert_eq!(scale(log), Scale::Log, "{log:?}");
+        }
+        for linear in [&[1.0, 2.0, 3.0, 4.0][..], &[0.0, 1.0], &[10.0, 20.0, 30.0], &[7.0], &[]] {
+            assert_eq!(scale(linear), Scale::Linear, "{linear:?}");
+        }
+    }
 
     #[test]
     fn what_is_no_number_lies_beyond_the_numbers() {

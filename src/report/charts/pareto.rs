@@ -1,9 +1,10 @@
 //! One figure of every point against another, such as tokens per second for each user against tokens per second for each
 //! GPU: what one can be had for the other.
 
+use super::curves::{MOST_PICTURES, name_part, note_part};
 use super::Subject;
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
-use crate::report::variation::varying;
+use crate::report::variation::{name_workload, varying_within};
 use crate::report::words::{axis_title, short_setting};
 use crate::table::{Better, Column, Measure, Tradeoff, distinct};
 use std::collections::BTreeMap;
@@ -11,15 +12,26 @@ use std::collections::BTreeMap;
 /// Characters that fit a line of a label.
 const SHORT_LINE: usize = 24;
 
-/// The Pareto chart of a report, or why there is none.
+/// The Pareto charts of a report, one for each workload with several points, or why there is none.
 pub fn charts(subject: &Subject<'_>, label_by: &[String]) -> Result<Vec<Chart>, String> {
-    let tradeoff = Tradeoff::of(subject.points, Measure::tokens_per_user(), Measure::tokens_per_gpu());
-    match tradeoff.placed.len() {
+    let mut tradeoffs = Tradeoff::of_each(subject.points, &Measure::tokens_per_user(), &Measure::tokens_per_gpu());
+    match tradeoffs.iter().map(|tradeoff| tradeoff.placed.len()).max().unwrap_or(0) {
         0 => Err(
             "no run has output_throughput and a number of users (max_concurrency, or latencies of its requests)".into(),
         ),
-        1 => Err("a frontier needs at least two measured points".into()),
-        _ => Ok(vec![draw(subject, &tradeoff, label_by)]),
+        1 => Err("a frontier needs at least two measured points of one workload".into()),
+        _ => {
+            tradeoffs.retain(|tradeoff| tradeoff.placed.len() > 1);
+            let count = tradeoffs.len();
+            let numbered = tradeoffs.iter().take(MOST_PICTURES).enumerate();
+            let chart = |(i, tradeoff): (usize, &Tradeoff<'_>)| {
+                let mut chart = draw(subject, tradeoff, label_by);
+                chart.name = name_part("pareto", i + 1, count);
+                chart.note += &note_part(i + 1, count);
+                chart
+            };
+            Ok(numbered.map(chart).collect())
+        }
     }
 }
 
@@ -31,7 +43,7 @@ pub fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, label_by: &[String])
         .map(|placed| (placed.x.median, placed.y.median))
         .collect();
     let front = &tradeoff.frontier;
-    let labels = label_columns(subject, label_by);
+    let labels = label_columns(subject, tradeoff, label_by);
     let mark = |i: usize, label: Vec<String>| {
         let y = tradeoff.placed[i].y;
         let has_bar = y.max > y.min && y.min.is_finite() && y.max.is_finite();
@@ -94,7 +106,7 @@ pub fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, label_by: &[String])
     };
     Chart {
         name: "pareto".into(),
-        title: title(tradeoff),
+        title: title(subject, tradeoff),
         note: note(subject, tradeoff),
         footer: subject.footer(),
         simulated: subject.is_simulated(),
@@ -108,7 +120,15 @@ pub fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, label_by: &[String])
     }
 }
 
-fn title(tradeoff: &Tradeoff<'_>) -> String {
+fn title(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>) -> String {
+    let title = plain_title(tradeoff);
+    match name_workload(subject.points, &tradeoff.workload) {
+        workload if workload.is_empty() => title,
+        workload => format!("{title}, {workload}"),
+    }
+}
+
+fn plain_title(tradeoff: &Tradeoff<'_>) -> String {
     if tradeoff.x == Measure::tokens_per_user() && tradeoff.y == Measure::tokens_per_gpu() {
         "Throughput per GPU against speed for each user".into()
     } else {
@@ -134,9 +154,9 @@ fn note(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>) -> String {
         (Better::Lower, Better::Lower) => "down and to the left",
     };
     let reading = format!("{figures}; {good} is better.");
-    match tradeoff.left_out {
+    match tradeoff.left_out() {
         0 => reading,
-        count => format!("{reading} No figures for {count} of {} points.", points.points.len()),
+        count => format!("{reading} No figures for {count} of {} points.", tradeoff.workload.points.len()),
     }
 }
 
@@ -155,9 +175,10 @@ fn join_short(settings: Vec<String>) -> Vec<String> {
     lines
 }
 
-fn label_columns<'a>(subject: &Subject<'a>, label_by: &[String]) -> Vec<&'a Column> {
+fn label_columns<'a>(subject: &Subject<'a>, tradeoff: &Tradeoff<'_>, label_by: &[String]) -> Vec<&'a Column> {
     if label_by.is_empty() {
-        return varying(subject.points);
+        // The title says what all points share.
+        return varying_within(subject.points, &tradeoff.workload);
     }
     let columns = label_by.iter().filter_map(|name| subject.points.runs.column(name));
     columns.collect()

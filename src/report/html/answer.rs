@@ -67,22 +67,39 @@ pub fn targets(page: &Page<'_>) -> String {
     )
 }
 
-/// The best points, what is tied with them, and the frontier.
-pub fn cards_and_frontier(page: &Page<'_>, answer: &Answer) -> String {
-    if answer.bests.is_empty() {
+/// The answer of each workload below its name; a workload that was not measured is left out.
+pub fn of_workloads(page: &Page<'_>, answers: &[Answer]) -> String {
+    let measured: Vec<&Answer> = answers.iter().filter(|answer| !answer.bests.is_empty()).collect();
+    if measured.is_empty() {
         return "<p class=\"empty\">No run was measured yet, so there is no answer. What went wrong stands below.</p>"
             .into();
     }
+    let mut html = String::new();
+    if answers.len() > 1 {
+        html += "<p class=\"note\">Points compete within their workload only: what long prompts allow is no match for what \
+                 short ones do.</p>";
+    }
+    for answer in measured {
+        if !answer.workload.is_empty() {
+            let _ = write!(html, "<h3 class=\"workload\">Workload: {}</h3>", escape(&answer.workload));
+        }
+        html += &cards_and_frontier(page, answer);
+    }
+    html
+}
+
+/// The best points, what is tied with them, and the frontier.
+fn cards_and_frontier(page: &Page<'_>, answer: &Answer) -> String {
     let mut html = String::new();
     if answer.doubtful {
         html += "<p class=\"caution\">No run is free of doubt; the figures below come from doubtful runs.</p>";
     }
     html += "<div class=\"cards\">";
     for best in &answer.bests {
-        html += &best_card(page, best);
+        html += &best_card(page, answer, best);
     }
     if let Some(knee) = answer.knee {
-        html += &knee_card(page, knee);
+        html += &knee_card(page, answer, knee);
     }
     html += "</div>";
     html += if answer.repeated {
@@ -95,11 +112,11 @@ pub fn cards_and_frontier(page: &Page<'_>, answer: &Answer) -> String {
     html + &frontier(page, answer)
 }
 
-fn best_card(page: &Page<'_>, best: &Best) -> String {
+fn best_card(page: &Page<'_>, answer: &Answer, best: &Best) -> String {
     let name = |i: &usize| settings(&page.varied, page.inputs.points.points[*i].row);
     let names: Vec<String> = best.tied.iter().map(name).collect();
     let tied = list_tied("within the spread of the runs:", &names);
-    card(page, best.question, best.point, best.metric, &tied)
+    card(page, &answer.ask(best.question), best.point, best.metric, &tied)
 }
 
 /// What cannot be told apart from the best, some of it by name; nothing if all can.
@@ -115,10 +132,10 @@ pub(super) fn list_tied(reason: &str, names: &[String]) -> String {
     format!("<div class=\"tied\"><strong>Tied</strong> {reason}<ul>{list}</ul></div>")
 }
 
-fn knee_card(page: &Page<'_>, knee: usize) -> String {
+fn knee_card(page: &Page<'_>, answer: &Answer, knee: usize) -> String {
     let why = "<p class=\"why\">The knee of the Pareto frontier: from here on, speed for each user costs throughput fast, \
                and the other way round.</p>";
-    card(page, KNEE, knee, FRONTIER[1], why)
+    card(page, &answer.ask(KNEE), knee, FRONTIER[1], why)
 }
 
 /// A point that is best at something: its figure, its settings, companions, and its command lines, and

@@ -34,7 +34,7 @@ const FOREMOST: [&str; 12] = [
 ];
 
 /// The JSON, ready to stand in a `<script>` element.
-pub fn encode(page: &Page<'_>, answer: &Answer) -> String {
+pub fn encode(page: &Page<'_>, answers: &[Answer]) -> String {
     let (inputs, points) = (page.inputs, page.inputs.points);
     let names = |columns: &[&Column]| columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>();
     let place: HashMap<&str, usize> = points
@@ -49,8 +49,7 @@ pub fn encode(page: &Page<'_>, answer: &Answer) -> String {
     });
     let runs = Runs::of(inputs);
     let mut rest = json!({
-        "frontier": answer.frontier,
-        "knee": answer.knee,
+        "workloads": workloads(page, answers),
         "pareto": FRONTIER,
         "varying": names(&page.varied),
         "swept": swept(points, &page.varied).map(|column| &column.name),
@@ -93,6 +92,20 @@ pub fn encode(page: &Page<'_>, answer: &Answer) -> String {
     rest["left_out"] = json!(left_out);
     let rest = rest.to_string();
     embed_json(&format!("{{\"columns\":[{}],{}", kept.join(","), &rest[1..]))
+}
+
+/// The points of each workload, its frontier and knee, all by place.
+fn workloads(page: &Page<'_>, answers: &[Answer]) -> Vec<Value> {
+    let workloads = page.inputs.points.workloads();
+    let of_answer = workloads.iter().zip(answers).map(|(workload, answer)| {
+        json!({
+            "name": answer.workload,
+            "points": workload.points,
+            "frontier": answer.frontier,
+            "knee": answer.knee,
+        })
+    });
+    of_answer.collect()
 }
 
 fn plot(plot: &Plot) -> Value {

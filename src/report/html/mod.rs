@@ -42,8 +42,8 @@ pub struct Inputs<'a> {
     pub excerpts: &'a [Option<String>],
     /// The command that measures a load, to which a point's parameters are added.
     pub bench_command: &'a [String],
-    /// The best points and the frontier.
-    pub answer: &'a Answer,
+    /// The best points and the frontier of each workload.
+    pub answers: &'a [Answer],
     /// What was read beside the runs.
     pub telemetry: &'a Telemetry,
     /// Curves that the plan asks for; the page offers them first.
@@ -86,7 +86,7 @@ pub fn render(inputs: &Inputs<'_>, configs: &[Config]) -> String {
         configs,
     };
     let script = SCRIPT.concat();
-    let data = data::encode(&page, inputs.answer);
+    let data = data::encode(&page, inputs.answers);
     fill(
         PAGE,
         &[
@@ -96,7 +96,7 @@ pub fn render(inputs: &Inputs<'_>, configs: &[Config]) -> String {
             ("banner", &sections::banner(inputs.points)),
             (
                 "answer",
-                &(targets::cards(&page) + &answer::targets(&page) + &answer::cards_and_frontier(&page, inputs.answer)),
+                &(targets::cards(&page) + &answer::targets(&page) + &answer::of_workloads(&page, inputs.answers)),
             ),
             ("failures", &sections::failures(&page)),
             ("environment", &sections::environment(&page)),

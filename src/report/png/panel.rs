@@ -28,6 +28,7 @@ const LABEL: Type = Type {
     weight: Weight::Light,
     colour: INK,
 };
+const RIM: Type = Type { colour: WHITE, ..LABEL };
 /// Height of one line of a label.
 const LABEL_LINE: f64 = 23.0;
 /// Width to which a line of a label is cut.
@@ -248,9 +249,12 @@ fn draw_labels(canvas: &Canvas<'_>, frame: &Frame, series: &[Series]) -> Drawn {
             let start = (point.0 + (end.0 - point.0) * part, point.1 + (end.1 - point.1) * part);
             canvas.line(&[start, end], 1.5, BACKGROUND)?;
         }
-        canvas.rectangle((room.left - 3.0, room.top), (room.right + 3.0, room.bottom), WHITE)?;
         for (i, text) in lines.iter().enumerate() {
             let y = room.top + (i as f64 + 0.5) * LABEL_LINE;
+            // A rim of white keeps the grid out of the letters without blanking it.
+            for (dx, dy) in [(-2.0, 0.0), (2.0, 0.0), (0.0, -2.0), (0.0, 2.0)] {
+                canvas.text((room.left + dx, y + dy), text, RIM, Align::Left)?;
+            }
             canvas.text((room.left, y), text, LABEL, Align::Left)?;
         }
     }

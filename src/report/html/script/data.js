@@ -27,6 +27,8 @@ for (const point of points) {
   if (!point.used.length) point.used = ended("suspect");
 }
 
+data.workloads.forEach((workload, place) => workload.points.forEach((index) => { points[index].workload = place; }));
+
 /** A figure of a point over its runs, or a parameter: { median, min, max, count }; null where there is no number. */
 function spreadOf(point, column) {
   if (column.kind !== "figure") {

@@ -69,13 +69,18 @@ class Panel {
     const all = series.length;
     if (this.frontier) {
       const [xUp, yUp] = [higherIsBetter(x) ?? true, higherIsBetter(y) ?? true];
-      // As in the answer, doubtful points compete only where none is good.
+      // As in the answer, points compete within their workload, doubtful ones only where none of it is good.
       const good = marks.filter((mark) => !mark.point.doubtful);
-      const front = paretoFrontier(points.every((point) => point.doubtful) ? marks : good, xUp, yUp);
-      const knee = kneeOf(front, xUp, yUp);
-      this.front = { front, knee };
-      if (front.length > 1) series = [{ name: "Pareto frontier", look: "front", marks: [], line: front }, ...series];
-      if (knee) notes.push({ x: knee.x, y: knee.y, text: "knee" });
+      this.fronts = data.workloads.map((workload, place) => {
+        const isOwn = (mark) => mark.point.workload === place;
+        const entrants = good.some(isOwn) ? good : marks;
+        const front = paretoFrontier(entrants.filter(isOwn), xUp, yUp);
+        const knee = kneeOf(front, xUp, yUp);
+        if (knee) notes.push({ x: knee.x, y: knee.y, text: "knee" });
+        return { name: ["Pareto frontier", workload.name].filter(Boolean).join(", "), front, knee };
+      });
+      const lines = this.fronts.filter(({ front }) => front.length > 1);
+      series = [...lines.map(({ name, front }) => ({ name, look: "front", marks: [], line: front })), ...series];
     }
     this.chart.show({ x, y, logX: this.logX.checked, logY: this.logY.checked, series, notes, label: `${y.title} against ${x.title}, ${marks.length} points` });
     this.tell(series, all, marks.length);

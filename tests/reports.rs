@@ -189,18 +189,27 @@ fn points_compete_within_their_workload() {
     let charts = charts_in(&directory);
     let frontiers: Vec<&String> = charts.iter().filter(|name| name.starts_with("pareto")).collect();
     assert_eq!(frontiers, ["pareto_1.png", "pareto_2.png"]);
-    let (short, long) = written.summary.split_once("workload: out 256\n").expect("both workloads");
+    let (short, long) = written
+        .summary
+        .split_once("workload: out 256\n")
+        .expect("both workloads");
     assert!(short.contains("\nworkload: out 16\n"), "{}", written.summary);
     for table in [short, long] {
         assert!(table.contains("* concurrency 64, TP 2"), "{}", written.summary);
     }
     for workload in ["out-16", "out-256"] {
         let best = text(&directory.best().join(format!("lowest-latency--{workload}.yaml")));
-        assert!(best.starts_with(&format!("# Lowest latency, {}: ", workload.replace('-', " "))), "{best}");
+        assert!(
+            best.starts_with(&format!("# Lowest latency, {}: ", workload.replace('-', " "))),
+            "{best}"
+        );
     }
     let page = text(&directory.report_html());
     assert_eq!(page.matches("<h3 class=\"workload\">").count(), 2);
-    assert_eq!(text(&directory.report_markdown()).matches("### Workload: out ").count(), 2);
+    assert_eq!(
+        text(&directory.report_markdown()).matches("### Workload: out ").count(),
+        2
+    );
 }
 
 #[test]
@@ -227,7 +236,10 @@ fn a_plot_never_joins_points_of_different_settings() {
         let chart = charts.iter().find(|chart| chart.name == name).expect("the plot");
         let series = &chart.panels[0].series;
         let names: Vec<&str> = series.iter().map(|series| series.name.as_str()).collect();
-        assert_eq!(names, ["TP 1, out 16", "TP 1, out 256", "TP 2, out 16", "TP 2, out 256"]);
+        assert_eq!(
+            names,
+            ["TP 1, out 16", "TP 1, out 256", "TP 2, out 16", "TP 2, out 256"]
+        );
         assert!(series.iter().all(|series| series.points.len() == 2), "{series:?}");
     }
 }
@@ -243,7 +255,11 @@ fn panels_of_one_picture_share_their_scale() {
     };
     for chart in make_charts(&subject, &ReportOptions::default()).charts {
         let scales = chart.panels.iter().map(|panel| panel.y.scale);
-        assert!(scales.clone().all(|scale| scale == chart.panels[0].y.scale), "{}", chart.name);
+        assert!(
+            scales.clone().all(|scale| scale == chart.panels[0].y.scale),
+            "{}",
+            chart.name
+        );
     }
 }
 

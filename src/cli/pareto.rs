@@ -86,8 +86,8 @@ pub fn run(args: Args) -> Result<Exit> {
     }
     match args.format {
         Format::Json => {
-            let text =
-                serde_json::to_string_pretty(&to_json(&points, &tradeoffs, (&x, &y))).expect("JSON has no shape that fails");
+            let text = serde_json::to_string_pretty(&to_json(&points, &tradeoffs, (&x, &y)))
+                .expect("JSON has no shape that fails");
             finish(writeln!(io::stdout().lock(), "{text}"))
         }
         Format::Csv => finish(write_csv(&list_placed(&tradeoffs, &table), io::stdout().lock())),
@@ -104,7 +104,10 @@ fn draw(args: &Args, points: &Points<'_>, tradeoffs: &[Tradeoff<'_>], labels: &[
         let mut chart = pareto::draw(&subject, tradeoff, labels);
         let row = tradeoff.placed[0].point.row;
         let shared = tradeoff.workload.settings.iter();
-        chart.name = file_name("PARETO", shared.map(|column| (column.name.as_str(), &column.cells[row])));
+        chart.name = file_name(
+            "PARETO",
+            shared.map(|column| (column.name.as_str(), &column.cells[row])),
+        );
         (format!("{} on the frontier", tradeoff.frontier.len()), chart)
     };
     let pictures: Vec<(String, Chart)> = tradeoffs.iter().map(picture).collect();

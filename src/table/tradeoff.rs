@@ -154,8 +154,9 @@ pub fn list_placed(tradeoffs: &[Tradeoff<'_>], runs: &Table) -> Table {
     for is_x in [true, false] {
         let name = if is_x { &first.x.metric } else { &first.y.metric };
         let spread = |placed: &Placed<'_>| if is_x { placed.x } else { placed.y };
-        let figure =
-            |name: &str, figure: fn(Spread) -> f64| column(name, Section::Metric, &|placed| figure(spread(placed)).into());
+        let figure = |name: &str, figure: fn(Spread) -> f64| {
+            column(name, Section::Metric, &|placed| figure(spread(placed)).into())
+        };
         columns.push(figure(name, |spread| spread.median));
         columns.push(figure(&format!("{name}_min"), |spread| spread.min));
         columns.push(figure(&format!("{name}_max"), |spread| spread.max));

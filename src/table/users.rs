@@ -108,7 +108,10 @@ mod tests {
     #[test]
     fn users_of_a_closed_loop_are_its_concurrency() {
         assert_eq!(users(json!({"max_concurrency": 4}), &MEASURED), Some(4.0));
-        assert_eq!(users(json!({"max_concurrency": 4, "request_rate": "inf"}), &MEASURED), Some(4.0));
+        assert_eq!(
+            users(json!({"max_concurrency": 4, "request_rate": "inf"}), &MEASURED),
+            Some(4.0)
+        );
     }
 
     #[test]

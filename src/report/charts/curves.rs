@@ -151,7 +151,9 @@ fn share_scale(panels: &mut [Panel]) {
     let needs_log = panels.iter().any(|panel| panel.y.scale == Scale::Log);
     let is_positive = |panel: &Panel| {
         let marks = panel.series.iter().flat_map(|series| &series.points);
-        marks.map(|mark| mark.bar.map_or(mark.y, |(low, _)| low)).all(|low| low > 0.0)
+        marks
+            .map(|mark| mark.bar.map_or(mark.y, |(low, _)| low))
+            .all(|low| low > 0.0)
     };
     if needs_log && panels.iter().all(is_positive) {
         for panel in panels {

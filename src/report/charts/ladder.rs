@@ -122,7 +122,12 @@ mod tests {
     #[test]
     fn the_axis_of_a_load_has_no_empty_side() {
         let scale = |numbers: &[f64]| scale_of_steps(numbers);
-        for log in [&[2.0, 4.0][..], &[1.0, 2.0, 4.0], &[100.0, 110.0, 120.0], &[1.0, 100.0, 200.0, 300.0]] {
+        for log in [
+            &[2.0, 4.0][..],
+            &[1.0, 2.0, 4.0],
+            &[100.0, 110.0, 120.0],
+            &[1.0, 100.0, 200.0, 300.0],
+        ] {
             assert_eq!(scale(log), Scale::Log, "{log:?}");
         }
         for linear in [&[1.0, 2.0, 3.0, 4.0][..], &[0.0, 1.0], &[10.0, 20.0, 30.0], &[7.0], &[]] {

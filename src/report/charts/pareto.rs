@@ -1,8 +1,8 @@
 //! One figure of every point against another, such as tokens per second for each user against tokens per second for each
 //! GPU: what one can be had for the other.
 
-use super::curves::{MOST_PICTURES, name_part, note_part};
 use super::Subject;
+use super::curves::{MOST_PICTURES, name_part, note_part};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::report::variation::{name_workload, varying_within};
 use crate::report::words::{axis_title, short_setting};
@@ -15,7 +15,12 @@ const SHORT_LINE: usize = 24;
 /// The Pareto charts of a report, one for each workload with several points, or why there is none.
 pub fn charts(subject: &Subject<'_>, label_by: &[String]) -> Result<Vec<Chart>, String> {
     let mut tradeoffs = Tradeoff::of_each(subject.points, &Measure::tokens_per_user(), &Measure::tokens_per_gpu());
-    match tradeoffs.iter().map(|tradeoff| tradeoff.placed.len()).max().unwrap_or(0) {
+    match tradeoffs
+        .iter()
+        .map(|tradeoff| tradeoff.placed.len())
+        .max()
+        .unwrap_or(0)
+    {
         0 => Err(
             "no run has output_throughput and a number of users (max_concurrency, or latencies of its requests)".into(),
         ),
@@ -156,7 +161,10 @@ fn note(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>) -> String {
     let reading = format!("{figures}; {good} is better.");
     match tradeoff.left_out() {
         0 => reading,
-        count => format!("{reading} No figures for {count} of {} points.", tradeoff.workload.points.len()),
+        count => format!(
+            "{reading} No figures for {count} of {} points.",
+            tradeoff.workload.points.len()
+        ),
     }
 }
 

@@ -81,7 +81,11 @@ pub fn of_workloads(page: &Page<'_>, answers: &[Answer]) -> String {
     }
     for answer in measured {
         if !answer.workload.is_empty() {
-            let _ = write!(html, "<h3 class=\"workload\">Workload: {}</h3>", escape(&answer.workload));
+            let _ = write!(
+                html,
+                "<h3 class=\"workload\">Workload: {}</h3>",
+                escape(&answer.workload)
+            );
         }
         html += &cards_and_frontier(page, answer);
     }

@@ -2,7 +2,7 @@
 //! compared with what the model says of the very same ones.
 
 use super::load::{Driver, Play, Stage, params_of};
-use super::server::{Kind, StandIn};
+use super::server::StandIn;
 use super::spread::Belief;
 use super::{Budget, Options};
 use crate::cause::Outcome;
@@ -17,12 +17,12 @@ use std::collections::{BTreeMap, HashMap};
 const MOST_COMPARED: usize = 16;
 
 /// What lies between two runs, in seconds: resets, files that are synced to disk, tables.
-pub const PAUSE_S: f64 = 0.05;
+pub const PAUSE_S: f64 = 0.01;
 
 /// How well that is known: disks differ.
 const PAUSE: Belief = Belief {
     factor: 1.0,
-    common: 0.7,
+    common: 1.0,
     own: 0.7,
 };
 
@@ -61,11 +61,11 @@ pub struct Lessons {
 }
 
 impl Lessons {
-    /// What is believed of servers of a kind without any record.
-    pub fn prior(kind: Kind) -> Lessons {
+    /// What is believed of servers of which this is one, without any record.
+    pub fn prior(server: &StandIn) -> Lessons {
         Lessons {
-            start: kind.start_belief(),
-            run: kind.run_belief(),
+            start: server.kind.start_belief(),
+            run: server.run_belief(),
             repeated: REPEATED,
             overhead: OVERHEAD,
             pause: PAUSE,
@@ -76,8 +76,8 @@ impl Lessons {
     }
 
     /// Learns from the record of the plan's own experiment.
-    pub fn from(state: &State, plan: &Plan, matrix: &Matrix, kind: Kind, options: &Options) -> Lessons {
-        let mut lessons = Lessons::prior(kind);
+    pub fn from(state: &State, plan: &Plan, matrix: &Matrix, server: &StandIn, options: &Options) -> Lessons {
+        let mut lessons = Lessons::prior(server);
         if state.servers.is_empty() {
             return lessons;
         }

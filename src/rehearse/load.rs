@@ -39,7 +39,7 @@ impl Driver {
     /// `vllm bench serve` the start of Python with its imports and the tokenizer.
     pub fn overhead_s(self) -> f64 {
         match self {
-            Driver::Native => 0.02,
+            Driver::Native => 0.005,
             Driver::VllmBench => 15.0,
             Driver::Foreign => 0.0,
         }

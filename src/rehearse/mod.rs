@@ -166,7 +166,7 @@ pub fn rehearse(
         return Ok(rehearsal);
     };
     let stand_in = StandIn::of(&first, options)?;
-    let lessons = Lessons::from(record, plan, matrix, stand_in.kind, options);
+    let lessons = Lessons::from(record, plan, matrix, &stand_in, options);
     let company = Company {
         plan,
         matrix,
@@ -198,7 +198,7 @@ pub fn foresee(plan: &Plan, matrix: &Matrix, schedule: Schedule<'_>, done: &Stat
         let Ok(stand_in @ StandIn { failure: None, .. }) = StandIn::of(&server, options) else {
             continue;
         };
-        let lessons = Lessons::prior(stand_in.kind);
+        let lessons = Lessons::prior(&stand_in);
         let company = Company {
             plan,
             matrix,

@@ -10,6 +10,7 @@ use crate::sim::engine::memory::{Memory, Misfit};
 use crate::sim::engine::model::Model;
 use crate::sim::fault::Fault;
 use crate::sim::flags::Flags;
+use crate::sim::phases;
 use crate::sim::settings::{Settings, Unusable};
 use serde_json::Value;
 use std::path::Path;
@@ -40,16 +41,14 @@ pub struct StandIn {
     pub stop_s: f64,
 }
 
-/// vLLM's start besides the weights, in seconds: imports and processes; profiling and the KV cache; compilation and
-/// graph capture. Round numbers, from the log of one start of an 8B model on one GPU.
-const VLLM_START_S: [f64; 3] = [20.0, 10.0, 45.0];
-/// How fast weights come from disk, in bytes per second.
-const VLLM_LOAD_RATE: f64 = 1.5 * GIB;
 /// How long vLLM takes to stop and to give its memory back, in seconds.
 const VLLM_STOP_S: f64 = 6.0;
 /// What starting and stopping the simulator takes besides the time it was told, in seconds.
-const SIMULATOR_START_S: f64 = 0.15;
-const SIMULATOR_STOP_S: f64 = 0.1;
+const SIMULATOR_START_S: f64 = 0.19;
+const SIMULATOR_STOP_S: f64 = 0.03;
+/// How far a vLLM of some version, with its flags, is off the engines whose figures the model is held against: standard
+/// deviation of the logarithm, a guess.
+const OTHER_ENGINE: f64 = 0.3;
 
 impl Kind {
     /// What is believed of start times before any was measured.
@@ -64,12 +63,17 @@ impl Kind {
             own,
         }
     }
+}
 
-    /// What is believed of run times before any was measured.
-    pub fn run_belief(self) -> Belief {
-        let (common, own) = match self {
-            Kind::Simulator => (0.03, 0.04),
-            Kind::Vllm => (0.35, 0.1),
+impl StandIn {
+    /// What is believed of run times before any was measured: as little as the model is right about this GPU.
+    pub fn run_belief(&self) -> Belief {
+        let (common, own) = match (self.kind, &self.settings) {
+            (Kind::Simulator, _) => (0.03, 0.04),
+            (Kind::Vllm, settings) => {
+                let gpu = settings.as_ref().map_or(GPUS[0], |settings| settings.cost.gpu);
+                (OTHER_ENGINE.hypot(gpu.model_error), 0.1)
+            }
         };
         Belief {
             factor: 1.0,
@@ -77,9 +81,7 @@ impl Kind {
             own,
         }
     }
-}
 
-impl StandIn {
     /// The stand-in of a server config; `Err` says what is not known and how to tell it.
     pub fn of(server: &ServerConfig, options: &Options) -> Result<StandIn, String> {
         let (kind, args) = command(&server.argv)?;
@@ -100,10 +102,12 @@ impl StandIn {
             Err(Unusable::Exception(text)) => return Ok(StandIn::refused(kind, Cause::BadConfig, &text)),
         };
         let failure = fault(&settings).or_else(|| misfit(&settings));
-        let start_s = match kind {
-            Kind::Simulator => SIMULATOR_START_S + settings.phases().total().as_secs_f64(),
-            Kind::Vllm => vllm_start(&settings),
+        let own_s = if kind == Kind::Simulator {
+            SIMULATOR_START_S
+        } else {
+            0.0
         };
+        let start_s = own_s + settings.phases().total().as_secs_f64();
         Ok(StandIn {
             kind,
             // A model that does not fit is noticed once its weights are there.
@@ -125,7 +129,7 @@ impl StandIn {
             settings: None,
             failure: Some(Failure::new(cause, last)),
             start_s: if kind == Kind::Vllm {
-                VLLM_START_S[0]
+                phases::IMPORT
             } else {
                 SIMULATOR_START_S
             },
@@ -157,6 +161,7 @@ fn command(argv: &[String]) -> Result<(Kind, &[String]), String> {
 fn place(flags: &mut Flags, options: &Options) -> Result<(), String> {
     let gpu = options.gpu.as_deref().unwrap_or(GPUS[0].name);
     flags.set("sim_gpu", Value::from(gpu));
+    flags.set("sim_start", Value::from("modelled"));
     let given = flags.model_tag.clone();
     let given = given.or_else(|| flags.get("model").and_then(Value::as_str).map(str::to_owned));
     if let Some(file) = &options.model_config {
@@ -176,13 +181,6 @@ fn place(flags: &mut Flags, options: &Options) -> Result<(), String> {
         )),
         None => Err("the command names no model: name its config.json with --model-config FILE".to_owned()),
     }
-}
-
-fn vllm_start(settings: &Settings) -> f64 {
-    let [imports, profile, compile] = VLLM_START_S;
-    let weights = settings.cost.model.parameters * settings.cost.weight_bytes;
-    let compile = if settings.cost.eager { 0.0 } else { compile };
-    imports + profile + compile + weights / VLLM_LOAD_RATE
 }
 
 /// The failure that the simulator was told to show while it starts.

@@ -5,7 +5,7 @@ use super::engine::cost::CostModel;
 use std::time::Duration;
 
 /// Importing vLLM and torch, once in the API server and once in the engine, in seconds.
-const IMPORT: f64 = 14.0;
+pub const IMPORT: f64 = 14.0;
 /// Reading a checkpoint into the GPUs of a node, in bytes per second: a file system that has it in memory or on fast disks.
 const LOAD_RATE: f64 = 4e9;
 /// Trying the largest batch and allocating the KV cache, in seconds.

@@ -2,6 +2,7 @@
 
 use super::server::{Server, wait};
 use nix::sys::signal::Signal;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -52,4 +53,48 @@ fn memory_can_be_released_late() {
     server.signal(Signal::SIGTERM);
     assert_eq!(server.ended().code(), Some(0));
     assert!(used(folder.path()) > 70_000, "the driver takes its time");
+}
+
+/// Two servers on the same GPUs, whose driver gives memory back a second after the first is gone: the second would refuse to
+/// start, so a sweep that measured both has waited.
+#[test]
+fn a_sweep_waits_for_memory_that_is_released_late() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("writable");
+        path
+    };
+    let vsweep = env!("CARGO_BIN_EXE_vsweep");
+    let smi = write(
+        "nvidia-smi",
+        &format!("#!/bin/sh\nexec {vsweep} sim nvidia-smi \"$@\"\n"),
+    );
+    std::fs::set_permissions(smi, std::fs::Permissions::from_mode(0o755)).expect("ours");
+    let sweep = |name: &str, path: &str| {
+        let plan = format!(
+            "version = 1\nruns = 1\n[serve]\ncommand = 'vsweep sim serve demo-8b --sim-start 50ms --sim-speed 50 \
+             --sim-fault late-release:1'\n[serve.params]\nmax_num_seqs = [4, 8]\n[bench.params]\nrandom_input_len = 16\n\
+             random_output_len = 4\nnum_prompts = 4\nmax_concurrency = 2\n"
+        );
+        let plan = write(&format!("{name}.toml"), &plan);
+        let output = Command::new(vsweep)
+            .args(["run", "--quiet", "-o"])
+            .arg(folder.path().join(name))
+            .arg(plan)
+            .env("VSWEEP_SIM_GPUS", folder.path().join(format!("{name}-node")))
+            .env("PATH", path)
+            .output()
+            .expect("the binary runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    };
+    let path = std::env::var("PATH").expect("a path");
+    let (code, said) = sweep("seeing", &format!("{}:{path}", folder.path().display()));
+    assert_eq!(code, Some(0), "{said}");
+    let table = std::fs::read_to_string(folder.path().join("seeing/summary.csv")).expect("a table");
+    assert_eq!(table.lines().count(), 3, "{table}");
+    // A sweep that cannot see the GPUs runs into what the first server left.
+    let (code, said) = sweep("blind", &path);
+    assert_eq!(code, Some(3), "{said}");
 }

@@ -19,6 +19,8 @@ pub struct Gpu {
     pub link: f64,
     /// Fixed cost of one collective operation in seconds.
     pub link_latency: f64,
+    /// How far the model is off published throughput on it: root mean square of the ratio's logarithm (tests/calibration.rs).
+    pub model_error: f64,
 }
 
 const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
@@ -34,6 +36,7 @@ pub const GPUS: [Gpu; 5] = [
         flops_8: 1979e12,
         link: 450e9,
         link_latency: 8e-6,
+        model_error: 0.17,
     },
     Gpu {
         name: "h200",
@@ -44,6 +47,7 @@ pub const GPUS: [Gpu; 5] = [
         flops_8: 1979e12,
         link: 450e9,
         link_latency: 8e-6,
+        model_error: 0.14,
     },
     Gpu {
         name: "a100",
@@ -54,6 +58,7 @@ pub const GPUS: [Gpu; 5] = [
         flops_8: 312e12,
         link: 300e9,
         link_latency: 10e-6,
+        model_error: 0.17,
     },
     Gpu {
         name: "l40s",
@@ -64,6 +69,7 @@ pub const GPUS: [Gpu; 5] = [
         flops_8: 733e12,
         link: 28e9,
         link_latency: 25e-6,
+        model_error: 0.08,
     },
     Gpu {
         name: "b200",
@@ -74,6 +80,7 @@ pub const GPUS: [Gpu; 5] = [
         flops_8: 4500e12,
         link: 900e9,
         link_latency: 8e-6,
+        model_error: 0.63,
     },
 ];
 

@@ -175,3 +175,19 @@ fn a_plan_shows_its_estimate_and_requests_that_are_too_long_are_foreseen() {
     let losses = &rehearse(&folder, &[])["servers"][0]["losses"];
     assert_eq!(losses[0]["cause"], "request_errors", "{losses}");
 }
+
+#[test]
+fn a_server_that_fails_takes_as_long_as_its_failure() {
+    let likely = |fault: &str| {
+        let text = SMALL.replace("--sim-start 50ms", &format!("--sim-start 100s --sim-fault {fault}"));
+        let folder = plan(&text.replace("[serve]", "[serve]\nready_timeout = \"1h\""));
+        let forecast = rehearse(&folder, &[]);
+        forecast["servers"][0]["seconds"]["likely"].as_f64().expect("a number")
+    };
+    let (early, never) = (likely("oom-at-load"), likely("never-ready"));
+    assert!(
+        0.0 < early && early < 100.0,
+        "it fails before it would be ready: {early}"
+    );
+    assert!(never >= 3600.0, "it is waited for: {never}");
+}

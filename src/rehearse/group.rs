@@ -92,7 +92,14 @@ impl<'a> Rehearsed<'a> {
     }
 
     fn start(&mut self) {
-        let StandIn { start_s, stop_s, .. } = self.stand_in;
+        let StandIn { stop_s, failure, .. } = self.stand_in;
+        let is_late = failure
+            .as_ref()
+            .is_some_and(|failure| failure.cause == Cause::ReadyTimeout);
+        let start_s = match is_late {
+            true => self.company.plan.serve.ready_timeout.as_secs_f64(),
+            false => self.stand_in.start_s,
+        };
         self.forecast.starts += 1;
         self.forecast.total.starts += self.company.lessons.start.time(start_s + stop_s);
         self.forecast.disk_bytes += disk::of_start(self.stand_in.kind);

@@ -102,16 +102,19 @@ impl StandIn {
             Err(Unusable::Exception(text)) => return Ok(StandIn::refused(kind, Cause::BadConfig, &text)),
         };
         let failure = fault(&settings).or_else(|| misfit(&settings));
+        let phases = settings.phases();
         let own_s = if kind == Kind::Simulator {
             SIMULATOR_START_S
         } else {
             0.0
         };
-        let start_s = own_s + settings.phases().total().as_secs_f64();
         Ok(StandIn {
             kind,
-            // A model that does not fit is noticed once its weights are there.
-            start_s: if failure.is_some() { 0.6 * start_s } else { start_s },
+            start_s: match &failure {
+                // A model that does not fit is noticed once its weights are there.
+                Some(_) => (phases.import + phases.weights).as_secs_f64(),
+                None => own_s + phases.total().as_secs_f64(),
+            },
             stop_s: if kind == Kind::Vllm {
                 VLLM_STOP_S
             } else {

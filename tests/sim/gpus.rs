@@ -72,12 +72,10 @@ fn a_sweep_waits_for_memory_that_is_released_late() {
     );
     std::fs::set_permissions(smi, std::fs::Permissions::from_mode(0o755)).expect("ours");
     let sweep = |name: &str, path: &str| {
-        let plan = format!(
-            "version = 1\nruns = 1\n[serve]\ncommand = 'vsweep sim serve demo-8b --sim-start 50ms --sim-speed 50 \
+        let plan = "version = 1\nruns = 1\n[serve]\ncommand = 'vsweep sim serve demo-8b --sim-start 50ms --sim-speed 50 \
              --sim-fault late-release:1'\n[serve.params]\nmax_num_seqs = [4, 8]\n[bench.params]\nrandom_input_len = 16\n\
-             random_output_len = 4\nnum_prompts = 4\nmax_concurrency = 2\n"
-        );
-        let plan = write(&format!("{name}.toml"), &plan);
+             random_output_len = 4\nnum_prompts = 4\nmax_concurrency = 2\n";
+        let plan = write(&format!("{name}.toml"), plan);
         let output = Command::new(vsweep)
             .args(["run", "--quiet", "-o"])
             .arg(folder.path().join(name))

@@ -1,7 +1,9 @@
-//! Searches compared on synthetic servers with a known boundary: `cargo bench --bench search [-- SERVERS [SET [NAME]]]`.
+//! Searches compared on synthetic servers with a known boundary: `cargo bench --bench search [-- SERVERS [SET [NAME]]]`; with
+//! `-- --end-to-end` real sweeps on the simulated server instead.
 //!
 //! Constants of vsweep's search were tuned on set 1; the figures of `docs/search.md` are from set 2.
 
+mod end_to_end;
 #[allow(dead_code, reason = "two of them choose levels and are compared in tests alone")]
 mod history;
 mod pchip;
@@ -10,6 +12,7 @@ mod servers;
 use history::{Measured, Outcome, adaptive_concurrency, double_and_bisect, generation1, generation1b, generation2};
 use servers::{LIMIT_MS, Random, Server, p99};
 use std::collections::BTreeSet;
+use std::process::ExitCode;
 use vsweep::search::{Criterion, Next, Probe, Request, Requests, Search, Seed, Settings, Target, Vary, wilson};
 
 const REQUESTS: Requests = Requests {
@@ -25,11 +28,13 @@ struct Trial {
     seconds: f64,
     error: f64,
     unsafe_answer: bool,
+    /// Whether the boundary lies above the interval that the search states.
+    above_interval: bool,
     clearly_unsafe: bool,
 }
 
 impl Trial {
-    fn new(server: &Server, vary: Vary, values: &[f64], runs: usize, seconds: f64, answer: f64) -> Trial {
+    fn new(server: &Server, vary: Vary, values: &[f64], runs: usize, seconds: f64, answer: f64, high: f64) -> Trial {
         let truth = vary.floor(server.boundary);
         let distinct: BTreeSet<u64> = values.iter().map(|value| value.to_bits()).collect();
         Trial {
@@ -38,12 +43,21 @@ impl Trial {
             seconds,
             error: (answer - truth).abs() / truth,
             unsafe_answer: answer > server.boundary,
+            above_interval: server.boundary > high,
             clearly_unsafe: answer > server.boundary && server.clearly_fails(answer),
         }
     }
 }
 
-fn main() {
+fn main() -> ExitCode {
+    if std::env::args().any(|argument| argument == "--end-to-end") {
+        return end_to_end::run();
+    }
+    compare();
+    ExitCode::SUCCESS
+}
+
+fn compare() {
     let numbers: Vec<u64> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     let servers = numbers.first().copied().unwrap_or(400);
     let only = std::env::args()
@@ -175,6 +189,7 @@ fn historic(mut server: Server, seed: u64, runs: u64, algorithm: Past) -> Trial 
         runs,
         seconds,
         outcome.answer as f64,
+        f64::INFINITY,
     )
 }
 
@@ -208,7 +223,7 @@ fn searched(mut server: Server, vary: Vary, confirmations: usize, seed: Seed) ->
             Next::Probe(question) => question,
             Next::Done(answers) => {
                 let answer = answers[0].found.value().unwrap_or(0.0);
-                return Trial::new(&server, vary, &values, values.len(), seconds, answer);
+                return Trial::new(&server, vary, &values, values.len(), seconds, answer, answers[0].high);
             }
         };
         let latencies = server.run(question.value, question.requests);
@@ -275,5 +290,9 @@ fn show(name: &str, trials: &[Trial]) -> f64 {
         clear.1,
         clear.2
     );
+    let above = trials.iter().filter(|trial| trial.above_interval).count();
+    if above > 0 {
+        println!("    {above} of {} boundaries above the stated interval", trials.len());
+    }
     trials.iter().map(|trial| trial.seconds).sum()
 }

@@ -246,7 +246,12 @@ impl<'a> View<'a> {
             return Err(self.question(dip.value, false));
         }
         if let Some(found) = self.at_the_bounds() {
-            return Ok(self.answer(found));
+            let unconfirmed = |level: &Level| level.confirmations < settings.confirmations && !exhausted;
+            let top = self.levels.iter().find(|level| Some(level.value) == found.value());
+            return match top.filter(|level| unconfirmed(level)) {
+                Some(level) => Err(self.question(level.value, true)),
+                None => Ok(self.answer(found)),
+            };
         }
         let best = self.best();
         let Some(best) = best.filter(|best| exhausted || self.is_close(best.value)) else {
@@ -323,6 +328,8 @@ impl<'a> View<'a> {
             ..
         } = &self.search.settings;
         let value = vary.floor(value).clamp(*lower, *upper);
+        // A pass at the highest load is the answer, and the figures of an answer are those of a whole run.
+        let confirm = confirm || (value == *upper && self.search.settings.confirmations > 0);
         Question {
             target: self.target.name.clone(),
             value,

@@ -4,8 +4,8 @@ use super::Subject;
 use crate::journal::{SearchEnd, SearchRecord, State};
 use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
 use crate::report::sla::search_name;
-use crate::report::words::axis_title;
-use crate::search::{Criterion, Quantity, Reading, Target};
+use crate::report::words::{axis_title, show_number};
+use crate::search::{Answer, Criterion, Found, Quantity, Reading, Target};
 use itertools::Itertools;
 
 /// From this ratio of the largest to the smallest value, an axis is logarithmic.
@@ -66,7 +66,11 @@ fn panel(criterion: &Criterion, target: &Target, searches: &[&SearchRecord], sta
             .iter()
             .chain(&cut)
             .filter(|mark| Some(mark.x) == value)
-            .cloned()
+            .take(1)
+            .map(|mark| Mark {
+                label: ring_label(answer, search_name(record, state)),
+                ..mark.clone()
+            })
             .collect();
         series.push(Series {
             name: "stopped early".into(),
@@ -118,6 +122,15 @@ fn panel(criterion: &Criterion, target: &Target, searches: &[&SearchRecord], sta
         y,
         series,
     })
+}
+
+/// What stands beside an answer: whose it is, since a probe that was stopped early has no colour, and the load.
+fn ring_label(answer: Option<&Answer>, name: String) -> Vec<String> {
+    let load = answer.and_then(|answer| match answer.found {
+        Found::Beyond(value) => Some(format!("{} or more", show_number(value))),
+        found => found.value().map(show_number),
+    });
+    load.map_or_else(Vec::new, |load| vec![name, load])
 }
 
 /// What the probes of a search measured, repeats at one load as their mean with a bar from lowest to highest; of those that

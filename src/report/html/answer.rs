@@ -35,7 +35,7 @@ pub fn targets(page: &Page<'_>) -> String {
     for answer in sla::shown(page.inputs.state) {
         let notes = match answer.notes.as_str() {
             "" => String::new(),
-            notes => format!(" <span class=\"count\">{}</span>", escape(notes)),
+            notes => format!("<br><span class=\"remark\">{}</span>", escape(notes)),
         };
         let _ = write!(
             rows,
@@ -63,7 +63,7 @@ pub fn targets(page: &Page<'_>) -> String {
          aria-label=\"Targets\"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div><p \
          class=\"note\">Met: the highest load measured as meeting the target, the limit lies in the interval beside it. None: \
          not even the lowest load meets it. Beyond: the highest load allowed still meets it. Undecided: the runs allowed \
-         were too few to tell.</p>"
+         were too few to tell. Skipped: another server is known to hold more than this one can.</p>"
     )
 }
 

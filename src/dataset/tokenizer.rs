@@ -201,6 +201,23 @@ mod tests {
     }
 
     #[test]
+    fn prompts_are_not_cut_to_the_length_that_a_file_asks_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = serde_json::json!({
+            "version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": {"type": "WhitespaceSplit"},
+            "post_processor": null, "decoder": null,
+            "truncation": {"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0},
+            "padding": {"strategy": {"Fixed": 9}, "direction": "Right", "pad_to_multiple_of": null, "pad_id": 0,
+                        "pad_type_id": 0, "pad_token": "a"},
+            "model": {"type": "WordLevel", "vocab": {"a": 0, "b": 1}, "unk_token": "a"},
+        });
+        std::fs::write(folder.path().join("tokenizer.json"), file.to_string()).expect("written");
+        let found = Tokenizer::find(folder.path().to_str().expect("plain")).expect("valid");
+        let tokenizer = found.expect("it is there");
+        assert_eq!(tokenizer.encode("b a b b a", true).as_deref(), Ok(&[1, 0, 1, 1, 0][..]));
+    }
+
+    #[test]
     fn byte_level_tokenizers_have_a_short_way() {
         let have: Vec<bool> = tokenizers()
             .iter()

@@ -125,6 +125,11 @@ fn an_experiment_is_drawn_with_filters_bins_and_missing_values() {
     assert_eq!(plot(&["--curve-by", ""]), points(3));
     // Two servers of one size are two curves, whether they are asked for or not.
     assert_eq!(plot(&["--curve-by", "tensor_parallel_size"]), points(9));
+    // vLLM takes its options with underscores as well.
+    assert_eq!(
+        plot(&["--curve_by", "", "--filter_by", "max_concurrency<=10"]),
+        points(2)
+    );
     assert_eq!(
         plot(&["--filter-by", "max-concurrency <= 10, max_num_seqs == 16"]),
         points(2)
@@ -143,6 +148,15 @@ fn what_cannot_be_drawn_is_refused_with_what_there_is() {
     let (folder, root) = vllm_tree();
     let refusals = [
         (
+            vec!["plot", "--var-y", "failed", "--scale-y", "log"],
+            "no run has values of total_token_throughput and failed that such axes can show",
+        ),
+        (vec!["plot", "--fig-dpi", "-3"], "-3 is not in 30..=1200"),
+        (
+            vec!["pareto", "--price-per-gpu-hour", "-1"],
+            "must be a positive number",
+        ),
+        (
             vec!["plot", "--var-x", "max_concurency"],
             "did you mean `max_concurrency`?",
         ),
@@ -157,7 +171,10 @@ fn what_cannot_be_drawn_is_refused_with_what_there_is() {
         ),
         (vec!["plot", "--bin-by", "max_concurrency%0"], "positive number"),
         (vec!["plot", "--row-by", "zz"], "there is no column `zz`"),
-        (vec!["pareto", "--x", "p99_ttft_ms:down"], ":higher or :lower"),
+        (
+            vec!["pareto", "--x", "p99_ttft_ms:down"],
+            "write p99_ttft_ms:higher or p99_ttft_ms:lower",
+        ),
         (
             vec!["pareto", "--label-by", "max_num_seq"],
             "did you mean `max_num_seqs`?",

@@ -28,22 +28,27 @@ pub struct Args {
     #[arg(long, value_name = "METRIC[:DIRECTION]", default_value = "tokens_per_gpu")]
     y: String,
     /// The column with the number of users; where it has none, the mean number of requests in flight counts
-    #[arg(long, value_name = "COLUMN", default_value = "max_concurrency")]
+    #[arg(
+        long,
+        alias = "user_count_var",
+        value_name = "COLUMN",
+        default_value = "max_concurrency"
+    )]
     user_count_var: String,
     /// The column with the number of GPUs; if not given, num_gpus or else the product of the parallel sizes
-    #[arg(long, value_name = "COLUMN")]
+    #[arg(long, alias = "gpu_count_var", value_name = "COLUMN")]
     gpu_count_var: Option<String>,
     /// Columns written beside each point of the frontier (a,b,...); the parameters that vary, if not given
-    #[arg(long, value_name = "COLUMNS", default_value = "")]
+    #[arg(long, alias = "label_by", value_name = "COLUMNS", default_value = "")]
     label_by: String,
     /// A picture in DIR/pareto, or text on standard output
     #[arg(long, value_name = "FORMAT", default_value = "png")]
     format: Format,
     /// What one GPU costs an hour, for what tokens cost (cost_per_million_output_tokens); the plan's, if not given
-    #[arg(long, value_name = "PRICE", value_parser = charts::price)]
+    #[arg(long, value_name = "PRICE", allow_negative_numbers = true, value_parser = charts::price)]
     price_per_gpu_hour: Option<f64>,
     /// Say what would be drawn and write nothing
-    #[arg(long)]
+    #[arg(long, alias = "dry_run")]
     dry_run: bool,
 }
 

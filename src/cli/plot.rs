@@ -20,55 +20,60 @@ pub struct Args {
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// The column along the x axis: a parameter or a figure
-    #[arg(long, value_name = "COLUMN", default_value = "total_token_throughput")]
+    #[arg(
+        long,
+        alias = "var_x",
+        value_name = "COLUMN",
+        default_value = "total_token_throughput"
+    )]
     var_x: String,
     /// The column along the y axis
-    #[arg(long, value_name = "COLUMN", default_value = "median_ttft_ms")]
+    #[arg(long, alias = "var_y", value_name = "COLUMN", default_value = "median_ttft_ms")]
     var_y: String,
     /// Draw a picture for each combination of these columns (a,b,...)
-    #[arg(long, value_name = "COLUMNS", default_value = "")]
+    #[arg(long, alias = "fig_by", value_name = "COLUMNS", default_value = "")]
     fig_by: String,
     /// Draw a row of panels for each combination of these columns
-    #[arg(long, value_name = "COLUMNS", default_value = "")]
+    #[arg(long, alias = "row_by", value_name = "COLUMNS", default_value = "")]
     row_by: String,
     /// Draw a column of panels for each combination of these columns
-    #[arg(long, value_name = "COLUMNS", default_value = "")]
+    #[arg(long, alias = "col_by", value_name = "COLUMNS", default_value = "")]
     col_by: String,
     /// Draw a curve for each combination of these columns; every other parameter that varies, if not given
-    #[arg(long, value_name = "COLUMNS")]
+    #[arg(long, alias = "curve_by", value_name = "COLUMNS")]
     curve_by: Option<String>,
     /// Draw only runs that meet all of these: column, one of == != <= >= < >, and a value, as in "tp==2,model!='a,b'"
-    #[arg(long, value_name = "CONDITIONS", default_value = "")]
+    #[arg(long, alias = "filter_by", value_name = "CONDITIONS", default_value = "")]
     filter_by: String,
     /// Put numbers into bins, as in max_concurrency%16: each becomes the lower edge of its bin
-    #[arg(long, value_name = "BINS", default_value = "")]
+    #[arg(long, alias = "bin_by", value_name = "BINS", default_value = "")]
     bin_by: String,
     /// Spacing of the x axis; what suits the values, if not given
-    #[arg(long, value_name = "SCALE")]
+    #[arg(long, alias = "scale_x", value_name = "SCALE")]
     scale_x: Option<Spacing>,
     /// Spacing of the y axis
-    #[arg(long, value_name = "SCALE")]
+    #[arg(long, alias = "scale_y", value_name = "SCALE")]
     scale_y: Option<Spacing>,
     /// First part of the pictures' names
-    #[arg(long, value_name = "NAME", default_value = "FIGURE")]
+    #[arg(long, alias = "fig_name", value_name = "NAME", default_value = "FIGURE")]
     fig_name: String,
     /// Folder of the pictures, within DIR unless it is absolute
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, alias = "fig_dir", value_name = "FOLDER")]
     fig_dir: Option<PathBuf>,
     /// Leave out the bars from the lowest to the highest run
-    #[arg(long)]
+    #[arg(long, alias = "no_error_bars")]
     no_error_bars: bool,
     /// Height of each panel in inches
-    #[arg(long, value_name = "INCHES", default_value_t = 6.4, value_parser = charts::inches)]
+    #[arg(long, alias = "fig_height", value_name = "INCHES", allow_negative_numbers = true, default_value_t = 6.4, value_parser = charts::inches)]
     fig_height: f64,
     /// Pixels per inch; 300 is for print
-    #[arg(long, value_name = "DPI", default_value_t = 150, value_parser = clap::value_parser!(u32).range(30..=1200))]
+    #[arg(long, alias = "fig_dpi", value_name = "DPI", allow_negative_numbers = true, default_value_t = 150, value_parser = clap::value_parser!(u32).range(30..=1200))]
     fig_dpi: u32,
     /// What one GPU costs an hour, for what tokens cost (cost_per_million_output_tokens); the plan's, if not given
-    #[arg(long, value_name = "PRICE", value_parser = charts::price)]
+    #[arg(long, value_name = "PRICE", allow_negative_numbers = true, value_parser = charts::price)]
     price_per_gpu_hour: Option<f64>,
     /// Say what would be drawn and write nothing
-    #[arg(long)]
+    #[arg(long, alias = "dry_run")]
     dry_run: bool,
 }
 
@@ -117,6 +122,16 @@ pub fn run(args: Args) -> Result<Exit> {
     let grid = grid(&args, &subject, &bins).map_err(Error::Usage)?;
     let figures = grid.draw(&rows);
     warn(&figures);
+    let drawn = figures.iter().flat_map(|figure| &figure.chart.panels);
+    if drawn
+        .flat_map(|panel| &panel.series)
+        .all(|series| series.points.is_empty())
+    {
+        return Err(Error::Usage(format!(
+            "no run has values of {} and {} that such axes can show; choose other columns, or `--scale-y symlog` for zeros",
+            args.var_x, args.var_y
+        )));
+    }
     let folder = args
         .fig_dir
         .as_ref()

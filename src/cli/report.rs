@@ -16,7 +16,7 @@ pub struct Args {
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// What one GPU costs an hour, for what tokens cost; the plan's, if not given
-    #[arg(long, value_name = "PRICE", value_parser = charts::price)]
+    #[arg(long, value_name = "PRICE", allow_negative_numbers = true, value_parser = charts::price)]
     price_per_gpu_hour: Option<f64>,
     /// Write only the timeline of one run's requests: a point's id or its begin, and the run's number, as in 3f2a/0
     #[arg(long, value_name = "POINT/K")]

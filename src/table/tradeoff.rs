@@ -49,9 +49,9 @@ impl Measure {
             None => (text, natural_direction(text)),
             Some((metric, "higher")) => (metric, Better::Higher),
             Some((metric, "lower")) => (metric, Better::Lower),
-            Some((_, other)) => {
+            Some((metric, other)) => {
                 return Err(format!(
-                    "`{other}` is no direction; write {text} with :higher or :lower"
+                    "`{other}` is no direction; write {metric}:higher or {metric}:lower"
                 ));
             }
         };

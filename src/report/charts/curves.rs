@@ -39,6 +39,17 @@ pub fn draw(subject: &Subject<'_>, request: &Request<'_>) -> Result<Vec<Chart>, 
             return Err(format!("no run has a number for {y}"));
         }
     }
+    // What is unset wherever something was measured tells no curve from another.
+    let is_drawn = |column: &&Column| {
+        let drawn = points.points.iter().filter(|point| !point.used.is_empty());
+        drawn.map(|point| point.row).any(|row| !column.cells[row].is_missing())
+    };
+    let request = &Request {
+        name: request.name.clone(),
+        title: request.title.clone(),
+        curve_by: request.curve_by.iter().copied().filter(is_drawn).collect(),
+        ..*request
+    };
     let curves = group(points, &request.curve_by);
     let split = split_by(&curves, &request.curve_by);
     let mut pictures: Vec<(String, Vec<Curve<'_>>)> = Vec::new();

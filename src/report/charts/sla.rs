@@ -53,7 +53,8 @@ pub fn charts(subject: &Subject<'_>, state: &State) -> Vec<Chart> {
 
 fn panel(criterion: &Criterion, target: &Target, searches: &[&SearchRecord], state: &State) -> Option<Panel> {
     let limit = limit(criterion);
-    let mut series = Vec::new();
+    // Each kind in one row of the legend, and rings over all.
+    let (mut series, mut curves, mut rings) = (Vec::new(), Vec::new(), Vec::new());
     for (colour, record) in searches.iter().enumerate() {
         let points = marks(criterion, record, state, false);
         let cut = marks(criterion, record, state, true);
@@ -77,17 +78,18 @@ fn panel(criterion: &Criterion, target: &Target, searches: &[&SearchRecord], sta
             style: Style::Background,
             points: cut,
         });
-        series.push(Series {
+        curves.push(Series {
             name: search_name(record, state),
             style: Style::Curve(colour),
             points,
         });
-        series.push(Series {
+        rings.push(Series {
             name: "answer".into(),
             style: Style::Ring,
             points: ring,
         });
     }
+    series.extend(curves.into_iter().chain(rings));
     series.retain(|series| !series.points.is_empty());
     let marks = || series.iter().flat_map(|series| &series.points);
     let (low, high) = marks().map(|mark| mark.x).minmax().into_option()?;

@@ -245,6 +245,54 @@ fn a_plot_never_joins_points_of_different_settings() {
 }
 
 #[test]
+fn combinations_are_called_by_their_names() {
+    let (_folder, directory) = write(&Experiment {
+        servers: vec![
+            json!({"_benchmark_name": "plain"}),
+            json!({"_benchmark_name": "eager", "enforce_eager": true}),
+            json!({"_benchmark_name": "small", "max_num_seqs": 8}),
+        ],
+        fails: |_, _| None,
+        ..small()
+    });
+    let written = report(&directory, &ReportOptions::default());
+    assert!(
+        written.summary.contains("concurrency 64, eager\n"),
+        "{}",
+        written.summary
+    );
+    assert!(!written.summary.contains("unset"), "{}", written.summary);
+    let best = text(&directory.best().join("lowest-latency.yaml"));
+    assert!(!best.contains("unset") && best.contains("# experiment"), "{best}");
+    for table in [directory.summary_csv(), directory.points_csv()] {
+        let table = text(&table);
+        let named = ["plain", "eager", "small"].map(|name| table.matches(&format!(",{name},")).count());
+        assert!(named.iter().all(|count| *count >= 2), "{named:?}");
+        assert!(
+            table.lines().next().is_some_and(|head| head.contains(",combo,")),
+            "{table}"
+        );
+    }
+    let state = journal::load(&directory).expect("a sound journal");
+    let runs = read_runs(&directory, &state);
+    let subject = Subject {
+        experiment: "demo",
+        points: &Points::of(&runs.table),
+    };
+    let charts = make_charts(&subject, &ReportOptions::default()).charts;
+    let throughput = charts
+        .iter()
+        .find(|chart| chart.name == "throughput")
+        .expect("it is there");
+    let names: Vec<&str> = throughput.panels[0]
+        .series
+        .iter()
+        .map(|series| series.name.as_str())
+        .collect();
+    assert_eq!(names, ["eager", "plain", "small"]);
+}
+
+#[test]
 fn panels_of_one_picture_share_their_scale() {
     let (_folder, directory) = write(&small());
     let state = journal::load(&directory).expect("a sound journal");

@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 /// - 1.1: searches: the events `searches_planned`, `search_started` and `search_finished`, and the field `search` of a run.
 /// - 1.2: the outcome `cut`; explorations: searches without targets, and the field `level` of a run's `search`.
 /// - 1.3: what the `seed` of a search comes from, and its `rivals`; the verdict `skipped`.
-pub const FORMAT: (u32, u32) = (1, 3);
+/// - 1.4: the `combo` of a server and of a run.
+pub const FORMAT: (u32, u32) = (1, 4);
 
 /// One line of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -98,6 +99,9 @@ pub enum Event {
         env: BTreeMap<String, String>,
         /// Every parameter.
         params: Params,
+        /// Name of its combination, if the plan names one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        combo: Option<String>,
     },
     /// A server process is being started.
     ServerStarting {
@@ -199,6 +203,9 @@ pub struct RunFinished {
     pub name: String,
     /// Every bench parameter.
     pub params: Params,
+    /// Name of the load's combination, if the plan names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub combo: Option<String>,
     /// How it ended.
     pub outcome: Outcome,
     /// Why it failed or is suspect.

@@ -184,6 +184,7 @@ mod tests {
             run: 0,
             name: "max_concurrency=4".into(),
             params: params.as_object().expect("an object").clone(),
+            combo: None,
             outcome: Outcome::Ok,
             cause: None,
             detail: String::new(),

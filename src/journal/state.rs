@@ -256,12 +256,14 @@ impl State {
                 argv,
                 env,
                 params,
+                combo,
             } => {
                 let record = self.servers.entry(server.clone()).or_default();
                 record.name.clone_from(name);
                 record.argv.clone_from(argv);
                 record.env.clone_from(env);
                 record.params.clone_from(params);
+                record.combo.clone_from(combo);
             }
             Event::ServerStarting { server, start } => {
                 self.servers
@@ -358,6 +360,7 @@ mod tests {
             run,
             name: String::new(),
             params: Params::new(),
+            combo: None,
             outcome,
             cause: None,
             detail: String::new(),

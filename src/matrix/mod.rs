@@ -41,6 +41,8 @@ pub struct ServerConfig {
     pub env: BTreeMap<String, String>,
     /// Every server parameter with its value.
     pub params: Params,
+    /// Name of its combination, if the plan names one.
+    pub combo: Option<String>,
 }
 
 /// One point: a server config under one load.
@@ -54,6 +56,8 @@ pub struct Point {
     pub name: String,
     /// Every bench parameter with its value, derived ones computed.
     pub params: Params,
+    /// Name of the load's combination, if the plan names one.
+    pub combo: Option<String>,
     /// Command line of an external benchmark; `None` for the native generator.
     pub argv: Option<Vec<String>>,
 }
@@ -212,11 +216,15 @@ impl Matrix {
             argv,
             env: self.serve_env.clone(),
             params,
+            combo: self.serve.combo_name(index),
         }
     }
 
     fn point(&self, index: usize, server: &ServerId) -> Point {
-        self.point_of(self.bench.params(index), self.bench.label(index), server)
+        Point {
+            combo: self.bench.combo_name(index),
+            ..self.point_of(self.bench.params(index), self.bench.label(index), server)
+        }
     }
 
     fn point_of(&self, params: Params, name: String, server: &ServerId) -> Point {
@@ -229,6 +237,7 @@ impl Matrix {
             server: server.clone(),
             name,
             params,
+            combo: None,
             argv,
         }
     }

@@ -132,7 +132,10 @@ impl Matrix {
             "default" => load,
             name => format!("{name}, {load}"),
         };
-        self.point_of(self.bench.params_with(index, given), name, server)
+        Point {
+            combo: self.bench.combo_name(index),
+            ..self.point_of(self.bench.params_with(index, given), name, server)
+        }
     }
 
     fn search(&self, index: usize, server: &ServerConfig) -> Option<LoadSearch> {

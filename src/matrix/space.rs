@@ -45,6 +45,11 @@ impl Space {
         (!self.combos.is_empty()).then(|| &self.combos[self.position(index, 0)])
     }
 
+    /// The name of the combination at an index, if the plan names one.
+    pub fn combo_name(&self, index: usize) -> Option<String> {
+        self.combo(index)?.name.clone()
+    }
+
     /// Every parameter with its value.
     pub fn params(&self, index: usize) -> Params {
         self.params_with(index, &[])

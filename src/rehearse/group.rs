@@ -327,6 +327,7 @@ impl<'a> Rehearsed<'a> {
             run,
             name: point.name.clone(),
             params: Params::new(),
+            combo: None,
             outcome: Outcome::Ok,
             cause: None,
             detail: String::new(),

@@ -4,7 +4,10 @@
 use crate::cause::{Cause, Outcome};
 use crate::ids::{ServerId, sha256_hex};
 use crate::journal::{Directory, RunRecord, ServerRecord, State, StoredFile};
-use crate::table::{Cell, Row, Table, TableBuilder, count_gpus, read_scalars};
+use crate::plan::{Params, spelling};
+use crate::table::{COMBO, Cell, Row, Table, TableBuilder, count_gpus, read_scalars};
+use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::thread;
@@ -59,6 +62,8 @@ fn make_rows(directory: &Directory, state: &State, mut believed: Option<&mut Has
         let figures = read_batch(directory.root(), batch, &known);
         for (run, figures) in batch.iter().zip(figures) {
             let server = state.servers.get(&run.server).unwrap_or(&unknown);
+            let serve = with_combo(&server.params, server.combo.as_deref());
+            let bench = with_combo(&run.params, run.combo.as_deref());
             let (outcome, cause, figures) = match figures {
                 Ok(figures) => (run.outcome, run.cause, figures),
                 Err(problem) => {
@@ -71,8 +76,8 @@ fn make_rows(directory: &Directory, state: &State, mut believed: Option<&mut Has
                 run: run.run,
                 outcome,
                 cause,
-                serve: &server.params,
-                bench: &run.params,
+                serve: &serve,
+                bench: &bench,
                 simulated: is_simulated(server),
                 gpus: gpus.get(&run.server).copied(),
                 metrics: &figures,
@@ -87,6 +92,17 @@ fn make_rows(directory: &Directory, state: &State, mut believed: Option<&mut Has
     let mut table = builder.finish();
     table.add_energies();
     Runs { table, damaged }
+}
+
+/// The parameters with the name of their combination before them, unless a parameter has that name.
+fn with_combo<'p>(params: &'p Params, combo: Option<&str>) -> Cow<'p, Params> {
+    match combo.filter(|_| spelling::find(params, COMBO).is_none()) {
+        None => Cow::Borrowed(params),
+        Some(name) => {
+            let named = std::iter::once((COMBO.to_owned(), Value::from(name)));
+            Cow::Owned(named.chain(params.clone()).collect())
+        }
+    }
 }
 
 /// Whether a server config is the simulator; unknown if it never became ready.

@@ -27,6 +27,8 @@ pub fn varying<'t>(points: &Points<'t>) -> Vec<&'t Column> {
         let place = FOREMOST.iter().position(|name| plain(column) == *name);
         (
             SIZING.contains(&plain(column).as_str()),
+            // The load is what it is; whatever else goes with a combination is told by its name.
+            (!is_load(column), !column.is_combo()),
             place.unwrap_or(FOREMOST.len()),
         )
     });
@@ -38,7 +40,25 @@ pub fn varying<'t>(points: &Points<'t>) -> Vec<&'t Column> {
             kept.push(column);
         }
     }
-    kept
+    name_combos(points, kept)
+}
+
+/// Leaves out what the name of a combination tells, but for the load; all is kept where nothing else could be an x axis.
+fn name_combos<'t>(points: &Points<'t>, params: Vec<&'t Column>) -> Vec<&'t Column> {
+    let combos: Vec<&Column> = params.iter().copied().filter(|column| column.is_combo()).collect();
+    let is_told = |column: &Column| {
+        let is_own = is_load(column) || column.is_combo();
+        !is_own && combos.iter().any(|combo| is_told_by(points, &[*combo], column))
+    };
+    let own: Vec<&Column> = params.iter().copied().filter(|column| !is_told(column)).collect();
+    match swept(points, &own).is_none() && swept(points, &params).is_some() {
+        true => params,
+        false => own,
+    }
+}
+
+fn is_load(column: &Column) -> bool {
+    matches!(plain(column).as_str(), "max_concurrency" | "request_rate")
 }
 
 /// The parameters that tell the points of one workload apart.
@@ -51,7 +71,6 @@ pub fn varying_within<'t>(points: &Points<'t>, workload: &Workload<'_>) -> Vec<&
 /// The parameter along the x axis: the load with the most values, else the first other numeric parameter, bench before
 /// serve.
 pub fn swept<'t>(points: &Points<'t>, varying: &[&'t Column]) -> Option<&'t Column> {
-    let is_load = |column: &Column| matches!(plain(column).as_str(), "max_concurrency" | "request_rate");
     let numbers = |column: &Column| {
         let cells = distinct(points, column).into_values();
         cells.filter(|cell| cell.number().is_some()).count()

@@ -1,6 +1,6 @@
 //! What people call the columns of a table: metric names with units for axes, and short parameter names for labels.
 
-use crate::table::{Cell, Spread};
+use crate::table::{COMBO, Cell, Spread};
 
 /// The axis title of a metric or parameter: `p99 TTFT (ms)`, `Output throughput (tokens/s)`; a name that is not known
 /// stays as it is.
@@ -89,6 +89,8 @@ pub fn short_name(name: &str) -> String {
 pub fn short_setting(name: &str, value: &Cell) -> String {
     let short = short_name(name);
     match value {
+        // The name of a combination says enough.
+        Cell::Text(name) if short == COMBO => name.to_string(),
         Cell::Missing => format!("{short} unset"),
         Cell::Bool(true) => short,
         Cell::Bool(false) => format!("no {short}"),

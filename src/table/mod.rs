@@ -33,6 +33,9 @@ pub use scalars::{Scalar, read_scalars};
 pub use tradeoff::{Measure, Placed, Tradeoff, list_placed};
 pub use workload::Workload;
 
+/// The column with the name of a combination, on either side; names tell settings better than their parameters do.
+pub const COMBO: &str = "combo";
+
 /// What a column is about; tables list their columns in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Section {

@@ -1,7 +1,7 @@
 //! Workloads: what is asked of a server, apart from how much of it comes at once. Points of two workloads answer different
 //! questions (the shortest outputs always are the fastest requests), so they never compete.
 
-use super::{Column, Point, Points, Section, normal};
+use super::{COMBO, Cell, Column, Point, Points, Section, normal};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -41,7 +41,15 @@ impl Column {
     /// Whether it is a parameter of the workload rather than of the server or of the load.
     pub fn is_of_workload(&self) -> bool {
         let name = normal(&self.name);
-        self.section == Section::Bench && !LOAD.contains(&name.strip_prefix("bench.").unwrap_or(&name))
+        let name = name.strip_prefix("bench.").unwrap_or(&name);
+        self.section == Section::Bench && name != COMBO && !LOAD.contains(&name)
+    }
+}
+
+impl Column {
+    /// Whether it names combinations of parameters.
+    pub fn is_combo(&self) -> bool {
+        self.section.is_parameter() && self.name.rsplit('.').next() == Some(COMBO)
     }
 }
 
@@ -78,15 +86,40 @@ impl<'t> Points<'t> {
                 kept.push(column);
             }
         }
-        kept
+        let mut names = self
+            .runs
+            .columns()
+            .iter()
+            .filter(|column| column.section == Section::Bench && column.is_combo());
+        match names.next() {
+            Some(names) if !kept.is_empty() && self.tell_alike(names, &kept) => vec![names],
+            _ => kept,
+        }
+    }
+
+    /// Whether a column tells points apart exactly as these do together.
+    fn tell_alike(&self, column: &Column, others: &[&Column]) -> bool {
+        let one = |row: usize| vec![column.cells[row].to_string()];
+        let all = |row: usize| {
+            others
+                .iter()
+                .map(|other| other.cells[row].to_string())
+                .collect::<Vec<String>>()
+        };
+        let is_named = |point: &Point| column.cells[point.row] != Cell::Missing;
+        self.points.iter().all(is_named) && self.pair_up(one, all)
     }
 
     /// Whether each value of one parameter goes with one value of the other, and the other way round.
     pub fn is_one_to_one(&self, a: &Column, b: &Column) -> bool {
+        self.pair_up(|row| a.cells[row].to_string(), |row| b.cells[row].to_string())
+    }
+
+    fn pair_up<A: Ord + Clone, B: Ord + Clone>(&self, a: impl Fn(usize) -> A, b: impl Fn(usize) -> B) -> bool {
         let mut forth = BTreeMap::new();
         let mut back = BTreeMap::new();
-        self.points.iter().all(|point: &Point| {
-            let (from, to) = (a.cells[point.row].to_string(), b.cells[point.row].to_string());
+        self.points.iter().all(|point| {
+            let (from, to) = (a(point.row), b(point.row));
             let same_to = forth.entry(from.clone()).or_insert_with(|| to.clone()) == &to;
             let same_from = back.entry(to).or_insert_with(|| from.clone()) == &from;
             same_to && same_from
@@ -152,6 +185,20 @@ mod tests {
             json!({"random_input_len": 8192, "max_concurrency": 4}),
         ]);
         assert_eq!((names.len(), points.len()), (1, 2));
+    }
+
+    #[test]
+    fn combinations_name_the_workloads_that_they_are() {
+        let load = |combo: &str, input: u32, output: u32, users: u32| json!({"combo": combo, "random_input_len": input, "random_output_len": output, "max_concurrency": users});
+        let both = [
+            load("chat", 512, 64, 8),
+            load("chat", 512, 64, 1),
+            load("rag", 512, 16, 1),
+            load("code", 64, 16, 1),
+        ];
+        assert_eq!(found(&both).0, ["combo"]);
+        let (names, points) = found(&[load("light", 512, 64, 1), load("heavy", 512, 64, 64)]);
+        assert_eq!((names, points), (vec![], vec![vec![0, 1]]));
     }
 
     #[test]

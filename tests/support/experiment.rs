@@ -48,9 +48,18 @@ impl Default for Experiment {
     }
 }
 
-/// An object's entries.
+/// Names the combination of a server or a load.
+const COMBO: &str = "_benchmark_name";
+
+/// An object's entries, without its name.
 pub fn params(value: &Value) -> Params {
-    value.as_object().expect("an object").clone()
+    let mut params = value.as_object().expect("an object").clone();
+    params.remove(COMBO);
+    params
+}
+
+fn combo_of(value: &Value) -> Option<String> {
+    Some(value.get(COMBO)?.as_str()?.to_owned())
 }
 
 impl Experiment {
@@ -95,6 +104,7 @@ impl Experiment {
             ),
             env: BTreeMap::new(),
             params: params(params_of),
+            combo: combo_of(params_of),
         });
         journal.push(Event::ServerStarting {
             server: server.clone(),
@@ -139,6 +149,7 @@ impl Experiment {
                     run,
                     name: text(&params(load)),
                     params: params(load),
+                    combo: combo_of(load),
                     outcome: match cause {
                         None => Outcome::Ok,
                         Some(_) if measured => Outcome::Suspect,

@@ -65,6 +65,8 @@ pub struct ServerRecord {
     pub env: BTreeMap<String, String>,
     /// Every server parameter.
     pub params: Params,
+    /// Name of its combination, if the plan names one.
+    pub combo: Option<String>,
     /// Its starts, oldest first.
     pub starts: Vec<StartRecord>,
 }

@@ -258,6 +258,7 @@ mod tests {
             run: 0,
             name: load.into(),
             params: Params::new(),
+            combo: None,
             outcome: Outcome::Ok,
             cause: None,
             detail: String::new(),

@@ -188,6 +188,7 @@ mod tests {
                 run,
                 name: "max_concurrency=8".into(),
                 params: Params::new(),
+                combo: None,
                 outcome,
                 cause,
                 detail: cause.map_or(String::new(), |_| "CUDA out of memory".into()),
@@ -212,6 +213,7 @@ mod tests {
                 argv: Vec::new(),
                 env: BTreeMap::new(),
                 params: Params::new(),
+                combo: None,
             },
             Event::ServerStarting {
                 server: server.clone(),

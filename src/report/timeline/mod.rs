@@ -107,6 +107,7 @@ mod tests {
             run: 0,
             name: String::new(),
             params: Default::default(),
+            combo: None,
             outcome: Outcome::Ok,
             cause: None,
             detail: String::new(),

@@ -21,6 +21,7 @@ impl GroupSession<'_, '_> {
             argv: secrets.redact_argv(&server.argv),
             env: secrets.redact_env(&server.env),
             params: secrets.redact_params(&server.params),
+            combo: server.combo.clone(),
         };
         record(self.recorder, self.observer, declared).map(drop)
     }
@@ -111,6 +112,7 @@ fn finished(plan: &Plan, group: &Group, task: &Task) -> RunFinished {
         run: task.run,
         name: task.point.name.clone(),
         params: plan.secrets.redact_params(&task.point.params),
+        combo: task.point.combo.clone(),
         outcome: Outcome::Ok,
         cause: None,
         detail: String::new(),

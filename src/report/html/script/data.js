@@ -48,6 +48,7 @@ function spreadOf(point, column) {
 /** `TP 2`, `concurrency 32`, `no enable_x`. */
 function settingText(column, value) {
   if (value == null) return `${column.short} unset`;
+  if (column.short === "combo") return showValue(value); // its name says enough
   if (value === true) return column.short;
   if (value === false) return `no ${column.short}`;
   return `${column.short} ${showValue(value)}`;

@@ -11,16 +11,31 @@ pub const HIDDEN: &str = "***";
 /// Shorter values are hidden only where their name announces them: replacing every `1` of a text would ruin it.
 const SHORTEST_IN_TEXT: usize = 4;
 
-/// Whether a variable, header or parameter of this name holds a secret: `*_TOKEN`, `*_KEY`, `*_SECRET`, `*_PASSWORD` in
-/// any case, dashes like underscores, and the header `Authorization`.
+/// The last words of a name that announce a secret; gateways and clouds write `apikey` and `passwd` as one word.
+const ANNOUNCING: [&str; 12] = [
+    "TOKEN",
+    "KEY",
+    "APIKEY",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "CREDENTIAL",
+    "CREDENTIALS",
+    "AUTH",
+    "AUTHORIZATION",
+    "COOKIE",
+];
+
+/// Whether a variable, header or parameter of this name holds a secret: its last word is `TOKEN`, `KEY`, `SECRET`,
+/// `PASSWORD`, `AUTHORIZATION`, `COOKIE` or the like, in any case, dashes like underscores.
 pub fn is_secret_name(name: &str) -> bool {
     let name = name.trim().to_ascii_uppercase().replace('-', "_");
-    let endings = ["TOKEN", "KEY", "SECRET", "PASSWORD"];
     let ends = |ending: &str| {
         name.strip_suffix(ending)
             .is_some_and(|rest| rest.is_empty() || rest.ends_with('_'))
     };
-    endings.into_iter().any(ends) || name == "AUTHORIZATION" || name == "COOKIE"
+    ANNOUNCING.into_iter().any(ends)
 }
 
 /// The secret values of one plan, each with the name it goes by.
@@ -191,7 +206,28 @@ mod tests {
         ] {
             assert_eq!(is_secret_name(name), name != "db.password", "{name}");
         }
-        assert!(!is_secret_name("max_tokens") && !is_secret_name("monkey"));
+        assert!(!is_secret_name("max_tokens") && !is_secret_name("monkey") && !is_secret_name("author"));
+    }
+
+    #[test]
+    fn headers_that_authenticate_are_secrets() {
+        for name in [
+            "Proxy-Authorization",
+            "X-Api-Key",
+            "Api-Key",
+            "apikey",
+            "X-Auth-Token",
+            "X-Auth",
+            "Set-Cookie",
+            "Ocp-Apim-Subscription-Key",
+            "GOOGLE_APPLICATION_CREDENTIALS",
+        ] {
+            let mut secrets = Secrets::default();
+            secrets.note_param("header", &json!([format!("{name}=Basic dXNlcg==")]));
+            let shown = secrets.redact(&format!("--header {name}=Basic dXNlcg=="));
+            assert_eq!(shown, format!("--header {name}={HIDDEN}"));
+        }
+        assert!(!is_secret_name("X-Request-Id"));
     }
 
     #[test]

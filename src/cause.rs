@@ -32,6 +32,9 @@ impl fmt::Display for Outcome {
 /// How the detail of a run begins that was not attempted because an earlier one failed for a cause that will not pass.
 pub const NOT_TRIED: &str = "not tried again: ";
 
+/// What stands before the commonest error of a run's requests in the detail of [`Cause::RequestErrors`].
+pub const MOST_OFTEN: &str = "most often with: ";
+
 /// What went wrong. The serialised name is part of the file formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -136,10 +139,10 @@ impl Cause {
     /// One sentence that tells the user what to do.
     pub fn advice(self) -> &'static str {
         match self {
-            Cause::BadFlag => "correct or remove the flag that the server log names",
+            Cause::BadFlag => "correct or remove the flag that is named",
             Cause::CommandNotFound => "install the program, put it on PATH, or correct the command in the plan",
             Cause::ModelNotFound => "check the model name, its folder, and HF_TOKEN or HF_HUB_OFFLINE",
-            Cause::BadConfig => "change the setting that the server log names; the model does not allow it",
+            Cause::BadConfig => "change the setting that is named; the model does not allow it",
             Cause::OomAtLoad => {
                 "raise tensor_parallel_size, quantize, or lower gpu_memory_utilization or max_model_len"
             }
@@ -149,20 +152,29 @@ impl Cause {
                 "stop the program that holds the port, or remove the port from the plan so that a free one is chosen"
             }
             Cause::WrongServer => "stop the other server, or correct the model or served_model_name in the plan",
-            Cause::ReadyTimeout => "read the end of the server log; raise serve.ready_timeout if it was still loading",
-            Cause::CrashedStarting => "read the end of the server log",
-            Cause::CrashedUnderLoad => "read the end of the server log; the settings may be unstable under this load",
+            Cause::ReadyTimeout => {
+                "raise serve.ready_timeout if the server was still loading, as its log tells; correct serve.url if it \
+                 runs elsewhere"
+            }
+            Cause::CrashedStarting => "read the end of the server's log",
+            Cause::CrashedUnderLoad => "read the end of the server's log; it may be unstable under this load",
             Cause::Hung => {
                 "the server accepted requests but produced nothing; read its log, and report it to its makers"
             }
             Cause::GpuMemoryHeld => "end the processes that hold GPU memory (their pids are listed), then run again",
-            Cause::BenchFailed => "read the benchmark's output beside the run file",
+            Cause::BenchFailed => {
+                "correct the bench parameter that is named; what a benchmark command wrote is in the run's bench.log"
+            }
             Cause::BenchTimeout => "raise bench.timeout, or lower num_prompts for this load",
-            Cause::RequestErrors => "read the errors in the run file; the load may be beyond what the server accepts",
+            Cause::RequestErrors => {
+                "HTTP 401 and 403 ask for a key (set OPENAI_API_KEY), 400 and 404 for other bench parameters; with other \
+                 errors the load may be beyond what the server accepts"
+            }
             Cause::GeneratorSaturated => "lower the load or give the generator more CPU; latencies include its own lag",
             Cause::LoadNotReached => "lower the batch or the concurrency, or raise max_num_seqs or the KV cache",
             Cause::CachesNotReset => {
-                "figures may profit from an earlier run's cache; use reset = \"restart\" if it matters"
+                "figures may profit from an earlier run's cache; start the server with VLLM_SERVER_DEV_MODE=1, or let \
+                 vsweep start it with reset = \"restart\""
             }
             Cause::ResultDamaged => {
                 "restore the run's file from a copy; its figures are left out because they are not what was measured"

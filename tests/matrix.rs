@@ -236,6 +236,39 @@ fn only_names_what_it_does_not_know() {
     assert!(refusal("seed=1").contains("write serve.seed or bench.seed"));
     assert!(refusal("serve.seed=7").contains("leaves no point"));
     assert!(refusal("dtype").contains("no comparison"));
+    assert!(refusal("serve.seed=>2").contains("write `>=`"));
+    assert!(refusal("seed=1 dtype=half").contains("put a comma"));
+    assert!(refusal("bench.dtype=half").contains("did you mean `serve.dtype`?"));
     let only = Only::parse("serve.seed=2, dtype=half").expect("conditions");
     assert_eq!(matrix.only(&only).expect("one").counts().points, 1);
+}
+
+#[test]
+fn names_on_both_sides_are_shown_with_their_side() {
+    let matrix = expand(&json!({
+        "serve": {"command": "vllm serve m", "params": {"seed": [1, 2], "dtype": ["half", "float"]}},
+        "bench": {"params": {"seed": [3, 4]}},
+    }));
+    let matrix = matrix.expect("a valid plan");
+    let server = matrix.servers().next().expect("one");
+    let point = matrix.points_of(&server).next().expect("one");
+    assert_eq!(
+        (&*server.name, &*point.name),
+        ("serve.seed=1, dtype=half", "bench.seed=3")
+    );
+    assert_eq!((&server.params["seed"], &point.params["seed"]), (&json!(1), &json!(3)));
+}
+
+#[test]
+fn combinations_spell_a_parameter_in_one_way() {
+    let matrix = expand(&json!({
+        "serve": {"command": "vllm serve m"},
+        "bench": {"combos": [
+            {"name": "small", "max_concurrency": 1, "num-prompts": 2},
+            {"name": "large", "max-concurrency": 4, "num_prompts": 8},
+        ]},
+    }));
+    let pairs = pairs(&matrix.expect("a valid plan"));
+    let names: Vec<Vec<&String>> = pairs.iter().map(|(_, load)| load.keys().collect()).collect();
+    assert_eq!(names, [["max_concurrency", "num-prompts"]; 2]);
 }

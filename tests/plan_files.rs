@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
@@ -306,6 +307,43 @@ fn a_script_measures_what_the_plan_does() {
         let left = left.filter(|entry| fs::read(entry.path().join("cmdline")).is_ok_and(is_ours));
         assert_eq!(left.count(), 0, "processes are left");
     }
+}
+
+#[test]
+fn an_interrupted_script_goes_to_no_further_server() {
+    let text = "runs = 500\n[serve]\ncommand = 'vsweep sim serve m --sim-zero --sim-start 10ms'\n\
+                [serve.params]\nport = PORT\nmax_num_seqs = [8, 64]\n\
+                [bench.params]\nrandom_input_len = 8\nrandom_output_len = 2\nnum_prompts = 2\n";
+    let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = socket.local_addr().expect("bound");
+    drop(socket);
+    let folder = folder(&[("plan.toml", &text.replace("PORT", &address.port().to_string()))]);
+    let script = stdout(&vsweep(folder.path(), &["plan", "plan.toml", "--format", "sh"]));
+    // A shell cannot catch a signal that it was started to ignore, as tests in the background are.
+    let mut shell = Command::new("env");
+    shell
+        .args(["--default-signal=INT", "sh", "-uc", &script])
+        .current_dir(folder.path())
+        .stdout(Stdio::null())
+        .process_group(0);
+    let mut shell = shell.spawn().expect("a shell runs");
+    let results = folder.path().join("results/plan-by-hand");
+    let count = |end: &str| {
+        let files = fs::read_dir(&results).into_iter().flatten().flatten();
+        files
+            .filter(|file| file.path().extension().is_some_and(|it| it == end))
+            .count()
+    };
+    while count("json") == 0 {
+        assert_eq!(shell.try_wait().expect("a state"), None, "it ended by itself");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    // As Ctrl-C does: to the whole group.
+    let group = nix::unistd::Pid::from_raw(shell.id() as i32);
+    nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGINT).expect("it runs");
+    assert_eq!(shell.wait().expect("it ends").code(), Some(130));
+    assert_eq!(count("log"), 1, "one server was started");
+    TcpListener::bind(address).expect("the server is gone");
 }
 
 #[test]

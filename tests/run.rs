@@ -150,7 +150,7 @@ fn run_again_does_nothing_and_an_edit_measures_only_what_changed() {
     let edited = harness.run(&args);
     assert!(edited.status.success(), "{}", said(&edited));
     assert!(
-        said(&edited).contains("4 of its points are already recorded"),
+        said(&edited).contains("4 points already recorded and kept, 2 new: "),
         "{}",
         said(&edited)
     );

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use vsweep::report::figures;
 
 /// A row of a CSV file.
 type Row = BTreeMap<String, String>;
@@ -78,6 +79,13 @@ fn an_attached_server_is_watched_too() {
     let tokens = last["generation_tokens"].parse::<f64>().expect("a number");
     assert!((1.0..=64.0).contains(&tokens), "{tokens}");
     assert_eq!(runs[0]["preemptions"], "0");
+    for name in runs[0].keys() {
+        let is_param = ["dataset_name", "random_input_len", "random_output_len"].contains(&name.as_str());
+        assert!(
+            is_param || figures::is_known(name),
+            "{name} is a column that no plan may name"
+        );
+    }
     for name in [
         "host_load_max",
         "vsweep_cpu_cores_max",

@@ -119,6 +119,7 @@ fn table(records: &[Value]) -> Table {
             run: i as u32,
             outcome: Measured::Ok,
             cause: None,
+            detail: "",
             serve: record.as_object().expect("an object"),
             bench: &Map::new(),
             simulated: None,

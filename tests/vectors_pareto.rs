@@ -61,6 +61,7 @@ fn users_gpus_and_shares() {
             run: 0,
             outcome: Outcome::Ok,
             cause: None,
+            detail: "",
             serve: &Params::new(),
             bench: &Params::new(),
             simulated: None,

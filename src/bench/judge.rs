@@ -3,7 +3,7 @@
 use super::Verdict;
 use super::result::{cpu_share, failure_reasons, lag};
 use super::settings::Settings;
-use crate::cause::{Cause, Failure};
+use crate::cause::{Cause, Failure, MOST_OFTEN};
 use crate::load::Outcome;
 use crate::metrics::{Metric, Sample};
 
@@ -13,7 +13,7 @@ pub(super) fn refuse_empty(samples: &[Sample]) -> Result<(), Failure> {
         return Ok(());
     }
     let detail = format!(
-        "all {} requests failed, most often with: {}",
+        "all {} requests failed, {MOST_OFTEN}{}",
         samples.len(),
         commonest_error(samples)
     );

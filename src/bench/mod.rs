@@ -33,7 +33,7 @@ pub use command::command_line;
 pub use facts::kv_cache_tokens;
 pub use told::told;
 
-use crate::cause::{Cause, Failure};
+use crate::cause::{Cause, Failure, MOST_OFTEN};
 use crate::plan::{BenchRunner, Params};
 use crate::search::{Cut, Request, Watch};
 use crate::telemetry::series::Window;
@@ -154,7 +154,7 @@ impl Verdict {
     /// Judges by how many requests failed; `commonest` is what they said most often, if that is known.
     fn on_failed_requests(failed: usize, all: usize, commonest: Option<&str>) -> Verdict {
         let seen = match commonest {
-            Some(error) => format!("{failed} of {all} requests failed, most often with: {error}"),
+            Some(error) => format!("{failed} of {all} requests failed, {MOST_OFTEN}{error}"),
             None => format!("{failed} of {all} requests failed"),
         };
         let failure = Failure::new(Cause::RequestErrors, seen);

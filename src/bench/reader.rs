@@ -63,8 +63,12 @@ impl<'a> Reader<'a> {
     pub fn count(&mut self, name: &str, least: u64) -> Option<u64> {
         let most = 1e15;
         let fits = |number: f64| number.fract() == 0.0 && number >= least as f64 && number <= most;
-        self.number(name, &format!("a whole number of at least {least}"), fits)
-            .map(|number| number as u64)
+        let is_huge = |value: &&Value| value.as_f64().is_some_and(|number| number > most);
+        let wants = match self.values.get(name).is_some_and(is_huge) {
+            true => "at most 10^15".to_owned(),
+            false => format!("a whole number of at least {least}"),
+        };
+        self.number(name, &wants, fits).map(|number| number as u64)
     }
 
     pub fn text(&mut self, name: &str) -> Option<String> {

@@ -1,6 +1,6 @@
 //! The arguments of every subcommand that takes a plan, and how its problems are shown.
 
-use super::native_check;
+use super::{native_check, report_check, server_check};
 use crate::error::Exit;
 use crate::matrix::Matrix;
 use crate::plan::{self, Draft, Plan, Problems};
@@ -23,7 +23,9 @@ impl PlanFile {
         let Draft { plan, mut found } = plan::draft(&self.plan, &self.overrides).map_err(show)?;
         let matrix = Matrix::draft(&plan, &mut found);
         if let Some(matrix) = &matrix {
+            server_check::check(&plan, matrix, &mut found);
             native_check::check(&plan, matrix, &mut found);
+            report_check::check(&plan, matrix, &mut found);
         }
         match matrix {
             Some(matrix) if found.is_empty() => Ok((plan, matrix)),

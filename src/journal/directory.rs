@@ -29,6 +29,8 @@ impl Directory {
         let root = directory.root.display();
         Err(Error::Usage(if directory.root.is_dir() {
             format!("{root} holds no experiment (no journal/*.jsonl); give the directory that `vsweep run` wrote")
+        } else if directory.root.exists() {
+            format!("{root} is a file; give the directory that `vsweep run` wrote, such as results/demo")
         } else {
             format!("there is no directory {root}; give the directory that `vsweep run` wrote, such as results/demo")
         }))

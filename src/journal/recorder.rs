@@ -9,8 +9,9 @@ use super::state::{State, Unfinished, fold};
 use super::vouch::{disowned, stored};
 use crate::error::{Error, Result};
 use crate::files::{create_folder, write_atomic};
-use crate::plan::Params;
+use crate::plan::{Params, spelling};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::fs;
 
 /// An experiment opened for writing.
@@ -159,9 +160,18 @@ fn run_file(provenance: &Provenance, server_params: &Params, measured: Measured)
     }
     file.insert("run_number".into(), provenance.finished.run.into());
     file.insert("simulated".into(), measured.simulated.into());
-    for (key, value) in server_params.iter().chain(&provenance.finished.params) {
-        if !file.contains_key(key) {
-            file.insert(key.clone(), value.clone());
+    let bench_params = &provenance.finished.params;
+    let mut keep = |key: String, value: &Value| {
+        file.entry(key).or_insert_with(|| value.clone());
+    };
+    for (key, value) in server_params.iter().chain(bench_params) {
+        keep(key.clone(), value);
+    }
+    // The plain name says only one side's value where both have it.
+    for (key, value) in server_params {
+        if let Some(other) = spelling::find(bench_params, key) {
+            keep(format!("serve.{key}"), value);
+            keep(format!("bench.{key}"), other);
         }
     }
     let provenance = serde_json::to_value(provenance).expect("plain data always serialises");
@@ -177,7 +187,7 @@ mod tests {
     use serde_json::json;
 
     fn finished() -> RunFinished {
-        let params = json!({"max_concurrency": 4, "duration": 99});
+        let params = json!({"max_concurrency": 4, "duration": 99, "seed": 3});
         RunFinished {
             point: PointId("p".into()),
             server: ServerId("s".into()),
@@ -217,6 +227,15 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut recorder = Recorder::open(Directory::at(folder.path()), Shard::WHOLE).expect("new");
         let start = recorder.record(started()).expect("recorded");
+        let params = json!({"seed": 1, "tensor_parallel_size": 2});
+        let declared = Event::ServerDeclared {
+            server: ServerId("s".into()),
+            name: "s".into(),
+            argv: Vec::new(),
+            env: Default::default(),
+            params: params.as_object().expect("an object").clone(),
+        };
+        recorder.record(declared).expect("recorded");
         recorder.commit(&start, finished(), result()).expect("committed");
         let run = recorder.state().runs().next().expect("one run").clone();
         let file = run.file.expect("a file");
@@ -225,6 +244,8 @@ mod tests {
         let content: Params = serde_json::from_slice(&content).expect("JSON");
         assert_eq!(content["duration"], 1.25, "a parameter must not overwrite a metric");
         assert_eq!(content["max_concurrency"], 4);
+        assert_eq!(content["tensor_parallel_size"], 2);
+        assert_eq!((&content["serve.seed"], &content["bench.seed"]), (&json!(1), &json!(3)));
     }
 
     #[test]

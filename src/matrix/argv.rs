@@ -4,9 +4,9 @@
 //! Lists of plain values become several words after one flag, because vLLM's list arguments are argparse's `nargs="+"`;
 //! lists that hold lists or objects, and objects, become JSON. `null` removes the flag.
 
-use super::flags::{LISTS, SHORT_FLAGS, SWITCHES};
+use super::flags::{LISTS, SWITCHES};
 use super::json_word::json_word;
-use crate::plan::{Params, show, spelling};
+use crate::plan::{Params, SHORT_FLAGS, show, spelling};
 use serde_json::Value;
 
 /// The base command with every parameter applied, in order.

@@ -6,7 +6,7 @@ use super::filter::{Agreement, Match, Sides};
 use super::identity::{Load, file_digest};
 use super::space::{Slot, Space};
 use super::{Matrix, Removed};
-use crate::plan::{Axis, BenchRunner, Condition, Found, Link, ParamRef, Plan, Problem, Side, spelling};
+use crate::plan::{Axis, BenchRunner, Combo, Condition, Found, Link, ParamRef, Plan, Problem, Side, spelling};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
@@ -22,8 +22,9 @@ pub(super) fn fits(plan: &Plan) -> bool {
 /// Expands a plan; see [`Matrix::draft`].
 pub(super) fn expand(plan: &Plan, found: &mut Found) -> Option<Matrix> {
     let is_whole = found.is_empty();
-    let serve = space(plan, Side::Serve);
-    let bench = space(plan, Side::Bench);
+    let mut serve = space(plan, Side::Serve);
+    let mut bench = space(plan, Side::Bench);
+    tell_apart(&mut serve, &mut bench);
     if !check::size(plan, &serve, &bench, found) {
         return None;
     }
@@ -88,13 +89,43 @@ pub(super) fn expand(plan: &Plan, found: &mut Found) -> Option<Matrix> {
     Some(matrix)
 }
 
+/// Gives parameters that are on both sides a name with their side where people read it.
+fn tell_apart(serve: &mut Space, bench: &mut Space) {
+    let names = |space: &Space| -> Vec<String> { space.names().into_iter().map(String::from).collect() };
+    let (of_serve, of_bench) = (names(serve), names(bench));
+    for name in &of_serve {
+        if let Some(other) = of_bench.iter().find(|other| spelling::same(name, other)) {
+            serve.shown_as.insert(name.clone(), format!("serve.{name}"));
+            bench.shown_as.insert(other.clone(), format!("bench.{other}"));
+        }
+    }
+}
+
+/// The combinations of one side, a parameter that is spelled in several ways everywhere as it is spelled first.
+fn combos(plan: &Plan, side: Side) -> Vec<Combo> {
+    let mut spelled: HashMap<String, String> = HashMap::new();
+    for (name, _) in plan.params(side) {
+        spelled.insert(spelling::canonical(name), name.clone());
+    }
+    let mut respell = |(name, value): (&String, &Value)| {
+        let first = spelled.entry(spelling::canonical(name)).or_insert_with(|| name.clone());
+        (first.clone(), value.clone())
+    };
+    let respelled = plan.combos(side).iter().map(|combo| Combo {
+        name: combo.name.clone(),
+        params: combo.params.iter().map(&mut respell).collect(),
+    });
+    respelled.collect()
+}
+
 /// The space of one side, its tied axes sharing a dimension.
 fn space(plan: &Plan, side: Side) -> Space {
-    let combos = plan.combos(side);
-    let mut space = Space::default();
-    if !combos.is_empty() {
-        space.combos = combos.to_vec();
-        space.lengths.push(combos.len());
+    let mut space = Space {
+        combos: combos(plan, side),
+        ..Space::default()
+    };
+    if !space.combos.is_empty() {
+        space.lengths.push(space.combos.len());
     }
     let mut zipped: HashMap<usize, usize> = HashMap::new();
     for (name, axis) in plan.params(side) {

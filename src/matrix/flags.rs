@@ -1,32 +1,4 @@
-//! What is known of vLLM's flags beyond their spelling: short forms, and switches without an opposite.
-
-/// Short flags of `vllm serve` with the parameters they stand for.
-pub const SHORT_FLAGS: [(&str, &str); 24] = [
-    ("-p", "port"),
-    ("-tp", "tensor_parallel_size"),
-    ("-pp", "pipeline_parallel_size"),
-    ("-dp", "data_parallel_size"),
-    ("-dcp", "decode_context_parallel_size"),
-    ("-pcp", "prefill_context_parallel_size"),
-    ("-dpn", "data_parallel_rank"),
-    ("-dpr", "data_parallel_start_rank"),
-    ("-dpl", "data_parallel_size_local"),
-    ("-dpa", "data_parallel_address"),
-    ("-dpp", "data_parallel_rpc_port"),
-    ("-dpb", "data_parallel_backend"),
-    ("-dph", "data_parallel_hybrid_lb"),
-    ("-dpe", "data_parallel_external_lb"),
-    ("-dpm", "data_parallel_multi_port_external_lb"),
-    ("-ep", "enable_expert_parallel"),
-    ("-q", "quantization"),
-    ("-n", "nnodes"),
-    ("-r", "node_rank"),
-    ("-asc", "api_server_count"),
-    ("-sc", "speculative_config"),
-    ("-dc", "diffusion_config"),
-    ("-cc", "compilation_config"),
-    ("-ac", "attention_config"),
-];
+//! What is known of vLLM's flags beyond their spelling and short forms: switches without an opposite, and lists.
 
 /// Switches of `vllm serve` and `vllm bench serve` that have no `--no-` form: `false` means that they are absent.
 pub const SWITCHES: [&str; 23] = [

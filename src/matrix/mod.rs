@@ -242,6 +242,11 @@ impl Matrix {
         }
     }
 
+    /// The names of all parameters of a side, those of combinations last.
+    pub fn names(&self, side: Side) -> Vec<&str> {
+        self.space(side).names()
+    }
+
     fn space(&self, side: Side) -> &Space {
         match side {
             Side::Serve => &self.serve,

@@ -2,8 +2,8 @@
 //! reverse of [`super::argv`]. What only a command line can say is kept apart.
 
 use super::argv::{is_flag, is_switch};
-use super::flags::{LISTS, SHORT_FLAGS};
-use crate::plan::{HIDDEN, spelling};
+use super::flags::LISTS;
+use crate::plan::{HIDDEN, SHORT_FLAGS, spelling};
 
 /// The flags of one server command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

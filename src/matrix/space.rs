@@ -3,6 +3,7 @@
 use crate::plan::{Combo, Derived, Params, spelling};
 use serde_json::Value;
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 /// What gives a parameter its value.
 #[derive(Debug, Clone)]
@@ -24,6 +25,8 @@ pub(super) struct Space {
     pub combos: Vec<Combo>,
     /// Length of each dimension.
     pub lengths: Vec<usize>,
+    /// Names that the other side has too, as they are shown: `serve.seed`.
+    pub shown_as: HashMap<String, String>,
 }
 
 impl Space {
@@ -148,10 +151,12 @@ impl Space {
         let combo = self
             .combo(index)
             .filter(|_| self.combos.len() > 1 || self.combos[0].name.is_some());
-        let combo = combo.map(|combo| combo.name.clone().unwrap_or_else(|| super::text(&combo.params)));
+        let named = |(name, value): (&String, &Value)| (self.shown_as.get(name).unwrap_or(name).clone(), value.clone());
+        let of_params = |combo: &Combo| super::text(&combo.params.iter().map(named).collect());
+        let combo = combo.map(|combo| combo.name.clone().unwrap_or_else(|| of_params(combo)));
         let axes = self.slots.iter().filter_map(|(name, slot)| match slot {
             Slot::Axis { dimension, values } if values.len() > 1 => {
-                Some((name.clone(), values[self.position(index, *dimension)].clone()))
+                Some(named((name, &values[self.position(index, *dimension)])))
             }
             _ => None,
         });

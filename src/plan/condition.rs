@@ -20,6 +20,14 @@ pub fn bound(value: &Value) -> Result<(Op, Value), String> {
     let Value::String(text) = value else {
         return Ok((Op::Eq, value.clone()));
     };
+    let sign: String = text
+        .trim_start()
+        .chars()
+        .take_while(|letter| "=<>!".contains(*letter))
+        .collect();
+    if let Some(meant) = mistyped(&sign) {
+        return Err(format!("`{sign}` is no comparison; write {meant}"));
+    }
     let operator = OPERATORS.iter().find(|(sign, _)| text.trim_start().starts_with(sign));
     let Some((sign, op)) = operator else {
         return Ok((Op::Eq, value.clone()));
@@ -36,6 +44,17 @@ pub fn bound(value: &Value) -> Result<(Op, Value), String> {
     }
 }
 
+/// What is meant by signs that are no comparison.
+fn mistyped(sign: &str) -> Option<&'static str> {
+    match sign {
+        "=>" => Some("`>=`"),
+        "=<" => Some("`<=`"),
+        "<>" | "=!" | "!" => Some("`!=`"),
+        "" | "==" | "!=" | "<=" | ">=" | "<" | ">" | "=" => None,
+        _ => Some("one of = != < <= > >="),
+    }
+}
+
 /// Splits `key>=8` into its key, operator and value.
 pub fn parse(text: &str) -> Result<(String, Op, Value), String> {
     let at = text
@@ -48,6 +67,11 @@ pub fn parse(text: &str) -> Result<(String, Op, Value), String> {
     }
     if right.starts_with('!') && !right.starts_with("!=") {
         return Err(format!("`{text}` has no comparison"));
+    }
+    let value = right.trim_start_matches(['=', '!', '<', '>']).trim();
+    let second = value.find(['=', '<', '>']).filter(|_| !value.starts_with(['\'', '"']));
+    if second.is_some_and(|at| value[..at].contains(char::is_whitespace)) {
+        return Err(format!("`{text}` has two comparisons; put a comma between them"));
     }
     let (op, value) = bound(&Value::String(right.to_string()))?;
     Ok((key.to_string(), op, value))
@@ -74,6 +98,9 @@ mod tests {
         assert_eq!(bound(&json!("!=fp8")), Ok((Op::Ne, json!("fp8"))));
         assert_eq!(bound(&json!(true)), Ok((Op::Eq, json!(true))));
         assert!(bound(&json!(">")).is_err());
+        let refused = |text: &str| bound(&json!(text)).expect_err("no comparison");
+        assert!(refused("=>100").ends_with("write `>=`") && refused("=<1").ends_with("write `<=`"));
+        assert!(refused("===1").contains("no comparison") && refused("!fp8").ends_with("write `!=`"));
         assert!(bound(&json!(">big")).is_err());
     }
 
@@ -81,6 +108,8 @@ mod tests {
     fn a_condition_has_a_key() {
         assert_eq!(parse("bench.x >= 8"), Ok(("bench.x".into(), Op::Ge, json!(8))));
         assert_eq!(parse("q=fp8"), Ok(("q".into(), Op::Eq, json!("fp8"))));
+        assert!(parse("a=1 b=2").expect_err("two").contains("comma"));
+        assert_eq!(parse("a='x y'"), Ok(("a".into(), Op::Eq, json!("x y"))));
         assert!(parse("x").is_err() && parse("=1").is_err() && parse("x!1").is_err());
     }
 }

@@ -7,7 +7,8 @@ use super::read::Reader;
 use super::secrets::Secrets;
 use super::source::{Format, Origin, Sources, Span};
 use super::world::World;
-use super::{Plan, json_text, text, ties, toml_text};
+use super::{Plan, json_text, short_flags, text, ties, toml_text};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -44,7 +45,14 @@ pub fn draft(path: &Path, overrides: &[String]) -> Result<Draft, Problems> {
             Ok(text) => read(&text, Format::of(path), path, overrides, &World::real()),
             Err(_) => Err(unreadable(path, "it is not UTF-8 text", "save it as UTF-8")),
         },
-        Err(error) => Err(unreadable(path, &error.to_string(), "correct the path")),
+        Err(error) => {
+            let remedy = match error.kind() {
+                ErrorKind::PermissionDenied => "give this user the right to read it",
+                ErrorKind::IsADirectory => "give the path of a plan, a file",
+                _ => "correct the path",
+            };
+            Err(unreadable(path, &error.to_string(), remedy))
+        }
     }
 }
 
@@ -126,6 +134,7 @@ fn read(text: &str, format: Format, path: &Path, overrides: &[String], world: &W
         }),
     };
     let mut found = reader.found;
+    short_flags::check(&plan, &mut found);
     ties::check(&plan, &mut found);
     Ok(Draft { plan, found })
 }

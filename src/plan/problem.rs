@@ -163,16 +163,28 @@ impl Found {
     }
 }
 
+/// The side of a name such as `serve.x`, and the name without it.
+fn split_side(name: &str) -> (Option<&str>, &str) {
+    match name.split_once('.') {
+        Some((side @ ("serve" | "bench"), bare)) => (Some(side), bare),
+        _ => (None, name),
+    }
+}
+
 /// `did you mean …?` for a name that is not among the known ones, or the list of those.
 pub fn suggest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     let name = name.to_lowercase();
     let likeness = |candidate: &str| {
         let candidate = candidate.to_lowercase();
-        // A name without its side is meant to be like one on either side.
-        let bare = candidate.split_once('.').map_or(candidate.as_str(), |(_, bare)| bare);
-        let shown = if name.contains('.') { candidate.as_str() } else { bare };
-        strsim::jaro_winkler(&name, shown)
+        // A side in common is no likeness; it only decides between names that are alike otherwise.
+        let ((side, name), (other, candidate)) = (split_side(&name), split_side(&candidate));
+        strsim::jaro_winkler(name, candidate)
+            - if side.is_none_or(|side| Some(side) == other) {
+                0.0
+            } else {
+                0.001
+            }
     };
     let likenesses = known.iter().map(|candidate| (likeness(candidate), candidate));
     let closest = likenesses.rev().max_by(|a, b| a.0.total_cmp(&b.0));

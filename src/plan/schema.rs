@@ -62,7 +62,7 @@ pub struct ServeTable {
     /// involved), or a list of words. Parameters are added to it as flags.
     pub command: Option<Words>,
     /// Base URL of a server that is already running, instead of `command`. Such a server is neither started nor
-    /// stopped, so no parameter may have several values.
+    /// stopped, so no parameter may have several values and `env` does not reach it.
     pub url: Option<String>,
     /// Environment variables for the server, added to vsweep's own.
     pub env: Option<BTreeMap<String, Scalar>>,
@@ -73,7 +73,8 @@ pub struct ServeTable {
     /// A server with requests in flight that produces nothing for this long is hung and ended, e.g. `2m` (default).
     pub hang_timeout: Option<String>,
     /// What happens between runs: `caches` (default) resets the server's caches through its routes, `restart` starts
-    /// it anew, `none` does nothing; anything else is a command line that must exit with 0.
+    /// it anew, `none` does nothing; anything else is a command line that must exit with 0 within 2 minutes, or the
+    /// run that follows is marked `suspect` (`caches_not_reset`).
     pub reset: Option<Words>,
     /// Flags of the server, dashes or underscores alike. A list or a range is an axis; axes multiply.
     pub params: Option<BTreeMap<String, Param>>,

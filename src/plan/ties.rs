@@ -168,6 +168,17 @@ fn follow(plan: &Plan, side: Side, name: &str, derived: &Derived) -> Result<(), 
             if typed.iter().any(|typed| spelling::same(typed, per)) {
                 return Ok(());
             }
+            if let Some((named @ ("serve" | "bench"), bare)) = per.split_once('.') {
+                let message = format!("`{per}` names a side, but a value follows a parameter of its own table");
+                let remedy = match named == side.table() {
+                    true => format!("write `{bare}`"),
+                    false => format!(
+                        "follow a parameter of [{}.params], or tie the two with [link]",
+                        side.table()
+                    ),
+                };
+                return Err((message, remedy));
+            }
             let of_combos = combos.iter().flat_map(|combo| combo.params.keys().map(String::as_str));
             let known = typed.into_iter().chain(of_combos).filter(|known| *known != name);
             return Err((

@@ -163,6 +163,7 @@ mod tests {
                 run: run as u32,
                 outcome: *outcome,
                 cause: None,
+                detail: "",
                 serve: &Params::new(),
                 bench: &Params::new(),
                 simulated: None,

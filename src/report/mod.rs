@@ -10,6 +10,7 @@ pub mod charts;
 mod configs;
 mod environment;
 pub mod failures;
+pub mod figures;
 pub mod html;
 pub mod markdown;
 mod pages;

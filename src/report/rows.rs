@@ -76,6 +76,7 @@ fn make_rows(directory: &Directory, state: &State, mut believed: Option<&mut Has
                 run: run.run,
                 outcome,
                 cause,
+                detail: &run.detail,
                 serve: &serve,
                 bench: &bench,
                 simulated: is_simulated(server),

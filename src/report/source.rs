@@ -15,8 +15,13 @@ use std::path::{Path, PathBuf};
 /// The runs of either kind of directory.
 pub fn read_any(root: &Path) -> Result<Runs> {
     if !root.is_dir() {
+        let what = if root.exists() {
+            "this is no directory:"
+        } else {
+            "there is no directory"
+        };
         return Err(Error::Usage(format!(
-            "there is no directory {}; give one that `vsweep run` or `vllm bench sweep` wrote",
+            "{what} {}; give one that `vsweep run` or `vllm bench sweep` wrote",
             root.display()
         )));
     }
@@ -129,6 +134,7 @@ impl Record {
             run: u32::try_from(number).unwrap_or(u32::MAX),
             outcome,
             cause: None,
+            detail: "",
             serve: &self.params,
             bench: &self.settings,
             simulated: None,

@@ -1,13 +1,19 @@
 //! Where a sweep stands: done, failed with causes, left, and the time that will take, learned from what is done.
 
 use super::failures::{Group, group_recorded};
-use crate::cause::{Cause, Outcome};
+use crate::cause::{Cause, MOST_OFTEN, Outcome};
 use crate::error::Result;
 use crate::journal::{self, Directory, RunRecord, State};
 use crate::units::{show_duration, show_many};
 use serde::Serialize;
+use std::cmp::Reverse;
 use std::fmt::Write;
 use std::time::Duration;
+
+/// What is told of one cause.
+const MOST_SEEN: usize = 3;
+/// Length of what is told.
+const MOST_CHARACTERS: usize = 160;
 
 /// The state of an experiment. Its JSON form is what `vsweep status --format json` prints.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -63,8 +69,19 @@ pub struct CauseCount {
     pub runs: u64,
     /// What most of them saw.
     pub example: String,
+    /// What was seen, like with like, most frequent first.
+    pub seen: Vec<Seen>,
     /// What to do about it.
     pub advice: &'static str,
+}
+
+/// Something that runs saw.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Seen {
+    /// What one of them said.
+    pub example: String,
+    /// Number of runs.
+    pub runs: u64,
 }
 
 impl Status {
@@ -153,14 +170,22 @@ pub fn describe_causes(causes: &[CauseCount]) -> String {
     for cause in causes {
         let plural = if cause.runs == 1 { "" } else { "s" };
         let counted = format!("{} run{plural} {}: {}", cause.runs, cause.outcome, cause.cause);
-        let example: String = cause.example.chars().take(160).collect();
-        let seen = if example.is_empty() {
-            String::new()
-        } else {
-            format!(" ({example})")
-        };
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{counted}{seen}\n    {}", cause.advice);
+        let _ = match cause.seen.as_slice() {
+            [] => writeln!(text, "{counted}"),
+            [only] => writeln!(text, "{counted} ({})", shorten(&only.example)),
+            several => {
+                let lines = several.iter().take(MOST_SEEN);
+                let mut lines: Vec<String> = lines
+                    .map(|seen| format!("    {}: {}\n", seen.runs, shorten(&seen.example)))
+                    .collect();
+                if let more @ 1.. = several.len().saturating_sub(MOST_SEEN) {
+                    lines.push(format!("    and {more} more; see `detail` in summary.csv\n"));
+                }
+                writeln!(text, "{counted}\n{}", lines.concat().trim_end())
+            }
+        };
+        let _ = writeln!(text, "    {}", cause.advice);
     }
     text
 }
@@ -175,9 +200,42 @@ pub fn count_causes(state: &State) -> Vec<CauseCount> {
             .details
             .first()
             .map_or_else(String::new, |(detail, _)| one_line(detail)),
+        seen: like_with_like(&group.details),
         advice: group.cause.advice(),
     };
     group_recorded(state).into_iter().map(count).collect()
+}
+
+/// What was seen, without regard to the numbers in it: `3 of 40 requests failed` is `5 of 40 requests failed`. What most
+/// requests of a run failed with tells its kind, digits (an HTTP status) included.
+fn like_with_like(details: &[(String, usize)]) -> Vec<Seen> {
+    let kind = |detail: &str| match detail.split_once(MOST_OFTEN) {
+        Some((_, error)) => error.to_owned(),
+        None => detail.replace(|letter: char| letter.is_ascii_digit(), ""),
+    };
+    let mut kinds: Vec<(String, Seen)> = Vec::new();
+    for (detail, runs) in details {
+        let (kind, runs) = (kind(detail), *runs as u64);
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, seen)) => seen.runs += runs,
+            None => {
+                let example = one_line(detail);
+                kinds.push((kind, Seen { example, runs }));
+            }
+        }
+    }
+    let mut seen: Vec<Seen> = kinds.into_iter().map(|(_, seen)| seen).collect();
+    seen.sort_by_key(|seen| Reverse(seen.runs));
+    seen
+}
+
+/// A sentence for a terminal, cut between words.
+fn shorten(text: &str) -> String {
+    let Some((end, _)) = text.char_indices().nth(MOST_CHARACTERS) else {
+        return text.to_owned();
+    };
+    let end = text[..end].rfind(' ').unwrap_or(end);
+    format!("{} …", &text[..end])
 }
 
 fn one_line(text: &str) -> String {
@@ -200,4 +258,47 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.filter(|value| value.is_finite() && *value >= 0.0).collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unlike_things_are_told_apart() {
+        let detail = |failed: u32, error: &str| (format!("{failed} of 40 requests failed, {MOST_OFTEN}{error}"), 1);
+        let details = [
+            detail(3, "HTTP 500"),
+            detail(40, "HTTP 429"),
+            detail(5, "HTTP 429"),
+            ("port 8000 is taken".to_owned(), 1),
+            ("port 8001 is taken".to_owned(), 1),
+            ("port 8002 is taken".to_owned(), 1),
+        ];
+        let seen = like_with_like(&details);
+        let counts: Vec<u64> = seen.iter().map(|seen| seen.runs).collect();
+        assert_eq!(counts, [3, 2, 1]);
+        assert!(seen[1].example.ends_with("HTTP 429") && seen[2].example.ends_with("HTTP 500"));
+        let told = describe_causes(&[CauseCount {
+            cause: Cause::RequestErrors,
+            outcome: Outcome::Failed,
+            runs: 6,
+            example: seen[0].example.clone(),
+            seen,
+            advice: "",
+        }]);
+        assert!(
+            told.starts_with("6 runs failed: request_errors\n    3: port 8000 is taken\n    2: 40 of"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn long_sentences_are_cut_between_words() {
+        let long = "word ".repeat(50);
+        let short = shorten(&long);
+        assert!(short.ends_with("word …") && short.chars().count() <= MOST_CHARACTERS + 2);
+        assert_eq!(shorten("short"), "short");
+        assert_eq!(shorten(&"é".repeat(200)).chars().count(), MOST_CHARACTERS + 2);
+    }
 }

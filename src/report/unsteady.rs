@@ -72,6 +72,7 @@ mod tests {
                 run: run as u32,
                 outcome: Outcome::Ok,
                 cause: None,
+                detail: "",
                 serve: &Params::new(),
                 bench: &Params::from_iter([("max_concurrency".to_owned(), json!(concurrency))]),
                 simulated: None,

@@ -66,11 +66,13 @@ fn latency_title(column: &str) -> Option<String> {
     Some(format!("{statistic} {quantity} (ms)"))
 }
 
-/// A parameter's name as short as it can be understood.
+/// A parameter's name as short as it can be understood, with its side where the column's name has it: `serve seed`.
 pub fn short_name(name: &str) -> String {
     let plain = name.replace('-', "_");
-    let plain = plain.trim_start_matches("serve.").trim_start_matches("bench.");
-    let short = match plain {
+    if let Some((side @ ("serve" | "bench"), bare)) = plain.split_once('.') {
+        return format!("{side} {}", short_name(bare));
+    }
+    let short = match plain.as_str() {
         "max_concurrency" => "concurrency",
         "request_rate" => "rate",
         "tensor_parallel_size" | "tp" => "TP",
@@ -181,7 +183,7 @@ mod tests {
     #[test]
     fn settings_are_short() {
         assert_eq!(short_setting("tensor-parallel-size", &Cell::Integer(2)), "TP 2");
-        assert_eq!(short_setting("serve.seed", &Cell::Integer(2)), "seed 2");
+        assert_eq!(short_setting("serve.seed", &Cell::Integer(2)), "serve seed 2");
         assert_eq!(short_setting("enable_x", &Cell::Bool(false)), "no enable_x");
         assert_eq!(short_setting("request_rate", &Cell::Float(f64::INFINITY)), "rate inf");
     }

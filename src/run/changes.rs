@@ -5,8 +5,11 @@ use crate::ids::{PointId, SearchId, ServerId, sha256_hex};
 use crate::journal::State;
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::{Plan, Secrets};
-use crate::units::show_count;
+use crate::units::{show_count, show_many};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Points that are named; others are counted.
+const MOST_NAMED: usize = 5;
 
 /// The difference between a record and a plan.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +22,10 @@ pub struct Changes {
     pub kept: u64,
     /// Points of the plan without one.
     pub new: u64,
+    /// What the first of them are called.
+    new_names: Vec<String>,
+    /// What the first of the dropped ones are called.
+    dropped_names: Vec<String>,
     /// Why servers have a new identity, one sentence each.
     pub reasons: Vec<String>,
     /// The searches of the plan.
@@ -65,7 +72,12 @@ impl Changes {
                     Some(id) => {
                         present.insert((*id).clone());
                     }
-                    None => changes.new += 1,
+                    None => {
+                        changes.new += 1;
+                        if changes.new_names.len() < MOST_NAMED {
+                            changes.new_names.push(format!("{}, {}", server.name, point.name));
+                        }
+                    }
                 }
             }
         }
@@ -77,6 +89,12 @@ impl Changes {
                 _ => {}
             }
         }
+        let named = changes.dropped.iter().take(MOST_NAMED).filter_map(|id| {
+            let run = state.runs().find(|run| run.point == *id)?;
+            let server = state.servers.get(&run.server).map_or("", |server| &server.name);
+            Some(format!("{server}, {}", run.name))
+        });
+        changes.dropped_names = named.collect();
         changes.reasons = unknown_servers
             .values()
             .filter_map(|server| reason(server, state, &plan.secrets))
@@ -95,20 +113,23 @@ impl Changes {
             return Vec::new();
         }
         let mut notes = vec![format!(
-            "the plan changed since the last session: {} of its points are already recorded and kept, {} are not",
-            show_count(self.kept),
-            show_count(self.new)
+            "the plan changed since the last session: {} already recorded and kept, {} new{}",
+            show_many(self.kept, "point"),
+            show_count(self.new),
+            listed(&self.new_names, self.new)
         )];
         if !self.dropped.is_empty() {
+            let count = self.dropped.len() as u64;
             notes.push(format!(
-                "{} recorded points are no longer in the plan; they leave the tables but stay in the journal",
-                show_count(self.dropped.len() as u64)
+                "no longer in the plan: {}, out of the tables but still in the journal{}",
+                show_many(count, "recorded point"),
+                listed(&self.dropped_names, count)
             ));
         }
         if !self.restored.is_empty() {
             notes.push(format!(
-                "{} points recorded earlier are in the plan again and count again",
-                show_count(self.restored.len() as u64)
+                "in the plan again, and counted again: {}",
+                show_many(self.restored.len() as u64, "recorded point")
             ));
         }
         notes.extend(self.reasons.iter().cloned());
@@ -135,9 +156,52 @@ fn reason(server: &ServerConfig, state: &State, secrets: &Secrets) -> Option<Str
     (!differences.is_empty()).then(|| format!("server `{}` is measured again: {}", server.name, differences.join(", ")))
 }
 
+/// The words that the other command line lacks, each value with its flag.
 fn missing<'a>(from: &'a [String], other: &[String]) -> Vec<&'a str> {
-    from.iter()
-        .filter(|token| !other.contains(token))
-        .map(String::as_str)
-        .collect()
+    let is_flag = |word: &str| word.starts_with('-');
+    let of_flag = |words: &'a [String], at: usize| -> Option<&'a str> {
+        let before = words.get(at.checked_sub(1)?)?;
+        (is_flag(before) && !is_flag(&words[at])).then_some(before.as_str())
+    };
+    let mut words = Vec::new();
+    for (at, word) in from.iter().enumerate().filter(|(_, word)| !other.contains(word)) {
+        words.extend(of_flag(from, at).filter(|flag| words.last() != Some(flag)));
+        words.push(word.as_str());
+    }
+    words
+}
+
+/// `: a; b; and 2 more`.
+fn listed(names: &[String], count: u64) -> String {
+    if names.is_empty() {
+        return String::new();
+    }
+    let more = count.saturating_sub(names.len() as u64);
+    let more = (more > 0).then(|| format!("and {} more", show_count(more)));
+    let all: Vec<String> = names.iter().cloned().chain(more).collect();
+    format!(": {}", all.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_value_is_told_with_its_flag() {
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let (before, after) = (
+            words("serve m --sim-speed 10 --seed 1"),
+            words("serve m --sim-speed 11 --seed 1 -x"),
+        );
+        assert_eq!(missing(&before, &after), ["--sim-speed", "10"]);
+        assert_eq!(missing(&after, &before), ["--sim-speed", "11", "-x"]);
+    }
+
+    #[test]
+    fn lists_end_in_what_they_leave_out() {
+        let names = ["a", "b"].map(str::to_owned);
+        assert_eq!(listed(&names, 2), ": a; b");
+        assert_eq!(listed(&names, 5), ": a; b; and 3 more");
+        assert_eq!(listed(&[], 0), "");
+    }
 }

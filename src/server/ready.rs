@@ -25,13 +25,15 @@ pub(super) async fn wait(server: &mut Server) -> Result<Identity, Failure> {
         ready_timeout,
         ..
     } = server;
+    let mut seen = String::from("nothing yet");
     let Some(process) = process else {
-        return match tokio::time::timeout(*ready_timeout, identify(http, base_url, &[])).await {
+        return match tokio::time::timeout(*ready_timeout, identify(http, base_url, &[], &mut seen)).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(Failure::new(
-                Cause::ReadyTimeout,
-                format!("nothing healthy at {base_url} within {}", show_duration(*ready_timeout)),
-            )),
+            Err(_) => {
+                let limit = show_duration(*ready_timeout);
+                let detail = format!("nothing healthy at {base_url} within {limit}; /health last gave: {seen}");
+                Err(Failure::new(Cause::ReadyTimeout, detail))
+            }
         };
     };
     let expected = expected_models(&process.launch.argv);
@@ -39,7 +41,7 @@ pub(super) async fn wait(server: &mut Server) -> Result<Identity, Failure> {
     let deadline = process.launched + limit;
     tokio::select! {
         exit = process.guarded.exited() => return Err(process.diagnose(exit)),
-        outcome = identify(http, base_url, &expected) => {
+        outcome = identify(http, base_url, &expected, &mut seen) => {
             let identity = outcome?;
             require_ours(process, base_url)?;
             return Ok(identity);
@@ -53,14 +55,16 @@ pub(super) async fn wait(server: &mut Server) -> Result<Identity, Failure> {
     ))
 }
 
-/// Waits for health, then asks who it is. Pending as long as the server is not healthy.
-async fn identify(http: &Http, base_url: &str, expected: &[String]) -> Result<Identity, Failure> {
+/// Waits for health, then asks who it is. Pending as long as the server is not healthy; `seen` then says what `/health`
+/// gave last.
+async fn identify(http: &Http, base_url: &str, expected: &[String], seen: &mut String) -> Result<Identity, Failure> {
     let mut wait = FIRST_WAIT;
-    while !http
-        .get("/health", PROBE)
-        .await
-        .is_ok_and(|answer| answer.status == 200)
-    {
+    loop {
+        *seen = match http.get("/health", PROBE).await {
+            Ok(answer) if answer.status == 200 => break,
+            Ok(answer) => format!("HTTP {}", answer.status),
+            Err(silence) => silence.to_string(),
+        };
         sleep(wait).await;
         wait = (wait * 2).min(LONGEST_WAIT);
     }

@@ -4,7 +4,7 @@
 use super::users::derive;
 use super::{Cell, Column, Section, Table, normal};
 use crate::cause::{Cause, Outcome};
-use crate::plan::Params;
+use crate::plan::{Params, spelling};
 use std::collections::{HashMap, HashSet};
 
 /// One run, as the table takes it in.
@@ -18,6 +18,8 @@ pub struct Row<'a> {
     pub outcome: Outcome,
     /// Why it failed, or why its figures are in doubt.
     pub cause: Option<Cause>,
+    /// What was seen of the cause; empty if there is none.
+    pub detail: &'a str,
     /// Every server parameter.
     pub serve: &'a Params,
     /// Every bench parameter.
@@ -59,6 +61,8 @@ impl TableBuilder {
             builder.place(Section::Identity, name);
         }
         builder.place(Section::Origin, "simulated");
+        builder.place(Section::Cause, "detail");
+        builder.place(Section::Cause, "advice");
         builder
     }
 
@@ -70,6 +74,10 @@ impl TableBuilder {
         self.set(Section::Identity, "outcome", Cell::Text(row.outcome.to_string().into()));
         let cause = row.cause.map_or(Cell::Missing, |cause| Cell::Text(cause.name().into()));
         self.set(Section::Identity, "cause", cause);
+        if let Some(cause) = row.cause {
+            self.set(Section::Cause, "detail", Cell::Text(row.detail.into()));
+            self.set(Section::Cause, "advice", Cell::Text(cause.advice().into()));
+        }
         for (section, params) in [(Section::Serve, row.serve), (Section::Bench, row.bench)] {
             for (name, value) in params {
                 self.set(section, name, Cell::from_json(value));
@@ -100,7 +108,7 @@ impl TableBuilder {
             let is_metric = column.section == Section::Metric;
             let repeats_setting = is_echo(column) && (has(Section::Bench, column) || has(Section::Serve, column));
             // What an external benchmark calls by a name of ours is not what we call so.
-            let takes_our_name = [Section::Identity, Section::Origin, Section::Derived]
+            let takes_our_name = [Section::Identity, Section::Origin, Section::Derived, Section::Cause]
                 .into_iter()
                 .any(|section| has(section, column));
             !(is_metric && (repeats_setting || takes_our_name))
@@ -111,7 +119,8 @@ impl TableBuilder {
                 Section::Bench => ("bench", Section::Serve),
                 _ => continue,
             };
-            let reserved = has(Section::Identity, column) || has(Section::Origin, column);
+            let ours = [Section::Identity, Section::Origin, Section::Cause];
+            let reserved = ours.into_iter().any(|section| has(section, column));
             let measured = has(Section::Derived, column) || (has(Section::Metric, column) && !is_echo(column));
             if has(rival, column) || reserved || measured {
                 column.name = format!("{side}.{}", column.name);
@@ -132,7 +141,11 @@ impl TableBuilder {
     }
 
     fn place(&mut self, section: Section, name: &str) -> usize {
-        let key = (section, name.into());
+        // However a parameter was spelled where it was given, it is one column.
+        let key = match section.is_parameter() {
+            true => (section, spelling::canonical(name).into()),
+            false => (section, name.into()),
+        };
         if let Some(place) = self.places.get(&key) {
             return *place;
         }
@@ -165,6 +178,7 @@ mod tests {
             run: 1,
             outcome: Outcome::Ok,
             cause: None,
+            detail: "",
             serve,
             bench,
             simulated: None,
@@ -187,7 +201,8 @@ mod tests {
         builder.push(row(&serve, &bench, &figures));
         let table = builder.finish();
         let expected = "point run outcome cause serve.seed tp serve.run bench.seed max_concurrency bench.duration \
-                        simulated duration output_throughput user_count_estimate gpu_count tokens_per_user tokens_per_gpu";
+                        simulated duration output_throughput user_count_estimate gpu_count tokens_per_user tokens_per_gpu \
+                        detail advice";
         assert_eq!(names(&table), expected.split_whitespace().collect::<Vec<_>>());
         assert_eq!(table.cell("duration", 0), &Cell::Float(1.5));
         assert_eq!(table.cell("serve.tp", 0), &Cell::Integer(2));
@@ -208,5 +223,22 @@ mod tests {
         assert_eq!(column("tp"), [Cell::Missing, Cell::Integer(2), Cell::Missing]);
         assert_eq!(column("a"), [Cell::Integer(1), Cell::Missing, Cell::Missing]);
         assert_eq!(column("b"), [Cell::Missing, Cell::Missing, Cell::Integer(3)]);
+    }
+
+    #[test]
+    fn a_parameter_is_one_column_however_it_is_spelled() {
+        let none = Params::new();
+        let mut builder = TableBuilder::new();
+        for given in [
+            json!({"max_num_seqs": 1}),
+            json!({"max-num-seqs": 2}),
+            json!({"max_num_seqs": 3, "max-num-seqs": 4}),
+        ] {
+            builder.push(row(&params(given), &none, &[]));
+        }
+        let table = builder.finish();
+        let cells = &table.column("max_num_seqs").expect("there").cells;
+        assert_eq!(*cells, [1, 2, 4].map(Cell::Integer));
+        assert!(!names(&table).contains(&"max-num-seqs"));
     }
 }

@@ -76,6 +76,7 @@ mod tests {
                 run: i as u32,
                 outcome: Outcome::Ok,
                 cause: None,
+                detail: "",
                 serve: &Params::new(),
                 bench: &Params::new(),
                 simulated: None,

@@ -51,6 +51,8 @@ pub enum Section {
     Metric,
     /// A figure computed from others: users, GPUs, and tokens per user and per GPU.
     Derived,
+    /// What was seen of the row's cause, and what to do about it.
+    Cause,
 }
 
 impl Section {

@@ -1,6 +1,6 @@
 //! Runs grouped into points: how many succeeded, and the median and spread of every figure.
 
-use super::{Cell, Column, Section, Table};
+use super::{Cell, Column, ECHOED, Section, Table};
 use std::collections::HashMap;
 use std::fmt;
 
@@ -155,7 +155,7 @@ impl<'t> Points<'t> {
         ];
         for source in self.runs.columns() {
             match source.section {
-                Section::Identity => {}
+                Section::Identity | Section::Cause => {}
                 Section::Serve | Section::Bench | Section::Origin => {
                     columns.push(column(&source.name, source.section, &|point| {
                         source.cells[point.row].clone()
@@ -173,14 +173,25 @@ impl<'t> Points<'t> {
     fn spread_columns(&self, source: &Column) -> impl Iterator<Item = Column> {
         let spreads: Vec<_> = self.points.iter().map(|point| source.spread(&point.used)).collect();
         let is_numeric = spreads.iter().any(Option::is_some);
+        // Counts stay counts, but for a median between two of them.
+        let is_count = source
+            .cells
+            .iter()
+            .all(|cell| matches!(cell, Cell::Integer(_) | Cell::Missing));
+        let cell = move |figure: f64| match is_count && figure.fract() == 0.0 {
+            true => Cell::Integer(figure as i64),
+            false => figure.into(),
+        };
         let column = move |suffix: &str, figure: fn(&Spread) -> f64| Column {
             name: format!("{}{suffix}", source.name),
             section: source.section,
             cells: spreads
                 .iter()
-                .map(|spread| spread.as_ref().map_or(Cell::Missing, |spread| figure(spread).into()))
+                .map(|spread| spread.as_ref().map_or(Cell::Missing, |spread| cell(figure(spread))))
                 .collect(),
         };
+        // A setting that the result repeats is the same in every run.
+        let ends = if ECHOED.contains(&source.name.as_str()) { 0 } else { 2 };
         let columns = is_numeric.then(|| {
             [
                 column("", |spread| spread.median),
@@ -188,7 +199,7 @@ impl<'t> Points<'t> {
                 column("_max", |spread| spread.max),
             ]
         });
-        columns.into_iter().flatten()
+        columns.into_iter().flatten().take(1 + ends)
     }
 }
 
@@ -251,6 +262,7 @@ mod tests {
                 run: i as u32,
                 outcome: *outcome,
                 cause: None,
+                detail: "",
                 serve: &serve,
                 bench: &Params::new(),
                 simulated: Some(true),

@@ -82,6 +82,7 @@ mod tests {
             run: 0,
             outcome: Outcome::Ok,
             cause: None,
+            detail: "",
             serve: &Params::new(),
             bench: bench.as_object().expect("an object"),
             simulated: None,

@@ -150,6 +150,7 @@ mod tests {
                 run: 0,
                 outcome: Outcome::Ok,
                 cause: None,
+                detail: "",
                 serve: &Params::new(),
                 bench: load.as_object().expect("an object"),
                 simulated: None,

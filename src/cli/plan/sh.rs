@@ -30,6 +30,7 @@ sweep_ready() { # URL SECONDS LOG
     done
 }
 sweep_stop() { # SECONDS
+    [ -n "$server" ] || return 0
     left=$1
     kill "$server" 2>/dev/null || :
     while kill -0 "$server" 2>/dev/null; do
@@ -66,6 +67,8 @@ pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<(
     }
     writeln!(out, "vsweep={}", script.quote(&this_program().display().to_string()))?;
     writeln!(out, "mkdir -p {}", script.quote(&script.folder.display().to_string()))?;
+    // A subshell that ends after a signal would otherwise only make room for the next server.
+    writeln!(out, "trap 'exit 130' INT TERM HUP")?;
     if matches!(plan.serve.target, Target::Launch(_)) {
         out.write_all(FUNCTIONS.trim_start().as_bytes())?;
     }
@@ -128,10 +131,14 @@ impl Script<'_> {
             out,
             "! curl -fs -m 5 -o /dev/null {quoted}/health || {{ echo {quoted} is taken >&2; exit 1; }}"
         )?;
+        let grace = serve.stop_grace.as_secs();
+        // Set before there is a server: a signal in between must not leave it behind.
+        writeln!(
+            out,
+            "server=; trap 'sweep_stop {grace}' EXIT; trap 'exit 130' INT TERM HUP"
+        )?;
         writeln!(out, "{} >{log} 2>&1 &", self.command(&env, &argv))?;
         writeln!(out, "server=$!")?;
-        let grace = serve.stop_grace.as_secs();
-        writeln!(out, "trap 'sweep_stop {grace}' EXIT; trap 'exit 130' INT TERM HUP")?;
         writeln!(
             out,
             "sweep_ready {quoted} {} {log}",

@@ -1,7 +1,7 @@
 //! The matrix for people: servers with their points, and how much there is of everything.
 
 use crate::matrix::{Counts, LoadExploration, LoadSearch, Matrix, ServerConfig, text};
-use crate::plan::{Plan, Target, show};
+use crate::plan::{HIDDEN, Plan, Target, show};
 use crate::units::{show_count, show_many};
 use itertools::Itertools;
 use std::io::{self, Write};
@@ -33,7 +33,11 @@ pub fn write_server(plan: &Plan, server: &ServerConfig, out: &mut impl Write) ->
         Target::Attach(url) => writeln!(out, "  already running at {}", plan.secrets.redact(url))?,
     }
     for (name, value) in plan.secrets.redact_env(&server.env) {
-        writeln!(out, "  {name}={value}")?;
+        let shown = match value.as_str() {
+            HIDDEN => HIDDEN.into(),
+            value => shell_words::quote(value),
+        };
+        writeln!(out, "  {name}={shown}")?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use crate::plan::fields::Fields;
 use crate::plan::node::{Entry, Kind, Node};
 use crate::plan::problem::Problem;
 use crate::plan::source::Span;
-use crate::plan::{Axis, Combo, Derived, ParamRef, Params, Side, json_text, schema, spelling, vllm};
+use crate::plan::{Axis, Combo, Derived, ParamRef, Params, Side, json_text, schema, short_flags, spelling, vllm};
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -91,7 +91,10 @@ impl Reader<'_> {
                 ));
             } else if entry.key.starts_with('-') {
                 let message = format!("`{}` is a flag, not a parameter's name", entry.key);
-                let remedy = format!("write `{}`", spelling::canonical(entry.key.trim_start_matches('-')));
+                let bare = spelling::canonical(entry.key.trim_start_matches('-'));
+                let is_short = !entry.key.starts_with("--");
+                let long = short_flags::long_name(&entry.key).filter(|_| is_short);
+                let remedy = format!("write `{}`", long.unwrap_or(&bare));
                 self.found.add(Problem::new(entry.key_span, message, remedy));
             }
             let first = entries[..position]
@@ -262,6 +265,16 @@ impl Reader<'_> {
             Ok(text) => {
                 let source = self.sources.add(&path, text.clone());
                 let root = json_text::parse(&text, source, &mut self.found);
+                let records = match &root.kind {
+                    Kind::List(items) => items.iter().collect(),
+                    Kind::Table(entries) => entries.iter().map(|entry| &entry.value).collect(),
+                    _ => Vec::new(),
+                };
+                for record in records {
+                    if let Kind::Table(entries) = &record.kind {
+                        self.check_spellings(entries);
+                    }
+                }
                 vllm::records(&root, &mut self.found)
             }
             Err(error) => {

@@ -125,10 +125,12 @@ impl Reader<'_> {
                 Ok(Rule::Times(times))
             }
             (None, Some(step), None) => {
+                if step.as_f64().is_none_or(|step| step <= 0.0) {
+                    return Err(("`step` must be above 0", "write a step such as 8 or 0.5").into());
+                }
+                let finest = "write a step of at most 18 decimals, such as 8 or 0.5";
                 let step = Decimal::of(&step).filter(|step| step.digits > 0);
-                Ok(Rule::Step(
-                    step.ok_or(("`step` must be above 0", "write a step such as 8 or 0.5"))?,
-                ))
+                Ok(Rule::Step(step.ok_or(("`step` is too fine", finest))?))
             }
             (None, None, Some(count)) => Ok(Rule::Count {
                 count,

@@ -116,6 +116,8 @@ fn plot(plot: &Plot) -> Value {
 fn is_shown(column: &Column) -> bool {
     match column.section {
         Section::Identity => column.name != "point",
+        // A page has them from the journal.
+        Section::Cause => false,
         Section::Serve | Section::Bench | Section::Origin => true,
         Section::Metric | Section::Derived => column.cells.iter().any(|cell| cell.number().is_some()),
     }
@@ -217,7 +219,7 @@ fn dictionary(values: impl Iterator<Item = Value>) -> Value {
 /// One column: its words, then `all` (one value for every row), `of` and `at` (a dictionary), or `each`.
 fn encode_column(column: &Column) -> String {
     let kind = match column.section {
-        Section::Identity => "run",
+        Section::Identity | Section::Cause => "run",
         Section::Serve => "serve",
         Section::Bench => "bench",
         Section::Origin => "origin",

@@ -92,7 +92,11 @@ impl Progress {
     pub fn note(&mut self, note: &str) {
         match &mut self.sink {
             Sink::Live(live) => live.note(note),
-            Sink::Plain => print_error(note),
+            Sink::Plain => {
+                // By the same clock as the events.
+                let now = jiff::Timestamp::now().to_string();
+                print_error(&format!("{} {note}", wording::time_of_day(&now)));
+            }
             Sink::Json => print(&serde_json::json!({ "note": note }).to_string()),
             Sink::Quiet => {}
         }

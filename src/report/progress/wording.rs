@@ -33,16 +33,14 @@ pub fn describe(event: &Event, state: &State, ahead: &Ahead) -> Option<String> {
             format!("{servers}, {points}, {runs}; {left} to do now")
         }
         Event::PointsDropped { points } => {
-            format!(
-                "{} recorded points are no longer in the plan and leave the tables",
-                show_count(points.len() as u64)
-            )
+            let points = show_many(points.len() as u64, "recorded point");
+            format!("{points} no longer in the plan, and out of the tables")
         }
         Event::PointsRestored { points } => {
-            format!(
-                "{} recorded points are in the plan again",
-                show_count(points.len() as u64)
-            )
+            format!("{} in the plan again", show_many(points.len() as u64, "recorded point"))
+        }
+        Event::ServerStarting { server, .. } if is_attached(server, state) => {
+            format!("server {}: connecting", server_name(server, state))
         }
         Event::ServerStarting { server, start } => match start {
             1 => format!("server {}: starting", server_name(server, state)),
@@ -60,6 +58,7 @@ pub fn describe(event: &Event, state: &State, ahead: &Ahead) -> Option<String> {
         } => {
             let name = server_name(server, state);
             match cause {
+                None if is_attached(server, state) => format!("server {name}: left running"),
                 None => format!("server {name}: stopped"),
                 Some(cause) => format!("server {name}: {cause}: {detail}; {}", cause.advice()),
             }
@@ -153,6 +152,11 @@ pub fn time_left(ahead: &Ahead) -> Option<String> {
     Some(format!("about {} left", show_seconds(seconds)))
 }
 
+/// Whether vsweep only measures the server, so that it neither starts nor stops it.
+fn is_attached(server: &ServerId, state: &State) -> bool {
+    state.servers.get(server).is_some_and(|record| record.argv.is_empty())
+}
+
 /// The name of a server config for people.
 pub fn server_name(server: &ServerId, state: &State) -> String {
     let name = state.servers.get(server).map(|record| record.name.clone());
@@ -210,7 +214,7 @@ mod tests {
             Event::ServerDeclared {
                 server: server.clone(),
                 name: "fp8 tp=2".into(),
-                argv: Vec::new(),
+                argv: vec!["vllm".into()],
                 env: BTreeMap::new(),
                 params: Params::new(),
                 combo: None,

@@ -23,7 +23,7 @@ use crate::error::Result;
 use crate::ids::PointId;
 use crate::journal::Recorder;
 use crate::matrix::Matrix;
-use crate::plan::{OnFailure, Plan};
+use crate::plan::{OnFailure, Plan, Target};
 use crate::server::{Identity, Server};
 use crate::telemetry::nvml::Gpus;
 use std::collections::{HashMap, HashSet};
@@ -47,6 +47,8 @@ pub struct GroupSession<'s, 'o> {
     lost_in_a_row: u32,
     /// Why the server did not start when it was wanted before the first run: the next run is told, instead of trying again.
     failed_start: Option<Failure>,
+    /// Why the server died last, until something is measured again.
+    death: Option<Failure>,
 }
 
 /// A ready server.
@@ -109,6 +111,7 @@ impl<'s, 'o> GroupSession<'s, 'o> {
             running: None,
             lost_in_a_row: 0,
             failed_start: None,
+            death: None,
         }
     }
 
@@ -118,7 +121,10 @@ impl<'s, 'o> GroupSession<'s, 'o> {
         if let Ok(Ending::Interrupted) = worked
             && self.running.is_some()
         {
-            let note = "interrupted: stopping the server (interrupt again to kill it at once)";
+            let note = match self.plan.serve.target {
+                Target::Launch(_) => "interrupted: stopping the server (interrupt again to kill it at once)",
+                Target::Attach(_) => "interrupted: the server is left running",
+            };
             // Whether or not it can be said, the server is stopped.
             let _ = (self.observer)(Update::Note(note), self.recorder);
         }
@@ -174,8 +180,22 @@ impl<'s, 'o> GroupSession<'s, 'o> {
         Ok(Ending::Finished)
     }
 
+    /// Why there is no server. One that died under a run and did not come back has the cause of its death: the other
+    /// failure only follows from it. A server of ours that another run survived has none but its own.
+    fn blame(&self, failure: Failure, died_here: bool) -> Failure {
+        let is_attached = matches!(self.plan.serve.target, Target::Attach(_));
+        match &self.death {
+            Some(death) if died_here || is_attached => {
+                let detail = format!("{}; it did not come back: {}", death.detail, failure.detail);
+                Failure::new(death.cause, detail)
+            }
+            _ => failure,
+        }
+    }
+
     async fn attempt(&mut self, task: &Task) -> Result<Attempt> {
         let mut tries = 1;
+        let mut died_here = false;
         loop {
             let start = match self.failed_start.take() {
                 Some(failure) => Start::Failed(failure),
@@ -188,7 +208,7 @@ impl<'s, 'o> GroupSession<'s, 'o> {
                     self.note_retry(&failure)?;
                     continue;
                 }
-                Start::Failed(failure) => return Ok(Attempt::ServerLost(failure)),
+                Start::Failed(failure) => return Ok(Attempt::ServerLost(self.blame(failure, died_here))),
                 Start::Interrupted => return Ok(Attempt::Interrupted),
             }
             let started = self.begin_run(task)?;
@@ -199,6 +219,7 @@ impl<'s, 'o> GroupSession<'s, 'o> {
                         measurement.verdict = Verdict::Suspect(Failure::new(Cause::CachesNotReset, refusal));
                     }
                     self.lost_in_a_row = 0;
+                    self.death = None;
                     return self.commit(task, &started, measurement, seconds);
                 }
                 Try::BenchFailed(failure, seconds) => {
@@ -207,6 +228,8 @@ impl<'s, 'o> GroupSession<'s, 'o> {
                 }
                 Try::ServerDied(failure, seconds) => {
                     self.stop(Some(&failure)).await?;
+                    self.death = Some(failure.clone());
+                    died_here = true;
                     if failure.cause.is_transient() && tries < TRIES {
                         tries += 1;
                         self.note_retry(&failure)?;

@@ -1,0 +1,55 @@
+//! Columns that a plan's `[report]` names and no run will have, found before the night instead of after it.
+
+use crate::matrix::Matrix;
+use crate::plan::{BenchRunner, Found, Plan, Problem, Side, spelling, suggest};
+use crate::report::figures;
+
+/// Checks the columns of a plan whose figures are known: those of the load generator. What another benchmark writes into
+/// its result is its own affair, and so is `metadata`.
+pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+    let params: Vec<String> = [Side::Serve, Side::Bench]
+        .into_iter()
+        .flat_map(|side| {
+            matrix
+                .names(side)
+                .into_iter()
+                .map(move |name| format!("{}.{name}", side.table()))
+        })
+        .collect();
+    let has_metadata = params.iter().any(|name| name == "bench.metadata");
+    // Of a plan that was read in part, parameters may be missing.
+    if !found.is_empty() || plan.bench.runner != BenchRunner::Native || has_metadata {
+        return;
+    }
+    let is_param = |name: &str| {
+        let bare = |param: &String| {
+            param
+                .split_once('.')
+                .is_some_and(|(_, bare)| spelling::same(bare, name))
+        };
+        params.iter().any(|param| spelling::same(param, name) || bare(param))
+    };
+    let mut require = |name: &str, place: &[&str]| {
+        if is_param(name) || figures::is_known(name) {
+            return;
+        }
+        let known: Vec<String> = figures::known().chain(params.iter().cloned()).collect();
+        let remedy = match suggest(name, known.iter().map(String::as_str)) {
+            hint if hint.starts_with("did you mean") => hint,
+            _ => "name a parameter of the plan, or a figure such as output_throughput or p99_ttft_ms".to_owned(),
+        };
+        let message = format!("no run will have a column `{name}`");
+        found.add(Problem::new(plan.origin.value_span(place), message, remedy));
+    };
+    for (i, name) in plan.report.pareto_label_by.iter().enumerate() {
+        require(name, &["report", "pareto", "label_by", &i.to_string()]);
+    }
+    for (i, plot) in plan.report.plots.iter().enumerate() {
+        let place = i.to_string();
+        require(&plot.x, &["report", "plot", &place, "x"]);
+        require(&plot.y, &["report", "plot", &place, "y"]);
+        for (by, name) in plot.curve_by.iter().enumerate() {
+            require(name, &["report", "plot", &place, "curve_by", &by.to_string()]);
+        }
+    }
+}

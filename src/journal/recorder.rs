@@ -233,6 +233,7 @@ mod tests {
             name: "s".into(),
             argv: Vec::new(),
             env: Default::default(),
+            combo: None,
             params: params.as_object().expect("an object").clone(),
         };
         recorder.record(declared).expect("recorded");

@@ -92,7 +92,7 @@ pub fn short_setting(name: &str, value: &Cell) -> String {
     let short = short_name(name);
     match value {
         // The name of a combination says enough.
-        Cell::Text(name) if short == COMBO => name.to_string(),
+        Cell::Text(name) if short.rsplit(' ').next() == Some(COMBO) => name.to_string(),
         Cell::Missing => format!("{short} unset"),
         Cell::Bool(true) => short,
         Cell::Bool(false) => format!("no {short}"),

@@ -54,7 +54,10 @@ impl Baseline {
         let mut wait = FIRST_WAIT;
         while let Err(obstacle) = self.obstacle(&address, launch).await {
             if start.elapsed() >= limit {
-                let detail = format!("{} after {}", obstacle.detail, show_duration(limit));
+                let detail = match limit.is_zero() {
+                    true => obstacle.detail,
+                    false => format!("{} after {}", obstacle.detail, show_duration(limit)),
+                };
                 return Err(Failure::new(obstacle.cause, detail));
             }
             sleep(wait).await;

@@ -162,7 +162,11 @@ fn run_again_does_nothing_and_an_edit_measures_only_what_changed() {
     harness.write("plan.toml", &text.replace("--sim-speed 50", "--sim-speed 60"));
     let edited = harness.run(&args);
     assert!(edited.status.success(), "{}", said(&edited));
-    assert!(said(&edited).contains("`--sim-speed 50` became `--sim-speed 60`"), "{}", said(&edited));
+    assert!(
+        said(&edited).contains("`--sim-speed 50` became `--sim-speed 60`"),
+        "{}",
+        said(&edited)
+    );
     let replaced = causes(&directory, "point");
     assert_eq!(replaced.len(), 4);
     assert!(replaced.keys().all(|point| !after.contains_key(point)));

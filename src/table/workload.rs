@@ -44,9 +44,7 @@ impl Column {
         let name = name.strip_prefix("bench.").unwrap_or(&name);
         self.section == Section::Bench && name != COMBO && !LOAD.contains(&name)
     }
-}
 
-impl Column {
     /// Whether it names combinations of parameters.
     pub fn is_combo(&self) -> bool {
         self.section.is_parameter() && self.name.rsplit('.').next() == Some(COMBO)

@@ -52,6 +52,19 @@ fn run(
     }
 }
 
+/// Goes on with a search on `curve`, without noise, until it has its answers.
+fn finish(search: &mut Search, settings: &Settings, curve: impl Fn(f64) -> f64) -> Vec<Answer> {
+    loop {
+        match search.ask() {
+            Next::Done(answers) => return answers,
+            Next::Probe(question) => {
+                let p99_ms = curve(question.value);
+                search.tell(&measure(settings, question, p99_ms));
+            }
+        }
+    }
+}
+
 fn hockey_stick(boundary: f64) -> impl Fn(f64) -> f64 {
     move |load| 500.0 * (1.0 + load / boundary + 20.0 * (load / boundary - 0.9).max(0.0)) / 4.0
 }
@@ -178,15 +191,7 @@ fn a_response_that_is_not_monotone_is_said() {
         panic!("a dip is measured again before it is believed")
     };
     assert_eq!(again.value, 64.0);
-    let answers = loop {
-        match search.ask() {
-            Next::Done(answers) => break answers,
-            Next::Probe(question) => {
-                let p99_ms = curve(question.value);
-                search.tell(&measure(&settings, question, p99_ms));
-            }
-        }
-    };
+    let answers = finish(&mut search, &settings, curve);
     let answer = &answers[0];
     assert!(answer.found.value().is_some_and(|value| value < 60.0), "{answer:?}");
     assert!(answer.high <= 64.0, "{answer:?}");
@@ -226,15 +231,7 @@ proptest! {
         let seed = Seed::neighbour(load);
         let curve = hockey_stick(boundary);
         let mut search = Search::new(settings.clone(), seed).against(&[rival]);
-        let answers = loop {
-            match search.ask() {
-                Next::Done(answers) => break answers,
-                Next::Probe(question) => {
-                    let p99_ms = curve(question.value);
-                    search.tell(&measure(&settings, question, p99_ms));
-                }
-            }
-        };
+        let answers = finish(&mut search, &settings, &curve);
         let answer = &answers[0];
         let (_, alone, _) = run(&settings, seed, &[0.0], &curve);
         prop_assert!(search.probes().len() <= alone.len());

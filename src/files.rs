@@ -1,4 +1,9 @@
-//! Writing files so that a crash at any moment leaves either the old content or the new, never a torn one.
+//! Writing files so that a crash at any moment leaves either the old content or the new, never a torn one; and a place
+//! for what is too large for memory.
+
+mod spool;
+
+pub use spool::Spool;
 
 use crate::error::{Error, Result};
 use std::fs::{self, File};

@@ -15,7 +15,7 @@ async fn run(params: Value) -> Result<(Value, Vec<Value>), String> {
     let measured = measure(&job).await.map_err(|failure| failure.detail)?;
     let seen = server.seen.lock().expect("no panic");
     Ok((
-        Value::Object(measured.result),
+        Value::Object(measured.result.to_values()),
         seen.iter().map(|seen| seen.body.clone()).collect(),
     ))
 }

@@ -54,7 +54,11 @@ async fn prompts_are_cut_to_their_length_by_the_servers_count() {
         "num_prompts": 4, "random_input_len": 6, "tokenizer": tokenizer(folder.path()), "seed": 1,
         "header": ["Authorization=Bearer secret"],
     });
-    let result = measure(&job(&server.url, params)).await.expect("measured").result;
+    let result = measure(&job(&server.url, params))
+        .await
+        .expect("measured")
+        .result
+        .to_values();
     assert_eq!(
         (&result["completed"], &result["prompt_alignment"]),
         (&json!(4), &json!("4 prompts cut"))
@@ -108,7 +112,11 @@ async fn without_a_tokenizer_chat_uses_words_that_the_server_counts_as_one_token
             "backend": "openai-chat", "num_prompts": 300, "random_input_len": 12, "random_range_ratio": 0.5,
             "save_detailed": true,
         });
-        let result = measure(&job(&server.url, params)).await.expect("measured").result;
+        let result = measure(&job(&server.url, params))
+            .await
+            .expect("measured")
+            .result
+            .to_values();
         assert_eq!(result["prompt_source"], "server_words");
         assert_eq!(result["prompt_tokens_counted_by"], "server");
         assert_eq!(result["prompt_alignment"], "equal");
@@ -134,7 +142,11 @@ async fn without_a_tokenizer_chat_uses_words_that_the_server_counts_as_one_token
 async fn without_one_token_words_lengths_are_estimates_and_said_to_be() {
     let server = Server::with_tokenizer(|seen| with_tokenizer(seen, |word| word.len() + 1, |_| "?".to_owned())).await;
     let params = json!({"backend": "openai-chat", "num_prompts": 3, "random_input_len": 12});
-    let result = measure(&job(&server.url, params)).await.expect("measured").result;
+    let result = measure(&job(&server.url, params))
+        .await
+        .expect("measured")
+        .result
+        .to_values();
     assert_eq!(
         (&result["prompt_source"], &result["prompt_tokens_counted_by"]),
         (&json!("words"), &json!("estimate"))
@@ -163,7 +175,8 @@ async fn without_a_tokenizer_the_server_counts_recorded_texts() {
     let result = measure(&job(&server.url, params.clone()))
         .await
         .expect("measured")
-        .result;
+        .result
+        .to_values();
     assert_eq!(
         (&result["completed"], &result["prompt_tokens_counted_by"]),
         (&json!(1), &json!("server"))
@@ -201,7 +214,7 @@ async fn counters_before_and_after_and_the_profiler_frame_the_run() {
         .extend([counters(10, 5), counters(20, 105)]);
     let params = json!({"num_prompts": 3, "random_input_len": 6, "profile": true});
     let job = job(&server.url, params);
-    let result = measure(&job).await.expect("measured").result;
+    let result = measure(&job).await.expect("measured").result.to_values();
     assert_eq!(result["spec_decode_acceptance_length"], 2.0);
     assert_eq!(result["prefix_cache_hit_rate"], 1.0);
     let warning = result["warnings"][0].as_str().expect("a warning");
@@ -236,7 +249,11 @@ async fn tokens_packed_into_events_are_told_apart_where_the_server_says_so() {
     let params = json!({
         "num_prompts": 1, "random_input_len": 6, "extra_body": {"stream_options": {"continuous_usage_stats": true}},
     });
-    let result = measure(&job(&server.url, params)).await.expect("measured").result;
+    let result = measure(&job(&server.url, params))
+        .await
+        .expect("measured")
+        .result
+        .to_values();
     assert_eq!(result["total_output_tokens"], 6);
     let number = |key: &str| result[key].as_f64().expect("a number");
     // Two gaps brought five tokens.

@@ -18,7 +18,7 @@ async fn a_closed_loop_measures_every_request() {
         json!({"num-prompts": 12, "max_concurrency": "3", "random_input_len": 5, "random_output_len": 4}),
     );
     job.warmup_prompts = 2;
-    let result = measure(&job).await.expect("measured").result;
+    let result = measure(&job).await.expect("measured").result.to_values();
     assert_eq!(result["completed"], 12);
     assert_eq!(result["failed"], 0);
     assert_eq!(result["total_input_tokens"], 84);
@@ -51,7 +51,7 @@ async fn an_open_loop_keeps_its_schedule() {
     let server = Server::start(|_| completion(2, 5)).await;
     let params =
         json!({"num_prompts": 20, "request_rate": 200, "random_input_len": 5, "random_output_len": 2, "seed": 3});
-    let result = run(&server.url, params).await.expect("measured").result;
+    let result = run(&server.url, params).await.expect("measured").result.to_values();
     assert_eq!(result["completed"], 20);
     assert!(
         result["duration"].as_f64().expect("seconds") >= 0.1,
@@ -80,7 +80,7 @@ async fn chat_sends_messages_and_reads_deltas() {
     })
     .await;
     let params = json!({"backend": "openai-chat", "num_prompts": 1, "random_input_len": 3, "save_detailed": true});
-    let result = run(&server.url, params).await.expect("measured").result;
+    let result = run(&server.url, params).await.expect("measured").result.to_values();
     assert_eq!(result["generated_texts"], json!(["a\nb"]));
     assert_eq!(result["prompt_source"], "words");
     let seen = server.seen.lock().expect("no panic");
@@ -103,12 +103,15 @@ async fn error_of(answer: Answer) -> String {
     });
     let measured = run(&server.url, params).await.expect("the others succeed");
     assert_eq!(
-        (&measured.result["completed"], &measured.result["failed"]),
+        (&measured.result.values["completed"], &measured.result.values["failed"]),
         (&json!(2), &json!(1))
     );
     let objection = measured.verdict.objection().expect("a third of the requests failed");
     assert_eq!(objection.cause, Cause::RequestErrors);
-    measured.result["errors"][0].as_str().expect("a text").to_owned()
+    measured.result.to_values()["errors"][0]
+        .as_str()
+        .expect("a text")
+        .to_owned()
 }
 
 #[tokio::test]

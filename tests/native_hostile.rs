@@ -16,7 +16,11 @@ async fn error_of(answer: Answer, limit: &str) -> String {
     .await;
     let params =
         json!({"num_prompts": 3, "max_concurrency": 1, "random_input_len": 5, "save_detailed": true, limit: 1});
-    let result = run(&server.url, params).await.expect("the others succeed").result;
+    let result = run(&server.url, params)
+        .await
+        .expect("the others succeed")
+        .result
+        .to_values();
     assert_eq!((&result["completed"], &result["failed"]), (&json!(2), &json!(1)));
     result["errors"][0].as_str().expect("a text").to_owned()
 }
@@ -84,7 +88,7 @@ async fn events_of_ten_megabytes_are_read() {
     })
     .await;
     let params = json!({"num_prompts": 2, "random_input_len": 5, "save_detailed": true});
-    let result = run(&server.url, params).await.expect("measured").result;
+    let result = run(&server.url, params).await.expect("measured").result.to_values();
     assert_eq!(result["completed"], 2);
     let text = result["generated_texts"][0].as_str().expect("a text");
     assert_eq!((text.len(), text.ends_with("xy")), ((10 << 20) + 1, true));
@@ -99,7 +103,7 @@ async fn a_server_that_is_not_up_yet_is_awaited_as_long_as_asked() {
     })
     .await;
     let params = json!({"num_prompts": 2, "random_input_len": 5, "ready_check_timeout_sec": 60});
-    let result = run(&server.url, params).await.expect("up at last").result;
+    let result = run(&server.url, params).await.expect("up at last").result.to_values();
     assert_eq!((&result["completed"], &result["failed"]), (&json!(2), &json!(0)));
 
     let never = Server::start(|_| scripted::refusal("503 Service Unavailable", "starting")).await;

@@ -141,7 +141,7 @@ async fn mangle(backend: &str, whole: Answer) {
         "backend": backend, "num_prompts": REQUESTS, "max_concurrency": 40, "random_input_len": 5, "random_output_len": 6,
         "request_id_prefix": "mangled-", "save_detailed": true, "silence_timeout": 5,
     });
-    let result = run(&server.url, params).await.expect("some succeed").result;
+    let result = run(&server.url, params).await.expect("some succeed").result.to_values();
     let (mut succeeded, mut harmed_but_fine) = (0, 0);
     for (index, (harm, bytes)) in answers.iter().enumerate() {
         let error = result["errors"][index].as_str().expect("a text");

@@ -16,7 +16,7 @@ async fn bodies(params: Value) -> Result<Vec<Value>, String> {
         params["backend"] = json!("openai-chat");
     }
     let measured = run(&server.url, params).await.map_err(|failure| failure.detail)?;
-    assert_eq!(measured.result["failed"], 0);
+    assert_eq!(measured.result.values["failed"], 0);
     let seen = server.seen.lock().expect("no panic");
     Ok(seen.iter().map(|seen| seen.body.clone()).collect())
 }
@@ -98,7 +98,7 @@ async fn sounds_go_into_messages_or_forms() {
     let server = Server::start(|_| chat(&["words".to_owned()], 7)).await;
     let mut form = params;
     form["backend"] = json!("openai-audio");
-    let result = run(&server.url, form).await.expect("measured").result;
+    let result = run(&server.url, form).await.expect("measured").result.to_values();
     let seen = server.seen.lock().expect("no panic");
     assert!(seen[0].head.starts_with("POST /v1/audio/transcriptions ") && seen[0].head.contains("multipart/form-data"));
     assert!(

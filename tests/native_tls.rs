@@ -67,7 +67,7 @@ async fn run(insecure: bool) -> Result<Measurement, Failure> {
 
 #[tokio::test]
 async fn requests_and_answers_larger_than_a_record_pass() {
-    let result = run(true).await.expect("measured").result;
+    let result = run(true).await.expect("measured").result.to_values();
     assert_eq!((&result["completed"], &result["failed"]), (&json!(6), &json!(0)));
     assert_eq!(result["total_output_tokens"], 3000);
     assert_eq!(result["generator_late_connections"], 0, "handshakes are over before t0");

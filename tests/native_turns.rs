@@ -53,7 +53,7 @@ async fn turns_wait_for_answers_and_repeat_them() {
     let params = chats(
         json!({"num_prompts": 5, "multi_turn_concurrency": 2, "per_turn_input_len": 3, "multi_turn_delay_ms": 5}),
     );
-    let result = run(&server.url, params).await.expect("measured").result;
+    let result = run(&server.url, params).await.expect("measured").result.to_values();
     let seen = server.seen.lock().expect("no panic");
     let mut asked: BTreeMap<usize, Vec<&Seen>> = BTreeMap::new();
     seen.iter()
@@ -123,7 +123,7 @@ async fn a_conversation_keeps_its_slot_until_it_ends() {
     let server = server().await;
     let params =
         chats(json!({"num_prompts": 4, "max_concurrency": 1, "multi_turn_min_turns": 2, "multi_turn_max_turns": 4}));
-    let result = run(&server.url, params).await.expect("measured").result;
+    let result = run(&server.url, params).await.expect("measured").result.to_values();
     let seen = server.seen.lock().expect("no panic");
     let order: Vec<usize> = seen.iter().map(conversation).collect();
     assert!(order.is_sorted(), "{order:?}");
@@ -148,7 +148,7 @@ async fn nothing_follows_a_failed_turn_and_nothing_is_lost() {
     })
     .await;
     let params = chats(json!({"num_prompts": 3, "multi_turn_num_turns": 4, "save_detailed": true}));
-    let result = run(&server.url, params).await.expect("measured").result;
+    let result = run(&server.url, params).await.expect("measured").result.to_values();
     assert_eq!(asked.lock().expect("no panic")[&1], 2);
     assert_eq!((&result["completed"], &result["failed"]), (&json!(9), &json!(3)));
     assert_eq!(
@@ -209,7 +209,7 @@ async fn recorded_conversations_are_asked_whole() {
     std::fs::write(&file, json!([talk("a", 2), talk("b", 6), talk("c", 5)]).to_string()).expect("written");
     let params = json!({"backend": "openai-chat", "multi_turn": true, "dataset_name": "sharegpt", "dataset_path": file,
                         "num_prompts": 2, "disable_shuffle": true, "max_concurrency": 1, "sharegpt_output_len": 9});
-    let result = run(&server.url, params).await.expect("measured").result;
+    let result = run(&server.url, params).await.expect("measured").result.to_values();
     let seen = server.seen.lock().expect("no panic");
     let last = |seen: &Seen| {
         seen.body["messages"]

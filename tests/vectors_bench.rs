@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use vsweep::load::arrival::{Arrivals, Ramp, RampShape};
-use vsweep::metrics::{Goodput, Metric, Sample, SteadyRule, SteadyState, Summary};
+use vsweep::metrics::{Goodput, Metric, Sample, Samples, SteadyRule, SteadyState, Summary};
 use vsweep::rng::{NumpyLegacy, NumpyPcg64, PythonRandom};
 
 fn vectors() -> Value {
@@ -184,7 +184,7 @@ fn metrics_of_a_run() {
             .expect("outputs")
             .iter()
             .any(|output| output["success"] == true && output["output_tokens"].as_u64().unwrap_or(0) == 0);
-        let samples: Vec<Sample> = vector["outputs"]
+        let samples: Samples = vector["outputs"]
             .as_array()
             .expect("outputs")
             .iter()
@@ -246,7 +246,7 @@ fn metrics_of_embeddings() {
         error: Some("refused".to_owned()),
         ..Sample::default()
     };
-    let samples = [request(100, 20, 2), request(250, 22, 4), request(500, 10, 1), failed];
+    let samples = vec![request(100, 20, 2), request(250, 22, 4), request(500, 10, 1), failed].into();
     let summary = Summary::of(&samples, float(&vector["duration_s"]), None);
     let expected = &vector["expected"];
     assert_eq!(summary.total_sequences, expected["total_input_sequences"]);
@@ -269,7 +269,7 @@ fn metrics_of_embeddings() {
 #[test]
 fn steady_states() {
     for (name, vector) in vectors()["steady_state"].as_object().expect("cases") {
-        let samples: Vec<Sample> = vector["outputs"]
+        let samples: Samples = vector["outputs"]
             .as_array()
             .expect("outputs")
             .iter()

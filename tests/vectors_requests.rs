@@ -145,12 +145,12 @@ async fn perform(name: &str, vector: &Value) -> (scripted::Seen, Sample) {
             .expect("a loop")
             .drive(&load, &mut |_| {})
     };
-    let mut outcome = tokio::task::spawn_blocking(drive)
+    let outcome = tokio::task::spawn_blocking(drive)
         .await
         .expect("no panic")
         .expect("driven");
     let seen = server.seen.lock().expect("no panic")[0].clone();
-    (seen, outcome.samples.remove(0))
+    (seen, outcome.samples.iter().next().expect("one request"))
 }
 
 /// Where we judge otherwise, on purpose; docs/differences-bench.md says why.

@@ -57,7 +57,7 @@ impl Aside<'_> {
             .generator
             .drive(&load, &mut |_| {})
             .map_err(|error| error.to_string())?;
-        let answers = outcome.samples.into_iter().map(|sample| match sample.error {
+        let answers = outcome.samples.in_order().map(|sample| match sample.error {
             Some(error) => Err(error),
             None => Ok(sample.text.unwrap_or_default()),
         });

@@ -256,7 +256,7 @@ fn judge(result: Params) -> Measurement {
     };
     Measurement {
         requests: detail::requests(&result),
-        result,
+        result: result.into(),
         verdict,
         cut: None,
     }

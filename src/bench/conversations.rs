@@ -6,7 +6,7 @@ use super::result::write_stats;
 use super::settings::Settings;
 use crate::dataset::{Conversations, Dataset, Shares, Talk};
 use crate::load::{Backend, Outcome, Turns};
-use crate::metrics::{Sample, Summary, seconds};
+use crate::metrics::{Sample, Samples, Summary, seconds};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
@@ -125,13 +125,14 @@ impl Reader<'_> {
 
 /// Writes what became of the conversations, and the figures of each turn.
 pub(super) fn write(settings: &Settings, turns: &Turns, outcome: &Outcome, set: &mut impl FnMut(&str, Value)) {
-    let conversations = conversations(turns, &outcome.samples);
-    let (count, planned) = (conversations.len(), outcome.samples.len());
+    let samples: Vec<Sample> = outcome.samples.in_order().collect();
+    let conversations = conversations(turns, &samples);
+    let (count, planned) = (conversations.len(), samples.len());
     let whole: Vec<&&[Sample]> = conversations
         .iter()
         .filter(|turns| turns.iter().all(Sample::is_ok))
         .collect();
-    let answered = outcome.samples.iter().filter(|sample| sample.is_ok()).count();
+    let answered = samples.iter().filter(|sample| sample.is_ok()).count();
     let longest = conversations.iter().map(|turns| turns.len()).max().unwrap_or(0);
     let duration = |turns: &&&[Sample]| -> f64 {
         let (first, last) = (turns.first(), turns.last());
@@ -157,7 +158,7 @@ pub(super) fn write(settings: &Settings, turns: &Turns, outcome: &Outcome, set: 
     let sum: f64 = whole.iter().map(duration).sum();
     set("avg_conversation_duration_ms", mean(sum * 1000.0, whole.len()));
     let each = (0..longest).map(|turn| {
-        let samples: Vec<Sample> = conversations
+        let samples: Samples = conversations
             .iter()
             .filter_map(|turns| turns.get(turn).cloned())
             .collect();
@@ -180,7 +181,7 @@ fn conversations<'a>(turns: &Turns, samples: &'a [Sample]) -> Vec<&'a [Sample]> 
 }
 
 /// The figures of one place in all conversations that have it; rates are over the whole run.
-fn of_turn(turn: usize, samples: &[Sample], duration_s: f64, settings: &Settings) -> Value {
+fn of_turn(turn: usize, samples: &Samples, duration_s: f64, settings: &Settings) -> Value {
     let summary = Summary::of(samples, duration_s, None);
     let mut figures = Map::new();
     let mut set = |key: &str, value: Value| drop(figures.insert(key.to_owned(), value));

@@ -29,12 +29,10 @@ pub fn name(settings: &Settings, result: &Params) -> String {
     format!("{label}-{load}{limit}-{model}-{}.json", text("date"))
 }
 
-/// The text as Python's `json.dump` writes it: a space after each comma and colon, ASCII only.
-pub fn text(result: &impl Serialize) -> String {
-    let mut bytes = vec![];
-    let written = result.serialize(&mut Serializer::with_formatter(&mut bytes, PythonStyle));
-    written.expect("values that are JSON already can be written to memory");
-    String::from_utf8(bytes).expect("the text is ASCII")
+/// Writes it as Python's `json.dump` does: a space after each comma and colon, ASCII only.
+pub fn write(result: &impl Serialize, to: &mut impl Write) -> io::Result<()> {
+    let written = result.serialize(&mut Serializer::with_formatter(to, PythonStyle));
+    written.map_err(io::Error::from)
 }
 
 struct PythonStyle;
@@ -78,8 +76,10 @@ mod tests {
         let Value::Object(result) = json!({"a": [1, 2.5], "b": {"c": "é\n😀"}, "d": null}) else {
             unreachable!("an object")
         };
+        let mut text = vec![];
+        write(&result, &mut text).expect("written to memory");
         assert_eq!(
-            text(&result),
+            String::from_utf8_lossy(&text),
             r#"{"a": [1, 2.5], "b": {"c": "\u00e9\n\ud83d\ude00"}, "d": null}"#
         );
     }

@@ -5,11 +5,11 @@ use super::result::{cpu_share, failure_reasons, lag};
 use super::settings::Settings;
 use crate::cause::{Cause, Failure, MOST_OFTEN};
 use crate::load::Outcome;
-use crate::metrics::{Metric, Sample};
+use crate::metrics::{Metric, Samples};
 
 /// A run without a single success has no figures.
-pub(super) fn refuse_empty(samples: &[Sample]) -> Result<(), Failure> {
-    if samples.iter().any(Sample::is_ok) {
+pub(super) fn refuse_empty(samples: &Samples) -> Result<(), Failure> {
+    if samples.ok().next().is_some() {
         return Ok(());
     }
     let detail = format!(
@@ -21,19 +21,18 @@ pub(super) fn refuse_empty(samples: &[Sample]) -> Result<(), Failure> {
 }
 
 /// What failed requests said most often; empty if none failed.
-pub(super) fn commonest_error(samples: &[Sample]) -> String {
+pub(super) fn commonest_error(samples: &Samples) -> String {
     let reasons = failure_reasons(samples);
     reasons
         .into_iter()
         .max_by_key(|(_, count)| *count)
-        .map_or(String::new(), |(reason, _)| reason.to_owned())
+        .map_or(String::new(), |(reason, _)| reason)
 }
 
 /// Judges the figures by failed requests first, then by whether the generator was the limit.
 pub(super) fn judge(settings: &Settings, outcome: &Outcome) -> Verdict {
     let samples = &outcome.samples;
-    let failed = samples.iter().filter(|sample| !sample.is_ok()).count();
-    match Verdict::on_failed_requests(failed, samples.len(), Some(&commonest_error(samples))) {
+    match Verdict::on_failed_requests(samples.failed(), samples.len(), Some(&commonest_error(samples))) {
         Verdict::Sound => {}
         objection => return objection,
     }

@@ -34,6 +34,7 @@ pub use facts::kv_cache_tokens;
 pub use told::told;
 
 use crate::cause::{Cause, Failure, MOST_OFTEN};
+use crate::metrics::RunResult;
 use crate::plan::{BenchRunner, Params};
 use crate::search::{Cut, Request, Watch};
 use crate::telemetry::series::Window;
@@ -126,7 +127,7 @@ impl Counters {
 #[derive(Debug, Clone)]
 pub struct Measurement {
     /// Keys and order as in `vllm bench serve`'s result JSON.
-    pub result: Params,
+    pub result: RunResult,
     /// Whether the figures can be believed.
     pub verdict: Verdict,
     /// Latencies of every request; none from an external benchmark.

@@ -13,7 +13,7 @@ use super::settings::Settings;
 use super::{Counters, Job, Measurement, Verdict};
 use crate::cause::{Cause, Failure};
 use crate::load::{BodyOptions, Generator, RequestOptions, Stop, Target, Tls};
-use crate::metrics::{Nanos, Sample, Underway, seconds};
+use crate::metrics::{Nanos, RunResult, Sample, Samples, Underway, seconds};
 use crate::plan::Params;
 use crate::search::Watch;
 use crate::telemetry::series::Window;
@@ -106,14 +106,13 @@ pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Fai
 
 /// What a run of these timelines would be measured as, as far as timelines tell; `None` if every request failed. For
 /// those that come from a forecast and not from a server.
-pub fn measurement_of(settings: &Settings, samples: &[Sample], duration: Nanos) -> Option<Measurement> {
+pub fn measurement_of(settings: &Settings, samples: &Samples, duration: Nanos) -> Option<Measurement> {
     refuse_empty(samples).ok()?;
-    let failed = samples.iter().filter(|sample| !sample.is_ok()).count();
-    let commonest = samples.iter().find_map(|sample| sample.error.as_deref());
+    let commonest = samples.iter().find_map(|sample| sample.error);
     Some(Measurement {
-        result: figures(settings, samples, duration),
-        verdict: Verdict::on_failed_requests(failed, samples.len(), commonest),
-        requests: samples.iter().map(latencies).collect(),
+        result: figures(settings, samples, duration).into(),
+        verdict: Verdict::on_failed_requests(samples.failed(), samples.len(), commonest.as_deref()),
+        requests: requests(samples),
         cut: None,
     })
 }
@@ -187,10 +186,11 @@ impl Run {
             probes,
             server: grown.unwrap_or_default(),
         };
+        let values = result(context, &outcome);
         Ok(Measurement {
-            result: result(context, &outcome),
             verdict: judge(&self.settings, &outcome),
-            requests: outcome.samples.iter().map(latencies).collect(),
+            requests: requests(&outcome.samples),
+            result: RunResult::new(values, outcome.samples),
             cut: None,
         })
     }
@@ -230,6 +230,10 @@ fn count_end(counters: &Counters, sample: &Sample) {
 
 pub(super) fn broke(error: std::io::Error) -> Failure {
     Failure::new(Cause::BenchFailed, format!("the generator could not go on: {error}"))
+}
+
+fn requests(samples: &Samples) -> Vec<crate::search::Request> {
+    samples.in_order().map(|sample| latencies(&sample)).collect()
 }
 
 /// What a search reads of a request.

@@ -5,7 +5,7 @@ use super::result::{Context, cpu_share, failure_reasons, lag, write_stats};
 use super::settings::Settings;
 use crate::load::Outcome;
 use crate::metrics::confidence::{self, Interval};
-use crate::metrics::{Metric, Nanos, Sample, Stats, SteadyState, Summary, seconds};
+use crate::metrics::{Metric, Nanos, Sample, Samples, Stats, SteadyState, Summary, seconds};
 use serde_json::{Map, Value, json};
 
 /// Metrics with one value a request; values of one request among themselves, such as its ITL, are no independent ones.
@@ -70,13 +70,15 @@ pub(super) fn write(context: &Context<'_>, summary: &Summary, outcome: &Outcome,
 
 fn from_due(
     name: &str,
-    samples: &[Sample],
+    samples: &Samples,
     settings: &Settings,
     of: fn(&Sample) -> Nanos,
     set: &mut impl FnMut(&str, Value),
 ) {
-    let ok = samples.iter().filter(|sample| sample.is_ok());
-    let values = ok.map(|sample| seconds(sample.queue() + of(sample))).collect();
+    let values = samples
+        .ok()
+        .map(|sample| seconds(sample.queue() + of(&sample)))
+        .collect();
     write_stats(name, &Stats::of_seconds(values, &settings.percentiles), set);
 }
 

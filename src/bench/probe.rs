@@ -37,7 +37,7 @@ impl Probe {
             let mut counts = ProbeCounts::default();
             // At least one, however short the run.
             while let Ok(outcome) = generator.drive(&load, &mut |_| {}) {
-                for sample in outcome.samples {
+                for sample in outcome.samples.iter() {
                     match sample.is_ok() {
                         true => counts.latencies_s.push(seconds(sample.latency())),
                         false => counts.failed += 1,

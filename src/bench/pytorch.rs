@@ -1,9 +1,10 @@
 //! A result in the format of PyTorch's benchmark dashboard: one record for each of twelve figures.
 
-use super::file;
 use super::flags;
 use super::settings::Settings;
+use crate::metrics::RunResult;
 use crate::plan::Params;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 /// The figures with a record each, in the order of `vllm bench serve`.
@@ -24,8 +25,23 @@ const FIGURES: [&str; 12] = [
 /// What no record repeats: one entry a request or more.
 const LEFT_OUT: [&str; 4] = ["ttfts", "itls", "generated_texts", "errors"];
 
-/// The file's text. `given` are the parameters as they were given; header values are not shown.
-pub fn text(settings: &Settings, given: &Params, result: &Params) -> String {
+/// One figure of a run, with all that is known of the run.
+#[derive(Debug, Serialize)]
+pub struct Record {
+    benchmark: Value,
+    model: Value,
+    metric: Metric,
+}
+
+#[derive(Debug, Serialize)]
+struct Metric {
+    name: &'static str,
+    benchmark_values: [Value; 1],
+    extra_info: RunResult,
+}
+
+/// The file's records. `given` are the parameters as they were given; header values are not shown.
+pub fn records(settings: &Settings, given: &Params, result: &RunResult) -> Vec<Record> {
     let mut args: Map<String, Value> = flags::all()
         .map(|flag| (flag.name.to_owned(), given.get(flag.name).cloned().unwrap_or_default()))
         .collect();
@@ -39,29 +55,26 @@ pub fn text(settings: &Settings, given: &Params, result: &Params) -> String {
     let of = |key: &str| result.get(key).and_then(Value::as_str).unwrap_or_default();
     let file_name = settings.output.as_ref().and_then(|output| output.name.as_deref());
     let uses_compile = of("compilation_config.mode") != "0" && !file_name.is_some_and(|name| name.contains("eager"));
-    let extra: Params = result
-        .iter()
-        .filter(|(key, _)| !FIGURES.contains(&key.as_str()) && !LEFT_OUT.contains(&key.as_str()))
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect();
-    let records: Vec<Value> = FIGURES
-        .iter()
-        .filter_map(|figure| Some((figure, result.get(*figure)?)))
-        .map(|(figure, value)| {
-            json!({
-                "benchmark": {
-                    "name": "vLLM benchmark",
-                    "extra_info": {
-                        "args": args,
-                        "compilation_config.mode": of("compilation_config.mode"),
-                        "optimization_level": of("optimization_level"),
-                        "use_compile": uses_compile,
-                    },
-                },
-                "model": {"name": settings.model.as_deref().unwrap_or(of("model_id"))},
-                "metric": {"name": figure, "benchmark_values": [value], "extra_info": extra},
-            })
+    let benchmark = json!({
+        "name": "vLLM benchmark",
+        "extra_info": {
+            "args": args,
+            "compilation_config.mode": of("compilation_config.mode"),
+            "optimization_level": of("optimization_level"),
+            "use_compile": uses_compile,
+        },
+    });
+    let record = |name: &'static str| {
+        let is_wanted = |key: &str| !FIGURES.contains(&key) && !LEFT_OUT.contains(&key);
+        Some(Record {
+            benchmark: benchmark.clone(),
+            model: json!({"name": settings.model.as_deref().unwrap_or(of("model_id"))}),
+            metric: Metric {
+                name,
+                benchmark_values: [result.get(name)?.clone()],
+                extra_info: result.only(is_wanted),
+            },
         })
-        .collect();
-    file::text(&records)
+    };
+    FIGURES.into_iter().filter_map(record).collect()
 }

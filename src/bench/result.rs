@@ -6,11 +6,14 @@ use super::own;
 use super::probe::ProbeCounts;
 use super::settings::Settings;
 use crate::load::{Outcome, Turns};
-use crate::metrics::{Nanos, Sample, Stats, Summary, seconds};
+use crate::metrics::{Column, Nanos, Samples, Stats, Summary, seconds};
 use crate::plan::Params;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// Columns of what answers with vectors or scores.
+const OF_POOLING: [Column; 4] = [Column::InputLens, Column::Latencies, Column::QueueTimes, Column::Errors];
 
 /// What the result says beside the samples.
 #[derive(Debug)]
@@ -31,7 +34,7 @@ pub(super) struct Context<'a> {
     pub server: ServerCounters,
 }
 
-/// Builds the result.
+/// Builds the result; columns are null, to be filled in from the samples.
 pub(super) fn result(mut context: Context<'_>, outcome: &Outcome) -> Params {
     let settings = context.settings;
     let samples = &outcome.samples;
@@ -61,7 +64,7 @@ pub(super) fn result(mut context: Context<'_>, outcome: &Outcome) -> Params {
     if settings.backend.generates() {
         generation(&mut context, &summary, outcome, &mut set);
     } else {
-        pooling(settings, &summary, samples, &mut set);
+        pooling(settings, &summary, &mut set);
     }
     for metric in &settings.metrics {
         write_stats(metric.name(), &metric.stats(samples, &settings.percentiles), &mut set);
@@ -71,7 +74,7 @@ pub(super) fn result(mut context: Context<'_>, outcome: &Outcome) -> Params {
 }
 
 /// The figures that timelines alone give: rates, and the distributions that the settings ask for.
-pub(super) fn figures(settings: &Settings, samples: &[Sample], duration: Nanos) -> Params {
+pub(super) fn figures(settings: &Settings, samples: &Samples, duration: Nanos) -> Params {
     let summary = Summary::of(samples, seconds(duration), settings.goodput.as_ref());
     let mut figures = Params::new();
     let mut set = |key: &str, value: Value| {
@@ -101,7 +104,7 @@ fn rates(summary: &Summary, set: &mut impl FnMut(&str, Value)) {
 fn generation(context: &mut Context<'_>, summary: &Summary, outcome: &Outcome, set: &mut impl FnMut(&str, Value)) {
     let (settings, samples) = (context.settings, &outcome.samples);
     rates(summary, set);
-    each_request(settings.save_detailed, samples, set);
+    columns(settings.save_detailed, &Column::ALL, set);
     set("max_output_tokens_per_s", json!(summary.max_output_tokens_per_s));
     set("max_concurrent_requests", json!(summary.max_concurrent_requests));
     set("rtfx", json!(summary.rtfx));
@@ -113,7 +116,7 @@ fn generation(context: &mut Context<'_>, summary: &Summary, outcome: &Outcome, s
 }
 
 /// The figures of what answers with vectors or scores.
-fn pooling(settings: &Settings, summary: &Summary, samples: &[Sample], set: &mut impl FnMut(&str, Value)) {
+fn pooling(settings: &Settings, summary: &Summary, set: &mut impl FnMut(&str, Value)) {
     set("duration", json!(summary.duration_s));
     set("completed", json!(summary.completed));
     set("total_input_tokens", json!(summary.total_input));
@@ -126,19 +129,11 @@ fn pooling(settings: &Settings, summary: &Summary, samples: &[Sample], set: &mut
         0.0
     };
     set("total_token_throughput", json!(rate));
-    let detailed = settings.save_detailed;
-    if detailed {
-        set("input_lens", samples.iter().map(|sample| sample.prompt_len).collect());
-    }
-    set("latencies", ok_seconds(samples, Sample::latency));
-    set("queue_times", queue_times(samples));
-    if detailed {
-        set("errors", errors(samples));
-    }
+    columns(settings.save_detailed, &OF_POOLING, set);
 }
 
 /// When the rate of a ramp reached another whole number, by the wall clock.
-fn rate_changes(context: &Context<'_>, samples: &[Sample]) -> Value {
+fn rate_changes(context: &Context<'_>, samples: &Samples) -> Value {
     let arrivals = &context.settings.arrivals;
     let event = |rate: u64, at: Nanos| {
         let moment = &context.began + Duration::from_nanos(at);
@@ -146,7 +141,7 @@ fn rate_changes(context: &Context<'_>, samples: &[Sample]) -> Value {
     };
     let mut last = arrivals.ramp.map_or(0, |ramp| ramp.start as u64);
     let mut events = vec![event(last, 0)];
-    for (i, sample) in samples.iter().enumerate() {
+    for (i, sample) in samples.in_order().enumerate() {
         let rate = arrivals.rate_at(i, samples.len()) as u64;
         if rate > last {
             events.push(event(rate, sample.sent));
@@ -156,44 +151,11 @@ fn rate_changes(context: &Context<'_>, samples: &[Sample]) -> Value {
     events.into()
 }
 
-fn ok_seconds(samples: &[Sample], of: fn(&Sample) -> Nanos) -> Value {
-    let value = |sample: &Sample| if sample.is_ok() { seconds(of(sample)) } else { 0.0 };
-    samples.iter().map(value).collect()
-}
-
-fn queue_times(samples: &[Sample]) -> Value {
-    samples.iter().map(|sample| seconds(sample.queue())).collect()
-}
-
-fn errors(samples: &[Sample]) -> Value {
-    samples
-        .iter()
-        .map(|sample| sample.error.clone().unwrap_or_default())
-        .collect()
-}
-
-/// The arrays with one entry a request. Failed ones are zeros and empty lists, as `vllm bench serve` has them.
-fn each_request(detailed: bool, samples: &[Sample], set: &mut impl FnMut(&str, Value)) {
-    if detailed {
-        set("input_lens", samples.iter().map(|sample| sample.prompt_len).collect());
-        set("output_lens", samples.iter().map(Sample::output_len).collect());
-        set("ttfts", ok_seconds(samples, Sample::ttft));
-        let gaps = |sample: &Sample| -> Value { sample.gaps().map(seconds).collect() };
-        set("itls", samples.iter().map(gaps).collect());
-    }
-    set("latencies", ok_seconds(samples, Sample::latency));
-    if detailed {
-        set(
-            "start_times",
-            samples.iter().map(|sample| seconds(sample.sent)).collect(),
-        );
-    }
-    set("queue_times", queue_times(samples));
-    if detailed {
-        let text = |sample: &Sample| sample.text.clone().unwrap_or_default();
-        set("generated_texts", samples.iter().map(text).collect());
-        set("errors", errors(samples));
-    }
+/// Leaves their places to the columns of a result; most are wanted only in detail.
+fn columns(detailed: bool, columns: &[Column], set: &mut impl FnMut(&str, Value)) {
+    let always = [Column::Latencies, Column::QueueTimes];
+    let wanted = columns.iter().filter(|column| detailed || always.contains(column));
+    wanted.for_each(|column| set(column.name(), Value::Null));
 }
 
 pub(super) fn write_stats(name: &str, stats: &Stats, set: &mut impl FnMut(&str, Value)) {
@@ -206,7 +168,7 @@ pub(super) fn write_stats(name: &str, stats: &Stats, set: &mut impl FnMut(&str, 
 }
 
 /// The generator's lag over all requests, failed ones too.
-pub(super) fn lag(samples: &[Sample], percents: &[f64]) -> Stats {
+pub(super) fn lag(samples: &Samples, percents: &[f64]) -> Stats {
     Stats::of_seconds(samples.iter().map(|sample| seconds(sample.lag())).collect(), percents)
 }
 
@@ -216,9 +178,9 @@ pub(super) fn cpu_share(outcome: &Outcome) -> f64 {
 }
 
 /// How often each error occurred.
-pub(super) fn failure_reasons(samples: &[Sample]) -> BTreeMap<&str, u64> {
+pub(super) fn failure_reasons(samples: &Samples) -> BTreeMap<String, u64> {
     let mut reasons = BTreeMap::new();
-    for error in samples.iter().filter_map(|sample| sample.error.as_deref()) {
+    for error in samples.iter().filter_map(|sample| sample.error) {
         *reasons.entry(error).or_default() += 1;
     }
     reasons

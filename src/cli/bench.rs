@@ -5,13 +5,16 @@ use crate::bench::flags::{self, REFUSED};
 use crate::bench::settings::Settings;
 use crate::bench::{Counters, Job, Measurement, console, file, measure, pytorch};
 use crate::error::{Error, Exit, Result};
+use crate::metrics::RunResult;
 use crate::plan::Params;
 use crate::server::http::client_for;
 use clap::{ArgMatches, Command, FromArgMatches};
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
 use serde_json::{Value, json};
-use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -80,8 +83,8 @@ pub fn run(args: Args) -> Result<Exit> {
     let Some(Measurement { result, verdict, .. }) = measured else {
         return Ok(Exit::Interrupted);
     };
-    print_failures(&result);
-    print!("{}", console::console(&result));
+    print_failures(&result.values);
+    print!("{}", console::console(&result.values));
     for warning in result.get("warnings").and_then(Value::as_array).into_iter().flatten() {
         eprintln!("vsweep: {}", warning.as_str().unwrap_or_default());
     }
@@ -167,30 +170,40 @@ async fn show_progress(counters: Arc<Counters>, quiet: bool) {
 }
 
 /// Writes the result file, if one is wanted.
-fn save(settings: &Settings, given: &Params, result: &Params) -> Result<()> {
+fn save(settings: &Settings, given: &Params, result: &RunResult) -> Result<()> {
     let Some(output) = &settings.output else { return Ok(()) };
     let folder = output.folder.clone().unwrap_or_else(|| PathBuf::from("."));
     std::fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
-    let path = folder.join(output.name.clone().unwrap_or_else(|| file::name(settings, result)));
-    let mut text = file::text(result);
-    if output.append {
-        let before = match std::fs::read_to_string(&path) {
-            Ok(before) => before,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(Error::io("read", &path)(error)),
-        };
-        if !before.is_empty() {
-            text = format!("{before}\n{text}");
-        }
-    }
-    std::fs::write(&path, text).map_err(Error::io("write", &path))?;
+    let path = folder.join(
+        output
+            .name
+            .clone()
+            .unwrap_or_else(|| file::name(settings, &result.values)),
+    );
+    write(result, &path, output.append).map_err(Error::io("write", &path))?;
     let is_wanted = |value: std::ffi::OsString| !value.is_empty();
     if std::env::var_os("SAVE_TO_PYTORCH_BENCHMARK_FORMAT").is_some_and(is_wanted) {
         let path = path.with_extension("pytorch.json");
-        let text = pytorch::text(settings, given, result);
-        std::fs::write(&path, text).map_err(Error::io("write", &path))?;
+        let records = pytorch::records(settings, given, result);
+        write(&records, &path, false).map_err(Error::io("write", &path))?;
     }
     Ok(())
+}
+
+/// Writes a file, or a further line of one.
+fn write(result: &impl Serialize, path: &Path, append: bool) -> io::Result<()> {
+    let mut options = File::options();
+    let file = match append {
+        true => options.append(true).create(true).open(path),
+        false => File::create(path),
+    }?;
+    let is_begun = file.metadata()?.len() > 0;
+    let mut writer = BufWriter::new(file);
+    if is_begun {
+        writer.write_all(b"\n")?;
+    }
+    file::write(result, &mut writer)?;
+    writer.flush()
 }
 
 fn print_notes(counters: &Counters) {

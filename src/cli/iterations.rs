@@ -91,7 +91,7 @@ async fn measure_all(args: &Args, shapes: &[Params], settings: &[Settings]) -> R
                 }
             }
             Done::Measured(measurement) => {
-                let row = row(&server, settings, &measurement.result);
+                let row = row(&server, settings, &measurement.result.values);
                 if rows.is_empty() {
                     print_head(&row);
                 }

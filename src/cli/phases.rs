@@ -167,7 +167,7 @@ async fn measure_all(args: &Args, levels: &[Params], first: &Settings) -> Result
                 }
             }
             Done::Measured(measurement) => {
-                let row = row(params, &measurement.result);
+                let row = row(params, &measurement.result.values);
                 let number = |key: &str| row.get(key).and_then(Value::as_f64).unwrap_or(0.0);
                 println!(
                     "{what}: {:.1} output tokens/s, {:.1} tokens/s in all ({:.1} s after a warm-up of {:.1} s)",

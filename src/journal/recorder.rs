@@ -9,6 +9,7 @@ use super::state::{State, Unfinished, fold};
 use super::vouch::{disowned, stored};
 use crate::error::{Error, Result};
 use crate::files::{create_folder, write_atomic};
+use crate::metrics::RunResult;
 use crate::plan::{Params, spelling};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -146,14 +147,15 @@ impl Recorder {
 /// What a benchmark gave, and on what kind of server.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// The result's keys in their order.
-    pub result: Params,
+    /// What the benchmark gave.
+    pub result: RunResult,
     /// Whether the server was the simulator.
     pub simulated: bool,
 }
 
 fn run_file(provenance: &Provenance, server_params: &Params, measured: Measured) -> Vec<u8> {
-    let mut file = measured.result;
+    let mut result = measured.result;
+    let file = &mut result.values;
     // Readers take everything before `run_number` for the result, so a result's own key of that name must not stay.
     for key in ["run_number", "simulated", PROVENANCE_KEY] {
         file.shift_remove(key);
@@ -176,7 +178,7 @@ fn run_file(provenance: &Provenance, server_params: &Params, measured: Measured)
     }
     let provenance = serde_json::to_value(provenance).expect("plain data always serialises");
     file.insert(PROVENANCE_KEY.into(), provenance);
-    serde_json::to_vec(&file).expect("a JSON object always serialises")
+    serde_json::to_vec(&result).expect("a JSON object always serialises")
 }
 
 #[cfg(test)]
@@ -217,7 +219,7 @@ mod tests {
     fn result() -> Measured {
         let result = json!({"run_number": "mine", "duration": 1.25});
         Measured {
-            result: result.as_object().expect("an object").clone(),
+            result: result.as_object().expect("an object").clone().into(),
             simulated: false,
         }
     }

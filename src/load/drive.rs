@@ -7,7 +7,7 @@ use super::clock::Clock;
 use super::requests::Requests;
 use super::turns::Turns;
 use super::window::{Seen, Watch, Window};
-use crate::metrics::{Nanos, Progress, Sample};
+use crate::metrics::{Nanos, Progress, Sample, Samples};
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -55,8 +55,8 @@ impl Load {
 /// What came of a load.
 #[derive(Debug)]
 pub struct Outcome {
-    /// One timeline a request, in order; those of a window as they ended.
-    pub samples: Vec<Sample>,
+    /// One timeline a request that ended, all of them unless the load was cut; those of a window as they ended.
+    pub samples: Samples,
     /// The run's zero on the process's clock.
     pub began: Instant,
     /// The window, if one was asked for and it opened.
@@ -82,7 +82,7 @@ struct Talk {
 pub(super) struct Drive<'a> {
     pub load: &'a Load,
     pub clock: Clock,
-    pub samples: Vec<Sample>,
+    pub samples: Samples,
     /// The next request, or the first turn of the next conversation.
     pub next: usize,
     /// How many of these have been sent.
@@ -112,14 +112,12 @@ impl<'a> Drive<'a> {
     pub fn new(load: &'a Load, watch: &'a mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Self {
         let once = load.requests.len().min(load.due.len());
         let window = load.window.map(|window| Watch::new(window, load.limit.unwrap_or(1)));
-        let mut samples = Vec::new();
-        samples.resize_with(if window.is_some() { 0 } else { once }, Sample::default);
         Drive {
             total: if window.is_some() { usize::MAX } else { once },
             window,
             load,
             clock: Clock::start(),
-            samples,
+            samples: Samples::default(),
             next: 0,
             started: 0,
             finished: 0,
@@ -199,34 +197,30 @@ impl<'a> Drive<'a> {
 
     pub fn end(&mut self, index: usize, sample: Sample, now: Nanos) {
         self.in_flight -= 1;
-        self.note(index, sample);
+        self.note(index, &sample);
         let turns = self.load.turns.as_ref();
-        let goes_on = turns.is_some_and(|turns| self.go_on(turns, index, now));
+        let goes_on = turns.is_some_and(|turns| self.go_on(turns, index, &sample, now));
         if !goes_on && self.load.limit.is_some() {
             self.freed.push_back(now);
         }
     }
 
-    fn note(&mut self, index: usize, sample: Sample) {
+    fn note(&mut self, index: usize, sample: &Sample) {
         self.finished += 1;
-        self.tell(Progress::Ended(&sample, self.in_flight));
-        match &mut self.window {
-            Some(window) => {
-                window.ended(index, &sample);
-                self.samples.push(sample);
-            }
-            None => self.samples[index] = sample,
+        self.tell(Progress::Ended(sample, self.in_flight));
+        if let Some(window) = &mut self.window {
+            window.ended(index, sample);
         }
+        self.samples.push(index, sample);
     }
 
     /// Prepares the turn after one that ended; false if there is none. After a failure nothing can follow.
-    fn go_on(&mut self, turns: &Turns, index: usize, now: Nanos) -> bool {
+    fn go_on(&mut self, turns: &Turns, index: usize, sample: &Sample, now: Nanos) -> bool {
         let mut talk = self.talks.remove(&index).unwrap_or_default();
         let after = turns.next_conversation(index);
         if index + 1 == after {
             return false;
         }
-        let sample = &self.samples[index];
         if sample.is_ok() {
             turns.remember(index, sample.text.as_deref().unwrap_or_default(), &mut talk.said);
             if let Ok(request) = turns.request(index + 1, &talk.said) {
@@ -238,24 +232,14 @@ impl<'a> Drive<'a> {
         }
         for unsent in index + 1..after {
             let error = "not sent: an earlier turn of its conversation failed".to_owned();
-            self.note(
-                unsent,
-                unsent_sample(now, now, now, turns.each[unsent].prompt_len, error),
-            );
+            let sample = unsent_sample(now, now, now, turns.each[unsent].prompt_len, error);
+            self.note(unsent, &sample);
         }
         false
     }
 
     pub fn tell(&mut self, progress: Progress<'_>) {
         self.is_cut |= (self.watch)(progress).is_break();
-    }
-
-    /// The timelines: all of them, or those of the requests that ended before the load was cut.
-    pub fn into_samples(mut self) -> Vec<Sample> {
-        if self.is_cut {
-            self.samples.retain(|sample| sample.end > 0);
-        }
-        self.samples
     }
 
     pub fn fail_unsent(&mut self, index: usize, ready: Nanos, error: String) {

@@ -162,8 +162,6 @@ impl Exchange {
         if !stream.reply.is_stream() && response.is_done() && response.status == 200 {
             sample.events.push(*heard_at);
         }
-        // A million of these are kept.
-        sample.events.shrink_to_fit();
         sample.end = sample.events.last().unwrap_or(now);
         sample.error = stream.error.take();
         if sample.error.is_none() && response.is_done() {

@@ -155,7 +155,7 @@ impl Generator {
             began: drive.clock.zero(),
             window,
             cpu: thread_cpu().saturating_sub(cpu_before),
-            samples: drive.into_samples(),
+            samples: drive.samples,
             longest_turn,
             late_connections: self.opened - opened_before,
         })

@@ -3,7 +3,8 @@
 //! Rates: means of equal spans of time (batch means). Percentiles: order statistics, which assume nothing of the
 //! distribution. Requests of one run influence each other, so these are a lower bound of what repeating it would show.
 
-use super::sample::{Nanos, Sample};
+use super::sample::Nanos;
+use super::samples::Samples;
 
 /// Spans a run is cut into.
 const BATCHES: usize = 20;
@@ -22,20 +23,13 @@ pub struct Interval {
 }
 
 /// Output events a second, by batch means over `duration`; `None` if a span would hold fewer than ten events.
-pub fn output_rate(samples: &[Sample], duration: Nanos) -> Option<Interval> {
-    let events = samples
-        .iter()
-        .filter(|sample| sample.is_ok())
-        .flat_map(|sample| sample.events.iter());
-    rate(events, duration)
+pub fn output_rate(samples: &Samples, duration: Nanos) -> Option<Interval> {
+    rate(samples.ok().flat_map(|sample| sample.events.into_each()), duration)
 }
 
 /// Completed requests a second, likewise.
-pub fn request_rate(samples: &[Sample], duration: Nanos) -> Option<Interval> {
-    rate(
-        samples.iter().filter(|sample| sample.is_ok()).map(|sample| sample.end),
-        duration,
-    )
+pub fn request_rate(samples: &Samples, duration: Nanos) -> Option<Interval> {
+    rate(samples.ok().map(|sample| sample.end), duration)
 }
 
 /// Moments a second over `duration`, by batch means; `None` if a span would hold fewer than ten on average.
@@ -75,6 +69,7 @@ pub fn percentile_interval(sorted: &[f64], percent: f64) -> Option<Interval> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Sample;
     use crate::rng::NumpyPcg64;
 
     #[test]
@@ -107,7 +102,7 @@ mod tests {
             events: (0..1000).map(|i| i * 1_000_000).collect(),
             ..Sample::default()
         };
-        let interval = output_rate(&[sample], 1_000_000_000).expect("enough events");
+        let interval = output_rate(&vec![sample].into(), 1_000_000_000).expect("enough events");
         assert_eq!(
             interval,
             Interval {
@@ -115,7 +110,7 @@ mod tests {
                 high: 1000.0
             }
         );
-        assert_eq!(output_rate(&[], 1_000_000_000), None);
-        assert_eq!(output_rate(&[], 0), None);
+        assert_eq!(output_rate(&Samples::default(), 1_000_000_000), None);
+        assert_eq!(output_rate(&Samples::default(), 0), None);
     }
 }

@@ -9,7 +9,9 @@ mod peaks;
 mod progress;
 mod quantiles;
 mod ranks;
+mod run_result;
 mod sample;
+mod samples;
 mod steady;
 mod summary;
 
@@ -18,6 +20,8 @@ pub use moments::Moments;
 pub use peaks::{busiest_second, concurrency_by_second, peak_concurrency};
 pub use progress::{Progress, Underway};
 pub use quantiles::{Stats, percentile};
+pub use run_result::{Column, RunResult};
 pub use sample::{Nanos, Sample, seconds};
+pub use samples::Samples;
 pub use steady::{SteadyRule, SteadyState, Unsteady};
 pub use summary::{Metric, Summary};

@@ -2,14 +2,16 @@
 //! bits a byte, low ones first. A token every 10 ms takes four bytes, and those that arrived in one read one byte each.
 
 use super::sample::Nanos;
+use serde::{Deserialize, Serialize};
 
 /// Ascending moments; one that is pushed after a later one counts as happening at the same time.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moments {
     first: Nanos,
     last: Nanos,
     count: usize,
     /// The gaps between them.
+    #[serde(with = "serde_bytes")]
     gaps: Vec<u8>,
 }
 
@@ -52,33 +54,45 @@ impl Moments {
 
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = Nanos> {
-        let later = self.gaps().scan(self.first, |at, gap| {
-            *at += gap;
-            Some(*at)
-        });
-        self.first().into_iter().chain(later)
+        from_gaps(self.first(), self.gaps())
+    }
+
+    /// The same, of moments that are not needed any more.
+    pub fn into_each(self) -> impl Iterator<Item = Nanos> {
+        from_gaps(self.first(), self.into_gaps())
     }
 
     /// The time from each to the next.
     pub fn gaps(&self) -> impl Iterator<Item = Nanos> {
-        let mut bytes = self.gaps.iter();
-        std::iter::from_fn(move || {
-            let (mut gap, mut shift) = (0, 0);
-            for byte in &mut bytes {
-                gap |= Nanos::from(byte & 0x7f) << shift;
-                if *byte < 0x80 {
-                    return Some(gap);
-                }
-                shift += 7;
-            }
-            None
-        })
+        decode(self.gaps.iter().copied())
     }
 
-    /// Gives back memory that is not needed.
-    pub fn shrink_to_fit(&mut self) {
-        self.gaps.shrink_to_fit();
+    /// The same, of moments that are not needed any more.
+    pub fn into_gaps(self) -> impl Iterator<Item = Nanos> {
+        decode(self.gaps.into_iter())
     }
+}
+
+fn from_gaps(first: Option<Nanos>, gaps: impl Iterator<Item = Nanos>) -> impl Iterator<Item = Nanos> {
+    let later = gaps.scan(first.unwrap_or(0), |at, gap| {
+        *at += gap;
+        Some(*at)
+    });
+    first.into_iter().chain(later)
+}
+
+fn decode(mut bytes: impl Iterator<Item = u8>) -> impl Iterator<Item = Nanos> {
+    std::iter::from_fn(move || {
+        let (mut gap, mut shift) = (0, 0);
+        for byte in &mut bytes {
+            gap |= Nanos::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(gap);
+            }
+            shift += 7;
+        }
+        None
+    })
 }
 
 impl FromIterator<Nanos> for Moments {

@@ -1,6 +1,7 @@
 //! The timeline of one request.
 
 use super::moments::Moments;
+use serde::{Deserialize, Serialize};
 
 /// A moment of a run: nanoseconds of the monotonic clock since the run's start (t0).
 pub type Nanos = u64;
@@ -11,7 +12,7 @@ pub fn seconds(nanos: Nanos) -> f64 {
 }
 
 /// What happened to one request. All times are on one clock and read when bytes left or arrived.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// When the arrival process wanted it sent.
     pub due: Nanos,

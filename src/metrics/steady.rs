@@ -1,7 +1,8 @@
 //! The steady state of a closed loop: the time during which it was at, or near, its full concurrency.
 
 use super::quantiles::Stats;
-use super::sample::{Nanos, Sample, seconds};
+use super::sample::{Nanos, seconds};
+use super::samples::Samples;
 
 /// When a closed loop counts as steady.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -70,11 +71,13 @@ impl std::fmt::Display for Unsteady {
 impl SteadyState {
     /// Finds the window over the requests that succeeded. It opens when enough of them are open for the first time and
     /// closes when they are for the last time; dips between belong to it.
-    pub fn find(samples: &[Sample], rule: SteadyRule, percents: &[f64]) -> Result<SteadyState, Unsteady> {
-        let ok = || samples.iter().filter(|sample| sample.is_ok());
+    pub fn find(samples: &Samples, rule: SteadyRule, percents: &[f64]) -> Result<SteadyState, Unsteady> {
         let enough = ((rule.threshold * rule.target as f64).ceil() as u64).max(1);
         // At equal times ends come first.
-        let mut edges: Vec<(Nanos, i64)> = ok().flat_map(|sample| [(sample.sent, 1), (sample.end, -1)]).collect();
+        let mut edges: Vec<(Nanos, i64)> = samples
+            .ok()
+            .flat_map(|sample| [(sample.sent, 1), (sample.end, -1)])
+            .collect();
         edges.sort_unstable();
         let (mut open, mut peak, mut start, mut end) = (0u64, 0, None, 0);
         for (at, change) in edges {
@@ -89,28 +92,34 @@ impl SteadyState {
         }
         let start = start.ok_or(Unsteady::NeverReached { enough, peak })?;
         let within = |at: Nanos| (start..end).contains(&at);
-        let started: Vec<&Sample> = ok().filter(|sample| within(sample.sent)).collect();
-        let completed = ok().filter(|sample| within(sample.end)).count() as u64;
-        if started.is_empty() && completed == 0 {
+        let (mut started, mut completed, mut prompts, mut events) = (0, 0, 0, 0);
+        let (mut ttfts, mut tpots) = (vec![], vec![]);
+        for sample in samples.ok() {
+            events += sample.events.iter().filter(|event| within(*event)).count();
+            completed += u64::from(within(sample.end));
+            if within(sample.sent) {
+                started += 1;
+                prompts += sample.prompt_len;
+                ttfts.push(seconds(sample.ttft()));
+                tpots.extend(sample.tpot());
+            }
+        }
+        if started == 0 && completed == 0 {
             return Err(Unsteady::Idle);
         }
-        let events: usize = ok()
-            .map(|sample| sample.events.iter().filter(|event| within(*event)).count())
-            .sum();
-        let prompts: u64 = started.iter().map(|sample| sample.prompt_len).sum();
         let rate = |count: f64| count / seconds(end - start);
         Ok(SteadyState {
             start,
             end,
             enough,
             peak,
-            started: started.len() as u64,
+            started,
             completed,
             request_throughput: rate(completed as f64),
             input_throughput: rate(prompts as f64),
             output_throughput: rate(events as f64),
-            ttft: Stats::of_seconds(started.iter().map(|sample| seconds(sample.ttft())).collect(), percents),
-            tpot: Stats::of_seconds(started.iter().filter_map(|sample| sample.tpot()).collect(), percents),
+            ttft: Stats::of_seconds(ttfts, percents),
+            tpot: Stats::of_seconds(tpots, percents),
         })
     }
 

@@ -4,7 +4,8 @@
 use super::goodput::Goodput;
 use super::peaks::{busiest_second, concurrency_by_second, peak_concurrency};
 use super::quantiles::Stats;
-use super::sample::{Sample, seconds};
+use super::sample::seconds;
+use super::samples::Samples;
 
 /// A latency distribution that a result can hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,12 +48,12 @@ impl Metric {
     }
 
     /// The values of all completed requests, in seconds.
-    pub fn values(self, samples: &[Sample]) -> Vec<f64> {
-        let ok = samples.iter().filter(|sample| sample.is_ok());
+    pub fn values(self, samples: &Samples) -> Vec<f64> {
+        let ok = samples.ok();
         match self {
             Metric::Ttft => ok.map(|sample| seconds(sample.ttft())).collect(),
-            Metric::Tpot => ok.filter_map(Sample::tpot).collect(),
-            Metric::Itl => ok.flat_map(Sample::gaps).map(seconds).collect(),
+            Metric::Tpot => ok.filter_map(|sample| sample.tpot()).collect(),
+            Metric::Itl => ok.flat_map(|sample| sample.events.into_gaps()).map(seconds).collect(),
             Metric::E2el => ok.map(|sample| seconds(sample.latency())).collect(),
             Metric::ClientQueueTime => ok.map(|sample| seconds(sample.queue())).collect(),
             Metric::E2elIncludingClientQueue => ok
@@ -64,26 +65,22 @@ impl Metric {
     /// Inter-token latencies a token rather than an event, in milliseconds: an event of three tokens gives three of a
     /// third each. `None` if some request's events cannot be told from its tokens, because the server packs them and does
     /// not say how.
-    pub fn itl_per_token(samples: &[Sample], percents: &[f64]) -> Option<Stats> {
-        let ok = || samples.iter().filter(|sample| sample.is_ok());
-        if ok().all(Sample::has_a_token_an_event) {
+    pub fn itl_per_token(samples: &Samples, percents: &[f64]) -> Option<Stats> {
+        if samples.ok().all(|sample| sample.has_a_token_an_event()) {
             return Some(Metric::Itl.stats(samples, percents));
         }
         let mut gaps = Vec::new();
-        for sample in ok() {
+        for sample in samples.ok() {
             sample.add_gaps_by_token(&mut gaps)?;
         }
         Some(Stats::of_seconds(gaps, percents))
     }
 
     /// Its statistics over all completed requests, in milliseconds.
-    pub fn stats(self, samples: &[Sample], percents: &[f64]) -> Stats {
+    pub fn stats(self, samples: &Samples, percents: &[f64]) -> Stats {
         match self {
             // There is one a token, too many to sort.
-            Metric::Itl => Stats::of_nanos(
-                || samples.iter().filter(|sample| sample.is_ok()).flat_map(Sample::gaps),
-                percents,
-            ),
+            Metric::Itl => Stats::of_nanos(|| samples.ok().flat_map(|sample| sample.events.into_gaps()), percents),
             _ => Stats::of_seconds(self.values(samples), percents),
         }
     }
@@ -126,15 +123,18 @@ pub struct Summary {
 
 impl Summary {
     /// Folds the samples of a run that took `duration_s` seconds.
-    pub fn of(samples: &[Sample], duration_s: f64, goodput: Option<&Goodput>) -> Summary {
-        let ok = || samples.iter().filter(|sample| sample.is_ok());
-        let completed = ok().count() as u64;
-        let total_input = ok().map(|sample| sample.prompt_len).sum();
-        let total_output = ok().map(Sample::output_len).sum();
-        let total_sequences = ok().map(|sample| u64::from(sample.sequences)).sum();
-        let audio_s: f64 = ok().map(|sample| sample.audio_s).sum();
+    pub fn of(samples: &Samples, duration_s: f64, goodput: Option<&Goodput>) -> Summary {
+        let (mut completed, mut total_input, mut total_output, mut total_sequences) = (0, 0, 0, 0);
+        let (mut audio_s, mut good) = (0.0, 0);
+        for sample in samples.ok() {
+            completed += 1;
+            total_input += sample.prompt_len;
+            total_output += sample.output_len();
+            total_sequences += u64::from(sample.sequences);
+            audio_s += sample.audio_s;
+            good += u64::from(goodput.is_some_and(|goodput| goodput.is_met(&sample)));
+        }
         let rate = |count: f64| if duration_s > 0.0 { count / duration_s } else { 0.0 };
-        let good = goodput.map(|goodput| ok().filter(|sample| goodput.is_met(sample)).count());
         Summary {
             duration_s,
             completed,
@@ -143,13 +143,13 @@ impl Summary {
             total_output,
             total_sequences,
             request_throughput: rate(completed as f64),
-            request_goodput: good.map(|good| rate(good as f64)),
+            request_goodput: goodput.map(|_| rate(good as f64)),
             sequence_throughput: rate(total_sequences as f64),
             output_throughput: rate(total_output as f64),
             total_token_throughput: rate((total_input + total_output) as f64),
             max_output_tokens_per_s: busiest_second(samples) as f64,
             max_concurrent_requests: concurrency_by_second(samples),
-            peak_concurrent_requests: peak_concurrency(ok().map(|sample| (sample.sent, sample.end))),
+            peak_concurrent_requests: peak_concurrency(samples.ok().map(|sample| (sample.sent, sample.end))),
             rtfx: rate(audio_s),
         }
     }

@@ -9,7 +9,7 @@ use crate::bench::settings::Settings;
 use crate::bench::{Measurement, Verdict};
 use crate::dataset::{self, Dataset, Item, Prompt, Sampling, Vocabulary};
 use crate::matrix::Point;
-use crate::metrics::{Metric, Progress, Sample, seconds};
+use crate::metrics::{Metric, Progress, RunResult, Sample, seconds};
 use crate::plan::Params;
 use crate::search::{Cut, Watch};
 use crate::sim::engine::Request;
@@ -189,7 +189,7 @@ impl<'a> Stage<'a> {
             None => (server.drive(load), None),
         };
         played += seconds(simulated.duration);
-        let whole = || measurement_of(&settings, &simulated.samples, simulated.duration);
+        let whole = || measurement_of(&settings, &simulated.samples.into(), simulated.duration);
         Ok(Played {
             seconds: played,
             measurement: cut.or_else(whole),
@@ -266,7 +266,7 @@ impl Watched {
         let is_whole = simulated.samples.iter().all(Sample::is_ok);
         let cut = self.cut.take().filter(|_| !is_whole);
         let measurement = cut.map(|cut| Measurement {
-            result: Params::new(),
+            result: RunResult::default(),
             verdict: Verdict::Sound,
             requests: self.watch.into_requests(),
             cut: Some(cut),

@@ -33,7 +33,7 @@ async fn a_program_finds_what_it_needs_and_its_result_is_read() {
     let told = "echo $VSWEEP_BASE_URL $VSWEEP_MODEL {host} {port}; (setsid sleep 1000 &) ; \
                 echo '{\"completed\": 3, \"note\": \"kept\"}' > $VSWEEP_RESULT";
     let measured = script(&marked, told).await.expect("measured");
-    assert_eq!(measured.result["note"], "kept");
+    assert_eq!(measured.result.values["note"], "kept");
     assert_eq!(measured.verdict, Verdict::Sound);
     let log = fs::read_to_string(marked.path("scratch/bench.log")).expect("kept");
     assert_eq!(log, "http://127.0.0.1:1 tiny 127.0.0.1 1\n");
@@ -130,11 +130,11 @@ async fn a_bench_command_measures_our_server() {
             fs::read_to_string(marked.path("scratch/bench.log")).unwrap_or_default()
         )
     });
-    assert_eq!(measured.result["completed"], 5);
+    assert_eq!(measured.result.values["completed"], 5);
     assert!(
-        measured.result.contains_key("p99_e2el_ms"),
+        measured.result.values.contains_key("p99_e2el_ms"),
         "{:?}",
-        measured.result.keys()
+        measured.result.values.keys()
     );
     let log = fs::read_to_string(marked.path("scratch/bench.log")).expect("kept");
     assert!(log.starts_with("vsweep: --port 1 was replaced"), "{log}");

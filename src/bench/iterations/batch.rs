@@ -8,7 +8,6 @@ use crate::bench::facts::Facts;
 use crate::bench::result::failure_reasons;
 use crate::cause::{Cause, Failure};
 use crate::load::{Generator, Load, Outcome, Reply, Request, Requests};
-use crate::metrics::Sample;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -126,7 +125,7 @@ impl Batch {
                 let at = outcome.began + Duration::from_nanos(nanos);
                 at.saturating_duration_since(let_go).as_secs_f64()
             };
-            for sample in &outcome.samples {
+            for sample in outcome.samples.iter() {
                 timing.total = timing.total.max(since(sample.end));
                 timing.first_tokens.extend(sample.events.first().map(since));
                 timing.steps.extend(sample.tpot());
@@ -197,14 +196,15 @@ fn drive<'scope, 'env>(
 
 /// Outcomes of which every request succeeded: a batch with holes is not the batch that was asked for.
 fn whole(outcomes: Vec<Outcome>) -> Result<Vec<Outcome>, Failure> {
-    let samples = || outcomes.iter().flat_map(|outcome| &outcome.samples);
-    let all = samples().count();
-    let failed = samples().filter(|sample: &&Sample| !sample.is_ok()).count();
+    let all: usize = outcomes.iter().map(|outcome| outcome.samples.len()).sum();
+    let failed: usize = outcomes.iter().map(|outcome| outcome.samples.failed()).sum();
     if failed == 0 {
         return Ok(outcomes);
     }
     let errors = outcomes.iter().flat_map(|outcome| failure_reasons(&outcome.samples));
-    let commonest = errors.max_by_key(|(_, count)| *count).map_or("", |(reason, _)| reason);
+    let commonest = errors
+        .max_by_key(|(_, count)| *count)
+        .map_or(String::new(), |(reason, _)| reason);
     let detail = format!("{failed} of {all} requests of a batch failed, most often with: {commonest}");
     Err(Failure::new(Cause::RequestErrors, detail))
 }

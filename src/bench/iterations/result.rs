@@ -94,7 +94,7 @@ pub(super) fn measurement(
         set("warnings", json!(warnings));
     }
     Measurement {
-        result,
+        result: result.into(),
         verdict: verdict(timings),
         requests: Vec::new(),
         cut: None,

@@ -67,7 +67,7 @@ impl Run {
         loop {
             let load = self.load(vec![prompts.first.clone()], vec![0]);
             let outcome = self.generator.drive(&load, &mut |_| {}).map_err(broke)?;
-            let error = outcome.samples.into_iter().find_map(|sample| sample.error);
+            let error = outcome.samples.iter().find_map(|sample| sample.error);
             let Some(error) = error else { break };
             let left = limit.saturating_sub(began.elapsed());
             if left.is_zero() {

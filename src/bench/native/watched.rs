@@ -4,8 +4,7 @@ use super::{Run, at_least, broke, count_end, latencies};
 use crate::bench::{Measurement, Verdict};
 use crate::cause::Failure;
 use crate::load::{Load, Outcome};
-use crate::metrics::Progress;
-use crate::plan::Params;
+use crate::metrics::{Progress, RunResult};
 use crate::search::{Cut, Request};
 use std::ops::ControlFlow;
 
@@ -18,7 +17,7 @@ pub(super) struct Ended {
 impl Ended {
     pub fn measurement(self, verdict: Verdict) -> Measurement {
         Measurement {
-            result: Params::new(),
+            result: RunResult::default(),
             verdict,
             requests: self.requests,
             cut: Some(self.cut),

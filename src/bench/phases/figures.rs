@@ -2,7 +2,7 @@
 //! touched it, also of those that were cut.
 
 use crate::metrics::confidence::{Interval, rate};
-use crate::metrics::{Nanos, Sample, Stats, seconds};
+use crate::metrics::{Nanos, Sample, Samples, Stats, seconds};
 use std::ops::Range;
 
 /// Percentiles of every latency.
@@ -28,16 +28,13 @@ pub(super) struct Figures {
 
 impl Figures {
     /// Counts what requests that ended and requests that were cut did within `window`; failed ones do not count.
-    pub fn of(ended: &[Sample], cut: &[Sample], window: Range<Nanos>) -> Figures {
-        let completed = ended
-            .iter()
-            .filter(|sample| sample.is_ok() && window.contains(&sample.end));
-        let completed = completed.count() as u64;
+    pub fn of(ended: &Samples, cut: &[Sample], window: Range<Nanos>) -> Figures {
+        let completed = ended.ok().filter(|sample| window.contains(&sample.end)).count() as u64;
         let within = |at: Nanos| window.contains(&at);
         let mut events: Vec<Nanos> = Vec::new();
         let (mut ttfts, mut gaps) = (Vec::new(), Vec::new());
         let (mut output_tokens, mut input_tokens, mut started) = (0, 0, 0);
-        for sample in ended.iter().chain(cut).filter(|sample| sample.is_ok()) {
+        for sample in ended.iter().chain(cut.iter().cloned()).filter(Sample::is_ok) {
             started += u64::from(within(sample.sent));
             if sample.events.first().is_some_and(within) {
                 input_tokens += sample.prompt_len;
@@ -109,7 +106,7 @@ mod tests {
             error: Some("HTTP 500".into()),
             ..Sample::default()
         };
-        let figures = Figures::of(&[ended, failed], &[cut], 20..40);
+        let figures = Figures::of(&vec![ended, failed].into(), &[cut], 20..40);
         assert_eq!(figures.output_tokens, 2 + 1 + 1);
         assert_eq!(figures.input_tokens, 50);
         assert_eq!((figures.started, figures.completed), (1, 1));

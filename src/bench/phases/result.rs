@@ -10,7 +10,7 @@ use crate::bench::{Job, Measurement, Verdict};
 use crate::cause::{Cause, Failure};
 use crate::load::{Outcome, Seen};
 use crate::metrics::confidence::Interval;
-use crate::metrics::{Sample, seconds};
+use crate::metrics::seconds;
 use crate::plan::Params;
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ pub(super) fn measurement(
     set("primed_s", json!(seen.primed.map(seconds)));
     set("window_s", json!(figures.window_s));
 
-    let failed = outcome.samples.iter().filter(|sample| !sample.is_ok()).count();
+    let failed = outcome.samples.failed();
     set("requests_started", json!(figures.started));
     set("completed", json!(figures.completed));
     set("failed", json!(failed));
@@ -104,7 +104,7 @@ pub(super) fn measurement(
     }
     Measurement {
         verdict: verdict(settings, outcome, seen, failed),
-        result,
+        result: result.into(),
         requests: Vec::new(),
         cut: None,
     }
@@ -118,7 +118,7 @@ fn verdict(settings: &Settings, outcome: &Outcome, seen: &Seen, failed: usize) -
     }
     if seen.primed.is_none() {
         let with_output = seen.cut.iter().filter(|sample| !sample.events.is_empty());
-        let ended = outcome.samples.iter().filter(|sample: &&Sample| sample.is_ok()).count();
+        let ended = outcome.samples.ok().count();
         return Verdict::Suspect(Failure::new(
             Cause::LoadNotReached,
             format!(

@@ -113,11 +113,11 @@ async fn readings(sampler: Option<Sampler>) -> Series {
 
 /// Joins figures to a result. What the benchmark itself says by such a name stays; a run without figures gets none.
 fn add(figures: Params, measurement: &mut Measurement) {
-    if measurement.result.is_empty() {
+    if measurement.result.values.is_empty() {
         return;
     }
     for (name, figure) in figures {
-        measurement.result.entry(name).or_insert(figure);
+        measurement.result.values.entry(name).or_insert(figure);
     }
 }
 

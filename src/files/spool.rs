@@ -1,0 +1,157 @@
+//! Bytes that pile up while a run goes on: so many of them in memory, the rest in a file that has no name and goes with
+//! the process. What the bytes mean is their owner's.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read};
+use std::os::unix::fs::FileExt;
+
+/// Bytes that are written to the file at once: few enough that writing them delays nobody.
+const PIECE: usize = 64 << 10;
+
+/// Pieces in the order they came, each readable by its place.
+#[derive(Debug)]
+pub struct Spool {
+    /// The first bytes.
+    head: Vec<u8>,
+    /// Room for them.
+    most: usize,
+    file: Option<File>,
+    in_file: u64,
+    /// What comes after the file's bytes.
+    tail: Vec<u8>,
+    /// No file can be had, or no more be written: everything stays in memory then.
+    is_stuck: bool,
+}
+
+impl Spool {
+    /// An empty one that keeps its first `most` bytes in memory.
+    pub fn new(most: usize) -> Spool {
+        Spool {
+            head: vec![],
+            most,
+            file: None,
+            in_file: 0,
+            tail: vec![],
+            is_stuck: false,
+        }
+    }
+
+    /// Adds a piece at the end; its place, for [`Spool::read`].
+    pub fn push(&mut self, piece: &[u8]) -> u64 {
+        let place = self.head.len() as u64 + self.in_file + self.tail.len() as u64;
+        let is_in_head = self.in_file == 0 && self.tail.is_empty();
+        if is_in_head && self.head.len() + piece.len() <= self.most {
+            self.head.extend_from_slice(piece);
+            return place;
+        }
+        self.tail.extend_from_slice(piece);
+        if self.tail.len() >= PIECE && !self.is_stuck {
+            self.is_stuck = self.write_tail().is_err();
+        }
+        place
+    }
+
+    fn write_tail(&mut self) -> io::Result<()> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => nameless_file()?,
+        };
+        let written = file.write_all_at(&self.tail, self.in_file);
+        if written.is_ok() {
+            self.in_file += self.tail.len() as u64;
+            self.tail.clear();
+        }
+        self.file = Some(file);
+        written
+    }
+
+    /// The piece of this length at this place, read into `buffer` if it is in the file.
+    pub fn read<'a>(&'a self, place: u64, length: usize, buffer: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
+        let Some(beyond) = place.checked_sub(self.head.len() as u64) else {
+            let place = place as usize;
+            return Ok(&self.head[place..place + length]);
+        };
+        match (&self.file, beyond.checked_sub(self.in_file)) {
+            (_, Some(place)) => {
+                let place = place as usize;
+                Ok(&self.tail[place..place + length])
+            }
+            (Some(file), None) => {
+                buffer.resize(length, 0);
+                file.read_exact_at(buffer, beyond)?;
+                Ok(buffer)
+            }
+            (None, None) => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// All of it, from the first byte to the last.
+    pub fn reader(&self) -> impl Read + '_ {
+        let file = FilePart {
+            file: self.file.as_ref(),
+            at: 0,
+            end: self.in_file,
+        };
+        let file = BufReader::with_capacity(PIECE, file);
+        self.head.as_slice().chain(file).chain(self.tail.as_slice())
+    }
+}
+
+/// The bytes of the file that count, if there is one.
+struct FilePart<'a> {
+    file: Option<&'a File>,
+    at: u64,
+    end: u64,
+}
+
+impl Read for FilePart<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some(file) = self.file else { return Ok(0) };
+        let left = (self.end - self.at).min(buffer.len() as u64) as usize;
+        let read = file.read_at(&mut buffer[..left], self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+/// A file in the folder for temporary files, whose name is removed at once.
+fn nameless_file() -> io::Result<File> {
+    let folder = std::env::temp_dir();
+    for attempt in 0u32.. {
+        let path = folder.join(format!("vsweep-spool-{}-{attempt}", std::process::id()));
+        match File::options().read(true).write(true).create_new(true).open(&path) {
+            Ok(file) => {
+                fs::remove_file(&path)?;
+                return Ok(file);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_goes_in_comes_out(
+            pieces in prop::collection::vec((any::<u8>(), prop_oneof![0..40usize, 0..PIECE * 2]), 0..20),
+            most in prop_oneof![0usize..200, 0..PIECE * 3],
+        ) {
+            let pieces: Vec<Vec<u8>> = pieces.into_iter().map(|(byte, length)| vec![byte; length]).collect();
+            let mut spool = Spool::new(most);
+            let places: Vec<u64> = pieces.iter().map(|piece| spool.push(piece)).collect();
+            let mut buffer = vec![];
+            for (piece, place) in pieces.iter().zip(places) {
+                prop_assert_eq!(spool.read(place, piece.len(), &mut buffer).expect("readable"), &piece[..]);
+            }
+            let mut all = vec![];
+            spool.reader().read_to_end(&mut all).expect("readable");
+            prop_assert_eq!(all, pieces.concat());
+        }
+    }
+}

@@ -4,6 +4,8 @@ mod scripted;
 
 use scripted::{Server, completion, refusal};
 use serde_json::{Value, json};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
 use vsweep::bench::{Job, measure};
 
 fn job(url: &str, params: Value) -> Job {
@@ -136,6 +138,21 @@ async fn without_a_tokenizer_chat_uses_words_that_the_server_counts_as_one_token
         let asked = seen.iter().filter(|seen| path(seen) == "/tokenize").count();
         assert!(asked < 200, "{asked} questions");
     }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_up_yet_is_awaited_before_its_tokenizer_is_asked() {
+    let asked = AtomicUsize::new(0);
+    let server = Server::with_tokenizer(move |seen| match asked.fetch_add(1, SeqCst) {
+        0 => refusal("503 Service Unavailable", "starting"),
+        _ => with_tokenizer(seen, |_| 1, |_| "?".to_owned()),
+    })
+    .await;
+    let params = json!({
+        "backend": "openai-chat", "num_prompts": 3, "random_input_len": 12, "ready_check_timeout_sec": 60,
+    });
+    let result = measure(&job(&server.url, params)).await.expect("measured").result;
+    assert_eq!(result.values["prompt_tokens_counted_by"], "server");
 }
 
 #[tokio::test]

@@ -7,11 +7,13 @@ pub(super) use tokenizer::{Alignment, server_tokenizer};
 
 use crate::load::{Generator, Load, Reply, RequestOptions};
 use serde_json::Value;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Requests in flight.
 const AT_ONCE: usize = 64;
 pub(super) const SHORT: Duration = Duration::from_secs(10);
+/// Time between tries of a server that is not up yet.
+const READY_PAUSE: Duration = Duration::from_secs(1);
 /// Starting and stopping a profiler writes traces.
 pub(super) const PROFILER: Duration = Duration::from_secs(600);
 
@@ -21,6 +23,19 @@ pub(super) struct Aside<'a> {
     pub options: &'a RequestOptions,
     /// Path before every route.
     pub base: &'a str,
+}
+
+/// Pauses before a server that gave this error is asked again, unless the time for that is over.
+pub(super) fn await_next_try(began: Instant, limit: Duration, error: &str) -> Result<(), String> {
+    let left = limit.saturating_sub(began.elapsed());
+    if left.is_zero() {
+        return Err(format!(
+            "the server was not ready within {} s: {error}",
+            limit.as_secs_f64()
+        ));
+    }
+    std::thread::sleep(left.min(READY_PAUSE));
+    Ok(())
 }
 
 impl Aside<'_> {
@@ -62,6 +77,19 @@ impl Aside<'_> {
             None => Ok(sample.text.unwrap_or_default()),
         });
         Ok(answers.collect())
+    }
+
+    /// Waits until the server answers anything but that it cannot; the error says what it said last.
+    pub fn await_answer(&mut self, limit: Duration) -> Result<(), String> {
+        let began = Instant::now();
+        loop {
+            match self.ask("GET", "/health", None, SHORT) {
+                Ok(_) => return Ok(()),
+                // A server without this route is up as well.
+                Err(error) if error.starts_with("HTTP 4") => return Ok(()),
+                Err(error) => await_next_try(began, limit, &error)?,
+            }
+        }
     }
 
     /// The server's counters as text, if it shows any.

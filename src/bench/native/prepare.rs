@@ -2,14 +2,12 @@
 
 use super::prompts::Prompts;
 use super::{CONNECT_TIMEOUT, Run, broke};
-use crate::bench::aside::Aside;
+use crate::bench::aside::{Aside, await_next_try};
 use crate::bench::probe::{Probe, pause_at};
 use crate::cause::{Cause, Failure};
 use crate::load::{Load, Requests, allow_connections};
 use std::time::{Duration, Instant};
 
-/// Time between tries of the ready check.
-const READY_PAUSE: Duration = Duration::from_secs(1);
 /// A probe in flight at the end is awaited for at most this long.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -69,12 +67,8 @@ impl Run {
             let outcome = self.generator.drive(&load, &mut |_| {}).map_err(broke)?;
             let error = outcome.samples.iter().find_map(|sample| sample.error);
             let Some(error) = error else { break };
-            let left = limit.saturating_sub(began.elapsed());
-            if left.is_zero() {
-                let detail = format!("the server was not ready within {} s: {error}", limit.as_secs_f64());
-                return Err(Failure::new(Cause::BenchFailed, detail));
-            }
-            std::thread::sleep(left.min(READY_PAUSE));
+            let waited = await_next_try(began, limit, &error);
+            waited.map_err(|detail| Failure::new(Cause::BenchFailed, detail))?;
         }
         self.note("Initial test run completed.");
         Ok(())

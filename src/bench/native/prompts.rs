@@ -42,7 +42,7 @@ impl Run {
         let model = &options.body.model;
         let count = 1 + settings.steps.num_warmups.max(self.job.warmup_prompts as usize);
         let aside = RefCell::new(self.aside());
-        let vocabulary = vocabulary_of(&settings, &model_root, tokenizer.as_ref(), &aside, model);
+        let vocabulary = vocabulary_of(&settings, &model_root, tokenizer.as_ref(), &aside, model)?;
         let source = dataset.source(&vocabulary, template.as_ref());
         let counted_by = vocabulary.counted_by(source);
         let is_aligned = matches!(source, PromptSource::Tokenizer | PromptSource::ServerWords)
@@ -188,22 +188,25 @@ fn vocabulary_of<'a>(
     tokenizer: Option<&'a Tokenizer>,
     aside: &'a RefCell<Aside<'_>>,
     model: &'a str,
-) -> Vocabulary<'a> {
+) -> Result<Vocabulary<'a>, String> {
     if let Some(tokenizer) = tokenizer {
-        return Vocabulary::Tokenizer(tokenizer);
+        return Ok(Vocabulary::Tokenizer(tokenizer));
     }
     let (takes_ids, dataset) = (settings.backend.takes_ids(), &settings.dataset);
     let wants_words = dataset.is_synthetic() && !takes_ids;
-    if !settings.skip_tokenizer
-        && (wants_words || dataset.depends_on_counts())
-        && let Some(server) = server_tokenizer(aside, model, wants_words)
-    {
-        return Vocabulary::Server(server);
+    if !settings.skip_tokenizer && (wants_words || dataset.depends_on_counts()) {
+        // A server that is still starting has no tokenizer yet.
+        if let Some(limit) = settings.steps.ready_timeout {
+            aside.borrow_mut().await_answer(limit)?;
+        }
+        if let Some(server) = server_tokenizer(aside, model, wants_words) {
+            return Ok(Vocabulary::Server(server));
+        }
     }
-    match takes_ids {
+    Ok(match takes_ids {
         true => Vocabulary::Ids(plain_ids(settings.vocab_size, model_root)),
         false => Vocabulary::Words,
-    }
+    })
 }
 
 fn write(

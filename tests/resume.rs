@@ -5,8 +5,11 @@ mod harness;
 mod standing;
 
 use harness::{Harness, journal_lines, outcomes_in_journal, rows, said, wait_for};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use standing::Standing;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// Two servers, three loads, two runs, all small.
@@ -82,6 +85,60 @@ fn killed_at_every_few_events_the_tables_are_the_same() {
     assert_nothing_twice(&directory);
     assert_eq!(table(&directory), table(&harness.folder.path().join("whole")));
     harness.wait_until_alone();
+}
+
+#[test]
+fn what_outlives_its_vsweep_and_its_guard_is_named_and_ended() {
+    let harness = Harness::new();
+    let plan = harness.write("plan.toml", PLAN);
+    let args = ["run", plan.to_str().expect("a plain path"), "-o", "out"];
+    let mut vsweep = harness.vsweep(&args);
+    vsweep
+        .env("VSWEEP_SIM_FAULT", "hang-after:1")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut vsweep = vsweep.spawn().expect("the binary starts");
+    let journal = harness.folder.path().join("out/journal/1-of-1.jsonl");
+    let is_measuring = || std::fs::read_to_string(&journal).is_ok_and(|journal| journal.contains("run_started"));
+    wait_for("a run", is_measuring);
+    let name = |pid: i32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let mut guards = harness
+        .processes()
+        .into_iter()
+        .filter(|(pid, _)| name(*pid) == "server-guard\n");
+    let (guard, _) = guards.next().expect("a ready server has a guard");
+    let segments = harness.segments();
+    // Neither may do anything about the other's end.
+    for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
+        for pid in [vsweep.id() as i32, guard] {
+            kill(Pid::from_raw(pid), signal).expect("it lives");
+        }
+    }
+    vsweep.wait().expect("reaped");
+    let engines = || harness.processes().into_iter().map(|(pid, _)| pid).collect::<Vec<_>>();
+    wait_for("the server to be gone and its engine to be left", || {
+        let left = engines();
+        !left.is_empty() && left.iter().all(|pid| name(*pid).starts_with("VLLM::EngineCor"))
+    });
+    let [engine] = engines()[..] else { panic!("one engine") };
+
+    let status = harness.run(&["status", "out"]);
+    assert!(
+        said(&status).contains(&format!("that was killed: {engine} (VLLM::EngineCor)")),
+        "{}",
+        said(&status)
+    );
+    let status = harness.run(&["status", "out", "--format", "json"]);
+    let status: serde_json::Value = serde_json::from_slice(&status.stdout).expect("JSON");
+    assert_eq!(status["orphans"][0]["pid"], engine);
+
+    let resumed = harness.run(&args);
+    assert!(resumed.status.success(), "{}", said(&resumed));
+    let ended = format!("ended what a killed vsweep had left: process {engine} (VLLM::EngineCor)");
+    assert!(said(&resumed).contains(&ended), "{}", said(&resumed));
+    assert_eq!(outcomes_in_journal(&harness.folder.path().join("out")).len(), RUNS);
+    harness.wait_until_alone();
+    segments.iter().for_each(|segment| drop(std::fs::remove_file(segment)));
 }
 
 /// A limit on the size of files stands for a disk without room: writing fails the same way, without privileges.

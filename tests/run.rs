@@ -254,21 +254,42 @@ fn on_failure_stop_ends_the_sweep_and_retry_failed_measures_again() {
     let directory = harness.folder.path().join("out");
     let output = harness.run(&args);
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
-    assert_eq!(causes(&directory, "point").len(), 1);
+    assert_eq!(
+        causes(&directory, "point").len(),
+        2,
+        "a server that cannot start fails its config"
+    );
 
-    harness.write("plan.toml", &text);
     assert_eq!(harness.run(&args).status.code(), Some(3));
-    assert_eq!(causes(&directory, "point").len(), 4);
+    assert_eq!(causes(&directory, "point").len(), 4, "the other server's turn");
     let lines = journal_lines(&directory);
     let kept = harness.run(&args);
     assert_eq!(kept.status.code(), Some(3), "failed runs are results: {}", said(&kept));
     assert!(said(&kept).contains("--retry-failed"), "{}", said(&kept));
     assert_eq!(journal_lines(&directory), lines);
+    harness.write("plan.toml", &text);
     let retried = harness.run(&[&args[..], &["--retry-failed"]].concat());
     assert_eq!(retried.status.code(), Some(3));
     assert!(journal_lines(&directory) > lines);
     assert_eq!(causes(&directory, "point").len(), 4);
     harness.wait_until_alone();
+}
+
+#[test]
+fn a_port_that_somebody_holds_is_refused_before_anything_starts() {
+    let harness = Harness::new();
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = socket.local_addr().expect("bound").port();
+    let text = plan(
+        &format!("[serve.params]\nport = {port}\nmax_num_seqs = [4, 8]"),
+        "max_concurrency = 1",
+    );
+    let path = harness.write("plan.toml", &text);
+    let output = harness.run(&["run", path.to_str().expect("plain"), "-o", "out"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let holder = format!("port {port} is held by process {}", std::process::id());
+    assert!(said(&output).contains(&holder), "{}", said(&output));
+    assert!(!harness.folder.path().join("out").exists());
 }
 
 #[test]

@@ -1,7 +1,8 @@
-//! What a sweep needs of this machine, looked for before anything starts: the plan's programs and the files of its
-//! datasets. A night is too long to learn of a misspelt name from its failures.
+//! What a sweep needs of this machine, looked for before anything starts: the plan's programs, the ports of its servers and the
+//! files of its datasets. A night is too long to learn of a misspelt name from its failures.
 
 use super::native_check::MOST_POINTS;
+use super::server_check;
 use crate::matrix::Matrix;
 use crate::plan::{BenchRunner, Found, Params, Plan, Problem, Reset, Span, Target, spelling};
 use crate::server::find_program;
@@ -13,6 +14,7 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     let place = |keys: &[&str]| plan.origin.value_span(keys);
     if let Target::Launch(argv) = &plan.serve.target {
         program(argv, &plan.serve.env, place(&["serve", "command"]), found);
+        server_check::check_ports(plan, matrix, found);
     }
     if let Reset::Command(argv) = &plan.serve.reset {
         program(argv, &BTreeMap::new(), place(&["serve", "reset"]), found);

@@ -3,7 +3,7 @@
 mod left;
 mod words;
 
-use super::experiment::{folder, recorded};
+use super::experiment::folder;
 use super::output;
 use super::plan_file::{self, PlanFile};
 use super::preflight;
@@ -92,10 +92,18 @@ pub fn run(args: Args) -> Result<Exit> {
     if args.dry_run {
         return left::show(&sweep, &directory);
     }
-    if let Err(exit) = preflight(&sweep, &directory)? {
+    // A new directory is made only for a sweep that can begin.
+    let begun = match directory.is_new() {
+        true => None,
+        false => Some(Recorder::open(directory.clone(), args.shard)?),
+    };
+    if let Err(exit) = preflight(&sweep, begun.as_ref().map_or(&State::default(), Recorder::state)) {
         return Ok(exit);
     }
-    let mut recorder = Recorder::open(directory.clone(), args.shard)?;
+    let mut recorder = match begun {
+        Some(recorder) => recorder,
+        None => Recorder::open(directory.clone(), args.shard)?,
+    };
     write_plan(&plan, &directory)?;
     let options = Machine::default().options(Some(MOST_TOKENS));
     let forecasts = foresee(&plan, wanted, sweep.schedule(), recorder.state(), &options);
@@ -147,15 +155,15 @@ pub fn run(args: Args) -> Result<Exit> {
 }
 
 /// Looks for what the work that is left needs of this machine. `Err` holds the exit code to end with.
-fn preflight(sweep: &Sweep<'_>, directory: &Directory) -> Result<std::result::Result<(), Exit>> {
+fn preflight(sweep: &Sweep<'_>, state: &State) -> std::result::Result<(), Exit> {
     let mut found = Found::default();
-    if sweep.schedule().has_work(&recorded(directory)?) {
+    if sweep.schedule().has_work(state) {
         preflight::check(sweep.plan, sweep.wanted, &mut found);
     }
-    Ok(match found.is_empty() {
+    match found.is_empty() {
         true => Ok(()),
         false => Err(plan_file::show(found.into_problems(&sweep.plan.origin.sources))),
-    })
+    }
 }
 
 /// What some work gives, or `None` as soon as the user asks to end.

@@ -1,27 +1,41 @@
-//! What a server's command line says about its address that no server could obey, found before anything starts.
+//! What stands against the addresses of a plan's servers, found before anything starts: that no server could obey it, or that
+//! somebody else listens there.
 
 use super::native_check::MOST_POINTS;
+use crate::cause::Failure;
 use crate::matrix::Matrix;
 use crate::plan::{Found, Plan, Problem, Target};
-use crate::server::address::Address;
-use std::collections::BTreeSet;
+use crate::server::address::{Address, Taken};
+use std::collections::{BTreeSet, HashSet};
 
-/// Checks the addresses of the servers that the plan launches.
+/// Checks what the command lines of the servers that the plan launches say about their addresses.
 pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
-    if let Target::Attach(_) = plan.serve.target {
-        return;
-    }
-    let servers = matrix.servers().take(MOST_POINTS);
-    let objections: BTreeSet<String> = servers
-        .filter_map(|server| Some(Address::read(&server.argv).err()?.detail))
-        .collect();
+    let objections = addresses(plan, matrix).filter_map(|address| Some(address.err()?.detail));
+    let remedy = "correct it, or remove it: vsweep then chooses a free port";
+    add(plan, objections.collect(), remedy, found);
+}
+
+/// Looks whether somebody holds a port of theirs who will not let it go.
+pub fn check_ports(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+    let addresses: HashSet<Address> = addresses(plan, matrix).flatten().collect();
+    let taken = addresses.iter().filter_map(Address::taken).filter(Taken::stays);
+    let remedy = "stop that process, or remove the port: vsweep then chooses a free one";
+    add(plan, taken.map(|taken| taken.failure().detail).collect(), remedy, found);
+}
+
+fn addresses<'a>(plan: &Plan, matrix: &'a Matrix) -> impl Iterator<Item = Result<Address, Failure>> + use<'a> {
+    let launched = matches!(plan.serve.target, Target::Launch(_));
+    let servers = matrix.servers().take(if launched { MOST_POINTS } else { 0 });
+    servers.map(|server| Address::read(&server.argv))
+}
+
+fn add(plan: &Plan, objections: BTreeSet<String>, remedy: &str, found: &mut Found) {
     let is_param = |name: &&str| plan.origin.has(&["serve", "params", name]);
     let place = match ["port", "uds"].iter().find(|name| is_param(name)) {
         Some(name) => plan.origin.value_span(&["serve", "params", name]),
         None => plan.origin.value_span(&["serve", "command"]),
     };
     for objection in objections {
-        let remedy = "correct it, or remove it: vsweep then chooses a free port";
         found.add(Problem::new(place, objection, remedy));
     }
 }

@@ -3,7 +3,8 @@
 use super::output::finish;
 use crate::error::{Exit, Result};
 use crate::journal::Directory;
-use crate::report::status::Status;
+use crate::report::status::{Orphan, Status};
+use crate::server::trees::{self, Remains};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -27,10 +28,16 @@ enum Format {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let status = Status::read(&Directory::open(args.directory)?)?;
+    let mut status = Status::read(&Directory::open(args.directory)?)?;
+    status.orphans = Remains::of(&status.killed).orphans.into_iter().map(told).collect();
     let text = match args.format {
         Format::Text => status.to_text(),
         Format::Json => serde_json::to_string_pretty(&status).expect("plain data always serialises") + "\n",
     };
     finish(io::stdout().lock().write_all(text.as_bytes()))
+}
+
+fn told(orphan: trees::Orphan) -> Orphan {
+    let trees::Orphan { pid, program, .. } = orphan;
+    Orphan { pid, program }
 }

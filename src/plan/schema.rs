@@ -25,7 +25,8 @@ pub struct PlanFile {
     /// Repetitions of every point. Default: 3.
     #[schemars(range(min = 1, max = 10_000))]
     pub runs: Option<u32>,
-    /// What a failed run does to the rest of the sweep: `continue` (default) or `stop`.
+    /// What a failed run does to the rest of the sweep: `continue` (default) or `stop`. A server that cannot start fails all
+    /// runs of its config, then the sweep stops.
     pub on_failure: Option<OnFailure>,
     /// The server side: what is launched, and with which settings.
     pub serve: ServeTable,

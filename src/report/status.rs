@@ -51,6 +51,21 @@ pub struct Status {
     pub running: Vec<u32>,
     /// How the last session ended: `finished`, `interrupted`, `stopped`, or `null` if it was killed or still runs.
     pub ended: Option<String>,
+    /// Process ids of the vsweeps whose sessions did not end. Who can look at processes fills in what they left.
+    #[serde(skip)]
+    pub killed: Vec<u32>,
+    /// Processes that a killed vsweep left on this machine and that nobody looks after.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub orphans: Vec<Orphan>,
+}
+
+/// A process that nobody looks after.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Orphan {
+    /// Its id.
+    pub pid: i32,
+    /// The name of its program.
+    pub program: String,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -116,6 +131,8 @@ impl Status {
             seconds_left: seconds_left(state),
             running: Vec::new(),
             ended: state.sessions.last().and_then(|session| session.ended.clone()),
+            killed: state.killed_sessions(),
+            orphans: Vec::new(),
         }
     }
 
@@ -159,6 +176,15 @@ impl Status {
                 format!("running now (pid {})\n", pids.join(", "))
             }
         };
+        if !self.orphans.is_empty() {
+            let processes = self
+                .orphans
+                .iter()
+                .map(|orphan| format!("{} ({})", orphan.pid, orphan.program));
+            let processes = processes.collect::<Vec<_>>().join(", ");
+            text +=
+                &format!("left running by a vsweep that was killed: {processes}; the next `vsweep run` ends them\n");
+        }
         text += &describe_causes(&self.causes);
         text
     }

@@ -23,6 +23,8 @@ use crate::ids::{SearchId, sha256_hex};
 use crate::journal::{Entry, Event, Recorder, Shard};
 use crate::matrix::Matrix;
 use crate::plan::Plan;
+use crate::server::settle;
+use itertools::Itertools;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,6 +108,9 @@ impl Sweep<'_> {
         }
         let is_new = recorder.state().sessions.is_empty();
         let has_work = self.schedule().has_work(recorder.state());
+        if let Some(ending) = self.clear_away(has_work, recorder, interrupt, observer).await? {
+            return Ok(ending);
+        }
         if !is_new && !has_work && !changes.is_any() {
             return Ok(Ending::NothingLeft);
         }
@@ -118,6 +123,31 @@ impl Sweep<'_> {
         let reason = ending.reason().into();
         record(recorder, observer, Event::SessionEnded { reason })?;
         Ok(ending)
+    }
+
+    /// Ends what killed vsweeps left behind, and, if there is work to do, waits for what their guards are still ending; an
+    /// ending if the user asked to stop meanwhile.
+    async fn clear_away(
+        &self,
+        has_work: bool,
+        recorder: &Recorder,
+        interrupt: &mut Interrupt,
+        observer: &mut Observer<'_>,
+    ) -> Result<Option<Ending>> {
+        let limit = match has_work {
+            true => self.plan.serve.stop_grace + ORPHANS_MARGIN,
+            false => Duration::ZERO,
+        };
+        let killed = recorder.state().killed_sessions();
+        let orphans = tokio::select! {
+            orphans = settle::trees_gone(&killed, limit) => orphans,
+            () = interrupt.requested() => return Ok(Some(Ending::Interrupted)),
+        };
+        if !orphans.is_empty() {
+            let note = format!("ended what a killed vsweep had left: {}", orphans.iter().join(", "));
+            observer(Update::Note(&note), recorder)?;
+        }
+        Ok(None)
     }
 
     /// What there is to do.
@@ -158,11 +188,7 @@ impl Sweep<'_> {
         interrupt: &mut Interrupt,
         observer: &mut Observer<'_>,
     ) -> Result<Ending> {
-        let killed = recorder.state().killed_sessions();
-        let gate = tokio::select! {
-            gate = gate::Gate::after(&killed, self.plan.serve.stop_grace + ORPHANS_MARGIN) => gate,
-            () = interrupt.requested() => return Ok(Ending::Interrupted),
-        };
+        let gate = gate::Gate::now().await;
         for server in self.schedule().servers() {
             let Some(group) = self.schedule().group(&server, recorder.state()) else {
                 continue;

@@ -4,12 +4,13 @@
 //! A vLLM command without `--host` would listen on every interface of the machine; vsweep adds `--host 127.0.0.1`, so
 //! that a benchmark's server is never offered to the network unless the plan says so.
 
-use super::procfs;
+use super::procfs::{self, Listener};
+use super::trees;
 use crate::cause::{Cause, Failure};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, ToSocketAddrs};
 
 /// Host and port of a server as its command line gives them.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Address {
     /// As given; `None` leaves the server's default.
     pub host: Option<String>,
@@ -89,24 +90,17 @@ impl Address {
         }
     }
 
-    /// Checks that nobody listens where the server is about to.
-    pub fn check_free(&self) -> Result<(), Failure> {
-        let Some(port) = self.port else { return Ok(()) };
-        let taken = self
+    /// Whether somebody holds the port that the server is about to listen on, and who.
+    pub fn taken(&self) -> Option<Taken> {
+        let port = self.port?;
+        let is_taken = self
             .listening_ips()
             .into_iter()
             .any(|ip| TcpListener::bind((ip, port)).is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse));
-        if !taken {
-            return Ok(());
-        }
-        let holder = match procfs::listener(port) {
-            Some(pid) => format!("process {pid} ({})", procfs::program_name(pid)),
-            None => "a process that cannot be seen from here".to_owned(),
-        };
-        Err(Failure::new(
-            Cause::PortTaken,
-            format!("port {port} is held by {holder}"),
-        ))
+        is_taken.then(|| Taken {
+            port,
+            by: procfs::listener(port),
+        })
     }
 
     fn listening_ips(&self) -> Vec<IpAddr> {
@@ -121,6 +115,36 @@ impl Address {
                     .unwrap_or_default(),
             },
         }
+    }
+}
+
+/// A port that is in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Taken {
+    port: u16,
+    by: Option<Listener>,
+}
+
+impl Taken {
+    /// Whether it will not be free again by itself: somebody listens who is none of ours.
+    pub fn stays(&self) -> bool {
+        match self.by {
+            Some(Listener::Process(pid)) => !trees::will_end(pid),
+            Some(Listener::Hidden) => true,
+            // A connection to somewhere uses it for a while.
+            None => false,
+        }
+    }
+
+    /// The failure of a server that cannot start for it.
+    pub fn failure(&self) -> Failure {
+        let holder = match self.by {
+            Some(Listener::Process(pid)) => format!("process {pid} ({})", procfs::program_name(pid)),
+            Some(Listener::Hidden) => "a process that cannot be seen from here".to_owned(),
+            None => "a connection, and nobody listens there".to_owned(),
+        };
+        let port = self.port;
+        Failure::new(Cause::PortTaken, format!("port {port} is held by {holder}"))
     }
 }
 
@@ -187,7 +211,7 @@ mod tests {
         address.settle(&mut argv).expect("a free port");
         assert_eq!(argv.len(), 7);
         assert_eq!(Address::read(&argv), Ok(address.clone()));
-        address.check_free().expect("still free");
+        assert_eq!(address.taken(), None);
 
         let mut plain = words("vllm serve m --port 9");
         Address::read(&plain)
@@ -212,7 +236,9 @@ mod tests {
                 host: Some(host.into()),
                 port: Some(port),
             };
-            let failure = address.check_free().expect_err("taken");
+            let taken = address.taken().expect("taken");
+            assert!(taken.stays(), "no vsweep started this process");
+            let failure = taken.failure();
             assert_eq!(failure.cause, Cause::PortTaken);
             assert!(failure.detail.contains(&std::process::id().to_string()), "{failure}");
         }

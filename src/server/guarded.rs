@@ -2,6 +2,7 @@
 //! the guard's pipe, which ends the tree as [`Guarded::stop`] would, without anyone waiting for it.
 
 use super::guard::{self, Exit, Report};
+use super::trees::{self, TREE};
 use super::{procfs, program};
 use crate::cause::{Cause, Failure};
 use nix::sys::prctl;
@@ -12,7 +13,6 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::{self, PipeWriter, Write};
 use std::process::Stdio;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
@@ -21,8 +21,9 @@ use tokio::time::{sleep, timeout};
 
 /// What a guard may take beyond the grace period to report that all is gone, before we step in.
 const MARGIN: Duration = Duration::from_secs(5);
-/// Environment variable by which the processes of one tree know each other, should their guard be lost.
-const TREE: &str = "VSWEEP_TREE";
+/// Asks Python's `setproctitle`, by which vLLM names its processes, to leave their environment readable, and with it the mark
+/// of their tree.
+const KEEP_ENVIRONMENT: (&str, &str) = ("SPT_NOENV", "1");
 
 /// What to run under a guard.
 #[derive(Debug)]
@@ -68,12 +69,13 @@ impl Guarded {
         // Should the guard be killed, its tree falls to us and not to init.
         prctl::set_child_subreaper(true)?;
         let (stdin, orders) = io::pipe()?;
-        let marker = new_marker();
+        let mark = trees::new_mark();
         let mut guard = Command::new(program::this_program())
             .args(["guard", "--grace-ms", &order.grace.as_millis().to_string(), "--"])
             .args(argv)
             .envs(order.env)
-            .env(TREE, &marker)
+            .env(KEEP_ENVIRONMENT.0, KEEP_ENVIRONMENT.1)
+            .env(TREE, &mark)
             .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(order.log)
@@ -103,7 +105,7 @@ impl Guarded {
             if !complete {
                 // Somebody killed the guard: we do its work.
                 let leader = known.borrow().leader;
-                end_orphans(leader, &format!("{TREE}={marker}")).await;
+                end_orphans(leader, &mark).await;
             }
             known.send_modify(|state| state.gone = true);
         });
@@ -163,32 +165,27 @@ impl Guarded {
     }
 }
 
-/// Whether any process belongs to a tree that the vsweep of this pid started.
-pub(super) fn has_trees(vsweep: u32) -> bool {
-    let marker = format!("{TREE}={vsweep}-");
-    let is_ours = |process: &procfs::Process| procfs::has_environment_like(process.pid, &marker);
-    procfs::processes().iter().any(is_ours)
-}
-
-fn new_marker() -> String {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
-}
-
-/// Kills every process of a tree whose guard is lost: those of the leader's session, those with the tree's marker, and
+/// Kills every process of a tree whose guard is lost: those of the leader's session, those with the tree's mark, and
 /// all their descendants. They are our children now (we are a subreaper), so we also reap them.
-async fn end_orphans(leader: Option<i32>, marker: &str) {
-    let mut killed = HashSet::new();
+async fn end_orphans(leader: Option<i32>, mark: &str) {
+    // By number and start: a number may be given out again while we wait.
+    let mut killed: HashSet<(i32, u64)> = HashSet::new();
     for _ in 0..100 {
         let all = procfs::processes();
-        let ours = |p: &&procfs::Process| Some(p.session) == leader || procfs::has_environment(p.pid, marker);
+        let is_marked = |pid| procfs::environment(pid, TREE).is_some_and(|found| found == mark);
+        let ours = |p: &&procfs::Process| Some(p.session) == leader || is_marked(p.pid);
         let roots: HashSet<i32> = all.iter().filter(ours).map(|p| p.pid).collect();
-        killed.extend(procfs::below(&all, &roots).iter().map(|p| p.pid).chain(roots));
-        killed.retain(|&pid| {
-            let pid = Pid::from_raw(pid);
-            let signalled = kill(pid, Signal::SIGKILL);
-            let _ = waitpid(pid, Some(WaitPidFlag::WNOHANG));
-            signalled.is_ok()
+        let below = procfs::below(&all, &roots);
+        let found = all.iter().filter(|p| roots.contains(&p.pid)).chain(&below);
+        killed.extend(found.map(|p| (p.pid, p.started)));
+        killed.retain(|&(pid, started)| {
+            let is_there = procfs::process(pid).is_some_and(|process| process.started == started);
+            if is_there {
+                let pid = Pid::from_raw(pid);
+                let _ = kill(pid, Signal::SIGKILL);
+                let _ = waitpid(pid, Some(WaitPidFlag::WNOHANG));
+            }
+            is_there
         });
         if killed.is_empty() {
             return;

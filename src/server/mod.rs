@@ -13,6 +13,7 @@ mod program;
 mod ready;
 pub mod reset;
 pub mod settle;
+pub mod trees;
 mod watch;
 
 pub use program::{find_program, this_program, use_program};
@@ -88,7 +89,9 @@ impl Server {
         let mut launch = launch.clone();
         let mut address = Address::read(&launch.argv)?;
         address.settle(&mut launch.argv)?;
-        address.check_free()?;
+        if let Some(taken) = address.taken() {
+            return Err(taken.failure());
+        }
         if std::env::var_os("VLLM_SERVER_DEV_MODE").is_none() {
             // Without it vLLM offers no routes to reset its caches.
             launch

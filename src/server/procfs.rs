@@ -83,18 +83,14 @@ pub fn program_name(pid: i32) -> String {
     name.trim().to_owned()
 }
 
-/// Whether a process was started with `NAME=VALUE` in its environment.
-pub fn has_environment_like(pid: i32, start: &str) -> bool {
-    let bytes = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    bytes
-        .split(|&byte| byte == 0)
-        .any(|found| found.starts_with(start.as_bytes()))
-}
-
-/// Whether a process was started with exactly this entry, `NAME=value`, in its environment.
-pub fn has_environment(pid: i32, entry: &str) -> bool {
-    let bytes = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    bytes.split(|&byte| byte == 0).any(|found| found == entry.as_bytes())
+/// The value of a variable in the environment that a process was started with, if it can be read.
+pub fn environment(pid: i32, name: &str) -> Option<String> {
+    let bytes = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let value = |entry: &[u8]| {
+        let value = entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+        Some(String::from_utf8_lossy(value).into_owned())
+    };
+    bytes.split(|&byte| byte == 0).find_map(value)
 }
 
 /// The files among `files` that a process has open or mapped.
@@ -119,8 +115,8 @@ pub fn held_files(pid: i32, files: &HashSet<PathBuf>) -> HashSet<PathBuf> {
     held
 }
 
-/// The process that listens on a TCP port, if it can be found (another user's processes cannot be looked into).
-pub fn listener(port: u16) -> Option<i32> {
+/// Who listens on a TCP port; `None` if nobody does.
+pub fn listener(port: u16) -> Option<Listener> {
     let sockets: HashSet<PathBuf> = ["/proc/net/tcp", "/proc/net/tcp6"]
         .iter()
         .filter_map(|table| fs::read_to_string(table).ok())
@@ -130,11 +126,21 @@ pub fn listener(port: u16) -> Option<i32> {
     if sockets.is_empty() {
         return None;
     }
-    processes().into_iter().map(|p| p.pid).find(|pid| {
+    let holder = processes().into_iter().map(|p| p.pid).find(|pid| {
         let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
         fds.filter_map(|entry| fs::read_link(entry.path()).ok())
             .any(|target| sockets.contains(&target))
-    })
+    });
+    Some(holder.map_or(Listener::Hidden, Listener::Process))
+}
+
+/// Who listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listener {
+    /// The process of this id.
+    Process(i32),
+    /// A process that cannot be looked into: another user's, or another container's.
+    Hidden,
 }
 
 /// Inodes of the sockets in state LISTEN (`0A`) on a port, from a table like `/proc/net/tcp`.
@@ -195,6 +201,8 @@ mod tests {
     fn a_listener_is_found_by_its_port() {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = socket.local_addr().expect("bound").port();
-        assert_eq!(listener(port), Some(std::process::id() as i32));
+        assert_eq!(listener(port), Some(Listener::Process(std::process::id() as i32)));
+        drop(socket);
+        assert_eq!(listener(port), None);
     }
 }

@@ -1,7 +1,8 @@
 //! Readiness: our child is alive, `/health` answers 200, and `/v1/models` lists the model that the command line asks for.
 
 use super::http::{Answer, Http};
-use super::{Identity, Process, Server, procfs};
+use super::procfs::{self, Listener};
+use super::{Identity, Process, Server};
 use crate::cause::{Cause, Failure};
 use crate::units::show_duration;
 use serde_json::Value;
@@ -159,7 +160,7 @@ fn serves(models: &[Value], expected: &[String]) -> bool {
 /// cannot be seen into (another user's, a container's) gets the benefit of the doubt.
 fn require_ours(process: &Process, base_url: &str) -> Result<(), Failure> {
     let port = base_url.rsplit(':').next().and_then(|port| port.parse().ok());
-    let Some(holder) = port.and_then(procfs::listener) else {
+    let Some(Listener::Process(holder)) = port.and_then(procfs::listener) else {
         return Ok(());
     };
     let guard = procfs::process(process.guarded.guard());

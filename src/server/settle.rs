@@ -4,8 +4,8 @@
 
 use super::Launch;
 use super::address::Address;
-use super::guarded;
 use super::procfs;
+use super::trees::{Orphan, Remains};
 use crate::cause::{Cause, Failure};
 use crate::telemetry::gpu::{self, Gpu, Holder};
 use crate::units::show_duration;
@@ -19,17 +19,24 @@ const SLACK_MIB: u64 = 512;
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
-/// Waits until nothing is left of the process trees that the vsweep of this pid started, or the limit is over. After a
-/// vsweep was killed, its guards still need up to the grace period.
-pub async fn trees_gone(vsweep: u32, limit: Duration) -> bool {
+/// Waits until nothing is left of the process trees that the vsweeps of these pids started, or the limit is over. After a
+/// vsweep was killed, its guards still need up to the grace period; what has lost its guard, too, is killed at once and returned.
+pub async fn trees_gone(vsweeps: &[u32], limit: Duration) -> Vec<Orphan> {
     let start = Instant::now();
-    while guarded::has_trees(vsweep) {
-        if start.elapsed() >= limit {
-            return false;
+    let mut ended = Vec::new();
+    loop {
+        let remains = Remains::of(vsweeps);
+        for orphan in &remains.orphans {
+            orphan.end();
+            if !ended.contains(orphan) {
+                ended.push(orphan.clone());
+            }
+        }
+        if remains.is_empty() || start.elapsed() >= limit {
+            return ended;
         }
         sleep(FIRST_WAIT).await;
     }
-    true
 }
 
 /// The machine before the first server.
@@ -47,18 +54,19 @@ impl Baseline {
         }
     }
 
-    /// Waits until this server can be started as if it were the first, or says after `limit` what is in its way.
+    /// Waits until this server can be started as if it were the first, or says after `limit` what is in its way; at once if
+    /// waiting would not help.
     pub async fn wait(&self, launch: &Launch, limit: Duration) -> Result<(), Failure> {
         let address = Address::read(&launch.argv)?;
         let start = Instant::now();
         let mut wait = FIRST_WAIT;
-        while let Err(obstacle) = self.obstacle(&address, launch).await {
+        while let Some(obstacle) = self.obstacle(&address, launch).await {
+            let Failure { cause, detail } = obstacle.failure;
+            if obstacle.stays || limit.is_zero() {
+                return Err(Failure::new(cause, detail));
+            }
             if start.elapsed() >= limit {
-                let detail = match limit.is_zero() {
-                    true => obstacle.detail,
-                    false => format!("{} after {}", obstacle.detail, show_duration(limit)),
-                };
-                return Err(Failure::new(obstacle.cause, detail));
+                return Err(Failure::new(cause, format!("{detail} after {}", show_duration(limit))));
             }
             sleep(wait).await;
             wait = (wait * 2).min(LONGEST_WAIT);
@@ -66,15 +74,25 @@ impl Baseline {
         Ok(())
     }
 
-    async fn obstacle(&self, address: &Address, launch: &Launch) -> Result<(), Failure> {
-        address.check_free()?;
+    async fn obstacle(&self, address: &Address, launch: &Launch) -> Option<Obstacle> {
+        if let Some(taken) = address.taken() {
+            return Some(Obstacle {
+                stays: taken.stays(),
+                failure: taken.failure(),
+            });
+        }
         if self.used_mib.is_empty() {
-            return Ok(());
+            return None;
         }
-        match self.held(&gpu::visible(&launch.env).await) {
-            full if full.is_empty() => Ok(()),
-            full => Err(describe(&full, &gpu::holders().await)),
+        let gpus = gpu::visible(&launch.env).await;
+        let full = self.held(&gpus);
+        if full.is_empty() {
+            return None;
         }
+        Some(Obstacle {
+            stays: false,
+            failure: describe(&full, &gpu::holders().await),
+        })
     }
 
     /// The GPUs that hold more than they did before.
@@ -86,6 +104,13 @@ impl Baseline {
         };
         gpus.iter().filter(above).collect()
     }
+}
+
+/// What is in a server's way.
+struct Obstacle {
+    failure: Failure,
+    /// Whether waiting would not help.
+    stays: bool,
 }
 
 fn describe(full: &[&Gpu], holders: &[Holder]) -> Failure {

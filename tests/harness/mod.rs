@@ -76,6 +76,14 @@ impl Harness {
         found
     }
 
+    /// Shared memory that these processes have open, for tests that kill everybody who would remove it.
+    pub fn segments(&self) -> Vec<PathBuf> {
+        let open = |(pid, _)| fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let files = self.processes().into_iter().flat_map(open);
+        let files = files.filter_map(|fd| fs::read_link(fd.path()).ok());
+        files.filter(|file| file.starts_with("/dev/shm")).collect()
+    }
+
     /// Waits until no process with the marker lives.
     pub fn wait_until_alone(&self) {
         let deadline = Instant::now() + PATIENCE;

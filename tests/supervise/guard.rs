@@ -107,6 +107,35 @@ async fn a_program_that_cannot_run_is_reported() {
     tree.gone().await;
 }
 
+/// How long the log of a tree is at this moment.
+fn log_bytes(marked: &Marked) -> u64 {
+    fs::metadata(marked.path("log")).map_or(0, |meta| meta.len())
+}
+
+#[tokio::test]
+async fn an_endless_log_is_bounded_and_keeps_its_ends() {
+    const MIB: u64 = 1 << 20;
+    let marked = Marked::new("endless");
+    let script = "echo first; yes filler | head -c 80000000; echo up > \"$TMPDIR/up\"; \
+                  while ! test -e \"$TMPDIR/cut\"; do sleep 0.1; done; echo last; sleep 1000";
+    let mut tree = marked.script(script, LONG);
+    first_line(&marked.path("up"));
+    wait_for("the cut", || log_bytes(&marked) < 64 * MIB);
+    fs::write(marked.path("cut"), "").expect("written");
+    let text = || fs::read_to_string(marked.path("log")).expect("text");
+    wait_for("what comes after the cut", || text().contains("last\n"));
+    tree.stop().await;
+    let text = text();
+    assert!(text.starts_with("first\nfiller\n"));
+    assert_eq!(text.matches("[vsweep: ").count(), 1, "one line says what is missing");
+    assert!(
+        (32 * MIB..64 * MIB).contains(&(text.len() as u64)),
+        "{} bytes",
+        text.len()
+    );
+    marked.assert_empty();
+}
+
 /// A guard whose owner is a process of its own, so that the owner can be killed.
 fn guard_of_another_owner(marked: &Marked, script: &str) -> (Child, Child) {
     let (orders, held) = std::io::pipe().expect("a pipe");

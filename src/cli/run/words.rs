@@ -28,7 +28,9 @@ pub fn last(ending: Ending, directory: &Directory, state: &State, failed: usize)
             format!("interrupted; {planned}, continue with: {again}")
         }
         Ending::StoppedOnFailure => {
-            format!("stopped at a failed run, as on_failure = \"stop\" asks; go on after it with: {again}")
+            format!(
+                "stopped at a failed run, as on_failure = \"stop\" asks; go on after it with: {again} (add --retry-failed to measure it again)"
+            )
         }
     }
 }

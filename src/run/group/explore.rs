@@ -33,7 +33,7 @@ impl GroupSession<'_, '_> {
                 Ended::Early(ending) => return Ok(ending),
             }
         }
-        Ok(Ending::Finished)
+        Ok(self.after(lost.as_ref()))
     }
 
     async fn explore(&mut self, planned: &LoadExploration) -> Result<Ended> {

@@ -173,11 +173,16 @@ impl<'s, 'o> GroupSession<'s, 'o> {
             } else {
                 self.record_failed(task, &not_tried(failure), 0.0)?;
             }
-            if self.plan.on_failure == OnFailure::Stop {
-                return Ok(Ending::StoppedOnFailure);
-            }
         }
-        Ok(Ending::Finished)
+        Ok(self.after(Some(failure)))
+    }
+
+    /// How a group ends that has recorded all it had to, the server lost or not.
+    fn after(&self, lost: Option<&Failure>) -> Ending {
+        match (lost, self.plan.on_failure) {
+            (Some(_), OnFailure::Stop) => Ending::StoppedOnFailure,
+            (None, _) | (_, OnFailure::Continue) => Ending::Finished,
+        }
     }
 
     /// Why there is no server. One that died under a run and did not come back has the cause of its death: the other

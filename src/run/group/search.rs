@@ -35,7 +35,7 @@ impl GroupSession<'_, '_> {
                 Ended::Early(ending) => return Ok(ending),
             }
         }
-        Ok(Ending::Finished)
+        Ok(self.after(lost.as_ref()))
     }
 
     async fn search(&mut self, planned: &LoadSearch) -> Result<Ended> {
@@ -64,10 +64,7 @@ impl GroupSession<'_, '_> {
                 Attempt::ServerLost(failure) => {
                     self.record_failed(&task, &failure, 0.0)?;
                     self.end_search(&planned.id, Vec::new(), Some(&failure))?;
-                    return Ok(match self.plan.on_failure {
-                        OnFailure::Continue => Ended::ServerLost(failure),
-                        OnFailure::Stop => Ended::Early(Ending::StoppedOnFailure),
-                    });
+                    return Ok(Ended::ServerLost(failure));
                 }
                 Attempt::Interrupted => return Ok(Ended::Early(Ending::Interrupted)),
             }

@@ -11,12 +11,14 @@
 //! there is little that can go wrong.
 
 mod leftovers;
+mod log;
 mod report;
 
 pub use report::{Exit, Report};
 
 use crate::server::procfs;
 use leftovers::Leftovers;
+use log::Log;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::inotify::Inotify;
@@ -26,7 +28,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getppid, setsid};
 use std::collections::HashSet;
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -41,15 +43,17 @@ pub const KILL: u8 = b'k';
 /// Exit code of a leader that could not execute its program, as in a shell.
 pub const NOT_EXECUTED: i32 = 127;
 
-/// How often a quiet guard looks for shared memory that the tree made (it is also told, if the kernel has a watch to
-/// spare), and a stopping one for new processes.
+/// How often a quiet guard looks at the log's length and for shared memory that the tree made (it is also told, if the kernel
+/// has a watch to spare), and a stopping one for new processes.
 const QUIET_TICK: Duration = Duration::from_secs(1);
 const STOPPING_TICK: Duration = Duration::from_millis(100);
 
+/// What the guard calls itself: `pkill -9 vsweep` must leave the one process alive that cleans up after the others.
+pub const NAME: &str = "server-guard";
+
 /// Runs `command` as the leader of a tree and owns that tree until nothing of it is left.
 pub fn own(command: &[OsString], grace: Duration) -> io::Result<()> {
-    // `pkill -9 vsweep` must leave the one process alive that cleans up after the others.
-    prctl::set_name(c"server-guard")?;
+    prctl::set_name(&CString::new(NAME)?)?;
     prctl::set_child_subreaper(true)?;
     let mut watched = SigSet::empty();
     watched.add(Signal::SIGCHLD);
@@ -117,6 +121,7 @@ struct Tree {
     owner_gone: bool,
     asked: HashSet<i32>,
     leftovers: Leftovers,
+    log: Log,
 }
 
 #[derive(Clone, Copy)]
@@ -130,13 +135,13 @@ enum Stage {
 impl Tree {
     fn start(command: &[OsString], grace: Duration) -> io::Result<Tree> {
         let leftovers = Leftovers::before_launch();
-        let log = || io::stderr().as_fd().try_clone_to_owned().map(Stdio::from);
+        let output = || io::stderr().as_fd().try_clone_to_owned().map(Stdio::from);
         let leader = Command::new(crate::server::this_program())
             .args(["guard", "--lead-for", &std::process::id().to_string(), "--"])
             .args(command)
             .stdin(Stdio::null())
-            .stdout(log()?)
-            .stderr(log()?)
+            .stdout(output()?)
+            .stderr(output()?)
             .spawn()?;
         let leader = Pid::from_raw(leader.id() as i32);
         say(&Report::Started(leader.as_raw()));
@@ -147,6 +152,7 @@ impl Tree {
             owner_gone: false,
             asked: HashSet::new(),
             leftovers,
+            log: Log::of_stderr(),
         })
     }
 
@@ -161,6 +167,8 @@ impl Tree {
                 Err(_) => return true,
             };
             if pid == self.leader {
+                // Who hears of the end reads the log.
+                self.log.bound();
                 say(&Report::Exited(exit));
                 self.stop();
             }
@@ -192,6 +200,7 @@ impl Tree {
 
     /// Does what the stage asks for now.
     fn advance(&mut self) {
+        self.log.bound();
         match self.stage {
             Stage::Running => self.leftovers.look(),
             Stage::Terminating(until) if Instant::now() < until => {
@@ -223,6 +232,7 @@ impl Tree {
     }
 
     fn bury(mut self) {
+        self.log.bound();
         for path in self.leftovers.remove() {
             say(&Report::Removed(path.display().to_string()));
         }

@@ -1,0 +1,153 @@
+//! How long the log of a tree may get. A server that repeats itself for a night must not fill the disk, so the guard, whose
+//! standard error is the log, keeps its two ends and leaves out what lies between.
+//!
+//! The tree writes to the file itself, and only ever to its end, so the file can be shortened below its hands. What it
+//! writes in the instant of the cut may be lost or come before the kept end.
+
+use nix::fcntl::OFlag;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+
+/// Bytes at which a log is cut.
+const MOST: u64 = 64 << 20;
+/// Bytes that are kept of its start, which holds how the server was set up, and again of its end, which holds why it failed.
+const KEPT: u64 = 16 << 20;
+
+/// The log of a tree.
+pub struct Log {
+    file: Option<File>,
+    limit: Limit,
+    /// Where the kept start ends, once the log was cut.
+    head: Option<u64>,
+    /// Bytes left out so far.
+    left_out: u64,
+    /// Length of the line that says so, which the next cut leaves out, too.
+    notice: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Limit {
+    most: u64,
+    kept: u64,
+}
+
+impl Log {
+    /// Our own standard error, if it is a file.
+    pub fn of_stderr() -> Log {
+        let path = format!("/proc/self/fd/{}", io::stderr().as_raw_fd());
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            // Opening a terminal must not make it ours.
+            .custom_flags(OFlag::O_NOCTTY.bits())
+            .open(path)
+            .ok()
+            .filter(|file| file.metadata().is_ok_and(|meta| meta.is_file()));
+        Log::new(file, Limit { most: MOST, kept: KEPT })
+    }
+
+    fn new(file: Option<File>, limit: Limit) -> Log {
+        Log {
+            file,
+            limit,
+            head: None,
+            left_out: 0,
+            notice: 0,
+        }
+    }
+
+    /// Cuts the log if it is too long. A disk that refuses is no reason to stop a measurement.
+    pub fn bound(&mut self) {
+        if let Some(file) = self.file.take() {
+            if file.metadata().is_ok_and(|meta| meta.len() > self.limit.most) {
+                let _ = self.cut(&file);
+            }
+            self.file = Some(file);
+        }
+    }
+
+    /// Keeps whole lines of both ends.
+    fn cut(&mut self, mut file: &File) -> io::Result<()> {
+        let length = file.metadata()?.len();
+        let start = match self.head {
+            Some(head) => head,
+            None => *self.head.insert(after_line(file, self.limit.kept)?),
+        };
+        let end_from = after_line(file, length - self.limit.kept)?;
+        file.seek(SeekFrom::Start(end_from))?;
+        let mut end = Vec::new();
+        file.read_to_end(&mut end)?;
+        file.set_len(start)?;
+        self.left_out += end_from.saturating_sub(start + self.notice);
+        let mut text = format!("[vsweep: {} bytes of this log were left out here]\n", self.left_out).into_bytes();
+        self.notice = text.len() as u64;
+        text.append(&mut end);
+        file.write_all(&text)
+    }
+}
+
+/// Where the first line begins that begins at `at` or later; `at` itself if the line there is longer than any text's.
+fn after_line(mut file: &File, at: u64) -> io::Result<u64> {
+    const LONGEST: u64 = 1 << 16;
+    file.seek(SeekFrom::Start(at - 1))?;
+    let mut line = Vec::new();
+    let length = BufReader::new(file.take(LONGEST)).read_until(b'\n', &mut line)?;
+    Ok(match line.ends_with(b"\n") {
+        true => at - 1 + length as u64,
+        false => at,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::fs;
+    use std::path::Path;
+
+    fn appended(path: &Path) -> File {
+        let mut options = OpenOptions::new();
+        options.append(true).create(true).read(true).open(path).expect("a log")
+    }
+
+    #[test]
+    fn both_ends_are_kept_and_what_is_missing_is_counted() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("log");
+        let mut file = appended(&path);
+        let limit = Limit { most: 1000, kept: 300 };
+        let mut log = Log::new(Some(file.try_clone().expect("cloned")), limit);
+        let mut written = 0;
+        for number in 0..500 {
+            let line = format!("line {number}\n");
+            file.write_all(line.as_bytes()).expect("written");
+            written += line.len();
+            log.bound();
+            assert!(fs::metadata(&path).expect("there").len() <= 1000);
+        }
+        let text = fs::read_to_string(&path).expect("whole lines");
+        assert!(text.starts_with("line 0\nline 1\n") && text.ends_with("line 498\nline 499\n"));
+        let notices: Vec<&str> = text.lines().filter(|line| line.starts_with("[vsweep: ")).collect();
+        let [notice] = notices[..] else {
+            panic!("one notice: {text}")
+        };
+        assert_eq!(written - log.left_out as usize + notice.len() + 1, text.len());
+        assert!(notice.contains(&format!(" {} bytes", log.left_out)), "{notice}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_log_stays_within_its_bound(blocks in prop::collection::vec("[a\n]{0,700}", 0..20)) {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let mut file = appended(&folder.path().join("log"));
+            let mut log = Log::new(Some(file.try_clone().expect("cloned")), Limit { most: 500, kept: 100 });
+            for block in blocks {
+                file.write_all(block.as_bytes()).expect("written");
+                log.bound();
+                prop_assert!(file.metadata().expect("there").len() <= 500);
+            }
+        }
+    }
+}

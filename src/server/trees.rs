@@ -1,0 +1,157 @@
+//! The mark that every process of a tree carries in its environment, and what it tells when those who owned the tree are
+//! gone. As long as a tree's guard or its vsweep lives, the tree is theirs; what is left when both are dead is found by
+//! its mark, named, and ended.
+//!
+//! A mark is `VSWEEP_TREE=<pid>.<start time>-<count>`: the vsweep that started the tree, so exactly that another process
+//! with its number is not taken for it, and which of its trees this is.
+
+use super::guard;
+use super::procfs::{self, Process};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Name of the variable.
+pub(super) const TREE: &str = "VSWEEP_TREE";
+
+/// A process of a tree that nobody owns any more.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Orphan {
+    /// Its process id.
+    pub pid: i32,
+    /// The name of its program.
+    pub program: String,
+    started: u64,
+}
+
+/// What is left of the trees of some vsweeps that are dead.
+#[derive(Debug, Default)]
+pub struct Remains {
+    /// Whether a guard is still at work: it ends its tree by itself.
+    pub is_guarded: bool,
+    /// Processes without a guard.
+    pub orphans: Vec<Orphan>,
+}
+
+impl Remains {
+    /// Looks for what is left of the trees that the vsweeps of these process ids started. One that lives owns its trees, and
+    /// they are not told of.
+    pub fn of(vsweeps: &[u32]) -> Remains {
+        let all = if vsweeps.is_empty() {
+            Vec::new()
+        } else {
+            procfs::processes()
+        };
+        let marked: Vec<(Process, String)> = all
+            .iter()
+            .filter_map(|process| Some((*process, procfs::environment(process.pid, TREE)?)))
+            .filter(|(_, mark)| Owner::of(mark).is_some_and(|owner| vsweeps.contains(&owner.pid) && !owner.lives()))
+            .collect();
+        let is_guard = |process: &Process| procfs::program_name(process.pid) == guard::NAME;
+        let guarded: HashSet<&String> = marked
+            .iter()
+            .filter(|(p, _)| is_guard(p))
+            .map(|(_, mark)| mark)
+            .collect();
+        let unguarded = marked
+            .iter()
+            .filter(|(_, mark)| !guarded.contains(mark))
+            .map(|(process, _)| *process);
+        let roots: HashSet<i32> = unguarded.clone().map(|process| process.pid).collect();
+        // A process that changed its environment may hide below one that did not.
+        let lost = unguarded
+            .chain(procfs::below(&all, &roots))
+            .filter(|process| !process.zombie);
+        Remains {
+            is_guarded: !guarded.is_empty(),
+            orphans: lost.map(Orphan::of).collect(),
+        }
+    }
+
+    /// Whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        !self.is_guarded && self.orphans.is_empty()
+    }
+}
+
+impl fmt::Display for Orphan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {} ({})", self.pid, self.program)
+    }
+}
+
+impl Orphan {
+    fn of(process: Process) -> Orphan {
+        Orphan {
+            pid: process.pid,
+            program: procfs::program_name(process.pid),
+            started: process.started,
+        }
+    }
+
+    /// Kills it. Another process that got its number meanwhile is left alone.
+    pub fn end(&self) {
+        if procfs::process(self.pid).is_some_and(|process| process.started == self.started) {
+            let _ = kill(Pid::from_raw(self.pid), Signal::SIGKILL);
+        }
+    }
+}
+
+/// The vsweep that a mark names.
+struct Owner {
+    pid: u32,
+    started: u64,
+}
+
+impl Owner {
+    fn of(mark: &str) -> Option<Owner> {
+        let (owner, _) = mark.split_once('-')?;
+        let (pid, started) = owner.split_once('.')?;
+        Some(Owner {
+            pid: pid.parse().ok()?,
+            started: started.parse().ok()?,
+        })
+    }
+
+    fn lives(&self) -> bool {
+        procfs::process(self.pid as i32).is_some_and(|process| process.started == self.started && !process.zombie)
+    }
+}
+
+/// Whether a process will end without anyone's doing: it is of a tree of ours, or of a vsweep that is dead.
+pub(super) fn will_end(pid: i32) -> bool {
+    let owner = procfs::environment(pid, TREE).and_then(|mark| Owner::of(&mark));
+    owner.is_some_and(|owner| owner.pid == std::process::id() || !owner.lives())
+}
+
+/// The mark of a new tree of ours.
+pub(super) fn new_mark() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    static STARTED: OnceLock<u64> = OnceLock::new();
+    let pid = std::process::id();
+    let started = STARTED.get_or_init(|| procfs::process(pid as i32).map_or(0, |process| process.started));
+    format!("{pid}.{started}-{}", COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_names_its_vsweep_for_certain() {
+        let mine = Owner::of(&new_mark()).expect("a mark");
+        assert_eq!(mine.pid, std::process::id());
+        assert!(mine.lives());
+        let another = Owner {
+            started: mine.started + 1,
+            ..mine
+        };
+        assert!(!another.lives(), "a number that was given out again");
+        for text in ["", "7", "7-1", "7.x-1", ".-"] {
+            assert!(Owner::of(text).is_none(), "{text}");
+        }
+    }
+}

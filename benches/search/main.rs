@@ -13,6 +13,7 @@ use history::{Measured, Outcome, adaptive_concurrency, double_and_bisect, genera
 use servers::{LIMIT_MS, Random, Server, p99};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
+use std::time::Duration;
 use vsweep::search::{Criterion, Next, Probe, Request, Requests, Search, Seed, Settings, Target, Vary, wilson};
 
 const REQUESTS: Requests = Requests {
@@ -236,15 +237,31 @@ fn searched(mut server: Server, vary: Vary, confirmations: usize, seed: Seed) ->
             })
             .collect();
         let in_flight = question.value as u64;
+        let second = Duration::from_secs;
+        // One wave after another; of those after the first, all are alike.
+        let span = |i: usize| match (i as u64) < in_flight {
+            true => second(0)..second(1),
+            false => second(1)..second(2),
+        };
         let mut watch = search.watch(&question);
         let mut ends = requests.iter().enumerate();
-        let stop = ends.find_map(|(i, request)| Some((i + 1, watch.note_end(*request, in_flight)?.verdict)));
+        let stop = ends.find_map(|(i, request)| {
+            Some((
+                i + 1,
+                watch.note_end(*request, span(i), in_flight.saturating_sub(1))?.verdict,
+            ))
+        });
         let done = stop.map_or(requests.len(), |(done, _)| done);
-        let reading = criterion.read(|_| Some(p99(&latencies[..done])), &requests[..done]);
+        let seen = match done < requests.len() {
+            true => watch.into_requests(),
+            false => requests,
+        };
+        let ttfts: Vec<f64> = seen.iter().map(|request| request.ttft_ms).collect();
+        let reading = criterion.read(|_| Some(p99(&ttfts)), &seen);
         seconds += server.seconds(question.value, done as u64);
         values.push(question.value);
         let stopped = stop
-            .filter(|(done, _)| *done < requests.len())
+            .filter(|(done, _)| *done < latencies.len())
             .map(|(_, verdict)| verdict);
         let readings = reading
             .map(|reading| (criterion.to_string(), reading))

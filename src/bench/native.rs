@@ -17,6 +17,7 @@ use crate::metrics::{Nanos, RunResult, Sample, Samples, Underway, seconds};
 use crate::plan::Params;
 use crate::search::Watch;
 use crate::telemetry::series::Window;
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -246,6 +247,13 @@ pub fn latencies(sample: &Sample) -> crate::search::Request {
         tpot_ms: sample.tpot().unwrap_or(0.0) * 1000.0,
         e2el_ms: ms(sample.latency()),
     }
+}
+
+/// From when a request was sent to when it ended, from the start of the run.
+pub fn span(sample: &Sample) -> Range<Duration> {
+    // A failed request has no end of its own.
+    let [sent, end] = [sample.sent, sample.end.max(sample.sent)].map(Duration::from_nanos);
+    sent..end
 }
 
 /// The latencies that a request in flight has at the least.

@@ -4,7 +4,7 @@
 use super::server::StandIn;
 use super::{Budget, Unknown};
 use crate::bench::flags::{self, Takes};
-use crate::bench::native::{at_least, latencies, measurement_of};
+use crate::bench::native::{at_least, latencies, measurement_of, span};
 use crate::bench::settings::Settings;
 use crate::bench::{Measurement, Verdict};
 use crate::dataset::{self, Dataset, Item, Prompt, Sampling, Vocabulary};
@@ -253,7 +253,9 @@ impl Watched {
     fn drive(mut self, server: &mut VirtualServer, load: Load) -> (Simulated, Option<Measurement>) {
         let simulated = server.drive_watched(load, &mut |progress| {
             let cut = match progress {
-                Progress::Ended(sample, in_flight) => self.watch.note_end(latencies(sample), in_flight as u64),
+                Progress::Ended(sample, in_flight) => {
+                    self.watch.note_end(latencies(sample), span(sample), in_flight as u64)
+                }
                 Progress::Underway(underway) => self.watch.note_underway(underway.iter().map(at_least)),
             };
             self.cut = cut;

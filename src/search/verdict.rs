@@ -26,32 +26,42 @@ const FEWEST: u64 = 100;
 pub(super) struct Counts {
     /// Requests that the whole probe will send.
     pub planned: u64,
-    /// Requests in flight now: they are the slowest so far.
-    pub in_flight: u64,
+    /// The most requests that were in flight at once.
+    pub reached: u64,
     /// Requests that satisfied the criterion's limits.
     pub attained: u64,
     /// Requests that did not, failed ones among them, and those in flight that no longer can.
     pub missed: u64,
+    /// Requests that ended and were sent after the first wave.
+    pub settled: u64,
+    /// How many of these satisfied the limits.
+    pub settled_attained: u64,
 }
 
 impl Counts {
     /// The verdict that the rest of the probe cannot change, or only against all odds, where `share` of its requests
     /// must attain; with the reason. None while open.
+    ///
+    /// The rest is foreseen from what ended after the first wave: the start of a probe happens once, and counts as it was.
     pub fn verdict(&self, share: f64) -> Option<(Verdict, &'static str)> {
         let done = self.attained + self.missed;
-        let planned = self.planned.max(done) as f64;
-        // Arithmetic: even if every request still to come were attained, too many are already lost.
-        if planned - self.missed as f64 + 1e-9 < share * planned {
+        let planned = self.planned.max(done);
+        let (attained, rest) = (self.attained as f64, (planned - done) as f64);
+        let needed = share * planned as f64 - 1e-9;
+        if attained + rest < needed {
             return Some((Verdict::Fail, "more than the rest could make up for"));
         }
-        // Before two waves are done the finished requests are the quick ones of a system still filling up.
-        if done < FEWEST.max(2 * self.in_flight) {
+        // What ends early in a system that fills up is not what is typical.
+        if self.settled < FEWEST.max(self.reached) {
             return None;
         }
-        let (low, high) = wilson(self.attained, done, SURE);
-        if low >= share {
+        let settled = self.settled as f64;
+        // The mean of the rest scatters like one over so many trials: those seen, and those to come themselves.
+        let trials = settled * rest / (settled + rest);
+        let (low, high) = score_interval(self.settled_attained as f64 / settled, trials, SURE);
+        if attained + low * rest >= needed {
             Some((Verdict::Pass, "few enough beyond reasonable doubt"))
-        } else if high < share {
+        } else if attained + high * rest < needed {
             Some((Verdict::Fail, "too many beyond reasonable doubt"))
         } else {
             None
@@ -61,11 +71,14 @@ impl Counts {
 
 /// Wilson's score interval of a share from counts, `z` standard errors wide (Wilson 1927; Brown, Cai, DasGupta 2001).
 pub fn wilson(hits: u64, trials: u64, z: f64) -> (f64, f64) {
-    if trials == 0 {
+    score_interval(hits as f64 / trials.max(1) as f64, trials as f64, z)
+}
+
+/// The same from a share.
+fn score_interval(share: f64, n: f64, z: f64) -> (f64, f64) {
+    if n <= 0.0 {
         return (0.0, 1.0);
     }
-    let n = trials as f64;
-    let share = hits as f64 / n;
     let centre = (share + z * z / (2.0 * n)) / (1.0 + z * z / n);
     let half = z / (1.0 + z * z / n) * (share * (1.0 - share) / n + z * z / (4.0 * n * n)).sqrt();
     ((centre - half).max(0.0), (centre + half).min(1.0))
@@ -76,12 +89,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn verdict(planned: u64, in_flight: u64, attained: u64, missed: u64) -> Option<Verdict> {
+    /// The first `wave` requests to end attained.
+    fn verdict(planned: u64, wave: u64, attained: u64, missed: u64) -> Option<Verdict> {
         let counts = Counts {
             planned,
-            in_flight,
+            reached: wave,
             attained,
             missed,
+            settled: (attained + missed).saturating_sub(wave),
+            settled_attained: attained.saturating_sub(wave),
         };
         counts.verdict(0.99).map(|(verdict, _)| verdict)
     }
@@ -90,6 +106,25 @@ mod tests {
     fn a_probe_stops_when_too_many_requests_are_lost() {
         assert_eq!(verdict(1000, 8, 20, 10), None);
         assert_eq!(verdict(1000, 8, 20, 11), Some(Verdict::Fail));
+    }
+
+    #[test]
+    fn a_first_wave_that_misses_speaks_for_itself_and_not_for_the_rest() {
+        let after_a_slow_start = |settled, settled_missed| {
+            let counts = Counts {
+                planned: 1000,
+                reached: 100,
+                attained: 60 + settled - settled_missed,
+                missed: 40 + settled_missed,
+                settled,
+                settled_attained: settled - settled_missed,
+            };
+            counts.verdict(0.95).map(|(verdict, _)| verdict)
+        };
+        // 40 of 300 are too many, but the 40 alone are not too many of 1000.
+        assert_eq!(after_a_slow_start(200, 0), None);
+        assert_eq!(after_a_slow_start(800, 0), Some(Verdict::Pass));
+        assert_eq!(after_a_slow_start(200, 10), Some(Verdict::Fail));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Driving the load, under the eyes of a watch if a search asked for the run.
 
-use super::{Run, at_least, broke, count_end, latencies};
+use super::{Run, at_least, broke, count_end, latencies, span};
 use crate::bench::{Measurement, Verdict};
 use crate::cause::Failure;
 use crate::load::{Load, Outcome};
@@ -38,7 +38,7 @@ impl Run {
             let cut = match progress {
                 Progress::Ended(sample, in_flight) => {
                     count_end(&counters, sample);
-                    watch.note_end(latencies(sample), in_flight as u64)
+                    watch.note_end(latencies(sample), span(sample), in_flight as u64)
                 }
                 Progress::Underway(underway) => watch.note_underway(underway.iter().map(at_least)),
             };

@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 /// - 1.2: the outcome `cut`; explorations: searches without targets, and the field `level` of a run's `search`.
 /// - 1.3: what the `seed` of a search comes from, and its `rivals`; the verdict `skipped`.
 /// - 1.4: the `combo` of a server and of a run.
-pub const FORMAT: (u32, u32) = (1, 4);
+/// - 1.5: whether a probe's reading is `starved`.
+pub const FORMAT: (u32, u32) = (1, 5);
 
 /// One line of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

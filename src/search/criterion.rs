@@ -210,9 +210,10 @@ impl Criterion {
             return from_requests;
         };
         let value = metric(key);
-        let from_metric = value
-            .filter(|value| !value.is_nan())
-            .map(|value| self.read_value(value));
+        let from_metric = value.filter(|value| !value.is_nan()).map(|value| Reading {
+            starved: self.is_starved(value, metric("request_throughput")),
+            ..self.read_value(value)
+        });
         match (from_requests, from_metric) {
             // The metric is what a user sees in the table, so its verdict counts; the requests add the interval.
             (Some(inner), Some(metric)) => Some(Reading {
@@ -220,6 +221,7 @@ impl Criterion {
                 met: metric.met && !inner.ratio.is_infinite(),
                 low: inner.low.min(metric.ratio),
                 high: inner.high.max(metric.ratio),
+                starved: false,
             }),
             (inner, metric) => metric.or(inner),
         }
@@ -247,6 +249,24 @@ impl Criterion {
                 })
             }
         }
+    }
+
+    /// Whether it asks for no less than what the load brings: more of that there is only at a higher load.
+    pub(super) fn wants_load(&self) -> bool {
+        const BROUGHT: [&str; 3] = ["request_throughput", "output_throughput", "total_token_throughput"];
+        let is_brought = matches!(&self.quantity, Quantity::Metric(key) if BROUGHT.contains(&key.as_str()));
+        is_brought && !self.comparison.wants_small()
+    }
+
+    /// Whether what a run brought at all is too little. A goodput is too small also where requests are late, but not only
+    /// for that if fewer were served in time or late.
+    fn is_starved(&self, value: f64, served: Option<f64>) -> bool {
+        let is_goodput = matches!(&self.quantity, Quantity::Metric(key) if key == "request_goodput");
+        let brought = match is_goodput && !self.comparison.wants_small() {
+            true => served,
+            false => Some(value).filter(|_| self.wants_load()),
+        };
+        brought.is_some_and(|brought| !self.comparison.holds(brought, self.limit))
     }
 
     fn read_value(&self, value: f64) -> Reading {
@@ -386,6 +406,25 @@ mod tests {
             )
             .met
         );
+    }
+
+    #[test]
+    fn what_a_run_brought_too_little_of_is_told_from_what_came_late() {
+        let goodput = Criterion::metric("request_goodput", ">=5").expect("valid in this test");
+        let served = |goodput: f64, throughput: f64| {
+            move |key: &str| Some(if key == "request_goodput" { goodput } else { throughput })
+        };
+        let starved = |criterion: &Criterion, good: f64, all: f64| {
+            let reading = criterion.read(served(good, all), &[]).expect("valid in this test");
+            (reading.met, reading.starved)
+        };
+        assert_eq!(starved(&goodput, 4.0, 4.5), (false, true));
+        assert_eq!(starved(&goodput, 4.0, 9.0), (false, false));
+        assert_eq!(starved(&goodput, 6.0, 9.0), (true, false));
+        let throughput = Criterion::metric("request_throughput", ">=5").expect("valid in this test");
+        assert_eq!(starved(&throughput, 0.0, 4.5), (false, true));
+        let ceiling = Criterion::metric("request_throughput", "<=5").expect("valid in this test");
+        assert_eq!(starved(&ceiling, 0.0, 9.0), (false, false));
     }
 
     #[test]

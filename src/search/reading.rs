@@ -44,6 +44,9 @@ pub struct Reading {
     /// Upper end of that interval; infinite if too few requests were measured to bound it.
     #[serde(with = "maybe_infinite")]
     pub high: f64,
+    /// Whether the load alone was too low for it, whatever the server did: less load cannot meet it either.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub starved: bool,
 }
 
 impl Reading {
@@ -54,6 +57,7 @@ impl Reading {
             met,
             low: ratio,
             high: ratio,
+            starved: false,
         }
     }
 
@@ -72,6 +76,7 @@ impl Reading {
             met: ratio <= 1.0,
             low: at(n * share - half)?,
             high,
+            starved: false,
         })
     }
 

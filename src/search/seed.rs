@@ -89,6 +89,14 @@ pub struct Requests {
 }
 
 impl Requests {
+    /// The lowest rate, in requests a second, at which all requests of a run are due within so many seconds.
+    pub fn lowest_rate(&self, seconds: f64) -> f64 {
+        let (least, most) = (self.min.max(1), self.max.max(self.min).max(1));
+        // Where each unit of the rate brings more requests than that, only the upper limit of their number ends it.
+        let count = if self.per_value <= seconds { least } else { most };
+        count as f64 / seconds
+    }
+
     /// The number of requests at `value`.
     pub fn at(&self, value: f64) -> u64 {
         ((self.per_value * value).ceil() as u64)
@@ -110,6 +118,24 @@ mod tests {
             max: 2000,
         };
         assert_eq!([1.0, 30.5, 900.0].map(|value| requests.at(value)), [200, 305, 2000]);
+    }
+
+    #[test]
+    fn a_rate_below_the_lowest_would_send_for_too_long() {
+        let of = |per_value, min, max| Requests { per_value, min, max };
+        for (requests, seconds) in [
+            (of(10.0, 200, 2000), 960.0),
+            (of(0.0, 40, 40), 50.0),
+            (of(90.0, 30, 600), 48.0),
+        ] {
+            let lowest = requests.lowest_rate(seconds);
+            let takes = |rate: f64| requests.at(rate) as f64 / rate;
+            assert!(
+                takes(lowest * 0.99) > seconds && takes(lowest * 1.01) <= seconds,
+                "{requests:?}"
+            );
+        }
+        assert!(of(90.0, 1, u64::MAX).lowest_rate(48.0) > 1e12, "at no rate");
     }
 
     #[test]

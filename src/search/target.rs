@@ -81,6 +81,9 @@ impl Found {
 const TYPICAL_SPREAD: f64 = 0.035;
 const BELIEF: f64 = 6.0;
 
+/// The margin, on either side, of a load whose own margin cannot be measured.
+const FAR: f64 = 1.0;
+
 /// Standard errors beyond which a load is taken to pass or fail.
 const CLEAR: f64 = 2.5;
 
@@ -106,27 +109,43 @@ impl Level {
 }
 
 impl Target {
-    /// The largest margin over the criteria, its own standard error and its criterion; None if a criterion was not
-    /// measured and the run was not stopped by a failure either.
+    /// The largest margin over the criteria that bound the load from above, its own standard error and its criterion; None
+    /// if a criterion was not measured and the server did not fall either.
     fn worst<'a>(&'a self, probe: &Probe) -> Option<(f64, f64, &'a Criterion)> {
         let readings = self
             .criteria
             .iter()
             .map(|criterion| (criterion, probe.readings.get(&criterion.to_string())));
         let known: Vec<_> = readings
-            .clone()
             .filter_map(|(criterion, reading)| Some((criterion, reading?)))
             .collect();
-        let worst = known.iter().max_by(|a, b| a.1.margin().total_cmp(&b.1.margin()));
+        // What only a higher load can bring says nothing about how high is too high.
+        let bounding = known
+            .iter()
+            .filter(|(criterion, reading)| !criterion.wants_load() && !reading.starved);
+        let worst = bounding.max_by(|a, b| a.1.margin().total_cmp(&b.1.margin()));
         let complete = known.len() == self.criteria.len();
         match (worst, probe.stopped) {
             (Some((criterion, reading)), _) if complete || !reading.met => {
                 Some((reading.margin(), reading.standard_error(), *criterion))
             }
-            // The server fell: the load is far too high, whatever the criterion.
-            (None, Some(Verdict::Fail)) => Some((1.0, 0.0, self.criteria.first()?)),
+            // The server fell: the load is far too high, whatever the criterion. A run that another target stopped did not.
+            (None, Some(Verdict::Fail)) if probe.readings.is_empty() => Some((FAR, 0.0, self.criteria.first()?)),
+            (None, _) if complete => Some((-FAR, 0.0, self.criteria.first()?)),
             _ => None,
         }
+    }
+
+    /// The criterion for which the load `value` brings too little by its runs, and the factor by which it does.
+    pub(super) fn starving(&self, probes: &[Probe], value: f64) -> Option<(&Criterion, f64)> {
+        let at_it = || probes.iter().filter(|probe| probe.question.value == value);
+        self.criteria.iter().find_map(|criterion| {
+            let text = criterion.to_string();
+            let readings: Vec<_> = at_it().filter_map(|probe| probe.readings.get(&text)).collect();
+            let margin = readings.iter().map(|reading| reading.margin()).sum::<f64>() / readings.len() as f64;
+            let is_starving = margin > 0.0 && readings.iter().any(|reading| reading.starved);
+            is_starving.then(|| (criterion, margin.exp()))
+        })
     }
 
     /// The text of the criterion nearest to its limit in the last run at `value`.

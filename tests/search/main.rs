@@ -5,4 +5,5 @@ mod history;
 mod laws;
 #[path = "../../benches/search/pchip.rs"]
 mod pchip;
+mod rising;
 mod vectors;

@@ -7,6 +7,28 @@ use crate::search::verdict::Verdict;
 
 impl View<'_> {
     pub(super) fn answer(&self, found: Found) -> Answer {
+        match found.value().and_then(|value| self.starved_answer(found, value)) {
+            Some(answer) => answer,
+            None => self.plain_answer(found),
+        }
+    }
+
+    /// What is said where the highest load that is not too high brings too little: a lower one brings less. A higher one that
+    /// may not be too high either brings more in proportion at the most.
+    fn starved_answer(&self, found: Found, value: f64) -> Option<Answer> {
+        let (criterion, lack) = self.target.starving(&self.search.probes, value)?;
+        let reach = self.interval(found).1 / value;
+        let is_out_of_reach = matches!(found, Found::Beyond(_)) || lack > reach;
+        let vary = self.search.settings.vary.name();
+        let note =
+            format!("even {vary} = {value}, the highest load that is not too high, brings too little for {criterion}");
+        let mut answer = self.plain_answer(if is_out_of_reach { Found::None } else { Found::Undecided });
+        answer.binding = Some(criterion.to_string());
+        answer.notes = vec![note];
+        Some(answer)
+    }
+
+    fn plain_answer(&self, found: Found) -> Answer {
         let (low, high) = self.interval(found);
         let nearest = match found {
             Found::Met(value) | Found::Beyond(value) => Some(value),

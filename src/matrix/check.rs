@@ -4,7 +4,7 @@ use super::expand::MOST_PAIRS;
 use super::space::{Slot, Space};
 use super::{Matrix, side_identity};
 use crate::plan::{Found, Plan, Problem, Side, Span, equality_key};
-use crate::units::show_count;
+use crate::units::{show_count, show_duration};
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -99,6 +99,21 @@ fn position_span(plan: &Plan, space: &Space, side: Side, dimension: usize, posit
         Some((name, _)) => plan.origin.value_span(&[table, "params", name, &position]),
         None if plan.origin.has(&[table, "combos", &position]) => plan.origin.value_span(&[table, "combos", &position]),
         None => plan.origin.key_span(&[table, "params_file"]),
+    }
+}
+
+/// A search for a rate needs one at which the requests of a run come in before `bench.timeout` ends it.
+pub(super) fn rates(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+    let Some(sla) = &plan.sla else { return };
+    let hopeless = (0..matrix.bench_count).find(|bench| matrix.lowest(*bench) > sla.upper);
+    if hopeless.is_some() {
+        let timeout = show_duration(plan.bench.timeout);
+        let rate = sla.upper;
+        let message =
+            format!("at no rate up to {rate} are the requests of a run sent within bench.timeout ({timeout})");
+        let span = plan.origin.key_span(&["sla"]);
+        let remedy = "raise bench.timeout, send fewer (num_prompts), or raise sla.max";
+        found.add(Problem::new(span, message, remedy));
     }
 }
 

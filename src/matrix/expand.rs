@@ -77,6 +77,7 @@ pub(super) fn expand(plan: &Plan, found: &mut Found) -> Option<Matrix> {
         target: plan.serve.target.clone(),
         serve_env: plan.serve.env.clone(),
         runner: plan.bench.runner.clone(),
+        timeout: plan.bench.timeout,
         secrets: plan.secrets.clone(),
         serve,
         bench,
@@ -85,6 +86,7 @@ pub(super) fn expand(plan: &Plan, found: &mut Found) -> Option<Matrix> {
     matrix.count();
     if is_whole {
         check::leftovers(plan, &matrix, found);
+        check::rates(plan, &matrix, found);
     }
     Some(matrix)
 }

@@ -27,6 +27,7 @@ use identity::Load;
 use space::Space;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// One server config: a command line and an environment, with the parameters that made it.
 #[derive(Debug, Clone, PartialEq)]
@@ -110,6 +111,8 @@ pub struct Matrix {
     target: Target,
     serve_env: BTreeMap<String, String>,
     runner: BenchRunner,
+    /// How long a run may take.
+    timeout: Duration,
     load: Load,
     secrets: Secrets,
 }

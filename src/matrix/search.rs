@@ -8,6 +8,8 @@ use crate::search::{ExploreSettings, Load, Question, Requests, Settings, Target,
 use serde_json::{Value, json};
 
 const NUM_PROMPTS: &str = "num_prompts";
+/// Share of `bench.timeout` within which the requests of a rate must be due; the rest is for answering the last of them.
+const SENDING: f64 = 0.8;
 
 /// One search: a server config under a load of which everything is known but how high it is.
 #[derive(Debug, Clone, PartialEq)]
@@ -141,6 +143,7 @@ impl Matrix {
     fn search(&self, index: usize, server: &ServerConfig) -> Option<LoadSearch> {
         let mut settings = self.sla.clone()?;
         settings.requests = self.requests(index, settings.requests);
+        settings.lower = settings.lower.max(self.lowest(index));
         let params = self.params_without(index, settings.vary);
         let load = self.point_of(params.clone(), String::new(), &server.id);
         let target = |target: &Target| json!({"name": target.name, "criteria": target.criteria});
@@ -162,6 +165,17 @@ impl Matrix {
             settings,
             index,
         })
+    }
+
+    /// The lowest load of a search whose run can end in time: at a lower rate its requests alone would come for longer.
+    pub(super) fn lowest(&self, index: usize) -> f64 {
+        match &self.sla {
+            Some(sla) if sla.vary == Vary::RequestRate => {
+                let requests = self.requests(index, sla.requests);
+                requests.lowest_rate(SENDING * self.timeout.as_secs_f64())
+            }
+            _ => 0.0,
+        }
     }
 
     fn exploration(&self, index: usize, server: &ServerConfig) -> Option<LoadExploration> {

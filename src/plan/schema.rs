@@ -258,7 +258,8 @@ pub struct LinkTable {
 pub struct SlaTable {
     /// The load parameter to vary: `max_concurrency` or `request_rate`.
     pub vary: Vary,
-    /// The lowest load to try. Default: 1 for `max_concurrency`, 0.01 for `request_rate`.
+    /// The lowest load to try. Default: 1 for `max_concurrency`, 0.01 for `request_rate`. A rate is never so low that
+    /// sending the requests of a run takes more than 80 % of `bench.timeout`.
     pub min: Option<f64>,
     /// The highest load to try. Default: 8192.
     pub max: Option<f64>,

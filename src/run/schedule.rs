@@ -55,6 +55,8 @@ pub struct Asked {
     pub watch: Option<Watch>,
     /// The load that an exploration asked for; it has no targets.
     pub load: Option<Load>,
+    /// The highest load that the search measured to the end of a run; zero if there is none.
+    pub endured: f64,
 }
 
 impl<'a> Schedule<'a> {

@@ -102,6 +102,7 @@ impl GroupSession<'_, '_> {
                 targets: Vec::new().into(),
                 watch: None,
                 load: Some(load),
+                endured: 0.0,
             }),
         }
     }

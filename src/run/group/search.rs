@@ -84,7 +84,7 @@ impl GroupSession<'_, '_> {
 
     /// Records a search that cannot be done because its server is lost.
     fn skip(&mut self, planned: &LoadSearch, failure: &Failure) -> Result<()> {
-        self.note_search(planned, None)?;
+        self.note_search(planned)?;
         let search = replay(planned, self.recorder.state());
         if let Next::Probe(question) = search.ask() {
             let task = self.task(planned, &search, question);
@@ -114,13 +114,7 @@ impl GroupSession<'_, '_> {
         Task {
             run: self.recorder.state().free_run(&point.id),
             point,
-            asked: Some(Asked {
-                search: planned.id.clone(),
-                watch: Some(search.watch(&question)),
-                question,
-                targets: planned.settings.targets.clone().into(),
-                load: None,
-            }),
+            asked: Some(Asked::by(planned, search, question)),
         }
     }
 
@@ -135,10 +129,15 @@ impl GroupSession<'_, '_> {
         let run = self.recorder.state().run(&task.point.id, task.run)?;
         let probe = run.search.as_ref().and_then(|searched| searched.probe.as_ref());
         let Some(probe) = probe else {
-            return Some(Failure::new(
-                run.cause.unwrap_or(Cause::BenchFailed),
-                run.detail.clone(),
-            ));
+            let cause = run.cause.unwrap_or(Cause::BenchFailed);
+            let detail = match cause {
+                Cause::BenchTimeout => format!(
+                    "{}; a higher load ended in time, so this one is not too high",
+                    run.detail
+                ),
+                _ => run.detail.clone(),
+            };
+            return Some(Failure::new(cause, detail));
         };
         let criteria = planned.settings.targets.iter().flat_map(|target| &target.criteria);
         let mut texts = criteria.map(ToString::to_string);
@@ -165,6 +164,20 @@ pub(crate) fn replay(planned: &LoadSearch, state: &State) -> Search {
 }
 
 impl Asked {
+    /// What a search asks for, and what it knows.
+    pub(crate) fn by(planned: &LoadSearch, search: &Search, question: Question) -> Asked {
+        let probes = search.probes().iter();
+        let whole = probes.filter(|probe| probe.stopped.is_none() && !probe.readings.is_empty());
+        Asked {
+            search: planned.id.clone(),
+            watch: Some(search.watch(&question)),
+            targets: planned.settings.targets.clone().into(),
+            load: None,
+            endured: whole.map(|probe| probe.question.value).fold(0.0, f64::max),
+            question,
+        }
+    }
+
     /// What a measured run says. Where too many requests failed, the load is too high, whatever the rest measured.
     pub(crate) fn probe_of(&self, measurement: &Measurement) -> Probe {
         if matches!(measurement.verdict, Verdict::Void(_)) {
@@ -187,12 +200,14 @@ impl Asked {
         }
     }
 
-    /// What a run without figures says: that the load is too high, if that is what its cause may come from.
+    /// What a run without figures says: that the load is too high, if that is what its cause may come from. Few requests
+    /// in flight, or a low rate, take long by themselves: where a higher load ended in time, slowness is no sign of load.
     pub(crate) fn probe_of_failure(&self, failure: &Failure) -> Option<Probe> {
-        let is_of_load = matches!(
-            failure.cause,
-            Cause::OomUnderLoad | Cause::CrashedUnderLoad | Cause::Hung | Cause::RequestErrors | Cause::BenchTimeout
-        );
+        let is_of_load = match failure.cause {
+            Cause::OomUnderLoad | Cause::CrashedUnderLoad | Cause::Hung | Cause::RequestErrors => true,
+            Cause::BenchTimeout => self.question.value >= self.endured,
+            _ => false,
+        };
         is_of_load.then(|| self.failed())
     }
 
@@ -202,5 +217,32 @@ impl Asked {
             stopped: Some(search::Verdict::Fail),
             readings: Default::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_low_load_that_takes_long_is_not_too_high() {
+        let asked = |value: f64| Asked {
+            search: SearchId("one".into()),
+            question: Question {
+                target: "chat".into(),
+                value,
+                requests: 40,
+                confirm: false,
+            },
+            targets: Vec::new().into(),
+            watch: None,
+            load: None,
+            endured: 5.0,
+        };
+        let told = |value: f64, cause: Cause| asked(value).probe_of_failure(&Failure::new(cause, "in this test"));
+        assert_eq!(told(0.1, Cause::BenchTimeout), None);
+        assert!(told(8.0, Cause::BenchTimeout).is_some());
+        assert!(told(0.1, Cause::CrashedUnderLoad).is_some());
+        assert_eq!(told(8.0, Cause::BenchFailed), None);
     }
 }

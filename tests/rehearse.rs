@@ -3,9 +3,15 @@
 
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use tempfile::TempDir;
+use vsweep::journal::{Shard, State};
+use vsweep::matrix::Matrix;
+use vsweep::rehearse::{Card, Options, foresee};
+use vsweep::run::Schedule;
+use vsweep::sim::engine::gpu::GPUS;
 
 fn vsweep(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vsweep"));
@@ -160,6 +166,79 @@ fn an_unknown_model_is_said_to_be_unknown() {
         "intermediate_size": 1024, "vocab_size": 32000, "max_position_embeddings": 16384}"#;
     fs::write(folder.path().join("config.json"), config).expect("writable");
     assert_eq!(rehearse(&folder, &["--model-config", "config.json"])["runs"], 6);
+}
+
+/// A folder with an `nvidia-smi` that knows two GPUs of these names.
+fn machine(names: [&str; 2]) -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    let smi = folder.path().join("nvidia-smi");
+    let line = |index: usize| format!("GPU-{index}, {index}, 580.1, 143771, 4, {}", names[index]);
+    fs::write(&smi, format!("#!/bin/sh\necho '{}'\necho '{}'\n", line(0), line(1))).expect("writable");
+    fs::set_permissions(&smi, fs::Permissions::from_mode(0o755)).expect("ours");
+    folder
+}
+
+#[test]
+fn the_gpu_is_that_of_the_machine_where_it_is_known() {
+    let folder = plan(&REAL.replace("MODEL", "acme/chat-8b"));
+    let assumed = |machine: &TempDir, more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vsweep"));
+        command
+            .current_dir(folder.path())
+            .env("PATH", machine.path())
+            .env_remove("CUDA_VISIBLE_DEVICES");
+        let output = command
+            .args(["rehearse", "plan.toml", "--format", "json"])
+            .args(more)
+            .output();
+        let found: Value = serde_json::from_str(&stdout(&output.expect("vsweep runs"))).expect("JSON");
+        found["assumed"][0].as_str().expect("a sentence").to_owned()
+    };
+    let known = machine(["NVIDIA H200"; 2]);
+    assert!(assumed(&known, &[]).starts_with("GPU h200 (as nvidia-smi says)"));
+    assert!(assumed(&known, &["--gpu", "L40S"]).starts_with("GPU l40s (as told)"));
+    for unknown in [["NVIDIA GeForce GTX 1080"; 2], ["NVIDIA H200", "NVIDIA L40S"]] {
+        assert!(assumed(&machine(unknown), &[]).starts_with("GPU h100 (choose with --gpu)"));
+    }
+}
+
+#[test]
+fn a_gpu_that_is_not_known_is_refused_with_those_that_are() {
+    let folder = plan(SMALL);
+    for command in ["plan", "rehearse"] {
+        let refused = vsweep(folder.path(), &[command, "plan.toml", "--gpu", "nonsense"]);
+        let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(error.contains("h100, h200, a100, l40s, b200"), "{error}");
+    }
+}
+
+#[test]
+fn without_a_known_gpu_no_search_on_a_real_server_starts_from_a_forecast() {
+    let sla =
+        "num_prompts = 8\n[sla]\nvary = \"max_concurrency\"\nmax = 16\n[[sla.target]]\np99_ttft_ms = \"<=5000\"\n";
+    let text = SMALL
+        .replace("num_prompts = 8\n", "")
+        .replace("max_concurrency = [1, 4]\n", sla);
+    let folder = plan(&text.replace(
+        "vsweep sim serve demo-8b --sim-speed 20 --sim-start 50ms",
+        "vllm serve acme/chat-8b",
+    ));
+    let plan = vsweep::plan::load(&folder.path().join("plan.toml"), &[]).expect("a valid plan");
+    let matrix = Matrix::expand(&plan).expect("it expands");
+    let foreseen = |card: Option<Card>| {
+        let options = Options {
+            card,
+            ..Options::default()
+        };
+        let schedule = Schedule::new(&matrix, 1, Shard::WHOLE, false);
+        foresee(&plan, &matrix, schedule, &State::default(), &options).len()
+    };
+    let card = Card {
+        gpu: GPUS[1],
+        whence: "by this test",
+    };
+    assert_eq!((foreseen(None), foreseen(Some(card))), (0, 2));
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod standing;
 
 use harness::{Harness, journal_lines, rows, said, wait_for};
 use standing::Standing;
+use std::collections::BTreeMap;
 use std::path::Path;
 use vsweep::cause::Outcome;
 use vsweep::journal::{self, Directory, SearchEnd, SearchRecord, State};
@@ -318,6 +319,34 @@ fn a_server_beaten_by_the_highest_load_is_not_started() {
         .map(|server| server.starts.is_empty())
         .collect();
     assert_eq!(starts.iter().filter(|is_empty| **is_empty).count(), 1, "{starts:?}");
+    harness.wait_until_alone();
+}
+
+#[test]
+fn a_shard_knows_what_another_has_found() {
+    let harness = Harness::new();
+    let plan = harness.write("plan.toml", &plan_with_a_loser(20));
+    for shard in ["1/2", "2/2"] {
+        let output = harness.run(&[
+            "run",
+            plan.to_str().expect("a plain path"),
+            "-o",
+            "out",
+            "--shard",
+            shard,
+        ]);
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    }
+    let table = rows(&harness.folder.path().join("out/sla.csv"));
+    let of = |row: &BTreeMap<String, String>| {
+        [
+            row["sim_fault"].clone(),
+            row["verdict"].clone(),
+            row["seed_from"].clone(),
+        ]
+    };
+    assert_eq!(of(&table[0]), ["crash-after:60", "beyond", "forecast"], "{table:?}");
+    assert_eq!(of(&table[1]), ["crash-after:24", "skipped", "neighbour"], "{table:?}");
     harness.wait_until_alone();
 }
 

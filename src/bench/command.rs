@@ -6,6 +6,9 @@
 //! and `{result}` are filled in. It must write one JSON object to the result file and exit with 0.
 
 mod detail;
+mod params;
+
+pub use params::params_of;
 
 use super::{Job, Measurement, Verdict};
 use crate::cause::{Cause, Failure};

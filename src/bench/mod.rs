@@ -29,7 +29,7 @@ mod told;
 mod traffic;
 mod worker;
 
-pub use command::command_line;
+pub use command::{command_line, params_of};
 pub use facts::kv_cache_tokens;
 pub use told::told;
 

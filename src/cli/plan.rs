@@ -90,7 +90,7 @@ pub fn estimate(
     if counts.runs + counts.searches + counts.servers > MOST_RUNS {
         return Err(large.to_owned());
     }
-    let options = machine.options(Some(MOST_TOKENS));
+    let options = machine.options(plan, matrix, Some(MOST_TOKENS));
     crate::rehearse::rehearse(plan, matrix, schedule, done, record, &options).map_err(|why| match why {
         crate::rehearse::Unknown::TooMuch => large.to_owned(),
         crate::rehearse::Unknown::Because(why) => why,

@@ -5,10 +5,14 @@ use super::output::finish;
 use super::plan_file::PlanFile;
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Shard, State};
-use crate::matrix::Only;
-use crate::rehearse::{Forecast, Interval, Options, Rehearsal, rehearse};
+use crate::matrix::{Matrix, Only};
+use crate::plan::Plan;
+use crate::rehearse::{Card, Forecast, Interval, Options, Rehearsal, needs_gpu, rehearse};
 use crate::run::Schedule;
+use crate::sim::engine::gpu::{GPUS, Gpu};
+use crate::telemetry::gpu::visible;
 use crate::units::{show_count, show_duration, show_many};
+use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
@@ -44,8 +48,8 @@ pub struct Args {
 /// What is assumed of the machine that the plan will run on.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Machine {
-    /// GPU to assume for vllm serve: h100, h200, a100, l40s or b200 [default: h100]
-    #[arg(long, value_name = "NAME")]
+    /// GPU to assume for vllm serve [default: this machine's if it is one of these, else h100]
+    #[arg(long, value_name = "NAME", ignore_case = true, value_parser = PossibleValuesParser::new(GPUS.map(|gpu| gpu.name)))]
     gpu: Option<String>,
     /// The model's config.json, where its name does not state its size
     #[arg(long, value_name = "FILE")]
@@ -72,7 +76,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let nothing = State::default();
     let done = if args.fresh { &nothing } else { &record };
     let schedule = Schedule::new(&matrix, plan.runs, args.shard, false);
-    let options = args.machine.options(None);
+    let options = args.machine.options(&plan, &matrix, None);
     let rehearsal = rehearse(&plan, &matrix, schedule, done, &record, &options)
         .map_err(|why| Error::Usage(format!("cannot rehearse the plan: {why}")))?;
     let recorded = done.runs().count();
@@ -84,14 +88,35 @@ pub fn run(args: Args) -> Result<Exit> {
 }
 
 impl Machine {
-    /// What a rehearsal is told; `most_tokens` bounds what it may compute.
-    pub fn options(&self, most_tokens: Option<u64>) -> Options {
+    /// What a rehearsal of a plan is told; `most_tokens` bounds what it may compute.
+    pub fn options(&self, plan: &Plan, matrix: &Matrix, most_tokens: Option<u64>) -> Options {
+        let told = self.gpu.as_deref().and_then(Gpu::named);
+        let told = told.map(|gpu| Card { gpu, whence: "as told" });
+        let assumed = Card {
+            gpu: GPUS[0],
+            whence: "choose with --gpu",
+        };
         Options {
-            gpu: self.gpu.clone(),
+            card: told.or_else(|| installed(plan, matrix)).or(Some(assumed)),
             model_config: self.model_config.clone(),
             most_tokens,
         }
     }
+}
+
+/// The GPU that the servers of a plan will get on this machine, if its figures are known and they need one.
+pub fn installed(plan: &Plan, matrix: &Matrix) -> Option<Card> {
+    if !needs_gpu(matrix) {
+        return None;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let visible = runtime.ok()?.block_on(visible(&plan.serve.env));
+    let (first, others) = visible.split_first()?;
+    let gpu = Gpu::of_device(&first.name).filter(|_| others.iter().all(|other| other.name == first.name))?;
+    Some(Card {
+        gpu,
+        whence: "as nvidia-smi says",
+    })
 }
 
 fn table(rehearsal: &Rehearsal, recorded: usize) -> String {

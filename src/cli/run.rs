@@ -7,14 +7,14 @@ use super::experiment::folder;
 use super::output;
 use super::plan_file::{self, PlanFile};
 use super::preflight;
-use super::rehearse::Machine;
+use super::rehearse::installed;
 use crate::bench::Counters;
 use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
 use crate::journal::{self, Directory, Event, Recorder, Shard, State};
 use crate::matrix::Only;
 use crate::plan::{Found, Plan};
-use crate::rehearse::foresee;
+use crate::rehearse::{Options, foresee};
 use crate::report::progress::{Ahead, Counter, Mode, Progress, Requests};
 use crate::report::{self, LiveTables};
 use crate::run::{Ending, Forecasts, Interrupt, Sweep, Update};
@@ -105,7 +105,12 @@ pub fn run(args: Args) -> Result<Exit> {
         None => Recorder::open(directory.clone(), args.shard)?,
     };
     write_plan(&plan, &directory)?;
-    let options = Machine::default().options(Some(MOST_TOKENS));
+    let options = Options {
+        // A guess for a GPU that is not there would only lead the search astray.
+        card: installed(&plan, wanted),
+        most_tokens: Some(MOST_TOKENS),
+        ..Options::default()
+    };
     let forecasts = foresee(&plan, wanted, sweep.schedule(), recorder.state(), &options);
     let sweep = Sweep {
         forecasts: &forecasts,

@@ -5,12 +5,12 @@ mod explore;
 
 use super::disk;
 use super::learn::PAUSE_S;
-use super::load::{Driver, Play, Played, Stage, params_of};
+use super::load::{Driver, Play, Played, Stage};
 use super::server::StandIn;
 use super::spread::Total;
 use super::threads::Company;
 use super::{Forecast, Loss, Unknown};
-use crate::bench::{Measurement, Verdict};
+use crate::bench::{Measurement, Verdict, params_of};
 use crate::cause::{Cause, Failure, Outcome};
 use crate::journal::{Entry, Event, RunFinished, Searched, State};
 use crate::matrix::{LoadSearch, Point};
@@ -199,13 +199,13 @@ impl<'a> Rehearsed<'a> {
             self.forecast.unknown_runs += 1;
             return Ok(None);
         }
-        let mut params = match (&point.argv, Driver::of(point.argv.as_deref())) {
-            (Some(argv), Driver::VllmBench) => params_of(argv),
-            (Some(_), _) => {
-                self.forecast.unknown_runs += 1;
-                return Ok(None);
-            }
-            (None, _) => point.params.clone(),
+        let params = match &point.argv {
+            Some(argv) => params_of(argv),
+            None => Some(point.params.clone()),
+        };
+        let Some(mut params) = params else {
+            self.forecast.unknown_runs += 1;
+            return Ok(None);
         };
         if point.argv.is_none() {
             let seed = params.get("seed").and_then(Value::as_u64).unwrap_or(0);
@@ -278,13 +278,7 @@ impl<'a> Rehearsed<'a> {
             };
             let point = self.company.matrix.point_for(planned, &question);
             let run = self.state.free_run(&point.id);
-            let asked = Asked {
-                search: planned.id.clone(),
-                watch: Some(search.watch(&question)),
-                question,
-                targets: planned.settings.targets.clone().into(),
-                load: None,
-            };
+            let asked = Asked::by(planned, &search, question);
             self.ensure_up();
             let Some(played) = self.play(&point, run, Some(&asked))? else {
                 return Ok(());

@@ -1,10 +1,11 @@
 //! What an experiment's own record teaches a forecast: how long its servers took to start and its runs to measure,
 //! compared with what the model says of the very same ones.
 
-use super::load::{Driver, Play, Stage, params_of};
+use super::load::{Driver, Play, Stage};
 use super::server::StandIn;
 use super::spread::Belief;
 use super::{Budget, Options};
+use crate::bench::params_of;
 use crate::cause::Outcome;
 use crate::ids::{PointId, ServerId};
 use crate::journal::{RunRecord, State};
@@ -173,7 +174,7 @@ fn ratio(run: &RunRecord, plan: &Plan, stand_ins: &BTreeMap<ServerId, StandIn>) 
         BenchRunner::Command(command) => {
             let argv = crate::matrix::argv::apply(command, &params);
             let driver = Driver::of(Some(&argv));
-            params = params_of(&argv);
+            params = params_of(&argv).unwrap_or_default();
             driver
         }
         _ => return None,

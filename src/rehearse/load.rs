@@ -3,8 +3,8 @@
 
 use super::server::StandIn;
 use super::{Budget, Unknown};
-use crate::bench::flags::{self, Takes};
 use crate::bench::native::{at_least, latencies, measurement_of, span};
+use crate::bench::params_of;
 use crate::bench::settings::Settings;
 use crate::bench::{Measurement, Verdict};
 use crate::dataset::{self, Dataset, Item, Prompt, Sampling, Vocabulary};
@@ -15,7 +15,6 @@ use crate::search::{Cut, Watch};
 use crate::sim::engine::Request;
 use crate::sim::engine::noise::mix;
 use crate::sim::virtual_time::{Load, Simulated, VirtualServer};
-use serde_json::Value;
 use std::ops::ControlFlow;
 
 /// Ids that may stand in prompts; which ones is of no consequence here.
@@ -49,49 +48,10 @@ impl Driver {
     pub fn of(argv: Option<&[String]>) -> Driver {
         match argv {
             None => Driver::Native,
-            Some(argv) if bench_arguments(argv).is_some() => Driver::VllmBench,
+            Some(argv) if params_of(argv).is_some() => Driver::VllmBench,
             Some(_) => Driver::Foreign,
         }
     }
-}
-
-/// The words after `bench serve`.
-fn bench_arguments(argv: &[String]) -> Option<&[String]> {
-    let place = argv
-        .windows(2)
-        .position(|pair| pair[0] == "bench" && pair[1] == "serve")?;
-    Some(&argv[place + 2..])
-}
-
-/// The parameters of a `vllm bench serve` command line that the native benchmark knows too; others are left out.
-pub fn params_of(argv: &[String]) -> Params {
-    let mut params = Params::new();
-    let mut words = bench_arguments(argv).unwrap_or_default().iter().peekable();
-    while let Some(word) = words.next() {
-        let Some(flag) = word.strip_prefix("--") else { continue };
-        let (name, attached) = match flag.split_once('=') {
-            Some((name, value)) => (name, Some(value.to_owned())),
-            None => (flag, None),
-        };
-        let Some(flag) = flags::find(name) else { continue };
-        let value = match (flag.takes, attached) {
-            (Takes::Nothing, _) => Value::Bool(true),
-            (Takes::Texts, None) => {
-                let mut texts = Vec::new();
-                while let Some(text) = words.next_if(|word| !word.starts_with("--")) {
-                    texts.push(Value::from(text.as_str()));
-                }
-                Value::Array(texts)
-            }
-            (_, Some(value)) => value.into(),
-            (_, None) => match words.next() {
-                Some(value) => value.as_str().into(),
-                None => continue,
-            },
-        };
-        params.insert(flag.name.to_owned(), value);
-    }
-    params
 }
 
 /// What came of a run in virtual time.
@@ -226,7 +186,7 @@ impl<'a> Stage<'a> {
 pub fn effort(point: &Point) -> u64 {
     let params = match &point.argv {
         None => point.params.clone(),
-        Some(argv) => params_of(argv),
+        Some(argv) => params_of(argv).unwrap_or_default(),
     };
     let Ok(settings) = Settings::read(&params) else {
         return 0;

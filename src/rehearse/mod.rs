@@ -20,6 +20,7 @@ use crate::journal::State;
 use crate::matrix::Matrix;
 use crate::plan::{BenchRunner, Plan};
 use crate::run::{Forecasts, Schedule, wants_forecast};
+use crate::sim::engine::gpu::Gpu;
 use group::Rehearsed;
 use learn::Lessons;
 use load::Driver;
@@ -31,12 +32,21 @@ use threads::Company;
 /// What a rehearsal is told beside the plan.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The GPU of a real server; unset means the first that is known.
-    pub gpu: Option<String>,
+    /// The GPU of a real server; of one whose GPU is not known nothing is predicted.
+    pub card: Option<Card>,
     /// The `config.json` of the model of a real server.
     pub model_config: Option<PathBuf>,
     /// Most tokens to compute; unset means as many as it takes.
     pub most_tokens: Option<u64>,
+}
+
+/// A GPU, and how that is known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Card {
+    /// The GPU.
+    pub gpu: Gpu,
+    /// How it is known, as a phrase.
+    pub whence: &'static str,
 }
 
 /// Why a plan cannot be rehearsed.
@@ -239,16 +249,20 @@ fn effort(schedule: Schedule<'_>, done: &State, most: u64) -> u64 {
     effort
 }
 
+/// Whether a plan's first server is one whose speed depends on this machine's GPU.
+pub fn needs_gpu(matrix: &Matrix) -> bool {
+    let first = matrix.servers().next();
+    first.is_some_and(|server| matches!(server::command(&server.argv), Ok((Kind::Vllm, _))))
+}
+
 fn assumptions(plan: &Plan, stand_in: &StandIn, options: &Options) -> Vec<String> {
     let mut assumptions = Vec::new();
     if let (Kind::Vllm, Some(settings)) = (stand_in.kind, &stand_in.settings) {
         let (gpu, model) = (settings.cost.gpu.name, settings.cost.model.parameters / 1e9);
-        let how = if options.gpu.is_some() {
-            "as told"
-        } else {
-            "choose with --gpu"
-        };
-        assumptions.push(format!("GPU {gpu} ({how}), a model of {model:.1} billion parameters"));
+        let whence = options.card.map_or("", |card| card.whence);
+        assumptions.push(format!(
+            "GPU {gpu} ({whence}), a model of {model:.1} billion parameters"
+        ));
         assumptions.push(
             "step times by a roofline model, start times by a rule of thumb: nothing of it was measured here"
                 .to_owned(),

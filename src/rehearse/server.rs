@@ -142,7 +142,7 @@ impl StandIn {
 }
 
 /// Whose command line it is, and the arguments after `serve`.
-fn command(argv: &[String]) -> Result<(Kind, &[String]), String> {
+pub(super) fn command(argv: &[String]) -> Result<(Kind, &[String]), String> {
     if argv.is_empty() {
         return Err("the plan attaches to a running server, whose settings are not known".to_owned());
     }
@@ -162,8 +162,10 @@ fn command(argv: &[String]) -> Result<(Kind, &[String]), String> {
 
 /// Puts the assumed GPU and the model's shape into the flags of a real server.
 fn place(flags: &mut Flags, options: &Options) -> Result<(), String> {
-    let gpu = options.gpu.as_deref().unwrap_or(GPUS[0].name);
-    flags.set("sim_gpu", Value::from(gpu));
+    let Some(card) = options.card else {
+        return Err("the GPU is not known: name it with --gpu".to_owned());
+    };
+    flags.set("sim_gpu", Value::from(card.gpu.name));
     flags.set("sim_start", Value::from("modelled"));
     let given = flags.model_tag.clone();
     let given = given.or_else(|| flags.get("model").and_then(Value::as_str).map(str::to_owned));

@@ -96,7 +96,7 @@ fn make_rows(directory: &Directory, state: &State, mut believed: Option<&mut Has
 }
 
 /// The parameters with the name of their combination before them, unless a parameter has that name.
-fn with_combo<'p>(params: &'p Params, combo: Option<&str>) -> Cow<'p, Params> {
+pub(super) fn with_combo<'p>(params: &'p Params, combo: Option<&str>) -> Cow<'p, Params> {
     match combo.filter(|_| spelling::find(params, COMBO).is_none()) {
         None => Cow::Borrowed(params),
         Some(name) => {

@@ -1,13 +1,16 @@
 //! The answers of searches: for each target what every server holds, the rows of `sla.csv` and the table in the terminal.
 
+use super::rows::with_combo;
 use super::text::align;
 use super::words::show_number;
+use crate::ids::SearchId;
 use crate::journal::{RunRecord, SearchEnd, SearchRecord, ServerRecord, State};
 use crate::plan::{Params, show, spelling};
 use crate::search::{Answer, Basis, Found, Target};
 use crate::table::{Point, Points};
 use itertools::Itertools;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// One target of one search that has ended.
 pub(super) struct Row<'a> {
@@ -129,14 +132,27 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
         return None;
     }
     let none = Params::new();
-    let serve_of = |row: &Row<'_>| row.server.map_or(none.clone(), |server| server.params.clone());
+    let serve_of = |row: &Row<'_>| {
+        let server = row.server;
+        server.map_or(none.clone(), |server| {
+            with_combo(&server.params, server.combo.as_deref()).into_owned()
+        })
+    };
     let names = |params: &dyn Fn(&Row<'_>) -> Params| -> Vec<String> {
         let all = rows
             .iter()
             .flat_map(|row| params(row).keys().cloned().collect::<Vec<_>>());
         all.unique().collect()
     };
-    let bench_of = |row: &Row<'_>| row.record.started.params.clone();
+    // Which combination a load is, its runs say.
+    let runs = state
+        .runs()
+        .filter_map(|run| Some((&run.search.as_ref()?.id, run.combo.as_deref()?)));
+    let combos: BTreeMap<&SearchId, &str> = runs.collect();
+    let bench_of = |row: &Row<'_>| {
+        let started = &row.record.started;
+        with_combo(&started.params, combos.get(&started.search).copied()).into_owned()
+    };
     let (serve, bench) = (names(&serve_of), names(&bench_of));
     let title = |side: &str, name: &String, other: &[String]| match other.contains(name) {
         true => format!("{side}.{name}"),

@@ -21,7 +21,7 @@ use crate::bench::{Measurement, Verdict};
 use crate::cause::{Cause, Failure, NOT_TRIED, Outcome};
 use crate::error::Result;
 use crate::ids::PointId;
-use crate::journal::Recorder;
+use crate::journal::{Recorder, Shard};
 use crate::matrix::Matrix;
 use crate::plan::{OnFailure, Plan, Target};
 use crate::server::{Identity, Server};
@@ -43,6 +43,7 @@ pub struct GroupSession<'s, 'o> {
     observer: &'s mut Observer<'o>,
     gate: &'s Gate,
     forecasts: &'s Forecasts,
+    shard: Shard,
     running: Option<Running>,
     lost_in_a_row: u32,
     /// Why the server did not start when it was wanted before the first run: the next run is told, instead of trying again.
@@ -108,6 +109,7 @@ impl<'s, 'o> GroupSession<'s, 'o> {
             observer,
             gate,
             forecasts: sweep.forecasts,
+            shard: sweep.shard,
             running: None,
             lost_in_a_row: 0,
             failed_start: None,

@@ -4,7 +4,7 @@
 use super::{GroupSession, Start};
 use crate::bench;
 use crate::error::Result;
-use crate::journal::{Event, SearchEnd, SearchRecord, SearchStarted, State};
+use crate::journal::{self, Event, SearchEnd, SearchRecord, SearchStarted, Shard, State};
 use crate::matrix::LoadSearch;
 use crate::plan::{BenchRunner, Plan};
 use crate::run::{Ending, record};
@@ -22,30 +22,40 @@ impl GroupSession<'_, '_> {
             return Ok(None);
         }
         let mut kv = None;
-        if self.start_of(planned).seed.basis == Some(Basis::Nothing) && self.kv_tells(planned) {
+        let started = self.start_of(planned)?;
+        if started.seed.basis == Some(Basis::Nothing) && self.kv_tells(planned) {
             match self.ensure_ready().await? {
                 Start::Ready => kv = self.kv_seed(planned).await,
                 Start::Failed(failure) => self.failed_start = Some(failure),
                 Start::Interrupted => return Ok(Some(Ending::Interrupted)),
             }
         }
-        self.note_search(planned, kv).map(|()| None)
+        let seed = kv.unwrap_or(started.seed);
+        self.record_search(SearchStarted { seed, ..started }).map(|()| None)
     }
 
-    /// Records the start of a search that has not begun, from `seed` if there is one.
-    pub(super) fn note_search(&mut self, planned: &LoadSearch, seed: Option<Seed>) -> Result<()> {
+    /// Records the start of a search that has not begun, without asking its server.
+    pub(super) fn note_search(&mut self, planned: &LoadSearch) -> Result<()> {
         if self.recorder.state().search(&planned.id).is_some() {
             return Ok(());
         }
-        let started = self.start_of(planned);
-        let seed = seed.unwrap_or(started.seed);
-        let event = Event::SearchStarted(Box::new(SearchStarted { seed, ..started }));
+        let started = self.start_of(planned)?;
+        self.record_search(started)
+    }
+
+    fn record_search(&mut self, started: SearchStarted) -> Result<()> {
+        let event = Event::SearchStarted(Box::new(started));
         record(self.recorder, self.observer, event).map(drop)
     }
 
-    fn start_of(&self, planned: &LoadSearch) -> SearchStarted {
+    fn start_of(&self, planned: &LoadSearch) -> Result<SearchStarted> {
         let forecast = self.forecasts.get(&planned.id);
-        search_started(planned, self.plan, self.recorder.state(), forecast)
+        let from = |state: &State| search_started(planned, self.plan, state, forecast);
+        Ok(match self.shard {
+            Shard::WHOLE => from(self.recorder.state()),
+            // What other shards have found is in journals of their own.
+            _ => from(&journal::load(self.recorder.directory())?),
+        })
     }
 
     /// Whether the size of the KV cache says something about the load: requests in flight whose lengths are known.
@@ -55,16 +65,19 @@ impl GroupSession<'_, '_> {
 
     /// Mean input and output of the search's requests, in tokens.
     fn lengths(&self, planned: &LoadSearch) -> Option<(f64, f64)> {
-        if self.plan.bench.runner != BenchRunner::Native {
-            return None;
-        }
         let question = Question {
             target: String::new(),
             value: planned.settings.lower,
             requests: planned.settings.requests.at(planned.settings.lower),
             confirm: false,
         };
-        bench::native::mean_lengths(&self.matrix.point_for(planned, &question).params)
+        let point = self.matrix.point_for(planned, &question);
+        let params = match (&self.plan.bench.runner, &point.argv) {
+            (BenchRunner::Native, _) => point.params,
+            (BenchRunner::Command(_), Some(argv)) => bench::params_of(argv)?,
+            _ => return None,
+        };
+        bench::native::mean_lengths(&params)
     }
 
     /// A guess from what the ready server says of its KV cache; a server that says nothing gives none.

@@ -89,4 +89,9 @@ impl Gpu {
     pub fn named(name: &str) -> Option<Gpu> {
         GPUS.into_iter().find(|gpu| gpu.name.eq_ignore_ascii_case(name))
     }
+
+    /// The GPU that a driver reports by this name.
+    pub fn of_device(name: &str) -> Option<Gpu> {
+        GPUS.into_iter().find(|gpu| gpu.device == name)
+    }
 }

@@ -1,5 +1,6 @@
 //! The clients that are compared: how each is told its workload, and its figures read from the file it writes.
 
+use super::foreign::Foreign;
 use super::process::{Cost, Server, cost};
 use serde_json::{Value, json};
 use std::io;
@@ -23,6 +24,8 @@ pub enum Client {
     Vsweep,
     /// `vllm bench serve`: the Rust program or the Python one.
     Vllm { name: &'static str, program: PathBuf },
+    /// One of another house.
+    Foreign { client: Foreign, program: PathBuf },
 }
 
 /// What a run cost and said.
@@ -40,6 +43,7 @@ impl Client {
             Client::Floor => "floor",
             Client::Vsweep => "vsweep",
             Client::Vllm { name, .. } => name,
+            Client::Foreign { client, .. } => client.name(),
         }
     }
 
@@ -54,7 +58,10 @@ impl Client {
         let truth = server.truth()?;
         let text = std::fs::read_to_string(&file)?;
         let _ = std::fs::remove_file(&file);
-        let result: Value = serde_json::from_str(&text).map_err(io::Error::other)?;
+        let mut result: Value = serde_json::from_str(&text).map_err(io::Error::other)?;
+        if let Client::Foreign { client, .. } = self {
+            result = client.figures(&result);
+        }
         let is_complete = result["completed"] == workload.requests;
         Ok(is_complete.then_some(Figures { cost, result, truth }))
     }
@@ -72,6 +79,10 @@ impl Client {
                 let numbers = [requests, streams, tokens].map(|number| number.to_string());
                 let program = path(&std::env::current_exe()?);
                 return Ok([&own(&[&program, "floor", &server.address])[..], &numbers, &[path(file)]].concat());
+            }
+            Client::Foreign { client, program } => {
+                let arguments = client.arguments(&server.address, &tokenizer()?, workload, file);
+                return Ok([&[path(program)][..], &arguments].concat());
             }
             Client::Vsweep => own(&[env!("CARGO_BIN_EXE_vsweep"), "bench"]),
             Client::Vllm { name, program } => {
@@ -109,14 +120,21 @@ impl Client {
 fn tokenizer() -> io::Result<PathBuf> {
     let folder = std::env::temp_dir().join("vsweep-bench-tokenizer");
     std::fs::create_dir_all(&folder)?;
-    let vocabulary: serde_json::Map<String, Value> = (0..1000).map(|id| (format!("w{id}"), json!(id))).collect();
+    // Each letter is a token: some clients write prompts of words that they choose themselves.
+    let letters = (' '..='~')
+        .enumerate()
+        .map(|(id, letter)| (letter.to_string(), json!(id)));
+    let vocabulary: serde_json::Map<String, Value> = letters.collect();
     let tokenizer = json!({
         "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
-        "pre_tokenizer": {"type": "Whitespace"}, "post_processor": null, "decoder": null,
-        "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "w0"},
+        "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "."}, "behavior": "Isolated", "invert": false},
+        "post_processor": null, "decoder": {"type": "Fuse"},
+        "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "?"},
     });
     std::fs::write(folder.join("tokenizer.json"), tokenizer.to_string())?;
-    let class = json!({"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "w0"});
+    let class = json!({
+        "tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "?", "clean_up_tokenization_spaces": false,
+    });
     std::fs::write(folder.join("tokenizer_config.json"), class.to_string())?;
     Ok(folder)
 }

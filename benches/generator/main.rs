@@ -1,15 +1,18 @@
 //! What the load generator costs and how far off its figures are, against a server that does no work; beside it the least
 //! a client can cost, and other clients if they are named. Client and server are processes pinned to different cores.
 //!
-//! `cargo bench --bench generator -- [--vllm-rs PROGRAM] [--vllm PROGRAM] [--repeats N] [capacity|accuracy|start]...`.
+//! `cargo bench --bench generator -- [--vllm-rs PROGRAM] [--vllm PROGRAM] [--guidellm PROGRAM] [--aiperf PROGRAM]
+//! [--repeats N] [capacity|accuracy|start]...`.
 //! `benches/peers` fetches the peers and calls it. It should run on a machine with nothing else to do.
 
 mod client;
 mod floor;
+mod foreign;
 mod mock;
 mod process;
 
 use client::{Client, Figures, Workload};
+use foreign::Foreign;
 use process::{Server, pin};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -70,6 +73,14 @@ fn compare(args: &[String]) -> io::Result<()> {
             }),
             "--vllm" => clients.push(Client::Vllm {
                 name: "vllm",
+                program: PathBuf::from(value()),
+            }),
+            "--guidellm" => clients.push(Client::Foreign {
+                client: Foreign::Guidellm,
+                program: PathBuf::from(value()),
+            }),
+            "--aiperf" => clients.push(Client::Foreign {
+                client: Foreign::Aiperf,
                 program: PathBuf::from(value()),
             }),
             "--repeats" => repeats = value().parse().map_err(io::Error::other)?,

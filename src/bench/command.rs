@@ -228,7 +228,7 @@ fn read(path: &Path) -> Result<Params, Failure> {
     }
 }
 
-/// Replaces `NaN`, `Infinity` and `-Infinity`, which Python writes although JSON has no such numbers, by `null`.
+/// Replaces what Python writes although JSON has no such numbers: `NaN` by `null`, `Infinity` by vLLM's text `inf`.
 fn without_bare_numbers(mut json: Vec<u8>) -> Vec<u8> {
     let (mut at, mut is_text) = (0, false);
     while at < json.len() {
@@ -237,10 +237,14 @@ fn without_bare_numbers(mut json: Vec<u8>) -> Vec<u8> {
             b'"' => is_text = !is_text,
             _ if is_text => {}
             _ => {
-                let bare = [&b"-Infinity"[..], b"Infinity", b"NaN"];
-                if let Some(found) = bare.into_iter().find(|bare| json[at..].starts_with(bare)) {
-                    json.splice(at..at + found.len(), *b"null");
-                    at += 3;
+                const BARE: [(&[u8], &[u8]); 3] = [
+                    (b"-Infinity", b"\"-inf\""),
+                    (b"Infinity", b"\"inf\""),
+                    (b"NaN", b"null"),
+                ];
+                if let Some((bare, instead)) = BARE.iter().find(|(bare, _)| json[at..].starts_with(bare)) {
+                    json.splice(at..at + bare.len(), instead.iter().copied());
+                    at += instead.len() - 1;
                 }
             }
         }
@@ -332,10 +336,10 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_json_lacks_are_null() {
+    fn numbers_that_json_lacks_are_what_our_own_files_say() {
         let text = br#"{"a": NaN, "b": [-Infinity, Infinity], "c": "NaN \" Infinity"}"#;
         let fixed = String::from_utf8(without_bare_numbers(text.to_vec())).expect("text");
-        assert_eq!(fixed, r#"{"a": null, "b": [null, null], "c": "NaN \" Infinity"}"#);
+        assert_eq!(fixed, r#"{"a": null, "b": ["-inf", "inf"], "c": "NaN \" Infinity"}"#);
     }
 
     #[test]

@@ -62,6 +62,12 @@ enum Format {
 pub fn run(args: Args) -> Result<Exit> {
     let (x, y) = (Measure::parse(&args.x), Measure::parse(&args.y));
     let (x, y) = (x.map_err(Error::Usage)?, y.map_err(Error::Usage)?);
+    if x.metric == y.metric {
+        return Err(Error::Usage(format!(
+            "--x and --y are both {}; a frontier weighs two figures: choose another one",
+            x.metric
+        )));
+    }
     let Runs { mut table, damaged } = read_any(&args.directory)?;
     for problem in &damaged {
         eprintln!("vsweep: {problem}");

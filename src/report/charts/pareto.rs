@@ -7,6 +7,7 @@ use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::report::variation::{name_workload, varying_within};
 use crate::report::words::{axis_title, short_setting};
 use crate::table::{Better, Column, Measure, Tradeoff, distinct};
+use crate::units::show_many;
 use std::collections::BTreeMap;
 
 /// Characters that fit a line of a label.
@@ -26,12 +27,18 @@ pub fn charts(subject: &Subject<'_>, label_by: &[String]) -> Result<Vec<Chart>, 
         ),
         1 => Err("a frontier needs at least two measured points of one workload".into()),
         _ => {
+            let lone = tradeoffs.iter().filter(|tradeoff| tradeoff.placed.len() == 1).count() as u64;
+            let lone = match lone {
+                0 => String::new(),
+                count => format!(" Not drawn: {} with a single point.", show_many(count, "workload")),
+            };
             tradeoffs.retain(|tradeoff| tradeoff.placed.len() > 1);
             let count = tradeoffs.len();
             let numbered = tradeoffs.iter().take(MOST_PICTURES).enumerate();
             let chart = |(i, tradeoff): (usize, &Tradeoff<'_>)| {
                 let mut chart = draw(subject, tradeoff, label_by);
                 chart.name = name_part("pareto", i + 1, count);
+                chart.note += &lone;
                 chart.note += &note_part(i + 1, count);
                 chart
             };

@@ -6,9 +6,9 @@ use super::text::{code, escape};
 use crate::matrix::argv;
 use crate::report::answer::{Answer, Best, FRONTIER, KNEE};
 use crate::report::sla;
-use crate::report::variation::settings;
+use crate::report::variation::{settings, varying_within};
 use crate::report::words::{axis_title, show_number};
-use crate::table::{Point, Spread};
+use crate::table::{Column, Point, Spread, Workload};
 use std::fmt::Write;
 
 /// Tied points that are named.
@@ -69,7 +69,12 @@ pub fn targets(page: &Page<'_>) -> String {
 
 /// The answer of each workload below its name; a workload that was not measured is left out.
 pub fn of_workloads(page: &Page<'_>, answers: &[Answer]) -> String {
-    let measured: Vec<&Answer> = answers.iter().filter(|answer| !answer.bests.is_empty()).collect();
+    let workloads = page.inputs.points.workloads();
+    let measured = workloads
+        .iter()
+        .zip(answers)
+        .filter(|(_, answer)| !answer.bests.is_empty());
+    let measured: Vec<(&Workload<'_>, &Answer)> = measured.collect();
     if measured.is_empty() {
         return "<p class=\"empty\">No run was measured yet, so there is no answer. What went wrong stands below.</p>"
             .into();
@@ -79,7 +84,7 @@ pub fn of_workloads(page: &Page<'_>, answers: &[Answer]) -> String {
         html += "<p class=\"note\">Points compete within their workload only: what long prompts allow is no match for what \
                  short ones do.</p>";
     }
-    for answer in measured {
+    for (workload, answer) in measured {
         if !answer.workload.is_empty() {
             let _ = write!(
                 html,
@@ -87,23 +92,25 @@ pub fn of_workloads(page: &Page<'_>, answers: &[Answer]) -> String {
                 escape(&answer.workload)
             );
         }
-        html += &cards_and_frontier(page, answer);
+        // What all its points share stands above them.
+        let told = varying_within(page.inputs.points, workload);
+        html += &cards_and_frontier(page, answer, &told);
     }
     html
 }
 
 /// The best points, what is tied with them, and the frontier.
-fn cards_and_frontier(page: &Page<'_>, answer: &Answer) -> String {
+fn cards_and_frontier(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> String {
     let mut html = String::new();
     if answer.doubtful {
         html += "<p class=\"caution\">No run is free of doubt; the figures below come from doubtful runs.</p>";
     }
     html += "<div class=\"cards\">";
     for best in &answer.bests {
-        html += &best_card(page, answer, best);
+        html += &best_card(page, answer, told, best);
     }
     if let Some(knee) = answer.knee {
-        html += &knee_card(page, answer, knee);
+        html += &knee_card(page, answer, told, knee);
     }
     html += "</div>";
     html += if answer.repeated {
@@ -113,14 +120,22 @@ fn cards_and_frontier(page: &Page<'_>, answer: &Answer) -> String {
         "<p class=\"note\">Every point is a single run, so ties cannot be told: small differences may be noise. Set \
          <code>runs = 3</code> in the plan to know.</p>"
     };
-    html + &frontier(page, answer)
+    html + &frontier(page, answer, told)
 }
 
-fn best_card(page: &Page<'_>, answer: &Answer, best: &Best) -> String {
-    let name = |i: &usize| settings(&page.varied, page.inputs.points.points[*i].row);
+fn best_card(page: &Page<'_>, answer: &Answer, told: &[&Column], best: &Best) -> String {
+    let name = |i: &usize| settings(told, page.inputs.points.points[*i].row);
     let names: Vec<String> = best.tied.iter().map(name).collect();
     let tied = list_tied("within the spread of the runs:", &names);
-    card(page, &answer.ask(best.question), best.point, best.metric, &tied)
+    let card = Card {
+        title: best.question,
+        question: &answer.ask(best.question),
+        told,
+        at: best.point,
+        metric: best.metric,
+        more: &tied,
+    };
+    card.render(page)
 }
 
 /// What cannot be told apart from the best, some of it by name; nothing if all can.
@@ -136,43 +151,76 @@ pub(super) fn list_tied(reason: &str, names: &[String]) -> String {
     format!("<div class=\"tied\"><strong>Tied</strong> {reason}<ul>{list}</ul></div>")
 }
 
-fn knee_card(page: &Page<'_>, answer: &Answer, knee: usize) -> String {
+fn knee_card(page: &Page<'_>, answer: &Answer, told: &[&Column], knee: usize) -> String {
     let why = "<p class=\"why\">The knee of the Pareto frontier: from here on, speed for each user costs throughput fast, \
                and the other way round.</p>";
-    card(page, &answer.ask(KNEE), knee, FRONTIER[1], why)
+    let card = Card {
+        title: KNEE,
+        question: &answer.ask(KNEE),
+        told,
+        at: knee,
+        metric: FRONTIER[1],
+        more: why,
+    };
+    card.render(page)
 }
 
 /// A point that is best at something: its figure, its settings, companions, and its command lines, and
 /// the file that starts its server.
-pub(super) fn card(page: &Page<'_>, question: &str, at: usize, metric: &str, extra: &str) -> String {
-    let point = &page.inputs.points.points[at];
-    let figure = |name: &str| page.inputs.points.spread(point, name);
-    // A load is known even where its run was cut short and has no figures.
-    let (value, range) = figure(metric).map_or_else(
-        || (page.inputs.points.param(point, metric).to_string(), String::new()),
-        |spread| (show_number(spread.median), range(&spread)),
-    );
-    let title = axis_title(metric);
-    // Titles end in their unit, except where the unit is the figure: `Output tokens/s per GPU`.
-    let (name, unit) = title.rsplit_once(" (").unwrap_or((&title, "tokens/s"));
-    let mut companions = String::new();
-    for name in COMPANIONS.iter().filter(|name| **name != metric) {
-        if let Some(spread) = figure(name) {
-            let (title, median) = (escape(&axis_title(name)), show_number(spread.median));
-            let _ = write!(companions, "<div><dt>{title}</dt><dd>{median}</dd></div>");
+pub(super) struct Card<'a> {
+    /// What it is best at, as the reader needs it at its place on the page.
+    pub title: &'a str,
+    /// The same, as its configuration file has it.
+    pub question: &'a str,
+    /// The parameters that tell it from the points around it.
+    pub told: &'a [&'a Column],
+    /// The point.
+    pub at: usize,
+    /// The figure that it is best in.
+    pub metric: &'a str,
+    /// What else there is to say of it, as HTML.
+    pub more: &'a str,
+}
+
+impl Card<'_> {
+    pub(super) fn render(&self, page: &Page<'_>) -> String {
+        let Card {
+            title: heading,
+            question,
+            told,
+            at,
+            metric,
+            more,
+        } = *self;
+        let point = &page.inputs.points.points[at];
+        let figure = |name: &str| page.inputs.points.spread(point, name);
+        // A load is known even where its run was cut short and has no figures.
+        let (value, range) = figure(metric).map_or_else(
+            || (page.inputs.points.param(point, metric).to_string(), String::new()),
+            |spread| (show_number(spread.median), range(&spread)),
+        );
+        let title = axis_title(metric);
+        // Titles end in their unit, except where the unit is the figure: `Output tokens/s per GPU`.
+        let (name, unit) = title.rsplit_once(" (").unwrap_or((&title, "tokens/s"));
+        let mut companions = String::new();
+        for name in COMPANIONS.iter().filter(|name| **name != metric) {
+            if let Some(spread) = figure(name) {
+                let (title, median) = (escape(&axis_title(name)), show_number(spread.median));
+                let _ = write!(companions, "<div><dt>{title}</dt><dd>{median}</dd></div>");
+            }
         }
-    }
-    format!(
-        "<article class=\"card\"><h3>{question}</h3><p class=\"figure\"><b>{value}</b> {unit}</p>\
-         <p class=\"what\">{name}{range}</p><p class=\"settings\">{settings}</p><dl>{companions}</dl>{extra}\
+        format!(
+            "<article class=\"card\"><h3>{heading}</h3><p class=\"figure\"><b>{value}</b> {unit}</p>\
+         <p class=\"what\">{name}{range}</p><p class=\"settings\">{settings}</p><dl>{companions}</dl>{more}\
          <details><summary>Command lines</summary>{commands}</details>{config}</article>",
-        question = escape(question),
-        unit = escape(unit.trim_end_matches(')')),
-        name = escape(name),
-        settings = escape(&settings(&page.varied, point.row)),
-        commands = commands(page, point),
-        config = config(page, question),
-    )
+            heading = escape(heading),
+            unit = escape(unit.trim_end_matches(')')),
+            name = escape(name),
+            settings = escape(&settings(told, point.row)),
+            commands = commands(page, point),
+            config = config(page, question),
+        )
+    }
 }
 
 /// The configuration file of a winner, with its text: a page that is passed around comes without the folder.
@@ -200,7 +248,7 @@ fn range(spread: &Spread) -> String {
     }
 }
 
-fn frontier(page: &Page<'_>, answer: &Answer) -> String {
+fn frontier(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> String {
     if answer.frontier.len() < 2 {
         return String::new();
     }
@@ -233,7 +281,7 @@ fn frontier(page: &Page<'_>, answer: &Answer) -> String {
         let _ = write!(
             rows,
             "<tr><th scope=\"row\">{}{knee}{others}</th>",
-            escape(&settings(&page.varied, point.row))
+            escape(&settings(told, point.row))
         );
         for name in &shown {
             let figure = page

@@ -1,7 +1,7 @@
 //! The answer of a plan with targets as HTML: a card for each target with the server that holds the highest load.
 
 use super::Page;
-use super::answer::{card, list_tied};
+use super::answer::{Card, list_tied};
 use super::text::escape;
 use crate::journal::RunRecord;
 use crate::report::sla::{Row, by_target};
@@ -61,5 +61,13 @@ fn target_card(page: &Page<'_>, runs: &[&RunRecord], rows: &[Row<'_>]) -> String
             &as_high.collect::<Vec<String>>()
         )
     );
-    card(page, &title, at, best.record.started.vary.name(), &why)
+    let card = Card {
+        title: &title,
+        question: &title,
+        told: &page.varied,
+        at,
+        metric: best.record.started.vary.name(),
+        more: &why,
+    };
+    card.render(page)
 }

@@ -7,6 +7,7 @@ use super::palette::{ACCENT, BACKGROUND, GRID, INK, MUTED, RING, WHITE, look};
 use super::ticks::Span;
 use crate::report::chart::{Axis, Mark, Panel, Series, Style, Tick};
 use plotters::style::RGBColor;
+use std::f64::consts::TAU;
 
 const AXIS_TITLE: Type = Type {
     size: 27.0,
@@ -35,6 +36,11 @@ const LABEL_LINE: f64 = 23.0;
 const LABEL_WIDTH: f64 = 330.0;
 /// Radius of a marker.
 const MARKER: f64 = 7.5;
+/// Radius of a ring around one.
+const RADIUS: f64 = MARKER + 8.0;
+/// How far the bars of curves are moved from their points at most, so that those at one x can be told apart: no farther than
+/// the marker, which still shows whose they are.
+const BAR_SHIFT: f64 = MARKER - 1.0;
 
 /// The area of the data and the two axes that map it.
 struct Frame {
@@ -95,8 +101,12 @@ pub fn draw(canvas: &Canvas<'_>, panel: &Panel, (left, top): Place, (right, bott
         let middle = ((frame.left + frame.right) / 2.0, (frame.top + frame.bottom) / 2.0);
         canvas.text(middle, "no data", TICK, Align::Centre)?;
     }
+    let has_bars = |series: &&Series| series.points.iter().any(|mark| mark.bar.is_some());
+    let barred = panel.series.iter().filter(has_bars).count();
+    let mut shifts = bar_shifts(barred);
     for series in &panel.series {
-        draw_series(canvas, &frame, series)?;
+        let shift = if has_bars(&series) { shifts.next() } else { None };
+        draw_series(canvas, &frame, series, shift.unwrap_or(0.0))?;
     }
     draw_labels(canvas, &frame, &panel.series)
 }
@@ -135,11 +145,23 @@ fn draw_x_axis(canvas: &Canvas<'_>, frame: &Frame, axis: &Axis) -> Drawn {
     canvas.text_within(below, &axis.title, AXIS_TITLE, Align::Centre, width)
 }
 
-fn draw_series(canvas: &Canvas<'_>, frame: &Frame, series: &Series) -> Drawn {
+/// Where the bars of each of so many series stand beside their points.
+fn bar_shifts(count: usize) -> impl Iterator<Item = f64> {
+    let gaps = count.saturating_sub(1) as f64;
+    (0..count).map(move |i| {
+        if count > 1 {
+            BAR_SHIFT * (2.0 * i as f64 / gaps - 1.0)
+        } else {
+            0.0
+        }
+    })
+}
+
+fn draw_series(canvas: &Canvas<'_>, frame: &Frame, series: &Series, bar_shift: f64) -> Drawn {
     let places = frame.places(&series.points);
     draw_line(canvas, series.style, &places)?;
     for (mark, place) in series.points.iter().zip(places) {
-        draw_bar(canvas, frame, mark, colour(series.style))?;
+        draw_bar(canvas, frame, mark, bar_shift, colour(series.style))?;
         draw_marker(canvas, series.style, place)?;
     }
     Ok(())
@@ -170,17 +192,21 @@ fn draw_marker(canvas: &Canvas<'_>, style: Style, place: Place) -> Drawn {
         Style::Curve(number) => canvas.marker(look(number).shape, place, MARKER, colour(style)),
         Style::Background => canvas.marker(Shape::Circle, place, MARKER - 1.5, colour(style)),
         Style::Frontier => canvas.marker(Shape::Circle, place, MARKER + 1.5, colour(style)),
-        Style::Ring => canvas.ring(place, MARKER + 8.0, 3.5, colour(style)),
+        Style::Ring => canvas.ring(place, RADIUS, 3.5, colour(style)),
         Style::Limit => Ok(()),
     }
 }
 
 /// Draws the error bar of a point, if it has one.
-fn draw_bar(canvas: &Canvas<'_>, frame: &Frame, mark: &Mark, colour: RGBColor) -> Drawn {
+fn draw_bar(canvas: &Canvas<'_>, frame: &Frame, mark: &Mark, shift: f64, colour: RGBColor) -> Drawn {
     let Some((low, high)) = mark.bar else {
         return Ok(());
     };
-    let (low, high) = (frame.place(mark.x, low), frame.place(mark.x, high));
+    let shifted = |y| {
+        let (x, y) = frame.place(mark.x, y);
+        (x + shift, y)
+    };
+    let (low, high) = (shifted(low), shifted(high));
     canvas.line(&[low, high], 2.5, colour)?;
     for (x, y) in [low, high] {
         canvas.line(&[(x - 7.0, y), (x + 7.0, y)], 2.5, colour)?;
@@ -194,9 +220,13 @@ pub fn draw_sample(canvas: &Canvas<'_>, style: Style, (x, y): Place, width: f64)
     draw_marker(canvas, style, (x + width / 2.0, y))
 }
 
-/// The places that a point takes: its own, and its bar's from end to end.
-fn occupied(frame: &Frame, mark: &Mark) -> Vec<Place> {
+/// The places that a point takes: its own, its ring's, and its bar's from end to end.
+fn occupied(frame: &Frame, style: Style, mark: &Mark) -> Vec<Place> {
     let (x, y) = frame.place(mark.x, mark.y);
+    if style == Style::Ring {
+        let around = (0..12).map(|hour| (f64::from(hour) * TAU / 12.0).sin_cos());
+        return around.map(|(sin, cos)| (x + RADIUS * cos, y + RADIUS * sin)).collect();
+    }
     let Some((low, high)) = mark.bar else {
         return vec![(x, y)];
     };
@@ -232,8 +262,8 @@ fn draw_labels(canvas: &Canvas<'_>, frame: &Frame, series: &[Series]) -> Drawn {
         },
         markers: series
             .iter()
-            .flat_map(|series| &series.points)
-            .flat_map(|mark| occupied(frame, mark))
+            .flat_map(|series| series.points.iter().map(|mark| (series.style, mark)))
+            .flat_map(|(style, mark)| occupied(frame, style, mark))
             .collect(),
         reach: MARKER + 3.0,
         line: line.flat_map(|series| frame.places(&series.points)).collect(),

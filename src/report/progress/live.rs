@@ -1,4 +1,5 @@
-//! The live display: one line for the server, one for the runs, drawn again a few times a second.
+//! The live display: one line for the server and what it does, one for the runs, drawn again a few times a second. Both fit
+//! the terminal: what comes last in a line is what a narrow one cuts.
 
 use super::wording::{describe, outcome, server_name, time_left};
 use super::{Ahead, Counter, Requests};
@@ -29,7 +30,6 @@ impl Live {
     pub fn new() -> Live {
         let screen = MultiProgress::new();
         let server = screen.add(ProgressBar::new_spinner());
-        server.set_style(style("{spinner} {wide_msg}"));
         let runs = screen.add(ProgressBar::new(0));
         let watched = Watched::default();
         let shown = Arc::clone(&watched);
@@ -38,8 +38,9 @@ impl Live {
             // A display that cannot be written has nobody to tell.
             let _ = counter.map_or(Ok(()), |counter| show_requests(counter(), out));
         };
-        let line = "{bar:24} {pos} of {len} runs, {elapsed} so far{msg}{requests}";
-        runs.set_style(style(line).with_key("requests", requests).progress_chars("━╸─"));
+        server.set_style(style("{spinner} {requests}{wide_msg}").with_key("requests", requests));
+        let line = "{bar:16} {pos} of {len} runs, {elapsed} so far{wide_msg}";
+        runs.set_style(style(line).progress_chars("━╸─"));
         Live {
             screen,
             server,
@@ -142,11 +143,11 @@ fn show_requests(requests: Requests, out: &mut dyn Write) -> std::fmt::Result {
         failed,
     } = requests;
     match planned {
-        0 => write!(out, "; {finished} requests in this run")?,
-        _ => write!(out, "; {finished} of {planned} requests in this run")?,
+        0 => write!(out, "{finished} requests")?,
+        _ => write!(out, "{finished} of {planned} requests")?,
     }
     if failed > 0 {
         write!(out, ", {failed} failed")?;
     }
-    Ok(())
+    write!(out, "; ")
 }

@@ -1,7 +1,7 @@
 //! What each event is called in one line.
 
 use super::Ahead;
-use crate::cause::Outcome;
+use crate::cause::{NOT_TRIED, Outcome};
 use crate::ids::ServerId;
 use crate::journal::{Event, RunFinished, SearchStarted, State};
 use crate::report::words::show_number;
@@ -123,6 +123,10 @@ pub fn outcome(run: &RunFinished, state: &State) -> String {
         (Outcome::Ok, _) => format!("{what} ok in {seconds}"),
         (Outcome::Cut, _) => format!("{what} {} after {seconds}", run.detail),
         (outcome, None) => format!("{what} {outcome} after {seconds}"),
+        // What was seen has been said of the run that was tried.
+        (outcome, Some(cause)) if run.detail.starts_with(NOT_TRIED) => {
+            format!("{what} {outcome}: {cause}: {}", NOT_TRIED.trim_end_matches(": "))
+        }
         (outcome, Some(cause)) => format!("{what} {outcome}: {cause}: {}; {}", run.detail, cause.advice()),
     }
 }

@@ -100,8 +100,12 @@ impl Harness {
 
 impl Drop for Harness {
     fn drop(&mut self) {
+        let segments = self.segments();
         for (pid, _) in self.processes() {
             let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
+        }
+        for segment in segments {
+            let _ = fs::remove_file(segment);
         }
     }
 }

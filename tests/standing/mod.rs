@@ -7,12 +7,15 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
 /// The server; it is stopped with the test.
 pub struct Standing {
     child: Child,
     pub port: u16,
+    /// Shared memory that it leaves if it crashes.
+    segments: Vec<PathBuf>,
 }
 
 impl Standing {
@@ -33,10 +36,15 @@ impl Standing {
             .stderr(Stdio::null())
             .spawn()
             .expect("the binary starts");
-        let standing = Standing { child, port };
+        let mut standing = Standing {
+            child,
+            port,
+            segments: Vec::new(),
+        };
         wait_for("the server to be ready", || {
             standing.try_ask("GET", "/health").is_some()
         });
+        standing.segments = harness.segments();
         standing
     }
 
@@ -77,6 +85,9 @@ impl Drop for Standing {
     fn drop(&mut self) {
         let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
         let _ = self.child.wait();
+        for segment in &self.segments {
+            let _ = std::fs::remove_file(segment);
+        }
     }
 }
 

@@ -105,7 +105,10 @@ pub fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, label_by: &[String])
             style: Style::Ring,
             points: placed
                 .filter(|(_, placed)| placed.is_knee)
-                .map(|(i, _)| mark(i, Vec::new()))
+                .map(|(i, _)| Mark {
+                    bar: None,
+                    ..mark(i, Vec::new())
+                })
                 .collect(),
         },
     ];

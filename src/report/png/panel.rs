@@ -101,11 +101,13 @@ pub fn draw(canvas: &Canvas<'_>, panel: &Panel, (left, top): Place, (right, bott
         let middle = ((frame.left + frame.right) / 2.0, (frame.top + frame.bottom) / 2.0);
         canvas.text(middle, "no data", TICK, Align::Centre)?;
     }
-    let has_bars = |series: &&Series| series.points.iter().any(|mark| mark.bar.is_some());
-    let barred = panel.series.iter().filter(has_bars).count();
-    let mut shifts = bar_shifts(barred);
+    // Points of curves stand at the same few places along x.
+    let is_barred = |series: &&Series| {
+        matches!(series.style, Style::Curve(_)) && series.points.iter().any(|mark| mark.bar.is_some())
+    };
+    let mut shifts = bar_shifts(panel.series.iter().filter(is_barred).count());
     for series in &panel.series {
-        let shift = if has_bars(&series) { shifts.next() } else { None };
+        let shift = if is_barred(&series) { shifts.next() } else { None };
         draw_series(canvas, &frame, series, shift.unwrap_or(0.0))?;
     }
     draw_labels(canvas, &frame, &panel.series)
@@ -208,8 +210,9 @@ fn draw_bar(canvas: &Canvas<'_>, frame: &Frame, mark: &Mark, shift: f64, colour:
     };
     let (low, high) = (shifted(low), shifted(high));
     canvas.line(&[low, high], 2.5, colour)?;
+    let half = if shift == 0.0 { 7.0 } else { 4.0 };
     for (x, y) in [low, high] {
-        canvas.line(&[(x - 7.0, y), (x + 7.0, y)], 2.5, colour)?;
+        canvas.line(&[(x - half, y), (x + half, y)], 2.5, colour)?;
     }
     Ok(())
 }

@@ -42,6 +42,7 @@ impl View<'_> {
         let notes = [
             self.dip_note(),
             self.doubt_note(low, high),
+            self.fallen_note(low),
             self.coarse_note(found, high),
         ];
         Answer {
@@ -98,6 +99,18 @@ impl View<'_> {
             let value = level.value;
             format!("{vary} = {value} was measured as missing the target, by no more than noise explains")
         })
+    }
+
+    /// Where the lowest load that failed gave no figures at all, no criterion says why the limit lies where it does.
+    fn fallen_note(&self, low: f64) -> Option<String> {
+        let failed = self.above(low).find(|level| level.margin > 0.0)?.value;
+        let mut probes = self.search.probes.iter();
+        let has_fallen = probes.any(|probe| {
+            let gave_nothing = probe.stopped == Some(Verdict::Fail) && probe.readings.is_empty();
+            gave_nothing && probe.question.value == failed
+        });
+        let vary = self.search.settings.vary.name();
+        has_fallen.then(|| format!("under {vary} = {failed} the run failed altogether, see its cause"))
     }
 
     fn coarse_note(&self, found: Found, high: f64) -> Option<String> {

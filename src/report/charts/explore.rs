@@ -5,6 +5,7 @@ use crate::journal::{SearchRecord, State};
 use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
 use crate::report::sla::search_name;
 use crate::report::words::axis_title;
+use crate::search::{Load, Vary};
 use itertools::Itertools;
 
 /// One chart, split where there are more explorations than curves that can be told apart.
@@ -50,13 +51,25 @@ fn panel(curves: &[(&SearchRecord, Vec<Mark>)], state: &State) -> Panel {
     }
 }
 
-/// The levels of an exploration, ordered by latency, which only grows with the load.
+/// Where a load lies between the ends of an exploration; those of rates have none themselves.
+fn position(vary: Vary, load: &Load) -> f64 {
+    let in_flight = load.max_concurrency.map_or(f64::INFINITY, |most| most as f64);
+    match (vary, load.request_rate) {
+        (Vary::MaxConcurrency, _) => in_flight,
+        (Vary::RequestRate, Some(rate)) => rate,
+        (Vary::RequestRate, None) if in_flight == 1.0 => 0.0,
+        (Vary::RequestRate, None) => f64::INFINITY,
+    }
+}
+
+/// The levels of an exploration, ordered by load.
 fn marks(record: &SearchRecord, state: &State) -> Vec<Mark> {
     let runs = state.levels(&record.started.search);
     let measured = runs.filter_map(|run| Some((run.load, run.figures?)));
-    let by_load = measured.chunk_by(|(load, _)| *load);
+    let position = |load: &Load| position(record.started.vary, load);
+    let measured = measured.sorted_by(|(one, _), (other, _)| position(one).total_cmp(&position(other)));
     let mut marks: Vec<Mark> = Vec::new();
-    for (_, runs) in &by_load {
+    for (_, runs) in &measured.chunk_by(|(load, _)| *load) {
         let runs: Vec<_> = runs.map(|(_, figures)| figures).collect();
         let latencies = || runs.iter().map(|run| run.latency_ms);
         marks.push(Mark {
@@ -66,6 +79,31 @@ fn marks(record: &SearchRecord, state: &State) -> Vec<Mark> {
             label: Vec::new(),
         });
     }
-    marks.sort_by(|a, b| a.y.total_cmp(&b.y));
     marks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ends_of_an_exploration_lie_around_its_levels() {
+        let load = |max_concurrency, request_rate| Load {
+            max_concurrency,
+            request_rate,
+            requests: 10,
+        };
+        let rates = [
+            load(Some(1), None),
+            load(None, Some(0.4)),
+            load(None, Some(3.0)),
+            load(Some(64), None),
+        ];
+        assert!(rates.is_sorted_by(|one, other| position(Vary::RequestRate, one) < position(Vary::RequestRate, other)));
+        let slots = [load(Some(1), None), load(Some(8), None), load(Some(64), None)];
+        assert!(
+            slots
+                .is_sorted_by(|one, other| position(Vary::MaxConcurrency, one) < position(Vary::MaxConcurrency, other))
+        );
+    }
 }

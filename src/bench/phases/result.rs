@@ -66,9 +66,10 @@ pub(super) fn measurement(
         let pair = [low * sequence_share, high * sequence_share];
         set("confidence_95", json!({"total_throughput": pair}));
     }
-    write_stats("ttft", &figures.ttft, &mut set);
-    if figures.itl.count > 0 {
-        write_stats("itl", &figures.itl, &mut set);
+    for (latency, stats) in [("ttft", &figures.ttft), ("itl", &figures.itl)] {
+        if stats.count > 0 {
+            write_stats(latency, stats, &mut set);
+        }
     }
     set("generator_cpu_share", json!(cpu_share(outcome)));
     let reasons = failure_reasons(&outcome.samples);

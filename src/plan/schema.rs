@@ -1,9 +1,12 @@
 //! The plan format as documented types: the JSON Schema, the plan reference and the reader's list of known keys are
 //! all made from these. Nothing is ever deserialized into them; reading, with its checks, is the `read` module's.
 
-use schemars::transform::{RecursiveTransform, Transform};
-use schemars::{JsonSchema, Schema, schema_for};
-use serde_json::{Value, json};
+mod json;
+
+pub use json::{json_schema, json_text, keys_of};
+
+use schemars::JsonSchema;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A vsweep plan: which server settings and which loads to measure.
@@ -346,50 +349,4 @@ pub struct PlotTable {
     pub y: String,
     /// One curve for each combination of these columns' values, and of whatever else varies.
     pub curve_by: Option<Vec<String>>,
-}
-
-/// The JSON Schema of the plan format.
-pub fn json_schema() -> Schema {
-    let mut schema = schema_for!(PlanFile);
-    RecursiveTransform(tidy).transform(&mut schema);
-    schema
-}
-
-/// The schema as the text of `plans/schema.json`.
-pub fn json_text() -> String {
-    serde_json::to_string_pretty(&json_schema()).expect("a schema is JSON") + "\n"
-}
-
-/// The keys of a table, in the order of its type.
-pub fn keys_of<T: JsonSchema>() -> Vec<String> {
-    let schema = schema_for!(T);
-    let properties = schema.get("properties").and_then(Value::as_object);
-    properties
-        .map(|properties| properties.keys().cloned().collect())
-        .unwrap_or_default()
-}
-
-/// A key that may be left out is not one that may be null, and a description is a paragraph, whatever the width of the
-/// source.
-fn tidy(schema: &mut Schema) {
-    if let Some(Value::Array(types)) = schema.get_mut("type") {
-        types.retain(|name| name != "null");
-        if let [only] = types.as_slice() {
-            let only = only.clone();
-            schema.insert("type".into(), only);
-        }
-    }
-    if let Some(Value::Array(choices)) = schema.get("anyOf")
-        && let [Value::Object(choice), null] = choices.as_slice()
-        && *null == json!({"type": "null"})
-    {
-        let choice = choice.clone();
-        schema.remove("anyOf");
-        for (key, value) in choice {
-            schema.insert(key, value);
-        }
-    }
-    if let Some(Value::String(text)) = schema.get_mut("description") {
-        *text = text.replace('\n', " ");
-    }
 }

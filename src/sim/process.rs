@@ -11,6 +11,7 @@ use super::flags::Flags;
 use super::log::{self, Source};
 use super::settings::{Settings, Unusable};
 use super::start::{self, fail};
+use super::stops::Stops;
 use super::tokenizer::Tokenizer;
 use super::truth::Truth;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -19,7 +20,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::watch;
 
@@ -117,35 +117,6 @@ fn banner(flags: &Flags, model: &str) {
         "api_utils.py:286",
         &format!("non-default args: {}", flags.non_default()),
     );
-}
-
-/// The signals that mean "stop".
-struct Stops {
-    terminate: Signal,
-    interrupt: Signal,
-    ignored: bool,
-}
-
-impl Stops {
-    fn listen(ignored: bool) -> std::io::Result<Stops> {
-        let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-        Ok(Stops {
-            terminate,
-            interrupt,
-            ignored,
-        })
-    }
-
-    /// Resolves at the first signal; never if they are to be ignored.
-    async fn recv(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-        if self.ignored {
-            std::future::pending().await
-        }
-    }
 }
 
 /// `Err` is the exit code of a start that failed.

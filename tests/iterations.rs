@@ -10,6 +10,8 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use standing::{Standing, truth};
 use std::path::Path;
+use vsweep::plan::BenchRunner;
+use vsweep::report::figures;
 use vsweep::sim::engine::cost::{CostModel, Work};
 use vsweep::sim::engine::gpu::Gpu;
 use vsweep::sim::engine::model::Model;
@@ -361,6 +363,18 @@ fn a_plan_sweeps_shapes() {
     let outcomes: Vec<&str> = rows.iter().map(|row| row["outcome"].as_str()).collect();
     assert_eq!(outcomes, ["ok", "ok", "failed"]);
     assert_eq!(rows[2]["cause"], "bench_failed");
+    let params = [
+        "max_num_seqs",
+        "mode",
+        "context_len",
+        "batch_size",
+        "iterations",
+        "repeats",
+    ];
+    for name in rows[0].keys().filter(|name| !params.contains(&name.as_str())) {
+        let is_known = figures::is_known(&BenchRunner::Iterations, name);
+        assert!(is_known, "{name} is a column that no plan may name");
+    }
     for row in &rows[..2] {
         assert_eq!(
             (

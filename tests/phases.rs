@@ -9,6 +9,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use standing::{Standing, truth};
+use vsweep::plan::BenchRunner;
+use vsweep::report::figures;
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 
@@ -232,6 +234,11 @@ fn a_plan_sweeps_phases() {
     harness.wait_until_alone();
     let rows = rows(&harness.folder.path().join("results/summary.csv"));
     assert_eq!(rows.len(), 4);
+    let params = ["phase", "max_concurrency", "kv_cache_tokens", "warmup", "duration"];
+    for name in rows[0].keys().filter(|name| !params.contains(&name.as_str())) {
+        let is_known = figures::is_known(&BenchRunner::Phases, name);
+        assert!(is_known, "{name} is a column that no plan may name");
+    }
     for row in &rows {
         assert_eq!(row["outcome"], "ok", "{row:?}");
         assert!(row["output_throughput"].parse::<f64>().expect("a number") > 0.0);

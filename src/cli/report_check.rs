@@ -4,8 +4,8 @@ use crate::matrix::Matrix;
 use crate::plan::{BenchRunner, Found, Plan, Problem, Side, spelling, suggest};
 use crate::report::figures;
 
-/// Checks the columns of a plan whose figures are known: those of the load generator. What another benchmark writes into
-/// its result is its own affair, and so is `metadata`.
+/// Checks the columns of a plan whose figures are known: those of our own benchmarks. What another one writes into its result
+/// is its own affair, and so is `metadata`.
 pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     let params: Vec<String> = [Side::Serve, Side::Bench]
         .into_iter()
@@ -18,7 +18,8 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
         .collect();
     let has_metadata = params.iter().any(|name| name == "bench.metadata");
     // Of a plan that was read in part, parameters may be missing.
-    if !found.is_empty() || plan.bench.runner != BenchRunner::Native || has_metadata {
+    let runner = &plan.bench.runner;
+    if !found.is_empty() || matches!(runner, BenchRunner::Command(_)) || has_metadata {
         return;
     }
     let is_param = |name: &str| {
@@ -30,13 +31,13 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
         params.iter().any(|param| spelling::same(param, name) || bare(param))
     };
     let mut require = |name: &str, place: &[&str]| {
-        if is_param(name) || figures::is_known(name) {
+        if is_param(name) || figures::is_known(runner, name) {
             return;
         }
-        let known: Vec<String> = figures::known().chain(params.iter().cloned()).collect();
+        let known: Vec<String> = figures::known(runner).chain(params.iter().cloned()).collect();
         let remedy = match suggest(name, known.iter().map(String::as_str)) {
             hint if hint.starts_with("did you mean") => hint,
-            _ => "name a parameter of the plan, or a figure such as output_throughput or p99_ttft_ms".to_owned(),
+            _ => "name a parameter of the plan, or a figure such as output_throughput".to_owned(),
         };
         let message = format!("no run will have a column `{name}`");
         found.add(Problem::new(plan.origin.value_span(place), message, remedy));

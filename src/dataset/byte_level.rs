@@ -5,17 +5,18 @@
 //! letters of each word by itself. So the tokens of a word are always the same, and are kept. Tokenizers, and texts, for
 //! which that might not hold are left to the library.
 
+use super::cut::Cut;
 use aho_corasick::AhoCorasick;
+use foldhash::fast::RandomState;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 use tokenizers::Model;
-use tokenizers::utils::SysRegex;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 /// How GPT-2 cuts words, which is what a byte-level pre-tokenizer does unless it is told not to.
-const GPT_2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+pub(super) const GPT_2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 /// Words whose tokens are kept: as many, and up to so many bytes.
 const MOST_KEPT: usize = 1 << 19;
 const LONGEST_KEPT: usize = 64;
@@ -52,7 +53,7 @@ struct Merging {
 /// A tokenizer of this kind.
 pub(super) struct ByteLevel {
     /// Cut the text one after the other: what matches, and what lies between, are pieces for the next one.
-    cuts: Vec<SysRegex>,
+    cuts: Vec<Cut>,
     /// Whether texts are brought into Unicode's composed form first.
     composes: bool,
     /// Tokens that are looked for before everything else.
@@ -60,7 +61,7 @@ pub(super) struct ByteLevel {
     letters: Vec<char>,
     /// The bytes of each token.
     pieces: Vec<Option<Box<[u8]>>>,
-    known: RwLock<HashMap<Box<str>, Box<[u32]>>>,
+    known: RwLock<HashMap<Box<str>, Box<[u32]>, RandomState>>,
 }
 
 impl ByteLevel {
@@ -116,7 +117,7 @@ impl ByteLevel {
         let mut spans = vec![(0, text.len())];
         for cut in &self.cuts {
             let pieces = spans.iter().flat_map(|(start, end)| {
-                let inner = pieces(cut, &text[*start..*end]).into_iter();
+                let inner = cut.pieces(&text[*start..*end]).into_iter();
                 inner.map(move |(from, to)| (start + from, start + to))
             });
             spans = pieces.collect();
@@ -152,18 +153,8 @@ impl ByteLevel {
     }
 }
 
-/// What a regular expression finds, and what lies between; nothing empty.
-fn pieces(cut: &SysRegex, text: &str) -> Vec<(usize, usize)> {
-    let (mut all, mut end) = (Vec::new(), 0);
-    for (from, to) in cut.find_iter(text).chain([(text.len(), text.len())]) {
-        all.extend([(end, from), (from, to)].into_iter().filter(|(from, to)| from < to));
-        end = to;
-    }
-    all
-}
-
 /// The expressions of a pre-tokenizer that ends in writing bytes as letters.
-fn cuts(pre_tokenizer: &Value) -> Option<Vec<SysRegex>> {
+fn cuts(pre_tokenizer: &Value) -> Option<Vec<Cut>> {
     let steps = match pre_tokenizer["type"].as_str()? {
         "Sequence" => pre_tokenizer["pretokenizers"].as_array()?.as_slice(),
         _ => std::slice::from_ref(pre_tokenizer),
@@ -177,10 +168,7 @@ fn cuts(pre_tokenizer: &Value) -> Option<Vec<SysRegex>> {
         split["pattern"]["Regex"].as_str().filter(|_| is_plain)
     });
     let by_default = (last["use_regex"] != false).then_some(Some(GPT_2));
-    patterns
-        .chain(by_default)
-        .map(|pattern| SysRegex::new(pattern?).ok())
-        .collect()
+    patterns.chain(by_default).map(|pattern| Cut::new(pattern?)).collect()
 }
 
 /// The letter that stands for each byte: itself where it can be seen, else the next one from U+0100 on.

@@ -10,6 +10,7 @@ mod chat_template;
 mod conversations;
 mod custom;
 mod custom_media;
+mod cut;
 mod hf;
 mod hub;
 mod lengths;

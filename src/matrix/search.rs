@@ -181,6 +181,9 @@ impl Matrix {
     fn exploration(&self, index: usize, server: &ServerConfig) -> Option<LoadExploration> {
         let mut settings = self.explore.clone()?;
         settings.requests = self.requests(index, settings.requests);
+        let followed = self.bench.derived(NUM_PROMPTS).map(|derived| derived.per.as_str());
+        let of_rate = followed.is_some_and(|per| spelling::same(per, Vary::RequestRate.name()));
+        settings.requests_per_rate = of_rate && settings.vary == Vary::RequestRate;
         let params = self.params_without(index, settings.vary);
         let load = self.point_of(params.clone(), String::new(), &server.id);
         let content = json!({
@@ -191,6 +194,7 @@ impl Matrix {
             "max_concurrency": settings.max_concurrency,
             "runs": settings.runs,
             "requests": settings.requests,
+            "requests_per_rate": settings.requests_per_rate,
         });
         Some(LoadExploration {
             id: SearchId(short_digest(&canonical_json(&content))),

@@ -35,6 +35,8 @@ pub struct ExploreSettings {
     pub runs: u32,
     /// Requests of a run.
     pub requests: Requests,
+    /// Whether these are so many for each request a second; else for each request in flight.
+    pub requests_per_rate: bool,
 }
 
 impl ExploreSettings {
@@ -52,7 +54,27 @@ impl ExploreSettings {
                 min: 32,
                 max: 2000,
             },
+            requests_per_rate: false,
         }
+    }
+
+    /// Requests with `in_flight` at once; `serial` is the rate that one at a time came to.
+    fn requests_of_flight(&self, in_flight: f64, serial: f64) -> u64 {
+        match self.requests_per_rate {
+            false => self.requests.at(in_flight),
+            // Which rate that will be is still unknown; each slot is to be filled more than once.
+            true => {
+                let filled = (2.0 * in_flight).min(self.requests.max as f64) as u64;
+                self.requests.at(serial).max(filled)
+            }
+        }
+    }
+
+    /// Requests at `rate` a second, of which each takes `seconds` where nothing else runs.
+    fn requests_of_rate(&self, rate: f64, seconds: f64) -> u64 {
+        // A rate has as many requests in flight as come while one of them runs (Little's law).
+        let in_flight = (rate * seconds).max(rate);
+        self.requests.at(if self.requests_per_rate { rate } else { in_flight })
     }
 }
 
@@ -162,7 +184,7 @@ impl Exploration {
             return (next > 1).then(|| Load {
                 max_concurrency: Some(next),
                 request_rate: None,
-                requests: requests.at(next as f64),
+                requests: self.settings.requests_of_flight(next as f64, serial.throughput),
             });
         };
         let measured = self.told.len() - (saturated - 1);
@@ -175,11 +197,10 @@ impl Exploration {
                 request_rate: None,
                 requests: requests.at(value),
             },
-            // A rate needs as many requests as a concurrency of the same throughput (Little's law).
             Vary::RequestRate => Load {
                 max_concurrency: None,
                 request_rate: Some(value),
-                requests: requests.at((value * serial.latency_ms / 1000.0).max(value)),
+                requests: self.settings.requests_of_rate(value, serial.latency_ms / 1000.0),
             },
         })
     }
@@ -309,6 +330,35 @@ mod tests {
         assert_eq!(rates.len(), 8);
         assert!((rates[0] - 0.21).abs() < 0.001 && rates[1] == 0.425, "{rates:?}");
         assert!(rates[2..].iter().all(|rate| *rate > 0.21 && *rate < 0.425), "{rates:?}");
+    }
+
+    #[test]
+    fn requests_that_follow_the_rate_do_not_follow_the_saturated_end() {
+        let requests = |times: f64, most: u64| {
+            let settings = ExploreSettings {
+                requests: Requests {
+                    per_value: times,
+                    min: 40,
+                    max: most,
+                },
+                requests_per_rate: true,
+                ..settings(Vary::RequestRate, 3, 1024, 1)
+            };
+            let mut exploration = Exploration::new(settings);
+            let mut sent = Vec::new();
+            for throughput in [0.5, 8.0, 2.0] {
+                let load = exploration.ask().expect("three levels");
+                sent.push(load.requests);
+                let figures = Some(Figures {
+                    throughput,
+                    latency_ms: 2000.0,
+                });
+                exploration.tell(&Level { load, figures });
+            }
+            sent
+        };
+        assert_eq!(requests(60.0, 10_000), [60, 2048, 120]);
+        assert_eq!(requests(60.0, 100), [60, 100, 100]);
     }
 
     #[test]

@@ -323,6 +323,25 @@ fn a_server_beaten_by_the_highest_load_is_not_started() {
 }
 
 #[test]
+fn a_goodput_that_no_run_reports_is_told_before_anything_starts() {
+    let harness = Harness::new();
+    let bounded = PLAN.replace("failed = \"<=0\"", "request_goodput = \">=1\"");
+    let check = |text: &str| {
+        let plan = harness.write("plan.toml", text);
+        harness.run(&["check", plan.to_str().expect("a plain path")])
+    };
+    let refused = check(&bounded);
+    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    assert!(
+        said(&refused).contains("no run will report `request_goodput`"),
+        "{}",
+        said(&refused)
+    );
+    let told = check(&bounded.replace("[bench.params]", "[bench.params]\ngoodput = [\"ttft:500\"]"));
+    assert_eq!(told.status.code(), Some(0), "{}", said(&told));
+}
+
+#[test]
 fn a_shard_knows_what_another_has_found() {
     let harness = Harness::new();
     let plan = harness.write("plan.toml", &plan_with_a_loser(20));

@@ -3,11 +3,13 @@
 use crate::bench::{self, Runner};
 use crate::matrix::Matrix;
 use crate::plan::{BenchRunner, Found, Plan, Problem, spelling};
-use crate::search::Vary;
+use crate::search::{Quantity, Target, Vary};
 use std::collections::BTreeSet;
 
 /// Loads looked at: far more than the distinct ones of any plan that is not generated.
 pub const MOST_POINTS: usize = 10_000;
+
+const GOODPUT: &str = "request_goodput";
 
 /// Parameters of `vsweep bench` that a plan cannot set: where a run goes to, and where its result.
 const OURS: [&str; 7] = [
@@ -51,6 +53,9 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
         }
         _ => {}
     }
+    if runner == Runner::Native && is_whole {
+        goodput(plan, matrix, found);
+    }
     for name in OURS {
         if let Some(named) = named_param(plan, name) {
             let message = format!("vsweep itself decides on `{name}` of a run");
@@ -67,6 +72,27 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
         if is_whole || named.is_some() {
             found.add(problem(plan, sentence, named.as_deref()));
         }
+    }
+}
+
+/// A target may bound the goodput only of runs that are told which requests are good.
+fn goodput(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+    let bounded = |target: &Target| {
+        target
+            .criteria
+            .iter()
+            .any(|criterion| criterion.quantity == Quantity::Metric(GOODPUT.into()))
+    };
+    let targets = plan.sla.iter().flat_map(|sla| &sla.targets);
+    let Some(place) = targets.into_iter().position(bounded) else {
+        return;
+    };
+    let mut loads = matrix.specimens().take(MOST_POINTS);
+    if loads.any(|params| spelling::find(&params, "goodput").is_none()) {
+        let message = format!("no run will report `{GOODPUT}`");
+        let remedy = "say which requests are good: goodput = [\"ttft:500\"] in [bench.params]";
+        let span = plan.origin.key_span(&["sla", "target", &place.to_string(), GOODPUT]);
+        found.add(Problem::new(span, message, remedy));
     }
 }
 

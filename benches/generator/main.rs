@@ -2,7 +2,7 @@
 //! a client can cost, and other clients if they are named. Client and server are processes pinned to different cores.
 //!
 //! `cargo bench --bench generator -- [--vllm-rs PROGRAM] [--vllm PROGRAM] [--guidellm PROGRAM] [--aiperf PROGRAM]
-//! [--repeats N] [capacity|accuracy|start]...`.
+//! [--repeats N] [capacity|accuracy|start|many]...`; `many` is left out unless it is named.
 //! `benches/peers` fetches the peers and calls it. It should run on a machine with nothing else to do.
 
 mod client;
@@ -28,6 +28,8 @@ const ONE: Workload = Workload {
     streams: 1,
     tokens: 128,
 };
+/// So many that what is kept of each shows.
+const MANY: [usize; 2] = [100_000, 1_000_000];
 /// Time to the first token and between tokens, in milliseconds.
 const PACE: [usize; 2] = [50, 10];
 
@@ -131,6 +133,32 @@ fn compare(args: &[String]) -> io::Result<()> {
                 "  {client:8} {:15.1} {:7.1} {:8.1}",
                 median(&runs, |run| run.cost.wall_s * 1e3),
                 median(&runs, |run| run.cost.cpu_s * 1e3),
+                median(&runs, |run| run.cost.rss_mb),
+            );
+        }
+    }
+    if parts.iter().any(|part| part == "many") {
+        many(&clients)?;
+    }
+    Ok(())
+}
+
+/// What more requests cost.
+fn many(clients: &[Client]) -> io::Result<()> {
+    let server = Server::start(&[4])?;
+    for requests in MANY {
+        println!("{requests} requests of 4 tokens, 64 streams (one run after one to warm up)");
+        println!("  client     wall s   CPU s  peak MB");
+        let workload = Workload {
+            requests,
+            streams: 64,
+            tokens: 4,
+        };
+        for (client, runs) in measure(clients, &server, workload, 1)? {
+            println!(
+                "  {client:8} {:8.1} {:7.1} {:8.1}",
+                median(&runs, |run| run.cost.wall_s),
+                median(&runs, |run| run.cost.cpu_s),
                 median(&runs, |run| run.cost.rss_mb),
             );
         }

@@ -140,10 +140,10 @@ mod tests {
         #[test]
         fn what_goes_in_comes_out(
             pieces in prop::collection::vec((any::<u8>(), prop_oneof![0..40usize, 0..PIECE * 2]), 0..20),
-            most in prop_oneof![0usize..200, 0..PIECE * 3],
+            most in prop_oneof![0usize..200, 0..PIECE * 3], is_stuck in any::<bool>(),
         ) {
             let pieces: Vec<Vec<u8>> = pieces.into_iter().map(|(byte, length)| vec![byte; length]).collect();
-            let mut spool = Spool::new(most);
+            let mut spool = Spool { is_stuck, ..Spool::new(most) };
             let places: Vec<u64> = pieces.iter().map(|piece| spool.push(piece)).collect();
             let mut buffer = vec![];
             for (piece, place) in pieces.iter().zip(places) {

@@ -1,9 +1,10 @@
 //! Where a sweep stands: done, failed with causes, left, and the time that will take, learned from what is done.
 
 use super::failures::{Group, group_recorded};
+use super::progress::Ahead;
 use crate::cause::{Cause, MOST_OFTEN, Outcome};
 use crate::error::Result;
-use crate::journal::{self, Directory, RunRecord, State};
+use crate::journal::{self, Directory, State};
 use crate::units::{show_duration, show_many};
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -128,7 +129,7 @@ impl Status {
             searches: state.planned.map_or(0, |planned| planned.searches),
             searches_left: state.searches_left(),
             causes: count_causes(state),
-            seconds_left: seconds_left(state),
+            seconds_left: Ahead::of_journal(state).and_then(|ahead| ahead.seconds_left()),
             running: Vec::new(),
             ended: state.sessions.last().and_then(|session| session.ended.clone()),
             killed: state.killed_sessions(),
@@ -266,24 +267,6 @@ fn shorten(text: &str) -> String {
 
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// Time for the runs and server starts left, at the median of those done so far.
-pub fn seconds_left(state: &State) -> Option<f64> {
-    let planned = state.planned.filter(|planned| planned.searches == 0)?;
-    let measured = |run: &&RunRecord| matches!(run.outcome, Outcome::Ok | Outcome::Suspect);
-    let run = median(state.runs().filter(measured).map(|run| run.seconds))?;
-    let starts = state.servers.values().flat_map(|server| &server.starts);
-    let start = median(starts.filter_map(|start| start.ready_seconds)).unwrap_or(0.0);
-    let runs = planned.runs.saturating_sub(state.runs().count() as u64);
-    let servers = planned.servers.saturating_sub(state.servers.len() as u64);
-    Some(runs as f64 * run + servers as f64 * start)
-}
-
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.filter(|value| value.is_finite() && *value >= 0.0).collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
 }
 
 #[cfg(test)]

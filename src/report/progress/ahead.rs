@@ -5,8 +5,8 @@
 //! Knows nothing of the plan: whoever drives the sweep says what is to be done.
 
 use crate::cause::Outcome;
-use crate::ids::{SearchId, ServerId};
-use crate::journal::{Entry, Event, RunRecord, State};
+use crate::ids::{PointId, SearchId, ServerId};
+use crate::journal::{Entry, Event, RunRecord, ServerRecord, State};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Runs that a search takes, as long as none has ended.
@@ -68,6 +68,45 @@ pub struct Ahead {
 }
 
 impl Ahead {
+    /// What a journal alone tells of the work that is left: the repetitions that its points lack, and how many servers and
+    /// points there are that it does not know yet. `None` where searches decide on their runs.
+    pub fn of_journal(state: &State) -> Option<Ahead> {
+        let planned = state
+            .planned
+            .filter(|planned| planned.searches == 0 && planned.points > 0)?;
+        let mut known: BTreeMap<&PointId, (&ServerId, &str, u64)> = BTreeMap::new();
+        for run in state.measured() {
+            known.entry(&run.point).or_insert((&run.server, &run.name, 0)).2 += 1;
+        }
+        let mut ahead = Ahead::default();
+        let repetitions = planned.runs / planned.points;
+        for (server, load, done) in known.values() {
+            if let left @ 1.. = repetitions.saturating_sub(*done) {
+                ahead.add_runs(server, load, left);
+            }
+        }
+        let last = state.measured().last().map(|run| run.server.clone());
+        let servers: BTreeSet<&ServerId> = known.values().map(|(server, ..)| *server).collect();
+        let unknown = (servers.len() as u64..planned.servers).map(|i| ServerId(format!("unknown {i}")));
+        // Each takes a start; whose the unknown runs are makes no difference.
+        let unknown: Vec<ServerId> = unknown.chain(last).collect();
+        for server in unknown
+            .iter()
+            .take((planned.servers as usize).saturating_sub(servers.len()))
+        {
+            ahead.add_runs(server, "", 0);
+        }
+        let unknown_runs = repetitions * planned.points.saturating_sub(known.len() as u64);
+        if let (Some(server), 1..) = (unknown.first(), unknown_runs) {
+            ahead.add_runs(server, "", unknown_runs);
+        }
+        let is_open = |server: &ServerRecord| server.starts.last().is_some_and(|start| start.exited_at.is_none());
+        let mut open = state.servers.iter().filter(|(_, server)| is_open(server));
+        ahead.up = open.next().map(|(server, _)| server.clone());
+        ahead.learn(state);
+        Some(ahead)
+    }
+
     /// Adds runs of one load on one server; `load` is the name of their point.
     pub fn add_runs(&mut self, server: &ServerId, load: &str, runs: u64) {
         *self.share(server).runs.entry(load.to_owned()).or_default() += runs;
@@ -213,7 +252,6 @@ impl Ahead {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::PointId;
     use crate::journal::RunFinished;
     use crate::plan::Params;
 
@@ -282,6 +320,29 @@ mod tests {
         // Left: one slow run here; on the other server a start, two slow runs and a quick one; a pause of 2 s for each.
         assert_eq!(ahead.seconds_left(), Some(32.0 + 10.0 + 64.0 + 7.0));
         assert_eq!((ahead.done(), ahead.total()), (2, 6));
+    }
+
+    #[test]
+    fn a_journal_alone_tells_what_its_points_lack_and_counts_the_rest() {
+        let planned = Event::SessionStarted {
+            vsweep: String::new(),
+            pid: 1,
+            plan_sha256: String::new(),
+            servers: 2,
+            points: 4,
+            runs: 8,
+            searches: 0,
+        };
+        let events = [planned, finished("a", "users=1", 30.0), finished("a", "users=64", 6.0)];
+        let entries = events.map(|event| Entry {
+            seq: 0,
+            at: String::new(),
+            event,
+        });
+        let ahead = Ahead::of_journal(&State::of(&entries)).expect("no searches");
+        // One more of each known load, and four runs of which only the mean is known.
+        assert_eq!(ahead.total(), 6);
+        assert_eq!(ahead.seconds_left(), Some(30.0 + 6.0 + 4.0 * 18.0));
     }
 
     #[test]

@@ -51,6 +51,7 @@ pub(super) fn write(context: &Context<'_>, summary: &Summary, outcome: &Outcome,
         "generator_longest_turn_ms",
         json!(seconds(outcome.longest_turn) * 1000.0),
     );
+    set("generator_kernel_stamped_share", json!(outcome.stamped_share));
     set("generator_late_connections", json!(outcome.late_connections));
     set(
         "connection_setup_ms",

@@ -65,8 +65,11 @@ pub struct Outcome {
     pub duration: Nanos,
     /// CPU time of the generator's thread within it.
     pub cpu: Duration,
-    /// Longest time the loop was busy between two looks at the network; arrivals within it are stamped late by at most this.
+    /// Longest time the loop was busy between two looks at the network; arrivals within it that the kernel did not stamp are
+    /// late by at most this.
     pub longest_turn: Nanos,
+    /// Share of the reads whose time of arrival is the kernel's; that of the others is the time of reading.
+    pub stamped_share: f64,
     /// Connections opened after t0.
     pub late_connections: u64,
 }
@@ -195,13 +198,15 @@ impl<'a> Drive<'a> {
         }
     }
 
-    pub fn end(&mut self, index: usize, sample: Sample, now: Nanos) {
+    /// Takes the timeline of a request that ended at `at`; requests that end together may come in any order.
+    pub fn end(&mut self, index: usize, sample: Sample, at: Nanos) {
         self.in_flight -= 1;
         self.note(index, &sample);
         let turns = self.load.turns.as_ref();
-        let goes_on = turns.is_some_and(|turns| self.go_on(turns, index, &sample, now));
+        let goes_on = turns.is_some_and(|turns| self.go_on(turns, index, &sample, at));
         if !goes_on && self.load.limit.is_some() {
-            self.freed.push_back(now);
+            let place = self.freed.partition_point(|other| *other <= at);
+            self.freed.insert(place, at);
         }
     }
 
@@ -226,7 +231,9 @@ impl<'a> Drive<'a> {
             if let Ok(request) = turns.request(index + 1, &talk.said) {
                 talk.bytes = request.bytes;
                 self.talks.insert(index + 1, talk);
-                self.later.push_back((now.saturating_add(turns.pause), index + 1));
+                let due = now.saturating_add(turns.pause);
+                let place = self.later.partition_point(|(other, _)| *other <= due);
+                self.later.insert(place, (due, index + 1));
                 return true;
             }
         }

@@ -69,15 +69,15 @@ impl Exchange {
         (self.stream.sample.sent, self.heard_at) = (now, now);
     }
 
-    /// Takes bytes that arrived at `now`; true once the answer is complete.
-    pub fn feed(&mut self, bytes: &[u8], now: Nanos) -> bool {
+    /// Takes bytes that arrived at `at`; true once the answer is complete.
+    pub fn feed(&mut self, bytes: &[u8], at: Nanos) -> bool {
         let Exchange {
             response,
             events,
             stream,
             heard_at,
         } = self;
-        *heard_at = now;
+        *heard_at = at;
         let fed = response.feed(bytes, &mut |status, piece| {
             if status != 200 {
                 stream.keep(piece, KEPT_OF_REFUSAL);
@@ -85,7 +85,7 @@ impl Exchange {
                 if matches!(stream.reply, Reply::Usage | Reply::Text) && !stream.keep(piece, LONGEST_BODY) {
                     stream.fail(format!("the answer is longer than {} MiB", LONGEST_BODY >> 20));
                 }
-            } else if events.feed(piece, now, &mut |data, at| stream.take(data, at)).is_err() {
+            } else if events.feed(piece, at, &mut |data, at| stream.take(data, at)).is_err() {
                 stream.fail(format!("an event is longer than {} MiB", sse::LONGEST_EVENT >> 20));
             }
         });
@@ -111,6 +111,11 @@ impl Exchange {
             });
             self.stream.fail(reason);
         }
+    }
+
+    /// When the last byte of the answer arrived, or, before the first, when the request was sent.
+    pub fn heard_at(&self) -> Nanos {
+        self.heard_at
     }
 
     /// Whether output has come.

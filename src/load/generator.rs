@@ -5,10 +5,12 @@
 mod cutting;
 mod opening;
 
+use super::arrivals::Arrivals;
 use super::clock::{nanos, thread_cpu};
 use super::connection::Connection;
 use super::drive::{Drive, Load, Outcome};
 use super::exchange::Exchange;
+use super::moderation::Moderation;
 use super::stop::Stop;
 use super::transport::{Arrived, Tls};
 use crate::metrics::{Nanos, Progress, Sample, Underway};
@@ -118,13 +120,15 @@ impl Generator {
         let opened_before = self.opened;
         let cpu_before = thread_cpu();
         let mut drive = Drive::new(load, watch);
+        let mut arrivals = Arrivals::new(drive.clock);
+        let mut moderation = Moderation::default();
         let mut events = Events::with_capacity(1024);
         let (mut longest_turn, mut next_sweep) = (0, nanos(SWEEP));
         set(&self.sweeper, SWEEP)?;
         while !drive.is_finished() {
-            let turn_began = drive.clock.now();
+            let turn_began = arrivals.look();
             for event in &events {
-                self.serve(event.token().0, event.is_read_closed(), &mut drive);
+                self.serve(event.token().0, event.is_read_closed(), &mut arrivals, &mut drive);
             }
             let has_more = self.dispatch(&mut drive);
             let now = drive.clock.now();
@@ -134,6 +138,7 @@ impl Generator {
                 set(&self.sweeper, SWEEP)?;
             }
             longest_turn = longest_turn.max(now - turn_began);
+            moderation.note(arrivals.stamped, now);
             if self.stop.is_asked() {
                 return Err(io::ErrorKind::Interrupted.into());
             }
@@ -142,6 +147,11 @@ impl Generator {
             }
             if !has_more {
                 self.arm(&mut drive)?;
+                if drive.waiting.is_empty()
+                    && let Some(pause) = moderation.pause(turn_began, now, drive.next_due())
+                {
+                    std::thread::sleep(pause);
+                }
             }
             self.wait(&mut events, has_more.then_some(Duration::ZERO))?;
         }
@@ -157,6 +167,7 @@ impl Generator {
             cpu: thread_cpu().saturating_sub(cpu_before),
             samples: drive.samples,
             longest_turn,
+            stamped_share: arrivals.stamped_share(),
             late_connections: self.opened - opened_before,
         })
     }
@@ -215,12 +226,12 @@ impl Generator {
         connection.exchange.sent(drive.clock.now());
         if let Err(error) = bytes.and_then(|bytes| connection.write(bytes)) {
             connection.exchange.break_off(Some(format!("sending failed: {error}")));
-            self.end(slot, drive);
+            self.end(slot, drive.clock.now(), drive);
         }
     }
 
     /// Handles whatever happened on one connection.
-    fn serve(&mut self, slot: usize, read_closed: bool, drive: &mut Drive<'_>) {
+    fn serve(&mut self, slot: usize, read_closed: bool, arrivals: &mut Arrivals, drive: &mut Drive<'_>) {
         let Some(Some(connection)) = self.connections.get_mut(slot) else {
             return;
         };
@@ -246,51 +257,50 @@ impl Generator {
                 .and_then(|bytes| connection.write(bytes))
         {
             connection.exchange.break_off(Some(format!("sending failed: {error}")));
-            return self.end(slot, drive);
+            return self.end(slot, drive.clock.now(), drive);
         }
         loop {
             let Some(connection) = &mut self.connections[slot] else {
                 return;
             };
             let arrived = connection.read(&mut self.buffer);
-            let now = drive.clock.now();
             let is_busy = connection.carries.is_some();
             match arrived {
                 Ok(Arrived::Nothing) => return,
-                Ok(Arrived::Bytes(n) | Arrived::Last(n)) if is_busy => {
-                    if connection.exchange.feed(&self.buffer[..n], now) {
-                        return self.end(slot, drive);
+                Ok(Arrived::Bytes { count, stamp, is_last }) if is_busy => {
+                    let at = arrivals.time(stamp, connection.exchange.heard_at());
+                    if connection.exchange.feed(&self.buffer[..count], at) {
+                        return self.end(slot, at, drive);
                     }
-                    if matches!(arrived, Ok(Arrived::Last(_))) && !read_closed {
+                    if is_last && !read_closed {
                         return;
                     }
                 }
                 Ok(Arrived::End) if is_busy => {
                     connection.exchange.break_off(None);
-                    return self.end(slot, drive);
+                    return self.end(slot, drive.clock.now(), drive);
                 }
                 Err(error) if is_busy => {
                     connection
                         .exchange
                         .break_off(Some(format!("the connection broke: {error}")));
-                    return self.end(slot, drive);
+                    return self.end(slot, drive.clock.now(), drive);
                 }
                 _ => return self.discard(slot),
             }
         }
     }
 
-    /// Takes the finished request off its connection, and the connection back if it can carry another.
-    fn end(&mut self, slot: usize, drive: &mut Drive<'_>) {
+    /// Takes the request that ended at `at` off its connection, and the connection back if it can carry another.
+    fn end(&mut self, slot: usize, at: Nanos, drive: &mut Drive<'_>) {
         let Some(connection) = &mut self.connections[slot] else {
             return;
         };
         let Some(index) = connection.carries.take() else { return };
-        let now = drive.clock.now();
-        let sample = connection.exchange.finish(now);
+        let sample = connection.exchange.finish(at);
         let is_reusable = connection.unsent.is_none() && connection.exchange.keeps_alive();
         connection.idle_since = Instant::now();
-        drive.end(index, sample, now);
+        drive.end(index, sample, at);
         if is_reusable {
             self.offer(slot, drive);
         } else {
@@ -324,7 +334,7 @@ impl Generator {
             } else {
                 continue;
             }
-            self.end(slot, drive);
+            self.end(slot, drive.clock.now(), drive);
         }
         self.look_at_slots(drive, now);
         while let Some((index, ready)) = drive.waiting.front().copied()

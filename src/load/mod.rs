@@ -1,10 +1,11 @@
 //! The load generator: takes requests that are ready to send and their due times, and returns the timeline of each.
 //!
 //! It runs on a thread of its own with one event loop and no runtime. Every timestamp is read right after the system
-//! call that moved the bytes, before any of them is looked at. What to ask (datasets, request bodies' prompts) and
+//! call that moved the bytes, before any of them is looked at, or is the kernel's own. What to ask (datasets, request bodies' prompts) and
 //! what the timelines mean (metrics) belong to other rooms.
 
 pub mod arrival;
+mod arrivals;
 mod backend;
 pub mod body;
 pub mod chunk;
@@ -16,6 +17,7 @@ mod form;
 mod generator;
 mod http;
 mod limit;
+mod moderation;
 mod request;
 mod requests;
 mod responses;

@@ -1,7 +1,8 @@
 //! Bytes to and from the server: plain TCP, or TLS over it. Never blocks.
 //!
-//! Under TLS the time of arrival is read after decryption, some microseconds later than without.
+//! Under TLS there is no stamp: what is decrypted need not have come at one time.
 
+use super::arrivals::{Stamp, ask_for_stamps, receive};
 use mio::event::Source;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
@@ -54,10 +55,13 @@ pub(super) struct Transport {
 
 /// What a read brought.
 pub(super) enum Arrived {
-    /// This many bytes; there may be more, and the event loop will not say so again.
-    Bytes(usize),
-    /// This many, and nothing more for now.
-    Last(usize),
+    Bytes {
+        count: usize,
+        /// When the last of them arrived, if the system says.
+        stamp: Option<Stamp>,
+        /// There is nothing more for now; otherwise there may be, and the event loop will not say so again.
+        is_last: bool,
+    },
     Nothing,
     End,
 }
@@ -66,6 +70,9 @@ impl Transport {
     pub fn new(tcp: TcpStream, tls: Option<&Tls>) -> io::Result<Transport> {
         let tls = tls.map(|tls| ClientConnection::new(tls.config.clone(), tls.name.clone()));
         let tls = tls.transpose().map_err(io::Error::other)?.map(Box::new);
+        if tls.is_none() {
+            ask_for_stamps(&tcp);
+        }
         Ok(Transport { tcp, tls })
     }
 
@@ -103,12 +110,15 @@ impl Transport {
 
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Arrived> {
         let Some(tls) = &mut self.tls else {
-            return Ok(match retry(|| self.tcp.read(buffer))? {
+            return Ok(match retry(|| receive(&self.tcp, buffer))? {
                 None => Arrived::Nothing,
-                Some(0) => Arrived::End,
-                // A short read has emptied the socket; more bytes, or the end, wake the loop again.
-                Some(n) if n < buffer.len() => Arrived::Last(n),
-                Some(n) => Arrived::Bytes(n),
+                Some((0, _)) => Arrived::End,
+                Some((count, stamp)) => Arrived::Bytes {
+                    count,
+                    stamp,
+                    // A short read has emptied the socket; more bytes, or the end, wake the loop again.
+                    is_last: count < buffer.len(),
+                },
             });
         };
         loop {
@@ -116,7 +126,13 @@ impl Transport {
                 // Whether the answer is complete is told by HTTP, not by how the connection ends.
                 Ok(0) => return Ok(Arrived::End),
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(Arrived::End),
-                Ok(n) => return Ok(Arrived::Bytes(n)),
+                Ok(count) => {
+                    return Ok(Arrived::Bytes {
+                        count,
+                        stamp: None,
+                        is_last: false,
+                    });
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
@@ -151,10 +167,10 @@ impl Transport {
 }
 
 /// Calls until it is not interrupted; `None` if it would have blocked.
-fn retry(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<Option<usize>> {
+fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<Option<T>> {
     loop {
         return match call() {
-            Ok(n) => Ok(Some(n)),
+            Ok(done) => Ok(Some(done)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => Err(error),

@@ -45,7 +45,7 @@ const NATIVE: &str = "\
     conversations_completed conversations_failed avg_turns_completed avg_conversation_duration_ms \
     prompt_source prompt_alignment prompt_tokens_counted_by steady_state \
     generator_lag_p50_ms generator_lag_p99_ms generator_lag_max_ms generator_cpu_share generator_longest_turn_ms \
-    generator_late_connections connection_setup_ms";
+    generator_kernel_stamped_share generator_late_connections connection_setup_ms";
 
 /// What a batch of known shape adds.
 const ITERATIONS: &str = "\

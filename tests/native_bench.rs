@@ -47,6 +47,22 @@ async fn a_closed_loop_measures_every_request() {
 }
 
 #[tokio::test]
+async fn times_of_arrival_are_the_kernels() {
+    let server = Server::start(|_| completion(4, 7)).await;
+    // The system begins to stamp a moment after it was asked to, which may be after a short run.
+    for _ in 0..50 {
+        let params = json!({"num_prompts": 40, "max_concurrency": 4, "random_input_len": 5, "random_output_len": 4});
+        let result = run(&server.url, params).await.expect("measured").result;
+        let share = result["generator_kernel_stamped_share"].as_f64().expect("a number");
+        assert!((0.0..=1.0).contains(&share), "{share}");
+        if share > 0.5 {
+            return;
+        }
+    }
+    panic!("the times of arrival are those of reading");
+}
+
+#[tokio::test]
 async fn an_open_loop_keeps_its_schedule() {
     let server = Server::start(|_| completion(2, 5)).await;
     let params =

@@ -71,6 +71,10 @@ async fn requests_and_answers_larger_than_a_record_pass() {
     assert_eq!((&result["completed"], &result["failed"]), (&json!(6), &json!(0)));
     assert_eq!(result["total_output_tokens"], 3000);
     assert_eq!(result["generator_late_connections"], 0, "handshakes are over before t0");
+    assert_eq!(
+        result["generator_kernel_stamped_share"], 0.0,
+        "arrival is read after decryption"
+    );
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 //! a client can cost, and other clients if they are named. Client and server are processes pinned to different cores.
 //!
 //! `cargo bench --bench generator -- [--vllm-rs PROGRAM] [--vllm PROGRAM] [--guidellm PROGRAM] [--aiperf PROGRAM]
-//! [--repeats N] [capacity|accuracy|start|many]...`; `many` is left out unless it is named.
+//! [--repeats N] [--streams N]... [capacity|accuracy|start|many]...`; `many` is left out unless it is named.
 //! `benches/peers` fetches the peers and calls it. It should run on a machine with nothing else to do.
 
 mod client;
@@ -65,6 +65,7 @@ fn main() -> io::Result<()> {
 /// Measures what is asked for.
 fn compare(args: &[String]) -> io::Result<()> {
     let (mut clients, mut repeats, mut parts) = (vec![Client::Floor, Client::Vsweep], 5, vec![]);
+    let mut paced = vec![];
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let mut value = || args.next().cloned().unwrap_or_default();
@@ -86,6 +87,7 @@ fn compare(args: &[String]) -> io::Result<()> {
                 program: PathBuf::from(value()),
             }),
             "--repeats" => repeats = value().parse().map_err(io::Error::other)?,
+            "--streams" => paced.push(value().parse().map_err(io::Error::other)?),
             part => parts.push(part.to_owned()),
         }
     }
@@ -95,12 +97,15 @@ fn compare(args: &[String]) -> io::Result<()> {
             capacity(&clients, repeats, tokens_a_write)?;
         }
     }
+    if paced.is_empty() {
+        paced.extend([32, 256, 1024]);
+    }
     if is_wanted("accuracy") {
         println!(
             "TTFT 50 ms, ITL 10 ms, 128 tokens a request, three waves (medians of {repeats}; server: its own figures)"
         );
         let server = Server::start(&PACE)?;
-        for streams in [32, 256, 1024] {
+        for streams in paced {
             let workload = Workload {
                 requests: streams * if streams == 32 { 4 } else { 3 },
                 streams,

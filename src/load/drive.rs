@@ -299,4 +299,22 @@ mod tests {
         assert_eq!(ready_times(vec![0; 4]), [0, 0, 5, 9]);
         assert_eq!(ready_times(vec![0, 1, 2, 30]), [0, 1, 5, 30]);
     }
+
+    #[test]
+    fn slots_are_taken_in_the_order_in_which_they_became_free() {
+        let load = Load {
+            requests: vec![Request::default(); 4].into(),
+            due: vec![0; 4],
+            limit: Some(2),
+            ..Load::default()
+        };
+        let mut watch = |_: Progress<'_>| ControlFlow::Continue(());
+        let mut drive = Drive::new(&load, &mut watch);
+        while drive.take(0).is_some() {}
+        // What arrived in one turn is read in any order.
+        drive.end(1, Sample::default(), 9);
+        drive.end(0, Sample::default(), 5);
+        let ready: Vec<Nanos> = std::iter::from_fn(|| drive.take(100)).map(|(_, ready)| ready).collect();
+        assert_eq!(ready, [5, 9]);
+    }
 }

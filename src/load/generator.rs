@@ -1,6 +1,7 @@
 //! The event loop: opens connections, sends each request when it is due and a slot is free, reads the answers.
 //!
-//! One thread, one `epoll`, no runtime. Waiting for due times uses a timer with the kernel's full resolution.
+//! One thread, one `epoll`, no runtime. Waiting for due times uses a timer with the kernel's full resolution. When things
+//! arrived, and how long reading them may wait, is told by neighbours.
 
 mod cutting;
 mod opening;

@@ -54,7 +54,11 @@ mod tests {
         moderation.note(30, SPAN);
         assert_eq!(moderation.pause(SPAN, SPAN + 10, None), pause);
         moderation.note(31, SPAN + 10);
-        assert_eq!(moderation.pause(SPAN, SPAN + 10, None), pause, "too short a span to judge by");
+        assert_eq!(
+            moderation.pause(SPAN, SPAN + 10, None),
+            pause,
+            "too short a span to judge by"
+        );
         moderation.note(40, 2 * SPAN);
         assert_eq!(moderation.pause(2 * SPAN, 2 * SPAN + 10, None), None);
     }
@@ -65,7 +69,10 @@ mod tests {
         moderation.note(30, SPAN);
         let end = SPAN + PERIOD;
         assert_eq!(moderation.pause(SPAN, SPAN, Some(end - 1)), None);
-        assert_eq!(moderation.pause(SPAN, SPAN, Some(end)), Some(Duration::from_nanos(PERIOD)));
+        assert_eq!(
+            moderation.pause(SPAN, SPAN, Some(end)),
+            Some(Duration::from_nanos(PERIOD))
+        );
         assert_eq!(moderation.pause(SPAN, end, None), None, "the turn took as long");
     }
 }

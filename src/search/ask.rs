@@ -94,15 +94,15 @@ pub enum Next {
 }
 
 /// The risk that an answer lies above the boundary.
-const RISK: f64 = 0.004;
+const RISK: f64 = 0.006;
 /// The risk at which the load for a confirmation is chosen: if it passes, its own risk falls below [`RISK`].
-const CANDIDATE_RISK: f64 = 0.012;
+const CANDIDATE_RISK: f64 = 0.025;
 /// Where in the distribution of the boundary to measure while it is still wide.
-const AIM: f64 = 0.45;
+const AIM: f64 = 0.4;
 /// Runs after which noise, not ignorance, keeps a target open. Each further run widens the tolerance by
 /// [`IMPATIENCE`] of itself, because halving an interval by repeats would take four times the runs.
-const PATIENT_RUNS: usize = 6;
-const IMPATIENCE: f64 = 0.5;
+const PATIENT_RUNS: usize = 5;
+const IMPATIENCE: f64 = 0.4;
 /// The largest step beyond what was measured: a curve's knee is not seen from far below.
 const LARGEST_STEP: f64 = 4.0;
 
@@ -305,11 +305,14 @@ impl<'a> View<'a> {
         let vary = self.search.settings.vary;
         let candidate = vary.floor(self.boundary.quantile(CANDIDATE_RISK));
         // To confirm what is known already would teach nothing: the boundary is what is still unknown.
-        let known = self.best().is_some_and(|best| best.value >= candidate);
-        if self.is_close(candidate) && !known {
+        let best = self.best().map_or(0.0, |best| best.value);
+        if self.is_close(candidate) && best < candidate {
             return self.question(candidate, true);
         }
-        let aim = self.boundary.quantile(AIM);
+        let aim = match vary.floor(self.boundary.quantile(AIM)) {
+            aim if aim <= best => vary.above(best),
+            aim => aim,
+        };
         let values = || self.levels.iter().map(|level| level.value);
         let (lowest, highest) = (values().reduce(f64::min), values().reduce(f64::max));
         let farthest = highest.map_or(aim, |highest| aim.min(highest * LARGEST_STEP));

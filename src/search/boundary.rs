@@ -32,6 +32,9 @@ pub(super) struct Boundary {
 
 /// Slopes of log margin against log load: 0.15 is nearly flat, 200 a cliff.
 const SLOPES: [f64; 10] = [0.15, 0.4, 0.8, 1.5, 3.0, 6.0, 12.0, 25.0, 60.0, 200.0];
+/// The slope below the boundary that is most likely before anything was measured, and the spread of its logarithm.
+const TYPICAL_SLOPE: f64 = 2.0;
+const SLOPE_SPREAD: f64 = 1.2;
 /// Margins beyond this say no more than their sign.
 pub(super) const FAR: f64 = 1.0;
 /// How far a margin may be from its straight line, relative to the line's own margin there.
@@ -43,7 +46,7 @@ const STEP: f64 = 0.006;
 /// Share of the prior that does not believe the seed.
 const DOUBT: f64 = 0.1;
 /// What the size of a failed run's margin is worth if the run was stopped early.
-const STOPPED_ERROR: f64 = 0.15;
+const STOPPED_ERROR: f64 = 0.1;
 /// How often a run is on the wrong side of the limit for no reason that noise explains.
 const FREAK: f64 = 1e-4;
 
@@ -96,15 +99,17 @@ fn prior(boundary: f64, seed: Seed, width: f64) -> f64 {
     (1.0 - DOUBT) * (-z * z / 2.0).exp() / (scale * std::f64::consts::TAU.sqrt()) + DOUBT / width
 }
 
-/// Prior weight of each pair of slopes (below, above): latency curves are convex, so the slope rarely falls.
+/// Prior weight of each pair of slopes (below, above), up to a factor: latency curves are convex, so the slope rarely falls.
 fn coupling() -> [[f64; SLOPES.len()]; SLOPES.len()] {
     SLOPES.map(|below| {
+        let z = (below / TYPICAL_SLOPE).ln() / SLOPE_SPREAD;
+        let own = (-z * z / 2.0).exp();
         let weights = SLOPES.map(|above| {
             let steeper = (above / below).ln();
             (if steeper >= 0.0 { -0.7 * steeper } else { 2.0 * steeper }).exp()
         });
         let total: f64 = weights.iter().sum();
-        weights.map(|weight| weight / total)
+        weights.map(|weight| own * weight / total)
     })
 }
 

@@ -78,7 +78,7 @@ impl Found {
 }
 
 /// Spread of a margin from run to run before anything was repeated, and how many repeats that belief is worth.
-const TYPICAL_SPREAD: f64 = 0.035;
+const TYPICAL_SPREAD: f64 = 0.025;
 const BELIEF: f64 = 6.0;
 
 /// The margin, on either side, of a load whose own margin cannot be measured.

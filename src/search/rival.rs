@@ -22,8 +22,8 @@ const FORECAST_REACH: f64 = 4.0;
 
 impl Rival {
     /// A load that the server at hand does not exceed and that is no more than the rival holds, with the reason; None if the
-    /// server may still win. `highest` is the highest load that may be tried, `measured` the one below which the limit
-    /// lies by what was measured so far.
+    /// server may still win. `highest` is the highest load that may be tried, `measured` the highest that the
+    /// server may hold by what was measured so far.
     pub(super) fn beats(&self, highest: f64, measured: Option<f64>) -> Option<(f64, String)> {
         let Rival { server, load, .. } = self;
         let unbeaten = |why: String| format!("not searched further: {server} holds {load}, and {why}");
@@ -32,7 +32,7 @@ impl Rival {
             return Some((highest, unbeaten("no higher load is tried".to_owned())));
         }
         if let Some(limit) = measured.filter(|limit| limit <= load) {
-            return Some((limit, unbeaten(format!("here the limit lies below {limit}"))));
+            return Some((limit, unbeaten(format!("this one holds at most {limit}"))));
         }
         let (reach, forecast) = reach.filter(|(reach, _)| reach <= load)?;
         let why = format!("the simulator predicts {forecast} here, of which even {FORECAST_REACH} times is no more");
@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(bound, 93.0);
         assert_eq!(
             why,
-            "not searched further: tp=2 holds 100, and here the limit lies below 93"
+            "not searched further: tp=2 holds 100, and this one holds at most 93"
         );
         assert_eq!(reason(rival(None).beats(100.0, None)).0, 100.0);
         assert_eq!(reason(rival(Some(25.0)).beats(8192.0, None)).0, 100.0);

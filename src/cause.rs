@@ -209,17 +209,77 @@ impl Failure {
         let detail = detail.into();
         Failure { cause, detail }
     }
+
+    /// What to do about it: the cause's advice, or a closer one where the detail tells. None where the detail ends in it.
+    pub fn advice(&self) -> Option<&'static str> {
+        match self.cause {
+            // Our own benchmarks name parameter and remedy; external ones are not shown this way.
+            Cause::BenchFailed => None,
+            Cause::RequestErrors => Some(self.status().map_or(WITHOUT_STATUS, advice_on_status)),
+            cause => Some(cause.advice()),
+        }
+    }
+
+    /// The HTTP status that the detail names, if it does.
+    fn status(&self) -> Option<u16> {
+        let (_, after) = self.detail.split_once("HTTP ")?;
+        after.get(..3)?.parse().ok()
+    }
+}
+
+/// What to do about requests that got no whole answer.
+const WITHOUT_STATUS: &str = "look for the error in the server's log; the load may be beyond what the server accepts";
+
+/// What to do about requests that a server answered with this status.
+fn advice_on_status(status: u16) -> &'static str {
+    match status {
+        401 | 403 => "set OPENAI_API_KEY, or header, to a key that the server accepts",
+        404 | 405 => "check the model's name, base_url and endpoint",
+        408 | 429 | 502..=504 => "lower the load: it is beyond what the server accepts",
+        400..=499 => "correct the bench parameter that the server objects to",
+        500..=599 => "read the end of the server's log",
+        _ => "check base_url and endpoint: the answer is not that of an API",
+    }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; {}", self.cause, self.detail, self.cause.advice())
+        write!(f, "{}: {}", self.cause, self.detail)?;
+        self.advice().map_or(Ok(()), |advice| write!(f, "; {advice}"))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn advice_fits_the_error() {
+        let said = |error: &str| {
+            let detail = format!("3 of 9 requests failed, {MOST_OFTEN}{error}");
+            Failure::new(Cause::RequestErrors, detail).to_string()
+        };
+        for (error, advice) in [
+            ("HTTP 401: Unauthorized", "a key that the server accepts"),
+            ("HTTP 404: Not Found", "check the model's name, base_url and endpoint"),
+            (
+                "HTTP 400: too long",
+                "correct the bench parameter that the server objects to",
+            ),
+            ("HTTP 503", "lower the load: it is beyond what the server accepts"),
+            ("HTTP 500: died", "read the end of the server's log"),
+            ("nothing came for 1 s", "the load may be beyond what the server accepts"),
+        ] {
+            let said = said(error);
+            assert!(
+                said.starts_with("request_errors: 3 of 9") && said.ends_with(advice),
+                "{said}"
+            );
+        }
+        let detail = "cannot open 3 connections to h:1: refused; start the server";
+        let failure = Failure::new(Cause::BenchFailed, detail);
+        assert_eq!(failure.to_string(), format!("bench_failed: {detail}"));
+    }
 
     #[test]
     fn names_are_what_serde_writes() {

@@ -277,3 +277,21 @@ async fn tokens_packed_into_events_are_told_apart_where_the_server_says_so() {
     let (by_event, by_token) = (number("mean_itl_ms") * 2.0, number("mean_itl_per_token_ms") * 5.0);
     assert!((by_event - by_token).abs() < 1e-6, "{by_event} and {by_token}");
 }
+
+#[tokio::test]
+async fn answers_without_end_beside_the_load_are_cut_and_told() {
+    let server = Server::with_tokenizer(|seen| match path(seen) {
+        "/tokenize" => {
+            let head = b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n".to_vec();
+            scripted::Answer::Forever(head, vec![b' '; 1 << 20])
+        }
+        _ => scripted::chat(&["a".to_owned(), "b".to_owned()], 9),
+    })
+    .await;
+    let params = json!({"backend": "openai-chat", "num_prompts": 2, "random_input_len": 12});
+    let result = measure(&job(&server.url, params)).await.expect("measured").result;
+    assert_eq!(
+        result.values["warnings"],
+        json!(["/tokenize could not be read: the answer is longer than 8 MiB; lengths of texts are estimates"])
+    );
+}

@@ -114,3 +114,67 @@ async fn a_server_that_is_not_up_yet_is_awaited_as_long_as_asked() {
         "the server was not ready within 0.1 s: HTTP 503: starting"
     );
 }
+
+/// The end of a stream that says so many tokens were generated.
+fn usage(tokens: u64) -> Answer {
+    let event = json!({
+        "choices": [{"text": "a", "finish_reason": "length"}],
+        "usage": {"prompt_tokens": 5, "completion_tokens": tokens},
+    });
+    Answer::Bytes(vec![
+        STREAM_HEAD.to_vec(),
+        chunk(&event.to_string()),
+        LAST_CHUNK.to_vec(),
+    ])
+}
+
+#[tokio::test]
+async fn a_count_that_cannot_be_true_fails_its_request() {
+    assert_eq!(
+        error_of(usage(u64::MAX), "request_timeout").await,
+        "the server's usage counts 18446744073709551615 tokens in one request; correct the server"
+    );
+}
+
+#[tokio::test]
+async fn more_tokens_than_were_asked_for_are_a_warning() {
+    let server = Server::start(|_| usage(7)).await;
+    let params = json!({"num_prompts": 3, "random_input_len": 5, "random_output_len": 4});
+    let result = run(&server.url, params).await.expect("measured").result;
+    let warning = result.values["warnings"][0].as_str().expect("a warning");
+    assert!(
+        warning.contains("than were asked for in 3 of 3 requests (7 instead of 4 in one)"),
+        "{warning}"
+    );
+    let params = json!({
+        "num_prompts": 3, "random_input_len": 5, "random_output_len": 4, "extra_body": {"max_tokens": 7},
+    });
+    let result = run(&server.url, params).await.expect("measured").result;
+    assert_eq!(result.values.get("warnings"), None);
+}
+
+#[tokio::test]
+async fn a_refusal_without_end_is_named_by_its_status() {
+    let head = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 99999999999\r\n\r\nno memory ".to_vec();
+    let error = error_of(Answer::Forever(head.clone(), vec![b' '; 10_000]), "silence_timeout").await;
+    assert_eq!(error, "HTTP 500: no memory");
+    let error = error_of(Answer::ThenSilence(head), "silence_timeout").await;
+    assert_eq!(error, "HTTP 500: no memory; nothing came for 1 s");
+}
+
+#[tokio::test]
+async fn what_marks_a_run_is_in_its_result() {
+    let count = AtomicUsize::new(0);
+    let server = Server::start(move |_| match count.fetch_add(1, SeqCst) {
+        0 => scripted::refusal("429 Too Many Requests", "slowly"),
+        _ => completion(2, 5),
+    })
+    .await;
+    let params = json!({"num_prompts": 3, "random_input_len": 5});
+    let result = run(&server.url, params).await.expect("two succeed").result;
+    let warning = result.values["warnings"][0].as_str().expect("a warning");
+    assert!(
+        warning.contains("request_errors: 1 of 3 requests failed, most often with: HTTP 429: slowly"),
+        "{warning}"
+    );
+}

@@ -92,9 +92,9 @@ impl Aside<'_> {
         }
     }
 
-    /// The server's counters as text, if it shows any.
-    pub fn metrics(&mut self) -> Option<String> {
-        self.ask("GET", "/metrics", None, SHORT).ok()
+    /// The server's counters as text.
+    pub fn metrics(&mut self) -> Result<String, String> {
+        self.ask("GET", "/metrics", None, SHORT)
     }
 
     /// Starts or stops the server's profiler.

@@ -3,7 +3,7 @@
 
 use super::aside::{Aside, SHORT};
 use super::site::Site;
-use crate::load::{Content, Generator, Request, RequestOptions, Target, Tls};
+use crate::load::{Content, Generator, Request, RequestOptions, Target, Tls, unopened};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ impl Endpoint {
         // Replaces a connection that the server has closed since it was last used.
         self.control
             .connect(1, CONNECT_TIMEOUT)
-            .map_err(|error| format!("cannot connect to {}: {error}", self.url))?;
+            .map_err(|error| unopened("a connection", &self.target, &error, CONNECT_TIMEOUT))?;
         let mut aside = Aside {
             generator: &mut self.control,
             options: &self.options,

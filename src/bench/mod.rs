@@ -12,6 +12,7 @@ mod endpoint;
 mod facts;
 pub mod file;
 pub mod flags;
+mod headers;
 mod ids;
 pub mod iterations;
 mod judge;
@@ -27,6 +28,7 @@ pub mod site;
 pub mod steps;
 mod told;
 mod traffic;
+mod warnings;
 mod worker;
 
 pub use command::{command_line, params_of};

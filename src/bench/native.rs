@@ -10,6 +10,7 @@ use super::judge::{judge, refuse_empty};
 use super::probe::Probe;
 use super::result::{Context, figures, result};
 use super::settings::Settings;
+use super::warnings;
 use super::{Counters, Job, Measurement, Verdict};
 use crate::cause::{Cause, Failure};
 use crate::load::{BodyOptions, Generator, RequestOptions, Stop, Target, Tls};
@@ -67,8 +68,11 @@ pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Fai
     let tls = target.is_https.then(|| Tls::new(&target.host, settings.insecure));
     let tls = tls.transpose().map_err(failed)?;
     let generator = || {
-        Generator::new(addresses.clone(), tls.clone())
-            .map_err(|error| failed(format!("cannot start the generator: {error}")))
+        Generator::new(addresses.clone(), tls.clone()).map_err(|error| {
+            failed(format!(
+                "cannot start the generator: {error}; raise the limit of open files"
+            ))
+        })
     };
     let prober = settings.steps.probe_rate.map(|_| generator()).transpose()?;
     let generator = generator()?;
@@ -89,7 +93,11 @@ pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Fai
             // Nobody listens any more if the run was given up.
             let _ = report.send(run.perform());
         })
-        .map_err(|error| failed(format!("cannot start the generator's thread: {error}")))?;
+        .map_err(|error| {
+            failed(format!(
+                "cannot start the generator's thread: {error}; raise the limit of processes"
+            ))
+        })?;
     let left = job.timeout.saturating_sub(started.elapsed());
     match tokio::time::timeout(left, reported).await {
         Ok(Ok(measured)) => measured,
@@ -150,7 +158,7 @@ impl Run {
         // What was said is repeated.
         load.keep_texts |= load.turns.is_some();
         let connection_setup = self.prepare(&prompts)?;
-        let before = self.aside().metrics();
+        let (before, unread) = self.read_counters();
         let probe = self.start_probe(&prompts)?;
         self.connect(self.connections(prompts.starts))?;
 
@@ -162,15 +170,25 @@ impl Run {
         let _ = self.job.counters.measured.set(Window { from, to });
 
         let probes = probe.map(Probe::finish).unwrap_or_default();
-        let after = self.aside().metrics();
-        let grown = before
+        // A server that did not answer then would only be waited for once more.
+        let (after, unread) = match unread {
+            None => self.read_counters(),
+            unread => (None, unread),
+        };
+        let server = before
             .zip(after)
-            .map(|(before, after)| ServerCounters::read(&after).since(&ServerCounters::read(&before)));
+            .map_or(ServerCounters::default(), |(before, after)| after.since(&before));
         self.profile("stop");
         if let Some(cut) = cut {
             return Ok(cut.measurement(judge(&self.settings, &outcome)));
         }
         refuse_empty(&outcome.samples)?;
+        let verdict = judge(&self.settings, &outcome);
+        let mut warnings = std::mem::take(&mut prompts.warnings);
+        warnings.extend(unread);
+        warnings.extend(server.warning(self.settings.dataset.shared_share()));
+        warnings.extend(warnings::of_lengths(&self.settings, &load, &outcome.samples));
+        warnings.extend(verdict.objection().map(warnings::of_verdict));
         // A million requests would lie beside their results for nothing.
         let turns = load.turns.take();
         drop(load);
@@ -185,11 +203,12 @@ impl Run {
             turns: turns.as_ref(),
             began,
             probes,
-            server: grown.unwrap_or_default(),
+            server,
+            warnings,
         };
         let values = result(context, &outcome);
         Ok(Measurement {
-            verdict: judge(&self.settings, &outcome),
+            verdict,
             requests: requests(&outcome.samples),
             result: RunResult::new(values, outcome.samples),
             cut: None,
@@ -230,7 +249,10 @@ fn count_end(counters: &Counters, sample: &Sample) {
 }
 
 pub(super) fn broke(error: std::io::Error) -> Failure {
-    Failure::new(Cause::BenchFailed, format!("the generator could not go on: {error}"))
+    Failure::new(
+        Cause::BenchFailed,
+        format!("the generator could not go on: {error}; look whether the machine is out of memory or disk"),
+    )
 }
 
 fn requests(samples: &Samples) -> Vec<crate::search::Request> {

@@ -64,8 +64,8 @@ pub(super) fn write(context: &Context<'_>, summary: &Summary, outcome: &Outcome,
     if let Some(rate) = context.server.hit_rate() {
         set("prefix_cache_hit_rate", json!(rate));
     }
-    if let Some(warning) = context.server.warning(settings.dataset.shared_share()) {
-        set("warnings", json!([warning]));
+    if !context.warnings.is_empty() {
+        set("warnings", json!(context.warnings));
     }
 }
 

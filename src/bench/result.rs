@@ -32,6 +32,8 @@ pub(super) struct Context<'a> {
     pub probes: ProbeCounts,
     /// What the server counted during the run.
     pub server: ServerCounters,
+    /// Why the figures must be read with care.
+    pub warnings: Vec<String>,
 }
 
 /// Builds the result; columns are null, to be filled in from the samples.

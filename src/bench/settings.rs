@@ -202,7 +202,7 @@ impl Reader<'_> {
             backend,
             endpoint: self.endpoint(backend, &backend_name),
             backend_name,
-            headers: self.pairs("header"),
+            headers: self.headers(),
             served_model_name: self.text("served_model_name"),
             model: self.text("model"),
             tokenizer: self.text("tokenizer"),
@@ -226,7 +226,7 @@ impl Reader<'_> {
             }),
             silence_timeout: Duration::from_secs_f64(silence.unwrap_or(21_600.0).min(1e9)),
             request_timeout: Duration::from_secs_f64(timeout.unwrap_or(21_600.0).min(1e9)),
-            request_id_prefix: self.text("request_id_prefix"),
+            request_id_prefix: self.header_text("request_id_prefix"),
             ignore_eos: match self.values.contains_key("ignore_eos") {
                 true => self.is_set("ignore_eos"),
                 false => ends_never && dataset.fixes_outputs(),
@@ -241,9 +241,9 @@ impl Reader<'_> {
             label: self.text("label"),
             save_detailed: self.is_set("save_detailed"),
             server: (
-                self.text("base_url"),
+                self.base_url(),
                 self.text("host").unwrap_or_else(|| "127.0.0.1".to_owned()),
-                self.count("port", 1).unwrap_or(8000),
+                self.port(),
             ),
             output: self.output(),
             quiet: self.is_set("disable_tqdm"),
@@ -260,7 +260,7 @@ impl Reader<'_> {
     }
 
     fn endpoint(&mut self, backend: Backend, name: &str) -> String {
-        let Some(endpoint) = self.text("endpoint") else {
+        let Some(endpoint) = self.path("endpoint") else {
             return backend.endpoint().to_owned();
         };
         let ends = backend.endpoint_ends();

@@ -59,23 +59,43 @@ pub(super) fn base_url(given: Option<&str>, host: &str, port: u64) -> String {
 
 /// Header lines of every request: the API key from `OPENAI_API_KEY`, then those given.
 pub(super) fn with_key(given: Vec<(String, String)>) -> Vec<(String, String)> {
-    let key = std::env::var("OPENAI_API_KEY").ok().filter(|key| !key.is_empty());
+    let key = std::env::var("OPENAI_API_KEY").ok();
+    // A key that was read from a file often ends in a line break.
+    let key = key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
     let authorization = key.map(|key| ("Authorization".to_owned(), format!("Bearer {key}")));
     authorization.into_iter().chain(given).collect()
+}
+
+impl Reader<'_> {
+    pub(super) fn port(&mut self) -> u64 {
+        let port = self.number("port", "a whole number from 1 to 65535", |port| {
+            port.fract() == 0.0 && (1.0..=65535.0).contains(&port)
+        });
+        port.map_or(8000, |port| port as u64)
+    }
+
+    /// The address as given, if it is one to which paths can be added.
+    pub(super) fn base_url(&mut self) -> Option<String> {
+        let url = self.text("base_url")?;
+        // Every endpoint begins with it.
+        if url.trim_end_matches('/').ends_with("/v1") {
+            self.wrong("base_url", "without the /v1 at its end, which is part of the endpoint");
+        }
+        self.checked(Target::parse(&url)).map(|_| url)
+    }
 }
 
 impl Site {
     pub(super) fn read(reader: &mut Reader<'_>) -> Site {
         let host = reader.text("host").unwrap_or_else(|| "127.0.0.1".to_owned());
-        let port = reader.count("port", 1).unwrap_or(8000);
-        let given = reader.text("base_url");
+        let (port, given) = (reader.port(), reader.base_url());
         let seed = reader.seed();
         let timeout = reader.number("request_timeout", "a number of seconds above 0", |seconds| {
             seconds > 0.0
         });
         Site {
             base_url: base_url(given.as_deref(), &host, port),
-            headers: with_key(reader.pairs("header")),
+            headers: with_key(reader.headers()),
             insecure: reader.is_set("insecure"),
             model: reader.text("model"),
             vocab_size: reader.vocab_size(),
@@ -102,5 +122,37 @@ impl Site {
                 extra,
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::bench::settings::Settings;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn addresses_that_lead_nowhere_are_refused() {
+        let problem = |params: Value| {
+            let params = params.as_object().expect("an object");
+            Settings::read(params).err().unwrap_or_default()
+        };
+        for (params, wanted) in [
+            (
+                json!({"port": 99_999}),
+                "port is 99999; it must be a whole number from 1 to 65535",
+            ),
+            (
+                json!({"base_url": "localhost:8000"}),
+                "the server's address \"localhost:8000\" has no scheme",
+            ),
+            (
+                json!({"base_url": "http://h/v1/"}),
+                "base_url is \"http://h/v1/\"; it must be without the /v1",
+            ),
+        ] {
+            let found = problem(params);
+            assert!(found.len() == 1 && found[0].starts_with(wanted), "{found:?}");
+        }
+        assert_eq!(problem(json!({"base_url": "http://h/v1/x", "port": "8"})), [""; 0]);
     }
 }

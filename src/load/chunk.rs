@@ -10,6 +10,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;
 
+/// No answer has more tokens; a larger count is no count.
+const MOST_OUTPUT: u64 = 1 << 24;
+/// No prompt, nor all inputs of a batch together, has more.
+const MOST_PROMPT: u64 = 1 << 32;
+
 /// Token counts as the server reports them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct Usage {
@@ -19,6 +24,22 @@ pub struct Usage {
     /// Tokens of the output.
     #[serde(default)]
     pub completion_tokens: Option<u64>,
+}
+
+impl Usage {
+    /// The counts, unless they cannot be true.
+    pub fn checked(self) -> Result<Usage, String> {
+        let counts = [(self.prompt_tokens, MOST_PROMPT), (self.completion_tokens, MOST_OUTPUT)];
+        let absurd = counts
+            .into_iter()
+            .find_map(|(count, most)| count.filter(|count| *count > most));
+        match absurd {
+            Some(count) => Err(format!(
+                "the server's usage counts {count} tokens in one request; correct the server"
+            )),
+            None => Ok(self),
+        }
+    }
 }
 
 /// What one event says.
@@ -196,6 +217,21 @@ mod tests {
         assert!(!facts.output);
         let counts = facts.usage.expect("it has usage");
         assert_eq!((counts.prompt_tokens, counts.completion_tokens), (Some(9), Some(3)));
+    }
+
+    #[test]
+    fn counts_that_cannot_be_true_are_refused() {
+        let usage = |prompt_tokens, completion_tokens| Usage {
+            prompt_tokens,
+            completion_tokens,
+        };
+        for usage in [usage(None, None), usage(Some(10_000_000), Some(1 << 24))] {
+            assert_eq!(usage.checked(), Ok(usage));
+        }
+        for usage in [usage(Some(9), Some(u64::MAX)), usage(Some(u64::MAX), None)] {
+            let refused = usage.checked().expect_err("absurd");
+            assert!(refused.contains("18446744073709551615 tokens"), "{refused}");
+        }
     }
 
     #[test]

@@ -9,8 +9,12 @@ use super::sse;
 use crate::metrics::{Nanos, Sample, Underway};
 use serde::Deserialize;
 
-/// How much of a refusal's body is kept.
+/// How much of a refusal's body is kept, in bytes.
 const KEPT_OF_REFUSAL: usize = 400;
+/// How much of it is read, so that the connection can be used again.
+const READ_OF_REFUSAL: usize = 64 << 10;
+/// The longest text beside the measured requests, in bytes: `/metrics` of many engines, a million token ids.
+const LONGEST_TEXT: usize = 8 << 20;
 /// The longest answer that is kept as a whole, in bytes.
 const LONGEST_BODY: usize = 1 << 30;
 
@@ -35,6 +39,8 @@ struct Stream {
     error: Option<String>,
     /// A refusal's beginning, or an answer that is read as a whole.
     body: Vec<u8>,
+    /// Bytes of a refusal's body that have come.
+    refused: usize,
 }
 
 /// What is read of an answer that comes as a whole.
@@ -63,6 +69,7 @@ impl Exchange {
         };
         (stream.keep_text, stream.is_complete, stream.error) = (load.keep_texts, false, None);
         stream.body.clear();
+        stream.refused = 0;
     }
 
     pub fn sent(&mut self, now: Nanos) {
@@ -81,9 +88,18 @@ impl Exchange {
         let fed = response.feed(bytes, &mut |status, piece| {
             if status != 200 {
                 stream.keep(piece, KEPT_OF_REFUSAL);
+                stream.refused += piece.len();
+                if stream.refused > READ_OF_REFUSAL {
+                    stream.fail(refusal_text(status, &stream.body));
+                }
             } else if !stream.reply.is_stream() {
-                if matches!(stream.reply, Reply::Usage | Reply::Text) && !stream.keep(piece, LONGEST_BODY) {
-                    stream.fail(format!("the answer is longer than {} MiB", LONGEST_BODY >> 20));
+                let most = match stream.reply {
+                    Reply::Text => LONGEST_TEXT,
+                    Reply::Usage => LONGEST_BODY,
+                    _ => return,
+                };
+                if !stream.keep(piece, most) {
+                    stream.fail(format!("the answer is longer than {} MiB", most >> 20));
                 }
             } else if events.feed(piece, at, &mut |data, at| stream.take(data, at)).is_err() {
                 stream.fail(format!("an event is longer than {} MiB", sse::LONGEST_EVENT >> 20));
@@ -109,7 +125,11 @@ impl Exchange {
                 };
                 format!("the server closed the connection {when} its answer")
             });
-            self.stream.fail(reason);
+            self.stream.fail(match self.response.refusal() {
+                // What the server said tells more than how it ended.
+                Some(status) => format!("{}; {reason}", refusal_text(status, &self.stream.body)),
+                None => reason,
+            });
         }
     }
 
@@ -205,7 +225,8 @@ impl Stream {
         let whole: Whole =
             serde_json::from_slice(json).map_err(|error| format!("the answer is not a JSON object: {error}"))?;
         // As in `vllm bench serve`: no count is a count of 0.
-        sample.prompt_len = whole.usage.and_then(|usage| usage.prompt_tokens).unwrap_or(0);
+        let usage = whole.usage.map(Usage::checked).transpose()?;
+        sample.prompt_len = usage.and_then(|usage| usage.prompt_tokens).unwrap_or(0);
         Ok(())
     }
 
@@ -220,6 +241,10 @@ impl Stream {
             Reply::Responses => responses::parse(data),
             _ => self.scanner.scan(data),
         };
+        let scanned = scanned.and_then(|facts| match facts.usage.map(Usage::checked) {
+            Some(Err(error)) => Err(error),
+            _ => Ok(facts),
+        });
         match scanned {
             Err(error) => {
                 self.error.get_or_insert(error);

@@ -47,6 +47,11 @@ impl Default for Response {
 }
 
 impl Response {
+    /// The status, if it is known and says no.
+    pub fn refusal(&self) -> Option<u16> {
+        (!matches!(self.state, State::Head) && self.status != 200).then_some(self.status)
+    }
+
     pub fn reset(&mut self) {
         self.state = State::Head;
         self.head.clear();

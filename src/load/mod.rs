@@ -26,6 +26,7 @@ mod stop;
 mod target;
 mod transport;
 mod turns;
+mod unopened;
 mod window;
 
 pub use backend::{Backend, Reply};
@@ -39,4 +40,5 @@ pub use stop::Stop;
 pub use target::Target;
 pub use transport::Tls;
 pub use turns::{Turn, Turns};
+pub use unopened::unopened;
 pub use window::{Seen, Window};

@@ -26,6 +26,8 @@ pub struct Request {
     pub bytes: Vec<u8>,
     /// Prompt tokens by the dataset's count.
     pub prompt_len: u64,
+    /// Output tokens that were asked for; 0 where that is not known.
+    pub output_len: u64,
     /// Inputs in the request.
     pub sequences: u32,
     /// Seconds of audio in it.
@@ -55,6 +57,7 @@ impl RequestOptions {
         Ok(Request {
             bytes: self.bytes("POST", &self.path, &kind, (content.id, content.session), &body),
             prompt_len: content.prompt_len,
+            output_len: content.output_len,
             sequences: self.body.sequences(content.prompt.unwrap_or(&Value::Null)),
             audio_s,
         })
@@ -78,13 +81,16 @@ impl RequestOptions {
     fn bytes(&self, method: &str, path: &str, kind: &str, ids: (Option<&str>, Option<&str>), body: &[u8]) -> Vec<u8> {
         let own = [("x-request-id", ids.0), ("x-session-id", ids.1)];
         let mut head = String::with_capacity(body.len() + 256);
-        let (host, length) = (&self.host, body.len());
+        let length = body.len().to_string();
         // Writing to a string cannot fail.
-        let _ = write!(
-            head,
-            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n"
-        );
-        let standard = [("Content-Type", kind), ("Accept", "*/*"), ("User-Agent", "vsweep")];
+        let _ = write!(head, "{method} {path} HTTP/1.1\r\n");
+        let standard = [
+            ("Host", self.host.as_str()),
+            ("Content-Length", &length),
+            ("Content-Type", kind),
+            ("Accept", "*/*"),
+            ("User-Agent", "vsweep"),
+        ];
         let overridden = |name: &str, after: usize| {
             let mut later = self.headers[after..].iter();
             later.any(|(other, _)| other.eq_ignore_ascii_case(name))

@@ -22,6 +22,7 @@ pub(super) struct Entry {
     length: u32,
     pub sequences: u32,
     pub prompt_len: u64,
+    output_len: u64,
     pub audio_s: f64,
 }
 
@@ -52,8 +53,14 @@ impl Requests {
             length: u32::try_from(request.bytes.len()).unwrap_or(u32::MAX),
             sequences: request.sequences,
             prompt_len: request.prompt_len,
+            output_len: request.output_len,
             audio_s: request.audio_s,
         });
+    }
+
+    /// Output tokens that each asks for, in order; 0 where that is not known.
+    pub fn output_lens(&self) -> impl Iterator<Item = u64> {
+        self.entries.iter().map(|entry| entry.output_len)
     }
 
     pub(super) fn entry(&self, index: usize) -> Entry {

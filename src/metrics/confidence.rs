@@ -57,6 +57,10 @@ pub fn rate(moments: impl Iterator<Item = Nanos>, duration: Nanos) -> Option<Int
 /// of 200 values.
 pub fn percentile_interval(sorted: &[f64], percent: f64) -> Option<Interval> {
     let (n, p) = (sorted.len() as f64, percent / 100.0);
+    // Of the least and the greatest value the sample bounds one side only.
+    if percent <= 0.0 || percent >= 100.0 {
+        return None;
+    }
     let half = NORMAL * (n * p * (1.0 - p)).sqrt();
     let (low, high) = ((n * p - half).floor(), (n * p + half).ceil());
     let fits = low >= 1.0 && high <= n;
@@ -75,7 +79,9 @@ mod tests {
     #[test]
     fn rare_percentiles_need_many_values() {
         let values: Vec<f64> = (0..200).map(f64::from).collect();
-        assert_eq!(percentile_interval(&values, 99.9), None);
+        for percent in [0.0, 99.9, 100.0] {
+            assert_eq!(percentile_interval(&values, percent), None);
+        }
         assert_eq!(
             percentile_interval(&values, 50.0),
             Some(Interval { low: 85.0, high: 113.0 })

@@ -128,8 +128,8 @@ impl Summary {
         let (mut audio_s, mut good) = (0.0, 0);
         for sample in samples.ok() {
             completed += 1;
-            total_input += sample.prompt_len;
-            total_output += sample.output_len();
+            total_input = sample.prompt_len.saturating_add(total_input);
+            total_output = sample.output_len().saturating_add(total_output);
             total_sequences += u64::from(sample.sequences);
             audio_s += sample.audio_s;
             good += u64::from(goodput.is_some_and(|goodput| goodput.is_met(&sample)));
@@ -146,7 +146,7 @@ impl Summary {
             request_goodput: goodput.map(|_| rate(good as f64)),
             sequence_throughput: rate(total_sequences as f64),
             output_throughput: rate(total_output as f64),
-            total_token_throughput: rate((total_input + total_output) as f64),
+            total_token_throughput: rate(total_input.saturating_add(total_output) as f64),
             max_output_tokens_per_s: busiest_second(samples) as f64,
             max_concurrent_requests: concurrency_by_second(samples),
             peak_concurrent_requests: peak_concurrency(samples.ok().map(|sample| (sample.sent, sample.end))),

@@ -83,8 +83,10 @@ impl Aside<'_> {
 
     /// How many tokens the server finds in each text; `None` where it does not say.
     fn counts(&mut self, model: &str, texts: &[String], with_specials: bool) -> Vec<Option<usize>> {
-        let question = |text| json!({"model": model, "prompt": text, "add_special_tokens": with_specials}).to_string();
-        let questions: Vec<String> = texts.iter().map(question).collect();
+        let texts = texts
+            .iter()
+            .map(|text| question(model, text, with_specials).to_string());
+        let questions: Vec<String> = texts.collect();
         let answers = self.ask_all("POST", "/tokenize", &questions, SHORT).unwrap_or_default();
         let count = |answer: Result<String, String>| Some(token_ids(&answer.ok()?)?.len());
         answers.into_iter().map(count).collect()
@@ -126,15 +128,24 @@ impl Aside<'_> {
     }
 }
 
-/// The server's tokenizer, if it can be asked; words are looked for only if they are wanted.
+/// The server's tokenizer, or why it cannot be asked; words are looked for only if they are wanted.
 pub(in crate::bench) fn server_tokenizer<'a, 'g>(
     aside: &'a RefCell<Aside<'g>>,
     model: &'a str,
     wants_words: bool,
-) -> Option<ServerTokenizer<'a>> {
+) -> Result<ServerTokenizer<'a>, String> {
     let mut asked = aside.borrow_mut();
-    let probe = [COMMON_WORDS[0].to_owned()];
-    let mut count = |with_specials: bool| asked.counts(model, &probe, with_specials).pop().flatten();
+    let probe = COMMON_WORDS[0];
+    let mut count = |with_specials: bool| {
+        let answer = asked.ask(
+            "POST",
+            "/tokenize",
+            Some(&question(model, &probe, with_specials)),
+            SHORT,
+        )?;
+        let ids = token_ids(&answer).ok_or("the answer holds no tokens")?;
+        Ok::<usize, String>(ids.len())
+    };
     let (bare, framed) = (count(false)?, count(true)?);
     let mut words = None;
     if wants_words {
@@ -154,11 +165,16 @@ pub(in crate::bench) fn server_tokenizer<'a, 'g>(
         })?;
         Ok(counted as u64)
     };
-    Some(ServerTokenizer {
+    Ok(ServerTokenizer {
         words: words.unwrap_or_default(),
         added_specials: framed.saturating_sub(bare) as u64,
         count: Box::new(count),
     })
+}
+
+/// How a text is counted.
+fn question(model: &str, text: &str, with_specials: bool) -> Value {
+    json!({"model": model, "prompt": text, "add_special_tokens": with_specials})
 }
 
 /// A sequence in which every word stands behind every word, itself included (a de Bruijn sequence of order two).

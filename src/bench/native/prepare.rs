@@ -3,9 +3,11 @@
 use super::prompts::Prompts;
 use super::{CONNECT_TIMEOUT, Run, broke};
 use crate::bench::aside::{Aside, await_next_try};
+use crate::bench::counters::ServerCounters;
 use crate::bench::probe::{Probe, pause_at};
+use crate::bench::warnings;
 use crate::cause::{Cause, Failure};
-use crate::load::{Load, Requests, allow_connections};
+use crate::load::{Load, Requests, allow_connections, unopened};
 use std::time::{Duration, Instant};
 
 /// A probe in flight at the end is awaited for at most this long.
@@ -47,11 +49,9 @@ impl Run {
     pub(super) fn connect(&mut self, count: usize) -> Result<(), Failure> {
         let connected = self.generator.connect(count, CONNECT_TIMEOUT);
         connected.map_err(|error| {
-            let server = self.target.authority();
-            Failure::new(
-                Cause::BenchFailed,
-                format!("cannot open {count} connections to {server}: {error}"),
-            )
+            let connections = if count == 1 { "a connection" } else { "connections" };
+            let detail = unopened(connections, &self.target, &error, CONNECT_TIMEOUT);
+            Failure::new(Cause::BenchFailed, detail)
         })
     }
 
@@ -93,6 +93,17 @@ impl Run {
                 Ok(()) => format!("Profiler: {action} done"),
                 Err(error) => format!("Profiler: cannot {action}: {error}"),
             });
+        }
+    }
+
+    /// The server's counters, if it shows any; and what to say if that is not known.
+    pub(super) fn read_counters(&mut self) -> (Option<ServerCounters>, Option<String>) {
+        match self.aside().metrics() {
+            Ok(text) => (Some(ServerCounters::read(&text)), None),
+            Err(error) => (
+                None,
+                warnings::of_silence("/metrics", &error, "what the server counts itself is left out"),
+            ),
         }
     }
 

@@ -4,6 +4,7 @@ use super::Run;
 use crate::bench::aside::{Alignment, Aside, server_tokenizer};
 use crate::bench::ids::plain_ids;
 use crate::bench::settings::Settings;
+use crate::bench::warnings;
 use crate::dataset::{self, ChatTemplate, Dataset, Item, Prompt, PromptSource, Tokenizer, Vocabulary};
 use crate::load::{Backend, Content, Request, RequestOptions, Requests, Turn, Turns};
 use std::cell::RefCell;
@@ -29,6 +30,8 @@ pub(super) struct Prompts {
     pub counted_by: &'static str,
     pub tokenizer_id: Option<String>,
     pub alignment: Alignment,
+    /// What to say of how they were made.
+    pub warnings: Vec<String>,
 }
 
 impl Run {
@@ -41,8 +44,8 @@ impl Run {
         let (options, model_root) = (self.options.clone(), self.job.model_root.clone());
         let model = &options.body.model;
         let count = 1 + settings.steps.num_warmups.max(self.job.warmup_prompts as usize);
-        let aside = RefCell::new(self.aside());
-        let vocabulary = vocabulary_of(&settings, &model_root, tokenizer.as_ref(), &aside, model)?;
+        let (aside, mut warnings) = (RefCell::new(self.aside()), vec![]);
+        let vocabulary = vocabulary_of(&settings, &model_root, tokenizer.as_ref(), &aside, model, &mut warnings)?;
         let source = dataset.source(&vocabulary, template.as_ref());
         let counted_by = vocabulary.counted_by(source);
         let is_aligned = matches!(source, PromptSource::Tokenizer | PromptSource::ServerWords)
@@ -113,6 +116,7 @@ impl Run {
             counted_by,
             tokenizer_id: tokenizer.is_some().then_some(tokenizer_name),
             alignment: alignment.unwrap_or(Alignment::Unknown),
+            warnings,
         })
     }
 
@@ -188,6 +192,7 @@ fn vocabulary_of<'a>(
     tokenizer: Option<&'a Tokenizer>,
     aside: &'a RefCell<Aside<'_>>,
     model: &'a str,
+    warnings: &mut Vec<String>,
 ) -> Result<Vocabulary<'a>, String> {
     if let Some(tokenizer) = tokenizer {
         return Ok(Vocabulary::Tokenizer(tokenizer));
@@ -199,8 +204,13 @@ fn vocabulary_of<'a>(
         if let Some(limit) = settings.steps.ready_timeout {
             aside.borrow_mut().await_answer(limit)?;
         }
-        if let Some(server) = server_tokenizer(aside, model, wants_words) {
-            return Ok(Vocabulary::Server(server));
+        match server_tokenizer(aside, model, wants_words) {
+            Ok(server) => return Ok(Vocabulary::Server(server)),
+            Err(error) => warnings.extend(warnings::of_silence(
+                "/tokenize",
+                &error,
+                "lengths of texts are estimates",
+            )),
         }
     }
     Ok(match takes_ids {

@@ -31,6 +31,8 @@ impl Histogram {
 
     /// Counts one value several times.
     pub fn observe_many(&mut self, value: f64, times: u64) {
+        // A step of no length may end by its clock before a request came by another; nothing waits for less than no time.
+        let value = value.max(0.0);
         let below = |bucket: usize| self.bounds.get(bucket).is_none_or(|bound| value <= *bound);
         if !below(self.latest) || (self.latest > 0 && below(self.latest - 1)) {
             self.latest = self.bounds.partition_point(|bound| *bound < value);

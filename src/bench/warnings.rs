@@ -1,0 +1,44 @@
+//! Sentences for the `warnings` of a result: why its figures must be read with care. Judging a run is not done here.
+
+use super::settings::Settings;
+use crate::cause::Failure;
+use crate::load::Load;
+use crate::metrics::Samples;
+
+/// Body keys that overrule the length a dataset asks for.
+const LIMITS: [&str; 3] = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
+
+/// The objection to a run.
+pub(super) fn of_verdict(objection: &Failure) -> String {
+    format!("read these figures with care: {objection}")
+}
+
+/// What to say if the server counted more output tokens than were asked for, which makes its counts doubtful.
+pub(super) fn of_lengths(settings: &Settings, load: &Load, samples: &Samples) -> Option<String> {
+    if !settings.backend.generates() || LIMITS.iter().any(|key| settings.extra_body.contains_key(*key)) {
+        return None;
+    }
+    let asked: Vec<u64> = match &load.turns {
+        Some(turns) => turns.each.iter().map(|turn| turn.output_len).collect(),
+        None => load.requests.output_lens().collect(),
+    };
+    let answers = samples.in_order().zip(asked).filter(|(sample, _)| sample.is_ok());
+    let counted = answers.filter_map(|(sample, asked)| Some((sample.output_tokens?, asked)));
+    let exceeding: Vec<(u64, u64)> = counted
+        .filter(|(counted, asked)| *asked > 0 && counted > asked)
+        .collect();
+    let (counted, asked) = *exceeding.iter().max_by_key(|(counted, asked)| counted - asked)?;
+    Some(format!(
+        "the server counted more output tokens than were asked for in {} of {} requests ({counted} instead of {asked} in \
+         one); look whether its usage can be believed, since throughput and TPOT are made of it",
+        exceeding.len(),
+        samples.len()
+    ))
+}
+
+/// What to say of a request beside the run that got no answer; nothing of one that the server refused, since not every
+/// server has such a route.
+pub(super) fn of_silence(path: &str, error: &str, consequence: &str) -> Option<String> {
+    let is_refused = error.starts_with("HTTP 4") || error.starts_with("HTTP 501");
+    (!is_refused).then(|| format!("{path} could not be read: {error}; {consequence}"))
+}

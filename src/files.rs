@@ -7,16 +7,23 @@ pub use spool::Spool;
 
 use crate::error::{Error, Result};
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Replaces a file's content durably: write beside it, fsync, rename over it, fsync the folder.
 pub fn write_atomic(path: &Path, content: &[u8]) -> Result<()> {
+    write_atomic_with(path, |file| file.write_all(content))
+}
+
+/// The same with content that is made while it is written.
+pub fn write_atomic_with(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<()> {
     let beside = temporary_name(path);
-    let written = File::create(&beside).and_then(|mut file| {
-        file.write_all(content)?;
-        file.sync_all()
+    let written = File::create(&beside).and_then(|file| {
+        let mut file = BufWriter::new(file);
+        write(&mut file)?;
+        file.flush()?;
+        file.get_ref().sync_all()
     });
     if let Err(error) = written {
         // Best effort: on a full disk the half-written neighbour would only take more room.

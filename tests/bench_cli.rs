@@ -149,3 +149,192 @@ async fn exit_codes_say_what_happened() {
     assert_eq!(nobody.status.code(), Some(1));
     assert!(text(&nobody.stderr).contains("cannot ask http://127.0.0.1:9/v1/models for its models"));
 }
+
+/// Few short requests.
+const SHORT: [&str; 4] = ["--num-prompts", "2", "--random-input-len", "4"];
+
+#[tokio::test]
+async fn a_closed_or_full_standard_output_loses_nothing() {
+    let (server, folder) = (server().await, tempfile::tempdir().expect("a folder"));
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .expect("a device");
+    let (reader, closed) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    for (name, out) in [
+        ("full.json", std::process::Stdio::from(full)),
+        ("closed.json", closed.into()),
+    ] {
+        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_vsweep"));
+        command.args(["bench", "--base-url", &server.url, "--save-result", "--result-filename"]);
+        command.arg(folder.path().join("new").join(name)).args(SHORT);
+        let output = command.stdout(out).stderr(std::process::Stdio::piped()).output().await;
+        let output = output.expect("the binary runs");
+        let words = text(&output.stderr);
+        assert!(words.contains(&format!("new/{name}\n")), "{words}");
+        let code = output.status.code();
+        assert_eq!(code, Some(if name == "full.json" { 1 } else { 0 }), "{words}");
+        let saved = std::fs::read(folder.path().join("new").join(name)).expect("written");
+        let saved: Value = serde_json::from_slice(&saved).expect("JSON");
+        assert_eq!(saved["completed"], 2);
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_is_refused_before_anything_is_sent() {
+    let (server, folder) = (server().await, tempfile::tempdir().expect("a folder"));
+    let file = folder.path().join("file");
+    std::fs::write(&file, "x").expect("written");
+    let file = file.to_str().expect("plain");
+    let refused = bench(
+        &server.url,
+        &[&SHORT[..], &["--save-result", "--result-dir", file]].concat(),
+    )
+    .await;
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains(file), "{}", text(&refused.stderr));
+    assert!(server.seen.lock().expect("no panic").is_empty());
+
+    let args = [&SHORT[..], &["--save-result", "--label", "a/b", "--result-dir"]].concat();
+    let folder = folder.path().join("results");
+    let output = bench(&server.url, &[&args[..], &[folder.to_str().expect("plain")]].concat()).await;
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let file = std::fs::read_dir(&folder)
+        .expect("a folder")
+        .next()
+        .expect("a file")
+        .expect("readable");
+    assert!(
+        file.file_name().to_string_lossy().starts_with("a-b-infqps-m-"),
+        "{file:?}"
+    );
+}
+
+#[tokio::test]
+async fn flags_are_taken_as_argparse_does_and_idle_ones_are_named() {
+    let server = server().await;
+    let args = [
+        "--num-prompts",
+        "9",
+        "--num_prompts",
+        "1",
+        "--random-input-len",
+        "4",
+        "--save-detailed",
+        "--save-detailed",
+    ];
+    let ignored = ["--trust-remote-code", "--tokenizer-mode", "auto"];
+    let output = bench(&server.url, &[&args[..], &ignored].concat()).await;
+    let words = text(&output.stderr);
+    assert!(output.status.success(), "{words}");
+    assert!(
+        words.contains("--save-detailed has no effect without --save-result"),
+        "{words}"
+    );
+    assert!(
+        words.contains("--trust-remote-code is ignored") && words.contains("--tokenizer-mode is ignored"),
+        "{words}"
+    );
+    assert!(
+        words.contains("no tokenizer.json of org/m is here: prompts are lists of token ids"),
+        "{words}"
+    );
+    let asked = server
+        .seen
+        .lock()
+        .expect("no panic")
+        .iter()
+        .filter(|seen| seen.head.starts_with("POST"))
+        .count();
+    assert_eq!(asked, 1);
+    let refused = bench(
+        &server.url,
+        &["--tokenizer-mode", "mistral", "--num-warmups", "99999999999"],
+    )
+    .await;
+    let words = text(&refused.stderr);
+    assert!(
+        words.contains("\"tokenizer_mode\"") && words.contains("at most 100000"),
+        "{words}"
+    );
+}
+
+#[tokio::test]
+async fn failed_warm_ups_are_named() {
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let server = Server::start(move |seen| match seen.head.split(' ').nth(1) {
+        Some("/v1/models") => refusal("200 OK", r#"{"data":[{"id":"nice","root":"org/m"}]}"#),
+        _ if asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < 3 => {
+            refusal("500 Internal Server Error", "cold")
+        }
+        _ => completion(3, 11),
+    })
+    .await;
+    let output = bench(&server.url, &[&SHORT[..], &["--num-warmups", "3"]].concat()).await;
+    let words = text(&output.stderr);
+    assert!(
+        words.contains("3 of 3 warm-ups failed, so the server may be cold: HTTP 500"),
+        "{words}"
+    );
+}
+
+#[tokio::test]
+async fn an_interrupted_run_says_so_and_stops_the_profiler() {
+    let server = Server::start(|seen| match seen.head.split(' ').nth(1) {
+        Some("/v1/models") => refusal("200 OK", r#"{"data":[{"id":"nice","root":"org/m"}]}"#),
+        Some("/start_profile" | "/stop_profile") => refusal("200 OK", ""),
+        _ => scripted::Answer::ThenSilence(scripted::STREAM_HEAD.to_vec()),
+    })
+    .await;
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_vsweep"));
+    command
+        .args(["bench", "--base-url", &server.url, "--profile"])
+        .args(SHORT);
+    command
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .kill_on_drop(true);
+    let child = command.spawn().expect("the binary runs");
+    let has_seen = |path: &str| {
+        let seen = server.seen.lock().expect("no panic");
+        seen.iter().any(|seen| seen.head.contains(path))
+    };
+    while !has_seen("/v1/completions") {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let process = nix::unistd::Pid::from_raw(child.id().expect("alive") as i32);
+    nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGTERM).expect("sent");
+    let output = child.wait_with_output().await.expect("it ends");
+    let words = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{words}");
+    assert!(
+        words.contains("interrupted after 0 of 2 requests; nothing is saved"),
+        "{words}"
+    );
+    assert!(has_seen("/stop_profile"));
+}
+
+#[tokio::test]
+async fn every_wrong_target_and_a_mistyped_dataset_are_named() {
+    let server = server().await;
+    let output = bench(
+        &server.url,
+        &[
+            "--goodput",
+            "ttft:abc",
+            "tpot:",
+            "--dataset-name",
+            "shargpt",
+            "--dataset-path",
+            "x.json",
+        ],
+    )
+    .await;
+    let words = text(&output.stderr);
+    assert!(words.contains("\"abc\"") && words.contains("tpot wants"), "{words}");
+    assert!(
+        words.contains("did you mean \"sharegpt\"?") && !words.contains("has no meaning"),
+        "{words}"
+    );
+}

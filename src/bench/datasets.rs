@@ -97,23 +97,29 @@ impl Reader<'_> {
         is_self_timed
     }
 
+    /// The dataset's name, known or not.
     fn dataset_name(&mut self) -> String {
-        let name = self.text("dataset_name").unwrap_or_else(|| "random".to_owned());
-        if !NAMES.contains(&name.as_str()) {
-            let one_of = format!(
-                "one of {}; others need a command such as \"vllm bench serve\"",
-                NAMES.join(", ")
-            );
-            self.wrong("dataset_name", &one_of);
-            return "random".to_owned();
-        }
-        name
+        self.text("dataset_name").unwrap_or_else(|| "random".to_owned())
+    }
+
+    fn refuse_dataset(&mut self, name: &str) {
+        let likeness = |known: &&&str| (strsim::jaro_winkler(known, name) * 1000.0) as u32;
+        let near = NAMES.iter().max_by_key(likeness).filter(|near| likeness(near) > 850);
+        let near = near.map(|near| format!("; did you mean \"{near}\"?"));
+        let one_of = format!(
+            "one of {}; others need a command such as \"vllm bench serve\"{}",
+            NAMES.join(", "),
+            near.unwrap_or_default()
+        );
+        self.wrong("dataset_name", &one_of);
     }
 
     fn dataset_path(&mut self, name: &str) -> PathBuf {
         let path = self.text("dataset_path");
         let is_synthetic = SYNTHETIC.contains(&name);
-        if is_synthetic && path.is_some() && self.values.contains_key("dataset_name") {
+        if !NAMES.contains(&name) {
+            self.refuse_dataset(name);
+        } else if is_synthetic && path.is_some() && self.values.contains_key("dataset_name") {
             self.problems.push(format!(
                 "dataset_path has no meaning for dataset_name {name}, which makes its prompts itself; remove it"
             ));

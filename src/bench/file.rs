@@ -15,7 +15,12 @@ pub fn name(settings: &Settings, result: &Params) -> String {
         Some(other) => other.to_string(),
         None => String::new(),
     };
-    let label = settings.label.as_deref().unwrap_or(&settings.backend_name);
+    // A slash would make a folder of it.
+    let label = settings
+        .label
+        .as_deref()
+        .unwrap_or(&settings.backend_name)
+        .replace('/', "-");
     let load = match settings.arrivals.ramp {
         Some(ramp) => format!("ramp-up-{}-{}qps-{}qps", ramp.shape.name(), ramp.start, ramp.end),
         None => format!("{}qps", text("request_rate")),

@@ -254,6 +254,19 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("profile_duration", "profile covers the whole run"),
 ];
 
+/// Why a refused flag changes nothing with these values, if that is so: command lines written for `vllm bench serve` have
+/// them.
+pub fn harmless(name: &str, values: &[&str]) -> Option<&'static str> {
+    let is_usual = |value: &&str| ["auto", "hf", "slow"].contains(value);
+    let is_harmless = match name {
+        "trust_remote_code" => true,
+        "tokenizer_mode" => values.iter().all(is_usual),
+        _ => false,
+    };
+    let (_, reason) = REFUSED.iter().find(|(refused, _)| *refused == name)?;
+    is_harmless.then_some(*reason)
+}
+
 /// The table's entry for a name in either spelling.
 pub fn find(name: &str) -> Option<&'static Flag> {
     find_in(all(), name)

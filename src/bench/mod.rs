@@ -42,7 +42,7 @@ use crate::search::{Cut, Request, Watch};
 use crate::telemetry::series::Window;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -107,6 +107,10 @@ pub struct Counters {
     pub failed: AtomicU64,
     /// What is being done, as sentences.
     pub notes: Mutex<Vec<String>>,
+    /// What the user should know before trusting the run, as sentences.
+    pub cautions: Mutex<Vec<String>>,
+    /// The server's profiler was told to start, and not yet to stop.
+    pub is_profiling: AtomicBool,
     /// From t0 to the end of the last answer, once that is over; an external benchmark does not say.
     pub measured: OnceLock<Window>,
 }
@@ -119,9 +123,21 @@ impl Counters {
             .push(sentence.into());
     }
 
+    fn caution(&self, sentence: impl Into<String>) {
+        self.cautions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(sentence.into());
+    }
+
     /// The sentences since this was last asked.
     pub fn take_notes(&self) -> Vec<String> {
         std::mem::take(&mut self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The cautions since this was last asked.
+    pub fn take_cautions(&self) -> Vec<String> {
+        std::mem::take(&mut self.cautions.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -188,7 +204,11 @@ pub async fn probe(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failu
     match &job.argv {
         Some(argv) => command::measure(job, argv).await,
         None => match job.runner {
-            Runner::Native => native::measure(job, watch).await,
+            Runner::Native => {
+                let measured = native::measure(job, watch).await;
+                native::stop_profiler(job).await;
+                measured
+            }
             Runner::Iterations => iterations::measure(job).await,
             Runner::Phases => phases::measure(job).await,
         },

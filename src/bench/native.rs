@@ -1,8 +1,11 @@
 //! The native benchmark: draws the prompts, drives the load generator on a thread of its own, and folds what it saw.
 
 mod prepare;
+mod profiler;
 mod prompts;
 mod watched;
+
+pub use profiler::stop_profiler;
 
 use super::counters::ServerCounters;
 use super::flags;
@@ -53,7 +56,8 @@ pub fn knows(name: &str) -> bool {
     flags::find(name).is_some()
 }
 
-/// Performs one run, to its end or until the watch has seen enough. Dropping the future ends its requests at once.
+/// Performs one run, to its end or until the watch has seen enough. Dropping the future ends its requests at once. A
+/// profiler that it started runs on until [`stop_profiler`].
 pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failure> {
     let failed = |detail: String| Failure::new(Cause::BenchFailed, detail);
     let settings = Settings::read(&job.params).map_err(|problems| failed(problems.join("; ")))?;
@@ -178,7 +182,6 @@ impl Run {
         let server = before
             .zip(after)
             .map_or(ServerCounters::default(), |(before, after)| after.since(&before));
-        self.profile("stop");
         if let Some(cut) = cut {
             return Ok(cut.measurement(judge(&self.settings, &outcome)));
         }

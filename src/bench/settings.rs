@@ -179,7 +179,11 @@ impl Reader<'_> {
             .flat_map(|text| text.split(','))
             .map(str::to_owned)
             .collect();
-        let goodput = self.checked(Goodput::parse(&goodput_pairs)).flatten();
+        let wrong = goodput_pairs
+            .iter()
+            .filter_map(|pair| Goodput::parse(std::slice::from_ref(pair)).err());
+        self.problems.extend(wrong);
+        let goodput = Goodput::parse(&goodput_pairs).ok().flatten();
         let timeout = self.number("request_timeout", "a number of seconds above 0", |seconds| {
             seconds > 0.0
         });

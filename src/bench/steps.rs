@@ -4,6 +4,9 @@ use super::reader::Reader;
 use crate::rng::PythonRandom;
 use std::time::Duration;
 
+/// Warm-ups are all in memory before the run.
+const MOST_WARMUPS: u64 = 100_000;
+
 /// The steps around the measurement.
 #[derive(Debug, Clone, Default)]
 pub struct Steps {
@@ -66,12 +69,20 @@ impl Steps {
             ready_timeout: ready
                 .filter(|limit| *limit > 0.0)
                 .map(|limit| Duration::from_secs_f64(limit.min(1e9))),
-            num_warmups: reader.count("num_warmups", 0).unwrap_or(0) as usize,
+            num_warmups: warmups(reader),
             profile: reader.is_set("profile"),
             probe_rate: probe.filter(|rate| *rate > 0.0),
             adapters: Adapters { names, in_turn },
         }
     }
+}
+
+fn warmups(reader: &mut Reader<'_>) -> usize {
+    let count = reader.count("num_warmups", 0).unwrap_or(0);
+    if count > MOST_WARMUPS {
+        reader.wrong("num_warmups", &format!("at most {MOST_WARMUPS}"));
+    }
+    count.min(MOST_WARMUPS) as usize
 }
 
 #[cfg(test)]

@@ -1,20 +1,22 @@
 //! `vsweep bench`: one native benchmark. Its flags are those of `vllm bench serve`, made from the native benchmark's
 //! table of parameters.
 
+mod place;
+mod show;
+
+use super::output::{self, tell};
 use crate::bench::flags::{self, REFUSED};
 use crate::bench::settings::Settings;
-use crate::bench::{Counters, Job, Measurement, console, file, measure, pytorch};
+use crate::bench::{Job, Measurement, file, native, pytorch};
 use crate::error::{Error, Exit, Result};
 use crate::metrics::RunResult;
 use crate::plan::Params;
+use crate::run::Interrupt;
 use crate::server::http::client_for;
 use clap::{ArgMatches, Command, FromArgMatches};
-use indicatif::{ProgressBar, ProgressStyle};
-use serde::Serialize;
+use place::Place;
 use serde_json::{Value, json};
-use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -27,11 +29,19 @@ const LONGEST_RUN: Duration = Duration::from_secs(7 * 24 * 3600);
 #[derive(Debug)]
 pub struct Args {
     params: Params,
+    /// Sentences about flags that change nothing.
+    ignored: Vec<String>,
+}
+
+fn as_typed(name: &str) -> String {
+    format!("--{}", name.replace('_', "-"))
 }
 
 impl clap::Args for Args {
     fn augment_args(command: Command) -> Command {
         let command = command.about("Run one benchmark with the native load generator; flags as in vllm bench serve");
+        // Of a flag given twice, Python's argparse takes the last as well.
+        let command = command.args_override_self(true);
         let command = REFUSED.iter().fold(command, |command, (name, _)| {
             let argument = clap::Arg::new(*name).long(name.replace('_', "-")).alias(name);
             command.arg(argument.num_args(0..).hide(true))
@@ -47,10 +57,16 @@ impl clap::Args for Args {
 impl FromArgMatches for Args {
     fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
         let mut params = super::flags::read(matches, flags::all());
+        let mut ignored = vec![];
         for (name, _) in REFUSED.iter().filter(|(name, _)| matches.contains_id(name)) {
-            params.insert((*name).to_owned(), Value::Bool(true));
+            let values = matches.get_many::<String>(name).into_iter().flatten();
+            let values: Vec<&str> = values.map(String::as_str).collect();
+            match flags::harmless(name, &values) {
+                Some(reason) => ignored.push(format!("{} is ignored: {reason}", as_typed(name))),
+                None => drop(params.insert((*name).to_owned(), Value::Bool(true))),
+            }
         }
-        Ok(Args { params })
+        Ok(Args { params, ignored })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {
@@ -60,38 +76,76 @@ impl FromArgMatches for Args {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
+    args.ignored.iter().for_each(tell);
     let mut params = args.params;
     for (name, value) in DEFAULTS {
         params.entry(name).or_insert_with(|| json!(value));
     }
-    let given = params.clone();
     let settings = Settings::read(&params).map_err(|problems| Error::Usage(problems.join("\nvsweep: ")))?;
+    let place = settings.output.as_ref().map(Place::prepare).transpose()?;
+    if place.is_none() {
+        let idle = ["save_detailed", "result_filename", "result_dir"];
+        for name in idle.into_iter().filter(|name| params.contains_key(*name)) {
+            tell(format_args!(
+                "{} has no effect without --save-result: no file will be written",
+                as_typed(name)
+            ));
+        }
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Error::Fatal(format!("cannot start the runtime: {error}")))?;
-    let measured = runtime.block_on(async {
-        let job = job(params, &settings).await?;
-        let counters = job.counters.clone();
-        let progress = tokio::spawn(show_progress(job.counters.clone(), settings.quiet));
-        let measured = tokio::select! {
-            measured = measure(&job) => measured.map_err(|failure| Error::Fatal(failure.to_string())),
-            _ = tokio::signal::ctrl_c() => return Ok(None),
-        };
-        progress.abort();
-        print_notes(&counters);
-        measured.map(Some)
-    })?;
-    let Some(Measurement { result, verdict, .. }) = measured else {
-        return Ok(Exit::Interrupted);
+    runtime.block_on(perform(params, &settings, place))
+}
+
+async fn perform(params: Params, settings: &Settings, place: Option<Place>) -> Result<Exit> {
+    let mut interrupt = Interrupt::install()?;
+    let given = params.clone();
+    let job = tokio::select! {
+        job = job(params, settings) => job?,
+        () = interrupt.requested() => return Ok(Exit::Interrupted),
     };
-    print_failures(&result.values);
-    print!("{}", console::console(&result.values));
-    for warning in result.get("warnings").and_then(Value::as_array).into_iter().flatten() {
-        eprintln!("vsweep: {}", warning.as_str().unwrap_or_default());
+    let progress = tokio::spawn(show::progress(job.counters.clone(), settings.quiet));
+    let measured = tokio::select! {
+        measured = native::measure(&job, None) => Some(measured),
+        () = interrupt.requested() => None,
+    };
+    progress.abort();
+    show::notes(&job.counters);
+    let ended = match measured {
+        Some(Ok(measurement)) => finish(settings, &given, place, &measurement),
+        Some(Err(failure)) => Err(Error::Fatal(failure.to_string())),
+        None => {
+            let [finished, planned] = [&job.counters.finished, &job.counters.planned].map(|count| count.load(Relaxed));
+            tell(format_args!(
+                "interrupted after {finished} of {planned} requests; nothing is saved: give the same command again"
+            ));
+            Ok(Exit::Interrupted)
+        }
+    };
+    if job.counters.is_profiling.load(Relaxed) {
+        tell("waiting for the profiler to write its traces; Ctrl-C leaves it alone");
     }
-    if let Some(objection) = verdict.objection() {
-        eprintln!("vsweep: read these figures with care: {objection}");
+    tokio::select! {
+        () = native::stop_profiler(&job) => {}
+        () = interrupt.pressed_again() => tell("the profiler was not awaited; it may still run"),
     }
-    save(&settings, &given, &result)?;
+    show::notes(&job.counters);
+    ended
+}
+
+/// Saves and shows what was measured, in this order: nothing that is shown is lost.
+fn finish(settings: &Settings, given: &Params, place: Option<Place>, measured: &Measurement) -> Result<Exit> {
+    let result = &measured.result;
+    let saved = place.map(|place| save(&place, settings, given, result)).transpose();
+    let shown = show::block(&result.values);
+    show::warnings(result);
+    if let Some(objection) = measured.verdict.objection() {
+        tell(format_args!("read these figures with care: {objection}"));
+    }
+    if let Some(path) = saved? {
+        tell(format_args!("the result is in {}", path.display()));
+    }
+    output::finish(shown)?;
     Ok(if result.get("failed").is_some_and(|failed| *failed != json!(0)) {
         Exit::SomeFailed
     } else {
@@ -153,70 +207,14 @@ pub(super) async fn first_model(
     Ok((id.to_owned(), first["root"].as_str().unwrap_or(id).to_owned()))
 }
 
-async fn show_progress(counters: Arc<Counters>, quiet: bool) {
-    let bar = match quiet || !std::io::stderr().is_terminal() {
-        true => ProgressBar::hidden(),
-        false => ProgressBar::new(0),
-    };
-    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} [{elapsed} < {eta}, {per_sec}]") {
-        bar.set_style(style);
-    }
-    loop {
-        bar.suspend(|| print_notes(&counters));
-        bar.set_length(counters.planned.load(Relaxed));
-        bar.set_position(counters.finished.load(Relaxed));
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-}
-
-/// Writes the result file, if one is wanted.
-fn save(settings: &Settings, given: &Params, result: &RunResult) -> Result<()> {
-    let Some(output) = &settings.output else { return Ok(()) };
-    let folder = output.folder.clone().unwrap_or_else(|| PathBuf::from("."));
-    std::fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
-    let path = folder.join(
-        output
-            .name
-            .clone()
-            .unwrap_or_else(|| file::name(settings, &result.values)),
-    );
-    write(result, &path, output.append).map_err(Error::io("write", &path))?;
+/// Writes the result file, and that for PyTorch's dashboard beside it if one is wanted.
+fn save(place: &Place, settings: &Settings, given: &Params, result: &RunResult) -> Result<PathBuf> {
+    let path = place.save(&file::name(settings, &result.values), result)?;
     let is_wanted = |value: std::ffi::OsString| !value.is_empty();
     if std::env::var_os("SAVE_TO_PYTORCH_BENCHMARK_FORMAT").is_some_and(is_wanted) {
-        let path = path.with_extension("pytorch.json");
         let records = pytorch::records(settings, given, result);
-        write(&records, &path, false).map_err(Error::io("write", &path))?;
+        let beside = path.with_extension("pytorch.json");
+        place::replace(&beside, &records).map_err(Error::io("write", &beside))?;
     }
-    Ok(())
-}
-
-/// Writes a file, or a further line of one.
-fn write(result: &impl Serialize, path: &Path, append: bool) -> io::Result<()> {
-    let mut options = File::options();
-    let file = match append {
-        true => options.append(true).create(true).open(path),
-        false => File::create(path),
-    }?;
-    let is_begun = file.metadata()?.len() > 0;
-    let mut writer = BufWriter::new(file);
-    if is_begun {
-        writer.write_all(b"\n")?;
-    }
-    file::write(result, &mut writer)?;
-    writer.flush()
-}
-
-fn print_notes(counters: &Counters) {
-    counters.take_notes().iter().for_each(|note| println!("{note}"));
-}
-
-/// The commonest errors, as `vllm bench serve` lists them.
-fn print_failures(result: &Params) {
-    let Some(reasons) = result.get("failure_reasons").and_then(Value::as_object) else {
-        return;
-    };
-    println!("Failed requests during benchmark run detected (capping to 10):");
-    for (i, (reason, count)) in reasons.iter().take(10).enumerate() {
-        println!("Error {i}: {reason} ({count} times)");
-    }
+    Ok(path)
 }

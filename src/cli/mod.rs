@@ -64,7 +64,7 @@ pub fn main() -> ExitCode {
     match perform(Cli::parse().command) {
         Ok(exit) => exit.into(),
         Err(error) => {
-            eprintln!("vsweep: {error}");
+            output::tell(&error);
             error.exit().into()
         }
     }

@@ -8,10 +8,20 @@ use crate::bench::probe::{Probe, pause_at};
 use crate::bench::warnings;
 use crate::cause::{Cause, Failure};
 use crate::load::{Load, Requests, allow_connections, unopened};
+use crate::metrics::Samples;
 use std::time::{Duration, Instant};
 
 /// A probe in flight at the end is awaited for at most this long.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What to say of warm-ups that failed.
+fn failed_warmups(samples: &Samples) -> Option<String> {
+    let error = samples.iter().find_map(|sample| sample.error)?;
+    let (failed, all) = (samples.failed(), samples.len());
+    Some(format!(
+        "{failed} of {all} warm-ups failed, so the server may be cold: {error}"
+    ))
+}
 
 impl Run {
     /// Everything that comes before t0 and after the requests are written: the ready check, connections, warm-ups, the
@@ -30,10 +40,13 @@ impl Run {
         if !prompts.warmup.is_empty() {
             self.note(format!("Warming up with {} requests...", prompts.warmup.len()));
             let warmup = self.load(prompts.warmup.clone(), vec![0; prompts.warmup.len()]);
-            self.generator.drive(&warmup, &mut |_| {}).map_err(broke)?;
+            let outcome = self.generator.drive(&warmup, &mut |_| {}).map_err(broke)?;
             self.note("Warmup run completed.");
+            if let Some(caution) = failed_warmups(&outcome.samples) {
+                self.job.counters.caution(caution);
+            }
         }
-        self.profile("start");
+        self.start_profiler();
         self.note("Starting main benchmark run...");
         self.settings
             .traffic()
@@ -42,7 +55,7 @@ impl Run {
         Ok(connection_setup)
     }
 
-    fn note(&self, sentence: impl Into<String>) {
+    pub(super) fn note(&self, sentence: impl Into<String>) {
         self.job.counters.note(sentence);
     }
 
@@ -83,17 +96,6 @@ impl Run {
         let started = Probe::start(prober, load, pause_at(rate));
         let failed = |error| Failure::new(Cause::BenchFailed, format!("cannot start the probes: {error}"));
         started.map(Some).map_err(failed)
-    }
-
-    /// Starts or stops the profiler, if one is wanted; a server without one is no reason to stop.
-    pub(super) fn profile(&mut self, action: &str) {
-        if self.settings.steps.profile {
-            let done = self.aside().profile(&format!("/{action}_profile"));
-            self.note(match done {
-                Ok(()) => format!("Profiler: {action} done"),
-                Err(error) => format!("Profiler: cannot {action}: {error}"),
-            });
-        }
     }
 
     /// The server's counters, if it shows any; and what to say if that is not known.

@@ -42,12 +42,18 @@ impl Run {
         let tokenizer = self.tokenizer(&tokenizer_name)?;
         let template = self.template(tokenizer.as_ref())?;
         let (options, model_root) = (self.options.clone(), self.job.model_root.clone());
+        let counters = self.job.counters.clone();
         let model = &options.body.model;
         let count = 1 + settings.steps.num_warmups.max(self.job.warmup_prompts as usize);
         let (aside, mut warnings) = (RefCell::new(self.aside()), vec![]);
         let vocabulary = vocabulary_of(&settings, &model_root, tokenizer.as_ref(), &aside, model, &mut warnings)?;
         let source = dataset.source(&vocabulary, template.as_ref());
         let counted_by = vocabulary.counted_by(source);
+        let without = without_tokenizer(dataset, source, counted_by);
+        if let Some(without) = without.filter(|_| tokenizer.is_none() && !settings.skip_tokenizer) {
+            let sentence = format!("no tokenizer.json of {tokenizer_name} is here: {without}; name one with tokenizer");
+            counters.caution(sentence);
+        }
         let is_aligned = matches!(source, PromptSource::Tokenizer | PromptSource::ServerWords)
             && matches!(dataset, Dataset::Random(_) | Dataset::PrefixRepetition(_));
 
@@ -186,6 +192,19 @@ impl Run {
 
 /// What prompts are made of, and who counts texts: the model's tokenizer; without one bare ids where they can be sent,
 /// else what the server's own tokenizer can do, else common words.
+/// What prompts are where no tokenizer is at hand, if that makes a difference.
+fn without_tokenizer(dataset: &Dataset, source: PromptSource, counted_by: &str) -> Option<String> {
+    match source {
+        PromptSource::TokenIds => Some("prompts are lists of token ids, not text".to_owned()),
+        PromptSource::Words => Some("prompts are common words, and their lengths estimates".to_owned()),
+        PromptSource::ServerWords => Some("prompts are words that are one token each for the server".to_owned()),
+        PromptSource::Text if dataset.depends_on_counts() => {
+            Some(format!("the lengths of texts are those of counter \"{counted_by}\""))
+        }
+        PromptSource::Text | PromptSource::Tokenizer | PromptSource::Template => None,
+    }
+}
+
 fn vocabulary_of<'a>(
     settings: &Settings,
     model_root: &str,

@@ -1,0 +1,63 @@
+//! The server's profiler around a run: started before t0, and stopped once the figures are safe, because a server may
+//! write its traces for minutes. A server without one is no reason to stop.
+
+use super::{Run, request_options};
+use crate::bench::Job;
+use crate::bench::aside::{Aside, PROFILER};
+use crate::bench::settings::Settings;
+use crate::bench::worker::perform;
+use crate::cause::{Cause, Failure};
+use crate::load::{Generator, Target, Tls};
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Run {
+    /// Starts the profiler, if one is wanted.
+    pub(super) fn start_profiler(&mut self) {
+        if !self.settings.steps.profile {
+            return;
+        }
+        // From here on it may run, even if nobody is left to hear so.
+        self.job.counters.is_profiling.store(true, Relaxed);
+        match self.aside().profile("/start_profile") {
+            Ok(()) => self.note("Profiler: start done"),
+            Err(error) => {
+                if error.starts_with("HTTP ") {
+                    self.job.counters.is_profiling.store(false, Relaxed);
+                }
+                self.note(format!("Profiler: cannot start: {error}"));
+            }
+        }
+    }
+}
+
+/// Stops the profiler that this job's run started, and waits until its traces are written, within [`PROFILER`].
+pub async fn stop_profiler(job: &Job) {
+    if !job.counters.is_profiling.swap(false, Relaxed) {
+        return;
+    }
+    job.counters.note(match stop(job).await {
+        Ok(()) => "Profiler: stop done".to_owned(),
+        Err(failure) => format!("Profiler: cannot stop: {}", failure.detail),
+    });
+}
+
+async fn stop(job: &Job) -> Result<(), Failure> {
+    let failed = |detail: String| Failure::new(Cause::BenchFailed, detail);
+    let settings = Settings::read(&job.params).map_err(|problems| failed(problems.join("; ")))?;
+    let target = Target::parse(&job.base_url).map_err(failed)?;
+    let options = request_options(job, &settings, &target);
+    let tls = target.is_https.then(|| Tls::new(&target.host, settings.insecure));
+    let tls = tls.transpose().map_err(failed)?;
+    let addresses = target.resolve().map_err(failed)?;
+    let generator = Generator::new(addresses, tls);
+    let mut generator = generator.map_err(|error| failed(format!("cannot start the generator: {error}")))?;
+    perform(vec![generator.stop_handle()], PROFILER, move || {
+        let mut aside = Aside {
+            generator: &mut generator,
+            options: &options,
+            base: &target.path,
+        };
+        aside.profile("/stop_profile").map_err(failed)
+    })
+    .await
+}

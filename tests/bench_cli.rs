@@ -169,8 +169,12 @@ async fn a_closed_or_full_standard_output_loses_nothing() {
         let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_vsweep"));
         command.args(["bench", "--base-url", &server.url, "--save-result", "--result-filename"]);
         command.arg(folder.path().join("new").join(name)).args(SHORT);
-        let output = command.stdout(out).stderr(std::process::Stdio::piped()).output().await;
-        let output = output.expect("the binary runs");
+        let child = command.stdout(out).stderr(std::process::Stdio::piped()).spawn();
+        let output = child
+            .expect("the binary runs")
+            .wait_with_output()
+            .await
+            .expect("it ends");
         let words = text(&output.stderr);
         assert!(words.contains(&format!("new/{name}\n")), "{words}");
         let code = output.status.code();

@@ -105,12 +105,11 @@ impl Reader<'_> {
     fn refuse_dataset(&mut self, name: &str) {
         let likeness = |known: &&&str| (strsim::jaro_winkler(known, name) * 1000.0) as u32;
         let near = NAMES.iter().max_by_key(likeness).filter(|near| likeness(near) > 850);
-        let near = near.map(|near| format!("; did you mean \"{near}\"?"));
-        let one_of = format!(
-            "one of {}; others need a command such as \"vllm bench serve\"{}",
-            NAMES.join(", "),
-            near.unwrap_or_default()
-        );
+        let remedy = match near {
+            Some(near) => format!("did you mean \"{near}\"?"),
+            None => "others need a command such as \"vllm bench serve\"".to_owned(),
+        };
+        let one_of = format!("one of {}; {remedy}", NAMES.join(", "));
         self.wrong("dataset_name", &one_of);
     }
 

@@ -122,9 +122,8 @@ fn append(path: &Path, result: &impl Serialize) -> io::Result<()> {
     }
     let before = file.metadata()?.len();
     let mut to = BufWriter::new(&file);
-    let written = (before > 0)
-        .then(|| to.write_all(b"\n"))
-        .unwrap_or(Ok(()))
+    let begun = if before > 0 { to.write_all(b"\n") } else { Ok(()) };
+    let written = begun
         .and_then(|()| file::write(result, &mut to))
         .and_then(|()| to.flush());
     if written.is_err() {

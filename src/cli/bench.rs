@@ -7,7 +7,7 @@ mod show;
 use super::output::{self, tell};
 use crate::bench::flags::{self, REFUSED};
 use crate::bench::settings::Settings;
-use crate::bench::{Job, Measurement, file, native, pytorch};
+use crate::bench::{Job, file, native, pytorch};
 use crate::error::{Error, Exit, Result};
 use crate::metrics::RunResult;
 use crate::plan::Params;
@@ -112,7 +112,7 @@ async fn perform(params: Params, settings: &Settings, place: Option<Place>) -> R
     progress.abort();
     show::notes(&job.counters);
     let ended = match measured {
-        Some(Ok(measurement)) => finish(settings, &given, place, &measurement),
+        Some(Ok(measurement)) => finish(settings, &given, place, &measurement.result),
         Some(Err(failure)) => Err(Error::Fatal(failure.to_string())),
         None => {
             let [finished, planned] = [&job.counters.finished, &job.counters.planned].map(|count| count.load(Relaxed));
@@ -134,14 +134,10 @@ async fn perform(params: Params, settings: &Settings, place: Option<Place>) -> R
 }
 
 /// Saves and shows what was measured, in this order: nothing that is shown is lost.
-fn finish(settings: &Settings, given: &Params, place: Option<Place>, measured: &Measurement) -> Result<Exit> {
-    let result = &measured.result;
+fn finish(settings: &Settings, given: &Params, place: Option<Place>, result: &RunResult) -> Result<Exit> {
     let saved = place.map(|place| save(&place, settings, given, result)).transpose();
     let shown = show::block(&result.values);
     show::warnings(result);
-    if let Some(objection) = measured.verdict.objection() {
-        tell(format_args!("read these figures with care: {objection}"));
-    }
     if let Some(path) = saved? {
         tell(format_args!("the result is in {}", path.display()));
     }

@@ -190,8 +190,6 @@ impl Run {
     }
 }
 
-/// What prompts are made of, and who counts texts: the model's tokenizer; without one bare ids where they can be sent,
-/// else what the server's own tokenizer can do, else common words.
 /// What prompts are where no tokenizer is at hand, if that makes a difference.
 fn without_tokenizer(dataset: &Dataset, source: PromptSource, counted_by: &str) -> Option<String> {
     match source {
@@ -205,6 +203,8 @@ fn without_tokenizer(dataset: &Dataset, source: PromptSource, counted_by: &str) 
     }
 }
 
+/// What prompts are made of, and who counts texts: the model's tokenizer; without one bare ids where they can be sent,
+/// else what the server's own tokenizer can do, else common words.
 fn vocabulary_of<'a>(
     settings: &Settings,
     model_root: &str,

@@ -55,7 +55,7 @@ pub fn block(result: &Params) -> io::Result<()> {
     out.flush()
 }
 
-/// The result's own warnings.
+/// The result's own warnings; why it must be read with care is among them.
 pub fn warnings(result: &RunResult) {
     let warnings = result.get("warnings").and_then(Value::as_array);
     for warning in warnings.into_iter().flatten() {

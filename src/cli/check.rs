@@ -2,7 +2,10 @@
 
 use super::plan_file::PlanFile;
 use crate::error::{Exit, Result};
+use crate::plan::{Axis, Plan, Side, spelling};
 use crate::units::show_many;
+use itertools::Itertools;
+use serde_json::Value;
 
 /// Validate a plan and print every problem with a source excerpt
 #[derive(Debug, clap::Args)]
@@ -23,5 +26,27 @@ pub fn run(args: Args) -> Result<Exit> {
         searches => show_many(searches, "search"),
     };
     println!("ok: {}: {servers}, {work}", plan.name);
+    for note in notes(&plan) {
+        println!("note: {note}");
+    }
     Ok(Exit::Done)
+}
+
+/// What is valid and yet hardly meant.
+fn notes(plan: &Plan) -> Vec<&'static str> {
+    let mut notes = Vec::new();
+    if plan.sla.is_some() && plan.origin.has(&["runs"]) {
+        notes.push(
+            "`runs` repeats nothing in a search, which decides itself what to repeat; set `sla.confirmations` instead",
+        );
+    }
+    let is_goodput = |(name, _): &&(String, Axis)| spelling::same(name, "goodput");
+    if let Some((_, Axis::Values(values))) = plan.params(Side::Bench).iter().find(is_goodput) {
+        let bounded = |value: &Value| Some(value.as_str()?.split_once(':')?.0.to_owned());
+        let latencies: Vec<Option<String>> = values.iter().map(bounded).collect();
+        if latencies.iter().all(Option::is_some) && latencies.iter().all_unique() {
+            notes.push("`goodput` is a list, so each bound is a load of its own; write both into one text, \"ttft:100 e2el:300\"");
+        }
+    }
+    notes
 }

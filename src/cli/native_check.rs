@@ -2,7 +2,7 @@
 
 use crate::bench::{self, Runner};
 use crate::matrix::Matrix;
-use crate::plan::{BenchRunner, Found, Plan, Problem, spelling};
+use crate::plan::{BenchRunner, Found, Params, Plan, Problem, Side, Span, show, spelling};
 use crate::search::{Quantity, Target, Vary};
 use std::collections::BTreeSet;
 
@@ -55,11 +55,12 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     }
     if runner == Runner::Native && is_whole {
         goodput(plan, matrix, found);
+        latencies(plan, matrix, found);
     }
     for name in OURS {
         if let Some(named) = named_param(plan, name) {
             let message = format!("vsweep itself decides on `{name}` of a run");
-            let span = plan.origin.key_span(&["bench", "params", &named]);
+            let span = place_of(plan, &named).expect("a named parameter has its place");
             found.add(Problem::new(
                 span,
                 message,
@@ -96,20 +97,57 @@ fn goodput(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     }
 }
 
+/// Means, medians and deviations are in a result only for the latencies that it is asked for; percentiles come from the
+/// requests themselves.
+fn latencies(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+    let statistic = |key: &str| {
+        let (statistic, rest) = key.split_once('_')?;
+        let latency = rest.strip_suffix("_ms")?;
+        ["mean", "median", "std"]
+            .contains(&statistic)
+            .then(|| latency.to_owned())
+    };
+    for (i, target) in plan.sla.iter().flat_map(|sla| &sla.targets).enumerate() {
+        for criterion in &target.criteria {
+            let Quantity::Metric(key) = &criterion.quantity else {
+                continue;
+            };
+            let Some(latency) = statistic(key) else { continue };
+            let is_left_out = |params: &Params| {
+                let asked = spelling::find(params, "percentile_metrics").map(show);
+                asked.is_some_and(|asked| !asked.split(',').any(|name| name.trim() == latency))
+            };
+            if matrix.specimens().take(MOST_POINTS).any(|params| is_left_out(&params)) {
+                let message = format!("no run will report `{key}`");
+                let remedy = format!("add {latency} to percentile_metrics in [bench.params]");
+                let span = plan.origin.key_span(&["sla", "target", &i.to_string(), key]);
+                found.add(Problem::new(span, message, remedy));
+            }
+        }
+    }
+}
+
 /// The parameter of the plan that the sentence names first, as the plan spells it.
 fn named_param(plan: &Plan, sentence: &str) -> Option<String> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let words = sentence.split(|c| !is_name(c)).filter(|word| !word.is_empty());
     let mut names = words.flat_map(|word| [word.to_owned(), spelling::flag(word)]);
-    names.find(|name| plan.origin.has(&["bench", "params", name]))
+    names.find(|name| place_of(plan, name).is_some())
+}
+
+/// Where the plan sets a parameter of a load: in the table, or in the first combination that has it.
+fn place_of(plan: &Plan, name: &str) -> Option<Span> {
+    let at = |keys: &[&str]| plan.origin.has(keys).then(|| plan.origin.key_span(keys));
+    at(&["bench", "params", name]).or_else(|| {
+        let mut combos = (0..plan.combos(Side::Bench).len()).map(|i| i.to_string());
+        combos.find_map(|i| at(&["bench", "combos", &i, name]))
+    })
 }
 
 /// Points at the parameter, or at the table.
 fn problem(plan: &Plan, sentence: &str, named: Option<&str>) -> Problem {
-    let span = match named {
-        Some(name) => plan.origin.key_span(&["bench", "params", name]),
-        None => plan.origin.key_span(&["bench", "params"]),
-    };
+    let place = named.and_then(|name| place_of(plan, name));
+    let span = place.unwrap_or_else(|| plan.origin.key_span(&["bench", "params"]));
     let (message, remedy) = sentence.rsplit_once("; ").unwrap_or((sentence, ""));
     Problem::new(span, message, remedy)
 }

@@ -55,10 +55,18 @@ impl Comparison {
             .map_or((number, 1.0), |percent| (percent.trim_end(), 100.0));
         match digits.parse::<f64>() {
             Ok(limit) if limit.is_finite() => Ok((comparison, limit / scale)),
-            _ => Err(format!(
-                "`{number}` is no number; write a limit such as `{text_sign}500`",
-                text_sign = comparison
-            )),
+            _ => {
+                let bare = number.trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim_end();
+                let known = bare.parse::<f64>().is_ok_and(f64::is_finite);
+                let (limit, why) = match known {
+                    true => (bare, ", its unit is the one in the name"),
+                    false => ("500", ""),
+                };
+                let what = if known { "" } else { "a limit such as " };
+                Err(format!(
+                    "`{number}` is no number; write {what}`{comparison}{limit}`{why}"
+                ))
+            }
         }
     }
 }
@@ -144,6 +152,13 @@ impl RequestLimit {
             strict: comparison == Comparison::Below,
             limit_ms,
         })
+    }
+}
+
+impl fmt::Display for RequestLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.strict { "<" } else { "<=" };
+        write!(f, "{}{sign}{}", self.latency.name(), self.limit_ms)
     }
 }
 
@@ -335,15 +350,7 @@ impl fmt::Display for Criterion {
         match &self.quantity {
             Quantity::Metric(key) => write!(f, "{key}{}{}", self.comparison, self.limit),
             Quantity::Attainment(limits) => {
-                let limits = limits.iter().map(|limit| {
-                    format!(
-                        "{}{}{}",
-                        limit.latency.name(),
-                        if limit.strict { "<" } else { "<=" },
-                        limit.limit_ms
-                    )
-                });
-                let limits = limits.collect::<Vec<_>>().join(" & ");
+                let limits = limits.iter().map(ToString::to_string).collect::<Vec<_>>().join(" & ");
                 write!(f, "share({limits}){}{}", self.comparison, self.limit)
             }
         }

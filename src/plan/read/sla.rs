@@ -14,6 +14,14 @@ const LATENCIES: [&str; 4] = ["ttft_ms", "tpot_ms", "itl_ms", "e2el_ms"];
 /// Latencies of a single request, which an attainment bounds.
 const OF_REQUEST: [&str; 3] = ["ttft_ms", "tpot_ms", "e2el_ms"];
 
+/// What a target asks to be at least so much.
+const THROUGHPUTS: [&str; 4] = [
+    "request_throughput",
+    "request_goodput",
+    "output_throughput",
+    "total_token_throughput",
+];
+
 /// Metrics of a whole run that a target may bound.
 const TOTALS: [&str; 6] = [
     "request_throughput",
@@ -34,10 +42,7 @@ impl Reader<'_> {
         let mut settings = Settings::new(vary.unwrap_or(Vary::MaxConcurrency), Vec::new());
         self.bounds(&mut fields, &mut settings);
         if let Some(tolerance) = fields.get("tolerance") {
-            let range = 0.001..=1.0;
-            settings.tolerance = self
-                .ratio(tolerance, "sla.tolerance", range)
-                .unwrap_or(settings.tolerance);
+            settings.tolerance = self.tolerance(tolerance).unwrap_or(settings.tolerance);
         }
         if let Some(node) = fields.get("max_probes") {
             let most = self.whole(node, "sla.max_probes", 2..=1000);
@@ -94,6 +99,24 @@ impl Reader<'_> {
             self.found
                 .add(Problem::new(node.span, message, "make sla.min less than sla.max"));
         }
+    }
+
+    fn tolerance(&mut self, node: &Node) -> Option<f64> {
+        let percent = match &node.kind {
+            Kind::Number(number) => number.as_f64().filter(|value| *value > 1.0 && *value <= 100.0),
+            Kind::Text(text) => text
+                .trim()
+                .strip_suffix('%')
+                .and_then(|percent| percent.trim().parse().ok()),
+            _ => None,
+        };
+        let Some(percent) = percent else {
+            return self.ratio(node, "sla.tolerance", 0.001..=1.0);
+        };
+        let message = "`sla.tolerance` is a ratio from 0.001 to 1";
+        let remedy = format!("write {} for {percent} %", percent / 100.0);
+        self.found.add(Problem::new(node.span, message, remedy));
+        None
     }
 
     fn ratio(&mut self, node: &Node, what: &str, range: RangeInclusive<f64>) -> Option<f64> {
@@ -163,11 +186,24 @@ impl Reader<'_> {
             ));
             return None;
         }
-        self.read(entry, |condition| Criterion::metric(&entry.key, condition))
+        self.read(entry, |condition| {
+            let criterion = Criterion::metric(&entry.key, condition)?;
+            objection(&entry.key, &criterion).map_or(Ok(criterion), Err)
+        })
     }
 
     /// Reads a bound; a reason why it is none consists of a message and a remedy.
     fn read<T>(&mut self, entry: &Entry, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+        if let Kind::Number(number) = &entry.value.kind {
+            let message = format!("`{}` needs a comparison", entry.key);
+            let sign = match entry.key == "attainment" || THROUGHPUTS.contains(&entry.key.as_str()) {
+                true => ">=",
+                false => "<=",
+            };
+            let remedy = format!("write \"{sign}{number}\"");
+            self.found.add(Problem::new(entry.value.span, message, remedy));
+            return None;
+        }
         let condition = self.text(&entry.value, &entry.key)?;
         let why = match read(&condition) {
             Ok(bound) => return Some(bound),
@@ -179,6 +215,32 @@ impl Reader<'_> {
         self.found.add(Problem::new(entry.value.span, message, remedy));
         None
     }
+}
+
+/// Why a search for the highest load can do nothing with a bound.
+fn objection(key: &str, criterion: &Criterion) -> Option<String> {
+    let (comparison, limit) = (criterion.comparison, criterion.limit);
+    let latency = key.split_once('_').filter(|(_, rest)| LATENCIES.contains(rest));
+    let is_throughput = THROUGHPUTS.contains(&key);
+    if latency.is_none() && !is_throughput {
+        return None;
+    }
+    if let Some((extreme @ ("p0" | "p100"), name)) = latency {
+        return Some(format!(
+            "`{key}` is the latency of a single request ({extreme}), which no share of requests bounds; bound p99_{name}, or \
+             another percentile between 0 and 100"
+        ));
+    }
+    if comparison.wants_small() == is_throughput {
+        let (side, sign) = match is_throughput {
+            true => ("above", ">="),
+            false => ("below", "<="),
+        };
+        return Some(format!(
+            "`{key}` bounded from {side} is no target of a search for the highest load; write a bound such as \"{sign}{limit}\""
+        ));
+    }
+    (limit <= 0.0).then(|| format!("`{key}{comparison}{limit}` bounds nothing; write a limit above 0"))
 }
 
 fn is_metric(name: &str) -> bool {

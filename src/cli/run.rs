@@ -154,7 +154,7 @@ pub fn run(args: Args) -> Result<Exit> {
     }
     Ok(match ending {
         Ending::Interrupted => Exit::Interrupted,
-        _ if failed > 0 => Exit::SomeFailed,
+        _ if failed > 0 || state.searches_given_up() > 0 => Exit::SomeFailed,
         _ => Exit::Done,
     })
 }

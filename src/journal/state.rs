@@ -116,6 +116,12 @@ impl State {
         self.planned.map_or(0, |planned| planned.searches).saturating_sub(ended)
     }
 
+    /// Searches that an error ended before they had an answer.
+    pub fn searches_given_up(&self) -> usize {
+        let is_given_up = |record: &&SearchRecord| matches!(record.ended, Some(SearchEnd::GivenUp(..)));
+        self.searches().filter(is_given_up).count()
+    }
+
     /// How many runs failed; a probe that failed under its load is an answer and does not count.
     pub fn failures(&self) -> usize {
         let taught = |run: &RunRecord| run.search.as_ref().is_some_and(|searched| searched.probe.is_some());

@@ -13,8 +13,12 @@ pub fn last(ending: Ending, directory: &Directory, state: &State, failed: usize)
         "vsweep {}",
         shell_words::join(again(std::env::args().skip(1), directory.root()))
     );
-    let retry = match failed {
-        0 => String::new(),
+    let retry = match (failed, state.searches_given_up() as u64) {
+        (0, 0) => String::new(),
+        (0, lost) => format!(
+            "; given up: {}, --retry-failed goes on with that",
+            show_many(lost, "search")
+        ),
         _ => format!("; {failed} of them failed, --retry-failed measures those again"),
     };
     match ending {

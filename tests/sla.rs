@@ -170,6 +170,29 @@ fn killed_at_its_probes_a_search_asks_and_answers_the_same() {
         said(&again)
     );
     harness.wait_until_alone();
+    assert_open_searches_are_told(&harness, &directory);
+}
+
+/// Cuts the journal before its first answer: a report of what is left states no answer, and says so.
+fn assert_open_searches_are_told(harness: &Harness, directory: &Path) {
+    let mut journals = std::fs::read_dir(directory.join("journal")).expect("a folder");
+    let journal = journals.next().expect("one shard").expect("readable").path();
+    let text = std::fs::read_to_string(&journal).expect("a text");
+    let before = text.lines().take_while(|line| !line.contains("\"search_finished\""));
+    std::fs::write(&journal, before.map(|line| format!("{line}\n")).collect::<String>()).expect("cut");
+    let report = harness.run(&["report", "killed"]);
+    assert!(report.status.success(), "{}", said(&report));
+    let table = rows(&directory.join("sla.csv"));
+    assert_eq!(table.len(), 2, "{table:?}");
+    for row in &table {
+        assert_eq!((&*row["verdict"], &*row["value"]), ("not finished", ""));
+        assert!(row["notes"].starts_with("after "), "{row:?}");
+    }
+    for page in ["report.md", "report.html"] {
+        let page = std::fs::read_to_string(directory.join(page)).expect("written");
+        assert!(page.contains("left: 3 of 3 searches"), "{page}");
+        assert!(!page.contains("No server is known"), "{page}");
+    }
 }
 
 /// The same while searches are still to begin.
@@ -207,7 +230,7 @@ fn a_server_that_never_starts_ends_its_search_with_the_cause() {
     let output = harness.run(&["run", plan.to_str().expect("a plain path"), "-o", "out"]);
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
     let table = rows(&harness.folder.path().join("out/sla.csv"));
-    assert_eq!(table[0]["verdict"], "undecided");
+    assert_eq!(table[0]["verdict"], "given up");
     assert!(table[0]["notes"].contains("memory"), "{table:?}");
     harness.wait_until_alone();
 }

@@ -85,16 +85,22 @@ fn find_for(points: &Points<'_>, workload: &Workload<'_>) -> Answer {
         .into_iter()
         .find_map(|metric| best("Lowest latency", metric, Better::Lower));
     let per_gpu = best("Most throughput per GPU", FRONTIER[1], Better::Higher);
+    let is_prefill = own().all(|i| reads_prompts_only(points, &points.points[i]));
+    let throughput = match is_prefill {
+        true => "total_throughput",
+        false => "output_throughput",
+    };
     let bests = [
-        best("Highest throughput", "output_throughput", Better::Higher),
+        best("Highest throughput", throughput, Better::Higher),
         per_gpu.filter(|_| gpus_differ(points, &entrants)),
         latency,
         best("Cheapest tokens", "cost_per_million_output_tokens", Better::Lower),
         best("Least energy", "joules_per_output_token", Better::Lower),
     ];
     let median = |i: usize, metric| points.spread(&points.points[i], metric).map(|spread| spread.median);
+    let placed = entrants.iter().filter(|_| !is_prefill);
     let place = |i: &usize| Some((*i, (median(*i, FRONTIER[0])?, median(*i, FRONTIER[1])?)));
-    let (placed, places): (Vec<usize>, Vec<(f64, f64)>) = entrants.iter().filter_map(place).unzip();
+    let (placed, places): (Vec<usize>, Vec<(f64, f64)>) = placed.filter_map(place).unzip();
     let directions = (Better::Higher, Better::Higher);
     let front = frontier(&places, directions);
     Answer {
@@ -109,6 +115,12 @@ fn find_for(points: &Points<'_>, workload: &Workload<'_>) -> Answer {
         repeated: entrants.iter().any(|i| points.points[*i].used.len() > 1),
         doubtful: doubtful && !entrants.is_empty(),
     }
+}
+
+/// Whether a point measured the prefill alone: it makes next to no output, so its throughput is that of prompts, and there
+/// is no speed of a user to trade it for.
+fn reads_prompts_only(points: &Points<'_>, point: &Point) -> bool {
+    points.param(point, "phase").to_string() == "prefill"
 }
 
 fn best(

@@ -99,7 +99,7 @@ fn of_answer(inputs: &Inputs<'_>, answer: &Answer) -> Vec<Winner> {
 fn of_targets(inputs: &Inputs<'_>, runs: &[&RunRecord]) -> Vec<Winner> {
     let winner = |rows: Vec<Row<'_>>| {
         let (best, others) = rows.split_first()?;
-        let value = best.value()?;
+        let value = best.value_in_words()?;
         let as_high = others.iter().filter(|other| other.may_hold(best));
         let as_high = as_high.map(|other| format!("{} with {}", other.settings(), other.value().unwrap_or_default()));
         let (target, vary) = (best.target, best.record.started.vary.name());

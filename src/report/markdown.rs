@@ -5,6 +5,7 @@ use super::answer::{Answer, KNEE};
 use super::configs::Config;
 use super::environment::facts;
 use super::html::Inputs;
+use super::status::unfinished;
 use super::variation::{settings, varying};
 use super::words::{axis_title, show_number, show_spread};
 use super::{sla, unsteady};
@@ -34,6 +35,9 @@ pub fn render(inputs: &Inputs<'_>, configs: &[Config]) -> String {
         varied: varying(inputs.points),
     };
     let mut text = format!("## {}\n\n{}\n\n", escape(inputs.experiment), page.counts());
+    if let Some(how) = unfinished(inputs.state) {
+        text += &format!("**Not finished**: {how}.\n\n");
+    }
     text += &page.searches();
     text += &page.answers(inputs.answers);
     text += &link(configs);
@@ -83,7 +87,13 @@ impl Page<'_> {
     fn answers(&self, answers: &[Answer]) -> String {
         let measured: Vec<&Answer> = answers.iter().filter(|answer| !answer.bests.is_empty()).collect();
         if measured.is_empty() {
-            return "No run was measured.\n\n".into();
+            let cut = self.inputs.points.points.iter().any(|point| point.cut > 0);
+            return match cut {
+                true => {
+                    "Every run was cut short as soon as its verdict was certain, so no point has figures.\n\n".into()
+                }
+                false => "No run was measured.\n\n".into(),
+            };
         }
         let mut text = String::new();
         for answer in measured {

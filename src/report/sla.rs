@@ -6,32 +6,38 @@ use super::words::show_number;
 use crate::ids::SearchId;
 use crate::journal::{RunRecord, SearchEnd, SearchRecord, ServerRecord, State};
 use crate::plan::{Params, show, spelling};
-use crate::search::{Answer, Basis, Found, Target};
+use crate::search::{Answer, Basis, Criterion, Found, Probe, RISK, Target, Vary, Verdict};
 use crate::table::{Point, Points};
+use crate::units::show_many;
 use itertools::Itertools;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// One target of one search that has ended.
+/// One target of one search that has begun.
 pub(super) struct Row<'a> {
     pub record: &'a SearchRecord,
     pub target: &'a Target,
-    end: &'a SearchEnd,
+    state: &'a State,
     server: Option<&'a ServerRecord>,
+}
+
+/// What the interval beside an answer means.
+pub fn explain_interval() -> String {
+    format!(
+        "the limit lies below the interval, and above it, with a risk of {} % each by the search's model",
+        show_number(RISK * 100.0)
+    )
 }
 
 /// Rows of the table in the terminal.
 const MOST_ROWS: usize = 20;
 
 fn rows(state: &State) -> Vec<Row<'_>> {
-    let ended = state
-        .searches()
-        .filter_map(|record| Some((record, record.ended.as_ref()?)));
-    let rows = ended.flat_map(|(record, end)| {
+    let rows = state.searches().flat_map(|record| {
         record.started.targets.iter().map(move |target| Row {
             record,
             target,
-            end,
+            state,
             server: state.servers.get(&record.started.server),
         })
     });
@@ -107,25 +113,70 @@ impl Row<'_> {
     }
 
     pub fn answer(&self) -> Option<&Answer> {
-        match self.end {
-            SearchEnd::Answered(answers) => answers.iter().find(|answer| answer.target == self.target.name),
-            SearchEnd::GivenUp(..) => None,
+        match &self.record.ended {
+            Some(SearchEnd::Answered(answers)) => answers.iter().find(|answer| answer.target == self.target.name),
+            Some(SearchEnd::GivenUp(..)) | None => None,
         }
     }
 
+    /// Whether the search has not ended, so that its answer is not known yet.
+    pub fn is_open(&self) -> bool {
+        self.record.ended.is_none()
+    }
+
     pub fn verdict(&self) -> &'static str {
-        self.answer().map_or(Found::Undecided, |answer| answer.found).word()
+        match &self.record.ended {
+            Some(SearchEnd::Answered(_)) => self.answer().map_or(Found::Undecided, |answer| answer.found).word(),
+            Some(SearchEnd::GivenUp(..)) => "given up",
+            None => "not finished",
+        }
+    }
+
+    /// The answer's load in words: `>= 400` where the highest load allowed meets the target.
+    pub fn value_in_words(&self) -> Option<String> {
+        self.answer().and_then(|answer| match answer.found {
+            Found::Beyond(value) => Some(format!(">= {value}")),
+            found => found.value().map(|value| value.to_string()),
+        })
+    }
+
+    /// Between which loads the answer's limit lies; of whole loads, the highest that may meet the target.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        let answer = self.answer()?;
+        Some(match self.record.started.vary {
+            Vary::MaxConcurrency => (answer.low.floor(), answer.high.floor()),
+            Vary::RequestRate => (answer.low, answer.high),
+        })
     }
 
     pub fn notes(&self) -> String {
-        match self.end {
-            SearchEnd::Answered(_) => self.answer().map_or_else(String::new, |answer| answer.notes.join("; ")),
-            SearchEnd::GivenUp(cause, detail) => format!("given up: {cause}: {detail}"),
+        match &self.record.ended {
+            Some(SearchEnd::Answered(_)) => self.answer().map_or_else(String::new, |answer| answer.notes.join("; ")),
+            Some(SearchEnd::GivenUp(cause, detail)) => format!("{cause}: {detail}; {}", self.seen()),
+            None => self.seen(),
+        }
+    }
+
+    /// What the runs of a search without an answer have shown.
+    fn seen(&self) -> String {
+        let id = &self.record.started.search;
+        let meets = |probe: &&Probe| {
+            let met = |criterion: &Criterion| {
+                let reading = probe.readings.get(&criterion.to_string());
+                reading.is_some_and(|reading| reading.met)
+            };
+            probe.stopped != Some(Verdict::Fail) && self.target.criteria.iter().all(met)
+        };
+        let passes = self.state.probes(id).filter(meets).map(|probe| probe.question.value);
+        let runs = show_many(self.state.probes(id).count() as u64, "run");
+        match passes.reduce(f64::max) {
+            Some(highest) => format!("after {runs} the highest load seen to meet the target is {highest}"),
+            None => format!("after {runs} no load was seen to meet the target"),
         }
     }
 }
 
-/// `sla.csv`: a row for each server config, load and target; `None` where no search has ended.
+/// `sla.csv`: a row for each server config, load and target; `None` where no search has begun.
 pub fn to_csv(state: &State) -> Option<Vec<u8>> {
     let rows = rows(state);
     if rows.is_empty() {
@@ -237,15 +288,14 @@ pub fn shown(state: &State) -> Vec<Shown> {
     let dash = || "-".to_owned();
     let show = |row: &Row<'_>| {
         let answer = row.answer();
-        let value = answer.and_then(|answer| answer.found.value());
-        let interval = answer.map(|answer| match answer.high.is_finite() {
-            true => format!("{} and {}", show_number(answer.low), show_number(answer.high)),
-            false => format!("above {}", show_number(answer.low)),
+        let interval = row.interval().map(|(low, high)| match high.is_finite() {
+            true => format!("{} and {}", show_number(low), show_number(high)),
+            false => format!("above {}", show_number(low)),
         });
         Shown {
             target: row.target.name.clone(),
             settings: search_name(row.record, state),
-            value: value.map_or_else(dash, |value| value.to_string()),
+            value: row.value_in_words().unwrap_or_else(dash),
             interval: interval.unwrap_or_else(dash),
             verdict: row.verdict(),
             binding: answer.and_then(|answer| answer.binding.clone()).unwrap_or_default(),
@@ -256,12 +306,12 @@ pub fn shown(state: &State) -> Vec<Shown> {
     rows(state).iter().map(show).collect()
 }
 
-/// The load that the searches vary; `None` where no search has ended.
+/// The load that the searches vary; `None` where no search has begun.
 pub fn varied(state: &State) -> Option<&'static str> {
     rows(state).first().map(|row| row.record.started.vary.name())
 }
 
-/// The answers for a terminal; empty where no search has ended.
+/// The answers for a terminal; empty where no search has begun.
 pub fn to_text(state: &State) -> String {
     let Some(vary) = varied(state) else {
         return String::new();
@@ -290,6 +340,9 @@ pub fn to_text(state: &State) -> String {
         ]);
     }
     let mut text = format!("\nhighest {vary} that meets each target\n{}", align(&table));
+    if all.iter().any(|row| row.interval != "-") {
+        text += &format!("{}\n", explain_interval());
+    }
     if all.len() > MOST_ROWS {
         text += &format!("and {} more; see sla.csv\n", all.len() - MOST_ROWS);
     }

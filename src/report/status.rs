@@ -2,6 +2,7 @@
 
 use super::failures::{Group, group_recorded};
 use super::progress::Ahead;
+use super::sla;
 use crate::cause::{Cause, MOST_OFTEN, Outcome};
 use crate::error::Result;
 use crate::journal::{self, Directory, State};
@@ -44,6 +45,9 @@ pub struct Status {
     /// Searches that have not ended.
     #[serde(skip_serializing_if = "is_zero")]
     pub searches_left: u64,
+    /// The answers of the searches so far, in words; empty where none has begun.
+    #[serde(skip)]
+    pub answers: String,
     /// What failed or is in doubt, most frequent first.
     pub causes: Vec<CauseCount>,
     /// Estimate for the runs left, in seconds; `None` before the first run is done.
@@ -128,6 +132,7 @@ impl Status {
             damaged: state.disowned.len() as u64,
             searches: state.planned.map_or(0, |planned| planned.searches),
             searches_left: state.searches_left(),
+            answers: sla::to_text(state),
             causes: count_causes(state),
             seconds_left: Ahead::of_journal(state).and_then(|ahead| ahead.seconds_left()),
             running: Vec::new(),
@@ -186,9 +191,35 @@ impl Status {
             text +=
                 &format!("left running by a vsweep that was killed: {processes}; the next `vsweep run` ends them\n");
         }
+        text += &self.answers;
         text += &describe_causes(&self.causes);
         text
     }
+}
+
+/// What is left of the plan, for a report that is made before its end; `None` where nothing is.
+pub(super) fn unfinished(state: &State) -> Option<String> {
+    let planned = state.planned?;
+    let (left, all, noun) = match planned.searches {
+        0 => (
+            planned.runs.saturating_sub(state.runs().count() as u64),
+            planned.runs,
+            "run",
+        ),
+        all => (state.searches_left(), all, "search"),
+    };
+    let ended = state.sessions.last().and_then(|session| session.ended.as_deref());
+    let how = match ended {
+        Some("finished") => "a part of the plan was run",
+        Some(reason) => reason,
+        None => "the sweep still runs or was killed",
+    };
+    (left > 0).then(|| {
+        format!(
+            "{how}; left: {left} of {}; run the plan again to continue",
+            show_many(all, noun)
+        )
+    })
 }
 
 /// One paragraph a cause: how many runs, what was seen, what to do.

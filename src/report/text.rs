@@ -1,6 +1,6 @@
 //! The answer in the terminal after a sweep: the best points with their settings, and what failed.
 
-use super::status::{count_causes, describe_causes};
+use super::status::{count_causes, describe_causes, unfinished};
 use super::variation::{name_workload, settings, varying_within};
 use super::words::show_number;
 use super::{sla, unsteady};
@@ -47,6 +47,9 @@ pub(super) const SHOWN: [Shown; 5] = [
 /// At most about 25 lines for one workload: counts, the frontier and the highest throughput, failures by cause with advice.
 pub fn summarize(state: &State, points: &Points<'_>) -> String {
     let mut text = counts(points);
+    if let Some(how) = unfinished(state) {
+        text += &format!("not finished: {how}\n");
+    }
     text += &sla::to_text(state);
     text += &tables(points);
     for remark in unsteady::remarks(points) {

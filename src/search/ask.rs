@@ -94,7 +94,7 @@ pub enum Next {
 }
 
 /// The risk that an answer lies above the boundary.
-const RISK: f64 = 0.006;
+pub const RISK: f64 = 0.006;
 /// The risk at which the load for a confirmation is chosen: if it passes, its own risk falls below [`RISK`].
 const CANDIDATE_RISK: f64 = 0.025;
 /// Where in the distribution of the boundary to measure while it is still wide.

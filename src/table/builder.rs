@@ -74,8 +74,11 @@ impl TableBuilder {
         self.set(Section::Identity, "outcome", Cell::Text(row.outcome.to_string().into()));
         let cause = row.cause.map_or(Cell::Missing, |cause| Cell::Text(cause.name().into()));
         self.set(Section::Identity, "cause", cause);
-        if let Some(cause) = row.cause {
+        // A probe that was cut short has no cause, but what made its verdict certain.
+        if row.cause.is_some() || !row.detail.is_empty() {
             self.set(Section::Cause, "detail", Cell::Text(row.detail.into()));
+        }
+        if let Some(cause) = row.cause {
             self.set(Section::Cause, "advice", Cell::Text(cause.advice().into()));
         }
         for (section, params) in [(Section::Serve, row.serve), (Section::Bench, row.bench)] {

@@ -14,6 +14,7 @@ use super::chart::Chart;
 use crate::journal::State;
 use crate::plan::ReportOptions;
 use crate::table::{Cell, Points};
+use crate::units::show_many;
 
 /// What every chart of a report shares.
 #[derive(Debug)]
@@ -81,6 +82,8 @@ impl Subject<'_> {
             (least.min(count), most.max(count))
         });
         let runs = match (least, most) {
+            // Nothing but probes that were cut short.
+            (_, 0) => return self.footer_of_runs(),
             (1, 1) => "1 run per point".to_owned(),
             (least, most) if least == most => format!("{most} runs per point"),
             (least, most) => format!("{least} to {most} runs per point"),
@@ -88,12 +91,16 @@ impl Subject<'_> {
         format!("{} · {runs} · vsweep {}", self.experiment, env!("CARGO_PKG_VERSION"))
     }
 
+    /// The line below a chart of searches, which decide themselves on what they repeat.
+    pub fn footer_of_runs(&self) -> String {
+        let runs = show_many(self.points.runs.rows() as u64, "run");
+        format!("{} · {runs} · vsweep {}", self.experiment, env!("CARGO_PKG_VERSION"))
+    }
+
     fn is_simulated(&self) -> bool {
         let points = self.points;
-        let drawn = points.points.iter().filter(|point| !point.used.is_empty());
-        drawn
-            .into_iter()
-            .any(|point| points.param(point, "simulated") == &Cell::Bool(true))
+        let mut all = points.points.iter();
+        all.any(|point| points.param(point, "simulated") == &Cell::Bool(true))
     }
 
     /// What the figures and bars of a chart mean.

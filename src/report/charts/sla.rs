@@ -39,9 +39,9 @@ pub fn charts(subject: &Subject<'_>, state: &State) -> Vec<Chart> {
             };
             charts.push(Chart {
                 name: format!("sla_{}{suffix}", position + 1),
-                title: format!("Highest load that meets {}", target.name),
+                title: title_of(target),
                 note: "Points are probes (means of repeats), grey ones stopped early; rings are the answers, the dashed line the limit.".into(),
-                footer: subject.footer(),
+                footer: subject.footer_of_runs(),
                 simulated: subject.is_simulated(),
                 columns: panels.len(),
                 panels,
@@ -49,6 +49,15 @@ pub fn charts(subject: &Subject<'_>, state: &State) -> Vec<Chart> {
         }
     }
     charts
+}
+
+/// The target's name, and its criteria where the name does not say them already.
+fn title_of(target: &Target) -> String {
+    let criteria = target.criteria.iter().join(", ");
+    match target.name == criteria {
+        true => format!("Highest load that meets {criteria}"),
+        false => format!("Highest load that meets {} ({criteria})", target.name),
+    }
 }
 
 fn panel(criterion: &Criterion, target: &Target, searches: &[&SearchRecord], state: &State) -> Option<Panel> {
@@ -116,7 +125,10 @@ fn panel(criterion: &Criterion, target: &Target, searches: &[&SearchRecord], sta
         covers: None,
     };
     let x = axis(axis_title(vary), scale(&mut marks().map(|mark| mark.x), WIDE_LOAD));
-    let y = axis(title(criterion), scale(&mut marks().map(|mark| mark.y), WIDE_FIGURES));
+    let y = axis(
+        title(criterion),
+        scale(&mut marks().map(|mark| mark.y).chain([limit]), WIDE_FIGURES),
+    );
     series.push(line);
     Some(Panel {
         title: String::new(),
@@ -178,6 +190,12 @@ fn limit(criterion: &Criterion) -> f64 {
 fn title(criterion: &Criterion) -> String {
     match &criterion.quantity {
         Quantity::Metric(key) => axis_title(key),
-        Quantity::Attainment(_) => format!("Ratio to the limits of {criterion}"),
+        Quantity::Attainment(limits) => {
+            let percent = show_number(criterion.limit * 100.0);
+            format!(
+                "{}: ratio to the limit, {percent} % of requests",
+                limits.iter().join(" & ")
+            )
+        }
     }
 }

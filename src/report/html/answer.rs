@@ -63,7 +63,9 @@ pub fn targets(page: &Page<'_>) -> String {
          aria-label=\"Targets\"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div><p \
          class=\"note\">Met: the highest load measured as meeting the target, the limit lies in the interval beside it. None: \
          not even the lowest load meets it. Beyond: the highest load allowed still meets it. Undecided: the runs allowed \
-         were too few to tell. Skipped: another server is known to hold more than this one can.</p>"
+         were too few to tell. Skipped: another server is known to hold more than this one can. Given up: an error, not a load, \
+         ended the search. Not finished: it goes on when the plan is run again. On the interval: {interval}.</p>",
+        interval = sla::explain_interval(),
     )
 }
 
@@ -76,8 +78,7 @@ pub fn of_workloads(page: &Page<'_>, answers: &[Answer]) -> String {
         .filter(|(_, answer)| !answer.bests.is_empty());
     let measured: Vec<(&Workload<'_>, &Answer)> = measured.collect();
     if measured.is_empty() {
-        return "<p class=\"empty\">No run was measured yet, so there is no answer. What went wrong stands below.</p>"
-            .into();
+        return nothing_measured(page).into();
     }
     let mut html = String::new();
     if answers.len() > 1 {
@@ -99,6 +100,16 @@ pub fn of_workloads(page: &Page<'_>, answers: &[Answer]) -> String {
     html
 }
 
+/// Why there is no best point.
+fn nothing_measured(page: &Page<'_>) -> &'static str {
+    let points = &page.inputs.points.points;
+    if points.iter().any(|point| point.cut > 0) {
+        return "<p class=\"note\">Every run of the searches was cut short as soon as its verdict was certain, so no point has \
+                figures to compare.</p>";
+    }
+    "<p class=\"empty\">No run was measured yet, so there is no answer. What went wrong stands below.</p>"
+}
+
 /// The best points, what is tied with them, and the frontier.
 fn cards_and_frontier(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> String {
     let mut html = String::new();
@@ -113,7 +124,10 @@ fn cards_and_frontier(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> Str
         html += &knee_card(page, answer, told, knee);
     }
     html += "</div>";
-    html += if answer.repeated {
+    html += if is_searched(page) && !answer.repeated {
+        "<p class=\"note\">Every point is a single run: a search repeats a load only where its verdict is in doubt, so small \
+         differences may be noise.</p>"
+    } else if answer.repeated {
         "<p class=\"note\">Figures are medians over runs with the lowest and the highest run. Tied: the runs reach into \
          the range of the best one's runs, so this sweep cannot tell them apart.</p>"
     } else {
@@ -121,6 +135,11 @@ fn cards_and_frontier(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> Str
          <code>runs = 3</code> in the plan to know.</p>"
     };
     html + &frontier(page, answer, told)
+}
+
+/// Whether searches chose the points, which `runs` does not repeat.
+fn is_searched(page: &Page<'_>) -> bool {
+    sla::varied(page.inputs.state).is_some()
 }
 
 fn best_card(page: &Page<'_>, answer: &Answer, told: &[&Column], best: &Best) -> String {
@@ -133,6 +152,7 @@ fn best_card(page: &Page<'_>, answer: &Answer, told: &[&Column], best: &Best) ->
         told,
         at: best.point,
         metric: best.metric,
+        shown: None,
         more: &tied,
     };
     card.render(page)
@@ -160,6 +180,7 @@ fn knee_card(page: &Page<'_>, answer: &Answer, told: &[&Column], knee: usize) ->
         told,
         at: knee,
         metric: FRONTIER[1],
+        shown: None,
         more: why,
     };
     card.render(page)
@@ -178,6 +199,8 @@ pub(super) struct Card<'a> {
     pub at: usize,
     /// The figure that it is best in.
     pub metric: &'a str,
+    /// That figure in words, where it is more than a number.
+    pub shown: Option<&'a str>,
     /// What else there is to say of it, as HTML.
     pub more: &'a str,
 }
@@ -191,6 +214,7 @@ impl Card<'_> {
             at,
             metric,
             more,
+            ..
         } = *self;
         let point = &page.inputs.points.points[at];
         let figure = |name: &str| page.inputs.points.spread(point, name);
@@ -199,6 +223,7 @@ impl Card<'_> {
             || (page.inputs.points.param(point, metric).to_string(), String::new()),
             |spread| (show_number(spread.median), range(&spread)),
         );
+        let value = self.shown.map_or(value, str::to_owned);
         let title = axis_title(metric);
         // Titles end in their unit, except where the unit is the figure: `Output tokens/s per GPU`.
         let (name, unit) = title.rsplit_once(" (").unwrap_or((&title, "tokens/s"));
@@ -214,6 +239,7 @@ impl Card<'_> {
          <p class=\"what\">{name}{range}</p><p class=\"settings\">{settings}</p><dl>{companions}</dl>{more}\
          <details><summary>Command lines</summary>{commands}</details>{config}</article>",
             heading = escape(heading),
+            value = escape(&value),
             unit = escape(unit.trim_end_matches(')')),
             name = escape(name),
             settings = escape(&settings(told, point.row)),

@@ -93,7 +93,7 @@ pub fn render(inputs: &Inputs<'_>, configs: &[Config]) -> String {
             ("name", &text::escape(inputs.experiment)),
             ("style", STYLE),
             ("summary", &sections::summary(&page)),
-            ("banner", &sections::banner(inputs.points)),
+            ("banner", &sections::banners(&page)),
             (
                 "answer",
                 &(targets::cards(&page) + &answer::targets(&page) + &answer::of_workloads(&page, inputs.answers)),

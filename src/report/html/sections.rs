@@ -5,6 +5,7 @@ use super::text::{code, escape};
 use crate::cause::{Cause, Outcome};
 use crate::report::environment::facts;
 use crate::report::failures::Group;
+use crate::report::status::unfinished;
 use crate::report::variation::settings;
 use crate::table::{Cell, Point, Points};
 use crate::units::show_count;
@@ -36,8 +37,19 @@ pub fn summary(page: &Page<'_>) -> String {
     escape(&parts.join(" · "))
 }
 
+/// The banners above all: that figures are simulated, and that the sweep is not finished.
+pub fn banners(page: &Page<'_>) -> String {
+    let unfinished = unfinished(page.inputs.state).map(|how| {
+        format!(
+            "<p class=\"banner\" role=\"note\"><strong>Not finished.</strong> {}.</p>",
+            escape(&capitalise(&how))
+        )
+    });
+    simulated(page.inputs.points) + &unfinished.unwrap_or_default()
+}
+
 /// The banner that figures of the simulator need.
-pub fn banner(points: &Points<'_>) -> String {
+fn simulated(points: &Points<'_>) -> String {
     let simulated = |row: usize| points.runs.cell("simulated", row) == &Cell::Bool(true);
     let count = (0..points.runs.rows()).filter(|row| simulated(*row)).count();
     if count == 0 {

@@ -1,4 +1,5 @@
-//! The answer of a plan with targets as HTML: a card for each target with the server that holds the highest load.
+//! The answer of a plan with targets as HTML: a card for each target with the server that holds the highest load, or why
+//! none is known.
 
 use super::Page;
 use super::answer::{Card, list_tied};
@@ -6,9 +7,13 @@ use super::text::escape;
 use crate::journal::RunRecord;
 use crate::report::sla::{Row, by_target};
 use crate::report::words::show_number;
+use crate::units::show_many;
 use itertools::Itertools;
 
-/// Nothing where no search has ended.
+/// Searches without an answer that are told of.
+const MOST_TOLD: usize = 3;
+
+/// Nothing where no search has begun.
 pub fn cards(page: &Page<'_>) -> String {
     let targets = by_target(page.inputs.state);
     if targets.is_empty() {
@@ -24,21 +29,18 @@ fn target_card(page: &Page<'_>, runs: &[&RunRecord], rows: &[Row<'_>]) -> String
     let criteria = escape(&best.target.criteria.iter().join(", "));
     let title = best.question();
     let at = best.point(page.inputs.points, runs);
-    let (Some(answer), Some(at)) = (best.answer(), at) else {
+    let (Some(answer), Some((low, high)), Some(at)) = (best.answer(), best.interval(), at) else {
         return format!(
-            "<article class=\"card\"><h3>{}</h3><p class=\"caution\">No server is known to meet {criteria}.</p></article>",
-            escape(&title)
+            "<article class=\"card\"><h3>{}</h3><p class=\"caution\">{}</p></article>",
+            escape(&title),
+            why_none(rows, &criteria)
         );
     };
-    let beyond = match answer.high.is_finite() {
-        true => format!(
-            "The limit lies between {} and {}",
-            show_number(answer.low),
-            show_number(answer.high)
-        ),
+    let beyond = match high.is_finite() {
+        true => format!("The limit lies between {} and {}", show_number(low), show_number(high)),
         false => format!(
             "The limit lies above {}, the highest that was allowed",
-            show_number(answer.low)
+            show_number(low)
         ),
     };
     let binding = answer.binding.as_ref();
@@ -55,19 +57,50 @@ fn target_card(page: &Page<'_>, runs: &[&RunRecord], rows: &[Row<'_>]) -> String
         false => "",
     };
     let why = format!(
-        "<p class=\"why\">The highest load that meets <code>{criteria}</code>. {beyond}{binding}.{cut}</p>{}",
+        "<p class=\"why\">The highest load that meets <code>{criteria}</code>. {beyond}{binding}.{cut}{}</p>{}",
+        open_ones(rows),
         list_tied(
             "with others whose limit may lie as high:",
             &as_high.collect::<Vec<String>>()
         )
     );
+    let shown = best.value_in_words();
     let card = Card {
         title: &title,
         question: &title,
         told: &page.varied,
         at,
         metric: best.record.started.vary.name(),
+        shown: shown.as_deref(),
         more: &why,
     };
     card.render(page)
+}
+
+/// Why no server is known to hold any load.
+fn why_none(rows: &[Row<'_>], criteria: &str) -> String {
+    let none = format!("No server is known to meet <code>{criteria}</code>.");
+    let told = rows.iter().filter(|row| row.answer().is_none());
+    let told: String = told
+        .take(MOST_TOLD)
+        .map(|row| {
+            let (settings, verdict) = (escape(&row.settings()), row.verdict());
+            format!("<br>{settings}: {verdict}; {}.", escape(&row.notes()))
+        })
+        .collect();
+    match rows.iter().any(Row::is_open) {
+        true => format!("No answer yet, for the search is not finished.{told}"),
+        false => none + &told,
+    }
+}
+
+/// What may still beat the answer.
+fn open_ones(rows: &[Row<'_>]) -> String {
+    match rows.iter().filter(|row| row.is_open()).count() {
+        0 => String::new(),
+        open => format!(
+            " Not finished, and may find more: {}.",
+            show_many(open as u64, "search")
+        ),
+    }
 }

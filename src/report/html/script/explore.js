@@ -3,7 +3,9 @@
 const MOST_CURVES = 12;
 const WIDE_LOAD = 8; // largest by smallest value from which a logarithmic axis suits, as in the pictures (ladder.rs)
 const WIDE_FIGURES = 60;
-const figures = columns.filter((column) => column.kind === "figure" && column.values.some((value) => typeof value === "number"));
+// Where every run was cut short, what is known of the servers, such as their GPUs, is nothing to draw.
+const isMeasured = points.some((point) => point.used.length);
+const figures = columns.filter((column) => isMeasured && column.kind === "figure" && column.values.some((value) => typeof value === "number"));
 const numericSettings = varying.filter((column) => new Set(column.values.filter((value) => typeof value === "number")).size > 1);
 
 /** A labelled select over columns; `value` is the chosen column or one of the extra names. */

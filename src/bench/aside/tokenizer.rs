@@ -137,12 +137,7 @@ pub(in crate::bench) fn server_tokenizer<'a, 'g>(
     let mut asked = aside.borrow_mut();
     let probe = COMMON_WORDS[0];
     let mut count = |with_specials: bool| {
-        let answer = asked.ask(
-            "POST",
-            "/tokenize",
-            Some(&question(model, &probe, with_specials)),
-            SHORT,
-        )?;
+        let answer = asked.ask("POST", "/tokenize", Some(&question(model, probe, with_specials)), SHORT)?;
         let ids = token_ids(&answer).ok_or("the answer holds no tokens")?;
         Ok::<usize, String>(ids.len())
     };

@@ -221,7 +221,7 @@ impl Failure {
     }
 
     /// The HTTP status that the detail names, if it does.
-    fn status(&self) -> Option<u16> {
+    pub fn status(&self) -> Option<u16> {
         let (_, after) = self.detail.split_once("HTTP ")?;
         after.get(..3)?.parse().ok()
     }

@@ -1,5 +1,7 @@
 //! A result as the text block that `vllm bench serve` prints.
 
+mod trust;
+
 use crate::metrics::Metric;
 use crate::plan::Params;
 use serde_json::Value;
@@ -67,6 +69,7 @@ pub fn console(result: &Params) -> String {
     }
     text.push_str(&"=".repeat(WIDTH));
     text.push('\n');
+    trust::write(&mut text, result);
     text
 }
 

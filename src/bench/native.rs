@@ -185,13 +185,14 @@ impl Run {
         if let Some(cut) = cut {
             return Ok(cut.measurement(judge(&self.settings, &outcome)));
         }
-        refuse_empty(&outcome.samples)?;
+        refuse_empty(&outcome.samples).map_err(|failure| self.with_url(failure))?;
         let verdict = judge(&self.settings, &outcome);
         let mut warnings = std::mem::take(&mut prompts.warnings);
         warnings.extend(unread);
         warnings.extend(server.warning(self.settings.dataset.shared_share()));
         warnings.extend(warnings::of_lengths(&self.settings, &load, &outcome.samples));
         warnings.extend(verdict.objection().map(warnings::of_verdict));
+        warnings.extend(warnings::of_absence(&outcome));
         // A million requests would lie beside their results for nothing.
         let turns = load.turns.take();
         drop(load);
@@ -216,6 +217,16 @@ impl Run {
             result: RunResult::new(values, outcome.samples),
             cut: None,
         })
+    }
+
+    /// Names the address behind a refusal that may be about it.
+    fn with_url(&self, mut failure: Failure) -> Failure {
+        if matches!(failure.status(), Some(300..=399 | 404 | 405)) {
+            let scheme = if self.target.is_https { "https" } else { "http" };
+            let asked = format!(" (asked {scheme}://{}{})", self.options.host, self.options.path);
+            failure.detail.push_str(&asked);
+        }
+        failure
     }
 
     /// How many connections to open before the run.

@@ -12,6 +12,9 @@ use std::collections::HashMap;
 use std::hash::Hasher;
 use std::path::PathBuf;
 
+/// No time is later, in seconds; those since 1970 are earlier.
+const LATEST: f64 = 1e11;
+
 /// Settings of the `timed_trace` dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TimedTrace {
@@ -60,7 +63,19 @@ impl TimedTrace {
                 }
                 let (length, output) = (ids.len() as u64, rows.count(row, &self.output_length)?);
                 let mut item = Item::new(i, Prompt::Ids(ids), length, output);
-                item.timestamp = Some(rows.number(row, &self.timestamp)? * self.second_multiplier);
+                if output == 0 {
+                    let problem = format!("\"{}\" is less than a token; correct or remove the row", self.output_length);
+                    return Err(rows.wrong(row, &problem));
+                }
+                let time = rows.number(row, &self.timestamp)? * self.second_multiplier;
+                if !(0.0..LATEST).contains(&time) {
+                    let problem = format!(
+                        "its time is {time} s after 0, later than 10^11 s; correct \"{}\" or the seconds that a unit of it has",
+                        self.timestamp
+                    );
+                    return Err(rows.wrong(row, &problem));
+                }
+                item.timestamp = Some(time);
                 Ok(item)
             })
             .collect()
@@ -114,6 +129,37 @@ mod tests {
             (low("1:16"), low("9:16"), low("2:4")),
             (4_276_743_264, 4_016_882_020, 2_500_958_548)
         );
+    }
+
+    #[test]
+    fn rows_that_cannot_be_sent_are_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("trace.jsonl");
+        let refusal = |output: u64, second_multiplier: f64| {
+            let row = format!(r#"{{"timestamp": 3, "input_length": 4, "output_length": {output}, "hash_ids": [1]}}"#);
+            std::fs::write(&path, row).expect("written");
+            let trace = TimedTrace {
+                path: path.clone(),
+                chunk_size: 16,
+                second_multiplier,
+                timestamp: "timestamp".to_owned(),
+                input_length: "input_length".to_owned(),
+                output_length: "output_length".to_owned(),
+                hash_ids: "hash_ids".to_owned(),
+            };
+            let sampling = Sampling {
+                num_prompts: 1,
+                seed: 0,
+                shuffle: false,
+                oversample: false,
+            };
+            trace.draw(&sampling, &Vocabulary::Ids(260..1000)).err()
+        };
+        assert_eq!(refusal(5, 0.001), None);
+        assert!(refusal(0, 1.0).is_some_and(|why| why.contains("\"output_length\" is less than a token")));
+        for multiplier in [1e300, f64::INFINITY] {
+            assert!(refusal(5, multiplier).is_some_and(|why| why.contains("later than 10^11 s")));
+        }
     }
 
     #[test]

@@ -65,12 +65,12 @@ pub struct Outcome {
     pub duration: Nanos,
     /// CPU time of the generator's thread within it.
     pub cpu: Duration,
-    /// Longest time the loop was busy between two looks at the network; arrivals within it that the kernel did not stamp are
-    /// late by at most this.
+    /// Longest time the loop was busy between two looks at the network, or was woken later than it asked for; arrivals within it
+    /// that the kernel did not stamp are late by at most this, and 100 ms if the process was stopped while it waited.
     pub longest_turn: Nanos,
     /// Share of the reads whose time of arrival is the kernel's; that of the others is the time of reading.
     pub stamped_share: f64,
-    /// Connections opened after t0.
+    /// Connections for which a request waited after t0.
     pub late_connections: u64,
 }
 

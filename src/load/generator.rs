@@ -3,9 +3,11 @@
 //! One thread, one `epoll`, no runtime. Waiting for due times uses a timer with the kernel's full resolution. When things
 //! arrived, and how long reading them may wait, is told by neighbours.
 
+mod absence;
 mod cutting;
 mod opening;
 
+use self::absence::Absence;
 use super::arrivals::Arrivals;
 use super::clock::{nanos, thread_cpu};
 use super::connection::Connection;
@@ -56,7 +58,8 @@ pub struct Generator {
     /// Memory of closed connections, for the next ones.
     exchanges: Vec<Exchange>,
     opening: usize,
-    opened: u64,
+    /// Connections opened because a request had none.
+    awaited: u64,
     buffer: Vec<u8>,
     /// A request that comes from a file.
     outgoing: Vec<u8>,
@@ -91,7 +94,7 @@ impl Generator {
             vacant: vec![],
             exchanges: vec![],
             opening: 0,
-            opened: 0,
+            awaited: 0,
             buffer: vec![0; 256 << 10],
             outgoing: vec![],
         })
@@ -118,27 +121,26 @@ impl Generator {
         load: &Load,
         watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
     ) -> io::Result<Outcome> {
-        let opened_before = self.opened;
+        self.awaited = 0;
         let cpu_before = thread_cpu();
         let mut drive = Drive::new(load, watch);
         let mut arrivals = Arrivals::new(drive.clock);
         let mut moderation = Moderation::default();
         let mut events = Events::with_capacity(1024);
-        let (mut longest_turn, mut next_sweep) = (0, nanos(SWEEP));
+        let mut absence = Absence::new(nanos(SWEEP));
         set(&self.sweeper, SWEEP)?;
         while !drive.is_finished() {
             let turn_began = arrivals.look();
+            absence.looked(turn_began);
             for event in &events {
                 self.serve(event.token().0, event.is_read_closed(), &mut arrivals, &mut drive);
             }
             let has_more = self.dispatch(&mut drive);
             let now = drive.clock.now();
-            if now >= next_sweep {
+            if absence.worked(turn_began, now) {
                 self.sweep(&mut drive, now);
-                next_sweep = now + nanos(SWEEP);
                 set(&self.sweeper, SWEEP)?;
             }
-            longest_turn = longest_turn.max(now - turn_began);
             moderation.note(arrivals.stamped, now);
             if self.stop.is_asked() {
                 return Err(io::ErrorKind::Interrupted.into());
@@ -167,9 +169,9 @@ impl Generator {
             window,
             cpu: thread_cpu().saturating_sub(cpu_before),
             samples: drive.samples,
-            longest_turn,
+            longest_turn: absence.longest,
             stamped_share: arrivals.stamped_share(),
-            late_connections: self.opened - opened_before,
+            late_connections: self.awaited,
         })
     }
 
@@ -196,6 +198,7 @@ impl Generator {
                 Some(slot) => self.send(slot, index, ready, drive),
                 None => {
                     drive.waiting.push_back((index, ready));
+                    self.awaited += 1;
                     self.open_for(drive);
                 }
             }

@@ -81,7 +81,7 @@ impl Run {
             let error = outcome.samples.iter().find_map(|sample| sample.error);
             let Some(error) = error else { break };
             let waited = await_next_try(began, limit, &error);
-            waited.map_err(|detail| Failure::new(Cause::BenchFailed, detail))?;
+            waited.map_err(|detail| self.with_url(Failure::new(Cause::BenchFailed, detail)))?;
         }
         self.note("Initial test run completed.");
         Ok(())

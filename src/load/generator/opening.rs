@@ -67,7 +67,6 @@ impl Generator {
             }
         }
         self.opening += 1;
-        self.opened += 1;
         Ok(slot)
     }
 

@@ -215,8 +215,7 @@ fn a_gpu_that_is_not_known_is_refused_with_those_that_are() {
 
 #[test]
 fn without_a_known_gpu_no_search_on_a_real_server_starts_from_a_forecast() {
-    let sla =
-        "num_prompts = 8\n[sla]\nvary = \"max_concurrency\"\nmax = 16\n[[sla.target]]\np99_ttft_ms = \"<=5000\"\n";
+    let sla = "num_prompts = 8\n[sla]\nvary = \"max_concurrency\"\nmax = 8\n[[sla.target]]\np99_ttft_ms = \"<=5000\"\n";
     let text = SMALL
         .replace("num_prompts = 8\n", "")
         .replace("max_concurrency = [1, 4]\n", sla);

@@ -10,7 +10,7 @@ use vsweep::bench::native::latencies;
 use vsweep::journal::{self, Directory, SearchEnd, State};
 use vsweep::matrix::{Matrix, ServerConfig};
 use vsweep::plan;
-use vsweep::search::{Answer, Found, Next, Search, Settings, Target};
+use vsweep::search::{Answer, Found, Next, Search, Settings, Target, Vary};
 use vsweep::sim::engine::Request;
 use vsweep::sim::flags::Flags;
 use vsweep::sim::settings::Settings as Simulator;
@@ -225,7 +225,8 @@ fn mean_margin(server: &mut VirtualServer, target: &Target, load: u64, requests:
         });
         let requests: Vec<_> = simulated.samples.iter().map(latencies).collect();
         let criteria = target.criteria.iter();
-        let margins = criteria.filter_map(|criterion| Some(criterion.read(|_| None, &requests)?.margin()));
+        let margins =
+            criteria.filter_map(|criterion| Some(criterion.read(Vary::MaxConcurrency, |_| None, &requests)?.margin()));
         margins.fold(f64::NEG_INFINITY, f64::max)
     });
     draws.sum::<f64>() / DRAWS as f64

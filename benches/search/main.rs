@@ -257,7 +257,7 @@ fn searched(mut server: Server, vary: Vary, confirmations: usize, seed: Seed) ->
             false => requests,
         };
         let ttfts: Vec<f64> = seen.iter().map(|request| request.ttft_ms).collect();
-        let reading = criterion.read(|_| Some(p99(&ttfts)), &seen);
+        let reading = criterion.read(vary, |_| Some(p99(&ttfts)), &seen);
         seconds += server.seconds(question.value, done as u64);
         values.push(question.value);
         let stopped = stop
@@ -271,6 +271,7 @@ fn searched(mut server: Server, vary: Vary, confirmations: usize, seed: Seed) ->
             question,
             stopped,
             readings,
+            served: None,
         });
     }
 }

@@ -26,7 +26,7 @@ pub fn run(args: Args) -> Result<Exit> {
         searches => show_many(searches, "search"),
     };
     println!("ok: {}: {servers}, {work}", plan.name);
-    for note in notes(&plan) {
+    for note in notes(&plan).into_iter().map(String::from).chain(matrix.remarks()) {
         println!("note: {note}");
     }
     Ok(Exit::Done)

@@ -16,7 +16,8 @@ use std::collections::BTreeMap;
 /// - 1.3: what the `seed` of a search comes from, and its `rivals`; the verdict `skipped`.
 /// - 1.4: the `combo` of a server and of a run.
 /// - 1.5: whether a probe's reading is `starved`.
-pub const FORMAT: (u32, u32) = (1, 5);
+/// - 1.6: the `draw` of a probe's question, what it `served`, and the `missed` of a reading's `requests`.
+pub const FORMAT: (u32, u32) = (1, 6);
 
 /// One line of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

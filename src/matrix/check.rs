@@ -117,6 +117,19 @@ pub(super) fn rates(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     }
 }
 
+/// A search for a number in flight needs runs of as many requests.
+pub(super) fn reach(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+    let short = (0..matrix.bench_count).find_map(|bench| matrix.unreachable(bench));
+    if let Some((load, requests)) = short {
+        let message = format!(
+            "the {requests} requests of a run (num_prompts) never bring {load} in flight at once, which [sla] may try"
+        );
+        let span = plan.origin.key_span(&["sla"]);
+        let remedy = "write num_prompts = { per = \"max_concurrency\", times = 10 }, or lower sla.max to what num_prompts brings";
+        found.add(Problem::new(span, message, remedy));
+    }
+}
+
 /// A link that no pair meets, or filters that leave nothing, are mistakes.
 pub(super) fn leftovers(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     if matrix.points_of_server.iter().any(|count| *count > 0) {

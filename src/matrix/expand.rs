@@ -87,6 +87,7 @@ pub(super) fn expand(plan: &Plan, found: &mut Found) -> Option<Matrix> {
     if is_whole {
         check::leftovers(plan, &matrix, found);
         check::rates(plan, &matrix, found);
+        check::reach(plan, &matrix, found);
     }
     Some(matrix)
 }

@@ -4,7 +4,7 @@
 use super::{Matrix, Point, ServerConfig};
 use crate::ids::{SearchId, ServerId, canonical_json, short_digest};
 use crate::plan::{Params, number, spelling};
-use crate::search::{ExploreSettings, Load, Question, Requests, Settings, Target, Vary};
+use crate::search::{Answer, BRIEF_S, ExploreSettings, Load, Question, Requests, Settings, Target, Vary};
 use serde_json::{Value, json};
 
 const NUM_PROMPTS: &str = "num_prompts";
@@ -24,6 +24,8 @@ pub struct LoadSearch {
     pub params: Params,
     /// What is searched for.
     pub settings: Settings,
+    /// The lowest load as the plan has it, if the search cannot begin there.
+    pub raised_from: Option<f64>,
     /// Which configuration of the bench side it is.
     index: usize,
 }
@@ -45,7 +47,60 @@ pub struct LoadExploration {
     index: usize,
 }
 
+impl LoadSearch {
+    /// What a reader should know of where the search begins.
+    pub fn remark(&self) -> Option<String> {
+        let (from, lower) = (self.raised_from?, self.settings.lower);
+        Some(format!(
+            "the search begins at request_rate = {lower:.3}, not at sla.min = {from}: at a lower rate sending the requests of a \
+             run takes more than 80 % of bench.timeout; raise bench.timeout, or send fewer (num_prompts)"
+        ))
+    }
+
+    /// The answers, with that remark where no load was found.
+    pub fn with_remark(&self, mut answers: Vec<Answer>) -> Vec<Answer> {
+        for answer in answers.iter_mut().filter(|answer| answer.found.value().is_none()) {
+            answer.notes.extend(self.remark());
+        }
+        answers
+    }
+
+    /// What its runs may be too short for, by the highest rate.
+    fn brief(&self) -> Option<String> {
+        let Settings {
+            vary, requests, upper, ..
+        } = self.settings;
+        let is_brief =
+            vary == Vary::RequestRate && requests.per_value == 0.0 && requests.at(upper) as f64 / upper < BRIEF_S;
+        is_brief.then(|| {
+            let count = requests.at(upper);
+            format!(
+                "num_prompts = {count} are sent within {BRIEF_S} s from request_rate = {:.3} on, and say little of a load that \
+                 lasts; write num_prompts = {{ per = \"request_rate\", times = 10, min = {count} }}",
+                count as f64 / BRIEF_S
+            )
+        })
+    }
+}
+
 impl Matrix {
+    /// What a reader should know of the plan's searches before they run, each remark once.
+    pub fn remarks(&self) -> Vec<String> {
+        let mut remarks: Vec<String> = Vec::new();
+        for search in self
+            .servers()
+            .take(1)
+            .flat_map(|server| self.searches_of(&server).collect::<Vec<_>>())
+        {
+            for remark in [search.remark(), search.brief()].into_iter().flatten() {
+                if !remarks.contains(&remark) {
+                    remarks.push(remark);
+                }
+            }
+        }
+        remarks
+    }
+
     /// The searches on one server, in the order of the plan; none without `[sla]`.
     pub fn searches_of(&self, server: &ServerConfig) -> impl Iterator<Item = LoadSearch> {
         let loads = self.sla.is_some().then(|| self.loads_of(server));
@@ -143,7 +198,10 @@ impl Matrix {
     fn search(&self, index: usize, server: &ServerConfig) -> Option<LoadSearch> {
         let mut settings = self.sla.clone()?;
         settings.requests = self.requests(index, settings.requests);
+        let as_planned = settings.lower;
         settings.lower = settings.lower.max(self.lowest(index));
+        let is_asked_for = as_planned != Settings::new(settings.vary, Vec::new()).lower;
+        let raised_from = Some(as_planned).filter(|planned| *planned < settings.lower && is_asked_for);
         let params = self.params_without(index, settings.vary);
         let load = self.point_of(params.clone(), String::new(), &server.id);
         let target = |target: &Target| json!({"name": target.name, "criteria": target.criteria});
@@ -163,6 +221,7 @@ impl Matrix {
             name: self.bench.label(index),
             params,
             settings,
+            raised_from,
             index,
         })
     }
@@ -212,6 +271,19 @@ impl Matrix {
         let followed = |name: &str| self.bench.derived(name).map(|derived| derived.per.as_str());
         params.retain(|name, _| followed(name).is_none_or(|per| !spelling::same(per, vary.name())));
         params
+    }
+
+    /// A load in flight that `num_prompts` of the plan cannot bring, with the number of requests it has.
+    pub(super) fn unreachable(&self, index: usize) -> Option<(f64, u64)> {
+        let sla = self.sla.as_ref().filter(|sla| sla.vary == Vary::MaxConcurrency)?;
+        let is_given = self.bench.value(index, NUM_PROMPTS).is_some() || self.bench.derived(NUM_PROMPTS).is_some();
+        let requests = self.requests(index, sla.requests);
+        let (lowest, highest) = (requests.at(sla.lower), requests.at(sla.upper));
+        // Where the load outgrows the requests it does so from some load on.
+        let short = [(sla.lower, lowest), (sla.upper, highest)];
+        short
+            .into_iter()
+            .find(|(load, count)| is_given && (*count as f64) < *load)
     }
 
     /// Requests of a run: as `num_prompts` says, which may follow the load, else as usual.

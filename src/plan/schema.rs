@@ -268,9 +268,10 @@ pub struct SlaTable {
     pub max: Option<f64>,
     /// How far the answer may lie below the true limit, as a ratio. Default: 0.05.
     pub tolerance: Option<f64>,
-    /// At most this many runs for each target, 2 to 1000. Default: 16.
+    /// At most this many runs asked for by each target, 2 to 1000; the runs of the others tell it something too, so `sla.csv` may count more. Default: 16.
     pub max_probes: Option<u32>,
-    /// Further runs at the load found, each of which must leave it standing, 0 to 100. Default: 1.
+    /// Whole runs at the load found that were asked for because it was expected to be the answer, 0 to 100; the first may be the
+    /// run that found it. All runs there together must meet the target. Default: 1.
     pub confirmations: Option<u32>,
     /// Whether a server config is left as soon as another one is known to hold more than it can, for every target that is
     /// still open: by what was measured on it, by `max`, or because the simulator predicts less than a quarter. Default:

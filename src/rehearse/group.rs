@@ -209,7 +209,8 @@ impl<'a> Rehearsed<'a> {
         };
         if point.argv.is_none() {
             let seed = params.get("seed").and_then(Value::as_u64).unwrap_or(0);
-            params.insert("seed".to_owned(), seed.wrapping_add(u64::from(run)).into());
+            let draw = asked.and_then(Asked::draw).unwrap_or(run);
+            params.insert("seed".to_owned(), seed.wrapping_add(u64::from(draw)).into());
         }
         let warmups = if self.warmed.contains_key(&point.id) {
             0

@@ -168,7 +168,9 @@ fn ratio(run: &RunRecord, plan: &Plan, stand_ins: &BTreeMap<ServerId, StandIn>) 
     let driver = match &plan.bench.runner {
         BenchRunner::Native => {
             let seed = params.get("seed").and_then(Value::as_u64).unwrap_or(0);
-            params.insert("seed".to_owned(), seed.wrapping_add(u64::from(run.run)).into());
+            let probe = run.search.as_ref().and_then(|searched| searched.probe.as_ref());
+            let draw = probe.map_or(run.run, |probe| probe.question.draw);
+            params.insert("seed".to_owned(), seed.wrapping_add(u64::from(draw)).into());
             Driver::Native
         }
         BenchRunner::Command(command) => {

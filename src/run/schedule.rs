@@ -6,7 +6,7 @@ use super::is_settled;
 use crate::ids::SearchId;
 use crate::journal::{SearchEnd, Shard, State};
 use crate::matrix::{LoadExploration, LoadSearch, Matrix, Point, ServerConfig};
-use crate::search::{Answer, Found, Load, Question, Target, Watch};
+use crate::search::{Answer, Found, Load, Question, Target, Vary, Watch};
 use std::sync::Arc;
 
 /// The work of one session, made server by server so that a million points never stand in memory at once.
@@ -51,12 +51,29 @@ pub struct Asked {
     pub question: Question,
     /// The targets that the run is to say something about.
     pub targets: Arc<[Target]>,
+    /// What the search varies.
+    pub vary: Vary,
     /// Ends the run once its verdict is certain; an exploration wants every run whole.
     pub watch: Option<Watch>,
     /// The load that an exploration asked for; it has no targets.
     pub load: Option<Load>,
     /// The highest load that the search measured to the end of a run; zero if there is none.
     pub endured: f64,
+}
+
+impl Task {
+    /// What is added to the plan's seed, so that this run has prompts and arrivals of its own. Repetitions of a point differ in
+    /// it, and so do all runs of a search.
+    pub fn draw(&self) -> u32 {
+        self.asked.as_ref().and_then(Asked::draw).unwrap_or(self.run)
+    }
+}
+
+impl Asked {
+    /// What a search wants to be added to the plan's seed; an exploration repeats its levels and wants nothing.
+    pub(crate) fn draw(&self) -> Option<u32> {
+        self.load.is_none().then_some(self.question.draw)
+    }
 }
 
 impl<'a> Schedule<'a> {

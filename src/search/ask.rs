@@ -5,6 +5,8 @@
 
 mod answer;
 
+pub use answer::BRIEF_S;
+
 use super::Vary;
 use super::boundary::{Boundary, Observation};
 use super::probe::{Probe, Question};
@@ -28,9 +30,9 @@ pub struct Settings {
     pub upper: f64,
     /// How far the answer may be below the boundary, as a ratio: 0.05 for 5 %.
     pub tolerance: f64,
-    /// At most this many runs are asked for each target.
+    /// At most this many runs are asked for by each target.
     pub max_probes: usize,
-    /// Runs at the answer, asked for after it was chosen; each must leave it standing.
+    /// Whole runs at the answer that were asked for because it was expected to be the answer.
     pub confirmations: usize,
     /// Requests of a run.
     pub requests: Requests,
@@ -76,7 +78,10 @@ impl fmt::Display for Settings {
         });
         f.write_str(&targets.collect::<Vec<_>>().join("; "))?;
         let percent = tolerance * 100.0;
-        write!(f, ", to {percent} %, at most {max_probes} runs a target")?;
+        write!(
+            f,
+            ", to {percent} %, at most {max_probes} runs asked for by each target"
+        )?;
         match self.skip_beaten {
             true => f.write_str(", unless another server is known to hold more"),
             false => Ok(()),
@@ -105,6 +110,9 @@ const PATIENT_RUNS: usize = 5;
 const IMPATIENCE: f64 = 0.4;
 /// The largest step beyond what was measured: a curve's knee is not seen from far below.
 const LARGEST_STEP: f64 = 4.0;
+
+/// How far below a load that failed the next one is at least, as a part of the tolerance.
+const SMALLEST_STEP: f64 = 1.0 / 3.0;
 
 /// A search for the highest load of one server config that meets each target.
 #[derive(Debug, Clone)]
@@ -165,12 +173,16 @@ impl Search {
         &self.probes
     }
 
-    /// A watch over the run that answers a question: it can stop once its verdict about every target still open is
-    /// certain.
+    /// A watch over the run that answers a question: it can stop once its verdict is certain about every target that is still
+    /// open and can learn from this load.
     pub fn watch(&self, question: &Question) -> Watch {
         let decided = self.settings.targets.iter().zip(&self.decisions);
-        let open = decided.filter(|(_, decision)| decision.is_err());
-        Watch::over(question, open.map(|(target, _)| target))
+        let open = decided
+            .filter(|(_, decision)| decision.is_err())
+            .map(|(target, _)| target);
+        let learns =
+            |target: &&Target| target.name == question.target || View::of(self, target).learns_at(question.value);
+        Watch::over(question, open.filter(learns))
     }
 
     fn decide(&mut self) {
@@ -196,7 +208,7 @@ struct View<'a> {
 impl<'a> View<'a> {
     fn of(search: &'a Search, target: &'a Target) -> View<'a> {
         let mut observations = target.observations(&search.probes);
-        let levels = levels(&search.probes, &observations);
+        let levels = levels(target, &search.probes, &observations);
         let highest_pass = levels.iter().rev().find(|level| level.verdict() == Verdict::Pass);
         let lowest_failure = levels.iter().find(|level| level.verdict() == Verdict::Fail);
         let dip = lowest_failure
@@ -292,6 +304,11 @@ impl<'a> View<'a> {
         likely <= value * (1.0 + tolerance) || likely < self.search.settings.vary.above(value)
     }
 
+    /// Whether it is open yet if a load of `value` meets the target.
+    fn learns_at(&self, value: f64) -> bool {
+        (RISK..=1.0 - RISK).contains(&self.boundary.chance_below(value))
+    }
+
     /// Runs asked for this target.
     fn asked(&self) -> usize {
         self.search
@@ -303,13 +320,13 @@ impl<'a> View<'a> {
 
     fn next_question(&self) -> Question {
         let vary = self.search.settings.vary;
-        let candidate = vary.floor(self.boundary.quantile(CANDIDATE_RISK));
+        let candidate = self.clear_of_failures(self.boundary.quantile(CANDIDATE_RISK));
         // To confirm what is known already would teach nothing: the boundary is what is still unknown.
         let best = self.best().map_or(0.0, |best| best.value);
         if self.is_close(candidate) && best < candidate {
             return self.question(candidate, true);
         }
-        let aim = match vary.floor(self.boundary.quantile(AIM)) {
+        let aim = match self.clear_of_failures(self.boundary.quantile(AIM)) {
             aim if aim <= best => vary.above(best),
             aim => aim,
         };
@@ -322,6 +339,20 @@ impl<'a> View<'a> {
         )
     }
 
+    /// A load no higher than `value` that is not so near to one that failed that it would most likely tell the same again.
+    fn clear_of_failures(&self, value: f64) -> f64 {
+        let Settings { vary, tolerance, .. } = self.search.settings;
+        let step = 1.0 + tolerance * SMALLEST_STEP;
+        let best = self.best().map_or(0.0, |best| best.value);
+        let failures = self.levels.iter().rev().filter(|level| level.margin > 0.0);
+        failures.fold(vary.floor(value), |value, failure| {
+            let below = vary.floor(failure.value / step);
+            let is_near = value < failure.value && below < value;
+            // Between a pass and a failure that are as near as that, every load tells something.
+            if is_near && below > best { below } else { value }
+        })
+    }
+
     fn question(&self, value: f64, confirm: bool) -> Question {
         let Settings {
             vary,
@@ -331,13 +362,16 @@ impl<'a> View<'a> {
             ..
         } = &self.search.settings;
         let value = vary.floor(value).clamp(*lower, *upper);
+        // Fewer requests than the load would never bring it.
+        let reaching = if *vary == Vary::MaxConcurrency { value as u64 } else { 1 };
         // A pass at the highest load is the answer, and the figures of an answer are those of a whole run.
         let confirm = confirm || (value == *upper && self.search.settings.confirmations > 0);
         Question {
             target: self.target.name.clone(),
             value,
-            requests: requests.at(value),
+            requests: requests.at(value).max(reaching),
             confirm,
+            draw: self.search.probes.len() as u32,
         }
     }
 }

@@ -3,7 +3,8 @@
 //! A criterion reads a run as a [`Reading`], a ratio to its own limit, so criteria in different units are comparable.
 //! What a reading means for the search belongs to the other files of this room.
 
-use super::reading::{Reading, Request};
+use super::Vary;
+use super::reading::{Dependence, Reading, Request};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -215,11 +216,16 @@ impl Criterion {
     /// What one run says about this criterion, from its metrics by key and its requests; None if it says nothing.
     ///
     /// Where the criterion is about single requests (an attainment, or a percentile of a latency), the requests give
-    /// the interval; `requests` may be empty if they were not recorded.
-    pub fn read(&self, metric: impl Fn(&str) -> Option<f64>, requests: &[Request]) -> Option<Reading> {
+    /// the interval; `requests` are in the order in which they were sent, and may be empty if they were not recorded. Where a
+    /// rate is varied they wait for one another, and so few of them say as much as independent ones.
+    pub fn read(&self, vary: Vary, metric: impl Fn(&str) -> Option<f64>, requests: &[Request]) -> Option<Reading> {
+        let dependence = match vary {
+            Vary::MaxConcurrency => Dependence::None,
+            Vary::RequestRate => Dependence::Queue,
+        };
         let from_requests = self.per_request().and_then(|(share, limits)| {
             let ratios = requests.iter().map(|request| worst_ratio(&limits, request)).collect();
-            Reading::from_requests(ratios, share)
+            Reading::from_requests(ratios, share, dependence)
         });
         let Quantity::Metric(key) = &self.quantity else {
             return from_requests;
@@ -236,7 +242,7 @@ impl Criterion {
                 met: metric.met && !inner.ratio.is_infinite(),
                 low: inner.low.min(metric.ratio),
                 high: inner.high.max(metric.ratio),
-                starved: false,
+                ..inner
             }),
             (inner, metric) => metric.or(inner),
         }
@@ -264,6 +270,27 @@ impl Criterion {
                 })
             }
         }
+    }
+
+    /// How many of `requests` must attain the limits of a single request: with fewer than the first number the criterion
+    /// fails for certain, from the second on it holds for certain. Between them a percentile, which interpolates between two
+    /// requests as numpy does, may be on either side.
+    pub(super) fn needed(&self, requests: u64) -> Option<(u64, u64)> {
+        let (share, _) = self.per_request()?;
+        let n = requests as f64;
+        Some(match self.quantity {
+            Quantity::Attainment(_) => {
+                let needed = (share * n - 1e-9).ceil().max(0.0) as u64;
+                (needed, needed)
+            }
+            Quantity::Metric(_) => {
+                let position = share * (n - 1.0).max(0.0);
+                (
+                    (position + 1e-9).floor() as u64 + 1,
+                    (position - 1e-9).ceil().max(0.0) as u64 + 1,
+                )
+            }
+        })
     }
 
     /// Whether it asks for no less than what the load brings: more of that there is only at a higher load.
@@ -398,7 +425,11 @@ mod tests {
 
     #[test]
     fn ratios_above_one_fail_whichever_way_the_metric_points() {
-        let read = |criterion: &Criterion, value| criterion.read(|_| Some(value), &[]).expect("valid in this test");
+        let read = |criterion: &Criterion, value| {
+            criterion
+                .read(Vary::MaxConcurrency, |_| Some(value), &[])
+                .expect("valid in this test")
+        };
         let latency = Criterion::metric("mean_ttft_ms", "<=500").expect("valid in this test");
         assert_eq!((read(&latency, 250.0).ratio, read(&latency, 1000.0).ratio), (0.5, 2.0));
         let goodput = Criterion::metric("request_goodput", ">=5").expect("valid in this test");
@@ -422,7 +453,9 @@ mod tests {
             move |key: &str| Some(if key == "request_goodput" { goodput } else { throughput })
         };
         let starved = |criterion: &Criterion, good: f64, all: f64| {
-            let reading = criterion.read(served(good, all), &[]).expect("valid in this test");
+            let reading = criterion
+                .read(Vary::MaxConcurrency, served(good, all), &[])
+                .expect("valid in this test");
             (reading.met, reading.starved)
         };
         assert_eq!(starved(&goodput, 4.0, 4.5), (false, true));
@@ -443,9 +476,15 @@ mod tests {
         let chat = Criterion::attainment(limits, ">=90%").expect("valid in this test");
         let mut requests = vec![request(100.0, 20.0); 95];
         requests.extend(vec![request(100.0, 60.0); 5]);
-        assert!(chat.read(|_| None, &requests).expect("valid in this test").met);
+        assert!(
+            chat.read(Vary::MaxConcurrency, |_| None, &requests)
+                .expect("valid in this test")
+                .met
+        );
         requests.extend(vec![request(f64::INFINITY, 1.0); 10]);
-        let reading = chat.read(|_| None, &requests).expect("valid in this test");
+        let reading = chat
+            .read(Vary::MaxConcurrency, |_| None, &requests)
+            .expect("valid in this test");
         assert!(!reading.met && reading.ratio > 1.0);
         let (_, limits) = chat.per_request().expect("about single requests");
         assert!(
@@ -458,8 +497,10 @@ mod tests {
     fn a_percentile_gets_its_interval_from_the_requests() {
         let criterion = Criterion::metric("p99_ttft_ms", "<=500").expect("valid in this test");
         let requests: Vec<_> = (0..1000).map(|i| request(300.0 + f64::from(i) * 0.2, 1.0)).collect();
-        let reading = criterion.read(|_| Some(498.0), &requests).expect("valid in this test");
+        let reading = criterion
+            .read(Vary::MaxConcurrency, |_| Some(498.0), &requests)
+            .expect("valid in this test");
         assert!(reading.low < 498.0 / 500.0 && reading.high > reading.low, "{reading:?}");
-        assert_eq!(criterion.read(|_| None, &[]), None);
+        assert_eq!(criterion.read(Vary::MaxConcurrency, |_| None, &[]), None);
     }
 }

@@ -17,7 +17,7 @@ mod target;
 mod verdict;
 mod watch;
 
-pub use ask::{Next, RISK, Search, Settings};
+pub use ask::{BRIEF_S, Next, RISK, Search, Settings};
 pub use criterion::{Comparison, Criterion, Latency, Quantity, RequestLimit};
 pub use explore::{Exploration, ExploreSettings, Figures, Level, Load, Spacing};
 pub use probe::{Probe, Question};

@@ -17,6 +17,10 @@ pub struct Question {
     pub requests: u64,
     /// Whether the value was chosen because it is expected to be the answer: the run confirms or refutes it.
     pub confirm: bool,
+    /// Which of the search's random draws of prompts and arrivals the run has: every run another one, also at a new load, because
+    /// the same arrivals once more are no further evidence. It is added to the plan's seed.
+    #[serde(default)]
+    pub draw: u32,
 }
 
 /// What one run measured. Several probes may have one value: repeats.
@@ -29,4 +33,7 @@ pub struct Probe {
     pub stopped: Option<Verdict>,
     /// What it says about each criterion, by the criterion's text; a criterion it says nothing about is absent.
     pub readings: BTreeMap<String, Reading>,
+    /// Requests answered a second; None of a run that was not measured whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served: Option<f64>,
 }

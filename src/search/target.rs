@@ -136,6 +136,27 @@ impl Target {
         }
     }
 
+    /// Whether the requests of all runs at `value` together miss a criterion about single requests.
+    fn is_missed(&self, probes: &[Probe], value: f64) -> bool {
+        let at_it = || probes.iter().filter(|probe| probe.question.value == value);
+        self.criteria.iter().any(|criterion| {
+            let text = criterion.to_string();
+            let readings = at_it().filter_map(|probe| probe.readings.get(&text));
+            let (missed, requests) = readings.fold((0, 0), |(missed, requests), reading| {
+                (missed + reading.missed, requests + reading.requests)
+            });
+            let needed = criterion.needed(requests).filter(|_| requests > 0);
+            needed.is_some_and(|(least, _)| requests - missed < least)
+        })
+    }
+
+    /// How many runs at `value` say something about the target, and how many of them were measured as missing it.
+    pub(super) fn runs_missing(&self, probes: &[Probe], value: f64) -> (usize, usize) {
+        let at_it = probes.iter().filter(|probe| probe.question.value == value);
+        let margins: Vec<f64> = at_it.filter_map(|probe| Some(self.worst(probe)?.0)).collect();
+        (margins.len(), margins.iter().filter(|margin| **margin > 0.0).count())
+    }
+
     /// The criterion for which the load `value` brings too little by its runs, and the factor by which it does.
     pub(super) fn starving(&self, probes: &[Probe], value: f64) -> Option<(&Criterion, f64)> {
         let at_it = || probes.iter().filter(|probe| probe.question.value == value);
@@ -202,7 +223,7 @@ fn spread(observations: &[Observation]) -> f64 {
 }
 
 /// Pools the runs at each load, in ascending order of loads.
-pub(super) fn levels(probes: &[Probe], observations: &[Observation]) -> Vec<Level> {
+pub(super) fn levels(target: &Target, probes: &[Probe], observations: &[Observation]) -> Vec<Level> {
     let mut sorted: Vec<&Observation> = observations.iter().collect();
     sorted.sort_by(|a, b| a.value.total_cmp(&b.value));
     sorted
@@ -211,6 +232,9 @@ pub(super) fn levels(probes: &[Probe], observations: &[Observation]) -> Vec<Leve
             let precision: f64 = runs.iter().map(|run| run.error.powi(-2)).sum();
             let margin = runs.iter().map(|run| run.margin * run.error.powi(-2)).sum::<f64>() / precision;
             let value = runs[0].value;
+            // Whatever the weights of the runs, what all their requests miss is measured as missed.
+            let is_missed = margin <= 0.0 && target.is_missed(probes, value);
+            let margin = if is_missed { f64::EPSILON } else { margin };
             let confirmations = probes
                 .iter()
                 .filter(|p| p.question.confirm && p.question.value == value)

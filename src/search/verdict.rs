@@ -39,16 +39,16 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// The verdict that the rest of the probe cannot change, or only against all odds, where `share` of its requests
-    /// must attain; with the reason. None while open.
+    /// The verdict that the rest of the probe cannot change, or only against all odds, where with fewer than `least` of its
+    /// requests it fails and with `enough` it holds; with the reason. None while open.
     ///
     /// The rest is foreseen from what ended after the first wave: the start of a probe happens once, and counts as it was.
-    pub fn verdict(&self, share: f64) -> Option<(Verdict, &'static str)> {
+    pub fn verdict(&self, (least, enough): (u64, u64)) -> Option<(Verdict, &'static str)> {
         let done = self.attained + self.missed;
         let planned = self.planned.max(done);
         let (attained, rest) = (self.attained as f64, (planned - done) as f64);
-        let needed = share * planned as f64 - 1e-9;
-        if attained + rest < needed {
+        let (least, enough) = (least as f64, enough as f64);
+        if attained + rest < least {
             return Some((Verdict::Fail, "more than the rest could make up for"));
         }
         // What ends early in a system that fills up is not what is typical.
@@ -59,9 +59,9 @@ impl Counts {
         // The mean of the rest scatters like one over so many trials: those seen, and those to come themselves.
         let trials = settled * rest / (settled + rest);
         let (low, high) = score_interval(self.settled_attained as f64 / settled, trials, SURE);
-        if attained + low * rest >= needed {
+        if attained + low * rest >= enough {
             Some((Verdict::Pass, "few enough beyond reasonable doubt"))
-        } else if attained + high * rest < needed {
+        } else if attained + high * rest < least {
             Some((Verdict::Fail, "too many beyond reasonable doubt"))
         } else {
             None
@@ -89,6 +89,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// So many percent of the requests must attain, rounded up.
+    fn needed(planned: u64, percent: u64) -> (u64, u64) {
+        let needed = (planned * percent).div_ceil(100);
+        (needed, needed)
+    }
+
     /// The first `wave` requests to end attained.
     fn verdict(planned: u64, wave: u64, attained: u64, missed: u64) -> Option<Verdict> {
         let counts = Counts {
@@ -99,7 +105,7 @@ mod tests {
             settled: (attained + missed).saturating_sub(wave),
             settled_attained: attained.saturating_sub(wave),
         };
-        counts.verdict(0.99).map(|(verdict, _)| verdict)
+        counts.verdict(needed(planned, 99)).map(|(verdict, _)| verdict)
     }
 
     #[test]
@@ -119,7 +125,7 @@ mod tests {
                 settled,
                 settled_attained: settled - settled_missed,
             };
-            counts.verdict(0.95).map(|(verdict, _)| verdict)
+            counts.verdict(needed(1000, 95)).map(|(verdict, _)| verdict)
         };
         // 40 of 300 are too many, but the 40 alone are not too many of 1000.
         assert_eq!(after_a_slow_start(200, 0), None);

@@ -35,7 +35,8 @@ pub struct Watch {
 #[derive(Debug, Clone)]
 struct Watched {
     text: String,
-    share: f64,
+    /// How many requests must attain: fewer fail, so many hold for certain.
+    needed: (u64, u64),
     limits: Vec<RequestLimit>,
     attained: u64,
     /// How many of those after the first wave did.
@@ -60,10 +61,10 @@ impl Watch {
         let mut criteria: Vec<Watched> = Vec::new();
         let targets = open.map(|target| {
             let positions = target.criteria.iter().map(|criterion| {
-                let (share, limits) = criterion.per_request()?;
+                let (_, limits) = criterion.per_request()?;
                 criteria.push(Watched {
                     text: criterion.to_string(),
-                    share,
+                    needed: criterion.needed(question.requests)?,
                     limits,
                     attained: 0,
                     settled_attained: 0,
@@ -181,7 +182,7 @@ impl Watch {
             settled: self.settled,
             settled_attained: watched.settled_attained,
         };
-        let (verdict, reason) = counts.verdict(watched.share)?;
+        let (verdict, reason) = counts.verdict(watched.needed)?;
         let (planned, done) = (self.question.requests, counts.attained + missed);
         let why = format!(
             "stopped after {done} of {planned} requests: {missed} missed {}, {reason}",
@@ -213,6 +214,7 @@ mod tests {
             value: 8.0,
             requests,
             confirm,
+            draw: 0,
         };
         Watch::over(&question, [target].iter())
     }
@@ -284,6 +286,14 @@ mod tests {
             after(&mut watch(&[("p99_ttft_ms", "<=500")], 5000, true), 1000, 100.0),
             None
         );
+    }
+
+    #[test]
+    fn a_percentile_is_certain_only_where_the_reported_one_is() {
+        let mut watch = watch(&[("p99_ttft_ms", "<=500")], 60, false);
+        // One late request of sixty: the percentile lies between it and the next, which may still be in time.
+        assert_eq!(after(&mut watch, 1, 505.0), None);
+        assert_eq!(after(&mut watch, 1, 505.0), Some(Verdict::Fail));
     }
 
     #[test]

@@ -18,12 +18,13 @@ fn target(name: &str, limit_ms: f64) -> Target {
 fn measure(settings: &Settings, question: Question, p99_ms: f64) -> Probe {
     let criteria = settings.targets.iter().flat_map(|target| &target.criteria);
     let readings: BTreeMap<String, Reading> = criteria
-        .filter_map(|criterion| Some((criterion.to_string(), criterion.read(|_| Some(p99_ms), &[])?)))
+        .filter_map(|criterion| Some((criterion.to_string(), criterion.read(vary, |_| Some(p99_ms), &[])?)))
         .collect();
     Probe {
         question,
         stopped: None,
         readings,
+        served: None,
     }
 }
 
@@ -182,6 +183,7 @@ fn a_response_that_is_not_monotone_is_said() {
         value,
         requests: 1000,
         confirm: false,
+        draw: 0,
     });
     for question in told {
         let p99_ms = curve(question.value);
@@ -302,7 +304,8 @@ fn attainment_and_goodput_count_together() {
                     .map(|c| {
                         (
                             c.to_string(),
-                            c.read(|_| Some(question.value), &requests).expect("valid in this test"),
+                            c.read(Vary::MaxConcurrency, |_| Some(question.value), &requests)
+                                .expect("valid in this test"),
                         )
                     })
                     .collect();
@@ -310,6 +313,7 @@ fn attainment_and_goodput_count_together() {
                     question,
                     stopped: None,
                     readings,
+                    served: None,
                 });
             }
         }

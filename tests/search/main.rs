@@ -1,5 +1,6 @@
 //! The load search: the algorithms it is compared with answer as their authors' code did, and its own laws hold.
 
+mod evidence;
 #[path = "../../benches/search/history.rs"]
 mod history;
 mod laws;

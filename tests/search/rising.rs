@@ -27,7 +27,7 @@ fn metric(key: &str, load: f64) -> Option<f64> {
 fn readings(settings: &Settings, load: f64) -> impl Iterator<Item = (String, Reading)> {
     let criteria = settings.targets.iter().flat_map(|target| &target.criteria);
     criteria.map(move |criterion| {
-        let reading = criterion.read(|key| metric(key, load), &[]);
+        let reading = criterion.read(Vary::MaxConcurrency, |key| metric(key, load), &[]);
         (criterion.to_string(), reading.expect("every metric is known"))
     })
 }
@@ -38,6 +38,7 @@ fn measured(settings: &Settings, question: Question) -> Probe {
         question,
         stopped: None,
         readings,
+        served: None,
     }
 }
 
@@ -128,6 +129,7 @@ fn a_run_that_one_target_stopped_says_nothing_of_another() {
         question,
         stopped: Some(Verdict::Fail),
         readings: failed.collect(),
+        served: None,
     });
     // Where the second target alone is asked for, it starts from the guess as if nothing had been measured.
     let alone = Settings {

@@ -62,7 +62,7 @@ pub fn targets(page: &Page<'_>) -> String {
         "<h3>Highest {vary} that meets each target</h3><div class=\"wide\" tabindex=\"0\" role=\"region\" \
          aria-label=\"Targets\"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div><p \
          class=\"note\">Met: the highest load measured as meeting the target, the limit lies in the interval beside it. None: \
-         not even the lowest load meets it. Beyond: the highest load allowed still meets it. Undecided: the runs allowed \
+         no load allowed meets it. Beyond: the highest load allowed still meets it. Undecided: the runs allowed \
          were too few to tell. Skipped: another server is known to hold more than this one can. Given up: an error, not a load, \
          ended the search. Not finished: it goes on when the plan is run again. On the interval: {interval}.</p>",
         interval = sla::explain_interval(),

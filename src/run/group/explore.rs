@@ -92,6 +92,7 @@ impl GroupSession<'_, '_> {
             value: 0.0,
             requests: load.requests,
             confirm: false,
+            draw: 0,
         };
         Task {
             run: self.recorder.state().free_run(&point.id),
@@ -100,6 +101,7 @@ impl GroupSession<'_, '_> {
                 search: planned.id.clone(),
                 question,
                 targets: Vec::new().into(),
+                vary: planned.settings.vary,
                 watch: None,
                 load: Some(load),
                 endured: 0.0,

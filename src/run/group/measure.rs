@@ -150,9 +150,9 @@ fn offers(identity: &Identity, task: &Task) -> std::result::Result<(), Failure> 
 fn job(plan: &Plan, task: &Task, running: &Running, is_warm: bool, recorder: &Recorder) -> Job {
     let mut params = task.point.params.clone();
     if task.point.argv.is_none() {
-        // Repetitions differ in their random choices; the same repetition of different points does not.
+        // Repetitions differ in their random choices; the same repetition of different points of a grid does not.
         let seed = params.get("seed").and_then(serde_json::Value::as_u64).unwrap_or(0);
-        params.insert("seed".into(), seed.wrapping_add(u64::from(task.run)).into());
+        params.insert("seed".into(), seed.wrapping_add(u64::from(task.draw())).into());
     }
     let runner = Runner::of(&plan.bench.runner);
     if runner == Runner::Phases && task.asked.is_some() {

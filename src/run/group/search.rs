@@ -54,7 +54,7 @@ impl GroupSession<'_, '_> {
                     return self.give_up_search(planned, &Failure::new(Cause::BenchFailed, detail.to_owned()));
                 }
                 Next::Done(answers) => {
-                    self.end_search(&planned.id, answers, None)?;
+                    self.end_search(&planned.id, planned.with_remark(answers), None)?;
                     return Ok(Ended::Done);
                 }
             };
@@ -172,6 +172,7 @@ impl Asked {
             search: planned.id.clone(),
             watch: Some(search.watch(&question)),
             targets: planned.settings.targets.clone().into(),
+            vary: planned.settings.vary,
             load: None,
             endured: whole.map(|probe| probe.question.value).fold(0.0, f64::max),
             question,
@@ -190,13 +191,14 @@ impl Asked {
         let readings = criteria
             .filter(|criterion| is_certain(&criterion.to_string()))
             .filter_map(|criterion| {
-                let reading = criterion.read(metric, &measurement.requests)?;
+                let reading = criterion.read(self.vary, metric, &measurement.requests)?;
                 Some((criterion.to_string(), reading))
             });
         Probe {
             question: self.question.clone(),
             stopped: measurement.cut.as_ref().map(|cut| cut.verdict),
             readings: readings.collect(),
+            served: metric("request_throughput"),
         }
     }
 
@@ -216,6 +218,7 @@ impl Asked {
             question: self.question.clone(),
             stopped: Some(search::Verdict::Fail),
             readings: Default::default(),
+            served: None,
         }
     }
 }
@@ -223,6 +226,7 @@ impl Asked {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::search::Vary;
 
     #[test]
     fn a_low_load_that_takes_long_is_not_too_high() {
@@ -233,8 +237,10 @@ mod tests {
                 value,
                 requests: 40,
                 confirm: false,
+                draw: 0,
             },
             targets: Vec::new().into(),
+            vary: Vary::MaxConcurrency,
             watch: None,
             load: None,
             endured: 5.0,

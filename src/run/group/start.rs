@@ -70,6 +70,7 @@ impl GroupSession<'_, '_> {
             value: planned.settings.lower,
             requests: planned.settings.requests.at(planned.settings.lower),
             confirm: false,
+            draw: 0,
         };
         let point = self.matrix.point_for(planned, &question);
         let params = match (&self.plan.bench.runner, &point.argv) {

@@ -2,8 +2,14 @@
 //! know about them. When it is over, and which load it is, the search decides.
 
 use super::{RISK, Settings, View};
+use crate::search::Vary;
 use crate::search::target::{Answer, Found, Level};
 use crate::search::verdict::Verdict;
+
+/// Seconds within which the requests of a rate come too fast to say what happens when it lasts.
+pub const BRIEF_S: f64 = 3.0;
+/// Share of a rate that a server which keeps up answers within a run, the time for the last requests counted.
+const KEEPS_UP: f64 = 0.8;
 
 impl View<'_> {
     pub(super) fn answer(&self, found: Found) -> Answer {
@@ -24,6 +30,10 @@ impl View<'_> {
             format!("even {vary} = {value}, the highest load that is not too high, brings too little for {criterion}");
         let mut answer = self.plain_answer(if is_out_of_reach { Found::None } else { Found::Undecided });
         answer.binding = Some(criterion.to_string());
+        if is_out_of_reach {
+            // What is missing is no limit between two loads.
+            answer.high = f64::INFINITY;
+        }
         answer.notes = vec![note];
         Some(answer)
     }
@@ -44,6 +54,10 @@ impl View<'_> {
             self.doubt_note(low, high),
             self.fallen_note(low),
             self.coarse_note(found, high),
+            self.missing_note(found),
+            self.undecided_note(found),
+            self.brief_note(found),
+            self.queue_note(found),
         ];
         Answer {
             target: self.target.name.clone(),
@@ -111,6 +125,69 @@ impl View<'_> {
         });
         let vary = self.search.settings.vary.name();
         has_fallen.then(|| format!("under {vary} = {failed} the run failed altogether, see its cause"))
+    }
+
+    /// Runs at the answer itself that missed the target, although all of them together meet it.
+    fn missing_note(&self, found: Found) -> Option<String> {
+        let value = found.value()?;
+        let (runs, missing) = self.target.runs_missing(&self.search.probes, value);
+        let vary = self.search.settings.vary.name();
+        (missing > 0).then(|| {
+            format!("{missing} of {runs} runs at {vary} = {value} missed the target, all of them together meet it")
+        })
+    }
+
+    /// What is known although the runs allowed were too few, and what would tell more.
+    fn undecided_note(&self, found: Found) -> Option<String> {
+        if found != Found::Undecided {
+            return None;
+        }
+        let (vary, most) = (self.search.settings.vary.name(), self.search.settings.max_probes);
+        let below_the_dip = |level: &&Level| self.dip.is_none_or(|dip| level.value < dip.value);
+        let passed = self
+            .levels
+            .iter()
+            .rev()
+            .filter(below_the_dip)
+            .find(|level| level.margin <= 0.0);
+        let known = match passed {
+            Some(level) => format!(
+                "{vary} = {} was measured as meeting the target, but not beyond doubt",
+                level.value
+            ),
+            None => "no load was measured as meeting the target".to_owned(),
+        };
+        Some(format!(
+            "{known}; raise sla.max_probes (now {most}), or send more requests a run (num_prompts)"
+        ))
+    }
+
+    /// A rate that lasts for a moment says little of one that lasts.
+    fn brief_note(&self, found: Found) -> Option<String> {
+        let Settings { vary, requests, .. } = self.search.settings;
+        let value = found.value().filter(|_| vary == Vary::RequestRate)?;
+        let seconds = requests.at(value) as f64 / value;
+        (seconds < BRIEF_S).then(|| {
+            format!(
+                "a run at request_rate = {value} sends its requests within {seconds:.1} s, which says little of a load that \
+                 lasts; send more (num_prompts)"
+            )
+        })
+    }
+
+    /// Where requests come faster than they are answered, how long they wait depends on how many a run sends.
+    fn queue_note(&self, found: Found) -> Option<String> {
+        let value = found
+            .value()
+            .filter(|_| self.search.settings.vary == Vary::RequestRate)?;
+        let at_it = self.search.probes.iter().filter(|probe| probe.question.value == value);
+        let served = at_it.filter_map(|probe| probe.served).reduce(f64::max)?;
+        (served < KEEPS_UP * value).then(|| {
+            format!(
+                "only {served:.1} of {value} requests a second were answered: the queue was still growing, or the run was \
+                 too short to tell; send more (num_prompts) before you plan for this rate"
+            )
+        })
     }
 
     fn coarse_note(&self, found: Found, high: f64) -> Option<String> {

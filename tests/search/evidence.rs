@@ -1,0 +1,149 @@
+//! What a search takes for evidence: runs that are draws of their own, requests pooled over the runs at a load, loads that
+//! are far enough from one that failed, and rates that last.
+
+use vsweep::search::{
+    Criterion, Found, Next, Probe, Question, Request, Requests, Search, Seed, Settings, Target, Vary,
+};
+
+fn settings(vary: Vary, requests: u64) -> Settings {
+    let target = Target {
+        name: "chat".into(),
+        criteria: vec![Criterion::metric("p99_ttft_ms", "<=500").expect("valid in this test")],
+    };
+    Settings {
+        requests: Requests {
+            per_value: 0.0,
+            min: requests,
+            max: requests,
+        },
+        ..Settings::new(vary, vec![target])
+    }
+}
+
+/// A run of which so many requests take 510 ms and all others `ttft_ms`.
+fn run(settings: &Settings, question: Question, ttft_ms: f64, late: usize) -> Probe {
+    let criterion = &settings.targets[0].criteria[0];
+    let request = |ttft_ms: f64| Request {
+        ttft_ms,
+        tpot_ms: 1.0,
+        e2el_ms: ttft_ms,
+    };
+    let in_time = question.requests as usize - late;
+    let mut requests = vec![request(ttft_ms); in_time];
+    requests.extend(vec![request(510.0); late]);
+    let p99_ms = requests[requests.len() * 99 / 100].ttft_ms;
+    let reading = criterion.read(settings.vary, |_| Some(p99_ms), &requests);
+    Probe {
+        question,
+        stopped: None,
+        readings: [(criterion.to_string(), reading.expect("it was measured"))].into(),
+        served: Some(75.0),
+    }
+}
+
+fn question(value: f64, requests: u64) -> Question {
+    Question {
+        target: "chat".into(),
+        value,
+        requests,
+        confirm: true,
+        draw: 0,
+    }
+}
+
+#[test]
+fn every_run_of_a_search_is_a_draw_of_its_own() {
+    let settings = settings(Vary::RequestRate, 400);
+    let mut search = Search::new(settings.clone(), Seed::neighbour(20.0));
+    let mut draws = Vec::new();
+    while let Next::Probe(question) = search.ask() {
+        draws.push(question.draw);
+        let ttft_ms = 20.0 * question.value;
+        search.tell(&run(&settings, question, ttft_ms, 0));
+    }
+    assert!(draws.len() > 1);
+    assert_eq!(draws, (0..draws.len() as u32).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_load_whose_requests_miss_the_target_together_is_no_answer() {
+    let settings = Settings {
+        max_probes: 3,
+        ..settings(Vary::MaxConcurrency, 500)
+    };
+    let mut search = Search::new(settings.clone(), Seed::neighbour(50.0));
+    for late in [0, 0, 40] {
+        search.tell(&run(&settings, question(50.0, 500), 250.0, late));
+    }
+    let Next::Done(answers) = search.ask() else {
+        panic!("three runs were allowed")
+    };
+    assert_eq!(answers[0].found, Found::Undecided, "{answers:?}");
+    let remedy = answers[0]
+        .notes
+        .iter()
+        .any(|note| note.contains("raise sla.max_probes"));
+    assert!(remedy, "{answers:?}");
+}
+
+#[test]
+fn a_run_at_the_answer_that_missed_is_named() {
+    let settings = Settings {
+        max_probes: 3,
+        ..settings(Vary::MaxConcurrency, 500)
+    };
+    let mut search = Search::new(settings.clone(), Seed::neighbour(50.0));
+    for late in [0, 0, 7] {
+        search.tell(&run(&settings, question(50.0, 500), 250.0, late));
+    }
+    let Next::Done(answers) = search.ask() else {
+        panic!("three runs were allowed")
+    };
+    assert_eq!(answers[0].found, Found::Met(50.0), "{answers:?}");
+    let note = "1 of 3 runs at max_concurrency = 50 missed the target, all of them together meet it";
+    assert!(answers[0].notes.iter().any(|own| own == note), "{answers:?}");
+}
+
+#[test]
+fn no_load_just_below_one_that_failed_is_asked_for() {
+    let settings = Settings {
+        tolerance: 0.15,
+        ..settings(Vary::MaxConcurrency, 500)
+    };
+    let mut search = Search::new(settings.clone(), Seed::neighbour(113.0));
+    search.tell(&run(&settings, question(113.0, 500), 250.0, 500));
+    let Next::Probe(next) = search.ask() else {
+        panic!("one failure is no answer")
+    };
+    assert!(next.value <= 113.0 / 1.05, "{next:?}");
+}
+
+#[test]
+fn a_rate_that_lasts_for_a_moment_and_outruns_the_server_is_said_to() {
+    let settings = Settings {
+        upper: 400.0,
+        max_probes: 3,
+        ..settings(Vary::RequestRate, 60)
+    };
+    let mut search = Search::new(settings.clone(), Seed::neighbour(400.0));
+    while let Next::Probe(question) = search.ask() {
+        search.tell(&run(&settings, question, 50.0, 0));
+    }
+    let Next::Done(answers) = search.ask() else {
+        panic!("the loop ends with answers")
+    };
+    assert_eq!(answers[0].found, Found::Beyond(400.0), "{answers:?}");
+    let has = |text: &str| answers[0].notes.iter().any(|note| note.contains(text));
+    assert!(has("within 0.1 s"), "{answers:?}");
+    assert!(has("only 75.0 of 400 requests a second were answered"), "{answers:?}");
+}
+
+#[test]
+fn a_run_has_as_many_requests_as_its_load() {
+    let settings = settings(Vary::MaxConcurrency, 5);
+    let search = Search::new(settings, Seed::neighbour(50.0));
+    let Next::Probe(first) = search.ask() else {
+        panic!("nothing is known yet")
+    };
+    assert!(first.requests as f64 >= first.value, "{first:?}");
+}

@@ -18,7 +18,12 @@ fn target(name: &str, limit_ms: f64) -> Target {
 fn measure(settings: &Settings, question: Question, p99_ms: f64) -> Probe {
     let criteria = settings.targets.iter().flat_map(|target| &target.criteria);
     let readings: BTreeMap<String, Reading> = criteria
-        .filter_map(|criterion| Some((criterion.to_string(), criterion.read(vary, |_| Some(p99_ms), &[])?)))
+        .filter_map(|criterion| {
+            Some((
+                criterion.to_string(),
+                criterion.read(Vary::MaxConcurrency, |_| Some(p99_ms), &[])?,
+            ))
+        })
         .collect();
     Probe {
         question,
@@ -256,6 +261,7 @@ fn a_server_that_falls_under_load_bounds_the_search() {
                 question,
                 stopped: Some(vsweep::search::Verdict::Fail),
                 readings: BTreeMap::new(),
+                served: None,
             }),
             Next::Probe(question) => {
                 let probe = measure(&settings, question, 200.0);

@@ -94,7 +94,11 @@ fn try_file(path: &Path) -> io::Result<()> {
 fn try_folder(folder: &Path) -> io::Result<()> {
     let path = folder.join(format!(".vsweep-{}.tmp", std::process::id()));
     File::create(&path)?;
-    fs::remove_file(path)
+    match fs::remove_file(path) {
+        // A process of the same number, in another container, tried the same folder.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
 }
 
 /// Puts a file in the place of another, or writes to a device.

@@ -342,3 +342,23 @@ async fn every_wrong_target_and_a_mistyped_dataset_are_named() {
         "{words}"
     );
 }
+
+#[tokio::test]
+async fn a_list_of_models_that_wants_a_key_or_has_no_end_is_told() {
+    let server = Server::start(|_| refusal("401 Unauthorized", "no")).await;
+    let words = text(&bench(&server.url, &["--num-prompts", "1"]).await.stderr);
+    assert!(
+        words.contains("/v1/models answers 401 Unauthorized; set OPENAI_API_KEY"),
+        "{words}"
+    );
+    let server = Server::start(|_| {
+        let head = b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n".to_vec();
+        scripted::Answer::Forever(head, vec![b' '; 1 << 20])
+    })
+    .await;
+    let words = text(&bench(&server.url, &["--num-prompts", "1"]).await.stderr);
+    assert!(
+        words.contains("/v1/models for its models: the answer is longer than 8 MiB"),
+        "{words}"
+    );
+}

@@ -12,7 +12,7 @@ use crate::error::{Error, Exit, Result};
 use crate::metrics::RunResult;
 use crate::plan::Params;
 use crate::run::Interrupt;
-use crate::server::http::client_for;
+use crate::server::http::{Silence, body_of, client_for};
 use clap::{ArgMatches, Command, FromArgMatches};
 use place::Place;
 use serde_json::{Value, json};
@@ -190,12 +190,19 @@ pub(super) async fn first_model(
     for (name, value) in headers {
         request = request.header(name, value);
     }
-    let answer = request
-        .send()
-        .await
-        .and_then(reqwest::Response::error_for_status)
-        .map_err(|error| failed(&error))?;
-    let models: Value = answer.json().await.map_err(|error| failed(&error))?;
+    let answer = request.send().await.map_err(|error| failed(&Silence::from(error)))?;
+    match answer.status().as_u16() {
+        200 => {}
+        401 | 403 => {
+            return Err(Error::Fatal(format!(
+                "{url} answers {}; set OPENAI_API_KEY, or --header Authorization=..., to a key that the server accepts",
+                answer.status()
+            )));
+        }
+        _ => return Err(failed(&answer.status())),
+    }
+    let body = body_of(answer).await.map_err(|silence| failed(&silence))?;
+    let models: Value = serde_json::from_slice(&body).map_err(|error| failed(&error))?;
     let first = &models["data"][0];
     let Some(id) = first["id"].as_str() else {
         return Err(failed(&"the list is empty"));

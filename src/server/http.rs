@@ -6,6 +6,9 @@ use std::fmt;
 use std::sync::Once;
 use std::time::Duration;
 
+/// The longest body that is read, in bytes: `/metrics` of many engines fits several times.
+const LONGEST_BODY: usize = 8 << 20;
+
 /// An HTTP client bound to one server.
 #[derive(Debug, Clone)]
 pub struct Http {
@@ -30,6 +33,17 @@ pub enum Silence {
     NoConnection(String),
     /// Nothing came within the limit.
     TimedOut,
+    /// More came than is read.
+    TooLong,
+}
+
+impl From<reqwest::Error> for Silence {
+    fn from(error: reqwest::Error) -> Silence {
+        match error.is_timeout() {
+            true => Silence::TimedOut,
+            false => Silence::NoConnection(root_cause(&error)),
+        }
+    }
 }
 
 /// Makes ring the process's TLS provider, once; needed before the first reqwest client is built.
@@ -87,18 +101,24 @@ impl Http {
             .client
             .as_ref()
             .map_err(|error| Silence::NoConnection(error.clone()))?;
-        let whole = async {
-            let request = client.request(method, format!("{}{path}", self.base_url));
-            let response = request.timeout(limit).send().await?;
-            let status = response.status().as_u16();
-            let body = String::from_utf8_lossy(&response.bytes().await?).into_owned();
-            Ok(Answer { status, body })
-        };
-        whole.await.map_err(|error: reqwest::Error| match error.is_timeout() {
-            true => Silence::TimedOut,
-            false => Silence::NoConnection(root_cause(&error)),
-        })
+        let request = client.request(method, format!("{}{path}", self.base_url));
+        let response = request.timeout(limit).send().await?;
+        let status = response.status().as_u16();
+        let body = String::from_utf8_lossy(&body_of(response).await?).into_owned();
+        Ok(Answer { status, body })
     }
+}
+
+/// The whole body of an answer, unless it is longer than any that a control route gives.
+pub async fn body_of(mut response: reqwest::Response) -> Result<Vec<u8>, Silence> {
+    let mut body = vec![];
+    while let Some(piece) = response.chunk().await? {
+        body.extend_from_slice(&piece);
+        if body.len() > LONGEST_BODY {
+            return Err(Silence::TooLong);
+        }
+    }
+    Ok(body)
 }
 
 impl Answer {
@@ -118,6 +138,7 @@ impl fmt::Display for Silence {
         match self {
             Silence::NoConnection(what) => f.write_str(what),
             Silence::TimedOut => f.write_str("no answer in time"),
+            Silence::TooLong => write!(f, "the answer is longer than {} MiB", LONGEST_BODY >> 20),
         }
     }
 }
@@ -153,6 +174,30 @@ mod tests {
         }
         assert!(!is_loopback("http://node7:8000"));
         assert!(!is_loopback("nonsense"));
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_end_is_cut() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let http = Http::new(&format!("http://{}", listener.local_addr().expect("bound")), None);
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await?;
+            stream.read(&mut [0; 4096]).await?;
+            stream
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n")
+                .await?;
+            loop {
+                stream.write_all(&[b' '; 1 << 16]).await?;
+            }
+            // Names the type of the block's result.
+            #[allow(unreachable_code)]
+            std::io::Result::Ok(())
+        });
+        assert_eq!(
+            http.get("/metrics", Duration::from_secs(60)).await,
+            Err(Silence::TooLong)
+        );
     }
 
     #[tokio::test]

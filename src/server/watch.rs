@@ -134,7 +134,7 @@ async fn look(http: &Http) -> Look {
     match &health {
         Ok(answer) if answer.status >= 500 => return Look::Ill(format!("/health answers {}", answer.status)),
         Err(Silence::NoConnection(error)) => return Look::Ill(format!("/health: {error}")),
-        Ok(_) | Err(Silence::TimedOut) => {}
+        Ok(_) | Err(Silence::TimedOut | Silence::TooLong) => {}
     }
     Look::Alive(match http.get("/metrics", PROBE).await {
         Ok(answer) if answer.is_success() => sight(&answer.body),

@@ -119,7 +119,7 @@ fn find_for(points: &Points<'_>, workload: &Workload<'_>) -> Answer {
 
 /// Whether a point measured the prefill alone: it makes next to no output, so its throughput is that of prompts, and there
 /// is no speed of a user to trade it for.
-fn reads_prompts_only(points: &Points<'_>, point: &Point) -> bool {
+pub fn reads_prompts_only(points: &Points<'_>, point: &Point) -> bool {
     points.param(point, "phase").to_string() == "prefill"
 }
 

@@ -2,6 +2,7 @@
 //! comment; the page has the rest.
 
 use super::answer::{Answer, KNEE};
+use super::charts::explore::in_words;
 use super::configs::Config;
 use super::environment::facts;
 use super::html::Inputs;
@@ -39,6 +40,10 @@ pub fn render(inputs: &Inputs<'_>, configs: &[Config]) -> String {
         text += &format!("**Not finished**: {how}.\n\n");
     }
     text += &page.searches();
+    let explored = in_words(inputs.state).into_iter();
+    text += &explored
+        .map(|told| format!("Explored {}.\n\n", escape(&told)))
+        .collect::<String>();
     text += &page.answers(inputs.answers);
     text += &link(configs);
     text += &page.remarks();

@@ -1,5 +1,6 @@
 //! The answer in the terminal after a sweep: the best points with their settings, and what failed.
 
+use super::charts::explore::in_words;
 use super::status::{count_causes, describe_causes, unfinished};
 use super::variation::{name_workload, settings, varying_within};
 use super::words::show_number;
@@ -51,6 +52,9 @@ pub fn summarize(state: &State, points: &Points<'_>) -> String {
         text += &format!("not finished: {how}\n");
     }
     text += &sla::to_text(state);
+    for sentence in in_words(state) {
+        text += &format!("explored {sentence}\n");
+    }
     text += &tables(points);
     for remark in unsteady::remarks(points) {
         text += &format!("note: {remark}\n");

@@ -4,15 +4,16 @@ use super::Subject;
 use crate::journal::{SearchRecord, State};
 use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
 use crate::report::sla::search_name;
-use crate::report::words::axis_title;
+use crate::report::words::{axis_title, show_number};
 use crate::search::{Load, Vary};
+use crate::table::{Better, frontier, knee};
 use itertools::Itertools;
 
 /// One chart, split where there are more explorations than curves that can be told apart.
 pub fn charts(subject: &Subject<'_>, state: &State) -> Vec<Chart> {
     let explored = state.searches().filter(|record| record.started.targets.is_empty());
     let curves: Vec<(&SearchRecord, Vec<Mark>)> = explored
-        .map(|record| (record, marks(record, state)))
+        .map(|record| (record, name_end(marks(record, state))))
         .filter(|(_, marks)| !marks.is_empty())
         .collect();
     let parts = curves.chunks(MOST_CURVES).enumerate();
@@ -23,12 +24,34 @@ pub fn charts(subject: &Subject<'_>, state: &State) -> Vec<Chart> {
         },
         title: "Latency against throughput, from one request at a time to saturation".into(),
         note: "Points are the levels explored (means of repeats, bars from the lowest to the highest run).".into(),
-        footer: subject.footer(),
+        footer: subject.footer_of_runs(),
         simulated: subject.is_simulated(),
         columns: 1,
         panels: vec![panel(curves, state)],
     };
     parts.map(chart).collect()
+}
+
+/// A sentence for each exploration: what its two ends and the knee between them are.
+pub fn in_words(state: &State) -> Vec<String> {
+    let explored = state.searches().filter(|record| record.started.targets.is_empty());
+    let sentence = |record: &SearchRecord| {
+        let marks = marks(record, state);
+        let places: Vec<(f64, f64)> = marks.iter().map(|mark| (mark.x, mark.y)).collect();
+        let (serial, saturated) = (places.first()?, places.last().filter(|_| places.len() > 1)?);
+        let directions = (Better::Higher, Better::Lower);
+        let knee = knee(&places, &frontier(&places, directions), directions).map(|at| places[at]);
+        let show = |place: (f64, f64)| format!("{} requests/s at {} ms", show_number(place.0), show_number(place.1));
+        let knee = knee.map_or_else(
+            || "no knee between them".to_owned(),
+            |place| format!("the knee lies at {}", show(place)),
+        );
+        let (name, serial, saturated) = (search_name(record, state), show(*serial), show(*saturated));
+        Some(format!(
+            "{name}: one request at a time serves {serial} (mean E2EL), saturation {saturated}; {knee}"
+        ))
+    };
+    explored.filter_map(sentence).collect()
 }
 
 fn panel(curves: &[(&SearchRecord, Vec<Mark>)], state: &State) -> Panel {
@@ -49,6 +72,14 @@ fn panel(curves: &[(&SearchRecord, Vec<Mark>)], state: &State) -> Panel {
         y: axis(axis_title("mean_e2el_ms")),
         series: series.collect(),
     }
+}
+
+/// Says which points are the saturated ones; where the curves begin, there is no room for words.
+fn name_end(mut marks: Vec<Mark>) -> Vec<Mark> {
+    if let [_, .., last] = marks.as_mut_slice() {
+        last.label = vec!["saturated".to_owned()];
+    }
+    marks
 }
 
 /// Where a load lies between the ends of an exploration; those of rates have none themselves.

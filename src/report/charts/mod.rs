@@ -1,7 +1,7 @@
 //! Which charts an experiment deserves, one file a kind. Everything here is data: see [`super::chart`].
 
 mod curves;
-mod explore;
+pub(super) mod explore;
 pub mod grid;
 mod ladder;
 mod latency;

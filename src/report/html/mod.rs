@@ -96,7 +96,10 @@ pub fn render(inputs: &Inputs<'_>, configs: &[Config]) -> String {
             ("banner", &sections::banners(&page)),
             (
                 "answer",
-                &(targets::cards(&page) + &answer::targets(&page) + &answer::of_workloads(&page, inputs.answers)),
+                &(targets::cards(&page)
+                    + &answer::targets(&page)
+                    + &sections::explored(&page)
+                    + &answer::of_workloads(&page, inputs.answers)),
             ),
             ("failures", &sections::failures(&page)),
             ("environment", &sections::environment(&page)),

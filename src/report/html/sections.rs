@@ -3,6 +3,7 @@
 use super::Page;
 use super::text::{code, escape};
 use crate::cause::{Cause, Outcome};
+use crate::report::charts::explore::in_words;
 use crate::report::environment::facts;
 use crate::report::failures::Group;
 use crate::report::status::unfinished;
@@ -46,6 +47,12 @@ pub fn banners(page: &Page<'_>) -> String {
         )
     });
     simulated(page.inputs.points) + &unfinished.unwrap_or_default()
+}
+
+/// What explorations found, a paragraph each.
+pub fn explored(page: &Page<'_>) -> String {
+    let told = in_words(page.inputs.state).into_iter();
+    told.map(|told| format!("<p>Explored {}.</p>", escape(&told))).collect()
 }
 
 /// The banner that figures of the simulator need.

@@ -181,7 +181,7 @@ async fn a_run_without_success_is_a_failure() {
         .expect_err("nothing worked");
     assert_eq!(failure.cause, Cause::RequestErrors);
     assert!(
-        failure.detail.ends_with("HTTP 404: no such model"),
+        failure.detail.contains("HTTP 404: no such model (asked http://"),
         "{}",
         failure.detail
     );

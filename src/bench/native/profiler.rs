@@ -30,7 +30,7 @@ impl Run {
     }
 }
 
-/// Stops the profiler that this job's run started, and waits until its traces are written, within [`PROFILER`].
+/// Stops the profiler that this job's run started, and waits until its traces are written, within ten minutes.
 pub async fn stop_profiler(job: &Job) {
     if !job.counters.is_profiling.swap(false, Relaxed) {
         return;

@@ -21,6 +21,7 @@ use crate::metrics::{Nanos, RunResult, Sample, Samples, Underway, seconds};
 use crate::plan::Params;
 use crate::search::Watch;
 use crate::telemetry::series::Window;
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -61,32 +62,17 @@ pub fn knows(name: &str) -> bool {
 pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failure> {
     let failed = |detail: String| Failure::new(Cause::BenchFailed, detail);
     let settings = Settings::read(&job.params).map_err(|problems| failed(problems.join("; ")))?;
-    let target = Target::parse(&job.base_url).map_err(failed)?;
     let started = Instant::now();
-    let resolving = target.clone();
-    let addresses = tokio::task::spawn_blocking(move || resolving.resolve());
-    let addresses = addresses
-        .await
-        .map_err(|error| failed(error.to_string()))?
-        .map_err(failed)?;
-    let tls = target.is_https.then(|| Tls::new(&target.host, settings.insecure));
-    let tls = tls.transpose().map_err(failed)?;
-    let generator = || {
-        Generator::new(addresses.clone(), tls.clone()).map_err(|error| {
-            failed(format!(
-                "cannot start the generator: {error}; raise the limit of open files"
-            ))
-        })
-    };
-    let prober = settings.steps.probe_rate.map(|_| generator()).transpose()?;
-    let generator = generator()?;
+    let server = Server::find(job, &settings).await?;
+    let prober = settings.steps.probe_rate.map(|_| server.generator()).transpose()?;
+    let generator = server.generator()?;
     let _ends_with_the_future = StopOnDrop(generator.stop_handle());
     let (report, reported) = tokio::sync::oneshot::channel();
     let run = Run {
         job: job.clone(),
-        options: request_options(job, &settings, &target),
+        options: request_options(job, &settings, &server.target),
         settings,
-        target,
+        target: server.target,
         generator,
         prober,
         watch,
@@ -128,6 +114,36 @@ pub fn measurement_of(settings: &Settings, samples: &Samples, duration: Nanos) -
         requests: requests(samples),
         cut: None,
     })
+}
+
+/// Where a job's server is, and how to speak with it.
+struct Server {
+    target: Target,
+    addresses: Vec<SocketAddr>,
+    tls: Option<Tls>,
+}
+
+impl Server {
+    async fn find(job: &Job, settings: &Settings) -> Result<Server, Failure> {
+        let failed = |detail: String| Failure::new(Cause::BenchFailed, detail);
+        let target = Target::parse(&job.base_url).map_err(failed)?;
+        let resolving = target.clone();
+        let addresses = tokio::task::spawn_blocking(move || resolving.resolve());
+        let addresses = addresses
+            .await
+            .map_err(|error| failed(error.to_string()))?
+            .map_err(failed)?;
+        let tls = target.is_https.then(|| Tls::new(&target.host, settings.insecure));
+        let tls = tls.transpose().map_err(failed)?;
+        Ok(Server { target, addresses, tls })
+    }
+
+    fn generator(&self) -> Result<Generator, Failure> {
+        Generator::new(self.addresses.clone(), self.tls.clone()).map_err(|error| {
+            let detail = format!("cannot start the generator: {error}; raise the limit of open files");
+            Failure::new(Cause::BenchFailed, detail)
+        })
+    }
 }
 
 struct StopOnDrop(Stop);

@@ -1,13 +1,12 @@
 //! The server's profiler around a run: started before t0, and stopped once the figures are safe, because a server may
 //! write its traces for minutes. A server without one is no reason to stop.
 
-use super::{Run, request_options};
+use super::{Run, Server, request_options};
 use crate::bench::Job;
 use crate::bench::aside::{Aside, PROFILER};
 use crate::bench::settings::Settings;
 use crate::bench::worker::perform;
 use crate::cause::{Cause, Failure};
-use crate::load::{Generator, Target, Tls};
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Run {
@@ -44,18 +43,14 @@ pub async fn stop_profiler(job: &Job) {
 async fn stop(job: &Job) -> Result<(), Failure> {
     let failed = |detail: String| Failure::new(Cause::BenchFailed, detail);
     let settings = Settings::read(&job.params).map_err(|problems| failed(problems.join("; ")))?;
-    let target = Target::parse(&job.base_url).map_err(failed)?;
-    let options = request_options(job, &settings, &target);
-    let tls = target.is_https.then(|| Tls::new(&target.host, settings.insecure));
-    let tls = tls.transpose().map_err(failed)?;
-    let addresses = target.resolve().map_err(failed)?;
-    let generator = Generator::new(addresses, tls);
-    let mut generator = generator.map_err(|error| failed(format!("cannot start the generator: {error}")))?;
+    let server = Server::find(job, &settings).await?;
+    let options = request_options(job, &settings, &server.target);
+    let mut generator = server.generator()?;
     perform(vec![generator.stop_handle()], PROFILER, move || {
         let mut aside = Aside {
             generator: &mut generator,
             options: &options,
-            base: &target.path,
+            base: &server.target.path,
         };
         aside.profile("/stop_profile").map_err(failed)
     })

@@ -1,7 +1,7 @@
 //! Bytes that pile up while a run goes on: so many of them in memory, the rest in a file that has no name and goes with
 //! the process. What the bytes mean is their owner's.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::os::unix::fs::FileExt;
 
@@ -54,7 +54,7 @@ impl Spool {
     fn write_tail(&mut self) -> io::Result<()> {
         let file = match self.file.take() {
             Some(file) => file,
-            None => nameless_file()?,
+            None => tempfile::tempfile()?,
         };
         let written = file.write_all_at(&self.tail, self.in_file);
         if written.is_ok() {
@@ -112,23 +112,6 @@ impl Read for FilePart<'_> {
         self.at += read as u64;
         Ok(read)
     }
-}
-
-/// A file in the folder for temporary files, whose name is removed at once.
-fn nameless_file() -> io::Result<File> {
-    let folder = std::env::temp_dir();
-    for attempt in 0u32.. {
-        let path = folder.join(format!("vsweep-spool-{}-{attempt}", std::process::id()));
-        match File::options().read(true).write(true).create_new(true).open(&path) {
-            Ok(file) => {
-                fs::remove_file(&path)?;
-                return Ok(file);
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::{Matrix, Point, ServerConfig};
 use crate::ids::{SearchId, ServerId, canonical_json, short_digest};
 use crate::plan::{Params, number, spelling};
 use crate::search::{Answer, BRIEF_S, ExploreSettings, Load, Question, Requests, Settings, Target, Vary};
+use itertools::Itertools;
 use serde_json::{Value, json};
 
 const NUM_PROMPTS: &str = "num_prompts";
@@ -86,19 +87,10 @@ impl LoadSearch {
 impl Matrix {
     /// What a reader should know of the plan's searches before they run, each remark once.
     pub fn remarks(&self) -> Vec<String> {
-        let mut remarks: Vec<String> = Vec::new();
-        for search in self
-            .servers()
-            .take(1)
-            .flat_map(|server| self.searches_of(&server).collect::<Vec<_>>())
-        {
-            for remark in [search.remark(), search.brief()].into_iter().flatten() {
-                if !remarks.contains(&remark) {
-                    remarks.push(remark);
-                }
-            }
-        }
-        remarks
+        let servers = self.servers().take(1);
+        let searches = servers.flat_map(|server| self.searches_of(&server).collect::<Vec<_>>());
+        let remarks = searches.flat_map(|search| [search.remark(), search.brief()]);
+        remarks.flatten().unique().collect()
     }
 
     /// The searches on one server, in the order of the plan; none without `[sla]`.

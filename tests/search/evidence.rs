@@ -2,7 +2,7 @@
 //! are far enough from one that failed, and rates that last.
 
 use vsweep::search::{
-    Criterion, Found, Next, Probe, Question, Request, Requests, Search, Seed, Settings, Target, Vary,
+    Answer, Criterion, Found, Next, Probe, Question, Request, Requests, Search, Seed, Settings, Target, Vary,
 };
 
 fn settings(vary: Vary, requests: u64) -> Settings {
@@ -65,19 +65,25 @@ fn every_run_of_a_search_is_a_draw_of_its_own() {
     assert_eq!(draws, (0..draws.len() as u32).collect::<Vec<_>>());
 }
 
-#[test]
-fn a_load_whose_requests_miss_the_target_together_is_no_answer() {
+/// The answers after three runs of 500 requests at 50, of which so many were late.
+fn answers_after(late: [usize; 3]) -> Vec<Answer> {
     let settings = Settings {
         max_probes: 3,
         ..settings(Vary::MaxConcurrency, 500)
     };
     let mut search = Search::new(settings.clone(), Seed::neighbour(50.0));
-    for late in [0, 0, 40] {
+    for late in late {
         search.tell(&run(&settings, question(50.0, 500), 250.0, late));
     }
     let Next::Done(answers) = search.ask() else {
         panic!("three runs were allowed")
     };
+    answers
+}
+
+#[test]
+fn a_load_whose_requests_miss_the_target_together_is_no_answer() {
+    let answers = answers_after([0, 0, 40]);
     assert_eq!(answers[0].found, Found::Undecided, "{answers:?}");
     let remedy = answers[0]
         .notes
@@ -88,17 +94,7 @@ fn a_load_whose_requests_miss_the_target_together_is_no_answer() {
 
 #[test]
 fn a_run_at_the_answer_that_missed_is_named() {
-    let settings = Settings {
-        max_probes: 3,
-        ..settings(Vary::MaxConcurrency, 500)
-    };
-    let mut search = Search::new(settings.clone(), Seed::neighbour(50.0));
-    for late in [0, 0, 7] {
-        search.tell(&run(&settings, question(50.0, 500), 250.0, late));
-    }
-    let Next::Done(answers) = search.ask() else {
-        panic!("three runs were allowed")
-    };
+    let answers = answers_after([0, 0, 7]);
     assert_eq!(answers[0].found, Found::Met(50.0), "{answers:?}");
     let note = "1 of 3 runs at max_concurrency = 50 missed the target, all of them together meet it";
     assert!(answers[0].notes.iter().any(|own| own == note), "{answers:?}");

@@ -83,7 +83,7 @@ fn is_device(path: &Path) -> bool {
 fn try_file(path: &Path) -> io::Result<()> {
     match fs::metadata(path) {
         // Opening a pipe would wait for its reader.
-        Ok(found) if !found.is_file() && !found.is_dir() => Ok(()),
+        Ok(_) if is_device(path) => Ok(()),
         Ok(_) => File::options().append(true).open(path).map(drop),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),

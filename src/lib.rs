@@ -2,40 +2,34 @@
 //!
 //! A checked-in plan declares server settings and load settings; vsweep expands them, launches each server once,
 //! drives every benchmark against it and leaves a directory of results. The modules below are the rooms of the
-//! house, lowest layer first; `tests/layers.rs` enforces which may use which, and `ARCHITECTURE.md` says why.
+//! house, lowest layer first. Those that stand alone are crates of their own, so that the compiler knows which may use
+//! which; `tests/layers.rs` enforces the rest, and `ARCHITECTURE.md` says why.
 
 // Layer 0: words that every room shares.
-pub mod cause;
-pub mod error;
-pub mod files;
-pub mod ids;
-pub mod rng;
-pub mod units;
+pub use vsweep_metrics::{rng, spool};
+pub use vsweep_plan::{cause, error, files, ids, units};
 
 // Layer 1: what is declared and what is measured, as pure data and pure functions.
-pub mod matrix;
-pub mod metrics;
-pub mod plan;
-pub mod search;
+pub use vsweep_metrics::metrics;
+pub use vsweep_plan::{matrix, plan};
+pub use vsweep_strategy::search;
 
 // Layer 2: what is recorded.
-pub mod journal;
-pub mod table;
+pub use vsweep_record::{journal, table};
 
 // Layer 3: what acts on the world.
 pub mod bench;
-pub mod dataset;
-pub mod load;
 pub mod server;
-pub mod sim;
 pub mod telemetry;
+pub use vsweep_load::{dataset, load};
+pub use vsweep_sim::sim;
 
 // Layer 4: what drives the actors.
 pub mod rehearse;
 pub mod run;
 
 // Layer 5: what is shown.
-pub mod report;
+pub use vsweep_report::report;
 
 // Layer 6: the command line.
 pub mod cli;

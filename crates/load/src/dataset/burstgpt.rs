@@ -1,0 +1,54 @@
+//! The `burstgpt` dataset: prompt and answer lengths of recorded GPT-4 traffic, with synthetic prompts of those lengths.
+
+use super::rows::{Row, Rows};
+use super::{Item, Sampling, Vocabulary};
+use std::path::PathBuf;
+use vsweep_metrics::rng::NumpyLegacy;
+
+/// Settings of the `burstgpt` dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BurstGpt {
+    /// A CSV file with the columns of BurstGPT: `Model`, `Request tokens` and `Response tokens`.
+    pub path: PathBuf,
+}
+
+impl BurstGpt {
+    /// Draws the requests: rows of GPT-4 with an answer, each once, or with repetition if there are too few.
+    pub fn draw(&self, sampling: &Sampling, vocabulary: &Vocabulary<'_>) -> Result<Vec<Item>, String> {
+        let rows = Rows::read(&self.path)?;
+        let mut usable: Vec<(&Row, u64)> = Vec::new();
+        for row in &rows.rows {
+            if rows.text(row, "Model")? == "GPT-4" {
+                let answer = rows.count(row, "Response tokens")?;
+                usable.extend((answer > 0).then_some((row, answer)));
+            }
+        }
+        let Ok(available @ 1..) = u32::try_from(usable.len()) else {
+            return Err(rows.wrong_file("has no row of Model \"GPT-4\" with Response tokens; give a BurstGPT file"));
+        };
+        // A seed is checked to fit in 32 bits where it is read.
+        let mut random = NumpyLegacy::new(sampling.seed as u32);
+        let chosen: Vec<u32> = if sampling.num_prompts <= usable.len() {
+            random.permutation(available)
+        } else {
+            (0..sampling.num_prompts).map(|_| random.below(available)).collect()
+        };
+        let ids = vocabulary.ids();
+        let chosen = chosen.into_iter().take(sampling.num_prompts).enumerate();
+        chosen
+            .map(|(i, row)| {
+                let (row, answer) = usable[row as usize];
+                let length = rows.count(row, "Request tokens")?;
+                if length > LONGEST {
+                    return Err(rows.wrong(row, "more than 10 million Request tokens; correct or remove the line"));
+                }
+                let id = |k: u64| ids.start + ((i as u64 + k) % u64::from(ids.end - ids.start)) as u32;
+                let prompt = vocabulary.render((0..length).map(id).collect())?;
+                Ok(Item::new(i, prompt, length, answer))
+            })
+            .collect()
+    }
+}
+
+/// Longer prompts are a mistake in the file.
+const LONGEST: u64 = 10_000_000;

@@ -1,0 +1,260 @@
+//! The `hf` dataset: any data set in the form of the Hugging Face Hub, from a local file or folder, or from the Hub. Which
+//! columns hold prompts and answers is found out from their names.
+
+use super::custom::text_item;
+use super::rows::{Row, Rows};
+use super::{ChatTemplate, Item, Sampling, Vocabulary, hub, split};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use vsweep_metrics::rng::NumpyPcg64;
+
+/// Columns of conversations, best first.
+const CONVERSATIONS: [&str; 4] = ["conversations", "conversation", "messages", "turns"];
+/// Columns of prompts, best first.
+const PROMPTS: [&str; 12] = [
+    "prompt",
+    "question",
+    "problem",
+    "instruction",
+    "input",
+    "query",
+    "text",
+    "content",
+    "user_input",
+    "article",
+    "document",
+    "context",
+];
+/// Columns of answers, best first.
+const ANSWERS: [&str; 9] = [
+    "solution",
+    "answer",
+    "response",
+    "completion",
+    "output",
+    "expected_output",
+    "canonical_solution",
+    "target",
+    "summary",
+];
+/// Output tokens where no answer tells their number.
+const USUAL_OUTPUT: u64 = 128;
+/// Rows among which the `datasets` library shuffles a stream.
+const SHUFFLE_BUFFER: usize = 1000;
+
+/// Settings of the `hf` dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HuggingFace {
+    /// A file, a folder of files, or the name of a data set on the Hub.
+    pub path: String,
+    /// Its configuration, where it has several.
+    pub subset: Option<String>,
+    /// Its split; `train` or whatever there is if unset.
+    pub split: Option<String>,
+    /// The column with the prompts, if its name does not tell.
+    pub text_column: Option<String>,
+    /// Output tokens, if not those of the answers.
+    pub output_len: Option<u64>,
+}
+
+impl HuggingFace {
+    /// Draws the requests.
+    pub fn draw(
+        &self,
+        sampling: &Sampling,
+        vocabulary: &Vocabulary<'_>,
+        template: Option<&ChatTemplate>,
+    ) -> Result<Vec<Item>, String> {
+        let files: Result<Vec<Rows>, String> = self.files()?.iter().map(|file| Rows::read(file)).collect();
+        let files = files?;
+        let mut rows: Vec<(&Rows, &Row)> = files
+            .iter()
+            .flat_map(|file| file.rows.iter().map(move |row| (file, row)))
+            .collect();
+        if sampling.shuffle {
+            rows = shuffled_in_buffer(rows, sampling.seed);
+        }
+        let items = sampling.gather(rows, |index, (file, row)| {
+            let Some(found) = self.texts(file, row)? else {
+                return Ok(None);
+            };
+            let output_len = match (self.output_len, &found.answer) {
+                (Some(length), _) => length,
+                (None, Some(answer)) => vocabulary.count(answer)?.max(1),
+                (None, None) => USUAL_OUTPUT,
+            };
+            let template = template.filter(|_| !found.is_conversation);
+            text_item(index, found.prompt, output_len, vocabulary, template).map(Some)
+        })?;
+        if items.is_empty() {
+            return Err(format!("{} holds no prompts; give another split or file", self.path));
+        }
+        Ok(sampling.filled_up(items))
+    }
+
+    fn files(&self) -> Result<Vec<PathBuf>, String> {
+        let path = Path::new(&self.path);
+        if path.is_file() {
+            return Ok(vec![path.to_path_buf()]);
+        }
+        let (subset, split) = (self.subset.as_deref(), self.split.as_deref());
+        if path.is_dir() {
+            let names = split::names_below(path)?;
+            let chosen = split::choose(&self.path, &names, subset, split)?;
+            return Ok(chosen.iter().map(|name| path.join(name)).collect());
+        }
+        hub::fetch(&self.path, |names| split::choose(&self.path, names, subset, split))
+    }
+
+    /// Prompt and answer of a row; `None` for one whose prompt is empty.
+    fn texts(&self, file: &Rows, row: &Row) -> Result<Option<Texts>, String> {
+        let named = |names: &[&'static str]| names.iter().copied().find(|name| row.fields.contains_key(*name));
+        if self.text_column.is_none()
+            && let Some(column) = named(&CONVERSATIONS)
+        {
+            let turns = row.fields[column].as_array().map(Vec::as_slice).unwrap_or_default();
+            let prompt = turns.iter().find(|turn| is_users(turn)).and_then(said);
+            let answer = turns.iter().skip_while(|turn| !is_users(turn)).nth(1).and_then(said);
+            return Ok(prompt.filter(|prompt| !prompt.is_empty()).map(|prompt| Texts {
+                prompt: prompt.to_owned(),
+                answer: answer.filter(|_| column != "turns").map(str::to_owned),
+                is_conversation: column != "turns",
+            }));
+        }
+        let column = match &self.text_column {
+            Some(column) => column.as_str(),
+            None => named(&PROMPTS).ok_or_else(|| {
+                let columns: Vec<&str> = row.fields.keys().take(12).map(String::as_str).collect();
+                let problem = format!(
+                    "no column is known to hold prompts (there are: {}); name it with hf_text_column",
+                    columns.join(", ")
+                );
+                file.wrong(row, &problem)
+            })?,
+        };
+        let prompt = file.text(row, column)?;
+        let answer = named(&ANSWERS).filter(|name| *name != column);
+        let answer = answer.and_then(|name| row.fields[name].as_str());
+        Ok((!prompt.is_empty()).then(|| Texts {
+            prompt,
+            answer: answer.map(str::to_owned),
+            is_conversation: false,
+        }))
+    }
+}
+
+struct Texts {
+    prompt: String,
+    answer: Option<String>,
+    /// Conversations were written for no template.
+    is_conversation: bool,
+}
+
+fn is_users(turn: &Value) -> bool {
+    let role = turn.get("role").or_else(|| turn.get("from"));
+    turn.is_string() || role.is_none_or(|role| matches!(role.as_str(), Some("user" | "human")))
+}
+
+fn said(turn: &Value) -> Option<&str> {
+    turn.as_str()
+        .or_else(|| turn.get("content")?.as_str())
+        .or_else(|| turn.get("value")?.as_str())
+}
+
+/// The order in which the `datasets` library (5.2) gives the rows of one streamed file after `shuffle(seed)`: through a
+/// buffer of which, whenever it is full, a random half goes out.
+fn shuffled_in_buffer<T>(items: Vec<T>, seed: u64) -> Vec<T> {
+    let mut random = NumpyPcg64::new(seed);
+    let mut buffer = Vec::with_capacity(SHUFFLE_BUFFER);
+    let mut shuffled = Vec::with_capacity(items.len());
+    for item in items {
+        buffer.push(item);
+        if buffer.len() == SHUFFLE_BUFFER {
+            random.shuffle(&mut buffer);
+            shuffled.extend(buffer.drain(..SHUFFLE_BUFFER / 2));
+        }
+    }
+    random.shuffle(&mut buffer);
+    shuffled.extend(buffer);
+    shuffled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn drawn(file: &str, content: &str, settings: HuggingFace) -> Result<Vec<(Value, u64)>, String> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(file);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        std::fs::write(&path, content).expect("written");
+        let settings = HuggingFace {
+            path: folder.path().display().to_string(),
+            ..settings
+        };
+        let sampling = Sampling {
+            num_prompts: 1,
+            seed: 0,
+            shuffle: true,
+            oversample: true,
+        };
+        let items = settings.draw(&sampling, &Vocabulary::Words, None)?;
+        Ok(items
+            .iter()
+            .map(|item| (item.prompt.to_value(), item.output_len))
+            .collect())
+    }
+
+    const ANY: HuggingFace = HuggingFace {
+        path: String::new(),
+        subset: None,
+        split: None,
+        text_column: None,
+        output_len: None,
+    };
+
+    #[test]
+    fn columns_are_found_by_their_names() {
+        let cases = [
+            (json!({"question": "q", "answer": "eight by"}), ("q", 2)),
+            (json!({"category": "c", "turns": ["one", "two"]}), ("one", 128)),
+            (
+                json!({"conversations": [{"from": "human", "value": "h"}, {"from": "gpt", "value": "12345"}]}),
+                ("h", 2),
+            ),
+            (
+                json!({"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"},
+                                 {"role": "assistant", "content": "aaaa"}]}),
+                ("u", 1),
+            ),
+        ];
+        for (row, (prompt, output)) in cases {
+            let found = drawn("data/train.jsonl", &row.to_string(), ANY).expect("drawn");
+            assert_eq!(found, [(json!(prompt), output)], "{row}");
+        }
+        let named = HuggingFace {
+            text_column: Some("body".to_owned()),
+            output_len: Some(9),
+            ..ANY
+        };
+        assert_eq!(
+            drawn("x.csv", "prompt,body\nno,yes\n", named),
+            Ok(vec![(json!("yes"), 9)])
+        );
+        let unknown = drawn("x.csv", "a,b\n1,2\n", ANY).expect_err("no prompt");
+        assert!(unknown.ends_with(
+            "x.csv, line 2: no column is known to hold prompts (there are: a, b); name it with hf_text_column"
+        ));
+    }
+
+    #[test]
+    fn streams_are_shuffled_as_the_datasets_library_does() {
+        let few = shuffled_in_buffer((0..10).collect(), 0);
+        let many = shuffled_in_buffer((0..3500).collect::<Vec<u32>>(), 7);
+        // load_dataset("json", streaming=True).shuffle(seed) of datasets 5.2.0
+        assert_eq!(few, [4, 6, 2, 7, 3, 5, 9, 0, 8, 1]);
+        assert_eq!(many[..8], [816, 923, 151, 900, 213, 100, 851, 503]);
+        assert_eq!(many[3492..], [223, 3034, 3133, 3489, 2617, 2001, 472, 3331]);
+    }
+}

@@ -1,0 +1,75 @@
+//! Lengths of random prompts and outputs: uniform around a mean, from numpy's `default_rng`.
+
+use serde_json::Value;
+use vsweep_metrics::rng::NumpyPcg64;
+
+/// How far lengths spread around their mean: a ratio `r` in [0, 1) means from `(1 - r)` to `(1 + r)` times the mean.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct RangeRatio {
+    /// Of input lengths.
+    pub input: f64,
+    /// Of output lengths.
+    pub output: f64,
+}
+
+impl RangeRatio {
+    /// Reads a number for both, or `{"input": r, "output": r}` (also as JSON text).
+    pub fn parse(value: &Value) -> Result<RangeRatio, String> {
+        let parsed = match value {
+            Value::String(text) => serde_json::from_str(text).map_err(|_| wrong_ratio(value))?,
+            other => other.clone(),
+        };
+        let ratio = |value: Option<&Value>| {
+            value
+                .and_then(Value::as_f64)
+                .filter(|ratio| (0.0..1.0).contains(ratio))
+                .ok_or_else(|| wrong_ratio(&parsed))
+        };
+        match &parsed {
+            Value::Object(object) => Ok(RangeRatio {
+                input: ratio(object.get("input"))?,
+                output: ratio(object.get("output"))?,
+            }),
+            number => ratio(Some(number)).map(|ratio| RangeRatio {
+                input: ratio,
+                output: ratio,
+            }),
+        }
+    }
+}
+
+fn wrong_ratio(value: &Value) -> String {
+    format!(
+        "random_range_ratio is {value}; write a number of at least 0 and below 1, or {{\"input\": 0.2, \"output\": 0.1}}"
+    )
+}
+
+/// Lengths and first tokens of random requests.
+#[derive(Debug)]
+pub(super) struct Lengths {
+    pub input: Vec<u64>,
+    pub output: Vec<u64>,
+    pub offset: Vec<u64>,
+}
+
+impl Lengths {
+    /// Draws `n` input lengths, then `n` output lengths, then `n` offsets into the vocabulary. `input` is the mean
+    /// without the special tokens that the tokenizer adds.
+    pub fn draw(
+        random: &mut NumpyPcg64,
+        n: usize,
+        input: u64,
+        output: u64,
+        ratio: RangeRatio,
+        vocabulary: u64,
+    ) -> Self {
+        let low = |mean: u64, ratio: f64| (mean as f64 * (1.0 - ratio)).floor() as u64;
+        let high = |mean: u64, ratio: f64| (mean as f64 * (1.0 + ratio)).ceil() as u64;
+        let mut draw = |from: u64, to: u64| (0..n).map(|_| random.integer(from, to + 1)).collect();
+        Lengths {
+            input: draw(low(input, ratio.input), high(input, ratio.input)),
+            output: draw(low(output, ratio.output).max(1), high(output, ratio.output).max(1)),
+            offset: draw(0, vocabulary.saturating_sub(1)),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The `random` dataset: runs of consecutive vocabulary ids, of random or fixed length, behind an optional common prefix.
+
+use super::lengths::{Lengths, RangeRatio};
+use super::vocabulary::Draft;
+use super::{Item, Prompt, Sampling, Vocabulary};
+use vsweep_metrics::rng::NumpyPcg64;
+
+/// Prompts that are drawn at a time.
+const PART: usize = 2048;
+
+/// Settings of the `random` dataset, named as the flags of `vllm bench serve`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Random {
+    /// Mean prompt tokens, without the prefix.
+    pub input_len: u64,
+    /// Mean output tokens.
+    pub output_len: u64,
+    /// Spread of both.
+    pub range_ratio: RangeRatio,
+    /// Tokens that all prompts share.
+    pub prefix_len: u64,
+    /// Prompts in one request.
+    pub batch_size: usize,
+}
+
+impl Random {
+    /// Draws the requests.
+    pub fn draw(&self, sampling: &Sampling, vocabulary: &Vocabulary<'_>) -> Result<Vec<Item>, String> {
+        let mut items = Vec::with_capacity(sampling.num_prompts);
+        self.draw_in_parts(sampling, vocabulary, &mut |part| {
+            items.extend(part);
+            Ok(())
+        })?;
+        Ok(items)
+    }
+
+    /// The same, in parts that are taken before the next one is drawn.
+    pub(super) fn draw_in_parts(
+        &self,
+        sampling: &Sampling,
+        vocabulary: &Vocabulary<'_>,
+        take: &mut dyn FnMut(Vec<Item>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let mut random = NumpyPcg64::new(sampling.seed);
+        let plan = self.plan(sampling.num_prompts, vocabulary, vocabulary.allowed()?, &mut random)?;
+        let size = self.batch_size.max(1);
+        let part = PART.next_multiple_of(size);
+        for start in (0..sampling.num_prompts).step_by(part) {
+            let end = sampling.num_prompts.min(start + part);
+            let drafts = (start..end).map(|i| plan.draft(i)).collect();
+            let mut pad = |ids: std::ops::Range<u32>| random.integer(ids.start.into(), ids.end.into()) as u32;
+            let prompts = vocabulary.settle_all(drafts, &mut pad)?;
+            take(if size > 1 {
+                batches(prompts, size, start / size)
+            } else {
+                let item = |(i, (prompt, length))| Item::new(i, prompt, length, plan.lengths.output[i]);
+                (start..).zip(prompts).map(item).collect()
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The lengths that [`Random::draw`] gives, without the prompts.
+    pub(super) fn lengths(&self, sampling: &Sampling, vocabulary: u64) -> Vec<(u64, u64)> {
+        let mut random = NumpyPcg64::new(sampling.seed);
+        let (n, ratio) = (sampling.num_prompts, self.range_ratio);
+        let lengths = Lengths::draw(&mut random, n, self.input_len, self.output_len, ratio, vocabulary);
+        let inputs = lengths.input.into_iter().map(|input| input + self.prefix_len);
+        inputs.zip(lengths.output).collect()
+    }
+
+    /// Draws lengths, offsets and the common prefix, of these ids.
+    pub(super) fn plan(
+        &self,
+        n: usize,
+        vocabulary: &Vocabulary<'_>,
+        allowed: Vec<u32>,
+        random: &mut NumpyPcg64,
+    ) -> Result<Plan, String> {
+        let added = vocabulary.added_specials();
+        let input = self.input_len.saturating_sub(added);
+        let shortest = (input as f64 * (1.0 - self.range_ratio.input)).floor() as u64;
+        if self.prefix_len + shortest < 1 {
+            return Err(format!(
+                "random_input_len {} leaves no token for the prompt beside the {added} special tokens of the tokenizer; raise it",
+                self.input_len
+            ));
+        }
+        let size = vocabulary.ids().end.into();
+        let lengths = Lengths::draw(random, n, input, self.output_len, self.range_ratio, size);
+        let mut prefix: Vec<u32> = (0..self.prefix_len)
+            .map(|_| allowed[random.integer(0, allowed.len() as u64) as usize])
+            .collect();
+        if !prefix.is_empty() {
+            let mut pad = |ids: std::ops::Range<u32>| random.integer(ids.start.into(), ids.end.into()) as u32;
+            prefix = vocabulary.settle(prefix, &mut pad)?.1;
+        }
+        Ok(Plan {
+            allowed,
+            lengths,
+            prefix,
+            prefix_len: self.prefix_len,
+        })
+    }
+}
+
+/// What the prompts of a draw are made from.
+pub(super) struct Plan {
+    pub allowed: Vec<u32>,
+    pub lengths: Lengths,
+    pub prefix: Vec<u32>,
+    /// Tokens of the prefix as asked for: a text of random tokens can have another length.
+    pub prefix_len: u64,
+}
+
+impl Plan {
+    /// The `i`-th prompt: the prefix, then consecutive ids from its offset on.
+    pub fn draft(&self, i: usize) -> Draft {
+        let length = self.lengths.input[i];
+        let run = run_of(&self.allowed, self.lengths.offset[i] as usize + i, length);
+        Draft {
+            ids: self.prefix.iter().copied().chain(run).collect(),
+            length: (self.prefix_len + length) as usize,
+        }
+    }
+}
+
+/// `length` consecutive ids from `start` on, round and round.
+pub(super) fn run_of(allowed: &[u32], start: usize, length: u64) -> impl Iterator<Item = u32> {
+    (0..length as usize).map(move |k| allowed[(start + k) % allowed.len()])
+}
+
+/// Several prompts a request, without output; the first request has the number `first`.
+fn batches(prompts: Vec<(Prompt, u64)>, size: usize, first: usize) -> Vec<Item> {
+    let groups = (first..).zip(prompts.chunks(size));
+    groups
+        .map(|(i, group)| {
+            let prompt = Prompt::Batch(group.iter().map(|(prompt, _)| prompt.clone()).collect());
+            let mut item = Item::new(i, prompt, group.iter().map(|(_, length)| length).sum(), 0);
+            item.sequences = group.len() as u32;
+            item
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_those_of_the_prompts() {
+        let random = Random {
+            input_len: 40,
+            output_len: 9,
+            range_ratio: RangeRatio {
+                input: 0.5,
+                output: 0.3,
+            },
+            prefix_len: 7,
+            batch_size: 1,
+        };
+        let sampling = Sampling {
+            num_prompts: 30,
+            seed: 4,
+            shuffle: true,
+            oversample: true,
+        };
+        let items = random.draw(&sampling, &Vocabulary::Ids(100..900)).expect("drawn");
+        let drawn: Vec<(u64, u64)> = items.iter().map(|item| (item.prompt_len, item.output_len)).collect();
+        assert_eq!(random.lengths(&sampling, 900), drawn);
+    }
+}

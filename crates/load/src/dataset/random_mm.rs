@@ -1,0 +1,188 @@
+//! The `random-mm` dataset: random texts with images of random pixels beside them.
+
+use super::random::Random;
+use super::{Item, Sampling, Vocabulary};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
+use serde_json::{Value, json};
+use std::ops::Range;
+use vsweep_metrics::rng::NumpyPcg64;
+
+/// What Pillow uses unless told otherwise.
+const JPEG_QUALITY: u8 = 75;
+
+/// Settings of the `random-mm` dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RandomMm {
+    /// The text of each request.
+    pub text: Random,
+    /// Mean images a request.
+    pub items: u64,
+    /// Spread of the number of images: a ratio `r` in [0, 1] means from `(1 - r)` to `(1 + r)` times the mean.
+    pub items_ratio: f64,
+    /// Most images a request.
+    pub most_images: u64,
+    /// Sizes of images.
+    pub buckets: Vec<Bucket>,
+}
+
+/// A size of images, and how often it is drawn.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bucket {
+    /// Pixels from top to bottom.
+    pub height: u16,
+    /// Pixels from left to right.
+    pub width: u16,
+    /// Its share of all images, relative to the other buckets.
+    pub weight: f64,
+}
+
+impl Bucket {
+    /// The sizes of `vllm bench serve`: small and large images, equally often.
+    pub const USUAL: [Bucket; 2] = [
+        Bucket {
+            height: 256,
+            width: 256,
+            weight: 0.5,
+        },
+        Bucket {
+            height: 720,
+            width: 1280,
+            weight: 0.5,
+        },
+    ];
+
+    /// Reads `{"(256, 256, 1)": 0.5}`, as JSON or as a Python dictionary with tuples of height, width and frames as keys.
+    pub fn parse_all(value: &Value) -> Result<Vec<Bucket>, String> {
+        let wrong = || {
+            format!(
+                "random_mm_bucket_config is {value}; write {{\"(256, 256, 1)\": 0.5, …}}: height, width and frames of \
+                 each size, and its share above 0"
+            )
+        };
+        let pairs = match value {
+            Value::String(text) => python_pairs(text).ok_or_else(wrong)?,
+            Value::Object(object) => {
+                let pairs = object.iter().map(|(key, share)| Some((key.clone(), share.as_f64()?)));
+                pairs.collect::<Option<_>>().ok_or_else(wrong)?
+            }
+            _ => return Err(wrong()),
+        };
+        let mut buckets = Vec::new();
+        for (key, weight) in pairs {
+            let numbers: Vec<u16> = key
+                .split(|c: char| !c.is_ascii_digit())
+                .filter(|digits| !digits.is_empty())
+                .map(|digits| digits.parse().map_err(|_| wrong()))
+                .collect::<Result<_, _>>()?;
+            let (height @ 1.., width @ 1.., frames) = (match numbers[..] {
+                [height, width, frames] => (height, width, frames),
+                _ => return Err(wrong()),
+            }) else {
+                return Err(wrong());
+            };
+            if !weight.is_finite() || weight < 0.0 {
+                return Err(wrong());
+            }
+            if frames > 1 && weight > 0.0 {
+                return Err(format!(
+                    "random_mm_bucket_config has a video of {frames} frames, and only images can be made; \
+                     write 1 as the third number of {key}, or give it the share 0"
+                ));
+            }
+            buckets.extend((weight > 0.0).then_some(Bucket { height, width, weight }));
+        }
+        if buckets.is_empty() {
+            return Err(wrong());
+        }
+        Ok(buckets)
+    }
+
+    /// An image of random pixels as a data URL.
+    fn image(&self, random: &mut NumpyPcg64) -> Result<String, String> {
+        let pixels = random.bytes(usize::from(self.height) * usize::from(self.width) * 3);
+        let mut jpeg = Vec::new();
+        let mut encoder = Encoder::new(&mut jpeg, JPEG_QUALITY);
+        encoder.set_sampling_factor(SamplingFactor::F_2_2);
+        encoder
+            .encode(&pixels, self.width, self.height, ColorType::Rgb)
+            .map_err(|error| format!("cannot make an image: {error}"))?;
+        Ok(format!("data:image/jpeg;base64,{}", STANDARD.encode(jpeg)))
+    }
+}
+
+/// The pairs of `{(1, 2, 3): 0.5, …}`.
+fn python_pairs(text: &str) -> Option<Vec<(String, f64)>> {
+    let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
+    let pairs = inner.split('(').skip(1).map(|pair| {
+        let (key, share) = pair.split_once(')')?;
+        let share = share.trim_matches(|c: char| c.is_whitespace() || ":,\"'".contains(c));
+        Some((format!("({key})"), share.parse().ok()?))
+    });
+    pairs.collect()
+}
+
+impl RandomMm {
+    /// Draws the requests: texts with images beside them.
+    pub fn draw(&self, sampling: &Sampling, vocabulary: &Vocabulary<'_>) -> Result<Vec<Item>, String> {
+        let mut random = NumpyPcg64::new(sampling.seed);
+        let plan = self
+            .text
+            .plan(sampling.num_prompts, vocabulary, vocabulary.unmarked()?, &mut random)?;
+        let mut items = Vec::with_capacity(sampling.num_prompts);
+        for i in 0..sampling.num_prompts {
+            let mut pad = |ids: Range<u32>| random.integer(ids.start.into(), ids.end.into()) as u32;
+            let (text, ids) = vocabulary.settle(plan.draft(i), &mut pad)?;
+            let mut images = vec![];
+            for _ in 0..self.count(&mut random) {
+                let url = self.bucket(&mut random).image(&mut random)?;
+                images.push(json!({"type": "image_url", "image_url": {"url": url}}));
+            }
+            let (length, output) = (ids.len() as u64, plan.lengths.output[i]);
+            let mut item = Item::new(i, text, length, output);
+            item.media = Some(images.into());
+            items.push(item);
+        }
+        Ok(items)
+    }
+
+    /// Draws how many images a request has.
+    pub fn count(&self, random: &mut NumpyPcg64) -> u64 {
+        let least = (self.items as f64 * (1.0 - self.items_ratio)).floor().max(0.0) as u64;
+        let most = (self.items as f64 * (1.0 + self.items_ratio)).ceil() as u64;
+        let most = most.min(self.most_images);
+        random.integer(least.min(most), most + 1)
+    }
+
+    /// Draws the size of an image.
+    pub fn bucket(&self, random: &mut NumpyPcg64) -> Bucket {
+        let weights: Vec<f64> = self.buckets.iter().map(|bucket| bucket.weight).collect();
+        // Rounding of the cumulative sum could otherwise point behind the last one.
+        self.buckets[random.weighted(&weights).min(self.buckets.len() - 1)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_in_both_forms() {
+        let python = json!("{(256, 256, 1): 0.5, (720, 1280, 1): 0.5, (720, 1280, 16): 0.0}");
+        assert_eq!(Bucket::parse_all(&python).as_deref(), Ok(&Bucket::USUAL[..]));
+        let object = json!({"(256, 256, 1)": 0.5, "720x1280x1": 0.5});
+        assert_eq!(Bucket::parse_all(&object).as_deref(), Ok(&Bucket::USUAL[..]));
+        for wrong in [
+            json!("{}"),
+            json!("{(1, 2): 1}"),
+            json!({"(1,2,1)": -1}),
+            json!({"(0,2,1)": 1}),
+            json!({"(99999,2,1)": 1}),
+            json!({"(8,8,4)": 1}),
+            json!(3),
+        ] {
+            assert!(Bucket::parse_all(&wrong).is_err(), "{wrong}");
+        }
+    }
+}

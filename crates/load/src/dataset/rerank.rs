@@ -1,0 +1,82 @@
+//! The `random-rerank` dataset: one random query, and random documents to be ranked for it.
+
+use super::lengths::{Lengths, RangeRatio};
+use super::random::run_of;
+use super::{Item, Prompt, Sampling, Vocabulary};
+use vsweep_metrics::rng::NumpyPcg64;
+
+/// Settings of the `random-rerank` dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rerank {
+    /// Mean tokens of a query and a document together, as one input of a reranker holds them.
+    pub input_len: u64,
+    /// Spread of lengths.
+    pub range_ratio: RangeRatio,
+    /// Documents a request; for a model that is no reranker, inputs a request, the query among them.
+    pub batch_size: usize,
+    /// Whether the model reads query and document as one input, with a separator after each.
+    pub is_reranker: bool,
+}
+
+impl Rerank {
+    /// Draws the requests.
+    pub fn draw(&self, sampling: &Sampling, vocabulary: &Vocabulary<'_>) -> Result<Vec<Item>, String> {
+        let separator = u64::from(self.is_reranker);
+        let others = usize::from(!self.is_reranker);
+        let (documents, batch) = (
+            sampling.num_prompts.saturating_sub(others),
+            self.batch_size.saturating_sub(others),
+        );
+        if documents == 0 || batch == 0 {
+            return Err("without a reranker the query is an input of its own; \
+                        raise num_prompts and random_batch_size above 1, or remove no_reranker"
+                .to_owned());
+        }
+        let allowed = vocabulary.allowed()?;
+        let mut random = NumpyPcg64::new(sampling.seed);
+        let mut lengths = |n: usize, input: u64| {
+            let input = input.saturating_sub(vocabulary.added_specials());
+            let size = vocabulary.ids().end.into();
+            Lengths::draw(&mut random, n, input, 0, self.range_ratio, size)
+        };
+        let for_query = if self.is_reranker {
+            (self.input_len / 2).saturating_sub(separator)
+        } else {
+            self.input_len
+        };
+        let query = lengths(1, for_query);
+        let for_document = if self.is_reranker {
+            self.input_len.saturating_sub(query.input[0] + separator)
+        } else {
+            self.input_len
+        };
+        let drawn = lengths(documents, for_document);
+        if query.input[0] == 0 || drawn.input.contains(&0) {
+            return Err(format!(
+                "random_input_len {} leaves no token for the query or a document; raise it",
+                self.input_len
+            ));
+        }
+        let starts = |lengths: &Lengths, i: usize| lengths.offset[i] as usize;
+        let mut lists = vec![run_of(&allowed, starts(&query, 0), query.input[0]).collect()];
+        lists.extend((0..documents).map(|i| run_of(&allowed, starts(&drawn, i) + i + 1, drawn.input[i]).collect()));
+        let mut pad = |ids: std::ops::Range<u32>| random.integer(ids.start.into(), ids.end.into()) as u32;
+        let mut settled = vocabulary.settle_all(lists, &mut pad)?.into_iter();
+        let (query, query_len) = settled.next().ok_or("no query was drawn")?;
+        let settled: Vec<(Prompt, u64)> = settled.collect();
+        let item = |(i, group): (usize, &[(Prompt, u64)])| {
+            let documents = group.iter().map(|(document, _)| document.clone());
+            let queries = if self.is_reranker {
+                (query_len + separator) * group.len() as u64
+            } else {
+                query_len
+            };
+            let prompt = Prompt::Batch(std::iter::once(query.clone()).chain(documents).collect());
+            let length = queries + group.iter().map(|(_, length)| length).sum::<u64>();
+            let mut item = Item::new(i, prompt, length, 0);
+            item.sequences = group.len() as u32;
+            item
+        };
+        Ok(settled.chunks(batch).enumerate().map(item).collect())
+    }
+}

@@ -1,0 +1,81 @@
+//! The `sonnet` dataset: a request to choose from lines of a poem, of which the first are the same in all prompts.
+
+use super::{ChatTemplate, Item, Prompt, Sampling, Vocabulary};
+use std::fs;
+use std::path::PathBuf;
+use vsweep_metrics::rng::PythonRandom;
+
+const INSTRUCTION: &str = "Pick as many lines as you can from these poem lines:\n";
+/// Tries for a prompt that is not too long, before the lines are taken to be too uneven.
+const MOST_TRIES: usize = 1000;
+
+/// Settings of the `sonnet` dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sonnet {
+    /// A text file, one line of a poem a line.
+    pub path: PathBuf,
+    /// Most prompt tokens; prompts are about this long.
+    pub input_len: u64,
+    /// About this many tokens at the start are the same in all prompts.
+    pub prefix_len: u64,
+    /// Output tokens.
+    pub output_len: u64,
+}
+
+impl Sonnet {
+    /// Draws the requests.
+    pub fn draw(
+        &self,
+        sampling: &Sampling,
+        vocabulary: &Vocabulary<'_>,
+        template: Option<&ChatTemplate>,
+    ) -> Result<Vec<Item>, String> {
+        let file = self.path.display();
+        let text = fs::read_to_string(&self.path)
+            .map_err(|error| format!("cannot read the poem {file}: {error}; check dataset_path"))?;
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        if lines.is_empty() {
+            return Err(format!("{file} holds no lines; give a text file"));
+        }
+        let framed = |text: &str| match template {
+            Some(template) => template.user_turn(text),
+            None => Ok(text.to_owned()),
+        };
+        let lengths: Result<Vec<u64>, String> = lines.iter().map(|line| vocabulary.count(line)).collect();
+        let average = lengths?.iter().sum::<u64>() as f64 / lines.len() as f64;
+        let base = vocabulary.count(&framed(INSTRUCTION)?)?;
+        if self.input_len <= base {
+            return Err(format!(
+                "sonnet_input_len {} leaves no room beside the instruction of {base} tokens; raise it",
+                self.input_len
+            ));
+        }
+        // Python rounds halves to even.
+        let lines_in = |tokens: u64| ((tokens as f64 - base as f64) / average).round_ties_even().max(0.0) as usize;
+        let shared = lines_in(self.prefix_len).min(lines.len());
+        let drawn = lines_in(self.input_len).saturating_sub(lines_in(self.prefix_len));
+        let prefix = lines[..shared].concat();
+        let mut random = PythonRandom::new(sampling.seed);
+        let mut items = Vec::with_capacity(sampling.num_prompts);
+        let mut tries = 0;
+        while items.len() < sampling.num_prompts {
+            let extra: String = (0..drawn).map(|_| lines[random.choices_index(lines.len())]).collect();
+            let prompt = framed(&format!("{INSTRUCTION}{prefix}{extra}"))?;
+            let length = vocabulary.count(&prompt)?;
+            if length <= self.input_len {
+                items.push(Item::new(items.len(), Prompt::Text(prompt), length, self.output_len));
+                tries = 0;
+            } else {
+                tries += 1;
+            }
+            if tries == MOST_TRIES {
+                return Err(format!(
+                    "no choice of lines from {file} stays within sonnet_input_len {}; lower sonnet_prefix_len, or give \
+                     a file with lines of even length",
+                    self.input_len
+                ));
+            }
+        }
+        Ok(items)
+    }
+}

@@ -1,0 +1,176 @@
+//! The `timed_trace` dataset: recorded traffic with the time, the lengths and the shared prefixes of every request.
+//!
+//! Prefixes are told by the hashes of their chunks: equal hashes become equal tokens. The tokens of a chunk are those of
+//! `vllm bench serve` under `PYTHONHASHSEED=0`; without that setting its own differ from run to run.
+
+use super::rows::{Row, Rows};
+use super::{Item, Prompt, Sampling, Vocabulary};
+use serde_json::Value;
+use siphasher::sip::SipHasher13;
+use std::collections::HashMap;
+use std::hash::Hasher;
+use std::path::PathBuf;
+use vsweep_metrics::rng::PythonRandom;
+
+/// No time is later, in seconds; those since 1970 are earlier.
+const LATEST: f64 = 1e11;
+
+/// Settings of the `timed_trace` dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TimedTrace {
+    /// JSON lines, one a request.
+    pub path: PathBuf,
+    /// Tokens that one hash stands for.
+    pub chunk_size: u64,
+    /// Seconds in one unit of the file's timestamps.
+    pub second_multiplier: f64,
+    /// Column of the time.
+    pub timestamp: String,
+    /// Column of the prompt's tokens.
+    pub input_length: String,
+    /// Column of the output tokens.
+    pub output_length: String,
+    /// Column of the list of chunk hashes.
+    pub hash_ids: String,
+}
+
+impl TimedTrace {
+    /// Reads the requests in the file's order, at most as many as were asked for.
+    pub fn draw(&self, sampling: &Sampling, vocabulary: &Vocabulary<'_>) -> Result<Vec<Item>, String> {
+        let rows = Rows::read(&self.path)?;
+        let allowed = vocabulary.allowed_with_added()?;
+        let mut chunks: HashMap<(String, u64), Vec<u32>> = HashMap::new();
+        let taken = rows.rows.iter().take(sampling.num_prompts).enumerate();
+        taken
+            .map(|(i, row)| {
+                let mut left = rows.count(row, &self.input_length)?;
+                let mut ids = Vec::new();
+                for hash in self.hashes(&rows, row)? {
+                    let size = left.min(self.chunk_size);
+                    if size == 0 {
+                        break;
+                    }
+                    let chunk = (hash, size);
+                    let tokens = chunks
+                        .entry(chunk)
+                        .or_insert_with_key(|(hash, size)| tokens_of(hash, *size, &allowed));
+                    ids.extend_from_slice(tokens);
+                    left -= size;
+                }
+                if ids.is_empty() {
+                    let problem = format!("no tokens for a prompt; \"{}\" must be a list of hashes", self.hash_ids);
+                    return Err(rows.wrong(row, &problem));
+                }
+                let (length, output) = (ids.len() as u64, rows.count(row, &self.output_length)?);
+                let mut item = Item::new(i, Prompt::Ids(ids), length, output);
+                if output == 0 {
+                    let problem = format!("\"{}\" is less than a token; correct or remove the row", self.output_length);
+                    return Err(rows.wrong(row, &problem));
+                }
+                let time = rows.number(row, &self.timestamp)? * self.second_multiplier;
+                if !(0.0..LATEST).contains(&time) {
+                    let problem = format!(
+                        "its time is {time} s after 0, later than 10^11 s; correct \"{}\" or the seconds that a unit of it has",
+                        self.timestamp
+                    );
+                    return Err(rows.wrong(row, &problem));
+                }
+                item.timestamp = Some(time);
+                Ok(item)
+            })
+            .collect()
+    }
+
+    fn hashes(&self, rows: &Rows, row: &Row) -> Result<Vec<String>, String> {
+        let hashes = row.fields.get(&self.hash_ids).and_then(Value::as_array);
+        let Some(hashes) = hashes else {
+            let problem = format!(
+                "no list of hashes in \"{}\"; name its column with timed_trace_label_hash_ids",
+                self.hash_ids
+            );
+            return Err(rows.wrong(row, &problem));
+        };
+        let text = |hash: &Value| hash.as_str().map_or_else(|| hash.to_string(), str::to_owned);
+        Ok(hashes.iter().map(text).collect())
+    }
+}
+
+/// Puts requests in the order of their times; the times, in seconds after the first.
+pub fn sort_by_time(items: &mut [Item]) -> Vec<f64> {
+    let time = |item: &Item| item.timestamp.unwrap_or(0.0);
+    items.sort_by(|a, b| time(a).total_cmp(&time(b)));
+    let first = items.first().map_or(0.0, time);
+    items.iter().map(|item| time(item) - first).collect()
+}
+
+/// `Random(hash(f"{hash}:{size}") & 0xffffffff).choices(allowed, k=size)`
+fn tokens_of(hash: &str, size: u64, allowed: &[u32]) -> Vec<u32> {
+    let mut random = PythonRandom::new(python_hash(&format!("{hash}:{size}")) & 0xffff_ffff);
+    (0..size)
+        .map(|_| allowed[random.choices_index(allowed.len())])
+        .collect()
+}
+
+/// CPython's hash of an ASCII text when `PYTHONHASHSEED` is 0.
+fn python_hash(text: &str) -> u64 {
+    let mut hasher = SipHasher13::new_with_keys(0, 0);
+    hasher.write(text.as_bytes());
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_those_of_an_unsalted_cpython() {
+        let low = |text| python_hash(text) & 0xffff_ffff;
+        assert_eq!(
+            (low("1:16"), low("9:16"), low("2:4")),
+            (4_276_743_264, 4_016_882_020, 2_500_958_548)
+        );
+    }
+
+    #[test]
+    fn rows_that_cannot_be_sent_are_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("trace.jsonl");
+        let refusal = |output: u64, second_multiplier: f64| {
+            let row = format!(r#"{{"timestamp": 3, "input_length": 4, "output_length": {output}, "hash_ids": [1]}}"#);
+            std::fs::write(&path, row).expect("written");
+            let trace = TimedTrace {
+                path: path.clone(),
+                chunk_size: 16,
+                second_multiplier,
+                timestamp: "timestamp".to_owned(),
+                input_length: "input_length".to_owned(),
+                output_length: "output_length".to_owned(),
+                hash_ids: "hash_ids".to_owned(),
+            };
+            let sampling = Sampling {
+                num_prompts: 1,
+                seed: 0,
+                shuffle: false,
+                oversample: false,
+            };
+            trace.draw(&sampling, &Vocabulary::Ids(260..1000)).err()
+        };
+        assert_eq!(refusal(5, 0.001), None);
+        assert!(refusal(0, 1.0).is_some_and(|why| why.contains("\"output_length\" is less than a token")));
+        for multiplier in [1e300, f64::INFINITY] {
+            assert!(refusal(5, multiplier).is_some_and(|why| why.contains("later than 10^11 s")));
+        }
+    }
+
+    #[test]
+    fn requests_are_put_in_the_order_of_their_times() {
+        let item = |i: usize, time| Item {
+            timestamp: time,
+            ..Item::new(i, Prompt::Ids(vec![1]), 1, 1)
+        };
+        let mut items = [item(0, Some(7.0)), item(1, Some(5.5)), item(2, Some(7.0))];
+        let times = sort_by_time(&mut items);
+        let ids: Vec<_> = items.iter().filter_map(|item| item.id.as_deref()).collect();
+        assert_eq!((ids, times), (vec!["1", "0", "2"], vec![0.0, 1.5, 1.5]));
+    }
+}

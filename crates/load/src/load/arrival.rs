@@ -1,0 +1,103 @@
+//! When requests are due: rates, burstiness and ramp-up, drawn from numpy's legacy generator in its own order, so a seed
+//! gives the arrival times of `vllm bench serve`.
+
+use vsweep_metrics::metrics::Nanos;
+use vsweep_metrics::rng::NumpyLegacy;
+
+/// The arrival process of an open loop; an infinite rate makes everything due at once.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Arrivals {
+    /// Mean requests a second; `f64::INFINITY` for all at once. Not used under a ramp.
+    pub rate: f64,
+    /// Shape of the gamma-distributed gaps: 1 is Poisson, below is burstier, infinity means equal gaps.
+    pub burstiness: f64,
+    /// A rate that changes from the first to the last request.
+    pub ramp: Option<Ramp>,
+}
+
+/// A rate that grows from request to request.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ramp {
+    /// Linear or exponential.
+    pub shape: RampShape,
+    /// Requests a second at the first request.
+    pub start: f64,
+    /// Requests a second at the last request.
+    pub end: f64,
+}
+
+/// How a ramp grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RampShape {
+    /// By equal steps.
+    Linear,
+    /// By equal factors.
+    Exponential,
+}
+
+impl RampShape {
+    /// The name in parameters and result files.
+    pub fn name(self) -> &'static str {
+        match self {
+            RampShape::Linear => "linear",
+            RampShape::Exponential => "exponential",
+        }
+    }
+}
+
+impl Arrivals {
+    /// Everything at once.
+    pub const AT_ONCE: Arrivals = Arrivals {
+        rate: f64::INFINITY,
+        burstiness: 1.0,
+        ramp: None,
+    };
+
+    /// Whether requests have due times of their own, rather than all being due at once.
+    pub fn is_open(&self) -> bool {
+        self.ramp.is_some() || self.rate.is_finite()
+    }
+
+    /// Requests a second in force at request `i` of `n`.
+    pub fn rate_at(&self, i: usize, n: usize) -> f64 {
+        let Some(ramp) = self.ramp else { return self.rate };
+        let progress = i as f64 / (n.saturating_sub(1).max(1)) as f64;
+        match ramp.shape {
+            RampShape::Linear => ramp.start + (ramp.end - ramp.start) * progress,
+            RampShape::Exponential => ramp.start * (ramp.end / ramp.start).powf(progress),
+        }
+    }
+
+    /// Seconds from t0 at which each of `n` requests is due. Without a ramp the last one is due at exactly `n / rate`.
+    pub fn due_seconds(&self, n: usize, seed: u32) -> Vec<f64> {
+        let mut random = NumpyLegacy::new(seed);
+        let mut elapsed = 0.0;
+        let mut due: Vec<f64> = (0..n)
+            .map(|i| {
+                let rate = self.rate_at(i, n);
+                elapsed += if rate.is_infinite() {
+                    0.0
+                } else if self.burstiness.is_infinite() {
+                    1.0 / rate
+                } else {
+                    random.gamma(self.burstiness, 1.0 / (rate * self.burstiness))
+                };
+                elapsed
+            })
+            .collect();
+        let last = due.last().copied().unwrap_or(0.0);
+        if self.ramp.is_none() && last != 0.0 {
+            let stretch = (n as f64 / self.rate) / last;
+            due.iter_mut().for_each(|due| *due *= stretch);
+        }
+        due
+    }
+
+    /// The same as moments after t0.
+    pub fn due_times(&self, n: usize, seed: u32) -> Vec<Nanos> {
+        self.due_seconds(n, seed)
+            .into_iter()
+            .map(|due| (due * 1e9) as Nanos)
+            .collect()
+    }
+}

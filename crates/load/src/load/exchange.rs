@@ -1,0 +1,308 @@
+//! One request in flight: turns the bytes of its answer into a [`Sample`]. Does no reading of its own.
+
+use super::backend::Reply;
+use super::chunk::{Scanner, Usage, error_text};
+use super::drive::Load;
+use super::http::Response;
+use super::responses;
+use super::sse;
+use serde::Deserialize;
+use vsweep_metrics::metrics::{Nanos, Sample, Underway};
+
+/// How much of a refusal's body is kept, in bytes.
+const KEPT_OF_REFUSAL: usize = 400;
+/// How much of it is read, so that the connection can be used again.
+const READ_OF_REFUSAL: usize = 64 << 10;
+/// The longest text beside the measured requests, in bytes: `/metrics` of many engines, a million token ids.
+const LONGEST_TEXT: usize = 8 << 20;
+/// The longest answer that is kept as a whole, in bytes.
+const LONGEST_BODY: usize = 1 << 30;
+
+/// One request in flight, or none; its memory is reused from request to request.
+#[derive(Debug, Default)]
+pub(super) struct Exchange {
+    response: Response,
+    events: sse::Parser,
+    stream: Stream,
+    heard_at: Nanos,
+}
+
+/// What the answer has said so far.
+#[derive(Debug, Default)]
+struct Stream {
+    reply: Reply,
+    scanner: Scanner,
+    sample: Sample,
+    keep_text: bool,
+    /// `[DONE]` or a finish reason was seen: the stream is complete.
+    is_complete: bool,
+    error: Option<String>,
+    /// A refusal's beginning, or an answer that is read as a whole.
+    body: Vec<u8>,
+    /// Bytes of a refusal's body that have come.
+    refused: usize,
+}
+
+/// What is read of an answer that comes as a whole.
+#[derive(Deserialize)]
+struct Whole {
+    #[serde(default)]
+    usage: Option<Usage>,
+}
+
+impl Exchange {
+    pub fn begin(&mut self, load: &Load, index: usize, (due, ready): (Nanos, Nanos)) {
+        let request = load.requests.entry(load.request_at(index));
+        self.response.reset();
+        self.events.reset();
+        let stream = &mut self.stream;
+        stream.reply = load.reply;
+        stream.scanner.reset();
+        stream.sample = Sample {
+            due,
+            ready,
+            prompt_len: request.prompt_len,
+            sequences: request.sequences,
+            audio_s: request.audio_s,
+            text: load.keep_texts.then(String::new),
+            ..Sample::default()
+        };
+        (stream.keep_text, stream.is_complete, stream.error) = (load.keep_texts, false, None);
+        stream.body.clear();
+        stream.refused = 0;
+    }
+
+    pub fn sent(&mut self, now: Nanos) {
+        (self.stream.sample.sent, self.heard_at) = (now, now);
+    }
+
+    /// Takes bytes that arrived at `at`; true once the answer is complete.
+    pub fn feed(&mut self, bytes: &[u8], at: Nanos) -> bool {
+        let Exchange {
+            response,
+            events,
+            stream,
+            heard_at,
+        } = self;
+        *heard_at = at;
+        let fed = response.feed(bytes, &mut |status, piece| {
+            if status != 200 {
+                stream.keep(piece, KEPT_OF_REFUSAL);
+                stream.refused += piece.len();
+                if stream.refused > READ_OF_REFUSAL {
+                    stream.fail(refusal_text(status, &stream.body));
+                }
+            } else if !stream.reply.is_stream() {
+                let most = match stream.reply {
+                    Reply::Text => LONGEST_TEXT,
+                    Reply::Usage => LONGEST_BODY,
+                    _ => return,
+                };
+                if !stream.keep(piece, most) {
+                    stream.fail(format!("the answer is longer than {} MiB", most >> 20));
+                }
+            } else if events.feed(piece, at, &mut |data, at| stream.take(data, at)).is_err() {
+                stream.fail(format!("an event is longer than {} MiB", sse::LONGEST_EVENT >> 20));
+            }
+        });
+        if let Err(error) = fed {
+            stream.fail(error);
+            response.close();
+            return true;
+        }
+        // After an error nothing more is worth waiting for.
+        response.is_done() || stream.error.is_some()
+    }
+
+    /// The connection ended, for the reason given if it was not the server closing it.
+    pub fn break_off(&mut self, reason: Option<String>) {
+        if !self.response.close() || reason.is_some() {
+            let reason = reason.unwrap_or_else(|| {
+                let when = if self.response.has_begun() {
+                    "in the middle of"
+                } else {
+                    "before"
+                };
+                format!("the server closed the connection {when} its answer")
+            });
+            self.stream.fail(match self.response.refusal() {
+                // What the server said tells more than how it ended.
+                Some(status) => format!("{}; {reason}", refusal_text(status, &self.stream.body)),
+                None => reason,
+            });
+        }
+    }
+
+    /// When the last byte of the answer arrived, or, before the first, when the request was sent.
+    pub fn heard_at(&self) -> Nanos {
+        self.heard_at
+    }
+
+    /// Whether output has come.
+    pub fn has_output(&self) -> bool {
+        !self.stream.sample.events.is_empty()
+    }
+
+    /// The timeline as far as it has come.
+    pub fn cut(&mut self, now: Nanos) -> Sample {
+        let mut sample = std::mem::take(&mut self.stream.sample);
+        sample.end = sample.events.last().unwrap_or(now);
+        sample
+    }
+
+    /// Time since it was sent.
+    pub fn age(&self, now: Nanos) -> Nanos {
+        now.saturating_sub(self.stream.sample.sent)
+    }
+
+    /// How far it has come.
+    pub fn underway(&self, now: Nanos) -> Underway {
+        let sample = &self.stream.sample;
+        Underway {
+            age: self.age(now),
+            ttft: (!sample.events.is_empty()).then(|| sample.ttft()),
+        }
+    }
+
+    /// Time since it was sent, or since the last byte of its answer.
+    pub fn silence(&self, now: Nanos) -> Nanos {
+        now.saturating_sub(self.heard_at)
+    }
+
+    /// Whether the connection can carry another request.
+    pub fn keeps_alive(&self) -> bool {
+        self.response.is_done() && self.response.keeps_alive
+    }
+
+    /// The finished timeline; `now` stands in for the end if no output event came.
+    pub fn finish(&mut self, now: Nanos) -> Sample {
+        let Exchange {
+            response,
+            events,
+            stream,
+            heard_at,
+        } = self;
+        let _ = events.finish(&mut |data, at| stream.take(data, at));
+        let mut sample = std::mem::take(&mut stream.sample);
+        if !stream.reply.is_stream() && response.is_done() && response.status == 200 {
+            sample.events.push(*heard_at);
+        }
+        sample.end = sample.events.last().unwrap_or(now);
+        sample.error = stream.error.take();
+        if sample.error.is_none() && response.is_done() {
+            sample.error = stream.verdict(response.status, &sample);
+        }
+        if sample.error.is_none() && !stream.reply.is_stream() {
+            sample.error = stream.read_whole(&response.metadata, &mut sample).err();
+        }
+        sample
+    }
+}
+
+impl Stream {
+    fn fail(&mut self, error: String) {
+        self.error.get_or_insert(error);
+    }
+
+    /// Keeps a piece of the body; false if it was more than fits.
+    fn keep(&mut self, piece: &[u8], most: usize) -> bool {
+        let room = most.saturating_sub(self.body.len());
+        self.body.extend_from_slice(&piece[..piece.len().min(room)]);
+        piece.len() <= room
+    }
+
+    /// Takes from an answer that came as a whole what is measured.
+    fn read_whole(&mut self, metadata: &[u8], sample: &mut Sample) -> Result<(), String> {
+        let json = match self.reply {
+            Reply::Usage => &self.body[..],
+            Reply::UsageInHeader => metadata,
+            Reply::Text => {
+                sample.text = Some(String::from_utf8_lossy(&self.body).into_owned());
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
+        let whole: Whole =
+            serde_json::from_slice(json).map_err(|error| format!("the answer is not a JSON object: {error}"))?;
+        // As in `vllm bench serve`: no count is a count of 0.
+        let usage = whole.usage.map(Usage::checked).transpose()?;
+        sample.prompt_len = usage.and_then(|usage| usage.prompt_tokens).unwrap_or(0);
+        Ok(())
+    }
+
+    fn take(&mut self, data: &[u8], at: Nanos) {
+        if data == b"[DONE]" {
+            // Responses end with an event of their own.
+            self.is_complete |= self.reply == Reply::Choices;
+            return;
+        }
+        let scanned = match self.reply {
+            Reply::Responses if data.is_empty() => return,
+            Reply::Responses => responses::parse(data),
+            _ => self.scanner.scan(data),
+        };
+        let scanned = scanned.and_then(|facts| match facts.usage.map(Usage::checked) {
+            Some(Err(error)) => Err(error),
+            _ => Ok(facts),
+        });
+        match scanned {
+            Err(error) => {
+                self.error.get_or_insert(error);
+            }
+            Ok(facts) => {
+                if facts.output {
+                    self.sample.events.push(at);
+                    if let Some(tokens) = facts.usage.and_then(|usage| usage.completion_tokens) {
+                        self.sample.tokens_by_event.push(tokens as u32);
+                    }
+                    if self.keep_text
+                        && let Some(text) = &mut self.sample.text
+                    {
+                        text.push_str(&facts.text);
+                    }
+                }
+                self.is_complete |= facts.finished;
+                if let Some(usage) = facts.usage {
+                    self.sample.output_tokens = usage.completion_tokens.or(self.sample.output_tokens);
+                    self.sample.prompt_len = usage.prompt_tokens.unwrap_or(self.sample.prompt_len);
+                }
+                if let Some(error) = facts.error {
+                    self.error
+                        .get_or_insert(format!("the server reported an error in the stream: {error}"));
+                }
+            }
+        }
+    }
+
+    /// Why a complete answer is no success, if it is not.
+    fn verdict(&self, status: u16, sample: &Sample) -> Option<String> {
+        if status != 200 {
+            return Some(refusal_text(status, &self.body));
+        }
+        if sample.events.is_empty() {
+            return Some("the stream ended without any output event".to_owned());
+        }
+        let missing = match self.reply {
+            _ if self.is_complete || !self.reply.is_stream() => return None,
+            Reply::Responses => "the stream ended without response.completed or response.incomplete",
+            _ => "the stream ended without [DONE] or a finish reason",
+        };
+        Some(missing.to_owned())
+    }
+}
+
+/// `HTTP 404: the model does not exist`, from the API's error object or the body's beginning.
+fn refusal_text(status: u16, body: &[u8]) -> String {
+    let text = match serde_json::from_slice::<serde_json::Value>(body) {
+        Ok(value) => error_text(value.get("error").unwrap_or(&value)),
+        Err(_) => String::from_utf8_lossy(body)
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" "),
+    };
+    if text.is_empty() {
+        format!("HTTP {status}")
+    } else {
+        format!("HTTP {status}: {text}")
+    }
+}

@@ -1,0 +1,374 @@
+//! The event loop: opens connections, sends each request when it is due and a slot is free, reads the answers.
+//!
+//! One thread, one `epoll`, no runtime. Waiting for due times uses a timer with the kernel's full resolution. When things
+//! arrived, and how long reading them may wait, is told by neighbours.
+
+mod absence;
+mod cutting;
+mod opening;
+
+use self::absence::Absence;
+use super::arrivals::Arrivals;
+use super::clock::{nanos, thread_cpu};
+use super::connection::Connection;
+use super::drive::{Drive, Load, Outcome};
+use super::exchange::Exchange;
+use super::moderation::Moderation;
+use super::stop::Stop;
+use super::transport::{Arrived, Tls};
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token, Waker};
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+use vsweep_metrics::metrics::{Nanos, Progress, Sample, Underway};
+
+const TIMER: Token = Token(usize::MAX);
+const STOP: Token = Token(usize::MAX - 1);
+const SWEEPER: Token = Token(usize::MAX - 2);
+/// Requests sent before the loop looks at arrivals again, so that a burst of sends does not delay reading.
+const SENDS_A_TURN: usize = 16;
+/// Connections being opened at once, so that a server's listen queue is not flooded.
+const OPENING_AT_ONCE: usize = 128;
+/// Idle connections kept ready when the number of slots is not limited.
+const SPARE: usize = 16;
+/// A connection idle for longer is not trusted any more: vLLM closes idle ones after 5 s.
+const TRUSTED_IDLE: Duration = Duration::from_secs(3);
+const SWEEP: Duration = Duration::from_millis(100);
+
+/// Connections to one server and the loop that drives them.
+pub struct Generator {
+    poll: Poll,
+    timer: TimerFd,
+    /// Wakes the loop for its next sweep. A time limit on each wait would cost a timer of the system a wait.
+    sweeper: TimerFd,
+    stop: Stop,
+    /// The server's addresses; the first that answers is used.
+    addresses: VecDeque<SocketAddr>,
+    tls: Option<Tls>,
+    connections: Vec<Option<Connection>>,
+    idle: Vec<usize>,
+    vacant: Vec<usize>,
+    /// Memory of closed connections, for the next ones.
+    exchanges: Vec<Exchange>,
+    opening: usize,
+    /// Connections opened because a request had none.
+    awaited: u64,
+    buffer: Vec<u8>,
+    /// A request that comes from a file.
+    outgoing: Vec<u8>,
+}
+
+impl Generator {
+    /// A generator for the server at one of `addresses`, not connected yet.
+    pub fn new(addresses: Vec<SocketAddr>, tls: Option<Tls>) -> io::Result<Generator> {
+        let poll = Poll::new()?;
+        let timer = |token| -> io::Result<TimerFd> {
+            let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
+            let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?;
+            let fd = timer.as_fd().as_raw_fd();
+            poll.registry()
+                .register(&mut SourceFd(&fd), token, Interest::READABLE)?;
+            Ok(timer)
+        };
+        let (timer, sweeper) = (timer(TIMER)?, timer(SWEEPER)?);
+        let waker = Arc::new(Waker::new(poll.registry(), STOP)?);
+        Ok(Generator {
+            poll,
+            timer,
+            sweeper,
+            stop: Stop {
+                asked: Arc::new(AtomicBool::new(false)),
+                waker,
+            },
+            addresses: addresses.into(),
+            tls,
+            connections: vec![],
+            idle: vec![],
+            vacant: vec![],
+            exchanges: vec![],
+            opening: 0,
+            awaited: 0,
+            buffer: vec![0; 256 << 10],
+            outgoing: vec![],
+        })
+    }
+
+    /// The means to end it from another thread.
+    pub fn stop_handle(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// Sends the load and awaits every answer; `on_end` hears of each finished request.
+    pub fn drive(&mut self, load: &Load, on_end: &mut dyn FnMut(&Sample)) -> io::Result<Outcome> {
+        self.drive_watched(load, &mut |progress| {
+            if let Progress::Ended(sample, _) = progress {
+                on_end(sample);
+            }
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// The same until `watch` breaks it off: what is in flight then is given up, and its timelines are left out.
+    pub fn drive_watched(
+        &mut self,
+        load: &Load,
+        watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+    ) -> io::Result<Outcome> {
+        self.awaited = 0;
+        let cpu_before = thread_cpu();
+        let mut drive = Drive::new(load, watch);
+        let mut arrivals = Arrivals::new(drive.clock);
+        let mut moderation = Moderation::default();
+        let mut events = Events::with_capacity(1024);
+        let mut absence = Absence::new(nanos(SWEEP));
+        set(&self.sweeper, SWEEP)?;
+        while !drive.is_finished() {
+            let turn_began = arrivals.look();
+            absence.looked(turn_began);
+            for event in &events {
+                self.serve(event.token().0, event.is_read_closed(), &mut arrivals, &mut drive);
+            }
+            let has_more = self.dispatch(&mut drive);
+            let now = drive.clock.now();
+            if absence.worked(turn_began, now) {
+                self.sweep(&mut drive, now);
+                set(&self.sweeper, SWEEP)?;
+            }
+            moderation.note(arrivals.stamped, now);
+            if self.stop.is_asked() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            if drive.is_finished() {
+                break;
+            }
+            if !has_more {
+                self.arm(&mut drive)?;
+                if drive.waiting.is_empty()
+                    && let Some(pause) = moderation.pause(turn_began, now, drive.next_due())
+                {
+                    std::thread::sleep(pause);
+                }
+            }
+            self.wait(&mut events, has_more.then_some(Duration::ZERO))?;
+        }
+        if drive.is_cut {
+            // Closing their connections tells the server that nobody waits for the answers any more.
+            self.discard_all();
+        }
+        let window = self.cut(&mut drive);
+        Ok(Outcome {
+            duration: drive.clock.now(),
+            began: drive.clock.zero(),
+            window,
+            cpu: thread_cpu().saturating_sub(cpu_before),
+            samples: drive.samples,
+            longest_turn: absence.longest,
+            stamped_share: arrivals.stamped_share(),
+            late_connections: self.awaited,
+        })
+    }
+
+    fn wait(&mut self, events: &mut Events, limit: Option<Duration>) -> io::Result<()> {
+        match self.poll.poll(events, limit) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                events.clear();
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Sends what is due; true if the turn ended before all of it was sent.
+    fn dispatch(&mut self, drive: &mut Drive<'_>) -> bool {
+        for _ in 0..SENDS_A_TURN {
+            if !drive.can_send() {
+                break;
+            }
+            let Some((index, ready)) = drive.take(drive.clock.now()) else {
+                break;
+            };
+            match self.idle.pop() {
+                Some(slot) => self.send(slot, index, ready, drive),
+                None => {
+                    drive.waiting.push_back((index, ready));
+                    self.awaited += 1;
+                    self.open_for(drive);
+                }
+            }
+        }
+        if drive.load.limit.is_none() && drive.next < drive.total && self.idle.len() + self.opening < SPARE {
+            self.open_for(drive);
+        }
+        drive.can_send()
+    }
+
+    /// Opens a connection in the middle of a load; if the system refuses, a waiting request fails of it.
+    fn open_for(&mut self, drive: &mut Drive<'_>) {
+        if let Err(error) = self.open()
+            && let Some((index, ready)) = drive.waiting.pop_front()
+        {
+            drive.fail_unsent(index, ready, format!("could not open a connection: {error}"));
+        }
+    }
+
+    fn send(&mut self, slot: usize, index: usize, ready: Nanos, drive: &mut Drive<'_>) {
+        let Some(connection) = &mut self.connections[slot] else {
+            return;
+        };
+        connection
+            .exchange
+            .begin(drive.load, index, (drive.due(index, ready), ready));
+        let bytes = drive.bytes(index, &mut self.outgoing);
+        (connection.carries, connection.unsent) = (Some(index), Some(0));
+        connection.exchange.sent(drive.clock.now());
+        if let Err(error) = bytes.and_then(|bytes| connection.write(bytes)) {
+            connection.exchange.break_off(Some(format!("sending failed: {error}")));
+            self.end(slot, drive.clock.now(), drive);
+        }
+    }
+
+    /// Handles whatever happened on one connection.
+    fn serve(&mut self, slot: usize, read_closed: bool, arrivals: &mut Arrivals, drive: &mut Drive<'_>) {
+        let Some(Some(connection)) = self.connections.get_mut(slot) else {
+            return;
+        };
+        if !connection.is_open {
+            match connection.confirm() {
+                Ok(false) => return,
+                Ok(true) => {
+                    self.opening -= 1;
+                    self.offer(slot, drive);
+                }
+                Err(error) => {
+                    self.discard(slot);
+                    if let Some((index, ready)) = drive.waiting.pop_front() {
+                        drive.fail_unsent(index, ready, format!("could not open a connection: {error}"));
+                    }
+                }
+            }
+            return;
+        }
+        if let (Some(index), Some(_)) = (connection.carries, connection.unsent)
+            && let Err(error) = drive
+                .bytes(index, &mut self.outgoing)
+                .and_then(|bytes| connection.write(bytes))
+        {
+            connection.exchange.break_off(Some(format!("sending failed: {error}")));
+            return self.end(slot, drive.clock.now(), drive);
+        }
+        loop {
+            let Some(connection) = &mut self.connections[slot] else {
+                return;
+            };
+            let arrived = connection.read(&mut self.buffer);
+            let is_busy = connection.carries.is_some();
+            match arrived {
+                Ok(Arrived::Nothing) => return,
+                Ok(Arrived::Bytes { count, stamp, is_last }) if is_busy => {
+                    let at = arrivals.time(stamp, connection.exchange.heard_at());
+                    if connection.exchange.feed(&self.buffer[..count], at) {
+                        return self.end(slot, at, drive);
+                    }
+                    if is_last && !read_closed {
+                        return;
+                    }
+                }
+                Ok(Arrived::End) if is_busy => {
+                    connection.exchange.break_off(None);
+                    return self.end(slot, drive.clock.now(), drive);
+                }
+                Err(error) if is_busy => {
+                    connection
+                        .exchange
+                        .break_off(Some(format!("the connection broke: {error}")));
+                    return self.end(slot, drive.clock.now(), drive);
+                }
+                _ => return self.discard(slot),
+            }
+        }
+    }
+
+    /// Takes the request that ended at `at` off its connection, and the connection back if it can carry another.
+    fn end(&mut self, slot: usize, at: Nanos, drive: &mut Drive<'_>) {
+        let Some(connection) = &mut self.connections[slot] else {
+            return;
+        };
+        let Some(index) = connection.carries.take() else { return };
+        let sample = connection.exchange.finish(at);
+        let is_reusable = connection.unsent.is_none() && connection.exchange.keeps_alive();
+        connection.idle_since = Instant::now();
+        drive.end(index, sample, at);
+        if is_reusable {
+            self.offer(slot, drive);
+        } else {
+            self.discard(slot);
+        }
+    }
+
+    /// Gives a free connection to a request that waits for one, or keeps it ready.
+    fn offer(&mut self, slot: usize, drive: &mut Drive<'_>) {
+        match drive.waiting.pop_front() {
+            Some((index, ready)) => self.send(slot, index, ready, drive),
+            None => self.idle.push(slot),
+        }
+    }
+
+    /// Ends requests that took too long, and replaces connections that have been idle too long.
+    fn sweep(&mut self, drive: &mut Drive<'_>, now: Nanos) {
+        let (limit, silence) = (drive.load.request_timeout, drive.load.silence_timeout);
+        for slot in 0..self.connections.len() {
+            let Some(connection) = &mut self.connections[slot] else {
+                continue;
+            };
+            if connection.carries.is_none() {
+                continue;
+            }
+            let exchange = &mut connection.exchange;
+            if exchange.age(now) > nanos(limit) {
+                exchange.break_off(Some(format!("no complete answer within {} s", limit.as_secs_f64())));
+            } else if exchange.silence(now) > nanos(silence) {
+                exchange.break_off(Some(format!("nothing came for {} s", silence.as_secs_f64())));
+            } else {
+                continue;
+            }
+            self.end(slot, drive.clock.now(), drive);
+        }
+        self.look_at_slots(drive, now);
+        while let Some((index, ready)) = drive.waiting.front().copied()
+            && now.saturating_sub(ready) > nanos(limit)
+        {
+            drive.waiting.pop_front();
+            drive.fail_unsent(index, ready, format!("no connection within {} s", limit.as_secs_f64()));
+        }
+        self.drop_stale();
+        let busy = self.connections.iter().flatten();
+        let underway = busy.filter(|connection| connection.carries.is_some());
+        let underway: Vec<Underway> = underway.map(|connection| connection.exchange.underway(now)).collect();
+        drive.tell(Progress::Underway(&underway));
+    }
+
+    fn arm(&self, drive: &mut Drive<'_>) -> io::Result<()> {
+        let wanted = drive.next_due();
+        if wanted == drive.armed_for {
+            return Ok(());
+        }
+        if let Some(due) = wanted {
+            set(&self.timer, Duration::from_nanos(due.saturating_sub(drive.clock.now())))?;
+        }
+        drive.armed_for = wanted;
+        Ok(())
+    }
+}
+
+/// Lets a timer expire once, after a time above none.
+fn set(timer: &TimerFd, after: Duration) -> io::Result<()> {
+    let after = Expiration::OneShot(after.max(Duration::from_nanos(1)).into());
+    Ok(timer.set(after, TimerSetTimeFlags::empty())?)
+}

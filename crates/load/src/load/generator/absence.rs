@@ -1,0 +1,59 @@
+//! How long the loop did not look at the network, because it was busy or because nobody let it run. The first is seen from
+//! within; of the second only the sweeper's timer tells, which should have woken the loop before.
+
+use vsweep_metrics::metrics::Nanos;
+
+/// The longest absence so far, and when the loop is to be woken at the latest.
+#[derive(Debug)]
+pub(super) struct Absence {
+    pub longest: Nanos,
+    period: Nanos,
+    next_sweep: Nanos,
+}
+
+impl Absence {
+    /// For a loop whose sweeper wakes it every `period`.
+    pub fn new(period: Nanos) -> Absence {
+        Absence {
+            longest: 0,
+            period,
+            next_sweep: period,
+        }
+    }
+
+    /// Notes a look at the network. One after the moment of the sweep was kept from it: a process that is stopped while it
+    /// waits is away for at most a period longer than that.
+    pub fn looked(&mut self, at: Nanos) {
+        self.longest = self.longest.max(at.saturating_sub(self.next_sweep));
+    }
+
+    /// Notes a turn; true if it is time to sweep, a period after which the next one is due.
+    pub fn worked(&mut self, began: Nanos, ended: Nanos) -> bool {
+        self.longest = self.longest.max(ended.saturating_sub(began));
+        let is_due = ended >= self.next_sweep;
+        if is_due {
+            self.next_sweep = ended + self.period;
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_and_a_late_timer_both_count() {
+        let mut absence = Absence::new(100);
+        absence.looked(40);
+        assert!(!absence.worked(40, 43));
+        assert_eq!(absence.longest, 3);
+        absence.looked(100);
+        assert!(absence.worked(100, 101));
+        assert_eq!(absence.longest, 3, "the timer was in time");
+        // Stopped from 150 to 1150: the timer of 201 could not wake it.
+        absence.looked(1150);
+        assert!(absence.worked(1150, 1151));
+        assert_eq!(absence.longest, 949);
+    }
+}

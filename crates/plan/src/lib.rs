@@ -1,0 +1,10 @@
+//! A sweep as declared: `plan` owns the plan as typed and its problems, `matrix` the plan as meant, with its servers, points
+//! and command lines. Beside them the words that every room shares: causes, errors, identities, units, atomic files.
+
+pub mod cause;
+pub mod error;
+pub mod files;
+pub mod ids;
+pub mod matrix;
+pub mod plan;
+pub mod units;

@@ -1,0 +1,312 @@
+//! The plan as meant: axes, links and exclusions expanded into servers and points, parameters turned into command lines.
+//!
+//! Expansion is lazy: a matrix of a million points holds its axes, not its points. This room starts nothing.
+
+pub mod argv;
+mod check;
+mod expand;
+mod filter;
+mod flags;
+mod identity;
+mod json_word;
+mod only;
+mod search;
+mod serve_flags;
+mod space;
+
+pub use expand::MOST_PAIRS;
+pub use only::Only;
+pub use search::{LoadExploration, LoadSearch};
+pub use serve_flags::{FlagValue, ServeFlags};
+
+use crate::ids::{PointId, ServerId};
+use crate::plan::{BenchRunner, Found, Link, Params, Plan, Problems, Secrets, Side, Target, show};
+use filter::{Agreement, Match};
+use identity::Load;
+use space::Space;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::OnceLock;
+use std::time::Duration;
+use vsweep_strategy::search::{ExploreSettings, Settings};
+
+/// One server config: a command line and an environment, with the parameters that made it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerConfig {
+    /// Made from the resolved command line and environment (secret values left out).
+    pub id: ServerId,
+    /// Short text for people: the combo's name and the parameters that vary, e.g. `fp8 tensor_parallel_size=2`.
+    pub name: String,
+    /// Program and arguments; empty when attaching to a running server.
+    pub argv: Vec<String>,
+    /// Environment added to vsweep's own; may hold secrets, so never write it without [`crate::plan`]'s redaction.
+    pub env: BTreeMap<String, String>,
+    /// Every server parameter with its value.
+    pub params: Params,
+    /// Name of its combination, if the plan names one.
+    pub combo: Option<String>,
+}
+
+/// One point: a server config under one load.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// Made from the server's identity and everything that decides the load.
+    pub id: PointId,
+    /// The server it is measured on.
+    pub server: ServerId,
+    /// Short text for people: the bench parameters that vary, e.g. `max_concurrency=32`.
+    pub name: String,
+    /// Every bench parameter with its value, derived ones computed.
+    pub params: Params,
+    /// Name of the load's combination, if the plan names one.
+    pub combo: Option<String>,
+    /// Command line of an external benchmark; `None` for the native generator.
+    pub argv: Option<Vec<String>>,
+}
+
+/// How much a matrix holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counts {
+    /// Servers that keep at least one point; each is started once.
+    pub servers: u64,
+    /// Points; none where a search finds the loads.
+    pub points: u64,
+    /// Searches and explorations, each of which asks for points of its own; none without `[sla]` or `[explore]`.
+    pub searches: u64,
+    /// Runs: points times repetitions.
+    pub runs: u64,
+    /// Pairs of server and load before links and exclusions.
+    pub pairs: u64,
+    /// What each link and exclusion took away, in the order they are applied.
+    pub removed: Vec<Removed>,
+}
+
+/// What one link or exclusion took away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removed {
+    /// The link or exclusion, as in `exclude bench.max_concurrency > 64`.
+    pub text: String,
+    /// Pairs it removed that those before it had kept.
+    pub pairs: u64,
+}
+
+/// All servers and points of a plan. It holds the axes; servers and points are made when they are asked for.
+#[derive(Debug, Clone)]
+pub struct Matrix {
+    serve: Space,
+    bench: Space,
+    serve_count: usize,
+    bench_count: usize,
+    links: Vec<Agreement>,
+    exclusions: Vec<Match>,
+    only: Vec<Match>,
+    points_of_server: Vec<u32>,
+    /// Made on the first look-up.
+    servers_by_id: OnceLock<HashMap<ServerId, usize>>,
+    removed: Vec<Removed>,
+    runs: u32,
+    /// What is searched for; the bench side then lacks the load that varies, and there are searches instead of points.
+    sla: Option<Settings>,
+    /// What is explored; the same then holds.
+    explore: Option<ExploreSettings>,
+    target: Target,
+    serve_env: BTreeMap<String, String>,
+    runner: BenchRunner,
+    /// How long a run may take.
+    timeout: Duration,
+    load: Load,
+    secrets: Secrets,
+}
+
+impl Matrix {
+    /// Expands a plan. Fails if links or exclusions make no sense together with the axes, if two servers or two points
+    /// are the same, if nothing is left, or if there are more than [`MOST_PAIRS`] pairs.
+    pub fn expand(plan: &Plan) -> Result<Matrix, Problems> {
+        let mut found = Found::default();
+        match Matrix::draft(plan, &mut found) {
+            Some(matrix) if found.is_empty() => Ok(matrix),
+            _ => Err(found.into_problems(&plan.origin.sources)),
+        }
+    }
+
+    /// The same for a plan that may have been read in part: adds to what was found wrong with it, but nothing that may
+    /// only follow from that. `None` if there is too much of it.
+    pub fn draft(plan: &Plan, found: &mut Found) -> Option<Matrix> {
+        if found.is_empty() || (plan.link.equal.is_empty() && plan.link.zip.is_empty()) {
+            return expand::expand(plan, found);
+        }
+        // What the links tie may be what could not be read; without them there may be too much.
+        let mut untied = plan.clone();
+        untied.link = Link::default();
+        match expand::fits(&untied) {
+            true => expand::expand(&untied, found),
+            false => None,
+        }
+    }
+
+    /// The servers that keep at least one point, in the order of the plan.
+    pub fn servers(&self) -> impl Iterator<Item = ServerConfig> {
+        self.kept_servers().map(|index| self.server(index))
+    }
+
+    /// The points of one server, in the order of the plan; none if the server is not of this matrix.
+    pub fn points_of(&self, server: &ServerConfig) -> impl Iterator<Item = Point> {
+        self.index_of(server)
+            .into_iter()
+            .flat_map(|index| self.points_at(index, server.id.clone()))
+    }
+
+    fn index_of(&self, server: &ServerConfig) -> Option<usize> {
+        let by_id = self.servers_by_id.get_or_init(|| {
+            let entry = |index: usize| (self.server(index).id, index);
+            self.kept_servers().map(entry).collect()
+        });
+        by_id.get(&server.id).copied()
+    }
+
+    /// All points, grouped by server.
+    pub fn points(&self) -> impl Iterator<Item = Point> {
+        self.kept_servers()
+            .flat_map(|index| self.points_at(index, self.server(index).id))
+    }
+
+    /// How much there is, and what links and exclusions took away.
+    pub fn counts(&self) -> Counts {
+        let kept: u64 = self.points_of_server.iter().map(|count| u64::from(*count)).sum();
+        let (points, searches) = match self.finds_its_loads() {
+            true => (0, kept),
+            false => (kept, 0),
+        };
+        Counts {
+            servers: self.kept_servers().count() as u64,
+            points,
+            searches,
+            runs: points * u64::from(self.runs),
+            pairs: self.serve_count as u64 * self.bench_count as u64,
+            removed: self.removed.clone(),
+        }
+    }
+
+    /// Whether searches or explorations find the loads, so that there are no points before they ask.
+    pub fn finds_its_loads(&self) -> bool {
+        self.sla.is_some() || self.explore.is_some()
+    }
+
+    /// Repetitions of every point.
+    pub fn runs(&self) -> u32 {
+        self.runs
+    }
+
+    fn kept_servers(&self) -> impl Iterator<Item = usize> {
+        let counts = self.points_of_server.iter().enumerate();
+        counts.filter(|(_, count)| **count > 0).map(|(index, _)| index)
+    }
+
+    fn points_at(&self, serve: usize, server: ServerId) -> impl Iterator<Item = Point> {
+        let loads = if self.finds_its_loads() { 0 } else { self.bench_count };
+        let kept = (0..loads).filter(move |bench| self.keeps(serve, *bench));
+        kept.map(move |bench| self.point(bench, &server))
+    }
+
+    fn server(&self, index: usize) -> ServerConfig {
+        let params = self.serve.params(index);
+        let argv = match &self.target {
+            Target::Launch(command) => argv::apply(command, &params),
+            Target::Attach(_) => Vec::new(),
+        };
+        ServerConfig {
+            id: identity::server_id(&self.target, &argv, &self.serve_env, &params, &self.secrets),
+            name: self.serve.label(index),
+            argv,
+            env: self.serve_env.clone(),
+            params,
+            combo: self.serve.combo_name(index),
+        }
+    }
+
+    fn point(&self, index: usize, server: &ServerId) -> Point {
+        Point {
+            combo: self.bench.combo_name(index),
+            ..self.point_of(self.bench.params(index), self.bench.label(index), server)
+        }
+    }
+
+    fn point_of(&self, params: Params, name: String, server: &ServerId) -> Point {
+        let argv = match &self.runner {
+            BenchRunner::Native | BenchRunner::Iterations | BenchRunner::Phases => None,
+            BenchRunner::Command(command) => Some(argv::apply(command, &params)),
+        };
+        Point {
+            id: self.load.point_id(server, &params, argv.as_deref(), &self.secrets),
+            server: server.clone(),
+            name,
+            params,
+            combo: None,
+            argv,
+        }
+    }
+
+    /// The names of all parameters of a side, those of combinations last.
+    pub fn names(&self, side: Side) -> Vec<&str> {
+        self.space(side).names()
+    }
+
+    fn space(&self, side: Side) -> &Space {
+        match side {
+            Side::Serve => &self.serve,
+            Side::Bench => &self.bench,
+        }
+    }
+
+    /// Whether links, exclusions and narrowing keep a pair.
+    fn keeps(&self, serve: usize, bench: usize) -> bool {
+        self.remover(serve, bench).is_none() && self.only.iter().all(|only| only.holds(serve, bench))
+    }
+
+    /// The first link or exclusion that removes a pair, as a position in `removed`.
+    fn remover(&self, serve: usize, bench: usize) -> Option<usize> {
+        let link = self.links.iter().position(|link| !link.keeps(serve, bench));
+        link.or_else(|| {
+            let exclusion = self
+                .exclusions
+                .iter()
+                .position(|exclusion| exclusion.holds(serve, bench));
+            exclusion.map(|position| self.links.len() + position)
+        })
+    }
+
+    /// Visits every pair once and notes who keeps and who removes it.
+    fn count(&mut self) {
+        let mut points_of_server = vec![0u32; self.serve_count];
+        let mut removed = vec![0u64; self.removed.len()];
+        for (serve, points) in points_of_server.iter_mut().enumerate() {
+            for bench in 0..self.bench_count {
+                match self.remover(serve, bench) {
+                    Some(position) => removed[position] += 1,
+                    None if self.only.iter().all(|only| only.holds(serve, bench)) => *points += 1,
+                    None => {}
+                }
+            }
+        }
+        self.points_of_server = points_of_server;
+        for (removed, pairs) in self.removed.iter_mut().zip(removed) {
+            removed.pairs = pairs;
+        }
+    }
+}
+
+/// What decides the identity of one side's configuration, for finding two that are the same.
+fn side_identity(matrix: &Matrix, side: Side, index: usize) -> String {
+    match side {
+        Side::Serve => matrix.server(index).id.0,
+        Side::Bench => matrix.point(index, &ServerId(String::new())).id.0,
+    }
+}
+
+/// Parameters for people: `name=value, name=value`.
+pub fn text(params: &Params) -> String {
+    let shown: Vec<String> = params
+        .iter()
+        .map(|(name, value)| format!("{name}={}", show(value)))
+        .collect();
+    shown.join(", ")
+}

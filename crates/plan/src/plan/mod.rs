@@ -1,0 +1,352 @@
+//! The plan as typed: what the user wrote, read into types without any effect on the world.
+//!
+//! This room owns the file format (TOML and JSON), its line and column positions, its problems and its JSON Schema.
+//! It does not expand anything: turning axes and links into servers and points is the `matrix` room's work.
+
+pub mod condition;
+mod derived;
+mod fields;
+mod interpolate;
+mod json_text;
+mod load;
+mod merge;
+mod node;
+mod problem;
+mod read;
+pub mod reference;
+pub mod schema;
+mod secrets;
+mod short_flags;
+mod source;
+pub mod spelling;
+mod text;
+mod ties;
+mod toml_text;
+mod value;
+pub mod vllm;
+mod world;
+
+pub use load::{Draft, draft, load, parse};
+pub use node::{Entry, Kind, Node};
+pub use problem::{Found, Problem, Problems, suggest};
+pub use secrets::{HIDDEN, Piece, Secrets, is_secret_name};
+pub use short_flags::SHORT_FLAGS;
+pub use source::{Format, Origin, Source, Sources, Span};
+pub use value::{equal, equality_key, number, show};
+pub use world::World;
+
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use vsweep_strategy::search;
+
+/// The most values that all ranges of a plan may have together: unlike pairs, they are held in memory.
+pub const MOST_VALUES: u32 = 2_000_000;
+
+/// Parameters in the order the user gave them: names as in the plan (usually snake case) to values.
+pub type Params = Map<String, Value>;
+
+/// A whole plan, valid in itself. Everything that needs more than one place to check is checked by the matrix.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Name of the experiment and of its directory below `results/`.
+    pub name: String,
+    /// Repetitions of every point.
+    pub runs: u32,
+    /// Whether the sweep goes on after a failed run.
+    pub on_failure: OnFailure,
+    /// The server side.
+    pub serve: Serve,
+    /// The load side.
+    pub bench: Bench,
+    /// Parameters that are tied to each other.
+    pub link: Link,
+    /// Points to leave out.
+    pub exclude: Vec<Exclusion>,
+    /// The search that the `[sla]` table asks for. Its number of requests is the matrix's to fill in.
+    pub sla: Option<search::Settings>,
+    /// The exploration that the `[explore]` table asks for. Its number of requests is the matrix's to fill in.
+    pub explore: Option<search::ExploreSettings>,
+    /// What the report draws beyond the standard charts.
+    pub report: ReportOptions,
+    /// The plan's text as it was run (after `extends` and `--set`), variables never expanded. It may still hold secrets
+    /// that were written into it: write [`Plan::redacted_text`] instead.
+    pub text: String,
+    /// The language of the text.
+    pub format: Format,
+    /// Where the text came from, for messages and for relative paths inside the plan.
+    pub path: PathBuf,
+    /// The secret values in this plan; everything that is written or shown goes through it.
+    pub secrets: Secrets,
+    /// Sources and tree, to point at what later stages object to.
+    pub origin: Arc<Origin>,
+}
+
+impl Plan {
+    /// Axes and fixed values of one side.
+    pub fn params(&self, side: Side) -> &[(String, Axis)] {
+        match side {
+            Side::Serve => &self.serve.params,
+            Side::Bench => &self.bench.params,
+        }
+    }
+
+    /// Named combinations of one side.
+    pub fn combos(&self, side: Side) -> &[Combo] {
+        match side {
+            Side::Serve => &self.serve.combos,
+            Side::Bench => &self.bench.combos,
+        }
+    }
+}
+
+/// What a failed run does to the rest of the sweep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnFailure {
+    /// Record it and go on.
+    Continue,
+    /// Record it and end the sweep.
+    Stop,
+}
+
+/// The `[serve]` table.
+#[derive(Debug, Clone)]
+pub struct Serve {
+    /// Launch a server, or attach to one.
+    pub target: Target,
+    /// Environment variables added to vsweep's own.
+    pub env: BTreeMap<String, String>,
+    /// Limit from launch to ready.
+    pub ready_timeout: Duration,
+    /// Time from the polite signal to the deadly one.
+    pub stop_grace: Duration,
+    /// A server with requests in flight that produces nothing for this long is hung.
+    pub hang_timeout: Duration,
+    /// What happens to the server's caches between runs.
+    pub reset: Reset,
+    /// Axes and fixed values.
+    pub params: Vec<(String, Axis)>,
+    /// Named combinations, multiplied with the axes; empty means one empty combination.
+    pub combos: Vec<Combo>,
+}
+
+/// Where the server comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// Launch this command line (program first).
+    Launch(Vec<String>),
+    /// Measure a server that is already running at this base URL.
+    Attach(String),
+}
+
+/// What happens to the server's caches between runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reset {
+    /// Reset prefix, multimodal and encoder caches through the server's routes.
+    Caches,
+    /// Stop the server and start it again.
+    Restart,
+    /// Nothing: runs may profit from each other's caches.
+    Nothing,
+    /// Run this command line; it must exit with 0.
+    Command(Vec<String>),
+}
+
+/// The `[bench]` table.
+#[derive(Debug, Clone)]
+pub struct Bench {
+    /// Who drives the load.
+    pub runner: BenchRunner,
+    /// Environment variables for an external benchmark.
+    pub env: BTreeMap<String, String>,
+    /// Limit for one run.
+    pub timeout: Duration,
+    /// Unmeasured requests before the first run of a point on a fresh server.
+    pub warmup_prompts: u32,
+    /// Whether server, GPUs and host are read during every run.
+    pub telemetry: bool,
+    /// Axes and fixed values, names as in `vllm bench serve`.
+    pub params: Vec<(String, Axis)>,
+    /// Named combinations, multiplied with the axes; empty means one empty combination.
+    pub combos: Vec<Combo>,
+}
+
+/// Who drives the load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BenchRunner {
+    /// vsweep's own load generator, in this process.
+    Native,
+    /// Batches of exactly known shape, held until they are whole (`vsweep iterations`).
+    Iterations,
+    /// Prefill and decode throughput over a window of time (`vsweep phases`).
+    Phases,
+    /// A command line such as `vllm bench serve …` (program first).
+    Command(Vec<String>),
+}
+
+impl BenchRunner {
+    /// Its name in a plan; a command has none.
+    pub fn name(&self) -> Option<&'static str> {
+        match self {
+            BenchRunner::Native => Some("native"),
+            BenchRunner::Iterations => Some("iterations"),
+            BenchRunner::Phases => Some("phases"),
+            BenchRunner::Command(_) => None,
+        }
+    }
+}
+
+/// The values one parameter takes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Axis {
+    /// One value for all points.
+    Fixed(Value),
+    /// Several values, from a list or a range, in order.
+    Values(Vec<Value>),
+    /// Computed from another parameter of the same table: `max(min, per * times)`, capped at `max`.
+    Derived(Derived),
+}
+
+/// A value that follows another parameter, e.g. `num_prompts` ten times `max_concurrency`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Derived {
+    /// Name of the parameter it follows.
+    pub per: String,
+    /// Factor.
+    pub times: f64,
+    /// Lower bound of the result.
+    pub min: Option<f64>,
+    /// Upper bound of the result.
+    pub max: Option<f64>,
+}
+
+/// One named combination of parameters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Combo {
+    /// Name shown in tables; records of a params file may have none.
+    pub name: Option<String>,
+    /// Its parameters, which win over the table's fixed values.
+    pub params: Params,
+}
+
+/// Which side of the plan a parameter belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Side {
+    /// `[serve.params]`
+    Serve,
+    /// `[bench.params]`
+    Bench,
+}
+
+impl Side {
+    /// The name of its table in a plan.
+    pub fn table(self) -> &'static str {
+        match self {
+            Side::Serve => "serve",
+            Side::Bench => "bench",
+        }
+    }
+}
+
+/// A parameter named as `serve.max_num_seqs` or `bench.max_concurrency`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ParamRef {
+    /// Its side.
+    pub side: Side,
+    /// Its name without the side.
+    pub name: String,
+}
+
+impl fmt::Display for ParamRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.side.table(), self.name)
+    }
+}
+
+/// The `[link]` table.
+#[derive(Debug, Clone, Default)]
+pub struct Link {
+    /// Each group keeps only the pairs in which all its parameters are equal.
+    pub equal: Vec<Vec<ParamRef>>,
+    /// Each group advances together: its axes have one length and count as one axis.
+    pub zip: Vec<Vec<ParamRef>>,
+}
+
+/// One `[[exclude]]` block: a point is dropped if all its conditions hold.
+#[derive(Debug, Clone)]
+pub struct Exclusion {
+    /// The conditions.
+    pub conditions: Vec<Condition>,
+}
+
+/// A comparison of one parameter with a value, as in `"bench.max_concurrency" = ">64"`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condition {
+    /// The parameter.
+    pub param: ParamRef,
+    /// The comparison.
+    pub op: Op,
+    /// What it is compared with.
+    pub value: Value,
+}
+
+/// A comparison operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op {
+    /// `=`, `==` or no operator.
+    Eq,
+    /// `!=`
+    Ne,
+    /// `<`
+    Lt,
+    /// `<=`
+    Le,
+    /// `>`
+    Gt,
+    /// `>=`
+    Ge,
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.param, self.op, show(&self.value))
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Op::Eq => "=",
+            Op::Ne => "!=",
+            Op::Lt => "<",
+            Op::Le => "<=",
+            Op::Gt => ">",
+            Op::Ge => ">=",
+        })
+    }
+}
+
+/// The `[report]` table.
+#[derive(Debug, Clone, Default)]
+pub struct ReportOptions {
+    /// Parameters written beside each point of the Pareto frontier; empty means those that vary.
+    pub pareto_label_by: Vec<String>,
+    /// Charts asked for.
+    pub plots: Vec<Plot>,
+    /// What a GPU costs an hour, in dollars.
+    pub price_per_gpu_hour: Option<f64>,
+}
+
+/// One `[[report.plot]]`: a line chart of metric against parameter or metric.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plot {
+    /// Column on the x axis.
+    pub x: String,
+    /// Column on the y axis.
+    pub y: String,
+    /// One curve for each combination of these columns' values.
+    pub curve_by: Vec<String>,
+}

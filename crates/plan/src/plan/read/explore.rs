@@ -1,0 +1,48 @@
+//! The `[explore]` table.
+
+use super::Reader;
+use crate::plan::fields::Fields;
+use crate::plan::node::Node;
+use crate::plan::problem::Problem;
+use crate::plan::schema;
+use vsweep_strategy::search::{ExploreSettings, Spacing, Vary};
+
+impl Reader<'_> {
+    pub(super) fn explore(&mut self, node: &Node, runs: u32) -> Option<ExploreSettings> {
+        let mut fields = Fields::open::<schema::ExploreTable>(node, "explore", &mut self.found)?;
+        let vary = self.vary(&mut fields, node, "explore");
+        let mut settings = ExploreSettings::new(vary.unwrap_or(Vary::MaxConcurrency), runs);
+        if let Some(node) = fields.get("levels") {
+            let levels = self.whole(node, "explore.levels", 2..=1000);
+            settings.levels = levels.map_or(settings.levels, |levels| levels as usize);
+        }
+        if let Some(node) = fields.get("spacing") {
+            let choices = [("log", Spacing::Log), ("linear", Spacing::Linear)];
+            let spacing = self.choice(node, "explore.spacing", &choices);
+            settings.spacing = spacing.unwrap_or(settings.spacing);
+        }
+        if let Some(node) = fields.get("max_concurrency") {
+            let most = self.whole(node, "explore.max_concurrency", 2..=1_000_000);
+            settings.max_concurrency = most.map_or(settings.max_concurrency, u64::from);
+        }
+        fields.close(&mut self.found);
+        vary.map(|_| settings)
+    }
+
+    /// The load parameter that `[sla]` and `[explore]` vary.
+    pub(super) fn vary(&mut self, fields: &mut Fields<'_>, table: &Node, name: &str) -> Option<Vary> {
+        let choices = [
+            ("max_concurrency", Vary::MaxConcurrency),
+            ("request_rate", Vary::RequestRate),
+        ];
+        match fields.get("vary") {
+            Some(node) => self.choice(node, &format!("{name}.vary"), &choices),
+            None => {
+                let remedy = "add vary = \"max_concurrency\" or \"request_rate\"";
+                let message = format!("[{name}] does not say what to vary");
+                self.found.add(Problem::new(table.span, message, remedy));
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! From the value tree to typed parts of a plan, one file a table. Every reader reports what it objects to and goes on,
+//! so that all problems of a plan are found in one pass.
+
+mod bench;
+mod explore;
+mod link;
+mod params;
+mod range;
+mod report;
+mod scalar;
+mod serve;
+mod sla;
+
+use super::condition;
+use super::fields::Fields;
+use super::node::{Kind, Node};
+use super::problem::{Found, Problem, suggest};
+use super::schema;
+use super::secrets::Secrets;
+use super::source::{Sources, Span};
+use super::world::World;
+use super::{Bench, Exclusion, Link, OnFailure, ReportOptions, Serve, Side};
+use vsweep_strategy::search;
+
+pub(super) use params::Names;
+
+/// What reading a plan needs and gathers.
+pub(super) struct Reader<'a> {
+    /// Where variables and files come from.
+    pub world: &'a World<'a>,
+    /// Values that ranges have taken so far.
+    pub range_values: u128,
+    /// All texts so far.
+    pub sources: Sources,
+    /// What is wrong so far.
+    pub found: Found,
+    /// Secret values met so far.
+    pub secrets: Secrets,
+}
+
+/// The typed parts of a plan, with defaults where something is wrong with it.
+pub(super) struct Parts {
+    pub name: String,
+    pub runs: u32,
+    pub on_failure: OnFailure,
+    pub serve: Serve,
+    pub bench: Bench,
+    pub link: Link,
+    pub exclude: Vec<Exclusion>,
+    pub sla: Option<search::Settings>,
+    pub explore: Option<search::ExploreSettings>,
+    pub report: ReportOptions,
+}
+
+impl Reader<'_> {
+    /// Reads the top-level table. `stem` is the name of a plan that gives none.
+    pub fn plan(&mut self, root: &Node, stem: &str) -> Parts {
+        let empty = Node {
+            span: root.span,
+            kind: Kind::Table(Vec::new()),
+        };
+        let root = match root.kind {
+            Kind::Table(_) => root,
+            _ => {
+                let message = format!("a plan is a table of settings, found {}", root.kind_name());
+                self.found.add(Problem::new(
+                    root.span,
+                    message,
+                    "write an object with the key \"serve\"",
+                ));
+                &empty
+            }
+        };
+        let mut fields = Fields::open::<schema::PlanFile>(root, "plan", &mut self.found).expect("a table");
+        if let Some(version) = fields.get("version") {
+            self.version(version);
+        }
+        fields.get("extends");
+        fields.get("$schema");
+        let name = self.name(fields.get("name"), stem, root.span);
+        let runs = fields
+            .get("runs")
+            .and_then(|node| self.whole(node, "runs", 1..=10_000))
+            .unwrap_or(3);
+        let on_failure = fields.get("on_failure").and_then(|node| {
+            let choices = [("continue", OnFailure::Continue), ("stop", OnFailure::Stop)];
+            self.choice(node, "on_failure", &choices)
+        });
+        let serve_node = fields.get("serve");
+        if serve_node.is_none() && self.found.is_empty() {
+            let remedy = "add [serve] with a command, such as command = \"vllm serve MODEL\"";
+            self.found
+                .add(Problem::new(start_of(root.span), "the plan has no server", remedy));
+        }
+        let bench_node = fields.get("bench");
+        let serve = self.serve(serve_node.unwrap_or(&empty), serve_node.is_some());
+        let bench = self.bench(bench_node.unwrap_or(&empty));
+        let names = Names {
+            serve: params::names(serve_node),
+            bench: params::names(bench_node),
+            open: [serve_node, bench_node]
+                .iter()
+                .flatten()
+                .any(|node| node.entry("params_file").is_some()),
+        };
+        let names = names.with_combos(&serve.combos, &bench.combos);
+        let link = fields
+            .get("link")
+            .map(|node| self.link(node, &names))
+            .unwrap_or_default();
+        let exclude = fields
+            .get("exclude")
+            .map(|node| self.exclude(node, &names))
+            .unwrap_or_default();
+        let sla = fields.get("sla").and_then(|node| self.sla(node));
+        let explore = fields.get("explore");
+        if let (Some(node), true) = (explore, sla.is_some()) {
+            let remedy = "remove one of them, or write two plans";
+            self.found.add(Problem::new(
+                node.span,
+                "[sla] and [explore] both choose the loads",
+                remedy,
+            ));
+        }
+        let explore = explore.and_then(|node| self.explore(node, runs));
+        let report = fields.get("report").map(|node| self.report(node)).unwrap_or_default();
+        fields.close(&mut self.found);
+        Parts {
+            name,
+            runs,
+            on_failure: on_failure.unwrap_or(OnFailure::Continue),
+            serve,
+            bench,
+            link,
+            exclude,
+            sla,
+            explore,
+            report,
+        }
+    }
+
+    fn version(&mut self, node: &Node) {
+        let newer = matches!(&node.kind, Kind::Number(number) if number.as_u64().is_some_and(|version| version > 1));
+        if newer {
+            let message = "the plan's format is newer than this vsweep, which reads version 1";
+            self.found.add(Problem::new(node.span, message, "use a newer vsweep"));
+        } else {
+            self.whole(node, "version", 1..=1);
+        }
+    }
+
+    /// The experiment's name, which becomes a directory.
+    fn name(&mut self, node: Option<&Node>, stem: &str, root: Span) -> String {
+        let (name, span, remedy) = match node {
+            Some(node) => {
+                let Some(name) = self.text(node, "name") else {
+                    return stem.to_string();
+                };
+                (
+                    name,
+                    node.span,
+                    "use letters, digits, `.`, `_` and `-`, not `.` or `-` first, at most 100",
+                )
+            }
+            None => (
+                stem.to_string(),
+                start_of(root),
+                "add name = \"...\" with letters, digits, `.`, `_` and `-`",
+            ),
+        };
+        let proper = |character: char| character.is_ascii_alphanumeric() || ".-_".contains(character);
+        if name.is_empty() || name.len() > 100 || name.starts_with(['.', '-']) || !name.chars().all(proper) {
+            self.found
+                .add(Problem::new(span, format!("`{name}` cannot name a directory"), remedy));
+        }
+        name
+    }
+
+    fn exclude(&mut self, node: &Node, names: &Names) -> Vec<Exclusion> {
+        let Some(blocks) = self.list(node, "exclude", "write each block below its own [[exclude]]") else {
+            return Vec::new();
+        };
+        let mut exclusions = Vec::with_capacity(blocks.len());
+        for block in blocks {
+            let Kind::Table(entries) = &block.kind else {
+                let message = format!("a block of `exclude` must be a table, found {}", block.kind_name());
+                self.found
+                    .add(Problem::new(block.span, message, "write it below [[exclude]]"));
+                continue;
+            };
+            if entries.is_empty() {
+                let remedy = "add conditions such as \"bench.max_concurrency\" = \">64\"";
+                self.found
+                    .add(Problem::new(block.span, "this block has no conditions", remedy));
+            }
+            let mut conditions = Vec::with_capacity(entries.len());
+            for entry in entries {
+                let param = self.param_ref(&entry.key, entry.key_span, names);
+                let value = self.scalar(&entry.value, &entry.key);
+                if let (Some(param), Some(value)) = (param, value) {
+                    match condition::bound(&value) {
+                        Ok((op, value)) => conditions.push(super::Condition { param, op, value }),
+                        Err(why) => self.found.add(Problem::new(
+                            entry.value.span,
+                            why,
+                            "write a value, or a comparison such as \">64\"",
+                        )),
+                    }
+                }
+            }
+            exclusions.push(Exclusion { conditions });
+        }
+        exclusions
+    }
+}
+
+/// The place right at the start of a text, for what is missing in it.
+fn start_of(span: Span) -> Span {
+    Span {
+        end: span.start,
+        ..span
+    }
+}
+
+/// The side a name such as `serve.x` is about, and the name without it.
+fn split_side(text: &str) -> Option<(Side, &str)> {
+    let (side, name) = text.split_once('.')?;
+    match side {
+        "serve" => Some((Side::Serve, name)),
+        "bench" => Some((Side::Bench, name)),
+        _ => None,
+    }
+}
+
+/// The remedy for a parameter name that does not exist.
+fn suggest_param(name: &str, names: &Names) -> String {
+    let known = names.qualified();
+    suggest(name, known.iter().map(String::as_str))
+}

@@ -1,0 +1,265 @@
+//! The layout of an experiment directory (contract): every path in it is made here.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use vsweep_plan::error::{Error, Result};
+use vsweep_plan::files::create_folder;
+use vsweep_plan::ids::{PointId, ServerId};
+
+/// An experiment directory, existing or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Directory {
+    root: PathBuf,
+}
+
+impl Directory {
+    /// The directory at this path; nothing is created.
+    pub fn at(root: impl Into<PathBuf>) -> Directory {
+        Directory { root: root.into() }
+    }
+
+    /// An existing experiment, or a message that says what is wrong with the path.
+    pub fn open(root: impl Into<PathBuf>) -> Result<Directory> {
+        let directory = Directory::at(root);
+        if directory.is_experiment() {
+            return Ok(directory);
+        }
+        let root = directory.root.display();
+        Err(Error::Usage(if directory.root.is_dir() {
+            format!("{root} holds no experiment (no journal/*.jsonl); give the directory that `vsweep run` wrote")
+        } else if directory.root.exists() {
+            format!("{root} is a file; give the directory that `vsweep run` wrote, such as results/demo")
+        } else {
+            format!("there is no directory {root}; give the directory that `vsweep run` wrote, such as results/demo")
+        }))
+    }
+
+    /// Creates the directory and its folders.
+    pub fn create(&self) -> Result<()> {
+        for folder in ["", "journal", "runs", "servers", "charts"] {
+            create_folder(&self.root.join(folder))?;
+        }
+        Ok(())
+    }
+
+    /// Whether a journal is here.
+    pub fn is_experiment(&self) -> bool {
+        self.journals().is_ok_and(|journals| !journals.is_empty())
+    }
+
+    /// Whether an experiment may be begun or continued here: one is here already, or nothing that is not an experiment's.
+    pub fn is_ours(&self) -> bool {
+        if self.is_experiment() {
+            return true;
+        }
+        const NAMES: [&str; 6] = ["journal", "runs", "servers", "charts", "timelines", "best"];
+        const FILES: [&str; 7] = ["lock", "plan.", "manifest.", "summary.", "points.", "report.", "sla."];
+        let Ok(entries) = fs::read_dir(&self.root) else {
+            return true;
+        };
+        entries.flatten().all(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            NAMES.contains(&&*name) || FILES.iter().any(|start| name.starts_with(start))
+        })
+    }
+
+    /// The directory itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The experiment's name: that of the directory.
+    pub fn name(&self) -> String {
+        let root = self.root.canonicalize().unwrap_or_else(|_| self.root.clone());
+        root.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// The text that was run; `json` if the plan was written in JSON.
+    pub fn plan(&self, json: bool) -> PathBuf {
+        self.root.join(if json { "plan.json" } else { "plan.toml" })
+    }
+
+    /// Versions, host, GPUs and format version.
+    pub fn manifest(&self) -> PathBuf {
+        self.root.join("manifest.json")
+    }
+
+    /// The lock of one shard; the whole experiment's is `lock`.
+    pub fn lock(&self, shard: Shard) -> PathBuf {
+        self.root.join(if shard == Shard::WHOLE {
+            "lock".into()
+        } else {
+            format!("lock-{shard}")
+        })
+    }
+
+    /// The journal of one shard.
+    pub fn journal(&self, shard: Shard) -> PathBuf {
+        self.root.join("journal").join(format!("{shard}.jsonl"))
+    }
+
+    /// Whether no sweep was begun in it yet.
+    pub fn is_new(&self) -> bool {
+        !self.root.join("journal").exists() && !self.has_runs()
+    }
+
+    /// Whether results of runs are here.
+    pub fn has_runs(&self) -> bool {
+        fs::read_dir(self.root.join("runs")).is_ok_and(|mut entries| entries.next().is_some())
+    }
+
+    /// Every journal that exists, in name order.
+    pub fn journals(&self) -> Result<Vec<PathBuf>> {
+        let folder = self.root.join("journal");
+        let mut journals = Vec::new();
+        for entry in fs::read_dir(&folder).map_err(Error::io("read", &folder))? {
+            let path = entry.map_err(Error::io("read", &folder))?.path();
+            if path.extension().is_some_and(|extension| extension == "jsonl") {
+                journals.push(path);
+            }
+        }
+        journals.sort();
+        Ok(journals)
+    }
+
+    /// Where one run's file goes, relative to the directory.
+    pub fn run_file(point: &PointId, run: u32) -> String {
+        format!("runs/{point}/{run}.json")
+    }
+
+    /// What was read of the server and the machine during one run.
+    pub fn run_telemetry(&self, point: &PointId, run: u32) -> PathBuf {
+        self.root
+            .join("runs")
+            .join(&point.0)
+            .join(format!("{run}.telemetry.csv"))
+    }
+
+    /// Scratch folder of an external benchmark for one run; its output is kept there.
+    pub fn run_scratch(&self, point: &PointId, run: u32) -> PathBuf {
+        self.root.join("runs").join(&point.0).join(format!("{run}.bench"))
+    }
+
+    /// The log of one start of a server.
+    pub fn server_log(&self, server: &ServerId, start: u32) -> PathBuf {
+        self.root.join("servers").join(&server.0).join(format!("{start}.log"))
+    }
+
+    /// One row a run.
+    pub fn summary_csv(&self) -> PathBuf {
+        self.root.join("summary.csv")
+    }
+
+    /// The same with the types of its columns.
+    pub fn summary_parquet(&self) -> PathBuf {
+        self.root.join("summary.parquet")
+    }
+
+    /// One row a point.
+    pub fn points_csv(&self) -> PathBuf {
+        self.root.join("points.csv")
+    }
+
+    /// `sla.csv`.
+    pub fn sla_csv(&self) -> PathBuf {
+        self.root.join("sla.csv")
+    }
+
+    /// The report as a web page.
+    pub fn report_html(&self) -> PathBuf {
+        self.root.join("report.html")
+    }
+
+    /// The report for a pull request.
+    pub fn report_markdown(&self) -> PathBuf {
+        self.root.join("report.md")
+    }
+
+    /// The timeline of one run's requests as a web page.
+    pub fn timeline(&self, point: &PointId, run: u32) -> PathBuf {
+        self.root.join("timelines").join(format!("{point}-{run}.html"))
+    }
+
+    /// Folder of the winners' configuration files.
+    pub fn best(&self) -> PathBuf {
+        self.root.join("best")
+    }
+
+    /// Folder of the PNG charts.
+    pub fn charts(&self) -> PathBuf {
+        self.root.join("charts")
+    }
+}
+
+/// A share of the server groups: `index` of `count`, counted from 1, written `2/8` by users and `2-of-8` in names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shard {
+    /// From 1 to `count`.
+    pub index: u32,
+    /// At least 1.
+    pub count: u32,
+}
+
+impl Shard {
+    /// Everything in one journal.
+    pub const WHOLE: Shard = Shard { index: 1, count: 1 };
+
+    /// Whether the server group at this position belongs to the shard.
+    pub fn takes(self, position: usize) -> bool {
+        position as u64 % u64::from(self.count) == u64::from(self.index - 1)
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-of-{}", self.index, self.count)
+    }
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Shard, String> {
+        let parsed = text.split_once('/').and_then(|(index, count)| {
+            Some(Shard {
+                index: index.trim().parse().ok()?,
+                count: count.trim().parse().ok()?,
+            })
+        });
+        parsed
+            .filter(|shard| (1..=shard.count).contains(&shard.index))
+            .ok_or_else(|| format!("`{text}` is no shard; write I/N with I from 1 to N, such as 2/8"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_share_out_everything_once() {
+        let shards: Vec<Shard> = (1..=3).map(|i| format!("{i}/3").parse().expect("a shard")).collect();
+        for position in 0..10 {
+            assert_eq!(shards.iter().filter(|shard| shard.takes(position)).count(), 1);
+        }
+    }
+
+    #[test]
+    fn a_wrong_shard_is_refused() {
+        for text in ["0/3", "4/3", "1/0", "x", "1-3", "1/"] {
+            assert!(text.parse::<Shard>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_directory_without_a_journal_is_no_experiment() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let error = Directory::open(folder.path()).expect_err("no experiment");
+        assert!(error.to_string().contains("holds no experiment"), "{error}");
+        let error = Directory::open(folder.path().join("none")).expect_err("no directory");
+        assert!(error.to_string().contains("there is no directory"), "{error}");
+    }
+}

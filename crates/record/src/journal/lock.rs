@@ -1,0 +1,153 @@
+//! One vsweep at a time on a directory. The lock is the operating system's, so a killed vsweep leaves none behind; the
+//! file's content only tells people who holds it.
+
+use super::directory::{Directory, Shard};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use vsweep_plan::error::{Error, Result};
+
+/// A held lock; released when dropped, or by the system when the process dies. A whole sweep holds `lock` alone; shards
+/// hold it together, and each its own beside it.
+#[derive(Debug)]
+pub struct Lock {
+    _held: Vec<File>,
+}
+
+impl Lock {
+    /// Takes the lock for a shard, or names the process that is in the way: a second vsweep on the same share, a whole
+    /// sweep beside shards, or shards of another count.
+    pub fn take(directory: &Directory, shard: Shard) -> Result<Lock> {
+        let whole = directory.lock(Shard::WHOLE);
+        if shard == Shard::WHOLE {
+            let held = hold(&whole, Hold::Alone, directory)?;
+            return Ok(Lock { _held: vec![held] });
+        }
+        let shared = hold(&whole, Hold::Together, directory)?;
+        let own = hold(&directory.lock(shard), Hold::Alone, directory)?;
+        let is_other_count = |path: &PathBuf| !path.to_string_lossy().ends_with(&format!("-of-{}", shard.count));
+        let of_shards = locks(directory)?.into_iter().filter(|path| *path != whole);
+        if let Some(pid) = of_shards.filter(is_other_count).find_map(|path| holder(&path)) {
+            return Err(taken(directory, Some(pid)));
+        }
+        Ok(Lock {
+            _held: vec![shared, own],
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    Alone,
+    Together,
+}
+
+/// How often a lock is tried, and how long between two tries: somebody may only be looking who holds it.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(20);
+
+fn hold(path: &Path, how: Hold, directory: &Directory) -> Result<File> {
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .map_err(Error::io("open", path))?;
+    for attempt in 1.. {
+        let locked = match how {
+            Hold::Alone => file.try_lock(),
+            Hold::Together => file.try_lock_shared(),
+        };
+        match locked {
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) if attempt < TRIES => std::thread::sleep(PAUSE),
+            Err(TryLockError::WouldBlock) => return Err(taken(directory, holders(directory)?.first().copied())),
+            Err(TryLockError::Error(error)) => return Err(Error::io("lock", path)(error)),
+        }
+    }
+    if how == Hold::Alone {
+        file.set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| writeln!(file, "{}", std::process::id()))
+            .map_err(Error::io("write", path))?;
+    }
+    Ok(file)
+}
+
+fn taken(directory: &Directory, pid: Option<u32>) -> Error {
+    let pid = pid.map_or("unknown".into(), |pid| pid.to_string());
+    let folder = directory.root().display();
+    Error::Fatal(format!(
+        "another vsweep (pid {pid}) is working on {folder}; wait for it, stop it, or choose another directory with -o"
+    ))
+}
+
+/// Pids of the vsweeps that work on a directory now.
+pub fn holders(directory: &Directory) -> Result<Vec<u32>> {
+    Ok(locks(directory)?.iter().filter_map(|path| holder(path)).collect())
+}
+
+/// The lock files of a directory, that of the whole first.
+fn locks(directory: &Directory) -> Result<Vec<PathBuf>> {
+    let root = directory.root();
+    let mut locks = Vec::new();
+    for entry in fs::read_dir(root).map_err(Error::io("read", root))? {
+        let entry = entry.map_err(Error::io("read", root))?;
+        if entry.file_name().to_string_lossy().starts_with("lock") {
+            locks.push(entry.path());
+        }
+    }
+    locks.sort();
+    Ok(locks)
+}
+
+fn holder(path: &Path) -> Option<u32> {
+    let mut file = File::open(path).ok()?;
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => read_pid(&mut file),
+        _ => None,
+    }
+}
+
+fn read_pid(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shard(text: &str) -> Shard {
+        text.parse().expect("a shard")
+    }
+
+    #[test]
+    fn the_second_is_refused_with_the_pid_of_the_first() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let directory = Directory::at(folder.path());
+        assert!(holders(&directory).expect("readable").is_empty());
+        let first = Lock::take(&directory, Shard::WHOLE).expect("free");
+        assert_eq!(holders(&directory).expect("readable"), [std::process::id()]);
+        let error = Lock::take(&directory, Shard::WHOLE).expect_err("held").to_string();
+        assert!(error.contains(&format!("pid {}", std::process::id())), "{error}");
+        drop(first);
+        assert!(holders(&directory).expect("readable").is_empty());
+        Lock::take(&directory, Shard::WHOLE).expect("free again");
+    }
+
+    #[test]
+    fn shards_of_one_count_share_a_directory_and_nobody_else_does() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let directory = Directory::at(folder.path());
+        let _first = Lock::take(&directory, shard("1/2")).expect("free");
+        let _second = Lock::take(&directory, shard("2/2")).expect("free");
+        for refused in ["1/2", "1/1", "3/3"] {
+            assert!(Lock::take(&directory, shard(refused)).is_err(), "{refused}");
+        }
+        assert_eq!(holders(&directory).expect("readable").len(), 2);
+    }
+}

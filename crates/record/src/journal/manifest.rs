@@ -1,0 +1,46 @@
+//! Where and with what an experiment was run: `manifest.json`. Collecting the facts is the `run` room's work.
+
+use super::directory::Directory;
+use super::event::FORMAT;
+use serde::Serialize;
+use vsweep_plan::error::Result;
+use vsweep_plan::files::write_atomic;
+
+/// The facts that a reader of the results will ask for.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Manifest {
+    /// Format version of the directory, `major.minor`; filled in when written.
+    pub format: String,
+    /// vsweep's own version.
+    pub vsweep: String,
+    /// Name of the machine.
+    pub host: String,
+    /// Operating system and kernel.
+    pub os: String,
+    /// Model name of the processor.
+    pub cpu: String,
+    /// Logical processors.
+    pub cpus: usize,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// Names of the GPUs; empty without any.
+    pub gpus: Vec<String>,
+    /// Version of the GPU driver.
+    pub gpu_driver: Option<String>,
+    /// Commit of the repository that holds the plan.
+    pub git_commit: Option<String>,
+    /// Whether that repository had uncommitted changes.
+    pub git_dirty: Option<bool>,
+    /// Path of the plan as given.
+    pub plan: String,
+}
+
+impl Manifest {
+    /// Writes the manifest of the latest session.
+    pub fn write(mut self, directory: &Directory) -> Result<()> {
+        self.format = format!("{}.{}", FORMAT.0, FORMAT.1);
+        let mut text = serde_json::to_string_pretty(&self).expect("plain data always serialises");
+        text.push('\n');
+        write_atomic(&directory.manifest(), text.as_bytes())
+    }
+}

@@ -1,0 +1,247 @@
+//! Builds the table of runs row by row: collects columns as they appear, gives every column an unmistakable name, and
+//! adds the figures that are computed from others.
+
+use super::users::derive;
+use super::{Cell, Column, Section, Table, normal};
+use std::collections::{HashMap, HashSet};
+use vsweep_plan::cause::{Cause, Outcome};
+use vsweep_plan::plan::{Params, spelling};
+
+/// One run, as the table takes it in.
+#[derive(Debug, Clone)]
+pub struct Row<'a> {
+    /// The point's id.
+    pub point: &'a str,
+    /// Repetition of the point, as numbered in the journal.
+    pub run: u32,
+    /// How the run ended.
+    pub outcome: Outcome,
+    /// Why it failed, or why its figures are in doubt.
+    pub cause: Option<Cause>,
+    /// What was seen of the cause; empty if there is none.
+    pub detail: &'a str,
+    /// Every server parameter.
+    pub serve: &'a Params,
+    /// Every bench parameter.
+    pub bench: &'a Params,
+    /// Whether the figures come from the simulator, where known.
+    pub simulated: Option<bool>,
+    /// Number of GPUs the server used, where known.
+    pub gpus: Option<f64>,
+    /// The run's figures (see [`super::read_scalars`]); empty if it was not measured.
+    pub metrics: &'a [(Box<str>, Cell)],
+}
+
+/// Keys of a result that only repeat a setting. Where the plan sets the parameter of that name, its column says it.
+pub const ECHOED: [&str; 9] = [
+    "backend",
+    "burstiness",
+    "endpoint_type",
+    "label",
+    "max_concurrency",
+    "model_id",
+    "num_prompts",
+    "request_rate",
+    "tokenizer_id",
+];
+
+/// A table under construction.
+#[derive(Debug, Default)]
+pub struct TableBuilder {
+    columns: Vec<Column>,
+    places: HashMap<(Section, Box<str>), usize>,
+    rows: usize,
+}
+
+impl TableBuilder {
+    /// A table without rows, which already has the columns that every table has.
+    pub fn new() -> Self {
+        let mut builder = TableBuilder::default();
+        for name in ["point", "run", "outcome", "cause"] {
+            builder.place(Section::Identity, name);
+        }
+        builder.place(Section::Origin, "simulated");
+        builder.place(Section::Cause, "detail");
+        builder.place(Section::Cause, "advice");
+        builder
+    }
+
+    /// Appends one run.
+    pub fn push(&mut self, row: Row<'_>) {
+        let derived = derive(&row);
+        self.set(Section::Identity, "point", Cell::Text(row.point.into()));
+        self.set(Section::Identity, "run", Cell::Integer(row.run.into()));
+        self.set(Section::Identity, "outcome", Cell::Text(row.outcome.to_string().into()));
+        let cause = row.cause.map_or(Cell::Missing, |cause| Cell::Text(cause.name().into()));
+        self.set(Section::Identity, "cause", cause);
+        // A probe that was cut short has no cause, but what made its verdict certain.
+        if row.cause.is_some() || !row.detail.is_empty() {
+            self.set(Section::Cause, "detail", Cell::Text(row.detail.into()));
+        }
+        if let Some(cause) = row.cause {
+            self.set(Section::Cause, "advice", Cell::Text(cause.advice().into()));
+        }
+        for (section, params) in [(Section::Serve, row.serve), (Section::Bench, row.bench)] {
+            for (name, value) in params {
+                self.set(section, name, Cell::from_json(value));
+            }
+        }
+        if let Some(simulated) = row.simulated {
+            self.set(Section::Origin, "simulated", Cell::Bool(simulated));
+        }
+        for (name, cell) in row.metrics {
+            self.set(Section::Metric, name, cell.clone());
+        }
+        for (name, value) in derived {
+            self.set(Section::Derived, name, value.map_or(Cell::Missing, Cell::from));
+        }
+        self.rows += 1;
+        for column in &mut self.columns {
+            column.cells.resize(self.rows, Cell::Missing);
+        }
+    }
+
+    /// The finished table: every parameter by its own name, with its side as a prefix where the name alone would be
+    /// ambiguous; a measured figure never gives way to a parameter.
+    pub fn finish(mut self) -> Table {
+        let named = self.columns.iter().map(|column| (column.section, normal(&column.name)));
+        let taken: HashSet<(Section, String)> = named.collect();
+        let has = |section, column: &Column| taken.contains(&(section, normal(&column.name)));
+        self.columns.retain(|column| {
+            let is_metric = column.section == Section::Metric;
+            let repeats_setting = is_echo(column) && (has(Section::Bench, column) || has(Section::Serve, column));
+            // What an external benchmark calls by a name of ours is not what we call so.
+            let takes_our_name = [Section::Identity, Section::Origin, Section::Derived, Section::Cause]
+                .into_iter()
+                .any(|section| has(section, column));
+            !(is_metric && (repeats_setting || takes_our_name))
+        });
+        for column in &mut self.columns {
+            let (side, rival) = match column.section {
+                Section::Serve => ("serve", Section::Bench),
+                Section::Bench => ("bench", Section::Serve),
+                _ => continue,
+            };
+            let ours = [Section::Identity, Section::Origin, Section::Cause];
+            let reserved = ours.into_iter().any(|section| has(section, column));
+            let measured = has(Section::Derived, column) || (has(Section::Metric, column) && !is_echo(column));
+            if has(rival, column) || reserved || measured {
+                column.name = format!("{side}.{}", column.name);
+            }
+        }
+        self.columns.sort_by_key(|column| column.section);
+        Table {
+            columns: self.columns,
+            rows: self.rows,
+        }
+    }
+
+    fn set(&mut self, section: Section, name: &str, cell: Cell) {
+        let place = self.place(section, name);
+        let cells = &mut self.columns[place].cells;
+        cells.resize(self.rows, Cell::Missing);
+        cells.push(cell);
+    }
+
+    fn place(&mut self, section: Section, name: &str) -> usize {
+        // However a parameter was spelled where it was given, it is one column.
+        let key = match section.is_parameter() {
+            true => (section, spelling::canonical(name).into()),
+            false => (section, name.into()),
+        };
+        if let Some(place) = self.places.get(&key) {
+            return *place;
+        }
+        self.columns.push(Column {
+            name: name.to_owned(),
+            section,
+            cells: Vec::new(),
+        });
+        self.places.insert(key, self.columns.len() - 1);
+        self.columns.len() - 1
+    }
+}
+
+fn is_echo(column: &Column) -> bool {
+    ECHOED.contains(&normal(&column.name).as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn params(value: serde_json::Value) -> Params {
+        value.as_object().cloned().expect("an object")
+    }
+
+    fn row<'a>(serve: &'a Params, bench: &'a Params, metrics: &'a [(Box<str>, Cell)]) -> Row<'a> {
+        Row {
+            point: "p",
+            run: 1,
+            outcome: Outcome::Ok,
+            cause: None,
+            detail: "",
+            serve,
+            bench,
+            simulated: None,
+            gpus: Some(2.0),
+            metrics,
+        }
+    }
+
+    fn names(table: &Table) -> Vec<&str> {
+        table.columns().iter().map(|column| column.name.as_str()).collect()
+    }
+
+    #[test]
+    fn parameters_keep_their_names_unless_two_things_share_one() {
+        let serve = params(json!({"seed": 1, "tp": 2, "run": 3}));
+        let bench = params(json!({"seed": 4, "max_concurrency": 8, "duration": 9}));
+        let figures = [("max_concurrency", 8.0), ("duration", 1.5), ("output_throughput", 64.0)];
+        let figures = figures.map(|(name, value)| (name.into(), Cell::Float(value)));
+        let mut builder = TableBuilder::new();
+        builder.push(row(&serve, &bench, &figures));
+        let table = builder.finish();
+        let expected = "point run outcome cause serve.seed tp serve.run bench.seed max_concurrency bench.duration \
+                        simulated duration output_throughput user_count_estimate gpu_count tokens_per_user tokens_per_gpu \
+                        detail advice";
+        assert_eq!(names(&table), expected.split_whitespace().collect::<Vec<_>>());
+        assert_eq!(table.cell("duration", 0), &Cell::Float(1.5));
+        assert_eq!(table.cell("serve.tp", 0), &Cell::Integer(2));
+        assert_eq!(table.cell("max-concurrency", 0), &Cell::Integer(8));
+        assert_eq!(table.cell("tokens_per_user", 0), &Cell::Float(8.0));
+        assert_eq!(table.cell("tokens_per_gpu", 0), &Cell::Float(32.0));
+    }
+
+    #[test]
+    fn rows_with_different_columns_line_up() {
+        let (none, tp) = (Params::new(), params(json!({"tp": 2})));
+        let mut builder = TableBuilder::new();
+        builder.push(row(&none, &none, &[("a".into(), Cell::Integer(1))]));
+        builder.push(row(&tp, &none, &[]));
+        builder.push(row(&none, &none, &[("b".into(), Cell::Integer(3))]));
+        let table = builder.finish();
+        let column = |name: &str| table.column(name).expect("there").cells.clone();
+        assert_eq!(column("tp"), [Cell::Missing, Cell::Integer(2), Cell::Missing]);
+        assert_eq!(column("a"), [Cell::Integer(1), Cell::Missing, Cell::Missing]);
+        assert_eq!(column("b"), [Cell::Missing, Cell::Missing, Cell::Integer(3)]);
+    }
+
+    #[test]
+    fn a_parameter_is_one_column_however_it_is_spelled() {
+        let none = Params::new();
+        let mut builder = TableBuilder::new();
+        for given in [
+            json!({"max_num_seqs": 1}),
+            json!({"max-num-seqs": 2}),
+            json!({"max_num_seqs": 3, "max-num-seqs": 4}),
+        ] {
+            builder.push(row(&params(given), &none, &[]));
+        }
+        let table = builder.finish();
+        let cells = &table.column("max_num_seqs").expect("there").cells;
+        assert_eq!(*cells, [1, 2, 4].map(Cell::Integer));
+        assert!(!names(&table).contains(&"max-num-seqs"));
+    }
+}

@@ -1,0 +1,159 @@
+//! Runs as rows: typed columns in a fixed order, grouped into points, written as CSV and Parquet, compared by Pareto dominance.
+//!
+//! This room computes and orders; it neither finds files nor draws. Where rows come from (the journal, or another
+//! tool's results) is the caller's business.
+
+mod bin;
+mod builder;
+mod cell;
+mod cost;
+mod csv;
+mod filter;
+mod gpus;
+mod pareto;
+mod parquet;
+mod points;
+mod recount;
+mod scalars;
+mod tradeoff;
+mod users;
+mod words;
+mod workload;
+
+pub use self::parquet::write_parquet;
+pub use bin::Bin;
+pub use builder::{ECHOED, Row, TableBuilder};
+pub use cell::Cell;
+pub use csv::write_csv;
+pub use filter::{Comparison, Filter};
+pub use gpus::count_gpus;
+pub use pareto::{Better, distinct, frontier, knee};
+pub use points::{Point, Points, Spread, Verdict};
+pub use scalars::{Scalar, read_scalars};
+pub use tradeoff::{Measure, Placed, Tradeoff, list_placed};
+pub use workload::Workload;
+
+/// The column with the name of a combination, on either side; names tell settings better than their parameters do.
+pub const COMBO: &str = "combo";
+
+/// What a column is about; tables list their columns in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Section {
+    /// Which run or point the row is, and how it ended.
+    Identity,
+    /// A server parameter.
+    Serve,
+    /// A bench parameter.
+    Bench,
+    /// `simulated`: whether the figures come from the simulator.
+    Origin,
+    /// A figure of the run's result, by vLLM's name.
+    Metric,
+    /// A figure computed from others: users, GPUs, and tokens per user and per GPU.
+    Derived,
+    /// What was seen of the row's cause, and what to do about it.
+    Cause,
+}
+
+impl Section {
+    /// Whether a column of this section is a setting rather than a figure.
+    pub fn is_parameter(self) -> bool {
+        matches!(self, Section::Serve | Section::Bench)
+    }
+}
+
+/// One column: a name and a cell for each row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Column {
+    /// Unique within its table.
+    pub name: String,
+    /// What the column is about.
+    pub section: Section,
+    /// One cell a row.
+    pub cells: Vec<Cell>,
+}
+
+/// Rows and typed columns, stored by column.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Table {
+    columns: Vec<Column>,
+    rows: usize,
+}
+
+impl Table {
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The columns, ordered by section and within a section by first appearance.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// The column of this name. Dashes and underscores are alike, as on vLLM's command line, and `serve.x` or `bench.x`
+    /// finds the parameter `x` of that side whether or not its column needed the prefix.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        let exact = self.columns.iter().find(|column| column.name == name);
+        exact.or_else(|| self.column_alike(&normal(name)))
+    }
+
+    fn column_alike(&self, wanted: &str) -> Option<&Column> {
+        let alike = self.columns.iter().find(|column| normal(&column.name) == wanted);
+        alike.or_else(|| {
+            let (side, plain) = wanted.split_once('.')?;
+            let section = match side {
+                "serve" => Section::Serve,
+                "bench" => Section::Bench,
+                _ => return None,
+            };
+            let mut side = self.columns.iter().filter(|column| column.section == section);
+            side.find(|column| normal(&column.name) == plain)
+        })
+    }
+
+    /// The column of this name, or a sentence with what was likely meant and what there is.
+    pub fn known_column(&self, name: &str) -> Result<&Column, String> {
+        self.column(name).ok_or_else(|| {
+            let names: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
+            let hint = vsweep_plan::plan::suggest(name, names.iter().copied());
+            let listed = match hint.starts_with("did you mean") {
+                true => format!("{hint} The columns are: {}", names.join(", ")),
+                false => hint.replace("known here:", "the columns are:"),
+            };
+            format!("there is no column `{name}`; {listed}")
+        })
+    }
+
+    /// The column of this name, which must have a number in some row.
+    pub fn numeric_column(&self, name: &str) -> Result<&Column, String> {
+        let column = self.known_column(name)?;
+        if column.cells.iter().any(|cell| cell.number().is_some()) {
+            return Ok(column);
+        }
+        let numeric = self
+            .columns
+            .iter()
+            .filter(|column| column.cells.iter().any(|cell| cell.number().is_some()));
+        let numeric: Vec<&str> = numeric.map(|column| column.name.as_str()).collect();
+        Err(format!(
+            "no run has a number for `{name}`; columns with numbers are: {}",
+            numeric.join(", ")
+        ))
+    }
+
+    fn column_mut(&mut self, name: &str) -> Option<&mut Column> {
+        let name = self.column(name)?.name.clone();
+        self.columns.iter_mut().find(|column| column.name == name)
+    }
+
+    /// The cell of a row, missing where the table has no such column.
+    pub fn cell(&self, name: &str, row: usize) -> &Cell {
+        self.column(name).map_or(&Cell::Missing, |column| &column.cells[row])
+    }
+}
+
+/// A parameter's name with the spelling differences removed that vLLM ignores.
+fn normal(name: &str) -> String {
+    name.replace('-', "_")
+}

@@ -1,0 +1,142 @@
+//! How many users a load stands for, and what each of them and each GPU gets of the throughput.
+
+use super::{Cell, Row, normal};
+
+/// The figures that follow from others. Names as in `vllm bench sweep plot_pareto`.
+///
+/// Tokens per second and user are `output_throughput / users`, tokens per second and GPU `output_throughput / GPUs`.
+pub(super) fn derive(row: &Row<'_>) -> [(&'static str, Option<f64>); 4] {
+    let (users, gpus) = (count_users(row), count_gpus(row));
+    let throughput = metric(row, "output_throughput");
+    let share = |parts: Option<f64>| Some(throughput? / parts?);
+    [
+        ("user_count_estimate", users),
+        ("gpu_count", gpus),
+        ("tokens_per_user", share(users)),
+        ("tokens_per_gpu", share(gpus)),
+    ]
+}
+
+/// Users of a closed loop are its concurrency. Where requests come at a rate, or all at once without a limit, they are
+/// the mean number of requests in flight; only where no latency says it, the limit or else the observed peak.
+fn count_users(row: &Row<'_>) -> Option<f64> {
+    let limit = load(row, "max_concurrency");
+    // A limit beside a rate is seldom reached: it bounds the users and does not count them.
+    let closed = limit.filter(|_| load(row, "request_rate").is_none());
+    let in_flight = || mean_in_flight(row).filter(positive);
+    let peak = || metric(row, "max_concurrent_requests").filter(positive);
+    closed.or_else(in_flight).or(limit).or_else(peak)
+}
+
+/// Little's law (1961): the mean number of requests in flight is the sum of their latencies by the time they took
+/// together. Tokens per second by this number are the tokens of all requests by the seconds that users waited for them.
+fn mean_in_flight(row: &Row<'_>) -> Option<f64> {
+    let mean_ms = metric(row, "mean_e2el_ms").or_else(|| mean_latency_ms(row))?;
+    let duration_ms = metric(row, "duration").filter(positive)? * 1000.0;
+    Some(mean_ms * metric(row, "completed")? / duration_ms)
+}
+
+/// Mean latency of a request from its parts, where the benchmark was not asked for E2EL (`vllm bench serve` is not unless
+/// told): time to first token, and the mean time of every further one.
+fn mean_latency_ms(row: &Row<'_>) -> Option<f64> {
+    let tokens = metric(row, "total_output_tokens")? / metric(row, "completed").filter(positive)?;
+    let further = (tokens - 1.0).max(0.0);
+    Some(metric(row, "mean_ttft_ms")? + metric(row, "mean_tpot_ms")? * further)
+}
+
+fn count_gpus(row: &Row<'_>) -> Option<f64> {
+    let told = metric(row, "num_gpus").or(metric(row, "gpu_count"));
+    told.filter(positive).or(row.gpus)
+}
+
+/// A setting of the load, from the plan or else from what the result repeats of it; none if it sets no limit.
+fn load(row: &Row<'_>, name: &str) -> Option<f64> {
+    let set = row.bench.iter().find(|(key, _)| normal(key) == name);
+    let set = set.and_then(|(_, value)| Cell::from_json(value).number());
+    set.filter(positive).or_else(|| metric(row, name).filter(positive))
+}
+
+fn metric(row: &Row<'_>, name: &str) -> Option<f64> {
+    let mut named = row.metrics.iter().filter(|(key, _)| &**key == name);
+    named.find_map(|(_, cell)| cell.number())
+}
+
+fn positive(value: &f64) -> bool {
+    value.is_finite() && *value > 0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use vsweep_plan::cause::Outcome;
+    use vsweep_plan::plan::Params;
+
+    fn users(bench: Value, figures: &[(&str, f64)]) -> Option<f64> {
+        let metrics: Vec<(Box<str>, Cell)> = figures
+            .iter()
+            .map(|(name, value)| ((*name).into(), Cell::Float(*value)))
+            .collect();
+        count_users(&Row {
+            point: "p",
+            run: 0,
+            outcome: Outcome::Ok,
+            cause: None,
+            detail: "",
+            serve: &Params::new(),
+            bench: bench.as_object().expect("an object"),
+            simulated: None,
+            gpus: None,
+            metrics: &metrics,
+        })
+    }
+
+    /// 100 requests of 300 ms within 10 s: 3 in flight on average, though 20 began in one second.
+    const MEASURED: [(&str, f64); 4] = [
+        ("duration", 10.0),
+        ("completed", 100.0),
+        ("mean_e2el_ms", 300.0),
+        ("max_concurrent_requests", 20.0),
+    ];
+
+    #[test]
+    fn users_of_an_open_loop_are_the_requests_in_flight() {
+        assert_eq!(users(json!({"request_rate": 10}), &MEASURED), Some(3.0));
+        assert_eq!(users(json!({"request-rate": "inf"}), &MEASURED), Some(3.0));
+        assert_eq!(users(json!({}), &MEASURED), Some(3.0));
+    }
+
+    #[test]
+    fn users_of_a_closed_loop_are_its_concurrency() {
+        assert_eq!(users(json!({"max_concurrency": 4}), &MEASURED), Some(4.0));
+        assert_eq!(
+            users(json!({"max_concurrency": 4, "request_rate": "inf"}), &MEASURED),
+            Some(4.0)
+        );
+    }
+
+    #[test]
+    fn a_limit_beside_a_rate_is_no_number_of_users_unless_nothing_else_is() {
+        let load = json!({"max_concurrency": 64, "request_rate": 10});
+        assert_eq!(users(load.clone(), &MEASURED), Some(3.0));
+        assert_eq!(users(load, &MEASURED[3..]), Some(64.0));
+    }
+
+    #[test]
+    fn without_latencies_the_observed_peak_counts() {
+        assert_eq!(users(json!({"request_rate": 2.0}), &MEASURED[3..]), Some(20.0));
+        assert_eq!(users(json!({"request_rate": 2.0}), &[]), None);
+    }
+
+    #[test]
+    fn without_e2el_the_latency_is_that_of_its_tokens() {
+        let parts = [
+            ("duration", 10.0),
+            ("completed", 100.0),
+            ("total_output_tokens", 1100.0),
+            ("mean_ttft_ms", 100.0),
+            ("mean_tpot_ms", 20.0),
+        ];
+        assert_eq!(users(json!({"request_rate": 10}), &parts), Some(3.0));
+    }
+}

@@ -1,0 +1,209 @@
+//! Workloads: what is asked of a server, apart from how much of it comes at once. Points of two workloads answer different
+//! questions (the shortest outputs always are the fastest requests), so they never compete.
+
+use super::{COMBO, Cell, Column, Point, Points, Section, normal};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+/// Bench parameters that say how much comes at once, and how long it is measured; every other one belongs to the workload.
+const LOAD: [&str; 19] = [
+    "batch_size",
+    "burstiness",
+    "duration",
+    "max_concurrency",
+    "num_prompts",
+    "num_requests",
+    "num_warmups",
+    "ramp_up_end_rps",
+    "ramp_up_start_rps",
+    "ramp_up_strategy",
+    "repeats",
+    "request_count",
+    "request_rate",
+    "seed",
+    "settle_ms",
+    "warmup",
+    "warmup_margin",
+    "warmup_prompts",
+    "warmups",
+];
+
+/// The points of one workload.
+#[derive(Debug, Clone)]
+pub struct Workload<'t> {
+    /// The parameters that tell it from the others; none if it is the only one.
+    pub settings: Vec<&'t Column>,
+    /// Its points by place in [`Points::points`], in their order there.
+    pub points: Vec<usize>,
+}
+
+impl Column {
+    /// Whether it is a parameter of the workload rather than of the server or of the load.
+    pub fn is_of_workload(&self) -> bool {
+        let name = normal(&self.name);
+        let name = name.strip_prefix("bench.").unwrap_or(&name);
+        self.section == Section::Bench && name != COMBO && !LOAD.contains(&name)
+    }
+
+    /// Whether it names combinations of parameters.
+    pub fn is_combo(&self) -> bool {
+        self.section.is_parameter() && self.name.rsplit('.').next() == Some(COMBO)
+    }
+}
+
+impl<'t> Points<'t> {
+    /// The points by workload, in the order of its parameters' values; one workload where none of them varies.
+    pub fn workloads(&self) -> Vec<Workload<'t>> {
+        let settings = self.workload_settings();
+        let row = |place: &usize| self.points[*place].row;
+        let order = |a: &usize, b: &usize| {
+            let mut orders = settings
+                .iter()
+                .map(|column| column.cells[row(a)].order(&column.cells[row(b)]));
+            orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+        };
+        let mut places: Vec<usize> = (0..self.points.len()).collect();
+        places.sort_by(order);
+        let workload = |points: &[usize]| Workload {
+            settings: settings.clone(),
+            points: points.to_vec(),
+        };
+        match places.is_empty() {
+            true => vec![workload(&[])],
+            false => places.chunk_by(|a, b| order(a, b).is_eq()).map(workload).collect(),
+        }
+    }
+
+    /// Of parameters that change together, one to one, the first tells enough.
+    fn workload_settings(&self) -> Vec<&'t Column> {
+        let mut kept: Vec<&Column> = Vec::new();
+        for column in self.runs.columns().iter().filter(|column| column.is_of_workload()) {
+            let first = self.points.first().map(|point| &column.cells[point.row]);
+            let varies = self.points.iter().any(|point| Some(&column.cells[point.row]) != first);
+            if varies && !kept.iter().any(|earlier| self.is_one_to_one(earlier, column)) {
+                kept.push(column);
+            }
+        }
+        let mut names = self
+            .runs
+            .columns()
+            .iter()
+            .filter(|column| column.section == Section::Bench && column.is_combo());
+        match names.next() {
+            Some(names) if !kept.is_empty() && self.tell_alike(names, &kept) => vec![names],
+            _ => kept,
+        }
+    }
+
+    /// Whether a column tells points apart exactly as these do together.
+    fn tell_alike(&self, column: &Column, others: &[&Column]) -> bool {
+        let one = |row: usize| vec![column.cells[row].to_string()];
+        let all = |row: usize| {
+            others
+                .iter()
+                .map(|other| other.cells[row].to_string())
+                .collect::<Vec<String>>()
+        };
+        let is_named = |point: &Point| column.cells[point.row] != Cell::Missing;
+        self.points.iter().all(is_named) && self.pair_up(one, all)
+    }
+
+    /// Whether each value of one parameter goes with one value of the other, and the other way round.
+    pub fn is_one_to_one(&self, a: &Column, b: &Column) -> bool {
+        self.pair_up(|row| a.cells[row].to_string(), |row| b.cells[row].to_string())
+    }
+
+    fn pair_up<A: Ord + Clone, B: Ord + Clone>(&self, a: impl Fn(usize) -> A, b: impl Fn(usize) -> B) -> bool {
+        let mut forth = BTreeMap::new();
+        let mut back = BTreeMap::new();
+        self.points.iter().all(|point| {
+            let (from, to) = (a(point.row), b(point.row));
+            let same_to = forth.entry(from.clone()).or_insert_with(|| to.clone()) == &to;
+            let same_from = back.entry(to).or_insert_with(|| from.clone()) == &from;
+            same_to && same_from
+        })
+    }
+}
+
+impl Workload<'_> {
+    /// Whether there is no other.
+    pub fn is_only(&self) -> bool {
+        self.settings.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::{Row, Table, TableBuilder};
+    use serde_json::{Value, json};
+    use vsweep_plan::cause::Outcome;
+    use vsweep_plan::plan::Params;
+
+    fn table(loads: &[Value]) -> Table {
+        let mut builder = TableBuilder::new();
+        for (i, load) in loads.iter().enumerate() {
+            builder.push(Row {
+                point: &i.to_string(),
+                run: 0,
+                outcome: Outcome::Ok,
+                cause: None,
+                detail: "",
+                serve: &Params::new(),
+                bench: load.as_object().expect("an object"),
+                simulated: None,
+                gpus: None,
+                metrics: &[],
+            });
+        }
+        builder.finish()
+    }
+
+    fn found(loads: &[Value]) -> (Vec<String>, Vec<Vec<usize>>) {
+        let table = table(loads);
+        let workloads = Points::of(&table).workloads();
+        let names = workloads[0].settings.iter().map(|column| column.name.clone()).collect();
+        (names, workloads.into_iter().map(|workload| workload.points).collect())
+    }
+
+    #[test]
+    fn lengths_make_workloads_and_loads_do_not() {
+        let load = |input: u32, users: u32| {
+            json!({"random-input-len": input, "random_output_len": input / 4, "max_concurrency": users,
+                   "num_prompts": users * 10, "seed": users, "dataset_name": "random"})
+        };
+        let (names, points) = found(&[load(512, 1), load(128, 1), load(512, 8), load(128, 8)]);
+        assert_eq!(names, ["random-input-len"]);
+        assert_eq!(points, [[1, 3], [0, 2]]);
+    }
+
+    #[test]
+    fn a_workload_of_one_load_each_is_still_one_of_its_own() {
+        let (names, points) = found(&[
+            json!({"random_input_len": 512, "max_concurrency": 32}),
+            json!({"random_input_len": 8192, "max_concurrency": 4}),
+        ]);
+        assert_eq!((names.len(), points.len()), (1, 2));
+    }
+
+    #[test]
+    fn combinations_name_the_workloads_that_they_are() {
+        let load = |combo: &str, input: u32, output: u32, users: u32| json!({"combo": combo, "random_input_len": input, "random_output_len": output, "max_concurrency": users});
+        let both = [
+            load("chat", 512, 64, 8),
+            load("chat", 512, 64, 1),
+            load("rag", 512, 16, 1),
+            load("code", 64, 16, 1),
+        ];
+        assert_eq!(found(&both).0, ["combo"]);
+        let (names, points) = found(&[load("light", 512, 64, 1), load("heavy", 512, 64, 64)]);
+        assert_eq!((names, points), (vec![], vec![vec![0, 1]]));
+    }
+
+    #[test]
+    fn where_only_the_load_varies_there_is_one_workload() {
+        let load = |users| json!({"random_input_len": 512, "max_concurrency": users});
+        assert_eq!(found(&[load(1), load(2)]), (vec![], vec![vec![0, 1]]));
+        assert_eq!(found(&[]), (vec![], vec![vec![]]));
+    }
+}

@@ -1,0 +1,221 @@
+//! The answer of an experiment as data, one for each workload: which points are best at what, which others cannot be told
+//! apart from them, and the Pareto frontier. The HTML page and the Markdown summary show the same answer.
+
+use super::variation::name_workload;
+use vsweep_record::table::{Better, Point, Points, Spread, Verdict, Workload, distinct, frontier, knee};
+
+/// The axes of the frontier: speed for each user against throughput for each GPU, both better when higher.
+pub const FRONTIER: [&str; 2] = ["tokens_per_user", "tokens_per_gpu"];
+
+/// What the frontier's knee is the answer to.
+pub const KNEE: &str = "Best balance";
+
+/// Latencies by which "lowest latency" is judged: the first that was measured. Tails before middles, the whole request
+/// before its first token.
+const LATENCIES: [&str; 7] = [
+    "p99_e2el_ms",
+    "p95_e2el_ms",
+    "median_e2el_ms",
+    "mean_e2el_ms",
+    "p99_ttft_ms",
+    "median_ttft_ms",
+    "mean_ttft_ms",
+];
+
+/// What a sweep found for one workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// What tells the workload from the others; empty if it is the only one.
+    pub workload: String,
+    /// The best point for each question, in the order of a report.
+    pub bests: Vec<Best>,
+    /// Points on the Pareto frontier by place in [`Points::points`], from the highest speed for each user to the lowest.
+    pub frontier: Vec<usize>,
+    /// The same without points that are as good as an earlier one (see [`distinct`]): a point, and how many are as good.
+    pub distinct: Vec<(usize, usize)>,
+    /// The frontier's knee, where it has one.
+    pub knee: Option<usize>,
+    /// Whether some point has several runs, without which no tie can be seen.
+    pub repeated: bool,
+    /// Whether no run is good, so that the answer rests on doubtful ones.
+    pub doubtful: bool,
+}
+
+/// The best point for one question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Best {
+    /// What it is best at.
+    pub question: &'static str,
+    /// The figure it is judged by.
+    pub metric: &'static str,
+    /// Which place in [`Points::points`].
+    pub point: usize,
+    /// The figure over its runs.
+    pub spread: Spread,
+    /// Other points whose runs reach into the range of its runs, best first.
+    pub tied: Vec<usize>,
+}
+
+impl Answer {
+    /// A question as it is asked of the workload: `Lowest latency`, with several `Lowest latency, in 512, out 16`.
+    pub fn ask(&self, question: &str) -> String {
+        match self.workload.as_str() {
+            "" => question.to_owned(),
+            workload => format!("{question}, {workload}"),
+        }
+    }
+}
+
+/// Finds the answer of every workload, in the order of [`Points::workloads`]; one that was not measured has none.
+pub fn find(points: &Points<'_>) -> Vec<Answer> {
+    let workloads = points.workloads();
+    workloads.iter().map(|workload| find_for(points, workload)).collect()
+}
+
+/// Points with a good run compete; doubtful ones only where no run is good.
+fn find_for(points: &Points<'_>, workload: &Workload<'_>) -> Answer {
+    let good = |point: &Point| matches!(point.verdict, Verdict::Ok | Verdict::Partial);
+    let own = || workload.points.iter().copied();
+    let doubtful = !own().any(|i| good(&points.points[i]));
+    let entrants: Vec<usize> = own()
+        .filter(|i| good(&points.points[*i]) || (doubtful && !points.points[*i].used.is_empty()))
+        .collect();
+    let best = |question, metric, better| best(points, &entrants, question, metric, better);
+    let latency = LATENCIES
+        .into_iter()
+        .find_map(|metric| best("Lowest latency", metric, Better::Lower));
+    let per_gpu = best("Most throughput per GPU", FRONTIER[1], Better::Higher);
+    let is_prefill = own().all(|i| reads_prompts_only(points, &points.points[i]));
+    let throughput = match is_prefill {
+        true => "total_throughput",
+        false => "output_throughput",
+    };
+    let bests = [
+        best("Highest throughput", throughput, Better::Higher),
+        per_gpu.filter(|_| gpus_differ(points, &entrants)),
+        latency,
+        best("Cheapest tokens", "cost_per_million_output_tokens", Better::Lower),
+        best("Least energy", "joules_per_output_token", Better::Lower),
+    ];
+    let median = |i: usize, metric| points.spread(&points.points[i], metric).map(|spread| spread.median);
+    let placed = entrants.iter().filter(|_| !is_prefill);
+    let place = |i: &usize| Some((*i, (median(*i, FRONTIER[0])?, median(*i, FRONTIER[1])?)));
+    let (placed, places): (Vec<usize>, Vec<(f64, f64)>) = placed.filter_map(place).unzip();
+    let directions = (Better::Higher, Better::Higher);
+    let front = frontier(&places, directions);
+    Answer {
+        workload: name_workload(points, workload),
+        bests: bests.into_iter().flatten().collect(),
+        distinct: distinct(&places, &front)
+            .into_iter()
+            .map(|(i, others)| (placed[i], others))
+            .collect(),
+        knee: knee(&places, &front, directions).map(|i| placed[i]),
+        frontier: front.into_iter().map(|i| placed[i]).collect(),
+        repeated: entrants.iter().any(|i| points.points[*i].used.len() > 1),
+        doubtful: doubtful && !entrants.is_empty(),
+    }
+}
+
+/// Whether a point measured the prefill alone: it makes next to no output, so its throughput is that of prompts, and there
+/// is no speed of a user to trade it for.
+pub fn reads_prompts_only(points: &Points<'_>, point: &Point) -> bool {
+    points.param(point, "phase").to_string() == "prefill"
+}
+
+fn best(
+    points: &Points<'_>,
+    entrants: &[usize],
+    question: &'static str,
+    metric: &'static str,
+    better: Better,
+) -> Option<Best> {
+    let spread = |i: &usize| Some((*i, points.spread(&points.points[*i], metric)?));
+    let mut ranked: Vec<(usize, Spread)> = entrants.iter().filter_map(spread).collect();
+    ranked.retain(|(_, spread)| spread.median.is_finite());
+    ranked.sort_by(|a, b| match better {
+        Better::Higher => b.1.median.total_cmp(&a.1.median),
+        Better::Lower => a.1.median.total_cmp(&b.1.median),
+    });
+    let (point, spread) = *ranked.first()?;
+    let is_tied =
+        |other: &Spread| spread.count > 1 && other.count > 1 && other.min <= spread.max && spread.min <= other.max;
+    let tied = ranked[1..].iter().filter(|(_, other)| is_tied(other));
+    Some(Best {
+        question,
+        metric,
+        point,
+        spread,
+        tied: tied.map(|(i, _)| *i).collect(),
+    })
+}
+
+/// With one number of GPUs everywhere, throughput per GPU ranks as throughput does.
+fn gpus_differ(points: &Points<'_>, entrants: &[usize]) -> bool {
+    let counts = entrants
+        .iter()
+        .filter_map(|i| points.spread(&points.points[*i], "gpu_count"));
+    let mut counts = counts.map(|spread| spread.median);
+    let first = counts.next();
+    counts.any(|count| Some(count) != first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vsweep_plan::cause::Outcome;
+    use vsweep_plan::plan::Params;
+    use vsweep_record::table::{Cell, Row, Table, TableBuilder};
+
+    fn table(runs: &[(&str, Outcome, f64)]) -> Table {
+        let mut builder = TableBuilder::new();
+        for (run, (point, outcome, value)) in runs.iter().enumerate() {
+            builder.push(Row {
+                point,
+                run: run as u32,
+                outcome: *outcome,
+                cause: None,
+                detail: "",
+                serve: &Params::new(),
+                bench: &Params::new(),
+                simulated: None,
+                gpus: Some(1.0),
+                metrics: &[("output_throughput".into(), Cell::Float(*value))],
+            });
+        }
+        builder.finish()
+    }
+
+    #[test]
+    fn points_whose_runs_overlap_the_best_are_tied() {
+        let ok = Outcome::Ok;
+        let runs = table(&[
+            ("a", ok, 90.0),
+            ("a", ok, 110.0),
+            ("b", ok, 95.0),
+            ("b", ok, 125.0),
+            ("c", ok, 80.0),
+            ("c", ok, 94.0),
+        ]);
+        let answer = &find(&Points::of(&runs))[0];
+        assert_eq!((answer.bests.len(), answer.doubtful, answer.repeated), (1, false, true));
+        assert_eq!((answer.bests[0].point, &answer.bests[0].tied[..]), (1, &[0][..]));
+    }
+
+    #[test]
+    fn a_doubtful_point_wins_only_where_none_is_good() {
+        let runs = [("a", Outcome::Suspect, 9.0), ("b", Outcome::Ok, 5.0)];
+        let good = table(&runs);
+        assert_eq!(find(&Points::of(&good))[0].bests[0].point, 1);
+        let none_good = table(&runs[..1]);
+        let answer = &find(&Points::of(&none_good))[0];
+        assert!(answer.doubtful && answer.bests[0].point == 0);
+    }
+
+    #[test]
+    fn nothing_measured_has_no_answer() {
+        let runs = table(&[]);
+        let answer = &find(&Points::of(&runs))[0];
+        assert!(answer.bests.is_empty() && answer.frontier.is_empty() && !answer.doubtful);
+    }
+}

@@ -1,0 +1,140 @@
+//! What explorations found: how latency grows with throughput from one request at a time to saturation.
+
+use super::Subject;
+use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
+use crate::report::sla::search_name;
+use crate::report::words::{axis_title, show_number};
+use itertools::Itertools;
+use vsweep_record::journal::{SearchRecord, State};
+use vsweep_record::table::{Better, frontier, knee};
+use vsweep_strategy::search::{Load, Vary};
+
+/// One chart, split where there are more explorations than curves that can be told apart.
+pub fn charts(subject: &Subject<'_>, state: &State) -> Vec<Chart> {
+    let explored = state.searches().filter(|record| record.started.targets.is_empty());
+    let curves: Vec<(&SearchRecord, Vec<Mark>)> = explored
+        .map(|record| (record, name_end(marks(record, state))))
+        .filter(|(_, marks)| !marks.is_empty())
+        .collect();
+    let parts = curves.chunks(MOST_CURVES).enumerate();
+    let chart = |(part, curves): (usize, &[(&SearchRecord, Vec<Mark>)])| Chart {
+        name: match part {
+            0 => "explored".to_owned(),
+            part => format!("explored_{}", part + 1),
+        },
+        title: "Latency against throughput, from one request at a time to saturation".into(),
+        note: "Points are the levels explored (means of repeats, bars from the lowest to the highest run).".into(),
+        footer: subject.footer_of_runs(),
+        simulated: subject.is_simulated(),
+        columns: 1,
+        panels: vec![panel(curves, state)],
+    };
+    parts.map(chart).collect()
+}
+
+/// A sentence for each exploration: what its two ends and the knee between them are.
+pub fn in_words(state: &State) -> Vec<String> {
+    let explored = state.searches().filter(|record| record.started.targets.is_empty());
+    let sentence = |record: &SearchRecord| {
+        let marks = marks(record, state);
+        let places: Vec<(f64, f64)> = marks.iter().map(|mark| (mark.x, mark.y)).collect();
+        let (serial, saturated) = (places.first()?, places.last().filter(|_| places.len() > 1)?);
+        let directions = (Better::Higher, Better::Lower);
+        let knee = knee(&places, &frontier(&places, directions), directions).map(|at| places[at]);
+        let show = |place: (f64, f64)| format!("{} requests/s at {} ms", show_number(place.0), show_number(place.1));
+        let knee = knee.map_or_else(
+            || "no knee between them".to_owned(),
+            |place| format!("the knee lies at {}", show(place)),
+        );
+        let (name, serial, saturated) = (search_name(record, state), show(*serial), show(*saturated));
+        Some(format!(
+            "{name}: one request at a time serves {serial} (mean E2EL), saturation {saturated}; {knee}"
+        ))
+    };
+    explored.filter_map(sentence).collect()
+}
+
+fn panel(curves: &[(&SearchRecord, Vec<Mark>)], state: &State) -> Panel {
+    let axis = |title: String| Axis {
+        title,
+        scale: Scale::Log,
+        ticks: Vec::new(),
+        covers: None,
+    };
+    let series = curves.iter().enumerate().map(|(colour, (record, marks))| Series {
+        name: search_name(record, state),
+        style: Style::Curve(colour),
+        points: marks.clone(),
+    });
+    Panel {
+        title: String::new(),
+        x: axis(axis_title("request_throughput")),
+        y: axis(axis_title("mean_e2el_ms")),
+        series: series.collect(),
+    }
+}
+
+/// Says which points are the saturated ones; where the curves begin, there is no room for words.
+fn name_end(mut marks: Vec<Mark>) -> Vec<Mark> {
+    if let [_, .., last] = marks.as_mut_slice() {
+        last.label = vec!["saturated".to_owned()];
+    }
+    marks
+}
+
+/// Where a load lies between the ends of an exploration; those of rates have none themselves.
+fn position(vary: Vary, load: &Load) -> f64 {
+    let in_flight = load.max_concurrency.map_or(f64::INFINITY, |most| most as f64);
+    match (vary, load.request_rate) {
+        (Vary::MaxConcurrency, _) => in_flight,
+        (Vary::RequestRate, Some(rate)) => rate,
+        (Vary::RequestRate, None) if in_flight == 1.0 => 0.0,
+        (Vary::RequestRate, None) => f64::INFINITY,
+    }
+}
+
+/// The levels of an exploration, ordered by load.
+fn marks(record: &SearchRecord, state: &State) -> Vec<Mark> {
+    let runs = state.levels(&record.started.search);
+    let measured = runs.filter_map(|run| Some((run.load, run.figures?)));
+    let position = |load: &Load| position(record.started.vary, load);
+    let measured = measured.sorted_by(|(one, _), (other, _)| position(one).total_cmp(&position(other)));
+    let mut marks: Vec<Mark> = Vec::new();
+    for (_, runs) in &measured.chunk_by(|(load, _)| *load) {
+        let runs: Vec<_> = runs.map(|(_, figures)| figures).collect();
+        let latencies = || runs.iter().map(|run| run.latency_ms);
+        marks.push(Mark {
+            x: runs.iter().map(|run| run.throughput).sum::<f64>() / runs.len() as f64,
+            y: latencies().sum::<f64>() / runs.len() as f64,
+            bar: latencies().minmax().into_option().filter(|_| runs.len() > 1),
+            label: Vec::new(),
+        });
+    }
+    marks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ends_of_an_exploration_lie_around_its_levels() {
+        let load = |max_concurrency, request_rate| Load {
+            max_concurrency,
+            request_rate,
+            requests: 10,
+        };
+        let rates = [
+            load(Some(1), None),
+            load(None, Some(0.4)),
+            load(None, Some(3.0)),
+            load(Some(64), None),
+        ];
+        assert!(rates.is_sorted_by(|one, other| position(Vary::RequestRate, one) < position(Vary::RequestRate, other)));
+        let slots = [load(Some(1), None), load(Some(8), None), load(Some(64), None)];
+        assert!(
+            slots
+                .is_sorted_by(|one, other| position(Vary::MaxConcurrency, one) < position(Vary::MaxConcurrency, other))
+        );
+    }
+}

@@ -1,0 +1,157 @@
+//! The steps of a swept parameter along the x axis: numbers at their value, and beyond them, each with a tick of its own,
+//! whatever is no finite number.
+
+use crate::report::chart::{Scale, Tick};
+use crate::report::words::show_number;
+use std::cmp::Ordering;
+use vsweep_record::table::Cell;
+
+/// From this ratio of the largest to the smallest value, an axis is logarithmic: loads, because ladders double;
+/// figures, where small ones would vanish.
+const WIDE_LOAD: f64 = 8.0;
+const WIDE_FIGURES: f64 = 60.0;
+
+/// Where the values of a parameter lie.
+pub struct Ladder {
+    /// Spacing of the numbers.
+    pub scale: Scale,
+    /// One for each value.
+    pub ticks: Vec<Tick>,
+    beyond: Vec<(Cell, f64)>,
+}
+
+impl Ladder {
+    /// The ladder of these values, spaced as asked or as suits them.
+    pub fn of<'a>(cells: impl Iterator<Item = &'a Cell>, scale: Option<Scale>) -> Ladder {
+        let mut cells: Vec<&Cell> = cells.collect();
+        cells.sort_by(|a, b| a.order(b));
+        cells.dedup_by(|a, b| a.order(b) == Ordering::Equal);
+        let number = |cell: &Cell| cell.number().filter(|number| number.is_finite());
+        let numbers: Vec<f64> = cells.iter().filter_map(|cell| number(cell)).collect();
+        let scale = scale.unwrap_or_else(|| scale_of_steps(&numbers));
+        let last = numbers.last().copied();
+        let step = match numbers.as_slice() {
+            [.., before, last] => last - before,
+            [only] => only.abs().max(1.0),
+            [] => 1.0,
+        };
+        let after = |place: f64| match scale {
+            Scale::Log | Scale::Symlog if place > 0.0 => place * 2.0,
+            _ => place + step,
+        };
+        let mut place = last.unwrap_or(if scale == Scale::Log { 1.0 } else { 0.0 });
+        let mut beyond = Vec::new();
+        // A missing value comes first among values and last on the axis, as a missing limit is an unlimited load.
+        let missing = cells.iter().filter(|cell| cell.is_missing());
+        let others = cells.iter().filter(|cell| !cell.is_missing() && number(cell).is_none());
+        for cell in others.chain(missing) {
+            place = after(place);
+            if place.is_finite() {
+                beyond.push(((*cell).clone(), place));
+            }
+        }
+        let tick = |at, label| Tick { at, label };
+        let ticks = numbers.iter().map(|number| tick(*number, show_number(*number)));
+        let ticks = ticks
+            .chain(beyond.iter().map(|(cell, at)| tick(*at, label(cell))))
+            .collect();
+        Ladder { scale, ticks, beyond }
+    }
+
+    /// The place of a value; `None` where its axis has no room for it.
+    pub fn place(&self, cell: &Cell) -> Option<f64> {
+        match cell.number().filter(|number| number.is_finite()) {
+            Some(number) => (self.scale != Scale::Log || number > 0.0).then_some(number),
+            None => {
+                let mut known = self
+                    .beyond
+                    .iter()
+                    .filter(|(other, _)| other.order(cell) == Ordering::Equal);
+                known.next().map(|(_, place)| *place)
+            }
+        }
+    }
+}
+
+fn label(cell: &Cell) -> String {
+    match cell {
+        Cell::Missing => "unset".into(),
+        Cell::Float(number) if *number == f64::INFINITY => "unlimited".into(),
+        other => other.to_string(),
+    }
+}
+
+/// The spacing that suits the steps of a load, in ascending order: even steps from about zero are drawn evenly. A linear axis
+/// begins at zero, so others would leave its left side empty.
+fn scale_of_steps(numbers: &[f64]) -> Scale {
+    let [first, second, before, last] = match numbers {
+        [first, last] => [*first, *last, *first, *last],
+        [first, second, .., last] => [*first, *second, numbers[numbers.len() - 2], *last],
+        _ => return Scale::Linear,
+    };
+    let grow = last - before >= 2.0 * (second - first);
+    let is_wide = last / first >= WIDE_LOAD;
+    let is_far = 2.0 * first >= last;
+    match first > 0.0 && (numbers.len() == 2 || grow || is_wide || is_far) {
+        true => Scale::Log,
+        false => Scale::Linear,
+    }
+}
+
+/// The spacing that suits measured figures.
+pub fn scale_of_figures(values: impl Iterator<Item = f64>) -> Scale {
+    if ratio(values) > WIDE_FIGURES {
+        Scale::Log
+    } else {
+        Scale::Linear
+    }
+}
+
+/// Largest by smallest value; 0 if one is not positive, where a logarithmic axis is impossible.
+fn ratio(values: impl Iterator<Item = f64>) -> f64 {
+    let (least, most) = values.fold((f64::INFINITY, 0.0_f64), |(least, most), value| {
+        (least.min(value), most.max(value))
+    });
+    if least > 0.0 { most / least } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_axis_of_a_load_has_no_empty_side() {
+        let scale = |numbers: &[f64]| scale_of_steps(numbers);
+        for log in [
+            &[2.0, 4.0][..],
+            &[1.0, 2.0, 4.0],
+            &[100.0, 110.0, 120.0],
+            &[1.0, 100.0, 200.0, 300.0],
+        ] {
+            assert_eq!(scale(log), Scale::Log, "{log:?}");
+        }
+        for linear in [&[1.0, 2.0, 3.0, 4.0][..], &[0.0, 1.0], &[10.0, 20.0, 30.0], &[7.0], &[]] {
+            assert_eq!(scale(linear), Scale::Linear, "{linear:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_lies_beyond_the_numbers() {
+        let cells = [
+            Cell::Missing,
+            Cell::Text("auto".into()),
+            Cell::Integer(16),
+            Cell::Float(f64::INFINITY),
+            Cell::Integer(1),
+        ];
+        let ladder = Ladder::of(cells.iter(), None);
+        let shown: Vec<String> = ladder
+            .ticks
+            .iter()
+            .map(|tick| format!("{}@{}", tick.label, tick.at))
+            .collect();
+        assert_eq!(shown, ["1@1", "16@16", "unlimited@32", "auto@64", "unset@128"]);
+        assert_eq!(ladder.place(&Cell::Missing), Some(128.0));
+        assert_eq!(Ladder::of(cells[..2].iter(), None).place(&cells[1]), Some(1.0));
+    }
+}

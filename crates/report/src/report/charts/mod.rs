@@ -1,0 +1,115 @@
+//! Which charts an experiment deserves, one file a kind. Everything here is data: see [`super::chart`].
+
+mod curves;
+pub(super) mod explore;
+pub mod grid;
+mod ladder;
+mod latency;
+pub mod pareto;
+mod plot;
+mod sla;
+mod throughput;
+
+use super::chart::Chart;
+use vsweep_plan::plan::ReportOptions;
+use vsweep_plan::units::show_many;
+use vsweep_record::journal::State;
+use vsweep_record::table::{Cell, Points};
+
+/// What every chart of a report shares.
+#[derive(Debug)]
+pub struct Subject<'a> {
+    /// Name of the experiment.
+    pub experiment: &'a str,
+    /// Its points.
+    pub points: &'a Points<'a>,
+}
+
+/// The charts to draw, and a sentence for each that was expected but cannot be drawn.
+#[derive(Debug, Default)]
+pub struct Charts {
+    /// In the order of a report.
+    pub charts: Vec<Chart>,
+    /// Why something is not there.
+    pub missing: Vec<String>,
+}
+
+/// The standard charts, then those that the plan asks for.
+pub fn make_charts(subject: &Subject<'_>, options: &ReportOptions) -> Charts {
+    let mut charts = Charts::default();
+    if subject.points.points.iter().all(|point| point.used.is_empty()) {
+        charts
+            .missing
+            .push("no run was measured, so there is nothing to draw".into());
+        return charts;
+    }
+    charts.add("Pareto chart", pareto::charts(subject, &options.pareto_label_by));
+    charts.add("latency charts", latency::charts(subject));
+    charts.add("throughput chart", throughput::charts(subject));
+    for (i, plot) in options.plots.iter().enumerate() {
+        let what = format!("plot {} of the plan ({} against {})", i + 1, plot.y, plot.x);
+        charts.add(&what, plot::charts(subject, plot, i + 1));
+    }
+    charts
+}
+
+/// One chart for each target of the plan's searches, and one for its explorations.
+pub fn make_search_charts(subject: &Subject<'_>, state: &State) -> Vec<Chart> {
+    let mut charts = sla::charts(subject, state);
+    charts.extend(explore::charts(subject, state));
+    charts
+}
+
+impl Charts {
+    fn add(&mut self, what: &str, made: Result<Vec<Chart>, String>) {
+        match made {
+            Ok(made) => self.charts.extend(made),
+            Err(reason) => self.missing.push(format!("{what} left out: {reason}")),
+        }
+    }
+}
+
+impl Subject<'_> {
+    /// The line below a chart: experiment and runs per point.
+    pub fn footer(&self) -> String {
+        let counts = self
+            .points
+            .points
+            .iter()
+            .map(|point| point.used.len())
+            .filter(|count| *count > 0);
+        let (least, most) = counts.fold((usize::MAX, 0), |(least, most), count| {
+            (least.min(count), most.max(count))
+        });
+        let runs = match (least, most) {
+            // Nothing but probes that were cut short.
+            (_, 0) => return self.footer_of_runs(),
+            (1, 1) => "1 run per point".to_owned(),
+            (least, most) if least == most => format!("{most} runs per point"),
+            (least, most) => format!("{least} to {most} runs per point"),
+        };
+        format!("{} · {runs} · vsweep {}", self.experiment, env!("CARGO_PKG_VERSION"))
+    }
+
+    /// The line below a chart of searches, which decide themselves on what they repeat.
+    pub fn footer_of_runs(&self) -> String {
+        let runs = show_many(self.points.runs.rows() as u64, "run");
+        format!("{} · {runs} · vsweep {}", self.experiment, env!("CARGO_PKG_VERSION"))
+    }
+
+    fn is_simulated(&self) -> bool {
+        let points = self.points;
+        let mut all = points.points.iter();
+        all.any(|point| points.param(point, "simulated") == &Cell::Bool(true))
+    }
+
+    /// What the figures and bars of a chart mean.
+    fn reading(&self) -> &'static str {
+        let repeated = self.points.points.iter().any(|point| point.used.len() > 1);
+        if repeated {
+            "Points are medians over runs, bars reach from the lowest to the highest run."
+        } else {
+            "Each point is a single run."
+        }
+    }
+}

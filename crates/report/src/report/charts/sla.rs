@@ -1,0 +1,201 @@
+//! Load against each criterion of a target: what the probes measured, the limit, and the answers.
+
+use super::Subject;
+use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
+use crate::report::sla::search_name;
+use crate::report::words::{axis_title, show_number};
+use itertools::Itertools;
+use vsweep_record::journal::{SearchEnd, SearchRecord, State};
+use vsweep_strategy::search::{Answer, Criterion, Found, Quantity, Reading, Target};
+
+/// From this ratio of the largest to the smallest value, an axis is logarithmic.
+const WIDE_LOAD: f64 = 8.0;
+const WIDE_FIGURES: f64 = 20.0;
+
+/// One chart for each target, split where there are more searches than curves that can be told apart.
+pub fn charts(subject: &Subject<'_>, state: &State) -> Vec<Chart> {
+    let searches: Vec<&SearchRecord> = state.searches().collect();
+    let targets = searches.iter().flat_map(|record| &record.started.targets);
+    let targets: Vec<&Target> = targets.unique_by(|target| &target.name).collect();
+    let mut charts = Vec::new();
+    for (position, target) in targets.iter().enumerate() {
+        let having: Vec<&SearchRecord> = searches
+            .iter()
+            .copied()
+            .filter(|record| record.started.targets.contains(target))
+            .collect();
+        for (part, searches) in having.chunks(MOST_CURVES).enumerate() {
+            let panels = target.criteria.iter();
+            let panels: Vec<Panel> = panels
+                .filter_map(|criterion| panel(criterion, target, searches, state))
+                .collect();
+            if panels.is_empty() {
+                continue;
+            }
+            let suffix = if part == 0 {
+                String::new()
+            } else {
+                format!("_{}", part + 1)
+            };
+            charts.push(Chart {
+                name: format!("sla_{}{suffix}", position + 1),
+                title: title_of(target),
+                note: "Points are probes (means of repeats), grey ones stopped early; rings are the answers, the dashed line the limit.".into(),
+                footer: subject.footer_of_runs(),
+                simulated: subject.is_simulated(),
+                columns: panels.len(),
+                panels,
+            });
+        }
+    }
+    charts
+}
+
+/// The target's name, and its criteria where the name does not say them already.
+fn title_of(target: &Target) -> String {
+    let criteria = target.criteria.iter().join(", ");
+    match target.name == criteria {
+        true => format!("Highest load that meets {criteria}"),
+        false => format!("Highest load that meets {} ({criteria})", target.name),
+    }
+}
+
+fn panel(criterion: &Criterion, target: &Target, searches: &[&SearchRecord], state: &State) -> Option<Panel> {
+    let limit = limit(criterion);
+    // Each kind in one row of the legend, and rings over all.
+    let (mut series, mut curves, mut rings) = (Vec::new(), Vec::new(), Vec::new());
+    for (colour, record) in searches.iter().enumerate() {
+        let points = marks(criterion, record, state, false);
+        let cut = marks(criterion, record, state, true);
+        let answer = match &record.ended {
+            Some(SearchEnd::Answered(answers)) => answers.iter().find(|answer| answer.target == target.name),
+            _ => None,
+        };
+        let value = answer.and_then(|answer| answer.found.value());
+        let ring: Vec<Mark> = points
+            .iter()
+            .chain(&cut)
+            .filter(|mark| Some(mark.x) == value)
+            .take(1)
+            .map(|mark| Mark {
+                label: ring_label(answer, search_name(record, state)),
+                ..mark.clone()
+            })
+            .collect();
+        series.push(Series {
+            name: "stopped early".into(),
+            style: Style::Background,
+            points: cut,
+        });
+        curves.push(Series {
+            name: search_name(record, state),
+            style: Style::Curve(colour),
+            points,
+        });
+        rings.push(Series {
+            name: "answer".into(),
+            style: Style::Ring,
+            points: ring,
+        });
+    }
+    series.extend(curves.into_iter().chain(rings));
+    series.retain(|series| !series.points.is_empty());
+    let marks = || series.iter().flat_map(|series| &series.points);
+    let (low, high) = marks().map(|mark| mark.x).minmax().into_option()?;
+    let end = |x: f64| Mark {
+        x,
+        y: limit,
+        bar: None,
+        label: Vec::new(),
+    };
+    let line = Series {
+        name: "limit".into(),
+        style: Style::Limit,
+        points: vec![end(low), end(high)],
+    };
+    let vary = searches.first()?.started.vary.name();
+    let scale = |values: &mut dyn Iterator<Item = f64>, wide: f64| match values.minmax().into_option() {
+        Some((low, high)) if low > 0.0 && high / low >= wide => Scale::Log,
+        _ => Scale::Linear,
+    };
+    let axis = |title: String, scale| Axis {
+        title,
+        scale,
+        ticks: Vec::new(),
+        covers: None,
+    };
+    let x = axis(axis_title(vary), scale(&mut marks().map(|mark| mark.x), WIDE_LOAD));
+    let y = axis(
+        title(criterion),
+        scale(&mut marks().map(|mark| mark.y).chain([limit]), WIDE_FIGURES),
+    );
+    series.push(line);
+    Some(Panel {
+        title: String::new(),
+        x,
+        y,
+        series,
+    })
+}
+
+/// What stands beside an answer: whose it is, since a probe that was stopped early has no colour, and the load.
+fn ring_label(answer: Option<&Answer>, name: String) -> Vec<String> {
+    let load = answer.and_then(|answer| match answer.found {
+        Found::Beyond(value) => Some(format!("{} or more", show_number(value))),
+        found => found.value().map(show_number),
+    });
+    load.map_or_else(Vec::new, |load| vec![name, load])
+}
+
+/// What the probes of a search measured, repeats at one load as their mean with a bar from lowest to highest; of those that
+/// were stopped early, what they had measured by then.
+fn marks(criterion: &Criterion, record: &SearchRecord, state: &State, cut: bool) -> Vec<Mark> {
+    let text = criterion.to_string();
+    let probes = state
+        .probes(&record.started.search)
+        .filter(|probe| probe.stopped.is_some() == cut);
+    let measured = probes.filter_map(|probe| {
+        let figure = figure(criterion, probe.readings.get(&text)?);
+        figure.is_finite().then_some((probe.question.value, figure))
+    });
+    let sorted: Vec<(f64, f64)> = measured.sorted_by(|a, b| a.0.total_cmp(&b.0)).collect();
+    let of_load = |runs: &[(f64, f64)]| {
+        let figures = || runs.iter().map(|run| run.1);
+        Mark {
+            x: runs[0].0,
+            y: figures().sum::<f64>() / runs.len() as f64,
+            bar: figures().minmax().into_option().filter(|_| runs.len() > 1),
+            label: Vec::new(),
+        }
+    };
+    sorted.chunk_by(|a, b| a.0 == b.0).map(of_load).collect()
+}
+
+/// A reading in the criterion's own unit; for an attainment, how far the request that decides is from its limits.
+fn figure(criterion: &Criterion, reading: &Reading) -> f64 {
+    match (&criterion.quantity, criterion.comparison.wants_small()) {
+        (Quantity::Attainment(_), _) => reading.ratio,
+        (_, true) => reading.ratio * criterion.limit,
+        (_, false) => criterion.limit / reading.ratio,
+    }
+}
+
+fn limit(criterion: &Criterion) -> f64 {
+    match criterion.quantity {
+        Quantity::Attainment(_) => 1.0,
+        Quantity::Metric(_) => criterion.limit,
+    }
+}
+
+fn title(criterion: &Criterion) -> String {
+    match &criterion.quantity {
+        Quantity::Metric(key) => axis_title(key),
+        Quantity::Attainment(limits) => {
+            let percent = show_number(criterion.limit * 100.0);
+            format!(
+                "{}: ratio to the limit, {percent} % of requests",
+                limits.iter().join(" & ")
+            )
+        }
+    }
+}

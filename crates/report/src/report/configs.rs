@@ -1,0 +1,286 @@
+//! Ready configuration files for `vllm serve --config`: the winner of each target and of each question of the answer, with
+//! what was measured of it in comments.
+
+use super::answer::{Answer, KNEE};
+use super::environment::facts;
+use super::html::{Inputs, command_line};
+use super::sla::{Row, by_target};
+use super::text::{SHOWN, Shown, align};
+use super::variation::{settings, varying};
+use super::words::{axis_title, show_number, show_spread};
+use super::yaml::write_flags;
+use itertools::Itertools;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use vsweep_plan::ids::ServerId;
+use vsweep_plan::matrix::ServeFlags;
+use vsweep_record::journal::RunRecord;
+use vsweep_record::table::{Cell, Column, Point, Section, Spread};
+
+/// Loads of the envelope.
+const MOST_LOADS: usize = 40;
+/// Tied configurations that are named.
+const MOST_TIED: usize = 3;
+/// What a reader of the file asks about its measurement; the report has the rest.
+const FACTS: [&str; 6] = ["host", "cpu", "gpus", "gpu driver", "git commit", "server version"];
+
+/// A file for `vllm serve --config`.
+#[derive(Debug)]
+pub struct Config {
+    /// What its settings are best at, as the answer asks it: `Highest throughput`, `Target chat`.
+    pub question: String,
+    /// Its name in the folder `best`.
+    pub file: String,
+    /// The settings, below comments that say why these.
+    pub text: String,
+}
+
+/// A configuration to deploy.
+struct Winner {
+    /// What it is best at.
+    question: String,
+    /// Why, with the figure that decided.
+    reason: String,
+    /// The point it won with, by its place among the points.
+    point: usize,
+}
+
+/// The files; none for a server whose command does not show its flags, or that vsweep only attached to.
+pub fn render(inputs: &Inputs<'_>) -> Vec<Config> {
+    let runs: Vec<&RunRecord> = inputs.state.runs().collect();
+    let mut winners = of_targets(inputs, &runs);
+    winners.extend(inputs.answers.iter().flat_map(|answer| of_answer(inputs, answer)));
+    let started = |winner: &Winner| {
+        let server = &runs.get(inputs.points.points[winner.point].row)?.server;
+        Some((server, ServeFlags::of(&inputs.state.servers.get(server)?.argv)?))
+    };
+    let mut configs: Vec<Config> = Vec::new();
+    for winner in winners {
+        let Some((server, command)) = started(&winner) else {
+            continue;
+        };
+        let file = free_name(&file_name(&winner.question), &configs);
+        let text = comments(inputs, &runs, &winner, &file, server, &command) + "\n" + &write_flags(&command);
+        configs.push(Config {
+            question: winner.question,
+            file,
+            text,
+        });
+    }
+    configs
+}
+
+fn of_answer(inputs: &Inputs<'_>, answer: &Answer) -> Vec<Winner> {
+    let points = inputs.points;
+    let varied = varying(points);
+    let best = answer.bests.iter().map(|best| {
+        let figure = format!("{} {}", axis_title(best.metric), show_spread(&best.spread));
+        let others = best.tied.iter().map(|i| settings(&varied, points.points[*i].row));
+        let tied = tied(&others.collect::<Vec<String>>());
+        let question = answer.ask(best.question);
+        Winner {
+            reason: format!("{question}: {figure}{tied}"),
+            question,
+            point: best.point,
+        }
+    });
+    let knee = answer.knee.map(|point| Winner {
+        question: answer.ask(KNEE),
+        reason: format!(
+            "{}: the knee of the Pareto frontier of throughput per GPU against speed for each user",
+            answer.ask(KNEE)
+        ),
+        point,
+    });
+    best.chain(knee).collect()
+}
+
+/// For each target, the server that holds the highest load; others whose limit may lie as high are named.
+fn of_targets(inputs: &Inputs<'_>, runs: &[&RunRecord]) -> Vec<Winner> {
+    let winner = |rows: Vec<Row<'_>>| {
+        let (best, others) = rows.split_first()?;
+        let value = best.value_in_words()?;
+        let as_high = others.iter().filter(|other| other.may_hold(best));
+        let as_high = as_high.map(|other| format!("{} with {}", other.settings(), other.value().unwrap_or_default()));
+        let (target, vary) = (best.target, best.record.started.vary.name());
+        Some(Winner {
+            question: best.question(),
+            reason: format!(
+                "{} ({}): highest load {vary} {value}{}",
+                best.question(),
+                target.criteria.iter().join(", "),
+                tied(&as_high.collect::<Vec<String>>())
+            ),
+            point: best.point(inputs.points, runs)?,
+        })
+    };
+    by_target(inputs.state).into_iter().filter_map(winner).collect()
+}
+
+/// Others that cannot be told apart from the best, a few of them by name.
+fn tied(others: &[String]) -> String {
+    let named = others.iter().take(MOST_TIED).join("; ");
+    match others.len() {
+        0 => String::new(),
+        count if count > MOST_TIED => format!(";\n  cannot be told apart from {named}; and {} more", count - MOST_TIED),
+        _ => format!(";\n  cannot be told apart from {named}"),
+    }
+}
+
+/// What stands above the settings: why these, how to start them, what was measured, where.
+fn comments(
+    inputs: &Inputs<'_>,
+    runs: &[&RunRecord],
+    winner: &Winner,
+    file: &str,
+    server: &ServerId,
+    command: &ServeFlags,
+) -> String {
+    let point = &inputs.points.points[winner.point];
+    let mut text = format!("{}\n\n", winner.reason);
+    let simulated = inputs.points.param(point, "simulated") == &Cell::Bool(true);
+    if simulated {
+        text += "SIMULATED: the figures come from vsweep's simulator, not from a GPU.\n\n";
+    }
+    let mut argv = command.program.clone();
+    argv.extend(["--config".to_owned(), file.to_owned()]);
+    argv.extend(command.apart.iter().cloned());
+    let none = BTreeMap::new();
+    let env = inputs.state.servers.get(server).map_or(&none, |server| &server.env);
+    text += &format!("Start it with:\n  {}\n\n", command_line(env, &argv));
+    text += &envelope(inputs, runs, point, server);
+    text += &format!("\nexperiment: {}\n", inputs.experiment);
+    if let Some(session) = inputs.state.sessions.last() {
+        text += &format!("measured: {}\n", session.started_at);
+    }
+    let facts = facts(inputs.manifest, inputs.state).into_iter();
+    for (name, value) in facts.filter(|(name, _)| FACTS.contains(&name.as_str())) {
+        text += &format!("{name}: {value}\n");
+    }
+    comment(&text)
+}
+
+/// Every load that was measured on the server, the winner's marked.
+fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &ServerId) -> String {
+    let points = inputs.points;
+    let is_here = |point: &&Point| runs.get(point.row).is_some_and(|run| run.server == *server);
+    let mut here: Vec<&Point> = points.points.iter().filter(is_here).collect();
+    let differs = |column: &Column| {
+        here.iter()
+            .any(|point| column.cells[point.row] != column.cells[won.row])
+    };
+    let mut varied = varying(points);
+    varied.retain(|column| column.section == Section::Bench && differs(column));
+    let fixed =
+        points.runs.columns().iter().filter(|column| {
+            column.section == Section::Bench && !differs(column) && !column.cells[won.row].is_missing()
+        });
+    let fixed: Vec<String> = fixed
+        .map(|column| format!("{} {}", column.name, column.cells[won.row]))
+        .collect();
+    here.sort_by(|a, b| {
+        // `varied` begins with the load proper, which is to change fastest.
+        let orders = varied
+            .iter()
+            .rev()
+            .map(|column| column.cells[a.row].order(&column.cells[b.row]));
+        orders.reduce(Ordering::then).unwrap_or(Ordering::Equal)
+    });
+    let figures: Vec<&Shown> = SHOWN
+        .iter()
+        .filter(|shown| points.runs.column(shown.metric).is_some())
+        .collect();
+    let heads = varied.iter().map(|column| column.name.as_str());
+    let heads = heads
+        .chain(figures.iter().map(|shown| shown.heading))
+        .chain(["runs", ""]);
+    let mut table = vec![heads.map(str::to_owned).collect::<Vec<String>>()];
+    for point in here.iter().take(MOST_LOADS) {
+        let load = varied.iter().map(|column| column.cells[point.row].to_string());
+        let figure = |shown: &&Shown| {
+            points
+                .spread(point, shown.metric)
+                .map_or("-".into(), |spread| range(&spread))
+        };
+        let mark = match (point.id == won.id, point.used.is_empty()) {
+            (true, false) => "<- this".to_owned(),
+            (true, true) => "<- this, cut short".to_owned(),
+            (false, true) if point.cut > 0 => "cut short".to_owned(),
+            (false, true) => runs[point.row].cause.map_or("failed".into(), |cause| cause.to_string()),
+            (false, false) => String::new(),
+        };
+        let runs = point.used.len().to_string();
+        table.push(load.chain(figures.iter().map(figure)).chain([runs, mark]).collect());
+    }
+    let mut text = "Measured with these settings: medians, and lowest to highest of several runs".to_owned();
+    if !fixed.is_empty() {
+        text += &format!(";\nunder {}", fixed.join(", "));
+    }
+    text += ".\n\n";
+    for line in align(&table).lines() {
+        text += &format!("  {line}\n");
+    }
+    match here.len().saturating_sub(MOST_LOADS) {
+        0 => text,
+        more => text + &format!("  and {more} more in points.csv\n"),
+    }
+}
+
+/// `12.5 (12.1-13)`, or the median alone.
+fn range(spread: &Spread) -> String {
+    let median = show_number(spread.median);
+    match spread.max > spread.min {
+        true => format!("{median} ({}-{})", show_number(spread.min), show_number(spread.max)),
+        false => median,
+    }
+}
+
+/// A text as YAML comments; nothing in it can end one.
+fn comment(text: &str) -> String {
+    let line = |line: &str| {
+        let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        format!("# {line}").trim_end().to_owned() + "\n"
+    };
+    text.lines().map(line).collect()
+}
+
+/// Words as a file name: `Lowest latency` becomes `lowest-latency`.
+fn file_name(words: &str) -> String {
+    let plain = words
+        .to_lowercase()
+        .replace(|c: char| !(c.is_alphanumeric() || "._".contains(c)), "-");
+    plain.trim_start_matches('.').chars().take(80).collect()
+}
+
+/// The name with `.yaml`, numbered if another file has it: `Chat` and `chat` are two targets but one name of a file.
+fn free_name(stem: &str, taken: &[Config]) -> String {
+    let numbered = (2..).map(|number| format!("{stem}-{number}.yaml"));
+    let mut names = std::iter::once(format!("{stem}.yaml")).chain(numbered);
+    let is_free = |name: &String| taken.iter().all(|config| config.file != *name);
+    names.find(is_free).expect("there is always another number")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_end_where_their_text_does() {
+        assert_eq!(comment("a\n\nb\u{2028}c\u{85}d: e"), "# a\n#\n# b\u{2028}c d: e\n");
+        assert_eq!(file_name("../Chat 99%"), "-chat-99-");
+    }
+
+    #[test]
+    fn two_winners_never_share_a_file() {
+        let mut taken = Vec::new();
+        for expected in ["target-chat.yaml", "target-chat-2.yaml", "target-chat-3.yaml"] {
+            let file = free_name("target-chat", &taken);
+            assert_eq!(file, expected);
+            taken.push(Config {
+                question: String::new(),
+                file,
+                text: String::new(),
+            });
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Where and with what an experiment was run, as pairs of words for people.
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use vsweep_plan::units::show_duration;
+use vsweep_record::journal::State;
+
+/// The manifest's facts that are known, then the versions of the servers and the time spent measuring.
+pub fn facts(manifest: &Value, state: &State) -> Vec<(String, String)> {
+    let mut facts = Vec::new();
+    for (name, value) in manifest.as_object().into_iter().flatten() {
+        let shown = match (name.as_str(), value) {
+            (_, Value::Null) => continue,
+            ("memory_bytes", Value::Number(bytes)) => {
+                format!("{:.0} GiB", bytes.as_f64().unwrap_or_default() / f64::from(1 << 30))
+            }
+            ("gpus", Value::Array(gpus)) => list_gpus(gpus),
+            // Who compiled the kernel with what says nothing about a measurement.
+            ("os", Value::String(text)) => text.split(" (").next().unwrap_or(text).to_owned(),
+            (_, Value::Bool(flag)) => if *flag { "yes" } else { "no" }.to_owned(),
+            (_, Value::String(text)) => text.clone(),
+            (_, other) => other.to_string(),
+        };
+        facts.push((name.trim_end_matches("_bytes").replace('_', " "), shown));
+    }
+    let starts = state.servers.values().flat_map(|server| &server.starts);
+    let versions: BTreeSet<&str> = starts.filter_map(|start| start.version.as_deref()).collect();
+    if !versions.is_empty() {
+        let versions: Vec<&str> = versions.into_iter().collect();
+        facts.push(("server version".into(), versions.join(", ")));
+    }
+    let seconds = state
+        .runs()
+        .map(|run| run.seconds)
+        .filter(|seconds| seconds.is_finite());
+    let time = Duration::try_from_secs_f64(seconds.sum()).unwrap_or_default();
+    facts.push(("time spent measuring".into(), show_duration(time)));
+    facts
+}
+
+/// `8 × NVIDIA H100 80GB HBM3`
+fn list_gpus(gpus: &[Value]) -> String {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for name in gpus.iter().filter_map(Value::as_str) {
+        match counts.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((name, 1)),
+        }
+    }
+    let shown: Vec<String> = counts.iter().map(|(name, count)| format!("{count} × {name}")).collect();
+    if shown.is_empty() {
+        "none".into()
+    } else {
+        shown.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn facts_are_for_people() {
+        let manifest = json!({"gpus": ["H100", "H100"], "memory_bytes": 34_359_738_368_u64, "git_commit": null, "git_dirty": false});
+        let shown: Vec<String> = facts(&manifest, &State::default())
+            .into_iter()
+            .map(|(name, value)| format!("{name}: {value}"))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "gpus: 2 × H100",
+                "memory: 32 GiB",
+                "git dirty: no",
+                "time spent measuring: 0 ms"
+            ]
+        );
+    }
+}

@@ -1,0 +1,349 @@
+//! The answer as HTML: the highest load that meets each target, a card for each best point, and the frontier.
+
+use super::Page;
+use super::data::command_line;
+use super::text::{code, escape};
+use crate::report::answer::{Answer, Best, FRONTIER, KNEE};
+use crate::report::sla;
+use crate::report::variation::{settings, varying_within};
+use crate::report::words::{axis_title, show_number};
+use std::fmt::Write;
+use vsweep_plan::matrix::argv;
+use vsweep_record::table::{Column, Point, Spread, Workload};
+
+/// Tied points that are named.
+const MOST_TIED: usize = 3;
+/// Frontier points that are listed.
+const MOST_FRONTIER: usize = 12;
+/// Figures shown beside the one a point is best at.
+const COMPANIONS: [&str; 7] = [
+    "output_throughput",
+    "tokens_per_gpu",
+    "tokens_per_user",
+    "p99_ttft_ms",
+    "p99_tpot_ms",
+    "cost_per_million_output_tokens",
+    "joules_per_output_token",
+];
+
+/// The highest load that meets each target, for every server; empty if the plan has no targets.
+pub fn targets(page: &Page<'_>) -> String {
+    let Some(vary) = sla::varied(page.inputs.state) else {
+        return String::new();
+    };
+    let mut rows = String::new();
+    for answer in sla::shown(page.inputs.state) {
+        let notes = match answer.notes.as_str() {
+            "" => String::new(),
+            notes => format!("<br><span class=\"remark\">{}</span>", escape(notes)),
+        };
+        let _ = write!(
+            rows,
+            "<tr><th scope=\"row\">{}: {}{notes}</th><td><b>{}</b></td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            escape(&answer.target),
+            escape(&answer.settings),
+            escape(&answer.value),
+            escape(&answer.interval),
+            answer.verdict,
+            escape(&answer.binding),
+            answer.probes,
+        );
+    }
+    let heads = [
+        "Target: settings",
+        "Highest",
+        "Limit between",
+        "Verdict",
+        "Limited by",
+        "Runs",
+    ];
+    let heads: String = heads.map(|head| format!("<th scope=\"col\">{head}</th>")).concat();
+    format!(
+        "<h3>Highest {vary} that meets each target</h3><div class=\"wide\" tabindex=\"0\" role=\"region\" \
+         aria-label=\"Targets\"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div><p \
+         class=\"note\">Met: the highest load measured as meeting the target, the limit lies in the interval beside it. None: \
+         no load allowed meets it. Beyond: the highest load allowed still meets it. Undecided: the runs allowed \
+         were too few to tell. Skipped: another server is known to hold more than this one can. Given up: an error, not a load, \
+         ended the search. Not finished: it goes on when the plan is run again. On the interval: {interval}.</p>",
+        interval = sla::explain_interval(),
+    )
+}
+
+/// The answer of each workload below its name; a workload that was not measured is left out.
+pub fn of_workloads(page: &Page<'_>, answers: &[Answer]) -> String {
+    let workloads = page.inputs.points.workloads();
+    let measured = workloads
+        .iter()
+        .zip(answers)
+        .filter(|(_, answer)| !answer.bests.is_empty());
+    let measured: Vec<(&Workload<'_>, &Answer)> = measured.collect();
+    if measured.is_empty() {
+        return nothing_measured(page).into();
+    }
+    let mut html = String::new();
+    if answers.len() > 1 {
+        html += "<p class=\"note\">Points compete within their workload only: what long prompts allow is no match for what \
+                 short ones do.</p>";
+    }
+    for (workload, answer) in measured {
+        if !answer.workload.is_empty() {
+            let _ = write!(
+                html,
+                "<h3 class=\"workload\">Workload: {}</h3>",
+                escape(&answer.workload)
+            );
+        }
+        // What all its points share stands above them.
+        let told = varying_within(page.inputs.points, workload);
+        html += &cards_and_frontier(page, answer, &told);
+    }
+    html
+}
+
+/// Why there is no best point.
+fn nothing_measured(page: &Page<'_>) -> &'static str {
+    let points = &page.inputs.points.points;
+    if points.iter().any(|point| point.cut > 0) {
+        return "<p class=\"note\">Every run of the searches was cut short as soon as its verdict was certain, so no point has \
+                figures to compare.</p>";
+    }
+    "<p class=\"empty\">No run was measured yet, so there is no answer. What went wrong stands below.</p>"
+}
+
+/// The best points, what is tied with them, and the frontier.
+fn cards_and_frontier(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> String {
+    let mut html = String::new();
+    if answer.doubtful {
+        html += "<p class=\"caution\">No run is free of doubt; the figures below come from doubtful runs.</p>";
+    }
+    html += "<div class=\"cards\">";
+    for best in &answer.bests {
+        html += &best_card(page, answer, told, best);
+    }
+    if let Some(knee) = answer.knee {
+        html += &knee_card(page, answer, told, knee);
+    }
+    html += "</div>";
+    html += if is_searched(page) && !answer.repeated {
+        "<p class=\"note\">Every point is a single run: a search repeats a load only where its verdict is in doubt, so small \
+         differences may be noise.</p>"
+    } else if answer.repeated {
+        "<p class=\"note\">Figures are medians over runs with the lowest and the highest run. Tied: the runs reach into \
+         the range of the best one's runs, so this sweep cannot tell them apart.</p>"
+    } else {
+        "<p class=\"note\">Every point is a single run, so ties cannot be told: small differences may be noise. Set \
+         <code>runs = 3</code> in the plan to know.</p>"
+    };
+    html + &frontier(page, answer, told)
+}
+
+/// Whether searches chose the points, which `runs` does not repeat.
+fn is_searched(page: &Page<'_>) -> bool {
+    sla::varied(page.inputs.state).is_some()
+}
+
+fn best_card(page: &Page<'_>, answer: &Answer, told: &[&Column], best: &Best) -> String {
+    let name = |i: &usize| settings(told, page.inputs.points.points[*i].row);
+    let names: Vec<String> = best.tied.iter().map(name).collect();
+    let tied = list_tied("within the spread of the runs:", &names);
+    let card = Card {
+        title: best.question,
+        question: &answer.ask(best.question),
+        told,
+        at: best.point,
+        metric: best.metric,
+        shown: None,
+        more: &tied,
+    };
+    card.render(page)
+}
+
+/// What cannot be told apart from the best, some of it by name; nothing if all can.
+pub(super) fn list_tied(reason: &str, names: &[String]) -> String {
+    if names.is_empty() {
+        return String::new();
+    }
+    let named = names.iter().take(MOST_TIED);
+    let mut list: String = named.map(|name| format!("<li>{}</li>", escape(name))).collect();
+    if names.len() > MOST_TIED {
+        let _ = write!(list, "<li>and {} more</li>", names.len() - MOST_TIED);
+    }
+    format!("<div class=\"tied\"><strong>Tied</strong> {reason}<ul>{list}</ul></div>")
+}
+
+fn knee_card(page: &Page<'_>, answer: &Answer, told: &[&Column], knee: usize) -> String {
+    let why = "<p class=\"why\">The knee of the Pareto frontier: from here on, speed for each user costs throughput fast, \
+               and the other way round.</p>";
+    let card = Card {
+        title: KNEE,
+        question: &answer.ask(KNEE),
+        told,
+        at: knee,
+        metric: FRONTIER[1],
+        shown: None,
+        more: why,
+    };
+    card.render(page)
+}
+
+/// A point that is best at something: its figure, its settings, companions, and its command lines, and
+/// the file that starts its server.
+pub(super) struct Card<'a> {
+    /// What it is best at, as the reader needs it at its place on the page.
+    pub title: &'a str,
+    /// The same, as its configuration file has it.
+    pub question: &'a str,
+    /// The parameters that tell it from the points around it.
+    pub told: &'a [&'a Column],
+    /// The point.
+    pub at: usize,
+    /// The figure that it is best in.
+    pub metric: &'a str,
+    /// That figure in words, where it is more than a number.
+    pub shown: Option<&'a str>,
+    /// What else there is to say of it, as HTML.
+    pub more: &'a str,
+}
+
+impl Card<'_> {
+    pub(super) fn render(&self, page: &Page<'_>) -> String {
+        let Card {
+            title: heading,
+            question,
+            told,
+            at,
+            metric,
+            more,
+            ..
+        } = *self;
+        let point = &page.inputs.points.points[at];
+        let figure = |name: &str| page.inputs.points.spread(point, name);
+        // A load is known even where its run was cut short and has no figures.
+        let (value, range) = figure(metric).map_or_else(
+            || (page.inputs.points.param(point, metric).to_string(), String::new()),
+            |spread| (show_number(spread.median), range(&spread)),
+        );
+        let value = self.shown.map_or(value, str::to_owned);
+        let title = axis_title(metric);
+        // Titles end in their unit, except where the unit is the figure: `Output tokens/s per GPU`.
+        let (name, unit) = title.rsplit_once(" (").unwrap_or((&title, "tokens/s"));
+        let mut companions = String::new();
+        for name in COMPANIONS.iter().filter(|name| **name != metric) {
+            if let Some(spread) = figure(name) {
+                let (title, median) = (escape(&axis_title(name)), show_number(spread.median));
+                let _ = write!(companions, "<div><dt>{title}</dt><dd>{median}</dd></div>");
+            }
+        }
+        format!(
+            "<article class=\"card\"><h3>{heading}</h3><p class=\"figure\"><b>{value}</b> {unit}</p>\
+         <p class=\"what\">{name}{range}</p><p class=\"settings\">{settings}</p><dl>{companions}</dl>{more}\
+         <details><summary>Command lines</summary>{commands}</details>{config}</article>",
+            heading = escape(heading),
+            value = escape(&value),
+            unit = escape(unit.trim_end_matches(')')),
+            name = escape(name),
+            settings = escape(&settings(told, point.row)),
+            commands = commands(page, point),
+            config = config(page, question),
+        )
+    }
+}
+
+/// The configuration file of a winner, with its text: a page that is passed around comes without the folder.
+fn config(page: &Page<'_>, question: &str) -> String {
+    let Some(config) = page.configs.iter().find(|config| config.question == question) else {
+        return String::new();
+    };
+    let path = escape(&format!("best/{}", config.file));
+    format!(
+        "<details><summary>Configuration file</summary><p class=\"note\"><a href=\"{path}\">{path}</a> for <code>vllm serve \
+         --config</code></p>{}</details>",
+        code(&config.text, "the configuration file")
+    )
+}
+
+fn range(spread: &Spread) -> String {
+    match spread.count {
+        1 => String::new(),
+        count if spread.max <= spread.min => format!(", in {count} runs"),
+        count => format!(
+            ", {} to {} in {count} runs",
+            show_number(spread.min),
+            show_number(spread.max)
+        ),
+    }
+}
+
+fn frontier(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> String {
+    if answer.frontier.len() < 2 {
+        return String::new();
+    }
+    let shown: Vec<&str> = [
+        "tokens_per_user",
+        "tokens_per_gpu",
+        "output_throughput",
+        "p99_ttft_ms",
+        "p99_tpot_ms",
+    ]
+    .into_iter()
+    .filter(|name| page.inputs.points.runs.column(name).is_some())
+    .collect();
+    let heads: String = shown
+        .iter()
+        .map(|name| format!("<th scope=\"col\">{}</th>", escape(&axis_title(name))))
+        .collect();
+    let mut rows = String::new();
+    for (i, others) in answer.distinct.iter().take(MOST_FRONTIER) {
+        let point = &page.inputs.points.points[*i];
+        let knee = if answer.knee == Some(*i) {
+            " <span class=\"tag\">knee</span>"
+        } else {
+            ""
+        };
+        let others = match others {
+            0 => String::new(),
+            count => format!(" <span class=\"count\">and {count} as good</span>"),
+        };
+        let _ = write!(
+            rows,
+            "<tr><th scope=\"row\">{}{knee}{others}</th>",
+            escape(&settings(told, point.row))
+        );
+        for name in &shown {
+            let figure = page
+                .inputs
+                .points
+                .spread(point, name)
+                .map_or("–".into(), |spread| show_number(spread.median));
+            let _ = write!(rows, "<td>{figure}</td>");
+        }
+        rows += "</tr>";
+    }
+    let more = answer.distinct.len().saturating_sub(MOST_FRONTIER);
+    let more = if more > 0 {
+        format!("<p class=\"note\">and {more} more in the chart</p>")
+    } else {
+        String::new()
+    };
+    format!(
+        "<details class=\"frontier\" open><summary>Pareto frontier: {} points that no other beats in both speed for each \
+         user and throughput for each GPU</summary><div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Pareto \
+         frontier\"><table><thead><tr><th scope=\"col\">Settings</th>{heads}</tr></thead><tbody>{rows}</tbody></table>\
+         </div>{more}</details>",
+        answer.frontier.len()
+    )
+}
+
+fn commands(page: &Page<'_>, point: &Point) -> String {
+    let Some(run) = page.inputs.state.runs().nth(point.row) else {
+        return String::new();
+    };
+    let server = page.inputs.state.servers.get(&run.server);
+    let server = server.map_or(String::new(), |server| command_line(&server.env, &server.argv));
+    let bench = shell_words::join(argv::apply(page.inputs.bench_command, &run.params));
+    let mut html = String::new();
+    if !server.is_empty() {
+        html += &code(&server, "the server's command line");
+    }
+    html + &code(&bench, "the benchmark's command line")
+}

@@ -1,0 +1,305 @@
+//! The figures of a page as compact JSON: by column, repeated values once with their places, figures with five digits.
+//! `script/data.js` reads it.
+
+use super::text::embed_json;
+use super::{Inputs, Page};
+use crate::report::answer::{Answer, FRONTIER};
+use crate::report::variation::swept;
+use crate::report::words::{axis_title, short_name};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, HashMap};
+use vsweep_plan::matrix::argv;
+use vsweep_plan::plan::Plot;
+use vsweep_record::journal::RunRecord;
+use vsweep_record::table::{Cell, Column, Section};
+
+/// Most bytes of figures, which keeps a page below 3 MB. Beyond it, the figures that fewest people ask for are left out.
+const MOST_BYTES: usize = 2_600_000;
+
+/// Figures in the order in which they are kept.
+const FOREMOST: [&str; 12] = [
+    "output_throughput",
+    "tokens_per_gpu",
+    "tokens_per_user",
+    "median_ttft_ms",
+    "p99_ttft_ms",
+    "median_tpot_ms",
+    "p99_tpot_ms",
+    "request_throughput",
+    "median_e2el_ms",
+    "p99_e2el_ms",
+    "total_token_throughput",
+    "median_itl_ms",
+];
+
+/// The JSON, ready to stand in a `<script>` element.
+pub fn encode(page: &Page<'_>, answers: &[Answer]) -> String {
+    let (inputs, points) = (page.inputs, page.inputs.points);
+    let names = |columns: &[&Column]| columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>();
+    let place: HashMap<&str, usize> = points
+        .points
+        .iter()
+        .enumerate()
+        .map(|(i, point)| (&*point.id, i))
+        .collect();
+    let of_row = (0..points.runs.rows()).map(|row| {
+        let id = points.runs.cell("point", row).to_string();
+        place.get(&*id).copied().unwrap_or_default()
+    });
+    let runs = Runs::of(inputs);
+    let mut rest = json!({
+        "workloads": workloads(page, answers),
+        "pareto": FRONTIER,
+        "varying": names(&page.varied),
+        "swept": swept(points, &page.varied).map(|column| &column.name),
+        "telemetry": {
+            "runs": inputs.telemetry.runs,
+            "left_out": inputs.telemetry.left_out,
+            "missing": inputs.telemetry.missing,
+        },
+        "plots": inputs.plots.iter().map(plot).collect::<Vec<_>>(),
+        "points": points.points.iter().map(|point| &point.id).collect::<Vec<_>>(),
+        "rows": of_row.collect::<Vec<usize>>(),
+        "servers": servers(inputs, &runs),
+        "server": runs.server,
+        "began": runs.began.map(|began| began.to_string()),
+        "ended": runs.ended,
+        "seconds": runs.seconds,
+        "details": runs.details,
+        "bench": runs.bench,
+    });
+    let mut columns: Vec<&Column> = points.runs.columns().iter().filter(|column| is_shown(column)).collect();
+    columns.sort_by_key(|column| {
+        let place = FOREMOST.iter().position(|name| *name == column.name);
+        (
+            matches!(column.section, Section::Metric | Section::Derived),
+            place.unwrap_or(FOREMOST.len()),
+        )
+    });
+    let mut left = MOST_BYTES.saturating_sub(rest.to_string().len());
+    let mut left_out = Vec::new();
+    let mut kept = Vec::new();
+    for column in columns {
+        let encoded = encode_column(column);
+        if encoded.len() <= left {
+            left -= encoded.len();
+            kept.push(encoded);
+        } else {
+            left_out.push(column.name.clone());
+        }
+    }
+    rest["left_out"] = json!(left_out);
+    let rest = rest.to_string();
+    embed_json(&format!("{{\"columns\":[{}],{}", kept.join(","), &rest[1..]))
+}
+
+/// The points of each workload, its frontier and knee, all by place.
+fn workloads(page: &Page<'_>, answers: &[Answer]) -> Vec<Value> {
+    let workloads = page.inputs.points.workloads();
+    let of_answer = workloads.iter().zip(answers).map(|(workload, answer)| {
+        json!({
+            "name": answer.workload,
+            "points": workload.points,
+            "frontier": answer.frontier,
+            "knee": answer.knee,
+        })
+    });
+    of_answer.collect()
+}
+
+fn plot(plot: &Plot) -> Value {
+    json!({"x": plot.x, "y": plot.y, "by": plot.curve_by})
+}
+
+/// Whether a column is worth its room: texts that the benchmark repeats in every run are not.
+fn is_shown(column: &Column) -> bool {
+    match column.section {
+        Section::Identity => column.name != "point",
+        // A page has them from the journal.
+        Section::Cause => false,
+        Section::Serve | Section::Bench | Section::Origin => true,
+        Section::Metric | Section::Derived => column.cells.iter().any(|cell| cell.number().is_some()),
+    }
+}
+
+/// What each run has beside its figures, by row.
+struct Runs {
+    began: Option<Timestamp>,
+    server: Vec<usize>,
+    ended: Vec<Option<f64>>,
+    seconds: Vec<f64>,
+    details: Value,
+    bench: Value,
+}
+
+impl Runs {
+    fn of(inputs: &Inputs<'_>) -> Runs {
+        let runs: Vec<&RunRecord> = inputs.state.runs().collect();
+        let ids: HashMap<_, usize> = inputs.state.servers.keys().enumerate().map(|(i, id)| (id, i)).collect();
+        let starts = inputs.state.servers.values().flat_map(|server| &server.starts);
+        let began = starts
+            .filter_map(|start| start.started_at.parse::<Timestamp>().ok())
+            .min();
+        let ended = |run: &&RunRecord| since(began, inputs.state.finished_at(&run.point, run.run)?);
+        let command = |run: &&RunRecord| {
+            let words = argv::apply(inputs.bench_command, &run.params);
+            Value::String(shell_words::join(words))
+        };
+        Runs {
+            began,
+            server: runs
+                .iter()
+                .map(|run| ids.get(&run.server).copied().unwrap_or_default())
+                .collect(),
+            ended: runs.iter().map(ended).collect(),
+            seconds: runs.iter().map(|run| tenths(run.seconds)).collect(),
+            details: dictionary(runs.iter().map(|run| Value::String(run.detail.clone()))),
+            bench: dictionary(runs.iter().map(command)),
+        }
+    }
+}
+
+/// Seconds from the first start of a server to a moment, to a tenth.
+fn since(began: Option<Timestamp>, moment: &str) -> Option<f64> {
+    let moment: Timestamp = moment.parse().ok()?;
+    let passed_ms = moment.as_millisecond() - began?.as_millisecond();
+    Some(tenths(passed_ms as f64 / 1000.0))
+}
+
+fn tenths(seconds: f64) -> f64 {
+    (seconds * 10.0).round() / 10.0
+}
+
+fn servers(inputs: &Inputs<'_>, runs: &Runs) -> Vec<Value> {
+    let servers = inputs.state.servers.iter().map(|(id, server)| {
+        let starts = server.starts.iter().map(|start| {
+            json!({
+                "start": start.start,
+                "from": since(runs.began, &start.started_at),
+                "ready": start.ready_seconds.map(tenths),
+                "to": start.exited_at.as_deref().and_then(|moment| since(runs.began, moment)),
+                "cause": start.cause.map(|cause| cause.name()),
+            })
+        });
+        json!({
+            "id": id,
+            "name": server.name,
+            "command": command_line(&server.env, &server.argv),
+            "starts": starts.collect::<Vec<_>>(),
+        })
+    });
+    servers.collect()
+}
+
+/// A command line as a shell takes it, its environment before it.
+pub fn command_line(env: &BTreeMap<String, String>, argv: &[String]) -> String {
+    let mut line = String::new();
+    for (name, value) in env {
+        line += &format!("{name}={} ", shell_words::quote(value));
+    }
+    line + &shell_words::join(argv)
+}
+
+/// `{"of":[distinct values],"at":[place of each]}`
+fn dictionary(values: impl Iterator<Item = Value>) -> Value {
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut distinct = Vec::new();
+    let at: Vec<usize> = values
+        .map(|value| {
+            *places.entry(value.to_string()).or_insert_with(|| {
+                distinct.push(value);
+                distinct.len() - 1
+            })
+        })
+        .collect();
+    json!({"of": distinct, "at": at})
+}
+
+/// One column: its words, then `all` (one value for every row), `of` and `at` (a dictionary), or `each`.
+fn encode_column(column: &Column) -> String {
+    let kind = match column.section {
+        Section::Identity | Section::Cause => "run",
+        Section::Serve => "serve",
+        Section::Bench => "bench",
+        Section::Origin => "origin",
+        Section::Metric | Section::Derived => "figure",
+    };
+    let mut head = json!({"name": column.name, "title": axis_title(&column.name), "kind": kind});
+    if matches!(column.section, Section::Serve | Section::Bench) {
+        head["short"] = short_name(&column.name).into();
+    }
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut distinct = Vec::new();
+    let values: Vec<String> = column.cells.iter().map(encode_cell).collect();
+    let mut at = Vec::with_capacity(values.len());
+    for value in &values {
+        let place = *places.entry(value.clone()).or_insert_with(|| {
+            distinct.push(value.as_str());
+            distinct.len() - 1
+        });
+        at.push(place.to_string());
+    }
+    let body = match distinct.len() {
+        0 => "\"each\":[]".to_owned(),
+        1 => format!("\"all\":{}", distinct[0]),
+        count if count * 4 <= values.len() => format!("\"of\":[{}],\"at\":[{}]", distinct.join(","), at.join(",")),
+        _ => format!("\"each\":[{}]", values.join(",")),
+    };
+    let head = head.to_string();
+    format!("{},{body}}}", &head[..head.len() - 1])
+}
+
+/// A cell as JSON. An infinite number is written as one that is too large, which JSON readers in browsers take for infinity.
+fn encode_cell(cell: &Cell) -> String {
+    match cell {
+        Cell::Missing => "null".into(),
+        Cell::Bool(flag) => flag.to_string(),
+        Cell::Integer(whole) => whole.to_string(),
+        Cell::Float(number) if number.is_finite() => round(*number).to_string(),
+        Cell::Float(number) => if *number > 0.0 { "1e999" } else { "-1e999" }.into(),
+        Cell::Text(text) => Value::String(text.to_string()).to_string(),
+    }
+}
+
+/// Five significant digits; `summary.csv` has them all.
+fn round(number: f64) -> f64 {
+    format!("{number:.4e}").parse().unwrap_or(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(cells: Vec<Cell>) -> String {
+        let column = Column {
+            name: "x".into(),
+            section: Section::Metric,
+            cells,
+        };
+        encode_column(&column)
+    }
+
+    #[test]
+    fn columns_are_short() {
+        let head = r#"{"name":"x","title":"x","kind":"figure","#;
+        let float = |number: f64| Cell::Float(number);
+        assert_eq!(column(vec![float(2.0); 9]), format!("{head}\"all\":2}}"));
+        let two = [vec![float(f64::INFINITY); 4], vec![Cell::Missing; 4]].concat();
+        assert_eq!(
+            column(two),
+            format!("{head}\"of\":[1e999,null],\"at\":[0,0,0,0,1,1,1,1]}}")
+        );
+        assert_eq!(
+            column(vec![float(1234.5678), Cell::Text("</script>".into())]),
+            format!("{head}\"each\":[1234.6,\"</script>\"]}}")
+        );
+    }
+
+    #[test]
+    fn commands_are_quoted_for_a_shell() {
+        let env = BTreeMap::from([("A".to_owned(), "b c".to_owned())]);
+        let argv = ["vllm", "--x", r#"{"a": 1}"#].map(str::to_owned);
+        assert_eq!(command_line(&env, &argv), r#"A='b c' vllm --x '{"a": 1}'"#);
+    }
+}

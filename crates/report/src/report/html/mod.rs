@@ -1,0 +1,111 @@
+//! The report as one web page: `report.html` holds its styles, its script and its data, and asks nobody for anything.
+//!
+//! What must be readable everywhere (the answer, failures, the environment, the plan) is plain HTML made in
+//! `sections`; charts, the run table and the timeline are drawn by the page's own script from the figures in
+//! `data`. Equal experiments give equal bytes.
+
+mod answer;
+mod data;
+mod sections;
+mod targets;
+pub(super) mod text;
+
+pub(super) use data::command_line;
+
+use super::answer::Answer;
+use super::configs::Config;
+use super::failures::Group;
+use super::telemetry::Telemetry;
+use super::variation::varying;
+use serde_json::Value;
+use text::fill;
+use vsweep_plan::plan::Plot;
+use vsweep_record::journal::State;
+use vsweep_record::table::{Column, Points};
+
+/// Everything a report is made from.
+#[derive(Debug)]
+pub struct Inputs<'a> {
+    /// Name of the experiment.
+    pub experiment: &'a str,
+    /// The plan's text, secrets redacted; empty if it is not there.
+    pub plan: &'a str,
+    /// `manifest.json`; null if it is not there.
+    pub manifest: &'a Value,
+    /// What the journal tells.
+    pub state: &'a State,
+    /// Its runs, one row for each of `state.runs()` in order, grouped into points.
+    pub points: &'a Points<'a>,
+    /// What went wrong.
+    pub failures: &'a [Group],
+    /// For each group of failures, a part of a server's log.
+    pub excerpts: &'a [Option<String>],
+    /// The command that measures a load, to which a point's parameters are added.
+    pub bench_command: &'a [String],
+    /// The best points and the frontier of each workload.
+    pub answers: &'a [Answer],
+    /// What was read beside the runs.
+    pub telemetry: &'a Telemetry,
+    /// Curves that the plan asks for; the page offers them first.
+    pub plots: &'a [Plot],
+}
+
+/// What the parts of a page are made from.
+struct Page<'a> {
+    inputs: &'a Inputs<'a>,
+    /// The parameters that tell points apart.
+    varied: Vec<&'a Column>,
+    /// The winners' configuration files.
+    configs: &'a [Config],
+}
+
+const PAGE: &str = include_str!("page.html");
+/// The styles that every page of ours begins with.
+pub(super) const STYLE: &str = include_str!("page.css");
+
+/// The script in the order in which its parts build on each other; one scope for all.
+const SCRIPT: [&str; 11] = [
+    include_str!("script/dom.js"),
+    include_str!("script/data.js"),
+    include_str!("script/pareto.js"),
+    include_str!("script/filter.js"),
+    include_str!("script/detail.js"),
+    include_str!("script/scale.js"),
+    include_str!("script/chart.js"),
+    include_str!("script/explore.js"),
+    include_str!("script/runs.js"),
+    include_str!("script/timeline.js"),
+    include_str!("script/telemetry.js"),
+];
+
+/// The page.
+pub fn render(inputs: &Inputs<'_>, configs: &[Config]) -> String {
+    let page = Page {
+        inputs,
+        varied: varying(inputs.points),
+        configs,
+    };
+    let script = SCRIPT.concat();
+    let data = data::encode(&page, inputs.answers);
+    fill(
+        PAGE,
+        &[
+            ("name", &text::escape(inputs.experiment)),
+            ("style", STYLE),
+            ("summary", &sections::summary(&page)),
+            ("banner", &sections::banners(&page)),
+            (
+                "answer",
+                &(targets::cards(&page)
+                    + &answer::targets(&page)
+                    + &sections::explored(&page)
+                    + &answer::of_workloads(&page, inputs.answers)),
+            ),
+            ("failures", &sections::failures(&page)),
+            ("environment", &sections::environment(&page)),
+            ("plan", &sections::plan(&page)),
+            ("data", &data),
+            ("script", &script),
+        ],
+    )
+}

@@ -1,0 +1,279 @@
+//! The report as Markdown for a pull request: the answer, the best points, failures, the environment. Short enough for a
+//! comment; the page has the rest.
+
+use super::answer::{Answer, KNEE};
+use super::charts::explore::in_words;
+use super::configs::Config;
+use super::environment::facts;
+use super::html::Inputs;
+use super::status::unfinished;
+use super::variation::{settings, varying};
+use super::words::{axis_title, show_number, show_spread};
+use super::{sla, unsteady};
+use itertools::Itertools;
+use std::fmt::Write;
+use vsweep_plan::cause::Outcome;
+use vsweep_plan::units::show_count;
+use vsweep_record::table::{Cell, Column, Point};
+
+/// Rows of the table of best points.
+const MOST_ROWS: usize = 12;
+/// Tied points and details that are named.
+const MOST_NAMED: usize = 3;
+/// Figures of the table of best points.
+const FIGURES: [&str; 5] = [
+    "output_throughput",
+    "tokens_per_gpu",
+    "tokens_per_user",
+    "p99_ttft_ms",
+    "p99_tpot_ms",
+];
+
+/// The text.
+pub fn render(inputs: &Inputs<'_>, configs: &[Config]) -> String {
+    let page = Page {
+        inputs,
+        varied: varying(inputs.points),
+    };
+    let mut text = format!("## {}\n\n{}\n\n", escape(inputs.experiment), page.counts());
+    if let Some(how) = unfinished(inputs.state) {
+        text += &format!("**Not finished**: {how}.\n\n");
+    }
+    text += &page.searches();
+    let explored = in_words(inputs.state).into_iter();
+    text += &explored
+        .map(|told| format!("Explored {}.\n\n", escape(&told)))
+        .collect::<String>();
+    text += &page.answers(inputs.answers);
+    text += &link(configs);
+    text += &page.remarks();
+    text += &page.failures();
+    text += &page.environment();
+    text
+}
+
+struct Page<'a> {
+    inputs: &'a Inputs<'a>,
+    varied: Vec<&'a Column>,
+}
+
+impl Page<'_> {
+    fn counts(&self) -> String {
+        let points = self.inputs.points;
+        let sum = |count: fn(&Point) -> usize| points.points.iter().map(count).sum::<usize>() as u64;
+        let counts = [
+            (points.points.len() as u64, "points"),
+            (sum(|point| point.ok), "runs ok"),
+            (sum(|point| point.suspect), "in doubt"),
+            (sum(|point| point.failed), "failed"),
+        ];
+        let told = counts.iter().filter(|(count, _)| *count > 0);
+        let told: Vec<String> = told
+            .map(|(count, word)| format!("{} {word}", show_count(*count)))
+            .collect();
+        let simulated = |point: &Point| points.param(point, "simulated") == &Cell::Bool(true);
+        if points.points.iter().any(simulated) {
+            return format!(
+                "**Simulated**: the figures are no measurement of a GPU. {}",
+                told.join(", ")
+            );
+        }
+        told.join(", ")
+    }
+
+    fn searches(&self) -> String {
+        match sla::to_text(self.inputs.state) {
+            text if text.is_empty() => text,
+            text => format!("```text\n{}```\n\n", text.trim_start()),
+        }
+    }
+
+    /// The answer of each workload that was measured, below its name.
+    fn answers(&self, answers: &[Answer]) -> String {
+        let measured: Vec<&Answer> = answers.iter().filter(|answer| !answer.bests.is_empty()).collect();
+        if measured.is_empty() {
+            let cut = self.inputs.points.points.iter().any(|point| point.cut > 0);
+            return match cut {
+                true => {
+                    "Every run was cut short as soon as its verdict was certain, so no point has figures.\n\n".into()
+                }
+                false => "No run was measured.\n\n".into(),
+            };
+        }
+        let mut text = String::new();
+        for answer in measured {
+            if !answer.workload.is_empty() {
+                let _ = write!(text, "### Workload: {}\n\n", escape(&answer.workload));
+            }
+            text += &self.answer(answer);
+            text += &self.best_points(answer);
+        }
+        text
+    }
+
+    fn answer(&self, answer: &Answer) -> String {
+        let mut text = String::new();
+        if answer.doubtful {
+            text += "No run is free of doubt; these figures come from doubtful runs.\n\n";
+        }
+        for best in &answer.bests {
+            let settings = self.settings(best.point);
+            let figure = show_spread(&best.spread);
+            let _ = write!(
+                text,
+                "- **{}**: {settings}: {} {figure}",
+                best.question,
+                axis_title(best.metric)
+            );
+            let tied = best.tied.iter().take(MOST_NAMED);
+            let tied: Vec<String> = tied.map(|i| self.settings(*i)).collect();
+            if !tied.is_empty() {
+                let _ = write!(text, "; tied within the spread of the runs: {}", tied.join("; "));
+            }
+            match best.tied.len().saturating_sub(MOST_NAMED) {
+                0 => text.push('\n'),
+                more => {
+                    let _ = writeln!(text, " and {more} more");
+                }
+            }
+        }
+        if let Some(knee) = answer.knee {
+            let _ = writeln!(
+                text,
+                "- **{KNEE}** (knee of the Pareto frontier): {}",
+                self.settings(knee)
+            );
+        }
+        if !answer.repeated {
+            text += "\nEvery point is a single run: small differences may be noise.\n";
+        }
+        text.push('\n');
+        text
+    }
+
+    fn remarks(&self) -> String {
+        let remarks = unsteady::remarks(self.inputs.points).into_iter();
+        remarks.map(|remark| format!("Note: {}\n\n", escape(&remark))).collect()
+    }
+
+    fn best_points(&self, answer: &Answer) -> String {
+        let points = self.inputs.points;
+        let has = |name: &&str| points.runs.column(name).is_some();
+        let figures: Vec<&str> = FIGURES.into_iter().filter(|name| has(name)).collect();
+        let winners = answer.bests.iter().map(|best| best.point);
+        let mut listed: Vec<(usize, usize)> = answer.distinct.clone();
+        for winner in winners {
+            if !listed.iter().any(|(point, _)| *point == winner) {
+                listed.push((winner, 0));
+            }
+        }
+        if listed.is_empty() || figures.is_empty() {
+            return String::new();
+        }
+        let heads: String = figures.iter().map(|name| format!(" {} |", axis_title(name))).collect();
+        let mut text = format!("| Settings |{heads}\n| --- |{}\n", " ---: |".repeat(figures.len()));
+        for (i, others) in listed.iter().take(MOST_ROWS) {
+            let cells = figures.iter().map(|name| {
+                let spread = points.spread(&points.points[*i], name);
+                format!(" {} |", spread.map_or("–".into(), |spread| show_number(spread.median)))
+            });
+            let others = match others {
+                0 => String::new(),
+                count => format!(" (and {count} as good)"),
+            };
+            let _ = writeln!(text, "| {}{others} |{}", self.settings(*i), cells.collect::<String>());
+        }
+        let more = match listed.len().saturating_sub(MOST_ROWS) {
+            0 => String::new(),
+            more => format!(" {more} more are in report.html."),
+        };
+        text + &format!(
+            "\nThe Pareto frontier of throughput per GPU against speed for each user, and the best of all.{more}\n\n"
+        )
+    }
+
+    fn failures(&self) -> String {
+        let mut text = String::new();
+        for group in self.inputs.failures {
+            let verb = if group.outcome == Outcome::Suspect {
+                "in doubt"
+            } else {
+                "failed"
+            };
+            let runs = if group.runs == 1 { "run" } else { "runs" };
+            let _ = writeln!(
+                text,
+                "- **{}**: {} {runs} {verb}; {}",
+                group.cause,
+                show_count(group.runs as u64),
+                escape(group.cause.advice())
+            );
+            for (detail, _) in group.details.iter().take(1) {
+                let _ = writeln!(text, "  - {}", code(detail));
+            }
+        }
+        if text.is_empty() {
+            text
+        } else {
+            format!("### Failures\n\n{text}\n")
+        }
+    }
+
+    fn environment(&self) -> String {
+        let facts = facts(self.inputs.manifest, self.inputs.state).into_iter();
+        let lines = facts.map(|(name, value)| format!("- {}: {}\n", escape(&name), escape(&value)));
+        let lines: String = lines.collect();
+        format!("<details><summary>Environment</summary>\n\n{lines}\n</details>\n")
+    }
+
+    fn settings(&self, point: usize) -> String {
+        escape(&settings(&self.varied, self.inputs.points.points[point].row))
+    }
+}
+
+/// The winners' configuration files, to be read with the directory at hand.
+fn link(configs: &[Config]) -> String {
+    let path = |config: &Config| format!("[{}](best/{})", escape(&config.file), config.file);
+    match configs.iter().map(path).join(", ") {
+        files if files.is_empty() => files,
+        files => format!("Ready for `vllm serve --config`: {files}.\n\n"),
+    }
+}
+
+/// Text without a meaning in Markdown or HTML, on one line.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '<' => escaped.push_str("&lt;"),
+            '&' => escaped.push_str("&amp;"),
+            '\\' | '`' | '*' | '[' | ']' | '|' | '~' | '_' | '#' | '@' => escaped.extend(['\\', c]),
+            c if c.is_control() => escaped.push(' '),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// Text as code, on one line and not too long for a comment.
+fn code(text: &str) -> String {
+    let line: String = text
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .chars()
+        .take(200)
+        .collect();
+    format!("`{}`", line.replace('`', "'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_from_outside_stays_text() {
+        assert_eq!(escape("a|b <img> [x](y)\n@team"), "a\\|b &lt;img> \\[x\\](y) \\@team");
+        assert_eq!(code("a `b`\nc"), "`a 'b' c`");
+    }
+}

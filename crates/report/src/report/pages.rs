@@ -1,0 +1,79 @@
+//! Writes `report.html`, `report.md` and the configuration files in `best/`: gathers what they are made from in the
+//! experiment directory.
+
+use super::failures::{group, read_excerpts};
+use super::html::{self, Inputs};
+use super::write::write_folder;
+use super::{answer, configs, markdown, telemetry};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use vsweep_plan::error::Result;
+use vsweep_plan::files::write_atomic;
+use vsweep_plan::plan::{self, BenchRunner, Format, ReportOptions, World};
+use vsweep_record::journal::{Directory, State};
+use vsweep_record::table::Points;
+
+/// Writes them and returns where. `points.runs` are the runs of `state`, as [`super::read_runs`] makes them.
+pub fn write_pages(
+    directory: &Directory,
+    state: &State,
+    points: &Points<'_>,
+    options: &ReportOptions,
+) -> Result<Vec<PathBuf>> {
+    let read = |path: &Path| fs::read_to_string(path).ok();
+    let plans = [(false, Format::Toml), (true, Format::Json)].into_iter();
+    let plan = plans
+        .filter_map(|(json, format)| Some((read(&directory.plan(json))?, format)))
+        .next();
+    let manifest = read(&directory.manifest()).and_then(|text| serde_json::from_str(&text).ok());
+    let failures = group(points, state);
+    let answers = answer::find(points);
+    let inputs = Inputs {
+        experiment: &directory.name(),
+        plan: plan.as_ref().map_or("", |(text, _)| text),
+        manifest: &manifest.unwrap_or(Value::Null),
+        state,
+        points,
+        failures: &failures,
+        excerpts: &read_excerpts(directory, state, &failures),
+        bench_command: &bench_command(plan.as_ref()),
+        answers: &answers,
+        telemetry: &telemetry::gather(directory, state, points, &answers),
+        plots: &options.plots,
+    };
+    let configs = configs::render(&inputs);
+    let pages = [
+        (directory.report_html(), html::render(&inputs, &configs)),
+        (directory.report_markdown(), markdown::render(&inputs, &configs)),
+    ];
+    for (path, text) in &pages {
+        write_atomic(path, text.as_bytes())?;
+    }
+    let mut written: Vec<PathBuf> = pages.into_iter().map(|(path, _)| path).collect();
+    let files = configs
+        .into_iter()
+        .map(|config| (config.file, config.text.into_bytes()));
+    written.extend(write_folder(&directory.best(), "yaml", files)?);
+    Ok(written)
+}
+
+/// The command that measured a load, as the plan has it. What the native generator does, `vsweep bench` does too; and so
+/// it is assumed where the plan cannot be read without the files and variables of the place where it ran.
+fn bench_command(plan: Option<&(String, Format)>) -> Vec<String> {
+    let native = || vec!["vsweep".to_owned(), "bench".to_owned()];
+    let Some((text, format)) = plan else {
+        return native();
+    };
+    let name = match format {
+        Format::Toml => "plan.toml",
+        Format::Json => "plan.json",
+    };
+    match plan::parse(text, *format, Path::new(name), &[], &World::empty()).map(|plan| plan.bench.runner) {
+        Ok(BenchRunner::Command(argv)) => argv,
+        Ok(runner @ (BenchRunner::Iterations | BenchRunner::Phases)) => {
+            vec!["vsweep".to_owned(), runner.name().unwrap_or_default().to_owned()]
+        }
+        _ => native(),
+    }
+}

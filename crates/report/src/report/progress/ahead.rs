@@ -1,0 +1,376 @@
+//! The work that one invocation has before it, and how long that will take: learned from what was measured, most from
+//! runs of the same server and load, then from runs of the same load, then from all. Server starts, the time between runs
+//! and searches count too.
+//!
+//! Knows nothing of the plan: whoever drives the sweep says what is to be done.
+
+use std::collections::{BTreeMap, BTreeSet};
+use vsweep_plan::cause::Outcome;
+use vsweep_plan::ids::{PointId, SearchId, ServerId};
+use vsweep_record::journal::{Entry, Event, RunRecord, ServerRecord, State};
+
+/// Runs that a search takes, as long as none has ended.
+const USUAL_PROBES: f64 = 8.0;
+
+/// What is to be done on one server: runs by the name of their load, and searches.
+#[derive(Debug, Clone, Default)]
+struct Share {
+    runs: BTreeMap<String, u64>,
+    searches: BTreeSet<SearchId>,
+}
+
+impl Share {
+    fn is_empty(&self) -> bool {
+        self.runs.is_empty() && self.searches.is_empty()
+    }
+}
+
+/// A mean that grows with every value.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mean {
+    sum: f64,
+    count: u32,
+}
+
+impl Mean {
+    fn add(&mut self, value: f64) {
+        if value.is_finite() && value >= 0.0 {
+            self.sum += value;
+            self.count += 1;
+        }
+    }
+
+    fn value(self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum / f64::from(self.count))
+    }
+}
+
+/// What lies ahead of one invocation.
+#[derive(Debug, Clone, Default)]
+pub struct Ahead {
+    shares: BTreeMap<ServerId, Share>,
+    total: u64,
+    done: u64,
+    up: Option<ServerId>,
+    by_server_and_load: BTreeMap<(ServerId, String), Mean>,
+    by_load: BTreeMap<String, Mean>,
+    run: Mean,
+    start: Mean,
+    /// Between the end of one run or start and the end of the next run, without the run itself.
+    pause: Mean,
+    /// Between the last run on a server and its end.
+    stop: Mean,
+    probe: Mean,
+    probes_of_ended: Mean,
+    probes: BTreeMap<SearchId, u32>,
+    /// When something last ended on the server that is up.
+    last: Option<jiff::Timestamp>,
+}
+
+impl Ahead {
+    /// What a journal alone tells of the work that is left: the repetitions that its points lack, and how many servers and
+    /// points there are that it does not know yet. `None` where searches decide on their runs.
+    pub fn of_journal(state: &State) -> Option<Ahead> {
+        let planned = state
+            .planned
+            .filter(|planned| planned.searches == 0 && planned.points > 0)?;
+        let mut known: BTreeMap<&PointId, (&ServerId, &str, u64)> = BTreeMap::new();
+        for run in state.measured() {
+            known.entry(&run.point).or_insert((&run.server, &run.name, 0)).2 += 1;
+        }
+        let mut ahead = Ahead::default();
+        let repetitions = planned.runs / planned.points;
+        for (server, load, done) in known.values() {
+            if let left @ 1.. = repetitions.saturating_sub(*done) {
+                ahead.add_runs(server, load, left);
+            }
+        }
+        let last = state.measured().last().map(|run| run.server.clone());
+        let servers: BTreeSet<&ServerId> = known.values().map(|(server, ..)| *server).collect();
+        let unknown = (servers.len() as u64..planned.servers).map(|i| ServerId(format!("unknown {i}")));
+        // Each takes a start; whose the unknown runs are makes no difference.
+        let unknown: Vec<ServerId> = unknown.chain(last).collect();
+        for server in unknown
+            .iter()
+            .take((planned.servers as usize).saturating_sub(servers.len()))
+        {
+            ahead.add_runs(server, "", 0);
+        }
+        let unknown_runs = repetitions * planned.points.saturating_sub(known.len() as u64);
+        if let (Some(server), 1..) = (unknown.first(), unknown_runs) {
+            ahead.add_runs(server, "", unknown_runs);
+        }
+        let is_open = |server: &ServerRecord| server.starts.last().is_some_and(|start| start.exited_at.is_none());
+        let mut open = state.servers.iter().filter(|(_, server)| is_open(server));
+        ahead.up = open.next().map(|(server, _)| server.clone());
+        ahead.learn(state);
+        Some(ahead)
+    }
+
+    /// Adds runs of one load on one server; `load` is the name of their point.
+    pub fn add_runs(&mut self, server: &ServerId, load: &str, runs: u64) {
+        *self.share(server).runs.entry(load.to_owned()).or_default() += runs;
+        self.total += runs;
+    }
+
+    /// Adds a search on one server.
+    pub fn add_search(&mut self, server: &ServerId, search: &SearchId) {
+        self.share(server).searches.insert(search.clone());
+    }
+
+    fn share(&mut self, server: &ServerId) -> &mut Share {
+        self.shares.entry(server.clone()).or_default()
+    }
+
+    /// Learns from what earlier sessions recorded.
+    pub fn learn(&mut self, state: &State) {
+        for run in state.runs() {
+            self.learn_run(run);
+        }
+        let starts = state.servers.values().flat_map(|server| &server.starts);
+        starts
+            .filter_map(|start| start.ready_seconds)
+            .for_each(|seconds| self.start.add(seconds));
+        for search in state.searches().filter(|search| search.ended.is_some()) {
+            self.learn_ended(&search.started.search);
+        }
+    }
+
+    fn learn_run(&mut self, run: &RunRecord) {
+        if let Some(searched) = &run.search {
+            self.probe.add(run.seconds);
+            *self.probes.entry(searched.id.clone()).or_default() += 1;
+        }
+        // What failed at once says nothing about what will be measured.
+        if run.outcome == Outcome::Failed {
+            return;
+        }
+        let key = (run.server.clone(), run.name.clone());
+        self.by_server_and_load.entry(key).or_default().add(run.seconds);
+        self.by_load.entry(run.name.clone()).or_default().add(run.seconds);
+        self.run.add(run.seconds);
+    }
+
+    fn learn_ended(&mut self, search: &SearchId) {
+        let probes = self.probes_of(search);
+        self.probes_of_ended.add(probes);
+    }
+
+    fn probes_of(&self, search: &SearchId) -> f64 {
+        self.probes.get(search).copied().unwrap_or(0).into()
+    }
+
+    /// Takes note of an event.
+    pub fn note(&mut self, entry: &Entry) {
+        let at = entry.at.parse::<jiff::Timestamp>().ok();
+        let since = self
+            .last
+            .zip(at)
+            .map(|(last, at)| at.duration_since(last).as_secs_f64());
+        match &entry.event {
+            Event::ServerStarting { server, .. } => self.up = Some(server.clone()),
+            Event::ServerReady { seconds, .. } => {
+                self.start.add(*seconds);
+                self.last = at;
+            }
+            Event::ServerExited { cause, .. } => {
+                if let (Some(since), None) = (since, cause) {
+                    self.stop.add(since);
+                }
+                (self.up, self.last) = (None, None);
+            }
+            Event::RunFinished(run) => {
+                if let Some(since) = since {
+                    self.pause.add(since - run.seconds);
+                }
+                self.last = at;
+                self.learn_run(run);
+                if run.search.is_none() {
+                    self.finish(&run.server, &run.name);
+                }
+            }
+            Event::SearchFinished { search, .. } => {
+                self.learn_ended(search);
+                self.shares
+                    .values_mut()
+                    .for_each(|share| _ = share.searches.remove(search));
+                self.shares.retain(|_, share| !share.is_empty());
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, server: &ServerId, load: &str) {
+        let Some(share) = self.shares.get_mut(server) else {
+            return;
+        };
+        let Some(left) = share.runs.get_mut(load) else { return };
+        *left -= 1;
+        self.done += 1;
+        if *left == 0 {
+            share.runs.remove(load);
+        }
+        if share.is_empty() {
+            self.shares.remove(server);
+        }
+    }
+
+    /// Runs that this invocation has to do in all, without those of searches.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// How many of them are done.
+    pub fn done(&self) -> u64 {
+        self.done
+    }
+
+    /// Time that the rest will take, in seconds; `None` before anything was measured.
+    pub fn seconds_left(&self) -> Option<f64> {
+        let usual = self.run.value()?;
+        let pause = self.pause.value().unwrap_or(0.0);
+        let mut seconds = 0.0;
+        for (server, share) in &self.shares {
+            if self.up.as_ref() != Some(server) {
+                seconds += self.start.value().unwrap_or(0.0) + self.stop.value().unwrap_or(0.0);
+            }
+            for (load, runs) in &share.runs {
+                let own = self.by_server_and_load.get(&(server.clone(), load.clone()));
+                let own = own.or_else(|| self.by_load.get(load)).and_then(|mean| mean.value());
+                seconds += *runs as f64 * (own.unwrap_or(usual) + pause);
+            }
+            let probe = self.probe.value().unwrap_or(usual) + pause;
+            let whole = self.probes_of_ended.value().unwrap_or(USUAL_PROBES);
+            for search in &share.searches {
+                seconds += (whole - self.probes_of(search)).max(1.0) * probe;
+            }
+        }
+        Some(seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vsweep_plan::plan::Params;
+    use vsweep_record::journal::RunFinished;
+
+    fn server(name: &str) -> ServerId {
+        ServerId(name.into())
+    }
+
+    fn note(ahead: &mut Ahead, second: u32, event: Event) {
+        ahead.note(&Entry {
+            seq: 0,
+            at: format!("2026-11-20T10:{:02}:{:02}Z", second / 60, second % 60),
+            event,
+        });
+    }
+
+    fn start(ahead: &mut Ahead, name: &str, from: u32, seconds: f64) {
+        let (server, start) = (server(name), 1);
+        note(
+            ahead,
+            from,
+            Event::ServerStarting {
+                server: server.clone(),
+                start,
+            },
+        );
+        let (model, version, simulated) = (String::new(), None, true);
+        let ready = Event::ServerReady {
+            server,
+            start,
+            seconds,
+            model,
+            version,
+            simulated,
+        };
+        note(ahead, from + seconds as u32, ready);
+    }
+
+    fn finished(name: &str, load: &str, seconds: f64) -> Event {
+        Event::RunFinished(Box::new(RunFinished {
+            point: PointId(load.into()),
+            server: server(name),
+            run: 0,
+            name: load.into(),
+            params: Params::new(),
+            combo: None,
+            outcome: Outcome::Ok,
+            cause: None,
+            detail: String::new(),
+            seconds,
+            file: None,
+            search: None,
+        }))
+    }
+
+    #[test]
+    fn the_rest_is_counted_by_load_with_starts_and_pauses() {
+        let mut ahead = Ahead::default();
+        for name in ["a", "b"] {
+            ahead.add_runs(&server(name), "users=1", 2);
+            ahead.add_runs(&server(name), "users=64", 1);
+        }
+        assert_eq!((ahead.total(), ahead.seconds_left()), (6, None));
+        start(&mut ahead, "a", 0, 10.0);
+        note(&mut ahead, 42, finished("a", "users=1", 30.0));
+        note(&mut ahead, 49, finished("a", "users=64", 5.0));
+        // Left: one slow run here; on the other server a start, two slow runs and a quick one; a pause of 2 s for each.
+        assert_eq!(ahead.seconds_left(), Some(32.0 + 10.0 + 64.0 + 7.0));
+        assert_eq!((ahead.done(), ahead.total()), (2, 6));
+    }
+
+    #[test]
+    fn a_journal_alone_tells_what_its_points_lack_and_counts_the_rest() {
+        let planned = Event::SessionStarted {
+            vsweep: String::new(),
+            pid: 1,
+            plan_sha256: String::new(),
+            servers: 2,
+            points: 4,
+            runs: 8,
+            searches: 0,
+        };
+        let events = [planned, finished("a", "users=1", 30.0), finished("a", "users=64", 6.0)];
+        let entries = events.map(|event| Entry {
+            seq: 0,
+            at: String::new(),
+            event,
+        });
+        let ahead = Ahead::of_journal(&State::of(&entries)).expect("no searches");
+        // One more of each known load, and four runs of which only the mean is known.
+        assert_eq!(ahead.total(), 6);
+        assert_eq!(ahead.seconds_left(), Some(30.0 + 6.0 + 4.0 * 18.0));
+    }
+
+    #[test]
+    fn runs_of_others_are_learned_from_and_not_counted() {
+        let mut ahead = Ahead::default();
+        ahead.add_runs(&server("a"), "users=1", 1);
+        note(&mut ahead, 5, finished("b", "users=1", 4.0));
+        assert_eq!((ahead.done(), ahead.seconds_left()), (0, Some(4.0)));
+    }
+
+    #[test]
+    fn a_search_is_as_long_as_those_before() {
+        let mut ahead = Ahead::default();
+        let search = SearchId("s".into());
+        ahead.add_search(&server("a"), &search);
+        note(&mut ahead, 5, finished("a", "users=1", 4.0));
+        assert_eq!(ahead.seconds_left(), Some(8.0 * 4.0));
+        let (answers, cause, detail) = (Vec::new(), None, String::new());
+        note(
+            &mut ahead,
+            9,
+            Event::SearchFinished {
+                search,
+                answers,
+                cause,
+                detail,
+            },
+        );
+        assert_eq!(ahead.seconds_left(), Some(0.0));
+    }
+}

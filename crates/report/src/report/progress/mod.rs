@@ -1,0 +1,114 @@
+//! Shows a sweep while it runs: a live display on a terminal, otherwise one line an event, for people or for scripts.
+//!
+//! Fed from outside with the events that the journal records; knows nothing of how a sweep is driven, and a display that
+//! cannot be written to never disturbs one.
+
+mod ahead;
+mod live;
+mod wording;
+
+pub use ahead::Ahead;
+
+use live::Live;
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use vsweep_record::journal::{Entry, State};
+
+/// How progress is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// A live display if standard error is a terminal, plain lines otherwise.
+    Auto,
+    /// One line an event, on standard error.
+    Plain,
+    /// The journal's own line for each event, on standard output.
+    Json,
+    /// Nothing.
+    Quiet,
+}
+
+/// Requests of the run in progress.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Requests {
+    /// To be sent; 0 if not known.
+    pub planned: u64,
+    /// Ended, either way.
+    pub finished: u64,
+    /// Ended badly.
+    pub failed: u64,
+}
+
+/// Reads the counters of the run in progress; called a few times a second while a live display is shown.
+pub type Counter = Arc<dyn Fn() -> Requests + Send + Sync>;
+
+/// The display of one sweep. A live display leaves the screen when it is dropped.
+pub struct Progress {
+    sink: Sink,
+    ahead: Ahead,
+}
+
+enum Sink {
+    Live(Box<Live>),
+    Plain,
+    Json,
+    Quiet,
+}
+
+impl Progress {
+    /// A display of what lies ahead.
+    pub fn new(mode: Mode, ahead: Ahead) -> Progress {
+        let sink = match mode {
+            Mode::Auto if std::io::stderr().is_terminal() => Sink::Live(Box::new(Live::new())),
+            Mode::Auto | Mode::Plain => Sink::Plain,
+            Mode::Json => Sink::Json,
+            Mode::Quiet => Sink::Quiet,
+        };
+        Progress { sink, ahead }
+    }
+
+    /// Shows an event that was just recorded; the state includes it.
+    pub fn event(&mut self, entry: &Entry, state: &State) {
+        self.ahead.note(entry);
+        match &mut self.sink {
+            Sink::Live(live) => live.event(entry, state, &self.ahead),
+            Sink::Plain => {
+                if let Some(line) = wording::describe(&entry.event, state, &self.ahead) {
+                    print_error(&format!("{} {line}", wording::time_of_day(&entry.at)));
+                }
+            }
+            Sink::Json => print(&serde_json::to_string(entry).expect("an event is plain data")),
+            Sink::Quiet => {}
+        }
+    }
+
+    /// From now on the run in progress is this one.
+    pub fn watch(&mut self, counter: Counter) {
+        if let Sink::Live(live) = &mut self.sink {
+            live.watch(counter);
+        }
+    }
+
+    /// Shows a sentence once.
+    pub fn note(&mut self, note: &str) {
+        match &mut self.sink {
+            Sink::Live(live) => live.note(note),
+            Sink::Plain => {
+                // By the same clock as the events.
+                let now = jiff::Timestamp::now().to_string();
+                print_error(&format!("{} {note}", wording::time_of_day(&now)));
+            }
+            Sink::Json => print(&serde_json::json!({ "note": note }).to_string()),
+            Sink::Quiet => {}
+        }
+    }
+}
+
+// A reader that went away must not end the sweep, so errors are ignored.
+fn print(line: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+fn print_error(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}

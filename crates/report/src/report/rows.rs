@@ -1,0 +1,171 @@
+//! From the journal and the run files to the table of runs. A run file is believed only if it is byte for byte the one
+//! that the journal vouches for; any other is shown as damaged, without figures.
+
+use serde_json::Value;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::thread;
+use vsweep_plan::cause::{Cause, Outcome};
+use vsweep_plan::ids::{ServerId, sha256_hex};
+use vsweep_plan::plan::{Params, spelling};
+use vsweep_record::journal::{Directory, RunRecord, ServerRecord, State, StoredFile};
+use vsweep_record::table::{COMBO, Cell, Row, Table, TableBuilder, count_gpus, read_scalars};
+
+/// The table of an experiment's runs, and what is wrong with its files.
+#[derive(Debug)]
+pub struct Runs {
+    /// One row a run.
+    pub table: Table,
+    /// One line for each run file that could not be believed.
+    pub damaged: Vec<String>,
+}
+
+impl Runs {
+    /// Adds what tokens cost, if the price of a GPU is known.
+    pub fn price(&mut self, price_per_gpu_hour: Option<f64>) {
+        if let Some(price) = price_per_gpu_hour {
+            self.table.add_costs(price);
+        }
+    }
+}
+
+/// Runs read between two additions to the table: enough to keep every core busy, few enough to hold in memory.
+const BATCH: usize = 256;
+
+type Figures = Vec<(Box<str>, Cell)>;
+
+/// Figures of run files that were read and believed before, by their SHA-256: while a sweep runs, its tables are written
+/// after every run, and only the new file needs to be read.
+#[derive(Debug, Default)]
+pub struct Believed(HashMap<String, Figures>);
+
+/// Reads the files of all recorded runs and makes one row of each.
+pub fn read_runs(directory: &Directory, state: &State) -> Runs {
+    make_rows(directory, state, None)
+}
+
+/// The same, without reading again what was read before.
+pub fn reread_runs(directory: &Directory, state: &State, believed: &mut Believed) -> Runs {
+    make_rows(directory, state, Some(&mut believed.0))
+}
+
+fn make_rows(directory: &Directory, state: &State, mut believed: Option<&mut HashMap<String, Figures>>) -> Runs {
+    let unknown = ServerRecord::default();
+    let count = |(id, server): (_, &ServerRecord)| (id, count_gpus(&server.params, &server.argv));
+    let gpus: BTreeMap<&ServerId, f64> = state.servers.iter().map(count).collect();
+    let mut builder = TableBuilder::new();
+    let mut damaged = Vec::new();
+    let runs: Vec<&RunRecord> = state.runs().collect();
+    for batch in runs.chunks(BATCH) {
+        let known = |run: &RunRecord| believed.as_ref()?.get(&run.file.as_ref()?.sha256).cloned();
+        let figures = read_batch(directory.root(), batch, &known);
+        for (run, figures) in batch.iter().zip(figures) {
+            let server = state.servers.get(&run.server).unwrap_or(&unknown);
+            let serve = with_combo(&server.params, server.combo.as_deref());
+            let bench = with_combo(&run.params, run.combo.as_deref());
+            let (outcome, cause, figures) = match figures {
+                Ok(figures) => (run.outcome, run.cause, figures),
+                Err(problem) => {
+                    damaged.push(problem);
+                    (Outcome::Failed, Some(Cause::ResultDamaged), Figures::new())
+                }
+            };
+            builder.push(Row {
+                point: &run.point.0,
+                run: run.run,
+                outcome,
+                cause,
+                detail: &run.detail,
+                serve: &serve,
+                bench: &bench,
+                simulated: is_simulated(server),
+                gpus: gpus.get(&run.server).copied(),
+                metrics: &figures,
+            });
+            if let (Some(believed), Some(file)) = (&mut believed, &run.file)
+                && cause != Some(Cause::ResultDamaged)
+            {
+                believed.insert(file.sha256.clone(), figures);
+            }
+        }
+    }
+    let mut table = builder.finish();
+    table.add_energies();
+    Runs { table, damaged }
+}
+
+/// The parameters with the name of their combination before them, unless a parameter has that name.
+pub(super) fn with_combo<'p>(params: &'p Params, combo: Option<&str>) -> Cow<'p, Params> {
+    match combo.filter(|_| spelling::find(params, COMBO).is_none()) {
+        None => Cow::Borrowed(params),
+        Some(name) => {
+            let named = std::iter::once((COMBO.to_owned(), Value::from(name)));
+            Cow::Owned(named.chain(params.clone()).collect())
+        }
+    }
+}
+
+/// Whether a server config is the simulator; unknown if it never became ready.
+fn is_simulated(server: &ServerRecord) -> Option<bool> {
+    let mut ready = server.starts.iter().filter(|start| start.ready_seconds.is_some());
+    ready.next_back().map(|start| start.simulated)
+}
+
+fn read_batch(
+    root: &Path,
+    runs: &[&RunRecord],
+    known: &(dyn Fn(&RunRecord) -> Option<Figures> + Sync),
+) -> Vec<Result<Figures, String>> {
+    let read = |run: &&RunRecord| known(run).map_or_else(|| read_figures(root, run), Ok);
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    let share = runs.len().div_ceil(workers).max(1);
+    thread::scope(|scope| {
+        let workers: Vec<_> = runs
+            .chunks(share)
+            .map(|runs| scope.spawn(move || runs.iter().map(read).collect::<Vec<_>>()))
+            .collect();
+        let read = workers
+            .into_iter()
+            .map(|worker| worker.join().expect("a reader does not panic"));
+        read.flatten().collect()
+    })
+}
+
+fn read_figures(root: &Path, run: &RunRecord) -> Result<Figures, String> {
+    let Some(file) = &run.file else {
+        return Ok(Figures::new());
+    };
+    let content = read_content(root, run)?;
+    let mut figures = read_scalars(&content).map_err(|error| format!("{}: is no run's JSON: {error}", file.path))?;
+    // The result comes first; from `run_number` on the file repeats parameters, which the journal gives.
+    if let Some(end) = figures.iter().position(|(name, _)| &**name == "run_number") {
+        figures.truncate(end);
+    }
+    Ok(figures)
+}
+
+/// The content of a run's file, if it is the one that the journal vouches for; empty for a run that has none.
+pub(super) fn read_content(root: &Path, run: &RunRecord) -> Result<Vec<u8>, String> {
+    let Some(file) = &run.file else {
+        return Ok(Vec::new());
+    };
+    let problem = |what: String| format!("{}: {what}", file.path);
+    let content = std::fs::read(root.join(&file.path)).map_err(|error| problem(format!("cannot be read: {error}")))?;
+    verify(file, &content).map_err(problem)?;
+    Ok(content)
+}
+
+fn verify(file: &StoredFile, content: &[u8]) -> Result<(), String> {
+    if content.len() as u64 != file.bytes {
+        return Err(format!(
+            "has {} bytes, the journal recorded {}",
+            content.len(),
+            file.bytes
+        ));
+    }
+    if sha256_hex(content) != file.sha256 {
+        return Err("was changed after it was measured (its SHA-256 is not the recorded one)".into());
+    }
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! Where the runs of a chart come from: a directory that `vsweep run` wrote, or a result tree of `vllm bench sweep`,
+//! whose every `summary.json`, at any depth, lists the runs of one combination.
+
+use super::rows::{Runs, read_runs};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use vsweep_plan::cause::Outcome;
+use vsweep_plan::error::{Error, Result};
+use vsweep_plan::plan::Params;
+use vsweep_record::journal::{self, Directory};
+use vsweep_record::table::{Cell, ECHOED, Row, Scalar, TableBuilder, count_gpus};
+
+/// The runs of either kind of directory.
+pub fn read_any(root: &Path) -> Result<Runs> {
+    if !root.is_dir() {
+        let what = if root.exists() {
+            "this is no directory:"
+        } else {
+            "there is no directory"
+        };
+        return Err(Error::Usage(format!(
+            "{what} {}; give one that `vsweep run` or `vllm bench sweep` wrote",
+            root.display()
+        )));
+    }
+    let directory = Directory::at(root);
+    if directory.is_experiment() {
+        return Ok(read_runs(&directory, &journal::load(&directory)?));
+    }
+    let mut files = Vec::new();
+    find_summaries(root, &mut files)?;
+    let runs = read_tree(root, &files);
+    if runs.table.rows() > 0 {
+        return Ok(runs);
+    }
+    let why = match runs.damaged.first() {
+        Some(problem) => problem.clone(),
+        None => "neither a journal of vsweep nor a summary.json of vLLM is below it".into(),
+    };
+    let root = root.display();
+    Err(Error::Usage(format!(
+        "there are no results in {root}: {why}; give a directory that `vsweep run` or `vllm bench sweep` wrote"
+    )))
+}
+
+/// Every `summary.json` below a folder, in the order of their paths; links are not followed.
+fn find_summaries(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    let entries = fs::read_dir(folder).and_then(|entries| entries.collect::<std::io::Result<Vec<_>>>());
+    let mut entries = entries.map_err(Error::io("read", folder))?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let kind = entry.file_type().map_err(Error::io("read", entry.path()))?;
+        if kind.is_dir() {
+            find_summaries(&entry.path(), found)?;
+        } else if kind.is_file() && entry.file_name() == "summary.json" {
+            found.push(entry.path());
+        }
+    }
+    Ok(())
+}
+
+fn read_tree(root: &Path, files: &[PathBuf]) -> Runs {
+    let mut builder = TableBuilder::new();
+    let mut damaged = Vec::new();
+    for file in files {
+        let folder = file.parent().unwrap_or(root);
+        let point = folder.strip_prefix(root).unwrap_or(folder).to_string_lossy();
+        let content = fs::read(file).map_err(|error| format!("cannot be read: {error}"));
+        let records = content.and_then(|content| {
+            serde_json::from_slice::<Vec<Record>>(&content).map_err(|error| format!("is no list of runs: {error}"))
+        });
+        match records {
+            Ok(records) => {
+                for (i, record) in records.iter().enumerate() {
+                    record.push_to(&mut builder, &point, i);
+                }
+            }
+            Err(problem) => damaged.push(format!("{}: {problem}", file.display())),
+        }
+    }
+    let table = builder.finish();
+    Runs { table, damaged }
+}
+
+/// Begins of names that only a benchmark has. A tree does not say which side of the sweep set a parameter.
+const OF_LOAD: [&str; 16] = [
+    "blazedit_",
+    "burstgpt_",
+    "custom_",
+    "dataset_",
+    "hf_",
+    "ignore_eos",
+    "input_len",
+    "no_oversample",
+    "num_prompts",
+    "output_len",
+    "prefix_repetition_",
+    "random_",
+    "sharegpt_",
+    "skip_chat_template",
+    "sonnet_",
+    "spec_bench_",
+];
+
+fn is_of_load(name: &str) -> bool {
+    let name = name.replace('-', "_");
+    ECHOED.contains(&name.as_str()) || OF_LOAD.iter().any(|begin| name.starts_with(begin))
+}
+
+/// One run in a `summary.json`: what was measured, then `run_number`, then the parameters that the sweep set. A parameter
+/// that has the name of a result's key stands in that key's place.
+struct Record {
+    figures: Vec<(Box<str>, Cell)>,
+    /// The load: settings that a result repeats, such as `max_concurrency`, and parameters that only a benchmark has.
+    settings: Params,
+    params: Params,
+}
+
+impl Record {
+    fn push_to(&self, builder: &mut TableBuilder, point: &str, number: usize) {
+        let figure = |name: &str| {
+            let mut named = self.figures.iter().filter(|(key, _)| &**key == name);
+            named.find_map(|(_, cell)| cell.number())
+        };
+        let outcome = match (figure("completed"), figure("failed")) {
+            (Some(0.0), _) => Outcome::Failed,
+            (_, Some(failed)) if failed > 0.0 => Outcome::Suspect,
+            _ => Outcome::Ok,
+        };
+        builder.push(Row {
+            point,
+            run: u32::try_from(number).unwrap_or(u32::MAX),
+            outcome,
+            cause: None,
+            detail: "",
+            serve: &self.params,
+            bench: &self.settings,
+            simulated: None,
+            gpus: Some(count_gpus(&self.params, &[])),
+            metrics: &self.figures,
+        });
+    }
+}
+
+impl<'de> Deserialize<'de> for Record {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(RecordVisitor)
+    }
+}
+
+struct RecordVisitor;
+
+impl<'de> Visitor<'de> for RecordVisitor {
+    type Value = Record;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the JSON object of one run")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Record, A::Error> {
+        let mut record = Record {
+            figures: Vec::with_capacity(64),
+            settings: Params::new(),
+            params: Params::new(),
+        };
+        let mut is_measured = true;
+        while let Some(key) = map.next_key::<Box<str>>()? {
+            if !is_measured {
+                let side = match is_of_load(&key) {
+                    true => &mut record.settings,
+                    false => &mut record.params,
+                };
+                side.insert(key.into(), map.next_value()?);
+                continue;
+            }
+            let Scalar(Some(cell)) = map.next_value()? else {
+                continue;
+            };
+            if &*key == "run_number" {
+                is_measured = false;
+            } else if ECHOED.contains(&&*key) {
+                record.settings.insert(key.into(), cell.to_json());
+            } else {
+                record.figures.push((key, cell));
+            }
+        }
+        Ok(record)
+    }
+}

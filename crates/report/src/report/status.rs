@@ -1,0 +1,344 @@
+//! Where a sweep stands: done, failed with causes, left, and the time that will take, learned from what is done.
+
+use super::failures::{Group, group_recorded};
+use super::progress::Ahead;
+use super::sla;
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::fmt::Write;
+use std::time::Duration;
+use vsweep_plan::cause::{Cause, MOST_OFTEN, Outcome};
+use vsweep_plan::error::Result;
+use vsweep_plan::units::{show_duration, show_many};
+use vsweep_record::journal::{self, Directory, State};
+
+/// What is told of one cause.
+const MOST_SEEN: usize = 3;
+/// Length of what is told.
+const MOST_CHARACTERS: usize = 160;
+
+/// The state of an experiment. Its JSON form is what `vsweep status --format json` prints.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Status {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// Runs of the plan.
+    pub planned: u64,
+    /// Runs with an outcome.
+    pub done: u64,
+    /// Good runs.
+    pub ok: u64,
+    /// Runs measured with a doubt.
+    pub suspect: u64,
+    /// Runs without figures.
+    pub failed: u64,
+    /// Probes of searches that ended as soon as their verdict was certain.
+    pub cut: u64,
+    /// Runs of the plan without an outcome.
+    pub left: u64,
+    /// Recorded runs whose file is missing or damaged: they are measured again, so they count among those left.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub damaged: u64,
+    /// Searches of the plan; they decide on their runs themselves, so those are not counted before they are done.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub searches: u64,
+    /// Searches that have not ended.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub searches_left: u64,
+    /// The answers of the searches so far, in words; empty where none has begun.
+    #[serde(skip)]
+    pub answers: String,
+    /// What failed or is in doubt, most frequent first.
+    pub causes: Vec<CauseCount>,
+    /// Estimate for the runs left, in seconds; `None` before the first run is done.
+    pub seconds_left: Option<f64>,
+    /// Process ids of the vsweeps that work on the directory now.
+    pub running: Vec<u32>,
+    /// How the last session ended: `finished`, `interrupted`, `stopped`, or `null` if it was killed or still runs.
+    pub ended: Option<String>,
+    /// Process ids of the vsweeps whose sessions did not end. Who can look at processes fills in what they left.
+    #[serde(skip)]
+    pub killed: Vec<u32>,
+    /// Processes that a killed vsweep left on this machine and that nobody looks after.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub orphans: Vec<Orphan>,
+}
+
+/// A process that nobody looks after.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Orphan {
+    /// Its id.
+    pub pid: i32,
+    /// The name of its program.
+    pub program: String,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// How often a cause occurred.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CauseCount {
+    /// What went wrong.
+    pub cause: Cause,
+    /// Whether the runs failed or are only in doubt.
+    pub outcome: Outcome,
+    /// Number of runs.
+    pub runs: u64,
+    /// What most of them saw.
+    pub example: String,
+    /// What was seen, like with like, most frequent first.
+    pub seen: Vec<Seen>,
+    /// What to do about it.
+    pub advice: &'static str,
+}
+
+/// Something that runs saw.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Seen {
+    /// What one of them said.
+    pub example: String,
+    /// Number of runs.
+    pub runs: u64,
+}
+
+impl Status {
+    /// Reads the state of an experiment directory.
+    pub fn read(directory: &Directory) -> Result<Status> {
+        let state = journal::inspect(directory)?;
+        let mut status = Status::of(&directory.name(), &state);
+        status.running = journal::holders(directory)?;
+        Ok(status)
+    }
+
+    /// The state that a journal tells, by itself.
+    pub fn of(experiment: &str, state: &State) -> Status {
+        let count = |outcome| state.measured().filter(|run| run.outcome == outcome).count() as u64;
+        let (ok, suspect, failed) = (count(Outcome::Ok), count(Outcome::Suspect), count(Outcome::Failed));
+        let cut = count(Outcome::Cut);
+        let done = ok + suspect + failed + cut;
+        let planned = state.planned.map_or(done, |_| state.planned_runs());
+        Status {
+            experiment: experiment.to_owned(),
+            planned,
+            done,
+            ok,
+            suspect,
+            failed,
+            cut,
+            left: planned.saturating_sub(done),
+            damaged: state.disowned.len() as u64,
+            searches: state.planned.map_or(0, |planned| planned.searches),
+            searches_left: state.searches_left(),
+            answers: sla::to_text(state),
+            causes: count_causes(state),
+            seconds_left: Ahead::of_journal(state).and_then(|ahead| ahead.seconds_left()),
+            running: Vec::new(),
+            ended: state.sessions.last().and_then(|session| session.ended.clone()),
+            killed: state.killed_sessions(),
+            orphans: Vec::new(),
+        }
+    }
+
+    /// The state in words, for a terminal.
+    pub fn to_text(&self) -> String {
+        let mut text = format!("{}: {} of {} runs done", self.experiment, self.done, self.planned);
+        let parts = [
+            (self.ok, "ok"),
+            (self.suspect, "suspect"),
+            (self.failed, "failed"),
+            (self.cut, "cut"),
+        ];
+        let parts = parts.iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<String> = parts.map(|(count, name)| format!("{count} {name}")).collect();
+        if !parts.is_empty() {
+            text += &format!(" ({})", parts.join(", "));
+        }
+        text += &match self.searches {
+            0 => format!(", {} left", self.left),
+            all => format!("; {} of {all} searches ended", all - self.searches_left.min(all)),
+        };
+        if let (Some(seconds), true) = (self.seconds_left, self.left > 0) {
+            text += &format!(", about {} to go", show_duration(Duration::from_secs_f64(seconds)));
+        }
+        text.push('\n');
+        if self.damaged > 0 {
+            let (are, those) = if self.damaged == 1 {
+                ("is", "it is")
+            } else {
+                ("are", "they are")
+            };
+            let runs = show_many(self.damaged, "recorded run");
+            text += &format!("{runs} {are} missing or damaged on disk: {those} measured again\n");
+        }
+        text += &match (self.running.as_slice(), &self.ended) {
+            ([], _) if self.left == 0 && self.searches_left == 0 => "nothing is left to do\n".to_owned(),
+            ([], Some(reason)) => format!("not running: {reason}; run the plan again to continue\n"),
+            ([], None) => "not running: the last vsweep was killed; run the plan again to continue\n".to_owned(),
+            (pids, _) => {
+                let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+                format!("running now (pid {})\n", pids.join(", "))
+            }
+        };
+        if !self.orphans.is_empty() {
+            let processes = self
+                .orphans
+                .iter()
+                .map(|orphan| format!("{} ({})", orphan.pid, orphan.program));
+            let processes = processes.collect::<Vec<_>>().join(", ");
+            text +=
+                &format!("left running by a vsweep that was killed: {processes}; the next `vsweep run` ends them\n");
+        }
+        text += &self.answers;
+        text += &describe_causes(&self.causes);
+        text
+    }
+}
+
+/// What is left of the plan, for a report that is made before its end; `None` where nothing is.
+pub(super) fn unfinished(state: &State) -> Option<String> {
+    let planned = state.planned?;
+    let (left, all, noun) = match planned.searches {
+        0 => (
+            planned.runs.saturating_sub(state.runs().count() as u64),
+            planned.runs,
+            "run",
+        ),
+        all => (state.searches_left(), all, "search"),
+    };
+    let ended = state.sessions.last().and_then(|session| session.ended.as_deref());
+    let how = match ended {
+        Some("finished") => "a part of the plan was run",
+        Some(reason) => reason,
+        None => "the sweep still runs or was killed",
+    };
+    (left > 0).then(|| {
+        format!(
+            "{how}; left: {left} of {}; run the plan again to continue",
+            show_many(all, noun)
+        )
+    })
+}
+
+/// One paragraph a cause: how many runs, what was seen, what to do.
+pub fn describe_causes(causes: &[CauseCount]) -> String {
+    let mut text = String::new();
+    for cause in causes {
+        let plural = if cause.runs == 1 { "" } else { "s" };
+        let counted = format!("{} run{plural} {}: {}", cause.runs, cause.outcome, cause.cause);
+        // Writing to a string cannot fail.
+        let _ = match cause.seen.as_slice() {
+            [] => writeln!(text, "{counted}"),
+            [only] => writeln!(text, "{counted} ({})", shorten(&only.example)),
+            several => {
+                let lines = several.iter().take(MOST_SEEN);
+                let mut lines: Vec<String> = lines
+                    .map(|seen| format!("    {}: {}\n", seen.runs, shorten(&seen.example)))
+                    .collect();
+                if let more @ 1.. = several.len().saturating_sub(MOST_SEEN) {
+                    lines.push(format!("    and {more} more; see `detail` in summary.csv\n"));
+                }
+                writeln!(text, "{counted}\n{}", lines.concat().trim_end())
+            }
+        };
+        let _ = writeln!(text, "    {}", cause.advice);
+    }
+    text
+}
+
+/// The causes of all failed and doubtful runs, failures and frequent ones first.
+pub fn count_causes(state: &State) -> Vec<CauseCount> {
+    let count = |group: Group| CauseCount {
+        cause: group.cause,
+        outcome: group.outcome,
+        runs: group.runs as u64,
+        example: group
+            .details
+            .first()
+            .map_or_else(String::new, |(detail, _)| one_line(detail)),
+        seen: like_with_like(&group.details),
+        advice: group.cause.advice(),
+    };
+    group_recorded(state).into_iter().map(count).collect()
+}
+
+/// What was seen, without regard to the numbers in it: `3 of 40 requests failed` is `5 of 40 requests failed`. What most
+/// requests of a run failed with tells its kind, digits (an HTTP status) included.
+fn like_with_like(details: &[(String, usize)]) -> Vec<Seen> {
+    let kind = |detail: &str| match detail.split_once(MOST_OFTEN) {
+        Some((_, error)) => error.to_owned(),
+        None => detail.replace(|letter: char| letter.is_ascii_digit(), ""),
+    };
+    let mut kinds: Vec<(String, Seen)> = Vec::new();
+    for (detail, runs) in details {
+        let (kind, runs) = (kind(detail), *runs as u64);
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, seen)) => seen.runs += runs,
+            None => {
+                let example = one_line(detail);
+                kinds.push((kind, Seen { example, runs }));
+            }
+        }
+    }
+    let mut seen: Vec<Seen> = kinds.into_iter().map(|(_, seen)| seen).collect();
+    seen.sort_by_key(|seen| Reverse(seen.runs));
+    seen
+}
+
+/// A sentence for a terminal, cut between words.
+fn shorten(text: &str) -> String {
+    let Some((end, _)) = text.char_indices().nth(MOST_CHARACTERS) else {
+        return text.to_owned();
+    };
+    let end = text[..end].rfind(' ').unwrap_or(end);
+    format!("{} …", &text[..end])
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unlike_things_are_told_apart() {
+        let detail = |failed: u32, error: &str| (format!("{failed} of 40 requests failed, {MOST_OFTEN}{error}"), 1);
+        let details = [
+            detail(3, "HTTP 500"),
+            detail(40, "HTTP 429"),
+            detail(5, "HTTP 429"),
+            ("port 8000 is taken".to_owned(), 1),
+            ("port 8001 is taken".to_owned(), 1),
+            ("port 8002 is taken".to_owned(), 1),
+        ];
+        let seen = like_with_like(&details);
+        let counts: Vec<u64> = seen.iter().map(|seen| seen.runs).collect();
+        assert_eq!(counts, [3, 2, 1]);
+        assert!(seen[1].example.ends_with("HTTP 429") && seen[2].example.ends_with("HTTP 500"));
+        let told = describe_causes(&[CauseCount {
+            cause: Cause::RequestErrors,
+            outcome: Outcome::Failed,
+            runs: 6,
+            example: seen[0].example.clone(),
+            seen,
+            advice: "",
+        }]);
+        assert!(
+            told.starts_with("6 runs failed: request_errors\n    3: port 8000 is taken\n    2: 40 of"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn long_sentences_are_cut_between_words() {
+        let long = "word ".repeat(50);
+        let short = shorten(&long);
+        assert!(short.ends_with("word …") && short.chars().count() <= MOST_CHARACTERS + 2);
+        assert_eq!(shorten("short"), "short");
+        assert_eq!(shorten(&"é".repeat(200)).chars().count(), MOST_CHARACTERS + 2);
+    }
+}

@@ -1,0 +1,177 @@
+//! The answer in the terminal after a sweep: the best points with their settings, and what failed.
+
+use super::charts::explore::in_words;
+use super::status::{count_causes, describe_causes, unfinished};
+use super::variation::{name_workload, settings, varying_within};
+use super::words::show_number;
+use super::{sla, unsteady};
+use vsweep_plan::units::{show_count, show_many};
+use vsweep_record::journal::State;
+use vsweep_record::table::{Better, Cell, Point, Points, Workload, frontier};
+
+/// Rows of the table of points.
+const MOST_ROWS: usize = 10;
+/// Workloads with a table of their own.
+const MOST_WORKLOADS: usize = 4;
+/// Causes that are explained.
+const MOST_CAUSES: usize = 4;
+
+/// A figure shown for each point.
+pub(super) struct Shown {
+    pub heading: &'static str,
+    pub metric: &'static str,
+}
+
+pub(super) const SHOWN: [Shown; 5] = [
+    Shown {
+        heading: "tokens/s",
+        metric: "output_throughput",
+    },
+    Shown {
+        heading: "per GPU",
+        metric: "tokens_per_gpu",
+    },
+    Shown {
+        heading: "per user",
+        metric: "tokens_per_user",
+    },
+    Shown {
+        heading: "p99 TTFT ms",
+        metric: "p99_ttft_ms",
+    },
+    Shown {
+        heading: "p99 TPOT ms",
+        metric: "p99_tpot_ms",
+    },
+];
+
+/// At most about 25 lines for one workload: counts, the frontier and the highest throughput, failures by cause with advice.
+pub fn summarize(state: &State, points: &Points<'_>) -> String {
+    let mut text = counts(points);
+    if let Some(how) = unfinished(state) {
+        text += &format!("not finished: {how}\n");
+    }
+    text += &sla::to_text(state);
+    for sentence in in_words(state) {
+        text += &format!("explored {sentence}\n");
+    }
+    text += &tables(points);
+    for remark in unsteady::remarks(points) {
+        text += &format!("note: {remark}\n");
+    }
+    let causes = count_causes(state);
+    if !causes.is_empty() {
+        text.push('\n');
+        text += &describe_causes(&causes[..causes.len().min(MOST_CAUSES)]);
+    }
+    if causes.len() > MOST_CAUSES {
+        text += &format!("and {} more causes; see summary.csv\n", causes.len() - MOST_CAUSES);
+    }
+    text
+}
+
+fn counts(points: &Points<'_>) -> String {
+    let sum = |count: fn(&Point) -> usize| points.points.iter().map(count).sum::<usize>();
+    let parts = [
+        (sum(|point| point.ok), "ok"),
+        (sum(|point| point.suspect), "suspect"),
+        (sum(|point| point.failed), "failed"),
+        (sum(|point| point.cut), "cut"),
+    ];
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts
+        .map(|(count, name)| format!("{} {name}", show_count(*count as u64)))
+        .collect();
+    let simulated = points
+        .points
+        .iter()
+        .any(|point| points.param(point, "simulated") == &Cell::Bool(true));
+    let origin = if simulated { ", simulated" } else { "" };
+    let runs = show_many(points.runs.rows() as u64, "run");
+    let count = show_many(points.points.len() as u64, "point");
+    format!("{runs} of {count}: {}{origin}\n", parts.join(", "))
+}
+
+/// The best points of every workload, below its name where there are several.
+fn tables(points: &Points<'_>) -> String {
+    let workloads = points.workloads();
+    let named = workloads.iter().map(|workload| (workload, table(points, workload)));
+    let mut text = String::new();
+    let mut left_out = 0;
+    for (i, (workload, table)) in named.filter(|(_, table)| !table.is_empty()).enumerate() {
+        if i >= MOST_WORKLOADS {
+            left_out += 1;
+            continue;
+        }
+        if !workload.is_only() {
+            text += &format!("\nworkload: {}", name_workload(points, workload));
+        }
+        text += &format!("\n{table}");
+    }
+    if left_out > 0 {
+        text += &format!("\nand {}; see report.md\n", show_many(left_out, "more workload"));
+    }
+    text
+}
+
+fn table(points: &Points<'_>, workload: &Workload<'_>) -> String {
+    let median = |point: &Point, metric: &str| points.spread(point, metric).map(|spread| spread.median);
+    let throughput = |point: &Point| median(point, "output_throughput");
+    let own = workload.points.iter().map(|at| &points.points[*at]);
+    let mut ranked: Vec<(&Point, f64)> = own.filter_map(|point| Some((point, throughput(point)?))).collect();
+    ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let place = |(point, _): &(&Point, f64)| {
+        let place = (median(point, "tokens_per_user"), median(point, "tokens_per_gpu"));
+        (place.0.unwrap_or(f64::NAN), place.1.unwrap_or(f64::NAN))
+    };
+    let places: Vec<(f64, f64)> = ranked.iter().map(place).collect();
+    let front = frontier(&places, (Better::Higher, Better::Higher));
+    // The highest throughput is shown even where it is not on the frontier.
+    let chosen: Vec<usize> = (0..ranked.len()).filter(|i| *i == 0 || front.contains(i)).collect();
+    if chosen.is_empty() {
+        return String::new();
+    }
+    let params = varying_within(points, workload);
+    let mut rows = vec![
+        SHOWN
+            .iter()
+            .map(|shown| shown.heading.to_owned())
+            .collect::<Vec<String>>(),
+    ];
+    rows[0].push("settings (* on the Pareto frontier)".into());
+    for i in chosen.iter().take(MOST_ROWS) {
+        let point = ranked[*i].0;
+        let figures = SHOWN
+            .iter()
+            .map(|shown| median(point, shown.metric).map_or("-".into(), show_number));
+        let settings: String = settings(&params, point.row).chars().take(100).collect();
+        let mark = if front.contains(i) { "*" } else { " " };
+        rows.push(figures.chain([format!("{mark} {settings}")]).collect());
+    }
+    let mut text = align(&rows);
+    if chosen.len() > MOST_ROWS {
+        text += &format!(
+            "and {} more on the frontier; see points.csv\n",
+            chosen.len() - MOST_ROWS
+        );
+    }
+    text
+}
+
+/// Columns of equal width, numbers to the right; the last column to the left.
+pub(super) fn align(rows: &[Vec<String>]) -> String {
+    let columns = rows[0].len();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths).take(columns - 1) {
+            line += &format!("{cell:>width$}  ");
+        }
+        line += &row[columns - 1];
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}

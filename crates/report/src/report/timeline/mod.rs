@@ -1,0 +1,141 @@
+//! The timeline of one run's requests as a web page of its own: a row a request, its time to first token, then its
+//! inter-token latencies by colour. Like the report it holds everything it needs. Only runs that saved detailed samples have
+//! one.
+
+mod requests;
+
+pub use requests::Requests;
+
+use super::html::STYLE;
+use super::html::text::{embed_json, escape, fill};
+use super::rows::read_content;
+use std::path::PathBuf;
+use vsweep_plan::error::{Error, Result};
+use vsweep_plan::files::{create_folder, write_atomic};
+use vsweep_plan::matrix;
+use vsweep_record::journal::{Directory, RunRecord, State};
+
+const PAGE: &str = include_str!("page.html");
+const OWN_STYLE: &str = include_str!("page.css");
+const SCRIPT: [&str; 3] = [
+    include_str!("../html/script/dom.js"),
+    include_str!("../html/script/scale.js"),
+    include_str!("page.js"),
+];
+
+/// Writes the timeline of one run, named as `POINT/K`: a point's id or the begin of it, and the run's number.
+pub fn write_timeline(directory: &Directory, state: &State, wanted: &str) -> Result<PathBuf> {
+    let run = find(state, wanted).map_err(Error::Usage)?;
+    let unusable = |what: String| Error::Usage(format!("run {}/{} {what}", run.point, run.run));
+    if run.file.is_none() {
+        return Err(unusable(
+            "was not measured, so it has no timeline; choose another".into(),
+        ));
+    }
+    let content = read_content(directory.root(), run).map_err(Error::Fatal)?;
+    let requests = Requests::read(&content).map_err(unusable)?;
+    let server = state.servers.get(&run.server);
+    let server = server.map_or(String::new(), |server| matrix::text(&server.params));
+    let settings = [server, matrix::text(&run.params)];
+    let settings: Vec<&str> = settings
+        .iter()
+        .map(String::as_str)
+        .filter(|text| !text.is_empty())
+        .collect();
+    let path = directory.timeline(&run.point, run.run);
+    if let Some(folder) = path.parent() {
+        create_folder(folder)?;
+    }
+    let title = format!("{}: run {} of point {}", directory.name(), run.run, run.point);
+    write_atomic(&path, requests.render(&title, &settings.join(" · ")).as_bytes())?;
+    Ok(path)
+}
+
+fn find<'s>(state: &'s State, wanted: &str) -> Result<&'s RunRecord, String> {
+    let refuse = |what: &str| {
+        let some: Vec<String> = state
+            .runs()
+            .take(3)
+            .map(|run| format!("{}/{}", run.point, run.run))
+            .collect();
+        format!(
+            "`{wanted}` {what}; write POINT/K, as in {} (see summary.csv)",
+            some.join(" or ")
+        )
+    };
+    let parts = wanted.split_once('/').filter(|(point, _)| !point.is_empty());
+    let (point, number) = parts.ok_or_else(|| refuse("names no run"))?;
+    let number: u32 = number.parse().map_err(|_| refuse("has no number of a run"))?;
+    let mut fitting = state
+        .runs()
+        .filter(|run| run.run == number && run.point.0.starts_with(point));
+    let found = fitting.next().ok_or_else(|| refuse("is no run here"))?;
+    match fitting.next() {
+        None => Ok(found),
+        Some(_) => Err(refuse("fits several points")),
+    }
+}
+
+impl Requests {
+    /// The page.
+    pub fn render(&self, title: &str, settings: &str) -> String {
+        fill(
+            PAGE,
+            &[
+                ("title", &escape(title)),
+                ("style", STYLE),
+                ("own_style", OWN_STYLE),
+                ("settings", &escape(settings)),
+                ("data", &embed_json(&self.to_json().to_string())),
+                ("script", &SCRIPT.concat()),
+            ],
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vsweep_plan::cause::Outcome;
+    use vsweep_plan::ids::{PointId, ServerId};
+    use vsweep_record::journal::{Entry, Event, RunFinished};
+
+    fn state(points: &[&str]) -> State {
+        let finished = |point: &&str| RunFinished {
+            point: PointId((*point).into()),
+            server: ServerId("s".into()),
+            run: 0,
+            name: String::new(),
+            params: Default::default(),
+            combo: None,
+            outcome: Outcome::Ok,
+            cause: None,
+            detail: String::new(),
+            seconds: 1.0,
+            file: None,
+            search: None,
+        };
+        let entry = |(seq, point): (usize, &&str)| Entry {
+            seq: seq as u64,
+            at: String::new(),
+            event: Event::RunFinished(Box::new(finished(point))),
+        };
+        State::of(&points.iter().enumerate().map(entry).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_run_is_named_by_the_begin_of_its_point() {
+        let state = state(&["ab12", "ab34", "cd56"]);
+        assert_eq!(find(&state, "c/0").map(|run| run.point.0.as_str()), Ok("cd56"));
+        for (wanted, why) in [
+            ("ab/0", "fits several points"),
+            ("cd/1", "is no run here"),
+            ("cd56", "names no run"),
+            ("/0", "names no run"),
+            ("cd/x", "has no number"),
+        ] {
+            let refusal = find(&state, wanted).expect_err(wanted);
+            assert!(refusal.contains(why) && refusal.contains("ab12/0"), "{refusal}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What a sweep varied: which parameters tell its points apart, and which of them is the load along the x axis.
+
+use super::words::short_setting;
+use std::collections::BTreeMap;
+use vsweep_record::table::{Cell, Column, Points, Section, Workload};
+
+/// The parameters that a sweep is run for; where several vary, labels name them first and in this order.
+const FOREMOST: [&str; 5] = [
+    "max_concurrency",
+    "request_rate",
+    "tensor_parallel_size",
+    "pipeline_parallel_size",
+    "data_parallel_size",
+];
+
+/// Parameters that decide how long a run takes rather than what is measured; they follow the load and tell nothing apart.
+const SIZING: [&str; 2] = ["num_prompts", "num_warmups"];
+
+/// The parameters with more than one value among the points, foremost first. Of several that change together, one to
+/// one, only the first is kept.
+pub fn varying<'t>(points: &Points<'t>) -> Vec<&'t Column> {
+    let params = points.runs.columns().iter().filter(|column| {
+        matches!(column.section, Section::Serve | Section::Bench) && distinct(points, column).len() > 1
+    });
+    let mut params: Vec<&Column> = params.collect();
+    params.sort_by_key(|column| {
+        let place = FOREMOST.iter().position(|name| plain(column) == *name);
+        (
+            SIZING.contains(&plain(column).as_str()),
+            // The load is what it is; whatever else goes with a combination is told by its name.
+            (!is_load(column), !column.is_combo()),
+            place.unwrap_or(FOREMOST.len()),
+        )
+    });
+    let mut kept: Vec<&Column> = Vec::new();
+    for column in params {
+        let is_sizing = SIZING.contains(&plain(column).as_str());
+        let follows = kept.iter().any(|earlier| points.is_one_to_one(earlier, column));
+        if !follows && (kept.is_empty() || !is_sizing) {
+            kept.push(column);
+        }
+    }
+    name_combos(points, kept)
+}
+
+/// Leaves out what the name of a combination tells, but for the load; all is kept where nothing else could be an x axis.
+fn name_combos<'t>(points: &Points<'t>, params: Vec<&'t Column>) -> Vec<&'t Column> {
+    let combos: Vec<&Column> = params.iter().copied().filter(|column| column.is_combo()).collect();
+    let is_told = |column: &Column| {
+        let is_own = is_load(column) || column.is_combo();
+        !is_own && combos.iter().any(|combo| is_told_by(points, &[*combo], column))
+    };
+    let own: Vec<&Column> = params.iter().copied().filter(|column| !is_told(column)).collect();
+    match swept(points, &own).is_none() && swept(points, &params).is_some() {
+        true => params,
+        false => own,
+    }
+}
+
+fn is_load(column: &Column) -> bool {
+    matches!(plain(column).as_str(), "max_concurrency" | "request_rate")
+}
+
+/// The parameters that tell the points of one workload apart.
+pub fn varying_within<'t>(points: &Points<'t>, workload: &Workload<'_>) -> Vec<&'t Column> {
+    let is_shared = |column: &&Column| workload.settings.iter().any(|shared| shared.name == column.name);
+    let params = varying(points).into_iter();
+    params.filter(|column| !is_shared(column)).collect()
+}
+
+/// The parameter along the x axis: the load with the most values, else the first other numeric parameter, bench before
+/// serve.
+pub fn swept<'t>(points: &Points<'t>, varying: &[&'t Column]) -> Option<&'t Column> {
+    let numbers = |column: &Column| {
+        let cells = distinct(points, column).into_values();
+        cells.filter(|cell| cell.number().is_some()).count()
+    };
+    let numeric: Vec<&Column> = varying.iter().copied().filter(|column| numbers(column) > 1).collect();
+    let loads = numeric.iter().copied().filter(|column| is_load(column));
+    // `max_by_key` takes the last of equals; reversed, the foremost wins.
+    let load = loads.rev().max_by_key(|column| numbers(column));
+    let side = |section| numeric.iter().copied().find(move |column| column.section == section);
+    load.or_else(|| side(Section::Bench)).or_else(|| side(Section::Serve))
+}
+
+/// The parameters whose combinations are curves of their own along `x`: those that are asked for, then whatever else varies
+/// and is not told by what is `apart` already. A line through points of several settings would show what none of them did.
+pub fn curves_along<'t>(
+    points: &Points<'t>,
+    x: &'t Column,
+    asked: Vec<&'t Column>,
+    apart: &[&'t Column],
+) -> Vec<&'t Column> {
+    let params = varying(points);
+    let is_setting = !matches!(x.section, Section::Metric | Section::Derived);
+    // Figures are traced along the load.
+    let traced = if is_setting { Some(x) } else { swept(points, &params) };
+    let told: Vec<&Column> = asked.iter().chain(apart).copied().collect();
+    let follows = |column: &Column| {
+        traced.is_some_and(|traced| points.is_one_to_one(traced, column)) || is_told_by(points, &told, column)
+    };
+    let others: Vec<&Column> = params.into_iter().filter(|column| !follows(column)).collect();
+    asked.into_iter().chain(others).collect()
+}
+
+/// Whether points that agree in some parameters agree in this one.
+fn is_told_by(points: &Points<'_>, told: &[&Column], column: &Column) -> bool {
+    let mut known: BTreeMap<Vec<String>, String> = BTreeMap::new();
+    points.points.iter().all(|point| {
+        let key = told.iter().map(|column| column.cells[point.row].to_string()).collect();
+        let value = column.cells[point.row].to_string();
+        known.entry(key).or_insert_with(|| value.clone()) == &value
+    })
+}
+
+/// What tells the point of a row from the others: `concurrency 8, TP 2`.
+pub fn settings(varying: &[&Column], row: usize) -> String {
+    let told = varying.iter().filter(|column| !column.cells[row].is_missing());
+    let told: Vec<String> = told
+        .map(|column| short_setting(&column.name, &column.cells[row]))
+        .collect();
+    if !told.is_empty() {
+        return told.join(", ");
+    }
+    let unset: Vec<String> = varying
+        .iter()
+        .map(|column| short_setting(&column.name, &Cell::Missing))
+        .collect();
+    match unset.is_empty() {
+        true => "the only point".into(),
+        false => unset.join(", "),
+    }
+}
+
+/// What tells a workload from the others: `in 512, out 16`; empty if it is the only one.
+pub fn name_workload(points: &Points<'_>, workload: &Workload<'_>) -> String {
+    match workload.points.first() {
+        Some(point) if !workload.is_only() => settings(&workload.settings, points.points[*point].row),
+        _ => String::new(),
+    }
+}
+
+/// The values a parameter takes among the points, by their text.
+fn distinct<'t>(points: &Points<'t>, column: &'t Column) -> BTreeMap<String, &'t Cell> {
+    let cells = points.points.iter().map(|point| &column.cells[point.row]);
+    cells.map(|cell| (cell.to_string(), cell)).collect()
+}
+
+fn plain(column: &Column) -> String {
+    let name = column.name.replace('-', "_");
+    let bare = name.strip_prefix("serve.").or_else(|| name.strip_prefix("bench."));
+    bare.map(str::to_owned).unwrap_or(name)
+}

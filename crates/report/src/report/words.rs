@@ -1,0 +1,190 @@
+//! What people call the columns of a table: metric names with units for axes, and short parameter names for labels.
+
+use vsweep_record::table::{COMBO, Cell, Spread};
+
+/// The axis title of a metric or parameter: `p99 TTFT (ms)`, `Output throughput (tokens/s)`; a name that is not known
+/// stays as it is.
+pub fn axis_title(column: &str) -> String {
+    let known = match column {
+        "output_throughput" => "Output throughput (tokens/s)",
+        "total_token_throughput" => "Input and output throughput (tokens/s)",
+        "input_throughput" => "Prompt throughput (tokens/s)",
+        "total_throughput" => "Prompt and output throughput (tokens/s)",
+        "total_latency_ms" => "Batch latency (ms)",
+        "latency_per_iter_ms" => "Batch latency per iteration (ms)",
+        "step_ms" => "Decode step (ms)",
+        "server_step_ms" => "Decode step by the server's count (ms)",
+        "first_token_ms" => "First tokens of the batch (ms)",
+        "request_throughput" => "Request throughput (requests/s)",
+        "request_goodput" => "Goodput (requests/s)",
+        "tokens_per_user" => "Output tokens/s per user",
+        "tokens_per_gpu" => "Output tokens/s per GPU",
+        "duration" => "Duration (s)",
+        "max_output_tokens_per_s" => "Peak output throughput (tokens/s)",
+        "max_concurrency" => "Concurrent requests (max_concurrency)",
+        "max_concurrent_requests" => "Peak concurrent requests",
+        "request_rate" => "Request rate (requests/s)",
+        "cost_per_million_output_tokens" => "Cost per million output tokens ($)",
+        "cost_per_million_tokens" => "Cost per million tokens, input and output ($)",
+        "joules_per_output_token" => "Energy per output token (J)",
+        "joules_per_token" => "Energy per token, input and output (J)",
+        "kv_cache_usage_max" => "KV cache usage, peak (0 to 1)",
+        "kv_cache_usage_mean" => "KV cache usage, mean (0 to 1)",
+        "running_mean" => "Running requests, mean",
+        "running_max" => "Running requests, peak",
+        "waiting_mean" => "Waiting requests, mean",
+        "waiting_max" => "Waiting requests, peak",
+        "preemptions" => "Preemptions",
+        "gpu_power_watts_mean" => "GPU power, all GPUs, mean (W)",
+        "gpu_power_watts_max" => "GPU power, all GPUs, peak (W)",
+        "gpu_energy_joules" => "GPU energy, all GPUs (J)",
+        "gpu_utilization_mean" => "GPU utilization, mean (0 to 1)",
+        "host_cpu_share_mean" => "Host CPU busy, mean (0 to 1)",
+        "host_cpu_share_max" => "Host CPU busy, peak (0 to 1)",
+        _ => "",
+    };
+    if !known.is_empty() {
+        return known.to_owned();
+    }
+    latency_title(column).unwrap_or_else(|| column.to_owned())
+}
+
+/// `p99_ttft_ms` as `p99 TTFT (ms)`.
+fn latency_title(column: &str) -> Option<String> {
+    let (statistic, quantity) = column.strip_suffix("_ms")?.split_once('_')?;
+    let quantity = match quantity {
+        "ttft" => "TTFT",
+        "tpot" => "TPOT",
+        "itl" => "ITL",
+        "e2el" => "E2EL",
+        _ => return None,
+    };
+    let mut statistic = statistic.to_owned();
+    if !statistic.starts_with('p') {
+        statistic.get_mut(..1)?.make_ascii_uppercase();
+    }
+    Some(format!("{statistic} {quantity} (ms)"))
+}
+
+/// A parameter's name as short as it can be understood, with its side where the column's name has it: `serve seed`.
+pub fn short_name(name: &str) -> String {
+    let plain = name.replace('-', "_");
+    if let Some((side @ ("serve" | "bench"), bare)) = plain.split_once('.') {
+        return format!("{side} {}", short_name(bare));
+    }
+    let short = match plain.as_str() {
+        "max_concurrency" => "concurrency",
+        "request_rate" => "rate",
+        "tensor_parallel_size" | "tp" => "TP",
+        "pipeline_parallel_size" | "pp" => "PP",
+        "data_parallel_size" | "dp" => "DP",
+        "max_num_seqs" => "seqs",
+        "max_num_batched_tokens" => "batched tokens",
+        "random_input_len" | "input_len" => "in",
+        "random_output_len" | "output_len" => "out",
+        other => other,
+    };
+    short.to_owned()
+}
+
+/// A parameter and its value as short as they can be understood: `TP 2`, `concurrency 32`, `fp8`.
+pub fn short_setting(name: &str, value: &Cell) -> String {
+    let short = short_name(name);
+    match value {
+        // The name of a combination says enough.
+        Cell::Text(name) if short.rsplit(' ').next() == Some(COMBO) => name.to_string(),
+        Cell::Missing => format!("{short} unset"),
+        Cell::Bool(true) => short,
+        Cell::Bool(false) => format!("no {short}"),
+        Cell::Float(number) => format!("{short} {}", show_number(*number)),
+        other => format!("{short} {other}"),
+    }
+}
+
+/// A parameter and its value in full: `max_num_seqs = 64`.
+pub fn show_setting(name: &str, value: &Cell) -> String {
+    match value {
+        Cell::Missing => format!("{name} unset"),
+        Cell::Float(number) => format!("{name} = {number}"),
+        other => format!("{name} = {other}"),
+    }
+}
+
+/// A number for people with about three significant digits: `0.25`, `12.5`, `1,250`, `1.2M`.
+pub fn show_number(value: f64) -> String {
+    let size = value.abs();
+    if !value.is_finite() {
+        return value.to_string();
+    }
+    if size >= 1e15 || (size > 0.0 && size < 1e-4) {
+        return format!("{value:.2e}");
+    }
+    if size >= 1e6 {
+        return format!("{}M", trim_zeros(format!("{:.2}", value / 1e6)));
+    }
+    if size >= 100.0 {
+        let sign = if value < 0.0 { "-" } else { "" };
+        return format!("{sign}{}", vsweep_plan::units::show_count(size.round() as u64));
+    }
+    let decimals = if size >= 10.0 {
+        1
+    } else if size >= 1.0 || size == 0.0 {
+        2
+    } else {
+        (2.0 - size.log10().floor()) as usize
+    };
+    trim_zeros(format!("{value:.decimals$}"))
+}
+
+/// A median with the lowest and the highest value where there are several: `12.5 (12.1 to 13, 3 runs)`.
+pub fn show_spread(spread: &Spread) -> String {
+    let median = show_number(spread.median);
+    match spread.count {
+        1 => median,
+        count => format!(
+            "{median} ({} to {}, {count} runs)",
+            show_number(spread.min),
+            show_number(spread.max)
+        ),
+    }
+}
+
+fn trim_zeros(text: String) -> String {
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_have_titles_with_units() {
+        assert_eq!(axis_title("p99_ttft_ms"), "p99 TTFT (ms)");
+        assert_eq!(axis_title("median_e2el_ms"), "Median E2EL (ms)");
+        assert_eq!(axis_title("p99.9_itl_ms"), "p99.9 ITL (ms)");
+        assert_eq!(axis_title("my_own"), "my_own");
+        assert_eq!(axis_title("_ms"), "_ms");
+        assert_eq!(axis_title("__ms"), "__ms");
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let shown = [0.0, 0.25, 0.00123, 12.54, 99.96, 1250.4, 1_234_567.0, -250.0, 1e-9].map(show_number);
+        let expected = [
+            "0", "0.25", "0.00123", "12.5", "100", "1,250", "1.23M", "-250", "1.00e-9",
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn settings_are_short() {
+        assert_eq!(short_setting("tensor-parallel-size", &Cell::Integer(2)), "TP 2");
+        assert_eq!(short_setting("serve.seed", &Cell::Integer(2)), "serve seed 2");
+        assert_eq!(short_setting("enable_x", &Cell::Bool(false)), "no enable_x");
+        assert_eq!(short_setting("request_rate", &Cell::Float(f64::INFINITY)), "rate inf");
+    }
+}

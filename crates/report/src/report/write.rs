@@ -1,0 +1,189 @@
+//! Writes the tables and the charts of an experiment directory. Everything is replaced atomically, what no longer applies
+//! is removed, and a chart that cannot be drawn does not keep the others from being drawn.
+
+use super::chart::Chart;
+use super::charts::{Subject, make_charts, make_search_charts};
+use super::pages::write_pages;
+use super::png::render;
+use super::rows::{Believed, Runs, read_runs, reread_runs};
+use super::sla;
+use super::text::summarize;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use vsweep_plan::error::{Error, Result};
+use vsweep_plan::files::{create_folder, write_atomic};
+use vsweep_plan::plan::ReportOptions;
+use vsweep_record::journal::{Directory, State};
+use vsweep_record::table::{Points, Table, write_csv, write_parquet};
+
+/// What a report consists of.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// Files written, tables first.
+    pub files: Vec<PathBuf>,
+    /// Sentences for people: damaged run files, charts that could not be made.
+    pub problems: Vec<String>,
+    /// Number of runs in the tables.
+    pub runs: usize,
+    /// Number of points in the tables.
+    pub points: usize,
+    /// The answer in a few lines, for a terminal.
+    pub summary: String,
+}
+
+/// The tables of a sweep in progress, written after every run; only the files of new runs are read.
+#[derive(Debug)]
+pub struct LiveTables {
+    directory: Directory,
+    believed: Believed,
+    price_per_gpu_hour: Option<f64>,
+}
+
+impl LiveTables {
+    /// Tables of this directory; nothing is written yet.
+    pub fn of(directory: &Directory) -> Self {
+        LiveTables {
+            directory: directory.clone(),
+            believed: Believed::default(),
+            price_per_gpu_hour: None,
+        }
+    }
+
+    /// The same with what tokens cost, if the price of a GPU is known.
+    pub fn priced_at(self, price_per_gpu_hour: Option<f64>) -> Self {
+        LiveTables {
+            price_per_gpu_hour,
+            ..self
+        }
+    }
+
+    /// Replaces `summary.csv`, `points.csv` and, if a search has ended, `sla.csv` by what the journal tells now.
+    pub fn write(&mut self, state: &State) -> Result<Written> {
+        let mut runs = reread_runs(&self.directory, state, &mut self.believed);
+        runs.price(self.price_per_gpu_hour);
+        let points = Points::of(&runs.table);
+        write_tables(&self.directory, state, &runs, &points)
+    }
+}
+
+/// Writes the tables and every chart, all from the journal and the run files.
+pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) -> Result<Written> {
+    let mut runs = read_runs(directory, state);
+    runs.price(options.price_per_gpu_hour);
+    let points = Points::of(&runs.table);
+    let mut written = write_tables(directory, state, &runs, &points)?;
+    written.files.push(write_typed(directory, &runs.table)?);
+    written.summary = summarize(state, &points);
+    let subject = Subject {
+        experiment: &directory.name(),
+        points: &points,
+    };
+    let charts = make_charts(&subject, options);
+    written.problems.extend(charts.missing);
+    let all: Vec<Chart> = make_search_charts(&subject, state)
+        .into_iter()
+        .chain(charts.charts)
+        .collect();
+    let mut problems = Vec::new();
+    let drawn = all
+        .chunks(DRAWN_AT_ONCE)
+        .flat_map(|batch| batch.iter().zip(draw(batch)));
+    let images = drawn.filter_map(|(chart, drawn)| match drawn {
+        Ok(image) => Some((format!("{}.png", chart.name), image)),
+        Err(error) => {
+            problems.push(format!("the chart {} could not be drawn: {error}", chart.name));
+            None
+        }
+    });
+    written.files.extend(write_folder(&directory.charts(), "png", images)?);
+    written.problems.extend(problems);
+    written.files.extend(write_pages(directory, state, &points, options)?);
+    Ok(written)
+}
+
+/// Writes these files into a folder and removes others of the extension, which an earlier report wrote.
+pub(super) fn write_folder(
+    folder: &Path,
+    extension: &str,
+    files: impl Iterator<Item = (String, Vec<u8>)>,
+) -> Result<Vec<PathBuf>> {
+    let mut written = Vec::new();
+    for (name, content) in files {
+        if written.is_empty() {
+            create_folder(folder)?;
+        }
+        let path = folder.join(name);
+        write_atomic(&path, &content)?;
+        written.push(path);
+    }
+    if folder.is_dir() {
+        remove_others(folder, extension, &written)?;
+    }
+    Ok(written)
+}
+
+/// Charts drawn at the same time; each takes 25 MB while it is drawn.
+const DRAWN_AT_ONCE: usize = 4;
+
+/// Draws each chart on a thread of its own.
+fn draw(charts: &[Chart]) -> Vec<Result<Vec<u8>, String>> {
+    thread::scope(|scope| {
+        let drawing: Vec<_> = charts.iter().map(|chart| scope.spawn(|| render(chart))).collect();
+        let drawn = drawing.into_iter().map(|thread| thread.join());
+        drawn
+            .map(|drawn| drawn.unwrap_or_else(|_| Err("the drawing was abandoned".into())))
+            .collect()
+    })
+}
+
+fn write_tables(directory: &Directory, state: &State, runs: &Runs, points: &Points<'_>) -> Result<Written> {
+    let (summary, medians) = (directory.summary_csv(), directory.points_csv());
+    write_table(&summary, &runs.table)?;
+    write_table(&medians, &points.to_table())?;
+    let mut files = vec![summary, medians];
+    if let Some(text) = sla::to_csv(state) {
+        let answers = directory.sla_csv();
+        write_atomic(&answers, &text)?;
+        files.push(answers);
+    } else if directory.sla_csv().exists() {
+        let answers = directory.sla_csv();
+        fs::remove_file(&answers).map_err(Error::io("remove", &answers))?;
+    }
+    Ok(Written {
+        files,
+        problems: runs.damaged.clone(),
+        runs: runs.table.rows(),
+        points: points.points.len(),
+        summary: String::new(),
+    })
+}
+
+fn write_typed(directory: &Directory, table: &Table) -> Result<PathBuf> {
+    let path = directory.summary_parquet();
+    let mut content = Vec::new();
+    write_parquet(table, &mut content).map_err(Error::io("write", &path))?;
+    write_atomic(&path, &content)?;
+    Ok(path)
+}
+
+fn write_table(path: &Path, table: &Table) -> Result<()> {
+    let mut text = Vec::new();
+    write_csv(table, &mut text).map_err(Error::io("write", path))?;
+    write_atomic(path, &text)
+}
+
+fn remove_others(folder: &Path, extension: &str, written: &[PathBuf]) -> Result<()> {
+    for entry in fs::read_dir(folder).map_err(Error::io("read", folder))? {
+        let path = entry.map_err(Error::io("read", folder))?.path();
+        if path.extension().is_some_and(|found| found == extension) && !written.contains(&path) {
+            match fs::remove_file(&path) {
+                // Another shard was faster.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                removed => removed.map_err(Error::io("remove", &path))?,
+            }
+        }
+    }
+    Ok(())
+}

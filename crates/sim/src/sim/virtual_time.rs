@@ -1,0 +1,431 @@
+//! Drives the engine model under a virtual clock: a whole load in as little time as it takes to compute, without HTTP,
+//! threads or sleeping. It yields the timelines that a load generator would have measured. They are simulated, never
+//! measurements.
+//!
+//! What to send and when is the caller's; how tokens come about is the engine's.
+
+mod book;
+
+use self::book::Book;
+use super::engine::memory::{Memory, Misfit};
+use super::engine::{Engine, Request};
+use super::settings::Settings;
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::ControlFlow;
+use vsweep_metrics::metrics::{Nanos, Progress, Sample, Underway};
+
+/// What to send, and how.
+#[derive(Debug, Default)]
+pub struct Load {
+    /// Requests in order.
+    pub requests: Vec<Request>,
+    /// When each is due, in nanoseconds after the start, ascending.
+    pub due: Vec<Nanos>,
+    /// Most requests in flight at once.
+    pub limit: Option<usize>,
+    /// Keep the time of every token; otherwise only those of the first and the last one.
+    pub every_token: bool,
+    /// From a client's sending to the engine's queue, in nanoseconds: network, HTTP, tokenisation. While it lasts, the
+    /// engine has begun another step.
+    pub delay: Nanos,
+}
+
+/// What came of a load.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Simulated {
+    /// One timeline a request, in order.
+    pub samples: Vec<Sample>,
+    /// From the start to the end of the last request, in nanoseconds.
+    pub duration: Nanos,
+}
+
+/// Looks at a load in progress; ends it with `Break`.
+pub type Observer<'a> = dyn FnMut(Progress<'_>) -> ControlFlow<()> + 'a;
+
+/// Time between two looks at the requests in flight, in nanoseconds.
+pub const LOOK: Nanos = 100_000_000;
+
+/// A ready server under a virtual clock.
+#[derive(Debug)]
+pub struct VirtualServer {
+    engine: Engine,
+    /// Seconds since it was ready.
+    now: f64,
+    longest: usize,
+    /// Whether steps may be performed many at a time; the outcome is the same.
+    leaps: bool,
+}
+
+impl VirtualServer {
+    /// A server with these settings, or why the model does not fit. Faults are not looked at.
+    pub fn start(settings: &Settings) -> Result<VirtualServer, Misfit> {
+        let memory = Memory::plan(&settings.cost, &settings.budget())?;
+        let mut settings = settings.clone();
+        settings.limits.num_blocks = memory.blocks;
+        let vocabulary = u32::try_from(settings.cost.model.vocabulary).unwrap_or(u32::MAX);
+        Ok(VirtualServer {
+            longest: settings.limits.max_model_len,
+            engine: settings.engine(vocabulary, 0),
+            now: 0.0,
+            leaps: true,
+        })
+    }
+
+    /// The same server, performing every step by itself.
+    pub fn step_by_step(self) -> VirtualServer {
+        VirtualServer { leaps: false, ..self }
+    }
+
+    /// Forgets cached prefixes.
+    pub fn reset(&mut self) {
+        self.engine.reset_prefix_cache();
+    }
+
+    /// Sends the load and awaits every answer.
+    pub fn drive(&mut self, load: Load) -> Simulated {
+        Drive::new(self, load, None).perform()
+    }
+
+    /// The same under the eyes of an observer, who may end it early: what is then in flight is aborted and has failed.
+    pub fn drive_watched(&mut self, load: Load, observer: &mut Observer<'_>) -> Simulated {
+        Drive::new(self, load, Some(observer)).perform()
+    }
+}
+
+/// A load in progress.
+struct Drive<'a, 'o> {
+    server: &'a mut VirtualServer,
+    observer: Option<&'a mut Observer<'o>>,
+    /// When the observer next looks at the requests in flight.
+    look: Nanos,
+    /// The requests in flight, while somebody looks at them.
+    underway: BTreeSet<usize>,
+    is_broken_off: bool,
+    requests: std::vec::IntoIter<Request>,
+    due: Vec<Nanos>,
+    limit: usize,
+    delay: Nanos,
+    zero: f64,
+    book: Book,
+    next: usize,
+    in_flight: usize,
+    /// When slots became free that no request has taken since, oldest first.
+    freed: VecDeque<Nanos>,
+    /// Sent and on the way to the engine: when each arrives, which, and what it asks.
+    coming: VecDeque<(Nanos, usize, Request)>,
+}
+
+impl<'a, 'o> Drive<'a, 'o> {
+    fn new(server: &'a mut VirtualServer, mut load: Load, observer: Option<&'a mut Observer<'o>>) -> Self {
+        let count = load.requests.len().min(load.due.len());
+        load.due.truncate(count);
+        Drive {
+            zero: server.now,
+            server,
+            look: if observer.is_some() { LOOK } else { Nanos::MAX },
+            observer,
+            underway: BTreeSet::new(),
+            is_broken_off: false,
+            requests: load.requests.into_iter(),
+            due: load.due,
+            limit: load.limit.unwrap_or(usize::MAX).max(1),
+            delay: load.delay,
+            book: Book::new(count, load.every_token),
+            next: 0,
+            in_flight: 0,
+            freed: VecDeque::new(),
+            coming: VecDeque::new(),
+        }
+    }
+
+    fn perform(mut self) -> Simulated {
+        let mut ends = Vec::new();
+        loop {
+            self.send();
+            self.admit();
+            self.look_around();
+            if self.is_broken_off {
+                break;
+            }
+            let until = self.coming.front().map_or(f64::INFINITY, |(at, ..)| self.moment(*at));
+            let turn = until.min(self.moment(self.look));
+            if self.server.leaps && self.leap(turn, &mut ends) {
+                continue;
+            }
+            match self.server.engine.begin_step(self.server.now) {
+                Some(seconds) => self.end_step(seconds),
+                None if self.coming.is_empty() => break,
+                None => self.server.now = self.server.now.max(until),
+            }
+        }
+        self.give_up_the_rest();
+        Simulated {
+            duration: self.book.samples.iter().map(|sample| sample.end).max().unwrap_or(0),
+            samples: self.book.samples,
+        }
+    }
+
+    /// Lets requests go that have a slot; each leaves when it is due.
+    fn send(&mut self) {
+        while self.next < self.due.len() && self.in_flight < self.limit {
+            let Some(request) = self.requests.next() else { return };
+            let due = self.due[self.next];
+            let ready = match self.next >= self.limit {
+                true => due.max(self.freed.pop_front().unwrap_or(due)),
+                false => due,
+            };
+            let sample = &mut self.book.samples[self.next];
+            (sample.due, sample.ready, sample.sent, sample.end) = (due, ready, ready, ready);
+            (sample.prompt_len, sample.sequences) = (request.prompt.len() as u64, 1);
+            let arrives = ready + self.delay;
+            match request.prompt.len() + request.output_len > self.server.longest {
+                true => {
+                    sample.error = Some(format!("HTTP 400: longer than max_model_len {}", self.server.longest));
+                    sample.end = arrives;
+                    self.freed.push_back(arrives);
+                    self.tell_end(self.next);
+                }
+                false => {
+                    self.in_flight += 1;
+                    self.coming.push_back((arrives, self.next, request));
+                }
+            }
+            self.next += 1;
+        }
+    }
+
+    /// Hands what has arrived to the engine.
+    fn admit(&mut self) {
+        while let Some((at, ..)) = self.coming.front()
+            && self.moment(*at) <= self.server.now
+            && let Some((at, index, request)) = self.coming.pop_front()
+        {
+            let at = self.moment(at);
+            let key = self.server.engine.add(at, request);
+            self.book.admit(key, index);
+            if self.observer.is_some() {
+                self.underway.insert(index);
+            }
+        }
+    }
+
+    fn end_step(&mut self, seconds: f64) {
+        self.server.now += seconds;
+        let now = self.nanos(self.server.now);
+        let outputs = self.server.engine.end_step(self.server.now);
+        self.book.note(outputs, &[now]);
+        self.let_go(now);
+    }
+
+    /// Performs steps in quick succession, none of which begins at `turn` or later; false if that cannot be.
+    fn leap(&mut self, turn: f64, ends: &mut Vec<f64>) -> bool {
+        ends.clear();
+        let leap = self.server.engine.leap(self.server.now, turn, ends);
+        let Some(last) = ends.last().copied() else { return false };
+        self.server.now = last;
+        let zero = self.zero;
+        let now = nanos(last - zero);
+        if self.book.every_token {
+            let ends: Vec<Nanos> = ends.iter().map(|end| nanos(end - zero)).collect();
+            self.book.note_steady(leap.steady, &ends);
+            self.book.note(leap.ended, &ends);
+        } else {
+            self.book.note(leap.ended, &[now]);
+        }
+        self.book.note(leap.fresh, &[now]);
+        self.let_go(now);
+        true
+    }
+
+    /// Frees the slots of the requests that ended.
+    fn let_go(&mut self, now: Nanos) {
+        for index in self.book.take_ended() {
+            self.in_flight -= 1;
+            self.freed.push_back(now);
+            self.underway.remove(&index);
+            self.tell_end(index);
+        }
+    }
+
+    fn tell_end(&mut self, index: usize) {
+        if let Some(observer) = &mut self.observer
+            && !self.is_broken_off
+        {
+            self.is_broken_off = observer(Progress::Ended(&self.book.samples[index], self.in_flight)).is_break();
+        }
+    }
+
+    fn look_around(&mut self) {
+        let now = self.nanos(self.server.now);
+        let Some(observer) = &mut self.observer else { return };
+        if now < self.look || self.is_broken_off {
+            return;
+        }
+        self.look = now + LOOK;
+        let seen = |index: &usize| {
+            let sample = &self.book.samples[*index];
+            Underway {
+                age: now.saturating_sub(sample.sent),
+                ttft: sample.events.first().map(|first| first - sample.sent),
+            }
+        };
+        let underway: Vec<Underway> = self.underway.iter().map(seen).collect();
+        self.is_broken_off = observer(Progress::Underway(&underway)).is_break();
+    }
+
+    /// What the engine cannot finish is failed: nothing that it waits for will come.
+    fn give_up_the_rest(&mut self) {
+        let stuck = self.server.engine.waiting() + self.server.engine.running();
+        if stuck == 0 && self.next == self.book.samples.len() {
+            return;
+        }
+        self.book.keys().for_each(|key| self.server.engine.abort(key));
+        let now = self.nanos(self.server.now);
+        let reason = match self.is_broken_off {
+            true => "broken off",
+            false => "the engine has no room to go on",
+        };
+        let open = |sample: &&mut Sample| sample.error.is_none() && sample.output_tokens.is_none();
+        for sample in self.book.samples.iter_mut().filter(open) {
+            sample.error = Some(reason.to_owned());
+            sample.end = now;
+        }
+    }
+
+    fn moment(&self, at: Nanos) -> f64 {
+        self.zero + at as f64 / 1e9
+    }
+
+    fn nanos(&self, at: f64) -> Nanos {
+        nanos(at - self.zero)
+    }
+}
+
+fn nanos(seconds: f64) -> Nanos {
+    (seconds * 1e9).round() as Nanos
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::flags::Flags;
+    use proptest::prelude::*;
+
+    fn server(line: &str) -> VirtualServer {
+        let flags = Flags::parse(&shell_words::split(line).expect("quoted well")).expect("valid");
+        let settings = Settings::resolve(&flags, &|_| None).expect("usable");
+        VirtualServer::start(&settings).expect("fits")
+    }
+
+    fn request(number: u64, prompt: usize, output_len: usize) -> Request {
+        let word = |place| crate::sim::engine::token_id(!number, place, 1000);
+        Request {
+            prompt: (0..prompt).map(word).collect(),
+            output_len,
+            seed: number,
+            ..Request::default()
+        }
+    }
+
+    fn closed(users: usize, lengths: &[(usize, usize)]) -> Load {
+        Load {
+            requests: (0..).zip(lengths).map(|(n, (i, o))| request(n, *i, *o)).collect(),
+            due: vec![0; lengths.len()],
+            limit: Some(users),
+            every_token: true,
+            delay: 300_000,
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(96))]
+
+        /// Leaps change nothing: not a token, not a nanosecond, not a cached block, whatever the load, the limits and the cache.
+        #[test]
+        fn leaps_are_exact(
+            seqs in 1usize..12,
+            (block_size, tokens) in (prop::sample::select(vec![1usize, 8, 16]), 480usize..2000),
+            caching: bool,
+            chunked: bool,
+            (threshold, policy) in (prop::sample::select(vec![0, 0, 40]), prop::sample::select(vec!["fcfs", "priority"])),
+            users in prop::option::of(1usize..16),
+            noise in prop::sample::select(vec![0.0, 0.03]),
+            (gap_ms, alike) in (0u64..40, 1u64..40),
+            lengths in prop::collection::vec((1usize..150, 1usize..120), 1..40),
+        ) {
+            let line = format!(
+                "demo-8b --max-model-len 300 --num-gpu-blocks-override {} --max-num-seqs {seqs} --sim-noise {noise} \
+                 --max-num-batched-tokens 300 --block-size {block_size} --long-prefill-token-threshold {threshold} \
+                 --scheduling-policy {policy} {} {}",
+                tokens / block_size,
+                if caching { "--enable-prefix-caching" } else { "--no-enable-prefix-caching" },
+                if chunked { "--enable-chunked-prefill" } else { "--no-enable-chunked-prefill" },
+            );
+            // Numbers that are alike have the same content, so that cached blocks are found, and lost to others.
+            let load = || Load {
+                requests: (0..)
+                    .zip(&lengths)
+                    .map(|(n, (i, o))| Request { priority: n as i64 % 3, ..request(n % alike, *i, *o) })
+                    .collect(),
+                limit: users,
+                due: (0..lengths.len() as u64).map(|i| i * gap_ms * 1_000_000).collect(),
+                ..closed(1, &lengths)
+            };
+            let (mut leaping, mut stepping) = (server(&line), server(&line).step_by_step());
+            // The second time the cache is full.
+            for _ in 0..2 {
+                let (leapt, stepped) = (leaping.drive(load()), stepping.drive(load()));
+                prop_assert_eq!(&leapt, &stepped);
+                let tokens: Vec<u64> = leapt.samples.iter().map(Sample::output_len).collect();
+                let asked: Vec<u64> = lengths.iter().map(|(_, output)| *output as u64).collect();
+                prop_assert_eq!(tokens, asked);
+            }
+            let counted = |server: &VirtualServer| {
+                let stats = server.engine.stats();
+                let latencies = (stats.inter_token_latency.counts.clone(), stats.time_per_output_token.counts.clone());
+                (stats.prefix_hits, stats.preemptions, stats.generation_tokens, latencies)
+            };
+            prop_assert_eq!(counted(&leaping), counted(&stepping));
+        }
+    }
+
+    #[test]
+    fn a_closed_loop_never_has_more_in_flight_than_users() {
+        let lengths: Vec<(usize, usize)> = (0..40).map(|i| (50 + i, 20 + i % 7)).collect();
+        let simulated = server("demo-8b").drive(closed(4, &lengths));
+        let edges = simulated.samples.iter().flat_map(|s| [(s.sent, 1), (s.end, -1)]);
+        let mut edges: Vec<(Nanos, i32)> = edges.collect();
+        edges.sort();
+        let most = edges.iter().scan(0, |open, (_, change)| {
+            *open += change;
+            Some(*open)
+        });
+        assert_eq!(most.max(), Some(4));
+        assert_eq!(
+            simulated.duration,
+            simulated.samples.iter().map(|s| s.end).max().unwrap_or(0)
+        );
+    }
+
+    #[test]
+    fn what_is_too_long_is_refused_and_the_rest_goes_on() {
+        let simulated = server("demo-8b --max-model-len 100").drive(closed(1, &[(90, 20), (50, 20)]));
+        assert!(simulated.samples[0].error.is_some());
+        assert_eq!(simulated.samples[1].output_len(), 20);
+    }
+
+    #[test]
+    fn without_every_token_only_the_inner_times_are_missing() {
+        let lengths = [(100, 30), (200, 50)];
+        let full = server("demo-8b").drive(closed(2, &lengths));
+        let mut load = closed(2, &lengths);
+        load.every_token = false;
+        let short = server("demo-8b").drive(load);
+        for (full, short) in full.samples.iter().zip(&short.samples) {
+            assert_eq!(
+                (full.ttft(), full.latency(), full.tpot()),
+                (short.ttft(), short.latency(), short.tpot())
+            );
+        }
+    }
+}

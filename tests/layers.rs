@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Rooms by layer: a room may use the rooms of lower layers, and the neighbours named below.
 const LAYERS: [&[&str]; 7] = [
-    &["error", "files", "ids", "units", "cause", "rng", "spool"],
+    &["error", "files", "ids", "units", "cause", "validity", "rng", "spool"],
     &["plan", "matrix", "metrics", "search"],
     &["journal", "table"],
     &["server", "load", "dataset", "bench", "telemetry", "sim"],

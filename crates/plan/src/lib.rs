@@ -1,5 +1,5 @@
 //! A sweep as declared: `plan` owns the plan as typed and its problems, `matrix` the plan as meant, with its servers, points
-//! and command lines. Beside them the words that every room shares: causes, errors, identities, units, atomic files.
+//! and command lines. Beside them the words that every room shares: causes, validity, errors, identities, units, atomic files.
 
 pub mod cause;
 pub mod error;
@@ -8,3 +8,4 @@ pub mod ids;
 pub mod matrix;
 pub mod plan;
 pub mod units;
+pub mod validity;

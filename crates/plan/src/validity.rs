@@ -1,0 +1,196 @@
+//! Whether a measured run may be believed: a closed list of codes, each with a name for files, a severity and a sentence of
+//! advice. What a run must look like for a code to apply is judged where runs are measured, not here.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+
+/// Whether a run or a point may be believed. Ordered: the worst is the greatest.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Validity {
+    /// Nothing to object to.
+    #[default]
+    Valid,
+    /// Measured, but to be read with care.
+    Suspect,
+    /// It did not measure what it claims: it never wins and is no answer.
+    Invalid,
+}
+
+impl Validity {
+    /// That of something with these codes: the worst of them.
+    pub fn of(codes: impl IntoIterator<Item = Code>) -> Validity {
+        codes.into_iter().map(Code::severity).max().unwrap_or_default()
+    }
+
+    /// The name in files and tables: `suspect`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Validity::Valid => "valid",
+            Validity::Suspect => "suspect",
+            Validity::Invalid => "invalid",
+        }
+    }
+
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Validity> {
+        let all = [Validity::Valid, Validity::Suspect, Validity::Invalid];
+        all.into_iter().find(|validity| validity.name() == name)
+    }
+}
+
+impl fmt::Display for Validity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Defines [`Code`]: an entry a code, with its name in files, its severity and its advice.
+macro_rules! codes {
+    ($($(#[$doc:meta])* $code:ident = $name:literal, $severity:ident, $advice:literal;)*) => {
+        /// Why a run or a point may not be believed. The name is part of the file formats.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Code {
+            $($(#[$doc])* $code,)*
+        }
+
+        impl Code {
+            /// Every code, in the order in which they are told.
+            pub const ALL: &[Code] = &[$(Code::$code),*];
+
+            /// The name in files and tables: `load_not_reached`.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Code::$code => $name,)*
+                }
+            }
+
+            /// What it makes of the run.
+            pub fn severity(self) -> Validity {
+                match self {
+                    $(Code::$code => Validity::$severity,)*
+                }
+            }
+
+            /// One sentence that tells the user what to do.
+            pub fn advice(self) -> &'static str {
+                match self {
+                    $(Code::$code => $advice,)*
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The load that was asked for was never in flight, a batch did not run as one, or a slot stayed without work.
+    LoadNotReached = "load_not_reached", Invalid,
+        "send more requests than are in flight at once (num_prompts = { per = \"max_concurrency\", times = 10 }); for batches \
+         and phases lower the load, or raise max_num_seqs or the KV cache";
+    /// The load generator stood still for a large part of the run.
+    GeneratorStopped = "generator_stopped", Invalid,
+        "measure again without stopping vsweep; give it a core of its own";
+    /// The load generator stood still for a noticeable part of the run.
+    GeneratorStalled = "generator_stalled", Suspect,
+        "give vsweep a core of its own, and do not stop it during a run";
+    /// The load generator, not the server, was the limit.
+    GeneratorSaturated = "generator_saturated", Suspect,
+        "lower the load or give the generator more CPU; latencies include its own lag";
+    /// Requests failed, too few to make the run a failure.
+    RequestErrors = "request_errors", Suspect,
+        "look for the errors in the server's log; the load may be beyond what the server accepts";
+    /// No warm-up went before the first run of this load on this start of the server.
+    ColdServer = "cold_server", Suspect,
+        "let vsweep warm up (remove warmup_prompts = 0), or repeat the run; first requests pay for caches and compilation";
+    /// The server's caches could not be reset before the run.
+    CachesNotReset = "caches_not_reset", Suspect,
+        "figures may profit from an earlier run's cache; start the server with VLLM_SERVER_DEV_MODE=1, or let vsweep start it \
+         with reset = \"restart\"";
+    /// The run was over before a steady state could be seen.
+    RunTooShort = "run_too_short", Suspect,
+        "send more requests (num_prompts), several for each one in flight";
+    /// A percentile of the result needs more requests than there were.
+    SampleTooSmall = "sample_too_small", Suspect,
+        "send more requests (num_prompts), or ask for a lower percentile (metric_percentiles)";
+    /// The runs of a point differ by more than noise explains.
+    RunsDisagree = "runs_disagree", Suspect,
+        "look into the server's log, or raise `runs` to learn which is usual";
+    /// A code that a newer vsweep wrote.
+    Unknown = "unknown", Suspect,
+        "a newer vsweep wrote why; read the record with that one";
+}
+
+impl Code {
+    /// The code of this name; one that this vsweep does not know is [`Code::Unknown`].
+    pub fn named(name: &str) -> Code {
+        let known = Code::ALL.iter().find(|code| code.name() == name);
+        known.copied().unwrap_or(Code::Unknown)
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Code {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Code, D::Error> {
+        Ok(Code::named(&String::deserialize(from)?))
+    }
+}
+
+/// A reason not to believe a run, and what was seen of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Doubt {
+    /// The entry of the closed list.
+    pub code: Code,
+    /// What was seen, in one line.
+    pub detail: String,
+}
+
+impl Doubt {
+    /// A doubt with what was seen.
+    pub fn new(code: Code, detail: impl Into<String>) -> Doubt {
+        let detail = detail.into();
+        Doubt { code, detail }
+    }
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; {}", self.code, self.detail, self.code.advice())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_worst_code_decides() {
+        assert_eq!(Validity::of([]), Validity::Valid);
+        let codes = [Code::SampleTooSmall, Code::LoadNotReached, Code::ColdServer];
+        assert_eq!(Validity::of(codes), Validity::Invalid);
+        assert_eq!(Validity::of([Code::ColdServer]), Validity::Suspect);
+    }
+
+    #[test]
+    fn names_are_distinct_and_read_back() {
+        let names: BTreeSet<&str> = Code::ALL.iter().map(|code| code.name()).collect();
+        assert_eq!(names.len(), Code::ALL.len());
+        for code in Code::ALL {
+            let written = serde_json::to_value(code).expect("a code is a string");
+            assert_eq!(serde_json::from_value::<Code>(written).expect("its name"), *code);
+        }
+        let newer: Doubt = serde_json::from_str(r#"{"code": "of_2030", "detail": "d"}"#).expect("a doubt");
+        assert_eq!(newer.code, Code::Unknown);
+    }
+}

@@ -31,6 +31,13 @@ const GRACE: Duration = Duration::from_secs(2);
 pub async fn measure(job: &Job, argv: &[String]) -> Result<Measurement, Failure> {
     let log = job.scratch.join("bench.log");
     let result = job.scratch.join("result.json");
+    if result.to_str().is_none() {
+        let detail = format!(
+            "the program cannot be told of {}, which is no UTF-8; choose another directory with -o",
+            result.display()
+        );
+        return Err(Failure::new(Cause::BenchFailed, detail));
+    }
     let target = Target::of(job, &result);
     let (argv, notes) = target.arguments(job, argv);
     let output = prepare(&log, &result, &notes).map_err(|error| {
@@ -63,12 +70,12 @@ pub async fn measure(job: &Job, argv: &[String]) -> Result<Measurement, Failure>
     // Whatever the program left running would disturb the next run.
     program.stop().await;
     match exit {
-        Some(Exit::Code(0)) => Ok(judge(read(&result)?)),
-        Some(exit) => Err(Failure::new(
+        Ok(Exit::Code(0)) => Ok(judge(read(&result)?)),
+        Ok(exit) => Err(Failure::new(
             Cause::BenchFailed,
             format!("{exit}; {}", diagnose::decisive(&log)),
         )),
-        None => Err(Failure::new(Cause::BenchFailed, "its guard was killed")),
+        Err(lost) => Err(lost.failure(Cause::BenchFailed)),
     }
 }
 

@@ -24,7 +24,6 @@ use crate::journal::{Entry, Event, Recorder, Shard};
 use crate::matrix::Matrix;
 use crate::plan::Plan;
 use crate::server::settle;
-use itertools::Itertools;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -139,12 +138,11 @@ impl Sweep<'_> {
             false => Duration::ZERO,
         };
         let killed = recorder.state().killed_sessions();
-        let orphans = tokio::select! {
-            orphans = settle::trees_gone(&killed, limit) => orphans,
+        let cleared = tokio::select! {
+            cleared = settle::clear_away(&killed, limit) => cleared,
             () = interrupt.requested() => return Ok(Some(Ending::Interrupted)),
         };
-        if !orphans.is_empty() {
-            let note = format!("ended what a killed vsweep had left: {}", orphans.iter().join(", "));
+        if let Some(note) = cleared.describe() {
             observer(Update::Note(&note), recorder)?;
         }
         Ok(None)

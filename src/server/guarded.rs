@@ -1,7 +1,9 @@
 //! vsweep's end of a guard: starts a command under one, hears how it goes, and ends it. Dropping a [`Guarded`] closes
-//! the guard's pipe, which ends the tree as [`Guarded::stop`] would, without anyone waiting for it.
+//! the guard's pipe, which ends the tree as [`Guarded::stop`] would, without anyone waiting for it. If the guard is killed,
+//! what it owned falls to us, and we end it here.
 
 use super::guard::{self, Exit, Report};
+use super::leftovers::Leftovers;
 use super::trees::{self, TREE};
 use super::{procfs, program};
 use crate::cause::{Cause, Failure};
@@ -10,9 +12,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 use std::fs::File;
 use std::io::{self, PipeWriter, Write};
 use std::process::Stdio;
+use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
@@ -47,11 +51,41 @@ pub struct Guarded {
     state: watch::Receiver<State>,
 }
 
+/// Why nobody knows how a command ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lost {
+    /// Its guard was killed, and the command with it.
+    GuardKilled,
+    /// Its guard could not do its work and ended.
+    GuardFailed(String),
+}
+
+impl Lost {
+    /// The failure of a command that was lost so, which counts as `killed` if somebody killed its guard.
+    pub fn failure(&self, killed: Cause) -> Failure {
+        let cause = match self {
+            Lost::GuardKilled => killed,
+            Lost::GuardFailed(_) => Cause::SystemRefused,
+        };
+        Failure::new(cause, self.to_string())
+    }
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Lost::GuardKilled => write!(f, "somebody killed its guard (a process called {})", guard::NAME),
+            Lost::GuardFailed(why) => write!(f, "its guard failed: {why}"),
+        }
+    }
+}
+
 /// What is known about the tree so far.
 #[derive(Debug, Clone, Default)]
 struct State {
     leader: Option<i32>,
     exit: Option<Exit>,
+    failed: Option<String>,
     gone: bool,
 }
 
@@ -61,13 +95,19 @@ impl Guarded {
         let argv = program::find_program(order.argv, order.env)?;
         Guarded::launch(&argv, order).map_err(|error| {
             let detail = format!("cannot start the guard {}: {error}", program::this_program().display());
-            Failure::new(Cause::CommandNotFound, detail)
+            Failure::new(Cause::SystemRefused, detail)
         })
     }
 
     fn launch(argv: &[std::ffi::OsString], order: Order<'_>) -> io::Result<Guarded> {
         // Should the guard be killed, its tree falls to us and not to init.
         prctl::set_child_subreaper(true)?;
+        if !procfs::is_there() {
+            return Err(io::Error::other(
+                "there is no /proc, and without it no process tree can be ended",
+            ));
+        }
+        children_from_before();
         let (stdin, orders) = io::pipe()?;
         let mark = trees::new_mark();
         let mut guard = Command::new(program::this_program())
@@ -97,13 +137,13 @@ impl Guarded {
                 match line.parse() {
                     Ok(Report::Started(pid)) => known.send_modify(|state| state.leader = Some(pid)),
                     Ok(Report::Exited(exit)) => known.send_modify(|state| state.exit = Some(exit)),
+                    Ok(Report::Failed(why)) => known.send_modify(|state| state.failed = Some(why)),
                     Ok(Report::Gone) => complete = true,
                     Ok(Report::Removed(_)) | Err(()) => {}
                 }
             }
             let _ = guard.wait().await;
             if !complete {
-                // Somebody killed the guard: we do its work.
                 let leader = known.borrow().leader;
                 end_orphans(leader, &mark).await;
             }
@@ -122,9 +162,14 @@ impl Guarded {
         self.guard
     }
 
-    /// Waits until the command itself has ended; `None` if how cannot be known because the guard was lost.
-    pub async fn exited(&self) -> Option<Exit> {
-        self.once(|state| state.exit.is_some() || state.gone).await.exit
+    /// Waits until the command itself has ended, and says how.
+    pub async fn exited(&self) -> Result<Exit, Lost> {
+        let state = self.once(|state| state.exit.is_some() || state.gone).await;
+        match (state.exit, state.failed) {
+            (Some(exit), _) => Ok(exit),
+            (None, Some(why)) => Err(Lost::GuardFailed(why)),
+            (None, None) => Err(Lost::GuardKilled),
+        }
     }
 
     /// Waits until no process of the tree is left.
@@ -165,18 +210,25 @@ impl Guarded {
     }
 }
 
-/// Kills every process of a tree whose guard is lost: those of the leader's session, those with the tree's mark, and
-/// all their descendants. They are our children now (we are a subreaper), so we also reap them.
+/// Does the work of a guard that was killed: kills every process of its tree, and removes the shared memory that the tree
+/// made. The processes are those of the leader's session, those with the tree's mark, those that fell to us, whatever has
+/// become of their session and environment, and all their descendants. They are our children now (we are a subreaper), so we
+/// also reap them.
 async fn end_orphans(leader: Option<i32>, mark: &str) {
+    let mut leftovers = Leftovers::of(mark);
     // By number and start: a number may be given out again while we wait.
     let mut killed: HashSet<(i32, u64)> = HashSet::new();
     for _ in 0..100 {
         let all = procfs::processes();
         let is_marked = |pid| procfs::environment(pid, TREE).is_some_and(|found| found == mark);
-        let ours = |p: &&procfs::Process| Some(p.session) == leader || is_marked(p.pid);
+        let fell = fallen_to_us(&all);
+        let ours = |p: &&procfs::Process| Some(p.session) == leader || fell.contains(&p.pid) || is_marked(p.pid);
         let roots: HashSet<i32> = all.iter().filter(ours).map(|p| p.pid).collect();
         let below = procfs::below(&all, &roots);
         let found = all.iter().filter(|p| roots.contains(&p.pid)).chain(&below);
+        if let Some(leftovers) = &mut leftovers {
+            leftovers.look_at(found.clone().map(|p| p.pid));
+        }
         killed.extend(found.map(|p| (p.pid, p.started)));
         killed.retain(|&(pid, started)| {
             let is_there = procfs::process(pid).is_some_and(|process| process.started == started);
@@ -188,8 +240,36 @@ async fn end_orphans(leader: Option<i32>, mark: &str) {
             is_there
         });
         if killed.is_empty() {
-            return;
+            break;
         }
         sleep(Duration::from_millis(50)).await;
     }
+    if let Some(leftovers) = leftovers {
+        leftovers.remove();
+    }
+}
+
+/// Our children that we did not start. What we start stays in our session, and every tree begins with a session of its own,
+/// which nothing below it can leave for ours.
+fn fallen_to_us(all: &[procfs::Process]) -> HashSet<i32> {
+    let me = std::process::id() as i32;
+    let Some(our_session) = all.iter().find(|p| p.pid == me).map(|p| p.session) else {
+        return HashSet::new();
+    };
+    let is_fallen = |p: &&procfs::Process| {
+        let was_there = children_from_before().contains(&(p.pid, p.started));
+        p.parent == me && p.session != our_session && !was_there
+    };
+    all.iter().filter(is_fallen).map(|p| p.pid).collect()
+}
+
+/// Children that this process had before it started its first guard, by id and start: a program that became vsweep may have
+/// had some.
+fn children_from_before() -> &'static HashSet<(i32, u64)> {
+    static CHILDREN: OnceLock<HashSet<(i32, u64)>> = OnceLock::new();
+    CHILDREN.get_or_init(|| {
+        let me = std::process::id() as i32;
+        let children = procfs::processes().into_iter().filter(|process| process.parent == me);
+        children.map(|child| (child.pid, child.started)).collect()
+    })
 }

@@ -8,6 +8,8 @@ pub mod diagnose;
 pub mod guard;
 pub mod guarded;
 pub mod http;
+mod inventory;
+mod leftovers;
 mod procfs;
 mod program;
 mod ready;
@@ -16,12 +18,13 @@ pub mod settle;
 pub mod trees;
 mod watch;
 
+pub use procfs::is_there as can_see_processes;
 pub use program::{find_program, this_program, use_program};
 
 use crate::cause::{Cause, Failure};
 use crate::plan::Reset;
 use address::Address;
-use guarded::{Guarded, Order};
+use guarded::{Guarded, Lost, Order};
 use http::Http;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -225,12 +228,27 @@ impl Server {
 }
 
 impl Process {
-    /// The cause of an end, from how the process ended and what it wrote.
-    fn diagnose(&self, exit: Option<guard::Exit>) -> Failure {
-        let phase = match self.ready_at {
+    /// The cause of an end.
+    fn diagnose_end(&self, exit: Result<guard::Exit, Lost>) -> Failure {
+        match exit {
+            Ok(exit) => self.diagnose(Some(exit)),
+            Err(lost) => lost.failure(match self.phase() {
+                diagnose::Phase::Starting => Cause::CrashedStarting,
+                diagnose::Phase::Serving => Cause::CrashedUnderLoad,
+            }),
+        }
+    }
+
+    fn phase(&self) -> diagnose::Phase {
+        match self.ready_at {
             None => diagnose::Phase::Starting,
             Some(_) => diagnose::Phase::Serving,
-        };
+        }
+    }
+
+    /// The cause from how the process ended, if it has, and what it wrote.
+    fn diagnose(&self, exit: Option<guard::Exit>) -> Failure {
+        let phase = self.phase();
         let log = diagnose::read_log(&self.launch.log, self.ready_at.unwrap_or(0));
         diagnose::diagnose(phase, exit, &log)
     }

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// One process at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Process {
     /// Its id.
     pub pid: i32,
@@ -21,6 +21,11 @@ pub struct Process {
     pub zombie: bool,
     /// When it started, in clock ticks since boot.
     pub started: u64,
+}
+
+/// Whether processes can be looked at at all.
+pub fn is_there() -> bool {
+    process(std::process::id() as i32).is_some()
 }
 
 /// Every process that can be seen.
@@ -38,6 +43,17 @@ pub fn processes() -> Vec<Process> {
 /// One process, if it is there.
 pub fn process(pid: i32) -> Option<Process> {
     parse_stat(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Whether the process of this id that started then has not ended; a number may be given out again.
+pub fn lives(pid: i32, started: u64) -> bool {
+    process(pid).is_some_and(|process| process.started == started && !process.zombie)
+}
+
+/// The children of the thread that asks, those that it adopted included; none where the kernel does not list them.
+pub fn children_of_this_thread() -> Vec<i32> {
+    let listed = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+    listed.split_ascii_whitespace().flat_map(str::parse).collect()
 }
 
 /// `pid (name) state parent group session …`; the name may hold anything, also spaces and parentheses.

@@ -41,7 +41,7 @@ pub(super) async fn wait(server: &mut Server) -> Result<Identity, Failure> {
     let limit = *ready_timeout;
     let deadline = process.launched + limit;
     tokio::select! {
-        exit = process.guarded.exited() => return Err(process.diagnose(exit)),
+        exit = process.guarded.exited() => return Err(process.diagnose_end(exit)),
         outcome = identify(http, base_url, &expected, &mut seen) => {
             let identity = outcome?;
             require_ours(process, base_url)?;

@@ -63,9 +63,9 @@ pub(super) async fn command(argv: &[String], base_url: &str) -> Result<(), Strin
     // Whatever the command left running would disturb the next run.
     guarded.stop().await;
     match exited {
-        Ok(Some(Exit::Code(0))) => Ok(()),
-        Ok(Some(exit)) => Err(format!("the reset command `{command}` ended with {exit}")),
-        Ok(None) => Err(format!("the reset command `{command}` was lost")),
+        Ok(Ok(Exit::Code(0))) => Ok(()),
+        Ok(Ok(exit)) => Err(format!("the reset command `{command}` ended with {exit}")),
+        Ok(Err(lost)) => Err(format!("the reset command `{command}` was lost: {lost}")),
         Err(_) => Err(format!(
             "the reset command `{command}` did not end within {} s",
             COMMAND_LIMIT.as_secs()

@@ -1,15 +1,17 @@
-//! The gate before the next server: the port free again, and GPU memory back to where it was before the first server.
-//! Both take a moment after the last process of the old one is gone; a server started too early fails for the wrong
-//! reason.
+//! The gate before the next server: what dead trees left is gone, the port free again, and GPU memory back to where it was
+//! before the first server. This takes a moment after the last process of the old one is gone; a server started too early
+//! fails for the wrong reason.
 
 use super::Launch;
 use super::address::Address;
+use super::leftovers;
 use super::procfs;
 use super::trees::{Orphan, Remains};
 use crate::cause::{Cause, Failure};
 use crate::telemetry::gpu::{self, Gpu, Holder};
 use crate::units::show_duration;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
@@ -19,23 +21,48 @@ const SLACK_MIB: u64 = 512;
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
+/// What was done about what killed vsweeps had left.
+#[derive(Debug, Default)]
+pub struct Cleared {
+    /// Processes that were killed.
+    pub ended: Vec<Orphan>,
+    /// Shared memory that was removed.
+    pub removed: Vec<PathBuf>,
+}
+
 /// Waits until nothing is left of the process trees that the vsweeps of these pids started, or the limit is over. After a
-/// vsweep was killed, its guards still need up to the grace period; what has lost its guard, too, is killed at once and returned.
-pub async fn trees_gone(vsweeps: &[u32], limit: Duration) -> Vec<Orphan> {
+/// vsweep was killed, its guards still need up to the grace period; what has lost its guard, too, is killed at once. Then
+/// removes the shared memory of every tree on the machine of which nobody is left.
+pub async fn clear_away(vsweeps: &[u32], limit: Duration) -> Cleared {
     let start = Instant::now();
-    let mut ended = Vec::new();
+    let mut cleared = Cleared::default();
     loop {
         let remains = Remains::of(vsweeps);
+        if !remains.orphans.is_empty() {
+            leftovers::note_held(&remains.orphans);
+        }
         for orphan in &remains.orphans {
             orphan.end();
-            if !ended.contains(orphan) {
-                ended.push(orphan.clone());
+            if !cleared.ended.contains(orphan) {
+                cleared.ended.push(orphan.clone());
             }
         }
         if remains.is_empty() || start.elapsed() >= limit {
-            return ended;
+            break;
         }
         sleep(FIRST_WAIT).await;
+    }
+    cleared.removed = leftovers::remove_abandoned();
+    cleared
+}
+
+impl Cleared {
+    /// What there was, for people; `None` if there was nothing.
+    pub fn describe(&self) -> Option<String> {
+        let ended = self.ended.iter().map(Orphan::to_string);
+        let removed = self.removed.iter().map(|path| path.display().to_string());
+        let all: Vec<String> = ended.chain(removed).collect();
+        (!all.is_empty()).then(|| format!("cleared away what a killed vsweep had left: {}", all.join(", ")))
     }
 }
 

@@ -6,7 +6,9 @@
 //! with its number is not taken for it, and which of its trees this is.
 
 use super::guard;
+use super::inventory::{self, Inventory};
 use super::procfs::{self, Process};
+use itertools::Itertools;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::HashSet;
@@ -40,15 +42,16 @@ impl Remains {
     /// Looks for what is left of the trees that the vsweeps of these process ids started. One that lives owns its trees, and
     /// they are not told of.
     pub fn of(vsweeps: &[u32]) -> Remains {
-        let all = if vsweeps.is_empty() {
-            Vec::new()
-        } else {
-            procfs::processes()
-        };
+        if vsweeps.is_empty() {
+            return Remains::default();
+        }
+        let all = procfs::processes();
         let marked: Vec<(Process, String)> = all
             .iter()
             .filter_map(|process| Some((*process, procfs::environment(process.pid, TREE)?)))
+            .chain(adopted(&all))
             .filter(|(_, mark)| Owner::of(mark).is_some_and(|owner| vsweeps.contains(&owner.pid) && !owner.lives()))
+            .unique()
             .collect();
         let is_guard = |process: &Process| procfs::program_name(process.pid) == guard::NAME;
         let guarded: HashSet<&String> = marked
@@ -67,7 +70,7 @@ impl Remains {
             .filter(|process| !process.zombie);
         Remains {
             is_guarded: !guarded.is_empty(),
-            orphans: lost.map(Orphan::of).collect(),
+            orphans: lost.unique().map(Orphan::of).collect(),
         }
     }
 
@@ -75,6 +78,16 @@ impl Remains {
     pub fn is_empty(&self) -> bool {
         !self.is_guarded && self.orphans.is_empty()
     }
+}
+
+/// Those of `all` that guards adopted, whatever has become of their environment, with the marks of their trees.
+fn adopted(all: &[Process]) -> Vec<(Process, String)> {
+    let of_tree = |mark: String| {
+        let known = Inventory::read(&mark).unwrap_or_default();
+        let is_known = move |process: &&Process| known.adopted.contains(&(process.pid, process.started));
+        all.iter().filter(is_known).map(move |process| (*process, mark.clone()))
+    };
+    inventory::marks().into_iter().flat_map(of_tree).collect()
 }
 
 impl fmt::Display for Orphan {
@@ -94,20 +107,20 @@ impl Orphan {
 
     /// Kills it. Another process that got its number meanwhile is left alone.
     pub fn end(&self) {
-        if procfs::process(self.pid).is_some_and(|process| process.started == self.started) {
+        if procfs::lives(self.pid, self.started) {
             let _ = kill(Pid::from_raw(self.pid), Signal::SIGKILL);
         }
     }
 }
 
 /// The vsweep that a mark names.
-struct Owner {
+pub(super) struct Owner {
     pid: u32,
     started: u64,
 }
 
 impl Owner {
-    fn of(mark: &str) -> Option<Owner> {
+    pub fn of(mark: &str) -> Option<Owner> {
         let (owner, _) = mark.split_once('-')?;
         let (pid, started) = owner.split_once('.')?;
         Some(Owner {
@@ -116,8 +129,8 @@ impl Owner {
         })
     }
 
-    fn lives(&self) -> bool {
-        procfs::process(self.pid as i32).is_some_and(|process| process.started == self.started && !process.zombie)
+    pub fn lives(&self) -> bool {
+        procfs::lives(self.pid as i32, self.started)
     }
 }
 

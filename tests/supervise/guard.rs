@@ -1,6 +1,6 @@
 //! The guard alone: whatever its tree does and whoever dies first, nothing is left.
 
-use crate::tree::{Marked, VSWEEP, first_line, wait_for};
+use crate::tree::{Daemon, Marked, VSWEEP, first_line, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use vsweep::server::guard::Exit;
+use vsweep::server::guarded::Lost;
 
 const SHORT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(600);
@@ -41,7 +42,7 @@ async fn a_deaf_tree_is_killed_after_the_grace_period() {
     first_line(&marked.path("up"));
     tree.stop().await;
     marked.assert_empty();
-    assert_eq!(tree.exited().await, Some(Exit::Signal(9)));
+    assert_eq!(tree.exited().await, Ok(Exit::Signal(9)));
 }
 
 #[tokio::test]
@@ -66,7 +67,7 @@ async fn a_dropped_tree_ends() {
 async fn what_a_leader_leaves_behind_ends_with_it() {
     let marked = Marked::new("leader");
     let tree = marked.script("(setsid sleep 1000 &); exit 3", LONG);
-    assert_eq!(tree.exited().await, Some(Exit::Code(3)));
+    assert_eq!(tree.exited().await, Ok(Exit::Code(3)));
     tree.gone().await;
     marked.assert_empty();
 }
@@ -77,8 +78,27 @@ async fn a_killed_guard_takes_its_tree_along() {
     let tree = marked.script(DEAF, LONG);
     first_line(&marked.path("up"));
     send(tree.guard(), Signal::SIGKILL);
-    assert_eq!(tree.exited().await, None);
+    assert_eq!(tree.exited().await, Err(Lost::GuardKilled));
     tree.gone().await;
+    marked.assert_empty();
+}
+
+#[tokio::test]
+async fn a_killed_guard_takes_a_daemon_without_environment_along() {
+    let marked = Marked::new("daemon");
+    let path = marked.path("daemon");
+    let script = format!(
+        "(setsid env -i sh -c 'echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000' &); exec sleep 1000",
+        path.display()
+    );
+    let tree = marked.script(&script, LONG);
+    let daemon = Daemon(first_line(&path).parse().expect("a process id"));
+    wait_for("the daemon to lose its parent", || {
+        daemon.parent() == Some(tree.guard())
+    });
+    send(tree.guard(), Signal::SIGKILL);
+    tree.gone().await;
+    assert_eq!(daemon.parent(), None, "the daemon lives");
     marked.assert_empty();
 }
 
@@ -103,7 +123,7 @@ async fn a_program_that_cannot_run_is_reported() {
     fs::write(&script, "#!/no/such/interpreter\n").expect("written");
     fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("made executable");
     let tree = marked.script(&format!("exec {}", script.display()), SHORT);
-    assert!(matches!(tree.exited().await, Some(Exit::Code(126 | 127))));
+    assert!(matches!(tree.exited().await, Ok(Exit::Code(126 | 127))));
     tree.gone().await;
 }
 
@@ -217,6 +237,29 @@ async fn only_the_trees_own_shared_memory_is_removed() {
     held.write_all(b"in use").expect("written");
     assert!(own.0.exists());
     tree.stop().await;
+    assert!(!own.0.exists(), "the tree's own segment is removed");
+    assert!(before.0.exists() && foreign.0.exists(), "what others made stays");
+}
+
+#[tokio::test]
+async fn a_killed_guards_tree_leaves_no_shared_memory() {
+    let marked = Marked::new("shared-killed");
+    let [own, before, foreign] = ["own", "before", "foreign"].map(|name| Shared::named(&marked, name));
+    fs::write(&before.0, "").expect("written");
+    let script = format!(
+        "exec 3>{own} 4<{before}; echo up > \"$TMPDIR/up\"; while :; do sleep 1000; done",
+        own = own.0.display(),
+        before = before.0.display()
+    );
+    let tree = marked.script(&script, LONG);
+    first_line(&marked.path("up"));
+    fs::write(&foreign.0, "").expect("written");
+    // As soon as a segment is there the guard is told of it: after two more waits it has seen this one.
+    let waits = waits(tree.guard());
+    wait_for("the guard to look", || self::waits(tree.guard()) >= waits + 2);
+    send(tree.guard(), Signal::SIGKILL);
+    tree.gone().await;
+    marked.assert_empty();
     assert!(!own.0.exists(), "the tree's own segment is removed");
     assert!(before.0.exists() && foreign.0.exists(), "what others made stays");
 }

@@ -94,6 +94,39 @@ impl Marked {
     }
 }
 
+/// Nothing of a test that failed is left.
+impl Drop for Marked {
+    fn drop(&mut self) {
+        self.alive().into_iter().for_each(end);
+    }
+}
+
+/// A process that nothing tells to be of a test.
+pub struct Daemon(pub i32);
+
+impl Daemon {
+    pub fn parent(&self) -> Option<i32> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0)).ok()?;
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix("PPid:"))?
+            .trim()
+            .parse()
+            .ok()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        end(self.0);
+    }
+}
+
+/// One that is gone already is no error.
+fn end(pid: i32) {
+    let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
+}
+
 /// Waits until a file holds a line, and returns its first.
 pub fn first_line(path: &Path) -> String {
     let line = || fs::read_to_string(path).ok().filter(|text| text.ends_with('\n'));

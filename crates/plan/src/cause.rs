@@ -41,6 +41,8 @@ pub const MOST_OFTEN: &str = "most often with: ";
 pub enum Cause {
     /// The server refused its command line.
     BadFlag,
+    /// The system refused what it takes to start a program under supervision: a process, an open file, memory, or `/proc`.
+    SystemRefused,
     /// The program to run is not there or cannot be executed.
     CommandNotFound,
     /// The model is not where the command says.
@@ -85,8 +87,9 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause, in the order of a server's life.
-    pub const ALL: [Cause; 21] = [
+    pub const ALL: [Cause; 22] = [
         Cause::BadFlag,
+        Cause::SystemRefused,
         Cause::CommandNotFound,
         Cause::ModelNotFound,
         Cause::BadConfig,
@@ -113,6 +116,7 @@ impl Cause {
     pub fn name(self) -> &'static str {
         match self {
             Cause::BadFlag => "bad_flag",
+            Cause::SystemRefused => "system_refused",
             Cause::CommandNotFound => "command_not_found",
             Cause::ModelNotFound => "model_not_found",
             Cause::BadConfig => "bad_config",
@@ -140,6 +144,9 @@ impl Cause {
     pub fn advice(self) -> &'static str {
         match self {
             Cause::BadFlag => "correct or remove the flag that is named",
+            Cause::SystemRefused => {
+                "raise the limit that is named (ulimit -u, -n, -v), free memory or mount /proc, then add --retry-failed"
+            }
             Cause::CommandNotFound => "install the program, put it on PATH, or correct the command in the plan",
             Cause::ModelNotFound => "check the model name, its folder, and HF_TOKEN or HF_HUB_OFFLINE",
             Cause::BadConfig => "change the setting that is named; the model does not allow it",

@@ -10,14 +10,13 @@
 //! Synchronous and single-threaded on purpose: the kernel ends the leader (PDEATHSIG) when the guard's thread ends, and
 //! there is little that can go wrong.
 
-mod leftovers;
 mod log;
 mod report;
 
 pub use report::{Exit, Report};
 
+use crate::server::leftovers::{self, Leftovers};
 use crate::server::procfs;
-use leftovers::Leftovers;
 use log::Log;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -51,8 +50,17 @@ const STOPPING_TICK: Duration = Duration::from_millis(100);
 /// What the guard calls itself: `pkill -9 vsweep` must leave the one process alive that cleans up after the others.
 pub const NAME: &str = "server-guard";
 
-/// Runs `command` as the leader of a tree and owns that tree until nothing of it is left.
+/// Runs `command` as the leader of a tree and owns that tree until nothing of it is left. The owner is told of an error,
+/// too.
 pub fn own(command: &[OsString], grace: Duration) -> io::Result<()> {
+    let owned = try_own(command, grace);
+    if let Err(error) = &owned {
+        say(&Report::Failed(error.to_string()));
+    }
+    owned
+}
+
+fn try_own(command: &[OsString], grace: Duration) -> io::Result<()> {
     prctl::set_name(&CString::new(NAME)?)?;
     prctl::set_child_subreaper(true)?;
     let mut watched = SigSet::empty();
@@ -202,7 +210,7 @@ impl Tree {
     fn advance(&mut self) {
         self.log.bound();
         match self.stage {
-            Stage::Running => self.leftovers.look(),
+            Stage::Running => self.leftovers.look(self.leader.as_raw()),
             Stage::Terminating(until) if Instant::now() < until => {
                 for process in procfs::descendants(std::process::id() as i32) {
                     // Once each: a second TERM makes some programs skip their own clean-up.
@@ -233,6 +241,7 @@ impl Tree {
 
     fn bury(mut self) {
         self.log.bound();
+        self.leftovers.look_closely();
         for path in self.leftovers.remove() {
             say(&Report::Removed(path.display().to_string()));
         }

@@ -12,6 +12,8 @@ pub enum Report {
     Exited(Exit),
     /// A file that the tree had left behind was removed.
     Removed(String),
+    /// The guard cannot do its work, for this reason, and ends.
+    Failed(String),
     /// No process of the tree is left.
     Gone,
 }
@@ -44,6 +46,7 @@ impl fmt::Display for Report {
             Report::Exited(Exit::Code(code)) => write!(f, "exited code {code}"),
             Report::Exited(Exit::Signal(signal)) => write!(f, "exited signal {signal}"),
             Report::Removed(path) => write!(f, "removed {path}"),
+            Report::Failed(why) => write!(f, "failed {why}"),
             Report::Gone => write!(f, "gone"),
         }
     }
@@ -63,6 +66,7 @@ impl FromStr for Report {
                 _ => Err(()),
             },
             "removed" => Ok(Report::Removed(rest.to_owned())),
+            "failed" => Ok(Report::Failed(rest.to_owned())),
             "gone" => Ok(Report::Gone),
             _ => Err(()),
         }
@@ -80,6 +84,7 @@ mod tests {
             Report::Exited(Exit::Code(2)),
             Report::Exited(Exit::Signal(9)),
             Report::Removed("/dev/shm/psm_a b".into()),
+            Report::Failed("no more files".into()),
             Report::Gone,
         ] {
             assert_eq!(report.to_string().parse(), Ok(report));

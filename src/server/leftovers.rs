@@ -1,0 +1,233 @@
+//! Shared memory and rendezvous files that a killed vLLM leaves behind.
+//!
+//! A file is removed only if it was not there before the launch, was made by the tree (one of its processes held it, or
+//! the server's log names it), and nobody holds it once the tree is gone. The tree's guard finds and removes such files;
+//! what it finds stands in the tree's [`Inventory`], so that others can remove them if it is killed. Looking is cheap as
+//! long as nothing new appears: two directory listings.
+
+use super::inventory::{self, Inventory, Line, SHARED_MEMORY, Writer, is_ours};
+use super::procfs;
+use super::trees::{Orphan, Owner, TREE};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use std::collections::{BTreeMap, HashSet};
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// vLLM's file for the rendezvous of its workers: `$TMPDIR/vllm_dist_<uuid>`; nobody keeps it open.
+const RENDEZVOUS: &str = "vllm_dist_";
+/// Looks at a new file that no process of the tree seems to hold, before waiting for the end to look again.
+const LOOKS: u32 = 3;
+/// How much of the log is searched for names of rendezvous files, which vLLM prints while it starts.
+const LOG_BYTES: u64 = 4 << 20;
+
+/// What a tree may leave behind.
+#[derive(Debug)]
+pub(super) struct Leftovers {
+    mark: Option<String>,
+    known: Inventory,
+    written: Option<Writer>,
+    strange: BTreeMap<PathBuf, u32>,
+}
+
+impl Leftovers {
+    /// Remembers what is there before the launch of our own tree: none of it is ever touched.
+    pub fn before_launch() -> Leftovers {
+        let mark = std::env::var(TREE).ok();
+        let mut written = mark.as_deref().and_then(Writer::begin);
+        let before = present();
+        if let Some(written) = &mut written {
+            written.add(&before.iter().map(|path| Line::Before(path)).collect::<Vec<_>>());
+        }
+        Leftovers {
+            mark,
+            known: Inventory {
+                before,
+                ..Inventory::default()
+            },
+            written,
+            strange: BTreeMap::new(),
+        }
+    }
+
+    /// What the guard of the tree with this mark has written down.
+    pub fn of(mark: &str) -> Option<Leftovers> {
+        Some(Leftovers {
+            known: Inventory::read(mark)?,
+            mark: Some(mark.to_owned()),
+            written: Writer::resume(mark),
+            strange: BTreeMap::new(),
+        })
+    }
+
+    /// Looks for files that the tree below this process made, and for what it adopted beside its leader.
+    pub fn look(&mut self, leader: i32) {
+        self.attribute(LOOKS);
+        self.note_adopted(leader);
+    }
+
+    /// Looks for files once more before the tree's processes go, or after they went.
+    pub fn look_closely(&mut self) {
+        self.attribute(u32::MAX);
+    }
+
+    /// Looks for shared memory of a tree that lost its guard, of which these processes are left.
+    pub fn look_at(&mut self, left: impl IntoIterator<Item = i32>) {
+        let (_, shared) = self.unclaimed(u32::MAX);
+        self.claim(held_by(left, &shared));
+    }
+
+    fn attribute(&mut self, looks: u32) {
+        let (rendezvous, shared) = self.unclaimed(looks);
+        if !shared.is_empty() {
+            let tree = procfs::descendants(std::process::id() as i32);
+            self.claim(held_by(tree.iter().map(|process| process.pid), &shared));
+        }
+        if !rendezvous.is_empty() {
+            let log = log_text();
+            let named = |path: &PathBuf| {
+                path.file_name()
+                    .is_some_and(|name| log.contains(&*name.to_string_lossy()))
+            };
+            self.claim(rendezvous.into_iter().filter(named));
+        }
+    }
+
+    /// New files that nobody is known to have made and that were looked at less often than this: those of a rendezvous, and
+    /// shared memory.
+    fn unclaimed(&mut self, looks: u32) -> (HashSet<PathBuf>, HashSet<PathBuf>) {
+        let mut sought = present();
+        sought.retain(|path| !self.known.before.contains(path) && !self.known.made.contains_key(path));
+        sought.retain(|path| {
+            let seen = self.strange.entry(path.clone()).or_default();
+            *seen = seen.saturating_add(1);
+            *seen <= looks
+        });
+        sought.into_iter().partition(|path| is_rendezvous(path))
+    }
+
+    fn claim(&mut self, made: impl IntoIterator<Item = PathBuf>) {
+        for path in made {
+            let Ok(inode) = fs::symlink_metadata(&path).map(|meta| meta.ino()) else {
+                continue;
+            };
+            if let Some(written) = &mut self.written {
+                written.add(&[Line::Made(&path, inode)]);
+            }
+            self.known.made.insert(path, inode);
+        }
+    }
+
+    /// A process that left its parent, and perhaps its environment, is found again by whoever must end it.
+    fn note_adopted(&mut self, leader: i32) {
+        let Some(written) = &mut self.written else { return };
+        for pid in procfs::children_of_this_thread() {
+            if let Some(process) = procfs::process(pid).filter(|_| pid != leader)
+                && self.known.adopted.insert((pid, process.started))
+            {
+                written.add(&[Line::Adopted(pid, process.started)]);
+            }
+        }
+    }
+
+    /// Removes what the tree left, now that it is gone, and its inventory; returns what was removed.
+    pub fn remove(self) -> Vec<PathBuf> {
+        let is_left = |(path, inode): (PathBuf, u64)| {
+            let is_same = || fs::symlink_metadata(&path).is_ok_and(|meta| meta.ino() == inode);
+            (is_of_a_kind(&path) && is_ours(&path) && is_same()).then_some(path)
+        };
+        let mut left: HashSet<PathBuf> = self.known.made.into_iter().filter_map(is_left).collect();
+        if !left.is_empty() {
+            let held = held_by(procfs::processes().iter().map(|process| process.pid), &left);
+            left.retain(|path| !held.contains(path) && fs::remove_file(path).is_ok());
+        }
+        if let Some(mark) = self.mark {
+            inventory::remove(&mark);
+        }
+        let mut removed: Vec<PathBuf> = left.into_iter().collect();
+        removed.sort();
+        removed
+    }
+}
+
+/// Writes down what these processes hold, before somebody ends them because their vsweep and their guard are dead.
+pub(super) fn note_held(left: &[Orphan]) {
+    for mut tree in ownerless().iter().filter_map(|mark| Leftovers::of(mark)) {
+        tree.look_at(left.iter().map(|orphan| orphan.pid));
+    }
+}
+
+/// Removes what trees have left of which everybody is dead: their vsweep, their guard and every process of theirs. Returns
+/// what was removed.
+pub(super) fn remove_abandoned() -> Vec<PathBuf> {
+    let marks = ownerless();
+    if marks.is_empty() {
+        return Vec::new();
+    }
+    let all = procfs::processes();
+    let environments = all.iter().map(|process| procfs::environment(process.pid, TREE));
+    let living: HashSet<String> = environments.flatten().collect();
+    let dead = marks
+        .iter()
+        .filter(|mark| !living.contains(*mark))
+        .filter_map(|mark| Leftovers::of(mark))
+        .filter(|tree| {
+            !tree
+                .known
+                .adopted
+                .iter()
+                .any(|&(pid, started)| procfs::lives(pid, started))
+        });
+    dead.flat_map(Leftovers::remove).collect()
+}
+
+/// The marks of trees with an inventory whose vsweep is dead.
+fn ownerless() -> Vec<String> {
+    let mut marks = inventory::marks();
+    marks.retain(|mark| Owner::of(mark).is_some_and(|owner| !owner.lives()));
+    marks
+}
+
+/// Wakes who polls it when shared memory is made, so that even a process that lives for a moment is seen to hold it.
+pub(super) fn births() -> Option<Inotify> {
+    let births = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).ok()?;
+    births.add_watch(SHARED_MEMORY, AddWatchFlags::IN_CREATE).ok()?;
+    Some(births)
+}
+
+/// Our own files of the kinds that vLLM leaves behind.
+fn present() -> HashSet<PathBuf> {
+    let list = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
+    list(Path::new(SHARED_MEMORY))
+        .chain(list(&std::env::temp_dir()))
+        .map(|entry| entry.path())
+        .filter(|path| is_of_a_kind(path) && is_ours(path))
+        .collect()
+}
+
+/// Whether a file is of a kind that vLLM leaves behind, with a name that an inventory can hold.
+fn is_of_a_kind(path: &Path) -> bool {
+    let is_shared = || path.parent() == Some(Path::new(SHARED_MEMORY));
+    path.to_str().is_some_and(|name| !name.contains('\n')) && (is_rendezvous(path) || is_shared())
+}
+
+fn is_rendezvous(path: &Path) -> bool {
+    path.file_name()
+        .is_some_and(|name| name.to_string_lossy().starts_with(RENDEZVOUS))
+}
+
+fn held_by(pids: impl IntoIterator<Item = i32>, files: &HashSet<PathBuf>) -> HashSet<PathBuf> {
+    let held = pids.into_iter().map(|pid| procfs::held_files(pid, files));
+    held.flatten().collect()
+}
+
+/// The start of the command's log, which is the guard's standard error.
+fn log_text() -> String {
+    let mut bytes = Vec::new();
+    if let Ok(log) = File::open(format!("/proc/self/fd/{}", io::stderr().as_raw_fd())) {
+        let _ = log.take(LOG_BYTES).read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -6,7 +6,7 @@
 //! which; `tests/layers.rs` enforces the rest, and `ARCHITECTURE.md` says why.
 
 // Layer 0: words that every room shares.
-pub use vsweep_metrics::{rng, spool};
+pub use vsweep_metrics::{rng, spool, threads};
 pub use vsweep_plan::{cause, error, files, ids, units, validity};
 
 // Layer 1: what is declared and what is measured, as pure data and pure functions.

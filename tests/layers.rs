@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 /// Rooms by layer: a room may use the rooms of lower layers, and the neighbours named below.
 const LAYERS: [&[&str]; 7] = [
-    &["error", "files", "ids", "units", "cause", "validity", "rng", "spool"],
+    &[
+        "error", "files", "ids", "units", "cause", "validity", "rng", "spool", "threads",
+    ],
     &["plan", "matrix", "metrics", "search"],
     &["journal", "table"],
     &["server", "load", "dataset", "bench", "telemetry", "sim"],
@@ -82,6 +84,22 @@ fn pure_rooms_stay_pure() {
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Where a standard stream is closed or full, `println!` panics.
+#[test]
+fn nothing_panics_because_nobody_listens() {
+    let panics = |code: &str| {
+        ["print!(", "println!(", "env::args()"]
+            .iter()
+            .any(|word| code.contains(word))
+    };
+    let faults: Vec<_> = sources()
+        .into_iter()
+        .filter(|(_, _, code)| panics(code))
+        .map(|(_, path, _)| path)
+        .collect();
+    assert!(faults.is_empty(), "{faults:?}");
 }
 
 #[test]

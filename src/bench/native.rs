@@ -14,6 +14,7 @@ use super::probe::Probe;
 use super::result::{Context, figures, result};
 use super::settings::Settings;
 use super::warnings;
+use super::worker;
 use super::{Counters, Job, Measurement, Verdict};
 use crate::cause::{Cause, Failure};
 use crate::load::{BodyOptions, Generator, RequestOptions, Stop, Target, Tls};
@@ -128,11 +129,7 @@ impl Server {
         let failed = |detail: String| Failure::new(Cause::BenchFailed, detail);
         let target = Target::parse(&job.base_url).map_err(failed)?;
         let resolving = target.clone();
-        let addresses = tokio::task::spawn_blocking(move || resolving.resolve());
-        let addresses = addresses
-            .await
-            .map_err(|error| failed(error.to_string()))?
-            .map_err(failed)?;
+        let addresses = worker::perform(vec![], job.timeout, move || resolving.resolve().map_err(failed)).await?;
         let tls = target.is_https.then(|| Tls::new(&target.host, settings.insecure));
         let tls = tls.transpose().map_err(failed)?;
         Ok(Server { target, addresses, tls })

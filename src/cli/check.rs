@@ -1,5 +1,6 @@
 //! `vsweep check`: validates a plan.
 
+use super::output::say;
 use super::plan_file::PlanFile;
 use crate::error::{Exit, Result};
 use crate::plan::{Axis, Plan, Side, spelling};
@@ -25,9 +26,9 @@ pub fn run(args: Args) -> Result<Exit> {
         0 => [show_many(counts.points, "point"), show_many(counts.runs, "run")].join(", "),
         searches => show_many(searches, "search"),
     };
-    println!("ok: {}: {servers}, {work}", plan.name);
+    say(format_args!("ok: {}: {servers}, {work}", plan.name));
     for note in notes(&plan).into_iter().map(String::from).chain(matrix.remarks()) {
-        println!("note: {note}");
+        say(format_args!("note: {note}"));
     }
     Ok(Exit::Done)
 }

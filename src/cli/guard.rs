@@ -1,5 +1,6 @@
 //! `vsweep guard`: the process that owns a server's process tree, and the step by which its leader becomes the server.
 
+use super::output::tell;
 use crate::error::{Error, Exit, Result};
 use crate::server::guard;
 use std::ffi::OsString;
@@ -22,7 +23,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<Exit> {
     if let Some(guard) = args.lead_for {
         let error = guard::lead(guard, &args.command);
-        eprintln!("vsweep: cannot execute {}: {error}", args.command[0].to_string_lossy());
+        tell(format_args!("cannot execute {}: {error}", args.command[0].display()));
         std::process::exit(guard::NOT_EXECUTED);
     }
     guard::own(&args.command, Duration::from_millis(args.grace_ms))

@@ -1,6 +1,7 @@
 //! `vsweep iterations`: prefill or decode batches of exactly known shape, one row for each shape.
 
 use super::flags;
+use super::output::{say, tell};
 use super::sweeping::{self, Done, Server, caution, entries};
 use crate::bench::Runner;
 use crate::bench::iterations::settings::{FLAGS, Mode, Settings};
@@ -84,9 +85,9 @@ async fn measure_all(args: &Args, shapes: &[Params], settings: &[Settings]) -> R
         match sweeping::perform(&server, Runner::Iterations, shape, &mut interrupt).await {
             Done::Interrupted => return Ok(Exit::Interrupted),
             Done::Failed(failure) => {
-                eprintln!("vsweep: {what}: {}", failure.detail);
+                tell(format_args!("{what}: {}", failure.detail));
                 if last_failure.replace(failure.detail.clone()) == Some(failure.detail) {
-                    eprintln!("vsweep: the same again; the other shapes are left out");
+                    tell("the same again; the other shapes are left out");
                     break;
                 }
             }
@@ -106,7 +107,7 @@ async fn measure_all(args: &Args, shapes: &[Params], settings: &[Settings]) -> R
         (0, Some(failure)) => Err(Error::Fatal(format!("no shape was measured: {failure}"))),
         (_, Some(_)) => Ok(Exit::SomeFailed),
         (_, None) => {
-            println!("{}", "=".repeat(WIDTH));
+            say("=".repeat(WIDTH));
             Ok(Exit::Done)
         }
     }
@@ -200,14 +201,14 @@ fn print_head(row: &Map<String, Value>) {
         .zip(number("pipeline_parallel"))
         .zip(number("engines"));
     let world = world.map_or("?".to_owned(), |((tp, pp), dp)| (tp * pp * dp).to_string());
-    println!("{}", "=".repeat(WIDTH));
-    println!(
+    say("=".repeat(WIDTH));
+    say(format_args!(
         "DP={} TP={} PP={} World={world}",
         known("engines"),
         known("tensor_parallel"),
         known("pipeline_parallel")
-    );
-    println!(
+    ));
+    say(format_args!(
         "{:<8} {:>9} {:>7} {:>6} {:>6} {:>11} {:>12} {:>12} {:>10} {:>9} {:>10}",
         "Mode",
         "Context",
@@ -220,8 +221,8 @@ fn print_head(row: &Map<String, Value>) {
         "New tok/s",
         "Step(ms)",
         "Server(ms)"
-    );
-    println!("{}", "-".repeat(WIDTH));
+    ));
+    say("-".repeat(WIDTH));
 }
 
 fn print_row(row: &Map<String, Value>) {
@@ -235,7 +236,7 @@ fn print_row(row: &Map<String, Value>) {
         "decode" => "server_step_ms",
         _ => "server_prefill_ms",
     };
-    println!(
+    say(format_args!(
         "{:<8} {:>9} {:>7} {:>6} {:>6} {:>11} {:>12} {:>12} {:>10} {:>9} {:>10}",
         text("mode"),
         text("context_len"),
@@ -248,7 +249,7 @@ fn print_row(row: &Map<String, Value>) {
         number("new_tokens_per_second", 1),
         number("step_ms", 3),
         number(servers, 3),
-    );
+    ));
 }
 
 /// Writes what has been measured so far, whole or not at all.

@@ -9,6 +9,7 @@ mod experiment;
 mod flags;
 mod guard;
 mod iterations;
+mod machine;
 mod native_check;
 mod output;
 mod pareto;
@@ -29,6 +30,7 @@ mod sweeping;
 
 use crate::error::{Exit, Result};
 use clap::{Parser, Subcommand};
+use nix::sys::signal::{SigSet, Signal};
 use std::process::ExitCode;
 
 /// Finds which server settings under which load meet your targets best.
@@ -61,18 +63,40 @@ enum Command {
 
 /// Reads the arguments, runs the subcommand and reports how it ended.
 pub fn main() -> ExitCode {
-    match perform(Cli::parse().command) {
-        Ok(exit) => exit.into(),
-        Err(error) => {
-            output::tell(&error);
-            error.exit().into()
+    refuse_long_files();
+    match Cli::try_parse() {
+        Ok(cli) => end(perform(cli.command).and_then(|exit| match exit {
+            Exit::Interrupted => Ok(exit),
+            _ => output::all_said().map(|()| exit),
+        })),
+        Err(asked) if asked.use_stderr() => {
+            let _ = asked.print();
+            Exit::Usage.into()
         }
+        Err(help) => end(output::finish(help.print())),
     }
+}
+
+fn end(ended: Result<Exit>) -> ExitCode {
+    ended
+        .unwrap_or_else(|error| {
+            output::tell(&error);
+            error.exit()
+        })
+        .into()
+}
+
+/// A file that outgrows its limit (`ulimit -f`) is an error of the write that meets it, not the end of this process. The signal
+/// is blocked for every thread to come; what runs under a guard has it again.
+fn refuse_long_files() {
+    let signals: SigSet = [Signal::SIGXFSZ].into_iter().collect();
+    // Without this the process would end as the system wants it.
+    let _ = signals.thread_block();
 }
 
 fn perform(command: Command) -> Result<Exit> {
     match command {
-        Command::Run(args) => run::run(args),
+        Command::Run(args) => machine::check().and_then(|()| run::run(args)),
         Command::Check(args) => check::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Rehearse(args) => rehearse::run(args),
@@ -80,9 +104,9 @@ fn perform(command: Command) -> Result<Exit> {
         Command::Report(args) => report::run(args),
         Command::Plot(args) => plot::run(args),
         Command::Pareto(args) => pareto::run(args),
-        Command::Bench(args) => bench::run(args),
-        Command::Iterations(args) => iterations::run(args),
-        Command::Phases(args) => phases::run(args),
+        Command::Bench(args) => machine::check().and_then(|()| bench::run(args)),
+        Command::Iterations(args) => machine::check().and_then(|()| iterations::run(args)),
+        Command::Phases(args) => machine::check().and_then(|()| phases::run(args)),
         Command::Sim(args) => sim::run(args),
         Command::Schema(args) => schema::run(args),
         Command::Completions(args) => completions::run(args),

@@ -1,18 +1,44 @@
-//! Writing to standard output and standard error: a reader that has seen enough, such as `head`, is no error.
+//! Writing to standard output and standard error. A reader that has seen enough, such as `head`, is no error; a full disk is
+//! one that the exit code tells of, but neither ends what is being measured.
 
 use crate::error::{Error, Exit, Result};
 use std::fmt::Display;
-use std::io::{ErrorKind, Result as IoResult, Write};
+use std::io::{self, ErrorKind, Write};
+use std::sync::OnceLock;
+
+/// Why something that was said on the way is lost.
+static LOST: OnceLock<io::Error> = OnceLock::new();
 
 /// Ends a subcommand whose last act was to write.
-pub fn finish(written: IoResult<()>) -> Result<Exit> {
+pub fn finish(written: io::Result<()>) -> Result<Exit> {
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::io("write", "standard output")(error)),
         _ => Ok(Exit::Done),
     }
 }
 
+/// Says a line on standard output while there is more to do. If it cannot be written, [`all_said`] tells of it at the end.
+pub fn say(line: impl Display) {
+    if let Err(error) = writeln!(io::stdout().lock(), "{line}")
+        && error.kind() != ErrorKind::BrokenPipe
+    {
+        // One is enough to be told.
+        let _ = LOST.set(error);
+    }
+}
+
+/// The error of a line that could not be said.
+pub fn all_said() -> Result<()> {
+    let lost = LOST.get().map(|error| io::Error::new(error.kind(), error.to_string()));
+    lost.map_or(Ok(()), |error| Err(Error::io("write", "standard output")(error)))
+}
+
 /// Says something on standard error. One that is closed or full is no reason to lose what is being done.
 pub fn tell(sentence: impl Display) {
-    let _ = writeln!(std::io::stderr(), "vsweep: {sentence}");
+    tell_plain(format_args!("vsweep: {sentence}"));
+}
+
+/// The same for what is more than a sentence.
+pub fn tell_plain(text: impl Display) {
+    let _ = writeln!(io::stderr(), "{text}");
 }

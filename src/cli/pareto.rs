@@ -1,7 +1,7 @@
 //! `vsweep pareto`: what one figure can be had for the other, and which points no other beats.
 
 use super::charts::{self, list};
-use super::output::finish;
+use super::output::{finish, tell};
 use super::report::planned_price;
 use crate::error::{Error, Exit, Result};
 use crate::report::chart::Chart;
@@ -70,7 +70,7 @@ pub fn run(args: Args) -> Result<Exit> {
     }
     let Runs { mut table, damaged } = read_any(&args.directory)?;
     for problem in &damaged {
-        eprintln!("vsweep: {problem}");
+        tell(problem);
     }
     // The usual column is what the table counts by anyway, and a sweep without limits need not have it.
     let users = Some(args.user_count_var.as_str()).filter(|name| *name != "max_concurrency");

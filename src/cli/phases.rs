@@ -1,6 +1,7 @@
 //! `vsweep phases`: prefill and decode throughput at rising concurrency, as JSON, Markdown and two pictures.
 
 use super::flags;
+use super::output::{say, tell};
 use super::sweeping::{self, Done, Server, caution, entries};
 use crate::bench::Runner;
 use crate::bench::flags::{Flag, Takes};
@@ -152,30 +153,30 @@ async fn measure_all(args: &Args, levels: &[Params], first: &Settings) -> Result
         match sweeping::perform(&server, Runner::Phases, params, &mut interrupt).await {
             Done::Interrupted => {
                 if !phases.is_empty() {
-                    eprintln!(
-                        "vsweep: what was measured is in {}",
+                    tell(format_args!(
+                        "what was measured is in {}",
                         write(args, &server, &phases)?.display()
-                    );
+                    ));
                 }
                 return Ok(Exit::Interrupted);
             }
             Done::Failed(failure) => {
-                eprintln!("vsweep: {what}: {}", failure.detail);
+                tell(format_args!("{what}: {}", failure.detail));
                 if last_failure.replace(failure.detail.clone()) == Some(failure.detail) {
-                    eprintln!("vsweep: the same again; the other levels are left out");
+                    tell("the same again; the other levels are left out");
                     break;
                 }
             }
             Done::Measured(measurement) => {
                 let row = row(params, &measurement.result.values);
                 let number = |key: &str| row.get(key).and_then(Value::as_f64).unwrap_or(0.0);
-                println!(
+                say(format_args!(
                     "{what}: {:.1} output tokens/s, {:.1} tokens/s in all ({:.1} s after a warm-up of {:.1} s)",
                     number("output_throughput"),
                     number("total_throughput"),
                     number("elapsed_s"),
                     number("warmup_s"),
-                );
+                ));
                 caution(&what, &measurement);
                 phases.add(&show(&params["phase"]), row);
                 write(args, &server, &phases)?;
@@ -186,7 +187,7 @@ async fn measure_all(args: &Args, levels: &[Params], first: &Settings) -> Result
         (true, Some(failure)) => Err(Error::Fatal(format!("nothing was measured: {failure}"))),
         (_, failure) => {
             draw(args, &server, &phases)?;
-            println!("{}", write(args, &server, &phases)?.display());
+            say(write(args, &server, &phases)?.display());
             Ok(if failure.is_some() {
                 Exit::SomeFailed
             } else {

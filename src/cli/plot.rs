@@ -1,6 +1,7 @@
 //! `vsweep plot`: line charts of any figure against any setting or figure, from results of vsweep or of vLLM.
 
 use super::charts::{self, list};
+use super::output::tell;
 use super::report::planned_price;
 use crate::error::{Error, Exit, Result};
 use crate::report::chart::{MOST_CURVES, Scale};
@@ -104,7 +105,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let bins = Bin::parse_list(&args.bin_by).map_err(Error::Usage)?;
     let Runs { mut table, damaged } = read_any(&args.directory)?;
     for problem in &damaged {
-        eprintln!("vsweep: {problem}");
+        tell(problem);
     }
     if let Some(price) = args.price_per_gpu_hour.or_else(|| planned_price(&args.directory)) {
         table.add_costs(price);
@@ -219,11 +220,11 @@ fn grid<'a>(args: &Args, subject: &Subject<'a>, bins: &[Bin]) -> Result<Grid<'a>
 fn warn_of_others(others: &[&Column]) {
     if !others.is_empty() {
         let names: Vec<&str> = others.iter().map(|column| column.name.as_str()).collect();
-        eprintln!(
-            "vsweep: {} varies as well, so its values have curves of their own; use --filter-by or --fig-by to part them, or \
+        tell(format_args!(
+            "{} varies as well, so its values have curves of their own; use --filter-by or --fig-by to part them, or \
              --curve-by \"\" for one curve through all",
             names.join(", ")
-        );
+        ));
     }
 }
 
@@ -233,16 +234,16 @@ fn warn(figures: &[Figure]) {
         let series = figure.chart.panels.iter().flat_map(|panel| &panel.series);
         let names: std::collections::BTreeSet<&str> = series.map(|series| series.name.as_str()).collect();
         if names.len() > MOST_CURVES {
-            eprintln!(
-                "vsweep: {name} has {} curves, more than can be told apart; use --curve-by, --row-by, --col-by or --filter-by",
+            tell(format_args!(
+                "{name} has {} curves, more than can be told apart; use --curve-by, --row-by, --col-by or --filter-by",
                 names.len()
-            );
+            ));
         }
         if figure.left_out > 0 {
-            eprintln!(
-                "vsweep: {name} leaves out {} runs without a number that its axes can show",
+            tell(format_args!(
+                "{name} leaves out {} runs without a number that its axes can show",
                 figure.left_out
-            );
+            ));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `vsweep report`: rebuilds every table and chart of an experiment from its journal.
 
 use super::charts;
-use super::output::finish;
+use super::output::{finish, tell};
 use crate::error::{Exit, Result};
 use crate::journal::{self, Directory};
 use crate::plan::{self, ReportOptions};
@@ -34,7 +34,7 @@ pub fn run(args: Args) -> Result<Exit> {
     options.price_per_gpu_hour = args.price_per_gpu_hour.or(options.price_per_gpu_hour);
     let written = report::write_all(&directory, &state, &options)?;
     for problem in &written.problems {
-        eprintln!("vsweep: {problem}");
+        tell(problem);
     }
     finish(show(&written))
 }
@@ -55,9 +55,9 @@ fn options(directory: &Directory) -> ReportOptions {
         .map(|draft| draft.plan.report)
         .unwrap_or_else(|_| {
             let path = path.display();
-            eprintln!(
-                "vsweep: {path} cannot be read here, so the plots it asks for are left out; see `vsweep check {path}`"
-            );
+            tell(format_args!(
+                "{path} cannot be read here, so the plots it asks for are left out; see `vsweep check {path}`"
+            ));
             ReportOptions::default()
         })
 }

@@ -18,7 +18,7 @@ use crate::rehearse::{Options, foresee};
 use crate::report::progress::{Ahead, Counter, Mode, Progress, Requests};
 use crate::report::{self, LiveTables};
 use crate::run::{Ending, Forecasts, Interrupt, Sweep, Update};
-use std::io::{Write, stdout};
+use crate::threads;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -132,25 +132,25 @@ pub fn run(args: Args) -> Result<Exit> {
             move || report::write_all(&directory, &state, &options)
         };
         let Some(written) = runtime.block_on(unless_interrupted(write, &mut interrupt)) else {
-            let root = directory.root().display();
-            eprintln!("vsweep: interrupted; every run is recorded, `vsweep report {root}` makes tables and charts");
+            let last_words = words::last(Ending::Interrupted, &directory, &state, state.failures());
+            output::tell(format_args!("{last_words}; tables and charts are not all written"));
             // What is being written replaces the old when it is whole, so the thread that writes needs no farewell.
             std::process::exit(Exit::Interrupted as i32);
         };
         let written = written?;
         for problem in &written.problems {
-            eprintln!("vsweep: {problem}");
+            output::tell(problem);
         }
         if is_shown {
-            output::finish(stdout().lock().write_all(written.summary.as_bytes()))?;
+            output::say(written.summary.trim_end());
         }
     }
     let failed = state.failures();
     let last_words = words::last(ending, &directory, &state, failed);
     if ending == Ending::Interrupted {
-        eprintln!("vsweep: {last_words}");
+        output::tell(last_words);
     } else if is_shown {
-        output::finish(writeln!(stdout(), "{last_words}"))?;
+        output::say(last_words);
     }
     Ok(match ending {
         Ending::Interrupted => Exit::Interrupted,
@@ -176,6 +176,10 @@ async fn unless_interrupted<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
     interrupt: &mut Interrupt,
 ) -> Option<T> {
+    if !threads::is_allowed() {
+        // Then nobody can wait for the user meanwhile.
+        return Some(work());
+    }
     tokio::select! {
         done = tokio::task::spawn_blocking(work) => Some(done.unwrap_or_else(|error| resume_unwind(error.into_panic()))),
         () = interrupt.pressed_again() => None,
@@ -273,7 +277,7 @@ fn choose_directory(args: &Args, plan: &Plan) -> Result<Directory> {
             .find(|path| !path.exists())
             .expect("one of four billion names is free");
         if !args.quiet {
-            eprintln!("starting over in {}", free.display());
+            output::tell(format_args!("starting over in {}", free.display()));
         }
         return Ok(Directory::at(free));
     }

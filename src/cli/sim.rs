@@ -1,8 +1,10 @@
 //! `vsweep sim`: the simulated server.
 
+use super::output;
 use crate::error::{Error, Exit, Result};
 use crate::sim::child::{self, Role};
 use crate::sim::{gpus, process};
+use std::io::{Write, stdout};
 
 /// Serve a simulated model that behaves like vllm serve
 #[derive(Debug, clap::Args)]
@@ -49,8 +51,7 @@ pub fn run(args: Args) -> Result<Exit> {
             })?;
             let text = gpus::smi(folder.as_ref(), &args)
                 .ok_or_else(|| Error::Usage("nothing is asked: use --query-gpu=… or --query-compute-apps=…".into()))?;
-            print!("{text}");
-            Ok(Exit::Done)
+            output::finish(stdout().write_all(text.as_bytes()))
         }
         Command::Engine { stray } => {
             let role = if stray { Role::Stray } else { Role::Engine };

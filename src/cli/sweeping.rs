@@ -2,6 +2,7 @@
 //! the user has had enough.
 
 use super::bench::first_model;
+use super::output::tell;
 use crate::bench::site::Site;
 use crate::bench::{Job, Measurement, Runner, measure};
 use crate::cause::Failure;
@@ -65,7 +66,7 @@ pub async fn perform(server: &Server, runner: Runner, params: &Params, interrupt
         () = interrupt.requested() => Done::Interrupted,
     };
     for note in job.counters.take_notes() {
-        eprintln!("vsweep: {note}");
+        tell(note);
     }
     done
 }
@@ -87,10 +88,10 @@ pub fn caution(what: &str, measurement: &Measurement) {
         .into_iter()
         .flatten()
     {
-        eprintln!("vsweep: {what}: {}", warning.as_str().unwrap_or_default());
+        tell(format_args!("{what}: {}", warning.as_str().unwrap_or_default()));
     }
     if let Some(objection) = measurement.verdict.objection() {
-        eprintln!("vsweep: {what}: read these figures with care: {objection}");
+        tell(format_args!("{what}: read these figures with care: {objection}"));
     }
 }
 

@@ -9,7 +9,7 @@ use crate::journal::State;
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::Plan;
 use crate::run::{Group, Schedule};
-use std::num::NonZeroUsize;
+use crate::threads;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What every server is played with.
@@ -27,9 +27,9 @@ impl Company<'_> {
     pub fn perform(&self, done: &State) -> Result<Vec<Forecast>, Unknown> {
         let left = Mutex::new(Some(self.schedule.servers().enumerate()));
         let played = Mutex::new(Vec::new());
-        let threads = match &self.plan.sla {
+        let most = match &self.plan.sla {
             Some(_) => 1,
-            None => std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
+            None => threads::cores(),
         };
         let work = || {
             let mut state = done.clone();
@@ -46,10 +46,7 @@ impl Company<'_> {
                 lock(&played).push((place, forecast));
             }
         };
-        std::thread::scope(|scope| {
-            (1..threads).for_each(|_| _ = scope.spawn(work));
-            work();
-        });
+        threads::beside(most, work);
         let mut played = played.into_inner().unwrap_or_else(PoisonError::into_inner);
         played.sort_by_key(|(place, _)| *place);
         played.into_iter().map(|(_, forecast)| forecast).collect()

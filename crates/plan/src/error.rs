@@ -53,8 +53,11 @@ impl Error {
 /// What the user can do about an error of the system, where that is plain from its kind.
 fn remedy(source: &io::Error) -> &'static str {
     match source.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "; make room and give the same command again: nothing that was recorded is lost"
+        }
+        io::ErrorKind::FileTooLarge => {
+            "; raise the limit of file sizes (ulimit -f) and give the same command again: nothing that was recorded is lost"
         }
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             "; give this user the right to it, or choose another place"

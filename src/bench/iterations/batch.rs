@@ -183,12 +183,18 @@ fn drive<'scope, 'env>(
     let driving: Vec<_> = generators
         .iter_mut()
         .zip(loads)
-        .map(|(generator, load)| scope.spawn(move || generator.drive(load, &mut |_| {})))
+        .map(|(generator, load)| {
+            let thread = std::thread::Builder::new().name("vsweep-load".to_owned());
+            thread.spawn_scoped(scope, move || generator.drive(load, &mut |_| {}))
+        })
         .collect();
     move || {
-        let outcomes = driving.into_iter().map(|thread| match thread.join() {
-            Ok(outcome) => outcome.map_err(crate::bench::native::broke),
-            Err(_) => Err(broken("a thread of the generator ended early".to_owned())),
+        let outcomes = driving.into_iter().map(|thread| {
+            let thread = thread.map_err(|error| broken(format!("cannot start the generator's thread: {error}")))?;
+            match thread.join() {
+                Ok(outcome) => outcome.map_err(crate::bench::native::broke),
+                Err(_) => Err(broken("a thread of the generator ended early".to_owned())),
+            }
         });
         outcomes.collect()
     }

@@ -59,9 +59,13 @@ impl<'a> Held<'a> {
         std::thread::scope(|scope| {
             let waking: Vec<_> = held
                 .iter_mut()
-                .map(|endpoint| scope.spawn(move || wake(endpoint, route)))
+                .map(|endpoint| {
+                    let url = endpoint.url.clone();
+                    let thread = std::thread::Builder::new().spawn_scoped(scope, move || wake(endpoint, route));
+                    thread.map_err(|error| may_be_held(&url, route, &format!("no thread can be started: {error}")))
+                })
                 .collect();
-            let woken = waking.into_iter().map(|thread| match thread.join() {
+            let woken = waking.into_iter().map(|thread| match thread?.join() {
                 Ok(woken) => woken,
                 Err(_) => Err("a thread that wakes a server ended early".to_owned()),
             });
@@ -87,10 +91,11 @@ fn wake(endpoint: &mut Endpoint, route: &str) -> Result<(), String> {
             Err(error) => failed = error,
         }
     }
-    Err(format!(
-        "the server at {url} may still be held: {failed}; let it go with curl -X POST {url}{route}",
-        url = endpoint.url
-    ))
+    Err(may_be_held(&endpoint.url, route, &failed))
+}
+
+fn may_be_held(url: &str, route: &str, why: &str) -> String {
+    format!("the server at {url} may still be held: {why}; let it go with curl -X POST {url}{route}")
 }
 
 fn path(route: &str) -> &str {

@@ -36,12 +36,12 @@ pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
         false => settings.endpoints.clone(),
     };
     let (site, model) = (settings.site.clone(), job.served_model.clone());
-    let opening = tokio::task::spawn_blocking(move || {
+    let opening = worker::perform(vec![], job.timeout, move || {
         let opened = urls.iter().map(|url| Endpoint::open(url, &site, &model));
-        opened.collect::<Result<Vec<(Endpoint, Generator)>, String>>()
+        let opened: Result<Vec<(Endpoint, Generator)>, String> = opened.collect();
+        opened.map_err(broken)
     });
-    let opened = opening.await.map_err(|error| broken(error.to_string()))?;
-    let (endpoints, generators): (Vec<Endpoint>, Vec<Generator>) = opened.map_err(broken)?.into_iter().unzip();
+    let (endpoints, generators): (Vec<Endpoint>, Vec<Generator>) = opening.await?.into_iter().unzip();
     let stops = generators.iter().map(Generator::stop_handle).collect();
     let bench = Bench {
         prompts: settings.prompts(plain_ids(settings.site.vocab_size, &job.model_root)),

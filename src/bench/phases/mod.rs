@@ -39,9 +39,10 @@ pub fn check(params: &Params) -> Vec<String> {
 pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
     let settings = Settings::read(&job.params).map_err(|problems| broken(problems.join("; ")))?;
     let (url, site, model) = (job.base_url.clone(), settings.site.clone(), job.served_model.clone());
-    let opening = tokio::task::spawn_blocking(move || Endpoint::open(&url, &site, &model));
-    let opened = opening.await.map_err(|error| broken(error.to_string()))?;
-    let (endpoint, generator) = opened.map_err(broken)?;
+    let opening = worker::perform(vec![], job.timeout, move || {
+        Endpoint::open(&url, &site, &model).map_err(broken)
+    });
+    let (endpoint, generator) = opening.await?;
     let stops = vec![generator.stop_handle()];
     let run = Run {
         prompts: settings.prompts(plain_ids(settings.site.vocab_size, &job.model_root)),

@@ -3,16 +3,17 @@
 use crate::journal::{Directory, State};
 use crate::run::Ending;
 use crate::units::show_many;
+use itertools::Itertools;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// How the sweep ended, and how to go on.
 pub fn last(ending: Ending, directory: &Directory, state: &State, failed: usize) -> String {
     let recorded = state.runs().count();
     let root = directory.root().display();
-    let again = format!(
-        "vsweep {}",
-        shell_words::join(again(std::env::args().skip(1), directory.root()))
-    );
+    let again = again(std::env::args_os().skip(1), directory.root());
+    let again = format!("vsweep {}", again.iter().map(|word| shell_word(word)).join(" "));
     let retry = match (failed, state.searches_given_up() as u64) {
         (0, 0) => String::new(),
         (0, lost) => format!(
@@ -40,8 +41,8 @@ pub fn last(ending: Ending, directory: &Directory, state: &State, failed: usize)
 }
 
 /// The arguments that go on in a directory: `--fresh` would leave it and begin another one.
-fn again(args: impl Iterator<Item = String>, root: &Path) -> Vec<String> {
-    let mut args: Vec<String> = args.collect();
+fn again(args: impl Iterator<Item = OsString>, root: &Path) -> Vec<OsString> {
+    let mut args: Vec<OsString> = args.collect();
     let Some(fresh) = args.iter().position(|arg| arg == "--fresh") else {
         return args;
     };
@@ -49,9 +50,25 @@ fn again(args: impl Iterator<Item = String>, root: &Path) -> Vec<String> {
     if let Some(output) = args.iter().position(|arg| arg == "-o" || arg == "--output") {
         args.drain(output..(output + 2).min(args.len()));
     }
-    args.retain(|arg| !arg.starts_with("--output=") && (!arg.starts_with("-o") || arg.starts_with("--")));
-    args.extend(["-o".to_owned(), root.display().to_string()]);
+    args.retain(|arg| {
+        let arg = arg.as_bytes();
+        !arg.starts_with(b"--output=") && (!arg.starts_with(b"-o") || arg.starts_with(b"--"))
+    });
+    args.extend(["-o".into(), root.into()]);
     args
+}
+
+/// A word as a shell reads it; bash and its like read any bytes in `$'…'`.
+fn shell_word(word: &OsStr) -> String {
+    if let Some(text) = word.to_str() {
+        return shell_words::quote(text).into_owned();
+    }
+    let escape = |&byte: &u8| match byte {
+        b'\'' | b'\\' => format!("\\{}", char::from(byte)),
+        b' '..=b'~' => char::from(byte).to_string(),
+        _ => format!("\\x{byte:02x}"),
+    };
+    format!("$'{}'", word.as_bytes().iter().map(escape).collect::<String>())
 }
 
 #[cfg(test)]
@@ -61,11 +78,15 @@ mod tests {
     #[test]
     fn going_on_with_a_fresh_directory_stays_in_it() {
         let go_on = |line: &str| {
-            let args = line.split(' ').map(str::to_owned);
-            again(args, Path::new("r/x-2")).join(" ")
+            let args = line.split(' ').map(OsString::from);
+            again(args, Path::new("r/x-2"))
+                .iter()
+                .map(|word| shell_word(word))
+                .join(" ")
         };
         assert_eq!(go_on("run p.toml -o r/x --quiet"), "run p.toml -o r/x --quiet");
         assert_eq!(go_on("run p.toml --fresh"), "run p.toml -o r/x-2");
+        assert_eq!(shell_word(OsStr::from_bytes(b"a'\\ \xff")), "$'a\\'\\\\ \\xff'");
         for output in ["-o r/x", "--output r/x", "--output=r/x", "-or/x"] {
             assert_eq!(
                 go_on(&format!("run p.toml {output} --fresh --only a=1")),

@@ -6,7 +6,7 @@
 use super::tokenizer::Tokenizer;
 use super::vocabulary::Draft;
 use std::ops::Range;
-use std::thread;
+use vsweep_metrics::threads;
 
 /// Corrections of a text whose tokens are not as many as were asked for.
 const MOST_CORRECTIONS: usize = 10;
@@ -40,23 +40,8 @@ impl RoundTrip {
 
     /// Those of all drafts, made on all cores.
     pub fn of_all(tokenizer: &Tokenizer, drafts: &[Draft]) -> Result<Vec<RoundTrip>, String> {
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let share = drafts.len().div_ceil(cores).max(1);
-        let made: Result<Vec<Vec<RoundTrip>>, String> = thread::scope(|scope| {
-            let workers: Vec<_> = drafts
-                .chunks(share)
-                .map(|drafts| {
-                    let of = |draft: &Draft| RoundTrip::of(tokenizer, &draft.ids);
-                    scope.spawn(move || drafts.iter().map(of).collect())
-                })
-                .collect();
-            let joined = workers.into_iter().map(|worker| match worker.join() {
-                Ok(made) => made,
-                Err(panic) => std::panic::resume_unwind(panic),
-            });
-            joined.collect()
-        });
-        Ok(made?.into_iter().flatten().collect())
+        let of = |draft: &Draft| RoundTrip::of(tokenizer, &draft.ids);
+        threads::map(threads::cores(), drafts, of).into_iter().collect()
     }
 
     /// Cut, or padded with ids from `pad`, until it has `target` tokens; after ten corrections it is taken as it is.

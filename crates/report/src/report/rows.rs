@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::thread;
+use vsweep_metrics::threads;
 use vsweep_plan::cause::{Cause, Outcome};
 use vsweep_plan::ids::{ServerId, sha256_hex};
 use vsweep_plan::plan::{Params, spelling};
@@ -118,18 +118,7 @@ fn read_batch(
     known: &(dyn Fn(&RunRecord) -> Option<Figures> + Sync),
 ) -> Vec<Result<Figures, String>> {
     let read = |run: &&RunRecord| known(run).map_or_else(|| read_figures(root, run), Ok);
-    let workers = thread::available_parallelism().map_or(1, usize::from);
-    let share = runs.len().div_ceil(workers).max(1);
-    thread::scope(|scope| {
-        let workers: Vec<_> = runs
-            .chunks(share)
-            .map(|runs| scope.spawn(move || runs.iter().map(read).collect::<Vec<_>>()))
-            .collect();
-        let read = workers
-            .into_iter()
-            .map(|worker| worker.join().expect("a reader does not panic"));
-        read.flatten().collect()
-    })
+    threads::map(threads::cores(), runs, read)
 }
 
 fn read_figures(root: &Path, run: &RunRecord) -> Result<Figures, String> {

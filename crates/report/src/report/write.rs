@@ -11,7 +11,7 @@ use super::text::summarize;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::thread;
+use vsweep_metrics::threads;
 use vsweep_plan::error::{Error, Result};
 use vsweep_plan::files::{create_folder, write_atomic};
 use vsweep_plan::plan::ReportOptions;
@@ -89,7 +89,7 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
     let mut problems = Vec::new();
     let drawn = all
         .chunks(DRAWN_AT_ONCE)
-        .flat_map(|batch| batch.iter().zip(draw(batch)));
+        .flat_map(|batch| batch.iter().zip(threads::map(DRAWN_AT_ONCE, batch, render)));
     let images = drawn.filter_map(|(chart, drawn)| match drawn {
         Ok(image) => Some((format!("{}.png", chart.name), image)),
         Err(error) => {
@@ -126,17 +126,6 @@ pub(super) fn write_folder(
 
 /// Charts drawn at the same time; each takes 25 MB while it is drawn.
 const DRAWN_AT_ONCE: usize = 4;
-
-/// Draws each chart on a thread of its own.
-fn draw(charts: &[Chart]) -> Vec<Result<Vec<u8>, String>> {
-    thread::scope(|scope| {
-        let drawing: Vec<_> = charts.iter().map(|chart| scope.spawn(|| render(chart))).collect();
-        let drawn = drawing.into_iter().map(|thread| thread.join());
-        drawn
-            .map(|drawn| drawn.unwrap_or_else(|_| Err("the drawing was abandoned".into())))
-            .collect()
-    })
-}
 
 fn write_tables(directory: &Directory, state: &State, runs: &Runs, points: &Points<'_>) -> Result<Written> {
     let (summary, medians) = (directory.summary_csv(), directory.points_csv());

@@ -116,8 +116,15 @@ impl Segment {
                 Err(error) => return Err(error),
                 Ok(file) => {
                     // Sparse, as vLLM's message queues are until they are used.
-                    file.set_len(1 << 20)?;
-                    return Ok(Segment { path, _file: file });
+                    let long = file.set_len(1 << 20);
+                    let segment = Segment { path, _file: file };
+                    return match long {
+                        Ok(()) => Ok(segment),
+                        Err(error) => {
+                            segment.remove();
+                            Err(error)
+                        }
+                    };
                 }
             }
         }

@@ -34,6 +34,11 @@ pub fn uvicorn(message: &str) {
     let _ = writeln!(std::io::stdout().lock(), "INFO:     {message}");
 }
 
+/// Text on standard error, as it is.
+pub fn error(text: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
 /// What Python prints when an exception ends the program, in short: the last frame and the exception.
 pub fn traceback(file: &str, exception: &str) {
     let mut err = std::io::stderr().lock();

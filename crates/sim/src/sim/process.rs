@@ -15,6 +15,7 @@ use super::stops::Stops;
 use super::tokenizer::Tokenizer;
 use super::truth::Truth;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -53,11 +54,11 @@ Serves a simulated model. Takes every flag of `vllm serve`, and its own:
 /// Runs the server until it ends, for whatever reason, and returns its exit code.
 pub fn serve(args: &[String]) -> u8 {
     if args.iter().any(|arg| arg == "--help" || arg == "-h") {
-        print!("{HELP}\nFaults: {}\n", Kinds);
+        let _ = writeln!(std::io::stdout(), "{HELP}\nFaults: {}", Kinds);
         return 0;
     }
     let refused = |text: &str| {
-        eprintln!("{text}");
+        log::error(text);
         2
     };
     let args = match config_file::expand(args) {
@@ -229,7 +230,7 @@ async fn run(
                     let exception = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB. GPU 0 has 1.12 GiB \
                                      of memory that is free.";
                     log::line(Source::Engine(engine.pid()), "ERROR", "core.py:1249", &format!("EngineCore encountered a fatal error.\n{exception}"));
-                    eprintln!("(EngineCore pid={}) {exception}", engine.pid());
+                    log::error(format_args!("(EngineCore pid={}) {exception}", engine.pid()));
                     engine.kill().await;
                 }
                 Strike::EngineDeath => engine.kill().await,

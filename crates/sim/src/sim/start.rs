@@ -60,7 +60,7 @@ fn engine_failed(pid: u32, exception: &str) -> u8 {
         "core.py:1240",
         &format!("EngineCore failed to start.\n{exception}"),
     );
-    eprintln!("(EngineCore pid={pid}) {exception}");
+    log::error(format_args!("(EngineCore pid={pid}) {exception}"));
     initialization_failed()
 }
 

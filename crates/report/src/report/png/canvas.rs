@@ -65,14 +65,18 @@ pub fn paint(
     (width, height): (u32, u32),
     density: f64,
     draw: impl FnOnce(&Canvas<'_>) -> Drawn,
-) -> Result<Vec<u8>, DrawError> {
+) -> Result<Vec<u8>, String> {
     let (wide, high) = (width * OVERSAMPLING, height * OVERSAMPLING);
-    let mut pixels = vec![u8::MAX; wide as usize * high as usize * 3];
+    let bytes = wide as usize * high as usize * 3;
+    let mut pixels = Vec::new();
+    let reserved = pixels.try_reserve_exact(bytes);
+    reserved.map_err(|_| format!("the system refuses {} MB of memory", bytes / 1_000_000))?;
+    pixels.resize(bytes, u8::MAX);
     let canvas = Canvas {
         zoom: density * f64::from(OVERSAMPLING),
         area: BitMapBackend::with_buffer(&mut pixels, (wide, high)).into_drawing_area(),
     };
-    draw(&canvas)?;
+    draw(&canvas).map_err(|error| error.to_string())?;
     drop(canvas);
     Ok(average(&pixels, width as usize))
 }

@@ -124,7 +124,7 @@ pub fn render_at(chart: &Chart, wanted: &Size) -> Result<Vec<u8>, String> {
         let below = (MARGIN, height - 34.0);
         canvas.text_within(below, &chart.footer, FOOTER, Align::Left, right - MARGIN)
     };
-    let pixels = paint(size, wanted.density, draw).map_err(|error: DrawError| error.to_string())?;
+    let pixels = paint(size, wanted.density, draw)?;
     encode(size, &pixels).map_err(|error| error.to_string())
 }
 

@@ -12,6 +12,7 @@ pub use ahead::Ahead;
 use live::Live;
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
+use vsweep_metrics::threads;
 use vsweep_record::journal::{Entry, State};
 
 /// How progress is shown.
@@ -58,7 +59,8 @@ impl Progress {
     /// A display of what lies ahead.
     pub fn new(mode: Mode, ahead: Ahead) -> Progress {
         let sink = match mode {
-            Mode::Auto if std::io::stderr().is_terminal() => Sink::Live(Box::new(Live::new())),
+            // A live display needs threads that draw.
+            Mode::Auto if std::io::stderr().is_terminal() && threads::is_allowed() => Sink::Live(Box::new(Live::new())),
             Mode::Auto | Mode::Plain => Sink::Plain,
             Mode::Json => Sink::Json,
             Mode::Quiet => Sink::Quiet,

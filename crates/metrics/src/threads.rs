@@ -1,0 +1,59 @@
+//! Work spread over threads that a machine at its limit of processes or memory may refuse: then the thread that asks does it
+//! alone, or says so.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, Builder};
+
+/// How many threads the machine can run at once.
+pub fn cores() -> usize {
+    thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
+/// What `work` makes of each item, in their order, with up to `most` items at a time.
+pub fn map<T: Sync, R: Send>(most: usize, items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let made = Mutex::new(Vec::with_capacity(items.len()));
+    beside(most.min(items.len()), || {
+        while let at = next.fetch_add(1, Ordering::Relaxed)
+            && let Some(item) = items.get(at)
+        {
+            let done = work(item);
+            made.lock().unwrap_or_else(PoisonError::into_inner).push((at, done));
+        }
+    });
+    let mut made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
+    made.sort_unstable_by_key(|(at, _)| *at);
+    made.into_iter().map(|(_, done)| done).collect()
+}
+
+/// Performs the same work on this thread and on up to `most - 1` others, and returns when all have ended. Work that panics
+/// on one of them panics here.
+pub fn beside(most: usize, work: impl Fn() + Sync) {
+    thread::scope(|scope| {
+        // One that is refused means that the next would be, too.
+        let _ = (1..most).try_for_each(|_| Builder::new().spawn_scoped(scope, &work).map(drop));
+        work();
+    });
+}
+
+/// Whether the system allows another thread now.
+pub fn is_allowed() -> bool {
+    Builder::new().spawn(|| ()).is_ok_and(|thread| thread.join().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_is_kept_whatever_the_number_of_threads() {
+        let items: Vec<u32> = (0..100).collect();
+        let doubled: Vec<u32> = items.iter().map(|item| item * 2).collect();
+        for most in [0, 1, 3, 1000] {
+            assert_eq!(map(most, &items, |item| item * 2), doubled);
+        }
+        assert_eq!(map(4, &[], |item: &u32| *item), []);
+    }
+}

@@ -1,0 +1,40 @@
+//! What vsweep itself needs of the machine to measure anything, looked for before it does. Without it a sweep would fail run by
+//! run, or worse, in the middle of a run. What a plan needs is looked for in `preflight`.
+
+use crate::error::{Error, Result};
+use crate::server;
+use crate::threads;
+use nix::sys::resource::{Resource, getrlimit};
+
+/// Files that a sweep has open beside the connections of its load.
+const LEAST_FILES: u64 = 64;
+/// Address space, in bytes: most of it is reserved by threads and never used.
+const LEAST_SPACE: u64 = 512 << 20;
+
+/// Refuses a machine on which nothing can be measured.
+pub fn check() -> Result<()> {
+    let allowed = |resource| getrlimit(resource).map_or(u64::MAX, |(soft, _)| soft);
+    let (files, space) = (allowed(Resource::RLIMIT_NOFILE), allowed(Resource::RLIMIT_AS));
+    let mut missing = Vec::new();
+    if files < LEAST_FILES {
+        missing.push(format!(
+            "{files} open files are allowed, and vsweep needs {LEAST_FILES}: raise the limit (ulimit -n)"
+        ));
+    }
+    if space < LEAST_SPACE {
+        let [space, least] = [space, LEAST_SPACE].map(|bytes| bytes >> 20);
+        missing.push(format!(
+            "{space} MiB of address space are allowed, and vsweep needs {least}: raise the limit (ulimit -v)"
+        ));
+    }
+    if !server::can_see_processes() {
+        missing.push("there is no /proc, and without it no server can be ended for certain: mount it".into());
+    }
+    if missing.is_empty() && !threads::is_allowed() {
+        missing.push("the system refuses another thread: raise the limit of processes (ulimit -u)".into());
+    }
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(Error::Fatal(missing.join("\nvsweep: "))),
+    }
+}

@@ -12,7 +12,7 @@ async fn bench(url: &str, args: &[&str]) -> Output {
         .args(["bench", "--base-url", url])
         .args(args)
         .env_remove("OPENAI_API_KEY");
-    command.output().await.expect("the binary runs")
+    scripted::output(&mut command).await
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -169,12 +169,12 @@ async fn a_closed_or_full_standard_output_loses_nothing() {
         let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_vsweep"));
         command.args(["bench", "--base-url", &server.url, "--save-result", "--result-filename"]);
         command.arg(folder.path().join("new").join(name)).args(SHORT);
-        let child = command.stdout(out).stderr(std::process::Stdio::piped()).spawn();
-        let output = child
-            .expect("the binary runs")
-            .wait_with_output()
-            .await
-            .expect("it ends");
+        let child = command
+            .stdout(out)
+            .stderr(std::process::Stdio::piped())
+            .kill_on_drop(true)
+            .spawn();
+        let output = scripted::output_of(child.expect("the binary runs")).await;
         let words = text(&output.stderr);
         assert!(words.contains(&format!("new/{name}\n")), "{words}");
         let code = output.status.code();
@@ -304,12 +304,17 @@ async fn an_interrupted_run_says_so_and_stops_the_profiler() {
         let seen = server.seen.lock().expect("no panic");
         seen.iter().any(|seen| seen.head.contains(path))
     };
-    while !has_seen("/v1/completions") {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    let is_measuring = async {
+        while !has_seen("/v1/completions") {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(scripted::PATIENCE, is_measuring)
+        .await
+        .expect("it measures");
     let process = nix::unistd::Pid::from_raw(child.id().expect("alive") as i32);
     nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGTERM).expect("sent");
-    let output = child.wait_with_output().await.expect("it ends");
+    let output = scripted::output_of(child).await;
     let words = text(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{words}");
     assert!(

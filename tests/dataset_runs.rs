@@ -137,7 +137,7 @@ async fn data_sets_come_from_the_hub_and_the_token_is_not_shown() {
         .env("HF_TOKEN", "s3cret")
         .env_remove("HF_HUB_CACHE")
         .env_remove("HF_HUB_OFFLINE");
-    let output = command.output().await.expect("the binary runs");
+    let output = scripted::output(&mut command).await;
     let shown = [output.stdout, output.stderr].concat();
     let shown = String::from_utf8_lossy(&shown);
     assert!(output.status.success() && !shown.contains("s3cret"), "{shown}");

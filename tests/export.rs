@@ -5,6 +5,7 @@ mod experiment;
 mod harness;
 
 use experiment::{Experiment, times};
+use harness::deadline::ended;
 use harness::{Harness, rows, said};
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
@@ -200,7 +201,7 @@ fn start_from(harness: &Harness, best: &Path, file: &str) -> serde_json::Map<Str
     // Politely: a server that is killed leaves its engine behind, as vLLM's does.
     let pid = Pid::from_raw(server.id().cast_signed());
     signal::kill(pid, Signal::SIGTERM).expect("it runs");
-    assert!(server.wait().expect("it ends").success(), "{file}");
+    assert!(ended(&mut server).success(), "{file}");
     settings.expect("its settings")
 }
 

@@ -4,6 +4,7 @@
 mod harness;
 mod standing;
 
+use harness::deadline::ended;
 use harness::{Harness, rows, said, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -320,7 +321,7 @@ fn an_interrupt_leaves_the_servers_awake() {
                 .all(|server| server.metric("vllm:num_requests_running") > 0.0),
         });
         kill(Pid::from_raw(child.id() as i32), signal).expect("alive");
-        assert_eq!(child.wait().expect("it ends").code(), Some(130));
+        assert_eq!(ended(&mut child).code(), Some(130));
         for server in &servers {
             assert!(!server.is_held(), "{signal} left a server asleep");
             wait_for("the server to be idle", || {

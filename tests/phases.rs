@@ -4,6 +4,7 @@
 mod harness;
 mod standing;
 
+use harness::deadline::ended;
 use harness::{Harness, rows, said, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -204,7 +205,7 @@ fn an_interrupt_leaves_nothing_in_flight() {
     let mut child = harness.start(&args);
     wait_for("requests to run", || server.metric("vllm:num_requests_running") > 0.0);
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).expect("alive");
-    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    assert_eq!(ended(&mut child).code(), Some(130));
     wait_for("the server to be idle", || {
         server.metric("vllm:num_requests_running") == 0.0
     });

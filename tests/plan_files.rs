@@ -1,6 +1,10 @@
 //! Plans made of several files, overrides and variables, and what `vsweep plan` prints of them: secrets never, and shell
 //! lines that a shell reads back as they were.
 
+#[path = "harness/deadline.rs"]
+mod deadline;
+
+use deadline::{ended, output};
 use serde_json::{Value, json};
 use std::fs;
 use std::net::TcpListener;
@@ -42,7 +46,7 @@ fn vsweep(folder: &Path, args: &[&str]) -> Output {
         .args(args)
         .env("MY_TOKEN", "tell-nobody")
         .env("NO_COLOR", "1");
-    command.output().expect("vsweep runs")
+    output(&mut command)
 }
 
 fn stdout(output: &Output) -> String {
@@ -246,7 +250,7 @@ fn shell_lines_are_read_back_by_a_shell() {
         .env("DB_PASSWORD", "P")
         .env("API_KEY", "K")
         .env("AUTHORIZATION", "A");
-    let lines = stdout(&shell.output().expect("a shell runs"));
+    let lines = stdout(&output(&mut shell));
     let results = folder.path().join("results/plan-by-hand");
     let log = fs::read_dir(results).expect("a folder").next().expect("a log");
     let log = fs::read_to_string(log.expect("readable").path()).expect("text");
@@ -290,7 +294,7 @@ fn a_script_measures_what_the_plan_does() {
             folder.path(),
             &["plan", &format!("{name}.toml"), "--format", "sh"],
         ));
-        stdout(&shell(&folder, &script).output().expect("a shell runs"));
+        stdout(&output(&mut shell(&folder, &script)));
         let results = fs::read_dir(folder.path().join(format!("results/{name}-by-hand"))).expect("a folder");
         let results = results.map(|entry| entry.expect("readable").path());
         let results = Vec::from_iter(results.filter(|path| path.extension().is_some_and(|end| end == "json")));
@@ -341,7 +345,7 @@ fn an_interrupted_script_goes_to_no_further_server() {
     // As Ctrl-C does: to the whole group.
     let group = nix::unistd::Pid::from_raw(shell.id() as i32);
     nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGINT).expect("it runs");
-    assert_eq!(shell.wait().expect("it ends").code(), Some(130));
+    assert_eq!(ended(&mut shell).code(), Some(130));
     assert_eq!(count("log"), 1, "one server was started");
     TcpListener::bind(address).expect("the server is gone");
 }
@@ -370,6 +374,6 @@ fn a_reader_that_has_seen_enough_is_no_error() {
         .spawn()
         .expect("vsweep runs");
     drop(child.stdout.take());
-    let output = child.wait_with_output().expect("it ends");
+    let output = deadline::output_of(child);
     assert!(output.status.success() && output.stderr.is_empty());
 }

@@ -1,6 +1,10 @@
 //! Every checked-in plan is valid, every broken one gets exactly the message of its snapshot, the committed schema and
 //! plan reference are fresh, and no text whatever makes reading a plan panic.
 
+#[path = "harness/deadline.rs"]
+mod deadline;
+
+use deadline::output;
 use proptest::prelude::*;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,11 +23,7 @@ fn files(folder: &str) -> Vec<PathBuf> {
 
 /// The problems of a plan as the user sees them, or nothing.
 fn problems(path: &Path) -> Option<String> {
-    let check = Command::new(env!("CARGO_BIN_EXE_vsweep"))
-        .arg("check")
-        .arg(path)
-        .output();
-    let check = check.expect("the binary runs");
+    let check = output(Command::new(env!("CARGO_BIN_EXE_vsweep")).arg("check").arg(path));
     let said = String::from_utf8(check.stderr).expect("a text");
     (check.status.code() == Some(2)).then(|| said.trim_end().to_owned())
 }

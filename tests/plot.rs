@@ -4,6 +4,10 @@
 #[path = "support/experiment.rs"]
 mod experiment;
 
+#[path = "harness/deadline.rs"]
+mod deadline;
+
+use deadline::output;
 use experiment::{Experiment, times};
 use serde_json::{Value, json};
 use std::fs;
@@ -14,7 +18,7 @@ use tempfile::TempDir;
 fn vsweep(args: &[&str], directory: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vsweep"));
     command.arg(args[0]).arg(directory).args(&args[1..]);
-    command.output().expect("the binary runs")
+    output(&mut command)
 }
 
 fn succeed(args: &[&str], directory: &Path) -> String {

@@ -1,6 +1,10 @@
 //! `vsweep rehearse` and the estimate of `vsweep plan`: what they say of plans whose answer is known, and what they learn from
 //! a real sweep of the simulator. Figures are asserted only where they are counts or laws.
 
+#[path = "harness/deadline.rs"]
+mod deadline;
+
+use deadline::output;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -16,7 +20,7 @@ use vsweep::sim::engine::gpu::GPUS;
 fn vsweep(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vsweep"));
     command.current_dir(folder).args(args).env("NO_COLOR", "1");
-    command.output().expect("vsweep runs")
+    output(&mut command)
 }
 
 fn stdout(output: &Output) -> String {
@@ -187,11 +191,8 @@ fn the_gpu_is_that_of_the_machine_where_it_is_known() {
             .current_dir(folder.path())
             .env("PATH", machine.path())
             .env_remove("CUDA_VISIBLE_DEVICES");
-        let output = command
-            .args(["rehearse", "plan.toml", "--format", "json"])
-            .args(more)
-            .output();
-        let found: Value = serde_json::from_str(&stdout(&output.expect("vsweep runs"))).expect("JSON");
+        command.args(["rehearse", "plan.toml", "--format", "json"]).args(more);
+        let found: Value = serde_json::from_str(&stdout(&output(&mut command))).expect("JSON");
         found["assumed"][0].as_str().expect("a sentence").to_owned()
     };
     let known = machine(["NVIDIA H200"; 2]);

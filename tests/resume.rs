@@ -4,6 +4,7 @@
 mod harness;
 mod standing;
 
+use harness::deadline::output;
 use harness::{Harness, journal_lines, outcomes_in_journal, rows, said, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -183,7 +184,7 @@ fn a_disk_that_takes_no_more_stops_the_sweep_with_nothing_lost() {
         command.args(["-c", &limited, "bash"]).arg(vsweep.get_program());
         command.args(vsweep.get_args()).current_dir(harness.folder.path());
         command.envs(vsweep.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        let output = command.output().expect("bash starts");
+        let output = output(&mut command);
         assert_eq!(output.status.code(), Some(1), "{}", said(&output));
         assert!(said(&output).contains("(ulimit -f)"), "{}", said(&output));
         assert_nothing_twice(&directory);

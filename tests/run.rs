@@ -3,6 +3,7 @@
 
 mod harness;
 
+use harness::deadline::{ended, output};
 use harness::{Harness, journal_lines, outcomes_in_journal, rows, said, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -191,7 +192,7 @@ fn ctrl_c_ends_in_order_and_the_same_command_continues() {
     });
     wait_for("some events", || journal_lines(&directory) > 5);
     signal(&vsweep, Signal::SIGINT);
-    assert_eq!(vsweep.wait().expect("ended").code(), Some(130));
+    assert_eq!(ended(&mut vsweep).code(), Some(130));
     harness.wait_until_alone();
     let journal = fs::read_to_string(directory.join("journal/1-of-1.jsonl")).expect("a journal");
     assert!(journal.contains(r#""reason":"interrupted""#), "{journal}");
@@ -214,7 +215,7 @@ fn a_second_ctrl_c_does_not_wait_for_a_server_that_will_not_go() {
     signal(&vsweep, Signal::SIGINT);
     // Signals of one kind are merged while they wait to be delivered, so the second is another kind.
     signal(&vsweep, Signal::SIGTERM);
-    assert_eq!(vsweep.wait().expect("ended").code(), Some(130));
+    assert_eq!(ended(&mut vsweep).code(), Some(130));
     harness.wait_until_alone();
 }
 
@@ -237,7 +238,7 @@ fn a_second_vsweep_on_the_directory_is_refused_with_the_first_ones_pid() {
         said(&second)
     );
     signal(&first, Signal::SIGINT);
-    first.wait().expect("ended");
+    ended(&mut first);
     harness.wait_until_alone();
 }
 
@@ -359,7 +360,7 @@ fn shards_may_work_at_the_same_time() {
     let args = ["run", path.to_str().expect("plain"), "-o", "out"];
     let shards = ["1/3", "2/3", "3/3"].map(|shard| harness.start(&[&args[..], &["--shard", shard]].concat()));
     for mut shard in shards {
-        assert!(shard.wait().expect("ended").success());
+        assert!(ended(&mut shard).success());
     }
     assert_eq!(causes(&harness.folder.path().join("out"), "point").len(), 9);
     assert!(said(&harness.run(&args)).contains("nothing left to do"));
@@ -372,10 +373,7 @@ fn what_was_measured_last_counts_whichever_journal_it_is_in() {
     let path = harness.write("plan.toml", &plan("", "max_concurrency = 1"));
     let args = ["run", path.to_str().expect("plain"), "-o", "out"];
     let mut failing = harness.vsweep(&[&args[..], &["--shard", "1/2"]].concat());
-    let failing = failing
-        .env("VSWEEP_SIM_FAULT", "crash-at-start")
-        .output()
-        .expect("it runs");
+    let failing = output(failing.env("VSWEEP_SIM_FAULT", "crash-at-start"));
     assert_eq!(failing.status.code(), Some(3), "{}", said(&failing));
     let retried = harness.run(&[&args[..], &["--retry-failed"]].concat());
     assert_eq!(retried.status.code(), Some(0), "{}", said(&retried));
@@ -413,4 +411,102 @@ fn a_run_whose_file_is_damaged_is_measured_again() {
     let lost = harness.run(&args);
     assert_eq!(lost.status.code(), Some(1), "{}", said(&lost));
     assert!(said(&lost).contains("journal is missing or empty"), "{}", said(&lost));
+}
+
+/// Runs a command line of bash, in which `$@` is vsweep with these arguments.
+fn in_bash(harness: &Harness, script: &str, args: &[&str]) -> std::process::Output {
+    let vsweep = harness.vsweep(args);
+    let mut command = std::process::Command::new("bash");
+    command.args(["-c", script, "bash"]).arg(vsweep.get_program());
+    command.args(vsweep.get_args()).current_dir(harness.folder.path());
+    command.envs(vsweep.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    output(&mut command)
+}
+
+#[test]
+fn a_directory_whose_name_is_no_text_is_measured_and_can_be_continued() {
+    let harness = Harness::new();
+    harness.write("plan.toml", &plan("", "max_concurrency = 1"));
+    let measured = in_bash(
+        &harness,
+        "\"$@\" -o $'nu/\\xff' && \"$@\" -o $'nu/\\xff'",
+        &["run", "plan.toml"],
+    );
+    assert!(measured.status.success(), "{}", said(&measured));
+    assert!(said(&measured).contains("nothing left to do"), "{}", said(&measured));
+    let command = plan("", "max_concurrency = 1").replace("[bench]", "[bench]\ncommand = \"true {result}\"");
+    harness.write("external.toml", &command);
+    let refused = in_bash(&harness, "\"$@\" -o $'nu/\\xfe'", &["run", "external.toml"]);
+    assert_eq!(refused.status.code(), Some(3), "{}", said(&refused));
+    assert!(
+        said(&refused).contains("is no UTF-8; choose another directory"),
+        "{}",
+        said(&refused)
+    );
+}
+
+#[test]
+fn a_stream_that_is_full_or_closed_ends_in_an_exit_code() {
+    let harness = Harness::new();
+    harness.write("plan.toml", &plan("", "max_concurrency = 1"));
+    let ends = |script: &str, args: &[&str], code: i32, text: &str| {
+        let output = in_bash(&harness, script, args);
+        assert_eq!(output.status.code(), Some(code), "{script} {args:?}: {}", said(&output));
+        assert!(said(&output).contains(text), "{script} {args:?}: {}", said(&output));
+    };
+    let lost = "cannot write standard output: No space left on device";
+    for args in [
+        &["check", "plan.toml"][..],
+        &["plan", "plan.toml"],
+        &["--help"],
+        &["schema"],
+    ] {
+        ends("\"$@\" >/dev/full", args, 1, lost);
+    }
+    ends("\"$@\" 2>/dev/full", &["check", "none.toml"], 2, "");
+    ends("\"$@\" 2>&-", &["check", "none.toml"], 2, "");
+    ends("\"$@\" | true; exit ${PIPESTATUS[0]}", &["check", "plan.toml"], 0, "");
+    // What is measured is measured all the same.
+    ends("\"$@\" >/dev/full", &["run", "plan.toml", "-o", "out"], 1, lost);
+    assert_eq!(causes(&harness.folder.path().join("out"), "point").len(), 1);
+}
+
+#[test]
+fn an_interrupt_that_nobody_hears_of_is_one() {
+    let harness = Harness::new();
+    harness.write(
+        "plan.toml",
+        &plan("", "max_concurrency = 1").replace("runs = 1", "runs = 1000"),
+    );
+    let (reader, closed) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut vsweep = harness.vsweep(&["run", "plan.toml", "-o", "out"]);
+    vsweep.stdout(closed.try_clone().expect("a pipe")).stderr(closed);
+    let mut vsweep = vsweep.spawn().expect("the binary starts");
+    wait_for("some events", || journal_lines(&harness.folder.path().join("out")) > 5);
+    signal(&vsweep, Signal::SIGTERM);
+    assert_eq!(ended(&mut vsweep).code(), Some(130));
+}
+
+#[test]
+fn limits_below_what_it_needs_are_told_before_anything_starts() {
+    let harness = Harness::new();
+    harness.write("plan.toml", &plan("", "max_concurrency = 1"));
+    for (limit, told) in [
+        ("-n 16", "16 open files are allowed"),
+        ("-v 300000", "292 MiB of address space"),
+    ] {
+        let output = in_bash(
+            &harness,
+            &format!("ulimit {limit}; exec \"$@\""),
+            &["run", "plan.toml", "-o", "out"],
+        );
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        assert!(
+            said(&output).contains(told) && said(&output).contains("(ulimit"),
+            "{}",
+            said(&output)
+        );
+    }
+    assert!(!harness.folder.path().join("out").exists());
 }

@@ -4,6 +4,7 @@ mod harness;
 mod scripted;
 mod standing;
 
+use harness::deadline::output;
 use harness::{Harness, rows, said};
 use scripted::{Answer, Seen, Server, completion, refusal};
 use standing::Standing;
@@ -162,7 +163,7 @@ fn build_driver(folder: &Path) {
         .args(["-shared", "-fPIC", "-o"])
         .arg(folder.join("libnvidia-ml.so.1"))
         .arg(&source);
-    let output = compiler.output().expect("a C compiler");
+    let output = output(&mut compiler);
     assert!(output.status.success(), "{}", said(&output));
 }
 
@@ -189,8 +190,8 @@ async fn sweep_beside(harness: &Harness, visible: &[(&str, &str)]) -> PathBuf {
         .env("LD_LIBRARY_PATH", &folder)
         .env_remove("CUDA_VISIBLE_DEVICES")
         .envs(visible.iter().copied());
-    let output = tokio::task::spawn_blocking(move || command.output()).await;
-    let output = output.expect("no panic").expect("the binary starts");
+    let output = tokio::task::spawn_blocking(move || output(&mut command)).await;
+    let output = output.expect("no panic");
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     folder.join("out")
 }

@@ -32,7 +32,7 @@ async fn bench(url: &str, argv: &[&str], folder: &Path, env: &[(&str, &str)]) ->
         .current_dir(folder)
         .env_remove("OPENAI_API_KEY")
         .envs(env.iter().copied());
-    command.output().await.expect("the binary runs")
+    scripted::output(&mut command).await
 }
 
 fn embedding() -> Answer {

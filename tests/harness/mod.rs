@@ -2,14 +2,14 @@
 
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
+pub mod deadline;
+
+pub use deadline::PATIENCE;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
-
-/// How long a condition may take to come true on a loaded machine before the test calls it a failure.
-pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A scratch folder whose processes can be told from all others by an environment variable.
 pub struct Harness {
@@ -31,11 +31,13 @@ impl Harness {
         path
     }
 
-    /// A command of the real binary, its working directory in the scratch folder.
+    /// A command of the real binary, its working directory in the scratch folder. It heeds every signal, also where the tests
+    /// were started to ignore some (`nohup`, or a shell's `&`).
     pub fn vsweep(&self, args: &[&str]) -> Command {
         let (name, value) = self.marker.split_once('=').expect("made with =");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_vsweep"));
+        let mut command = Command::new("env");
         command
+            .args(["--default-signal", env!("CARGO_BIN_EXE_vsweep")])
             .args(args)
             .current_dir(self.folder.path())
             .env(name, value)
@@ -45,7 +47,7 @@ impl Harness {
 
     /// Runs to the end.
     pub fn run(&self, args: &[&str]) -> Output {
-        self.vsweep(args).output().expect("the binary starts")
+        deadline::output(&mut self.vsweep(args))
     }
 
     /// Starts in the background, output thrown away.

@@ -5,10 +5,12 @@
 
 use serde_json::Value;
 use std::collections::VecDeque;
+use std::process::{Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::process::{Child, Command};
 use vsweep::bench::{Job, Measurement, measure};
 use vsweep::cause::Failure;
 
@@ -35,6 +37,21 @@ pub fn job(url: &str, params: Value) -> Job {
 /// Performs it.
 pub async fn run(url: &str, params: Value) -> Result<Measurement, Failure> {
     measure(&job(url, params)).await
+}
+
+/// How long a process under test may take on a loaded machine.
+pub const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Runs a command to its end and returns what it printed.
+pub async fn output(command: &mut Command) -> Output {
+    let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    output_of(piped.spawn().expect("the binary runs")).await
+}
+
+/// What a command prints on its piped streams until it ends.
+pub async fn output_of(child: Child) -> Output {
+    let ended = tokio::time::timeout(PATIENCE, child.wait_with_output()).await;
+    ended.expect("it ends by itself").expect("its output can be read")
 }
 
 /// One request as it arrived.

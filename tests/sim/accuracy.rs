@@ -2,6 +2,7 @@
 //! no measured time is shorter than the true one. That a measured time is longer is the machine's business, not a test's.
 
 use super::server::Server;
+use crate::deadline::output;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -48,7 +49,8 @@ fn measured_requests_are_the_true_ones_and_never_faster() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("truth.jsonl");
     let server = Server::start(&["--sim-truth", file.to_str().expect("plain"), "--max-num-seqs", "4"]);
-    let output = Command::new(env!("CARGO_BIN_EXE_vsweep"))
+    let mut bench = Command::new(env!("CARGO_BIN_EXE_vsweep"));
+    bench
         .args(["bench", "--base-url", &server.url(), "--save-result", "--save-detailed"])
         .args(["--result-filename", "result.json", "--result-dir"])
         .arg(folder.path())
@@ -60,9 +62,8 @@ fn measured_requests_are_the_true_ones_and_never_faster() {
             "12",
             "--request-id-prefix",
             "true-",
-        ])
-        .output()
-        .expect("the binary runs");
+        ]);
+    let output = output(&mut bench);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let result = std::fs::read_to_string(folder.path().join("result.json")).expect("a result");
     let result: Value = serde_json::from_str(&result).expect("JSON");

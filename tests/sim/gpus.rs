@@ -1,6 +1,7 @@
 //! The memory of simulated GPUs, as `nvidia-smi` and a second server see it.
 
 use super::server::{Server, wait};
+use crate::deadline::output;
 use nix::sys::signal::Signal;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -8,16 +9,16 @@ use std::process::Command;
 
 /// What the fake `nvidia-smi` says is in use on the first GPU, in MiB.
 fn used(folder: &Path) -> u64 {
-    let output = Command::new(env!("CARGO_BIN_EXE_vsweep"))
+    let mut query = Command::new(env!("CARGO_BIN_EXE_vsweep"));
+    query
         .args([
             "sim",
             "nvidia-smi",
             "--query-gpu=memory.used",
             "--format=csv,noheader,nounits",
         ])
-        .env("VSWEEP_SIM_GPUS", folder)
-        .output()
-        .expect("the binary runs");
+        .env("VSWEEP_SIM_GPUS", folder);
+    let output = output(&mut query);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.lines()
         .next()
@@ -76,14 +77,13 @@ fn a_sweep_waits_for_memory_that_is_released_late() {
              --sim-fault late-release:1'\n[serve.params]\nmax_num_seqs = [4, 8]\n[bench.params]\nrandom_input_len = 16\n\
              random_output_len = 4\nnum_prompts = 4\nmax_concurrency = 2\n";
         let plan = write(&format!("{name}.toml"), plan);
-        let output = Command::new(vsweep)
-            .args(["run", "--quiet", "-o"])
+        let mut run = Command::new(vsweep);
+        run.args(["run", "--quiet", "-o"])
             .arg(folder.path().join(name))
             .arg(plan)
             .env("VSWEEP_SIM_GPUS", folder.path().join(format!("{name}-node")))
-            .env("PATH", path)
-            .output()
-            .expect("the binary runs");
+            .env("PATH", path);
+        let output = output(&mut run);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         (output.status.code(), said)
     };

@@ -3,6 +3,8 @@
 //! compares what is measured with what happened; `gpus.rs` looks at the simulated GPU memory.
 
 mod accuracy;
+#[path = "../harness/deadline.rs"]
+mod deadline;
 mod gpus;
 mod life;
 mod server;

@@ -9,6 +9,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 /// The server; it is stopped with the test.
 pub struct Standing {
@@ -84,6 +85,11 @@ impl Standing {
 impl Drop for Standing {
     fn drop(&mut self) {
         let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
+        let patience = Instant::now() + Duration::from_secs(10);
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = self.child.kill();
         let _ = self.child.wait();
         for segment in &self.segments {
             let _ = std::fs::remove_file(segment);

@@ -1,6 +1,8 @@
 //! Supervision against real processes: the guard with small shell scripts, the server with every fault of the simulator.
 //! Each test marks its processes by an environment variable of its own and checks that none with that mark is left.
 
+#[path = "../harness/deadline.rs"]
+mod deadline;
 mod external;
 mod faults;
 mod guard;

@@ -2,6 +2,7 @@
 //! `cargo test --test supervise -- --ignored --nocapture --test-threads 1`, with `vllm` on PATH and a small model's
 //! folder in `TINY_MODEL` (docs/supervision.md).
 
+use crate::deadline::ended;
 use crate::tree::{Marked, VSWEEP, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -135,6 +136,7 @@ async fn a_killed_guard_takes_vllm_along() {
     let marked = Marked::new("real-guard");
     let mut server = Server::spawn(&launch(&marked)).await.expect("launched");
     server.ready().await.expect("ready");
+    let held = held(&marked);
     let guards = marked
         .alive()
         .into_iter()
@@ -144,9 +146,8 @@ async fn a_killed_guard_takes_vllm_along() {
     }
     let killed = Instant::now();
     println!("{}", server.failed().await);
-    wait_for("the engine to end", || engines().is_empty());
+    assert_nothing_left(&marked, &held);
     println!("gone after {:?}", killed.elapsed());
-    marked.wait_until_empty();
 }
 
 #[test]
@@ -183,7 +184,7 @@ fn a_killed_owner_leaves_no_engine() {
     owner.kill().expect("the owner lives");
     let killed = Instant::now();
     owner.wait().expect("reaped");
-    guard.wait().expect("the guard ends by itself");
+    ended(&mut guard);
     println!(
         "gone {:?} after the owner's death (grace period {GRACE:?})",
         killed.elapsed()

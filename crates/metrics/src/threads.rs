@@ -54,6 +54,6 @@ mod tests {
         for most in [0, 1, 3, 1000] {
             assert_eq!(map(most, &items, |item| item * 2), doubled);
         }
-        assert_eq!(map(4, &[], |item: &u32| *item), []);
+        assert!(map(4, &[], |item: &u32| *item).is_empty());
     }
 }

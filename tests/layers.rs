@@ -7,7 +7,16 @@ use std::path::{Path, PathBuf};
 /// Rooms by layer: a room may use the rooms of lower layers, and the neighbours named below.
 const LAYERS: [&[&str]; 7] = [
     &[
-        "error", "files", "ids", "units", "cause", "validity", "rng", "spool", "threads",
+        "error",
+        "files",
+        "ids",
+        "units",
+        "cause",
+        "validity",
+        "printable",
+        "rng",
+        "spool",
+        "threads",
     ],
     &["plan", "matrix", "metrics", "search"],
     &["journal", "table"],
@@ -18,7 +27,8 @@ const LAYERS: [&[&str]; 7] = [
 ];
 
 /// What a room may use in its own layer.
-const NEIGHBOURS: [(&str, &[&str]); 6] = [
+const NEIGHBOURS: [(&str, &[&str]); 7] = [
+    ("cause", &["printable"]),
     ("files", &["error"]),
     ("matrix", &["plan"]),
     ("table", &["journal"]),
@@ -34,18 +44,51 @@ const NEVER: (&[&str], &[&str]) = (&["server", "bench", "telemetry"], &["journal
 const FOREIGN: [(&[&str], &[&str]); 3] = [
     (
         &[
-            "error", "files", "ids", "units", "cause", "plan", "matrix", "metrics", "rng", "spool", "search",
+            "error",
+            "files",
+            "ids",
+            "units",
+            "cause",
+            "printable",
+            "plan",
+            "matrix",
+            "metrics",
+            "rng",
+            "spool",
+            "search",
         ],
         &["Instant::now", "SystemTime::now", "jiff::"],
     ),
     (
-        &["ids", "units", "cause", "metrics", "rng", "search", "table"],
+        &[
+            "ids",
+            "units",
+            "cause",
+            "printable",
+            "metrics",
+            "rng",
+            "search",
+            "table",
+        ],
         &["std::fs", "std::env"],
     ),
     (
         &[
-            "error", "files", "ids", "units", "cause", "plan", "matrix", "metrics", "rng", "spool", "search",
-            "journal", "table", "report",
+            "error",
+            "files",
+            "ids",
+            "units",
+            "cause",
+            "printable",
+            "plan",
+            "matrix",
+            "metrics",
+            "rng",
+            "spool",
+            "search",
+            "journal",
+            "table",
+            "report",
         ],
         &["std::net::", "std::process::Command"],
     ),

@@ -199,6 +199,50 @@ fn secrets_are_never_shown() {
     assert!(plan.redacted_text().contains("${MY_TOKEN}"));
 }
 
+/// The values hold `planted`; the ends of the lines are what a reader needs to see of them.
+#[test]
+fn problems_show_lines_without_their_secrets() {
+    let wrong = r#"
+[serve]
+command = "vsweep sim serve m --api-key planted-1 --json '{\"apiKey\": \"planted-2\"}' 'open"
+url = "http://u:planted-3@h:1/?key=planted-4"
+[serve.env]
+HF_TOKENS = ["planted-5", "planted-6"]
+GH_PAT = { value = "planted-7" }
+OWN = ["planted-8"]
+"#;
+    let cases = [
+        ("wrong.toml", wrong.to_owned(), "h:1/?key=***\""),
+        (
+            "own.toml",
+            format!("secrets = ['OWN']\n{wrong}OTHER = 'planted-8'\n"),
+            "OWN = [\"***\"]",
+        ),
+        ("broken.toml", "DB_PASS = planted-9\n".to_owned(), "DB_PASS = ***"),
+        (
+            "broken.json",
+            "{\"api_key\": \"planted-10\" x".to_owned(),
+            "\"api_key\": \"***\" x",
+        ),
+    ];
+    for (name, text, expected) in cases {
+        let folder = folder(&[(name, &text)]);
+        let checked = vsweep(
+            folder.path(),
+            &["check", name, "--set", "serve.env.GIT_TOKEN=[1, 'planted-11']"],
+        );
+        let said = String::from_utf8_lossy(&checked.stderr);
+        let leaked = said
+            .lines()
+            .find(|line| line.contains("planted") && !(name == "wrong.toml" && line.contains("OWN")));
+        assert_eq!(leaked, None, "{name}:\n{said}");
+        assert!(
+            checked.status.code() == Some(2) && said.contains(expected),
+            "{name}:\n{said}"
+        );
+    }
+}
+
 fn load_with_token(folder: &TempDir) -> Plan {
     let world = plan::World {
         env: &|name| (name == "MY_TOKEN").then(|| "tell-nobody".to_string()),

@@ -117,7 +117,7 @@ fn survive(text: &str, format: Format) {
             let points = matrix.points().take(3);
             points.for_each(|point| drop(native::check(&point.params)));
         }
-        Err::<(), _>(found.into_problems(&plan.origin.sources))
+        Err::<(), _>(found.into_problems(&plan.origin.sources, &plan.secrets))
     });
     problems.expect_err("made so").render(true);
 }

@@ -65,6 +65,7 @@ fn name_and_text(input: &Value) -> Outcome {
 /// The combinations that a plan gets from a parameter file.
 fn combos_of(file: &Value) -> Result<Vec<plan::Combo>, String> {
     let world = World {
+        vars: &Vec::new,
         env: &|_| None,
         read: &|_| Ok(file.to_string()),
     };

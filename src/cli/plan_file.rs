@@ -30,7 +30,7 @@ impl PlanFile {
         }
         match matrix {
             Some(matrix) if found.is_empty() => Ok((plan, matrix)),
-            _ => Err(show(found.into_problems(&plan.origin.sources))),
+            _ => Err(show(found.into_problems(&plan.origin.sources, &plan.secrets))),
         }
     }
 }

@@ -167,7 +167,9 @@ fn preflight(sweep: &Sweep<'_>, state: &State) -> std::result::Result<(), Exit> 
     }
     match found.is_empty() {
         true => Ok(()),
-        false => Err(plan_file::show(found.into_problems(&sweep.plan.origin.sources))),
+        false => Err(plan_file::show(
+            found.into_problems(&sweep.plan.origin.sources, &sweep.plan.secrets),
+        )),
     }
 }
 

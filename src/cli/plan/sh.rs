@@ -3,9 +3,12 @@
 
 use crate::bench::{Counters, Job, command_line, told};
 use crate::matrix::{Matrix, Point, ServerConfig, argv, text};
-use crate::plan::{BenchRunner, Piece, Plan, Reset, Secrets, Target, is_secret_name};
+use crate::plan::{BenchRunner, Piece, Plan, Reset, Target};
+use crate::printable::{acts, printable};
 use crate::server::address::Address;
 use crate::server::{reset, this_program};
+use itertools::Itertools;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -50,7 +53,14 @@ const ASK_MODEL: &str = r#"sweep_model() { # URL KEY
 
 pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<()> {
     let folder = PathBuf::from(format!("results/{}-by-hand", plan.name));
-    let script = Script { plan, matrix, folder };
+    let script = Script {
+        plan,
+        matrix,
+        folder,
+        used: RefCell::default(),
+    };
+    // Written twice, because the variables it uses stand before it.
+    script.servers(&mut io::sink())?;
     writeln!(
         out,
         "# {}: each server, then its points ({} runs of each); results go to {}",
@@ -58,11 +68,8 @@ pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<(
         plan.runs,
         script.comment(&script.folder.display().to_string())
     )?;
-    let env = plan.serve.env.keys().chain(plan.bench.env.keys()).map(String::as_str);
-    let names = env.filter(|name| is_secret_name(name)).chain(plan.secrets.names());
-    let names: BTreeSet<String> = names.map(variable).collect();
+    let names = script.used.borrow().iter().join(" ");
     if !names.is_empty() {
-        let names = Vec::from_iter(names).join(" ");
         writeln!(out, "# secrets are left out; set these variables first: {names}")?;
     }
     writeln!(out, "vsweep={}", script.quote(&this_program().display().to_string()))?;
@@ -75,10 +82,7 @@ pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<(
     if let BenchRunner::Command(_) = plan.bench.runner {
         out.write_all(ASK_MODEL.as_bytes())?;
     }
-    for server in matrix.servers() {
-        script.server(&server, out)?;
-    }
-    Ok(())
+    script.servers(out)
 }
 
 struct Script<'a> {
@@ -86,9 +90,15 @@ struct Script<'a> {
     matrix: &'a Matrix,
     /// Of logs and results.
     folder: PathBuf,
+    /// Variables that stand for secrets.
+    used: RefCell<BTreeSet<String>>,
 }
 
 impl Script<'_> {
+    fn servers(&self, out: &mut impl Write) -> io::Result<()> {
+        self.matrix.servers().try_for_each(|server| self.server(&server, out))
+    }
+
     fn server(&self, server: &ServerConfig, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "\n# server {} {}", server.id, self.comment(&server.name))?;
         writeln!(out, "(")?;
@@ -232,12 +242,12 @@ impl Script<'_> {
     /// Text that stays within one comment line.
     fn comment(&self, text: &str) -> String {
         let redacted = self.plan.secrets.redact(text);
-        redacted.replace(|character: char| character.is_control(), " ")
+        printable(&redacted).into_owned()
     }
 
     fn command(&self, env: &BTreeMap<String, String>, argv: &[String]) -> String {
-        let assignments = env.iter().map(|(name, value)| match is_secret_name(name) {
-            true => format!("{name}=\"${}\"", variable(name)),
+        let assignments = env.iter().map(|(name, value)| match self.plan.secrets.announces(name) {
+            true => format!("{name}={}", self.reference(name)),
             false => format!("{name}={}", self.quote(value)),
         });
         let words = argv.iter().enumerate().map(|(i, word)| match (i, word.as_str()) {
@@ -249,25 +259,50 @@ impl Script<'_> {
 
     /// A word for the shell.
     fn quote(&self, word: &str) -> String {
-        quote(&self.plan.secrets, word)
+        for (mark, reference) in [RUN, MODEL, ROOT] {
+            if let Some((before, after)) = word.split_once(mark) {
+                let part = |text: &str| match text {
+                    "" => String::new(),
+                    text => self.quote(text),
+                };
+                return format!("{}{reference}{}", part(before), part(after));
+            }
+        }
+        let quoted = self.plan.secrets.pieces(word).into_iter().map(|piece| match piece {
+            Piece::Plain(text) => quote(text),
+            Piece::Secret(name) => self.reference(name),
+        });
+        quoted.collect()
+    }
+
+    /// The variable that stands for a secret.
+    fn reference(&self, name: &str) -> String {
+        let name = variable(name);
+        let reference = format!("\"${name}\"");
+        self.used.borrow_mut().insert(name);
+        reference
     }
 }
 
-fn quote(secrets: &Secrets, word: &str) -> String {
-    for (mark, reference) in [RUN, MODEL, ROOT] {
-        if let Some((before, after)) = word.split_once(mark) {
-            let part = |text: &str| match text {
-                "" => String::new(),
-                text => quote(secrets, text),
-            };
-            return format!("{}{reference}{}", part(before), part(after));
+/// A text as part of a word. What would act on a terminal that shows the script is made by `printf` when it runs.
+fn quote(text: &str) -> String {
+    let is_made = |c: char| acts(c) && c != '\n' && c != '\t';
+    let mut quoted = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(is_made) {
+        let (plain, from) = rest.split_at(at);
+        let (made, after) = from.split_at(from.find(|c| !is_made(c)).unwrap_or(from.len()));
+        let octal: String = made.bytes().map(|byte| format!("\\{byte:03o}")).collect();
+        if !plain.is_empty() {
+            quoted += &shell_words::quote(plain);
         }
+        quoted += &format!("\"$(printf '{octal}')\"");
+        rest = after;
     }
-    let quoted = secrets.pieces(word).into_iter().map(|piece| match piece {
-        Piece::Plain(text) => shell_words::quote(text).into_owned(),
-        Piece::Secret(name) => format!("\"${}\"", variable(name)),
-    });
-    quoted.collect()
+    if !rest.is_empty() || text.is_empty() {
+        quoted += &shell_words::quote(rest);
+    }
+    quoted
 }
 
 /// A secret's name as that of a shell variable.
@@ -276,5 +311,27 @@ fn variable(name: &str) -> String {
     match name.starts_with(|c: char| c.is_ascii_digit()) {
         true => format!("_{name}"),
         false => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::process::Command;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn a_shell_reads_back_every_text(texts in prop::collection::vec("(?s)[^\0]{0,12}|[\u{1}-\u{1f}'\"$`\\\\ \u{7f}-\u{9f}\u{202e}]{0,6}", 1..20)) {
+            let words: Vec<String> = texts.iter().map(|text| quote(text)).collect();
+            for word in &words {
+                prop_assert!(!word.contains(|c| acts(c) && c != '\n' && c != '\t'), "{word:?}");
+            }
+            let script = format!("printf '%s\\0' {}", words.join(" "));
+            let output = Command::new("sh").args(["-c", &script]).output().expect("a shell runs");
+            let read: Vec<&str> = std::str::from_utf8(&output.stdout).expect("text").split_terminator('\0').collect();
+            prop_assert_eq!(read, texts);
+        }
     }
 }

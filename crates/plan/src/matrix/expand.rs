@@ -78,7 +78,7 @@ pub(super) fn expand(plan: &Plan, found: &mut Found) -> Option<Matrix> {
         serve_env: plan.serve.env.clone(),
         runner: plan.bench.runner.clone(),
         timeout: plan.bench.timeout,
-        secrets: plan.secrets.clone(),
+        secrets: plan.secrets.of_plan(),
         serve,
         bench,
     };

@@ -2,7 +2,7 @@
 //! anew, and no id gives one away.
 
 use crate::ids::{PointId, ServerId, canonical_json, sha256_hex, short_digest};
-use crate::plan::{Params, Secrets, Target, is_secret_name, spelling};
+use crate::plan::{Params, Secrets, Target, spelling};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(super) fn server_id(
 ) -> ServerId {
     let content = match target {
         Target::Launch(_) => json!({"argv": secrets.redact_argv(argv), "env": open_env(env, secrets)}),
-        Target::Attach(url) => json!({"url": url, "params": secrets.redact_params(params)}),
+        Target::Attach(url) => json!({"url": secrets.redact(url), "params": secrets.redact_params(params)}),
     };
     ServerId(short_digest(&canonical_json(&content)))
 }
@@ -61,7 +61,7 @@ pub(super) fn file_digest(path: &str) -> Option<String> {
 }
 
 fn open_env(env: &BTreeMap<String, String>, secrets: &Secrets) -> BTreeMap<String, String> {
-    let open = env.iter().filter(|(name, _)| !is_secret_name(name));
+    let open = env.iter().filter(|(name, _)| !secrets.announces(name));
     open.map(|(name, value)| (name.clone(), secrets.redact(value)))
         .collect()
 }

@@ -124,7 +124,7 @@ impl Matrix {
         let mut found = Found::default();
         match Matrix::draft(plan, &mut found) {
             Some(matrix) if found.is_empty() => Ok(matrix),
-            _ => Err(found.into_problems(&plan.origin.sources)),
+            _ => Err(found.into_problems(&plan.origin.sources, &plan.secrets)),
         }
     }
 

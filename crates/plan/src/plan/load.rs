@@ -27,7 +27,7 @@ impl Draft {
     pub fn finish(self) -> Result<Plan, Problems> {
         match self.found.is_empty() {
             true => Ok(self.plan),
-            false => Err(self.found.into_problems(&self.plan.origin.sources)),
+            false => Err(self.found.into_problems(&self.plan.origin.sources, &self.plan.secrets)),
         }
     }
 }
@@ -62,7 +62,7 @@ fn unreadable(path: &Path, why: &str, remedy: &str) -> Problems {
         places: Vec::new(),
         remedy: remedy.into(),
     };
-    Problems::new(vec![problem], Arc::default())
+    Problems::new(vec![problem], &Sources::default(), &Secrets::default())
 }
 
 /// Reads a plan from its text. `path` names it in messages and is where relative paths start; variables and further
@@ -88,7 +88,7 @@ fn read(text: &str, format: Format, path: &Path, overrides: &[String], world: &W
     let source = reader.sources.add(path, text);
     let mut root = tree(text, format, source, &mut reader.found);
     if !reader.found.is_empty() {
-        return Err(reader.found.into_problems(&Arc::new(reader.sources)));
+        return Err(reader.found.into_problems(&reader.sources, &reader.secrets));
     }
     let mut verbatim = true;
     if let Some(base) = extended(&root, path, &mut vec![path.to_path_buf()], &mut reader) {

@@ -1,12 +1,14 @@
 //! Everything wrong with a plan, told in one go: each problem with its places in the text and a remedy, rendered like
 //! a compiler's messages.
 
-use super::source::{Sources, Span};
+use super::masked::Masked;
+use super::secrets::Secrets;
+use super::source::{Source, Sources, Span};
 use crate::error::Error;
+use crate::printable::printable;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,16 +51,42 @@ impl Problem {
 pub struct Problems {
     /// In the order of the text.
     pub list: Vec<Problem>,
-    /// The texts.
-    pub sources: Arc<Sources>,
+    /// The texts, without secrets.
+    pub sources: Sources,
 }
 
 impl Problems {
-    /// Collects problems in the order of the text, each told once.
-    pub fn new(mut list: Vec<Problem>, sources: Arc<Sources>) -> Problems {
+    /// Collects problems in the order of the text, each told once, without the plan's secrets.
+    pub fn new(mut list: Vec<Problem>, sources: &Sources, secrets: &Secrets) -> Problems {
+        let masked: Vec<Masked> = sources
+            .0
+            .iter()
+            .map(|source| Masked::of(&source.text, secrets))
+            .collect();
+        let mut secrets = secrets.clone();
+        masked
+            .iter()
+            .flat_map(|source| &source.values)
+            .for_each(|value| secrets.note_value(value));
+        for problem in &mut list {
+            problem.message = secrets.redact(&problem.message);
+            problem.remedy = secrets.redact(&problem.remedy);
+            for (span, note) in &mut problem.places {
+                *note = secrets.redact(note);
+                *span = masked.get(span.source).map_or(*span, |source| source.place(*span));
+            }
+        }
         list.sort_by_key(|problem| problem.places.first().map(|(span, _)| *span));
         list.dedup();
-        Problems { list, sources }
+        let texts = sources.0.iter().zip(masked);
+        let shown = texts.map(|(source, masked)| Source {
+            name: source.name.clone(),
+            text: masked.text,
+        });
+        Problems {
+            list,
+            sources: Sources(shown.collect()),
+        }
     }
 
     /// The text for people, with colours if the terminal shows them.
@@ -89,7 +117,8 @@ impl Problems {
                 .iter()
                 .enumerate()
                 .filter(|(_, (span, _))| span.source == *index);
-            let snippet = Snippet::source(source.text.as_str()).path(source.name.to_string_lossy());
+            let snippet =
+                Snippet::source(source.text.as_str()).path(printable(&source.name.to_string_lossy()).into_owned());
             group = group.element(snippet.annotations(marks.map(|(rank, (span, note))| {
                 let kind = if rank == 0 {
                     AnnotationKind::Primary
@@ -112,18 +141,6 @@ fn within(text: &str, span: Span) -> Range<usize> {
     let start = text.floor_char_boundary(span.start);
     let end = text.ceil_char_boundary(span.end.max(start));
     start..end
-}
-
-/// Text that cannot disturb a terminal: control characters are escaped.
-fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character.is_control() {
-            true => shown.extend(character.escape_default()),
-            false => shown.push(character),
-        }
-    }
-    shown
 }
 
 impl fmt::Display for Problems {
@@ -158,8 +175,8 @@ impl Found {
     }
 
     /// Everything that was found.
-    pub fn into_problems(self, sources: &Arc<Sources>) -> Problems {
-        Problems::new(self.list, Arc::clone(sources))
+    pub fn into_problems(self, sources: &Sources, secrets: &Secrets) -> Problems {
+        Problems::new(self.list, sources, secrets)
     }
 }
 

@@ -31,6 +31,8 @@ pub struct PlanFile {
     /// What a failed run does to the rest of the sweep: `continue` (default) or `stop`. A server that cannot start fails all
     /// runs of its config, then the sweep stops.
     pub on_failure: Option<OnFailure>,
+    /// Further names of variables, headers and parameters that hold secrets, beside those whose names tell (see above).
+    pub secrets: Option<Vec<String>>,
     /// The server side: what is launched, and with which settings.
     pub serve: ServeTable,
     /// The load side: what is sent, and by which program.

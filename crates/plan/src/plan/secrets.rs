@@ -1,59 +1,178 @@
-//! Secrets in a plan: which names announce one, which values are ones, and how they are kept out of everything that is
-//! written or shown.
+//! Secrets in a plan: the values are collected once, while it is read, and hidden wherever they turn up in anything that is
+//! written or shown. Where a value is known by its key (a variable, a parameter) the key decides; in other text it is found
+//! by itself or by the name beside it. Knows nothing of files and outputs: whoever writes one calls this first.
 
-use super::Params;
+mod known;
+mod names;
+mod redact;
+mod scan;
+
+pub use redact::Piece;
+pub(super) use redact::replace;
+pub(super) use scan::is_reference;
+
+use super::show;
+use known::{Known, Reach, SHORT, percent_decoded};
+use names::is_secret_name;
+use scan::announced;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 /// What stands in place of a secret.
 pub const HIDDEN: &str = "***";
 
-/// Shorter values are hidden only where their name announces them: replacing every `1` of a text would ruin it.
-const SHORTEST_IN_TEXT: usize = 4;
-
-/// The last words of a name that announce a secret; gateways and clouds write `apikey` and `passwd` as one word.
-const ANNOUNCING: [&str; 12] = [
-    "TOKEN",
-    "KEY",
-    "APIKEY",
-    "SECRET",
-    "PASSWORD",
-    "PASSWD",
-    "PASSPHRASE",
-    "CREDENTIAL",
-    "CREDENTIALS",
-    "AUTH",
-    "AUTHORIZATION",
-    "COOKIE",
-];
-
-/// Whether a variable, header or parameter of this name holds a secret: its last word is `TOKEN`, `KEY`, `SECRET`,
-/// `PASSWORD`, `AUTHORIZATION`, `COOKIE` or the like, in any case, dashes like underscores.
-pub fn is_secret_name(name: &str) -> bool {
-    let name = name.trim().to_ascii_uppercase().replace('-', "_");
-    let ends = |ending: &str| {
-        name.strip_suffix(ending)
-            .is_some_and(|rest| rest.is_empty() || rest.ends_with('_'))
-    };
-    ANNOUNCING.into_iter().any(ends)
-}
-
-/// The secret values of one plan, each with the name it goes by.
+/// The secret values of one plan, each with the name it goes by, and the names that announce them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Secrets {
-    names_by_value: BTreeMap<String, String>,
+    /// Names that the plan itself calls secret, in their canonical form.
+    named: BTreeSet<String>,
+    /// Longest first.
+    known: Vec<Known>,
 }
 
 impl Secrets {
-    /// Remembers a value if its name announces a secret.
+    /// Secrets of a plan that calls these names secret too.
+    pub fn naming(names: impl IntoIterator<Item = String>) -> Secrets {
+        Secrets {
+            named: names.into_iter().map(|name| canonical(&name)).collect(),
+            known: Vec::new(),
+        }
+    }
+
+    /// Whether a variable, header or parameter of this name holds a secret: by [`is_secret_name`], or by the plan.
+    pub fn announces(&self, name: &str) -> bool {
+        let is_named = || {
+            let name = canonical(name);
+            let last = name.rsplit('.').next().unwrap_or_default();
+            self.named.contains(&name) || self.named.contains(last)
+        };
+        is_secret_name(name) || (!self.named.is_empty() && is_named())
+    }
+
+    /// Whether the value of this name is a secret: `HF_TOKENS = 5` is none, nor is `api_key = true`.
+    pub fn is_secret(&self, name: &str, value: &str) -> bool {
+        let is_nothing = ["", HIDDEN, "true", "false", "none", "null"].contains(&value.to_ascii_lowercase().as_str());
+        !is_nothing && self.announces(name) && !(names::may_count(name) && value.parse::<f64>().is_ok())
+    }
+
+    /// Remembers a value if its name announces a secret, and what in it announces itself (`http://user:password@proxy`).
     pub fn note(&mut self, name: &str, value: &str) {
-        if is_secret_name(name) && !value.is_empty() {
-            let name = name.trim().to_ascii_uppercase().replace(['-', '.'], "_");
-            if !self.names_by_value.contains_key(value) {
-                let name = self.unused(&name);
-                self.names_by_value.insert(value.to_string(), name);
+        if self.is_secret(name, value) {
+            self.keep(name, value, "");
+            // A header's scheme may be left out where the token is repeated, and a list may be taken apart.
+            let parts = match value.split_once(' ') {
+                Some((_, token)) if token.trim().len() >= SHORT => vec![token.trim()],
+                _ if names::may_count(name) => value.split([',', ';']).map(str::trim).collect(),
+                _ => Vec::new(),
+            };
+            parts.into_iter().for_each(|part| self.keep(name, part, ""));
+        }
+        self.note_text(value);
+        if is_proxy(name) && !value.contains("://") {
+            self.note_text(&format!("http://{value}"));
+        }
+    }
+
+    /// Remembers the variables of vsweep's own environment whose names announce secrets: programs inherit them.
+    pub fn note_environment(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
+        let mut ambient = Secrets::naming(self.named.iter().cloned());
+        for (name, value) in variables {
+            if ambient.is_secret(&name, &value) || is_proxy(&name) {
+                ambient.note(&name, &value);
             }
         }
+        for known in ambient.known {
+            self.add(Known {
+                is_ambient: true,
+                ..known
+            });
+        }
+    }
+
+    /// Remembers a value that was found to be a secret.
+    pub fn note_value(&mut self, value: &str) {
+        self.keep("SECRET", value, "");
+    }
+
+    /// Remembers what announces itself in a text, as in [`scan`].
+    pub fn note_text(&mut self, text: &str) {
+        // A header's value is hidden as a whole, with its scheme and blanks.
+        let header = text.split_once(['=', ':']).map(|(name, value)| (name, value.trim()));
+        let is_name = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
+        if let Some((name, value)) = header.filter(|(name, value)| is_name(name) && self.is_secret(name, value)) {
+            self.note(name, value);
+        }
+        let found = announced(text, |name| self.announces(name));
+        for found in found.iter().filter(|found| !found.is_table) {
+            let value = &text[found.value.clone()];
+            if found.name == "URL_PASSWORD"
+                || self.is_secret(&found.name, value)
+                || found.name.eq_ignore_ascii_case("bearer")
+            {
+                self.keep(&found.name, value, &text[found.begin..found.value.start]);
+            }
+        }
+    }
+
+    /// Remembers the secrets of a command line: values of flags such as `--api-key`, headers, URLs, JSON.
+    pub fn note_argv(&mut self, argv: &[String]) {
+        for word in argv {
+            self.note_text(word);
+        }
+        for pair in argv.windows(2) {
+            if let Some(flag) = pair[0].strip_prefix("--").filter(|flag| !flag.contains('='))
+                && !pair[1].starts_with("--")
+            {
+                self.note(flag, &pair[1]);
+            }
+        }
+    }
+
+    /// Remembers the secrets of a parameter's value: by the parameter's name, by those of its members, and in its texts.
+    pub fn note_param(&mut self, name: &str, value: &Value) {
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| self.note_param(name, item)),
+            Value::Object(members) => members.iter().for_each(|(key, member)| self.note_param(key, member)),
+            Value::Null | Value::Bool(_) => {}
+            scalar => self.note(name, &show(scalar)),
+        }
+    }
+
+    /// Adds a value, also as it is written within JSON and in a URL.
+    fn keep(&mut self, name: &str, value: &str, before: &str) {
+        let escaped = Value::from(value).to_string();
+        let decoded = percent_decoded(value);
+        let forms = [value, &escaped[1..escaped.len() - 1], &decoded];
+        for (at, form) in forms.into_iter().enumerate() {
+            if form.is_empty() || form == HIDDEN || forms[..at].contains(&form) {
+                continue;
+            }
+            let is_weak = Reach::of(form) == Reach::Named;
+            self.add(Known {
+                value: form.to_owned(),
+                name: name
+                    .trim_start_matches('-')
+                    .trim()
+                    .to_ascii_uppercase()
+                    .replace(['-', '.'], "_"),
+                before: if is_weak { before.to_owned() } else { String::new() },
+                is_ambient: false,
+            });
+        }
+    }
+
+    fn add(&mut self, known: Known) {
+        let same = |other: &&mut Known| (&other.value, &other.before) == (&known.value, &known.before);
+        if let Some(other) = self.known.iter_mut().find(same) {
+            other.is_ambient &= known.is_ambient;
+            return;
+        }
+        let namesake = self.known.iter().find(|other| other.value == known.value);
+        let name = namesake.map_or_else(|| self.unused(&known.name), |other| other.name.clone());
+        self.known.push(Known { name, ..known });
+        self.known
+            .sort_by_key(|known| Reverse((known.value.len(), known.before.len())));
     }
 
     /// The name, with a number if another value goes by it already.
@@ -66,187 +185,161 @@ impl Secrets {
 
     /// The names that the values go by.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.names_by_value.values().map(String::as_str)
+        self.known.iter().map(|known| known.name.as_str())
     }
 
-    /// Remembers the secrets of a command line: values of flags such as `--api-key`, and headers.
-    pub fn note_argv(&mut self, argv: &[String]) {
-        let mut words = argv.iter().peekable();
-        while let Some(word) = words.next() {
-            let Some(flag) = word.strip_prefix("--") else {
-                self.note_header(word);
-                continue;
-            };
-            match flag.split_once('=') {
-                Some((name, value)) => {
-                    self.note(name, value);
-                    self.note_header(value);
-                }
-                None if is_secret_name(flag) => {
-                    if let Some(value) = words.next_if(|word| !word.starts_with("--")) {
-                        self.note(flag, value);
-                    }
-                }
-                None => {}
-            }
-        }
-    }
-
-    /// Remembers the secrets of a parameter's value: by the parameter's name, and headers (`NAME=VALUE`) in it.
-    pub fn note_param(&mut self, name: &str, value: &Value) {
-        match value {
-            Value::String(text) => {
-                self.note(name, text);
-                self.note_header(text);
-            }
-            Value::Array(items) => items.iter().for_each(|item| self.note_param(name, item)),
-            Value::Object(members) => members.iter().for_each(|(key, member)| self.note_param(key, member)),
-            _ => {}
-        }
-    }
-
-    fn note_header(&mut self, text: &str) {
-        if let Some((name, value)) = text.split_once(['=', ':']) {
-            self.note(name, value.trim());
-        }
-    }
-
-    /// Any text without the secrets in it.
-    pub fn redact(&self, text: &str) -> String {
-        let mut redacted = text.to_string();
-        for value in self
-            .longest_first()
-            .filter(|value| value.len() >= SHORTEST_IN_TEXT || *value == text)
-        {
-            redacted = redacted.replace(value.as_str(), HIDDEN);
-        }
-        redacted
-    }
-
-    /// An environment without the secrets in it.
-    pub fn redact_env(&self, env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-        let redacted = env.iter().map(|(name, value)| match is_secret_name(name) {
-            true => (name.clone(), HIDDEN.to_string()),
-            false => (name.clone(), self.redact(value)),
-        });
-        redacted.collect()
-    }
-
-    /// A command line without the secrets in it.
-    pub fn redact_argv(&self, argv: &[String]) -> Vec<String> {
-        argv.iter().map(|word| self.redact(word)).collect()
-    }
-
-    /// Parameters without the secrets in them.
-    pub fn redact_params(&self, params: &Params) -> Params {
-        params
-            .iter()
-            .map(|(name, value)| (name.clone(), self.redact_value(name, value)))
-            .collect()
-    }
-
-    fn redact_value(&self, name: &str, value: &Value) -> Value {
-        match value {
-            Value::String(_) if is_secret_name(name) => Value::String(HIDDEN.into()),
-            Value::String(text) => Value::String(self.redact(text)),
-            Value::Array(items) => Value::Array(items.iter().map(|item| self.redact_value(name, item)).collect()),
-            Value::Object(members) => Value::Object(self.redact_params(members)),
-            scalar => scalar.clone(),
-        }
-    }
-
-    /// The pieces of a word: plain text, and names of the secrets between.
-    pub fn pieces<'a>(&'a self, word: &'a str) -> Vec<Piece<'a>> {
-        let secrets = self.names_by_value.iter();
-        let found = secrets.filter(|(value, _)| value.len() >= SHORTEST_IN_TEXT || *value == word);
-        let found = found.filter_map(|(value, name)| word.find(value.as_str()).map(|at| (at, value, name)));
-        let earliest = found.min_by_key(|(at, value, _)| (*at, usize::MAX - value.len()));
-        match earliest {
-            Some((at, value, name)) => {
-                let mut pieces = vec![Piece::Plain(&word[..at]), Piece::Secret(name)];
-                pieces.extend(self.pieces(&word[at + value.len()..]));
-                pieces.retain(|piece| *piece != Piece::Plain(""));
-                pieces
-            }
-            None => vec![Piece::Plain(word)],
-        }
-    }
-
-    fn longest_first(&self) -> impl Iterator<Item = &String> {
-        let mut values: Vec<&String> = self.names_by_value.keys().collect();
-        values.sort_by_key(|value| usize::MAX - value.len());
-        values.into_iter()
+    /// Without those of vsweep's own environment: what a plan says must not depend on where it is read.
+    pub fn of_plan(&self) -> Secrets {
+        let mut secrets = self.clone();
+        secrets.known.retain(|known| !known.is_ambient);
+        secrets
     }
 }
 
-/// A part of a word that may be shown, or the name of a secret that stands there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Piece<'a> {
-    /// May be shown.
-    Plain(&'a str),
-    /// A secret of this name.
-    Secret(&'a str),
+/// One form for all spellings of a name.
+fn canonical(name: &str) -> String {
+    name.trim()
+        .trim_start_matches('-')
+        .to_ascii_uppercase()
+        .replace('-', "_")
+}
+
+/// Whether a variable holds the address of a proxy, which may be written without a scheme.
+fn is_proxy(name: &str) -> bool {
+    canonical(name).ends_with("_PROXY")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use serde_json::json;
 
-    #[test]
-    fn names_announce_secrets() {
-        for name in [
-            "HF_TOKEN",
-            "api-key",
-            "OPENAI_API_KEY",
-            "x_Secret",
-            "db.password",
-            "Authorization",
-            "token",
-        ] {
-            assert_eq!(is_secret_name(name), name != "db.password", "{name}");
-        }
-        assert!(!is_secret_name("max_tokens") && !is_secret_name("monkey") && !is_secret_name("author"));
+    fn argv(words: &[&str]) -> Secrets {
+        let mut secrets = Secrets::default();
+        secrets.note_argv(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        secrets
     }
 
     #[test]
     fn headers_that_authenticate_are_secrets() {
-        for name in [
-            "Proxy-Authorization",
-            "X-Api-Key",
-            "Api-Key",
-            "apikey",
-            "X-Auth-Token",
-            "X-Auth",
-            "Set-Cookie",
-            "Ocp-Apim-Subscription-Key",
-            "GOOGLE_APPLICATION_CREDENTIALS",
-        ] {
+        for name in ["Proxy-Authorization", "X-Api-Key", "apikey", "X-Auth", "Set-Cookie"] {
             let mut secrets = Secrets::default();
             secrets.note_param("header", &json!([format!("{name}=Basic dXNlcg==")]));
-            let shown = secrets.redact(&format!("--header {name}=Basic dXNlcg=="));
-            assert_eq!(shown, format!("--header {name}={HIDDEN}"));
+            let shown = secrets.redact(&format!("--header {name}=Basic dXNlcg== dXNlcg=="));
+            assert_eq!(shown, format!("--header {name}={HIDDEN} {HIDDEN}"));
         }
-        assert!(!is_secret_name("X-Request-Id"));
     }
 
     #[test]
     fn values_are_hidden_wherever_they_stand() {
-        let mut secrets = Secrets::default();
-        secrets.note_argv(&[
-            "serve".into(),
-            "--api-key".into(),
-            "hunter22".into(),
-            "--other_key=pw".into(),
+        let mut secrets = argv(&[
+            "serve",
+            "--api-key",
+            "hunter22",
+            "--other_key=pw",
+            "http://u:pq@h/?key=abc",
         ]);
         secrets.note_param("header", &json!(["Authorization=Bearer abc", "X=1"]));
         assert_eq!(secrets.redact("a hunter22 b"), "a *** b");
+        assert_eq!(secrets.redact("xhunter22y"), "x***y");
         assert_eq!(secrets.redact("pw"), "***");
-        assert_eq!(secrets.redact("pwd"), "pwd");
+        assert_eq!(secrets.redact("--other_key=pw"), "--other_key=***");
+        assert_eq!(secrets.redact("pwd of pq"), "pwd of pq");
+        assert_eq!(secrets.redact("http://u:pq@h/?key=abc"), "http://u:***@h/?key=***");
         assert_eq!(secrets.redact("Authorization=Bearer abc"), "Authorization=***");
         assert_eq!(
             secrets.pieces("x=hunter22!"),
             [Piece::Plain("x="), Piece::Secret("API_KEY"), Piece::Plain("!")]
         );
+        assert_eq!(secrets.pieces("pw"), [Piece::Secret("OTHER_KEY")]);
+    }
+
+    #[test]
+    fn short_and_common_values_ruin_no_text() {
+        let secrets = argv(&[
+            "--api-key",
+            "EMPTY",
+            "--auth",
+            "true",
+            "--b-key",
+            "1",
+            "--c-key",
+            "4096",
+            "--d-key",
+            "s3cr",
+        ]);
+        let text = "EMPTY queue, true, 1 of 4096, s3cret";
+        assert_eq!(secrets.redact(text), text);
+        assert_eq!(secrets.redact("(s3cr)"), "(***)");
+        assert_eq!(
+            secrets.redact_argv(&["EMPTY".into(), "true".into(), "4096".into()]),
+            ["***", "true", "***"]
+        );
+    }
+
+    #[test]
+    fn a_plan_names_more_secrets() {
+        let mut secrets = Secrets::naming(["my-own".to_owned()]);
+        secrets.note("MY_OWN", "open sesame");
+        assert_eq!(secrets.redact("say open sesame"), "say ***");
+        assert!(secrets.announces("x.my_own") && !secrets.announces("other"));
+    }
+
+    #[test]
+    fn the_environment_is_hidden_but_decides_nothing() {
+        let mut secrets = Secrets::default();
+        let variables = [
+            ("HF_TOKEN", "hf_ambient"),
+            ("https_proxy", "user:proxypass@host:1"),
+            ("EDITOR", "vi --token=abcdefgh"),
+        ];
+        secrets.note_environment(variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        assert_eq!(
+            secrets.redact("hf_ambient user:proxypass@host abcdefgh"),
+            "*** user:***@host abcdefgh"
+        );
+        assert_eq!(secrets.of_plan().redact("hf_ambient"), "hf_ambient");
+    }
+
+    #[test]
+    fn numbers_and_counts() {
+        let mut secrets = Secrets::default();
+        let params = json!({"api_key": 12345678, "chunk_tokens": 512, "HF_TOKENS": "tok-one1,tok-two2", "auth": {"pass": "nested-1"}});
+        let params = params.as_object().expect("an object");
+        params.iter().for_each(|(name, value)| secrets.note_param(name, value));
+        let shown = Value::Object(secrets.redact_params(params));
+        let wanted = json!({"api_key": "***", "chunk_tokens": 512, "HF_TOKENS": "***", "auth": {"pass": "***"}});
+        assert_eq!(shown, wanted);
+        assert_eq!(secrets.redact("12345678 tok-two2 nested-1"), "*** *** ***");
+    }
+
+    #[test]
+    fn texts_from_outside_announce_their_own() {
+        let text = "args: {'api_key': ['sk-123'], 'seed': 1} HF_TOKEN=hf_abc max_tokens=5 HF_TOKENS=7";
+        let hidden = Secrets::default().redact_foreign(text);
+        assert_eq!(
+            hidden,
+            "args: {'api_key': ['***'], 'seed': 1} HF_TOKEN=*** max_tokens=5 HF_TOKENS=7"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn a_secret_is_in_no_text(
+            secret in "[!-~é]([ -~é]{6,30})[!-~é]",
+            before in "(?s).{0,30}",
+            after in "(?s).{0,30}",
+        ) {
+            prop_assume!(secret.chars().any(char::is_alphabetic) && !secret.contains("***"));
+            let mut secrets = Secrets::default();
+            secrets.note("X_TOKEN", &secret);
+            let json = Value::from(secret.clone()).to_string();
+            for text in [format!("{before}{secret}{after}"), format!("{before}{json}{after}")] {
+                prop_assert!(!secrets.redact(&text).contains(&secret), "{text}");
+                prop_assert!(!secrets.redact_foreign(&text).contains(&secret), "{text}");
+            }
+            prop_assert!(!secrets.redact(&json).contains(&json[1..json.len() - 1]));
+        }
     }
 }

@@ -2,8 +2,8 @@
 //! written anew; in both cases without secrets.
 
 use super::Plan;
-use super::node::{Kind, Node};
-use super::secrets::{HIDDEN, Secrets, is_secret_name};
+use super::node::{Entry, Kind, Node};
+use super::secrets::{HIDDEN, Secrets, is_reference};
 use super::source::{Format, Span};
 use serde_json::Value;
 
@@ -29,11 +29,11 @@ impl Plan {
             .is_some_and(|source| source.text == self.text);
         if !verbatim {
             let mut root = self.origin.root.clone();
-            hide(&mut root, &self.secrets);
+            hide(&mut root, "", &self.secrets);
             return write(&root, self.format);
         }
         let mut places = Vec::new();
-        secret_places(&self.origin.root, &mut places);
+        secret_places(&self.origin.root, "", &self.secrets, &mut places);
         places.sort();
         let mut text = self.text.clone();
         for place in places.into_iter().rev() {
@@ -43,44 +43,47 @@ impl Plan {
     }
 }
 
-/// Whether a text only refers to variables, so that it gives nothing away.
-fn is_reference(text: &str) -> bool {
-    text.starts_with("${") && text.ends_with('}') && !text.contains(":-") && text.matches('}').count() == 1
+/// Whether a leaf holds a secret; `name` is that of the innermost key that has one.
+fn is_secret(kind: &Kind, name: &str, secrets: &Secrets) -> bool {
+    match kind {
+        Kind::Text(text) => secrets.is_secret(name, text) && !is_reference(text),
+        Kind::Number(number) => secrets.is_secret(name, &number.to_string()),
+        _ => false,
+    }
 }
 
-fn secret_places(node: &Node, places: &mut Vec<Span>) {
+/// The name of an entry's value. `{ value = ... }` stands for the value itself.
+fn name_within<'a>(outer: &'a str, entries: &'a [Entry], at: usize) -> &'a str {
+    match entries {
+        [only] if only.key == "value" => outer,
+        _ => &entries[at].key,
+    }
+}
+
+fn secret_places(node: &Node, name: &str, secrets: &Secrets, places: &mut Vec<Span>) {
     match &node.kind {
         Kind::Table(entries) => {
-            for entry in entries {
-                match &entry.value.kind {
-                    Kind::Text(text) if is_secret_name(&entry.key) && !is_reference(text) => {
-                        places.push(entry.value.span);
-                    }
-                    _ => secret_places(&entry.value, places),
-                }
+            for (at, entry) in entries.iter().enumerate() {
+                secret_places(&entry.value, name_within(name, entries, at), secrets, places);
             }
         }
-        Kind::List(items) => items.iter().for_each(|item| secret_places(item, places)),
+        Kind::List(items) => items.iter().for_each(|item| secret_places(item, name, secrets, places)),
+        leaf if is_secret(leaf, name, secrets) => places.push(node.span),
         _ => {}
     }
 }
 
-fn hide(node: &mut Node, secrets: &Secrets) {
+fn hide(node: &mut Node, name: &str, secrets: &Secrets) {
     match &mut node.kind {
         Kind::Table(entries) => {
-            for entry in entries {
-                match &mut entry.value.kind {
-                    Kind::Text(text) if is_secret_name(&entry.key) => {
-                        if !is_reference(text) {
-                            *text = HIDDEN.to_string();
-                        }
-                    }
-                    _ => hide(&mut entry.value, secrets),
-                }
+            for at in 0..entries.len() {
+                let name = name_within(name, entries, at).to_owned();
+                hide(&mut entries[at].value, &name, secrets);
             }
         }
-        Kind::List(items) => items.iter_mut().for_each(|item| hide(item, secrets)),
-        Kind::Text(text) => *text = secrets.redact(text),
+        Kind::List(items) => items.iter_mut().for_each(|item| hide(item, name, secrets)),
+        leaf if is_secret(leaf, name, secrets) => *leaf = Kind::Text(HIDDEN.to_owned()),
+        Kind::Text(text) if !is_reference(text) => *text = secrets.redact(text),
         _ => {}
     }
 }

@@ -7,7 +7,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use vsweep_plan::cause::{Cause, NOT_TRIED, Outcome};
 use vsweep_plan::ids::{PointId, ServerId};
-use vsweep_plan::plan::{HIDDEN, is_secret_name};
+use vsweep_plan::plan::Secrets;
 use vsweep_record::journal::{Directory, RunRecord, State};
 use vsweep_record::table::Points;
 
@@ -102,7 +102,7 @@ pub fn read_excerpts(directory: &Directory, state: &State, groups: &[Group]) -> 
         let guilty = starts.iter().rfind(|start| start.cause.is_some()).or(starts.last())?;
         let tail = read_tail(&directory.server_log(&group.server, guilty.start)).ok()?;
         let decisive = group.details.first().map_or("", |(detail, _)| detail);
-        let excerpt = hide_secrets(&choose_lines(&tail, decisive));
+        let excerpt = Secrets::default().redact_foreign(&choose_lines(&tail, decisive));
         (!excerpt.trim().is_empty()).then_some(excerpt)
     };
     groups.iter().map(excerpt).collect()
@@ -142,58 +142,10 @@ fn clean(line: &str) -> String {
         .collect()
 }
 
-/// A log with the values hidden that stand beside a secret's name (`api_key='…'`, `Authorization: Bearer …`): servers
-/// print their own arguments.
-fn hide_secrets(log: &str) -> String {
-    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let mut shown = String::with_capacity(log.len());
-    let mut rest = log;
-    while let Some(start) = rest.find(is_word) {
-        let (before, from_word) = rest.split_at(start);
-        let (word, after) = from_word.split_at(from_word.find(|c| !is_word(c)).unwrap_or(from_word.len()));
-        shown += before;
-        shown += word;
-        rest = after;
-        let is_bearer = word.eq_ignore_ascii_case("bearer") && after.starts_with(' ');
-        let is_flag = before.ends_with(char::is_whitespace) && word.starts_with("--") && after.starts_with(' ');
-        if !is_secret_name(word.trim_start_matches('-')) && !is_bearer {
-            continue;
-        }
-        let gap = after.find(|c: char| !" \t'\":=[".contains(c)).unwrap_or(after.len());
-        let (between, value) = after.split_at(gap);
-        if !(between.contains([':', '=']) || is_bearer || is_flag) || value.to_ascii_lowercase().starts_with("bearer ")
-        {
-            continue;
-        }
-        let end = value
-            .find(|c: char| c.is_whitespace() || "'\",]})".contains(c))
-            .unwrap_or(value.len());
-        if end > 0 && !value.starts_with("None") {
-            shown += between;
-            shown += HIDDEN;
-            rest = &value[end..];
-        }
-    }
-    shown + rest
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn secrets_in_a_log_are_hidden() {
-        let hidden = hide_secrets(
-            "args: {'model': 'm', 'api_key': ['sk-123'], 'seed': 1} HF_TOKEN=hf_abc --api-key xyz --port 80\n\
-             Authorization: Bearer abc.def next, 'hf_token': None, 12 token ids",
-        );
-        assert_eq!(
-            hidden,
-            "args: {'model': 'm', 'api_key': ['***'], 'seed': 1} HF_TOKEN=*** --api-key *** --port 80\n\
-             Authorization: Bearer *** next, 'hf_token': None, 12 token ids"
-        );
-    }
 
     #[test]
     fn the_excerpt_surrounds_the_decisive_line() {
@@ -211,7 +163,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_log_is_shown(log: String, decisive: String) {
-            hide_secrets(&choose_lines(&log, &decisive));
+            choose_lines(&log, &decisive);
         }
     }
 }

@@ -77,6 +77,10 @@ impl Reader<'_> {
         }
         fields.get("extends");
         fields.get("$schema");
+        if let Some(node) = fields.get("secrets") {
+            self.secret_names(node);
+        }
+        self.secrets.note_environment((self.world.vars)());
         let name = self.name(fields.get("name"), stem, root.span);
         let runs = fields
             .get("runs")
@@ -137,6 +141,17 @@ impl Reader<'_> {
             explore,
             report,
         }
+    }
+
+    /// Names that the plan itself calls secret. They are read before everything that may have such a name.
+    fn secret_names(&mut self, node: &Node) {
+        let names = self.texts(node, "secrets");
+        if names.iter().any(|name| name.trim().is_empty()) {
+            let remedy = "write the name of a variable, a header or a parameter";
+            self.found
+                .add(Problem::new(node.span, "`secrets` has an empty name", remedy));
+        }
+        self.secrets = Secrets::naming(names);
     }
 
     fn version(&mut self, node: &Node) {

@@ -78,6 +78,7 @@ impl Reader<'_> {
 
     fn url(&mut self, node: &Node) -> String {
         let url = self.text(node, "serve.url").unwrap_or_default();
+        self.secrets.note_text(&url);
         let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
         if rest.is_none_or(|rest| rest.is_empty() || rest.starts_with('/') || rest.contains(char::is_whitespace)) {
             let remedy = "write a base URL such as \"http://127.0.0.1:8000\"";

@@ -1,0 +1,107 @@
+//! One value that is to be hidden, and where: anywhere, as a word, or only where its name announces it.
+
+use std::ops::Range;
+
+/// From this length in bytes on a value is hidden wherever it occurs, also within longer words.
+const LONG: usize = 8;
+/// From this length on it is hidden where it is a word of its own. Shorter ones, common words and numbers of less than
+/// [`LONG`] digits are hidden only where their name announces them: replacing every `1` or `true` of a text would ruin it.
+pub(super) const SHORT: usize = 4;
+/// Words that are often given as a key because something must be given.
+const COMMON: [&str; 16] = [
+    "auto",
+    "default",
+    "dummy",
+    "empty",
+    "fake",
+    "local",
+    "localhost",
+    "none",
+    "null",
+    "openai",
+    "password",
+    "secret",
+    "test",
+    "token",
+    "true",
+    "vllm",
+];
+
+/// One value that is to be hidden.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Known {
+    pub value: String,
+    /// The name it goes by, fit for a shell's variable.
+    pub name: String,
+    /// What must stand before the value; empty unless the value alone is too short to be hidden.
+    pub before: String,
+    /// Whether it comes from vsweep's own environment and not from the plan.
+    pub is_ambient: bool,
+}
+
+impl Known {
+    /// Where the value stands in a text and is to be hidden.
+    pub fn places(&self, text: &str) -> Vec<Range<usize>> {
+        let reach = Reach::of(&self.value);
+        if reach == Reach::Named && self.before.is_empty() {
+            return Vec::new();
+        }
+        let sought = format!("{}{}", self.before, self.value);
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        let starts = self.value.starts_with(is_word) && self.before.is_empty();
+        let ends = self.value.ends_with(is_word);
+        let is_apart = |at: usize, end: usize| {
+            reach == Reach::Anywhere
+                || !((starts && text[..at].ends_with(is_word)) || (ends && text[end..].starts_with(is_word)))
+        };
+        let found = text.match_indices(&sought).map(|(at, found)| (at, at + found.len()));
+        found
+            .filter(|(at, end)| is_apart(*at, *end))
+            .map(|(at, end)| at + self.before.len()..end)
+            .collect()
+    }
+}
+
+/// Where a value is hidden.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Only where its name announces it.
+    Named,
+    /// Where it is a word of its own.
+    Word,
+    /// Wherever it occurs.
+    Anywhere,
+}
+
+impl Reach {
+    pub fn of(value: &str) -> Reach {
+        let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
+        match value.len() {
+            _ if COMMON.contains(&value.to_ascii_lowercase().as_str()) => Reach::Named,
+            LONG.. => Reach::Anywhere,
+            SHORT.. if !is_number => Reach::Word,
+            _ => Reach::Named,
+        }
+    }
+}
+
+/// A text with `%40` and the like replaced, as passwords in URLs have them.
+pub(super) fn percent_decoded(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let code = text.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(byte) => {
+                decoded.push(byte);
+                at += 3;
+            }
+            None => {
+                decoded.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8(decoded).unwrap_or_else(|_| text.to_owned())
+}

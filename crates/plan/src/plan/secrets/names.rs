@@ -1,0 +1,197 @@
+//! Which names announce a secret. It knows English and the habits of clouds, databases and benchmarks; it does not look at
+//! values, and a plan adds names of its own (`secrets = [...]`).
+
+/// Endings of a name's last word. `GITHUB_TOKEN` has the word `TOKEN`, `AUTHTOKEN` only its ending.
+const LAST: [&str; 6] = ["TOKEN", "APIKEY", "AUTHKEY", "ACCESSKEY", "SECRETKEY", "PRIVATEKEY"];
+
+/// Last words, each also in the plural.
+const LAST_WORDS: [&str; 7] = ["KEY", "CREDENTIAL", "CRED", "AUTH", "AUTHORIZATION", "COOKIE", "JWT"];
+
+/// Last words that need another one before them: `GH_PAT`, `DB_PWD`, but not `PWD`, the working directory, nor `tokens` and
+/// `keys`, which are counts and lists.
+const LATER_WORDS: [&str; 6] = ["PAT", "PATS", "PWD", "TOKENS", "KEYS", "CREDS"];
+
+/// What makes a word a password wherever it stands.
+const PASSWORDS: [&str; 5] = ["PASSWORD", "PASSWD", "PASSPHRASE", "PASSCODE", "PASSKEY"];
+
+/// Words that end in `PASS` and mean something else.
+const NO_PASSWORDS: [&str; 4] = ["BYPASS", "COMPASS", "UNDERPASS", "OVERPASS"];
+
+/// What follows `PASS` where it is a step of a compiler or of a test: vLLM has `pass_config`.
+const AFTER_PASS: [&str; 6] = ["CONFIG", "MANAGER", "THROUGH", "RATE", "COUNT", "CRITERIA"];
+
+/// What stands before `TOKEN` or `TOKENS` where it is a piece of text or a number of them.
+const OF_TEXT: [&str; 27] = [
+    "BOS",
+    "EOS",
+    "EOT",
+    "PAD",
+    "UNK",
+    "SEP",
+    "CLS",
+    "MASK",
+    "STOP",
+    "SPECIAL",
+    "IMAGE",
+    "AUDIO",
+    "VIDEO",
+    "PROMPT",
+    "INPUT",
+    "OUTPUT",
+    "BATCHED",
+    "SPECULATIVE",
+    "DRAFT",
+    "MAX",
+    "MIN",
+    "NUM",
+    "TOTAL",
+    "PER",
+    "FIRST",
+    "NEXT",
+    "LAST",
+];
+
+/// Whether a variable, header or parameter of this name holds a secret. Case does not matter, dashes are like underscores,
+/// and of a name with dots the last part counts.
+pub(super) fn is_secret_name(name: &str) -> bool {
+    let words = words(name);
+    let Some((last, before)) = words.split_last() else {
+        return false;
+    };
+    let is_password = |(at, word): (usize, &String)| match word.as_str() {
+        "PASS" => words
+            .get(at + 1)
+            .is_none_or(|next| !AFTER_PASS.contains(&next.as_str())),
+        word if NO_PASSWORDS.contains(&word) => false,
+        word => word.ends_with("PASS") || PASSWORDS.iter().any(|password| word.contains(password)),
+    };
+    // `secrets` alone is a list of names.
+    let is_secret = |word: &String| word.ends_with("SECRET") || (word.ends_with("SECRETS") && words.len() > 1);
+    if words.iter().enumerate().any(is_password) || words.iter().any(is_secret) {
+        return true;
+    }
+    if last.ends_with("TOKEN") || last == "TOKENS" {
+        let is_of_text = before.last().is_some_and(|word| OF_TEXT.contains(&word.as_str()));
+        return !is_of_text && (last != "TOKENS" || !before.is_empty());
+    }
+    let singular = last.strip_suffix('S').unwrap_or(last);
+    let is_known = |word: &str| LAST_WORDS.contains(&word) && (word == last || word != "KEY");
+    is_known(last)
+        || is_known(singular)
+        || LAST.iter().any(|ending| singular.ends_with(ending))
+        || (!before.is_empty() && LATER_WORDS.contains(&last.as_str()))
+}
+
+/// Whether a name counts things if its value is a number: `HF_TOKENS` holds secrets, `chunk_tokens = 512` does not.
+pub(super) fn may_count(name: &str) -> bool {
+    words(name)
+        .last()
+        .is_some_and(|last| last == "TOKENS" || last == "KEYS")
+}
+
+/// The words of a name's last part, in upper case, without numbers behind them: `db.apiKey_2` has `API` and `KEY`.
+fn words(name: &str) -> Vec<String> {
+    let part = name.trim().rsplit('.').next().unwrap_or_default();
+    let letters: Vec<char> = part.chars().collect();
+    let mut words = vec![String::new()];
+    for (at, letter) in letters.iter().enumerate() {
+        let before = at.checked_sub(1).map(|before| letters[before]);
+        let begins = letter.is_uppercase()
+            && (before.is_some_and(|before| before.is_lowercase() || before.is_ascii_digit())
+                || (before.is_some_and(char::is_uppercase)
+                    && letters.get(at + 1).is_some_and(|next| next.is_lowercase())));
+        if !letter.is_alphanumeric() || begins {
+            words.push(String::new());
+        }
+        if letter.is_alphanumeric() {
+            words.last_mut().expect("never empty").extend(letter.to_uppercase());
+        }
+    }
+    let bare = |word: &String| word.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
+    words.iter().map(bare).filter(|word| !word.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_announce_secrets() {
+        for name in [
+            "HF_TOKEN",
+            "api-key",
+            "OPENAI_API_KEY",
+            "x_Secret",
+            "db.password",
+            "Authorization",
+            "token",
+            "a.token",
+            "--a.token",
+            "Proxy-Authorization",
+            "X-Api-Key",
+            "apikey",
+            "X-Auth-Token",
+            "X-Auth",
+            "Set-Cookie",
+            "Ocp-Apim-Subscription-Key",
+            "GOOGLE_APPLICATION_CREDENTIALS",
+            "PGPASSWORD",
+            "DB_PASS",
+            "MYSQL_PASS_RO",
+            "GH_PAT",
+            "HF_TOKENS",
+            "API_KEYS",
+            "SECRET_ID",
+            "CLIENT_SECRETS",
+            "apiKey",
+            "accessToken",
+            "dbPassword",
+            "AUTHTOKEN",
+            "DB_PWD",
+            "TOKEN_2",
+            "TOKEN2",
+            "SSH_PASSPHRASE",
+            "AWS_SECRET_ACCESS_KEY",
+            "OpenAIKey",
+            "COOKIES",
+            "private_key",
+        ] {
+            assert!(is_secret_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn settings_are_no_secrets() {
+        for name in [
+            "max_tokens",
+            "max_num_batched_tokens",
+            "num_speculative_tokens",
+            "eos_token",
+            "skip_special_tokens",
+            "tokens",
+            "keys",
+            "secrets",
+            "monkey",
+            "author",
+            "tokenizer",
+            "X-Request-Id",
+            "compilation_config.pass_config.enable_fusion",
+            "pass_config",
+            "PWD",
+            "OLDPWD",
+            "PATH",
+            "pat",
+            "bypass",
+            "num_passes",
+            "passthrough",
+            "compass",
+            "sim_speed",
+            "",
+            "long_prefill_token_threshold",
+            "SSH_AUTH_SOCK",
+            "key_size",
+        ] {
+            assert!(!is_secret_name(name), "{name}");
+        }
+    }
+}

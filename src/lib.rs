@@ -3,7 +3,7 @@
 //! A checked-in plan declares server settings and load settings; vsweep expands them, launches each server once,
 //! drives every benchmark against it and leaves a directory of results. The modules below are the rooms of the
 //! house, lowest layer first. Those that stand alone are crates of their own, so that the compiler knows which may use
-//! which; `tests/layers.rs` enforces the rest, and `ARCHITECTURE.md` says why.
+//! which; `tests/pure/layers.rs` enforces the rest, and `ARCHITECTURE.md` says why.
 
 // Layer 0: words that every room shares.
 pub use vsweep_metrics::{rng, spool, threads};

@@ -1,0 +1,13 @@
+//! One measured run by the native load generator, against a server that answers with exact bytes.
+
+mod aside;
+mod cli;
+mod datasets;
+mod hostile;
+mod mangled;
+mod media;
+mod native;
+#[path = "../support/scripted.rs"]
+mod scripted;
+mod tls;
+mod turns;

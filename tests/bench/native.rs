@@ -1,0 +1,226 @@
+//! The native benchmark against a server that answers with exact bytes.
+
+use crate::scripted::{Answer, LAST_CHUNK, STREAM_HEAD, Server, chunk, completion, job, refusal, run};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+use vsweep::bench::measure;
+use vsweep::cause::Cause;
+
+#[tokio::test]
+async fn a_closed_loop_measures_every_request() {
+    let server = Server::start(|_| completion(4, 7)).await;
+    let mut job = job(
+        &server.url,
+        json!({"num-prompts": 12, "max_concurrency": "3", "random_input_len": 5, "random_output_len": 4}),
+    );
+    job.warmup_prompts = 2;
+    let result = measure(&job).await.expect("measured").result.to_values();
+    assert_eq!(result["completed"], 12);
+    assert_eq!(result["failed"], 0);
+    assert_eq!(result["total_input_tokens"], 84);
+    assert_eq!(result["total_output_tokens"], 48);
+    assert_eq!(result["prompt_source"], "token_ids");
+    assert!(result["peak_concurrent_requests"].as_u64().expect("a count") <= 3);
+    assert!(result["p99_ttft_ms"].as_f64().expect("a number") > 0.0);
+    assert_eq!(job.counters.finished.load(SeqCst), 12);
+    let seen = server.seen.lock().expect("no panic");
+    assert_eq!(seen.len(), 14, "warm-ups come first and are not counted");
+    let keys: Vec<&String> = seen[0].body.as_object().expect("an object").keys().collect();
+    let expected = [
+        "model",
+        "prompt",
+        "repetition_penalty",
+        "max_tokens",
+        "logprobs",
+        "stream",
+        "stream_options",
+        "ignore_eos",
+    ];
+    assert_eq!(keys, expected);
+    assert!(!seen[0].head.contains("x-request-id") && seen[2].head.contains("x-request-id: bench-"));
+    let prompts: std::collections::HashSet<String> = seen.iter().map(|seen| seen.body["prompt"].to_string()).collect();
+    assert_eq!(prompts.len(), 14, "no warm-up prompt is measured");
+}
+
+#[tokio::test]
+async fn times_of_arrival_are_the_kernels() {
+    let server = Server::start(|_| completion(4, 7)).await;
+    // The system begins to stamp a moment after it was asked to, which may be after a short run.
+    for _ in 0..50 {
+        let params = json!({"num_prompts": 40, "max_concurrency": 4, "random_input_len": 5, "random_output_len": 4});
+        let result = run(&server.url, params).await.expect("measured").result.to_values();
+        let share = result["generator_kernel_stamped_share"].as_f64().expect("a number");
+        assert!((0.0..=1.0).contains(&share), "{share}");
+        if share > 0.5 {
+            return;
+        }
+    }
+    panic!("the times of arrival are those of reading");
+}
+
+#[tokio::test]
+async fn an_open_loop_keeps_its_schedule() {
+    let server = Server::start(|_| completion(2, 5)).await;
+    let params =
+        json!({"num_prompts": 20, "request_rate": 200, "random_input_len": 5, "random_output_len": 2, "seed": 3});
+    let result = run(&server.url, params).await.expect("measured").result.to_values();
+    assert_eq!(result["completed"], 20);
+    assert!(
+        result["duration"].as_f64().expect("seconds") >= 0.1,
+        "the last request is due at 20 / 200 s"
+    );
+    assert!(result.contains_key("mean_ttft_from_due_ms"));
+}
+
+#[tokio::test]
+async fn chat_sends_messages_and_reads_deltas() {
+    let server = Server::start(|_| {
+        let delta = |delta: &str, finish: &str| {
+            chunk(&format!(
+                r#"{{"choices":[{{"index":0,"delta":{delta},"finish_reason":{finish}}}]}}"#
+            ))
+        };
+        let pieces = [
+            STREAM_HEAD.to_vec(),
+            delta(r#"{"role":"assistant","content":""}"#, "null"),
+            delta(r#"{"content":"a\n"}"#, "null"),
+            delta(r#"{"content":"b"}"#, "\"stop\""),
+            chunk("[DONE]"),
+            LAST_CHUNK.to_vec(),
+        ];
+        Answer::Bytes(vec![pieces.concat()])
+    })
+    .await;
+    let params = json!({"backend": "openai-chat", "num_prompts": 1, "random_input_len": 3, "save_detailed": true});
+    let result = run(&server.url, params).await.expect("measured").result.to_values();
+    assert_eq!(result["generated_texts"], json!(["a\nb"]));
+    assert_eq!(result["prompt_source"], "words");
+    let seen = server.seen.lock().expect("no panic");
+    assert!(seen[0].head.starts_with("POST /v1/chat/completions HTTP/1.1"));
+    assert_eq!(seen[0].body["messages"][0]["content"][0]["type"], "text");
+    assert_eq!(seen[0].body["max_completion_tokens"], 128);
+}
+
+/// Answers the first request with `answer` and all others properly; returns the first one's error.
+async fn error_of(answer: Answer) -> String {
+    let count = AtomicUsize::new(0);
+    let answer = Arc::new(answer);
+    let server = Server::start(move |_| match count.fetch_add(1, SeqCst) {
+        0 => Answer::clone(&answer),
+        _ => completion(2, 5),
+    })
+    .await;
+    let params = json!({
+        "num_prompts": 3, "max_concurrency": 1, "random_input_len": 5, "save_detailed": true, "request_timeout": 1,
+    });
+    let measured = run(&server.url, params).await.expect("the others succeed");
+    assert_eq!(
+        (&measured.result.values["completed"], &measured.result.values["failed"]),
+        (&json!(2), &json!(1))
+    );
+    let objection = measured.verdict.objection().expect("a third of the requests failed");
+    assert_eq!(objection.cause, Cause::RequestErrors);
+    measured.result.to_values()["errors"][0]
+        .as_str()
+        .expect("a text")
+        .to_owned()
+}
+
+#[tokio::test]
+async fn every_failure_is_one_and_says_why() {
+    let token = chunk(r#"{"choices":[{"text":"a","finish_reason":null}]}"#);
+    let stream = |rest: &[&[u8]]| Answer::Bytes(vec![[&[STREAM_HEAD, token.as_slice()], rest].concat().concat()]);
+    let error = chunk(r#"{"error":{"message":"EngineCore died","code":500}}"#);
+    let done = chunk("[DONE]");
+    assert_eq!(
+        error_of(stream(&[&error, &done, LAST_CHUNK])).await,
+        "the server reported an error in the stream: EngineCore died"
+    );
+    assert_eq!(
+        error_of(stream(&[LAST_CHUNK])).await,
+        "the stream ended without [DONE] or a finish reason"
+    );
+    assert!(
+        error_of(stream(&[&chunk("{bad"), LAST_CHUNK]))
+            .await
+            .contains("not what a completion stream holds")
+    );
+    assert_eq!(
+        error_of(refusal("429 Too Many Requests", r#"{"error":{"message":"slow down"}}"#)).await,
+        "HTTP 429: slow down"
+    );
+    assert_eq!(error_of(refusal("500 Oops", "a  page\n")).await, "HTTP 500: a page");
+    assert_eq!(
+        error_of(Answer::ThenClose([STREAM_HEAD, &token].concat())).await,
+        "the server closed the connection in the middle of its answer"
+    );
+    assert_eq!(
+        error_of(Answer::ThenClose(vec![])).await,
+        "the server closed the connection before its answer"
+    );
+    assert_eq!(
+        error_of(Answer::ThenSilence([STREAM_HEAD, &token].concat())).await,
+        "no complete answer within 1 s"
+    );
+    assert!(
+        error_of(Answer::ThenClose(b"SSH-2.0-x\r\n".to_vec()))
+            .await
+            .contains("not HTTP")
+    );
+}
+
+#[tokio::test]
+async fn a_run_without_success_is_a_failure() {
+    let server = Server::start(|_| refusal("404 Not Found", r#"{"error":{"message":"no such model"}}"#)).await;
+    let failure = run(&server.url, json!({"num_prompts": 2, "random_input_len": 5}))
+        .await
+        .expect_err("nothing worked");
+    assert_eq!(failure.cause, Cause::RequestErrors);
+    assert!(
+        failure.detail.contains("HTTP 404: no such model (asked http://"),
+        "{}",
+        failure.detail
+    );
+}
+
+#[tokio::test]
+async fn a_run_that_takes_too_long_is_ended() {
+    let server = Server::start(|_| Answer::ThenSilence(STREAM_HEAD.to_vec())).await;
+    let mut job = job(&server.url, json!({"num_prompts": 2, "random_input_len": 5}));
+    job.timeout = Duration::from_millis(300);
+    let failure = measure(&job).await.expect_err("it never answers");
+    assert_eq!(failure.cause, Cause::BenchTimeout);
+}
+
+#[tokio::test]
+async fn an_unreachable_server_is_named() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("bound"));
+    drop(listener);
+    let failure = run(&url, json!({"num_prompts": 2, "random_input_len": 5}))
+        .await
+        .expect_err("nobody listens");
+    assert_eq!(failure.cause, Cause::BenchFailed);
+    assert!(failure.detail.contains("127.0.0.1"), "{}", failure.detail);
+}
+
+#[test]
+fn wrong_parameters_are_found_before_anything_starts() {
+    let problems = |params: Value| vsweep::bench::native::check(params.as_object().expect("an object"));
+    assert_eq!(
+        problems(json!({"max-concurrency": "8", "request_rate": "inf", "ignore_eos": true})),
+        [""; 0]
+    );
+    let found = problems(json!({
+        "max_concurency": 8, "num_prompts": 0, "random_range_ratio": 1, "backend": "openai-video", "endpoint": "/v1/chat",
+    }));
+    insta::assert_snapshot!(found.join("\n"), @r#"
+    the native benchmark has no parameter "max_concurency"; did you mean "max_concurrency"?
+    backend is "openai-video"; it must be one of openai, vllm, openai-chat, openai-responses, openai-audio, openai-embeddings, openai-embeddings-chat, openai-embeddings-clip, openai-embeddings-vlm2vec, infinity-embeddings, infinity-embeddings-clip, vllm-pooling, vllm-rerank
+    num_prompts is 0; it must be a whole number of at least 1
+    random_range_ratio is 1; write a number of at least 0 and below 1, or {"input": 0.2, "output": 0.1}
+    endpoint is "/v1/chat"; it must be a path that ends in "completions" for backend openai-video
+    "#);
+}

@@ -1,0 +1,261 @@
+//! The house rules that a compiler does not check: which rooms of one crate may use each other, what must stay out of the
+//! pure ones, and that every module says what it owns. Which crate may use which stands in their manifests.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Rooms by layer: a room may use the rooms of lower layers, and the neighbours named below.
+const LAYERS: [&[&str]; 7] = [
+    &[
+        "error",
+        "files",
+        "ids",
+        "units",
+        "cause",
+        "validity",
+        "printable",
+        "rng",
+        "spool",
+        "threads",
+    ],
+    &["plan", "matrix", "metrics", "search"],
+    &["journal", "table"],
+    &["server", "load", "dataset", "bench", "telemetry", "sim"],
+    &["run", "rehearse"],
+    &["report"],
+    &["cli", "main", "lib"],
+];
+
+/// What a room may use in its own layer.
+const NEIGHBOURS: [(&str, &[&str]); 7] = [
+    ("cause", &["printable"]),
+    ("files", &["error"]),
+    ("matrix", &["plan"]),
+    ("table", &["journal"]),
+    ("server", &["telemetry"]),
+    ("bench", &["load", "dataset", "server", "telemetry"]),
+    ("rehearse", &["run"]),
+];
+
+/// What a room may not use although it lies below: what measures does not record.
+const NEVER: (&[&str], &[&str]) = (&["server", "bench", "telemetry"], &["journal", "table"]);
+
+/// Words that must not occur in the code of a room.
+const FOREIGN: [(&[&str], &[&str]); 3] = [
+    (
+        &[
+            "error",
+            "files",
+            "ids",
+            "units",
+            "cause",
+            "printable",
+            "plan",
+            "matrix",
+            "metrics",
+            "rng",
+            "spool",
+            "search",
+        ],
+        &["Instant::now", "SystemTime::now", "jiff::"],
+    ),
+    (
+        &[
+            "ids",
+            "units",
+            "cause",
+            "printable",
+            "metrics",
+            "rng",
+            "search",
+            "table",
+        ],
+        &["std::fs", "std::env"],
+    ),
+    (
+        &[
+            "error",
+            "files",
+            "ids",
+            "units",
+            "cause",
+            "printable",
+            "plan",
+            "matrix",
+            "metrics",
+            "rng",
+            "spool",
+            "search",
+            "journal",
+            "table",
+            "report",
+        ],
+        &["std::net::", "std::process::Command"],
+    ),
+];
+
+#[test]
+fn rooms_use_only_what_lies_below() {
+    let mut faults = Vec::new();
+    for (room, path, code) in sources() {
+        for used in used_rooms(&code).into_iter().filter(|used| *used != room) {
+            let may = |table: &[(&str, &[&str])]| {
+                table
+                    .iter()
+                    .any(|(who, what)| *who == room && what.contains(&used.as_str()))
+            };
+            let is_never = NEVER.0.contains(&room.as_str()) && NEVER.1.contains(&used.as_str());
+            if is_never || !(layer_of(&used) < layer_of(&room) || may(&NEIGHBOURS)) {
+                faults.push(format!("{}: {room} may not use {used}", path.display()));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn pure_rooms_stay_pure() {
+    let mut faults = Vec::new();
+    for (room, path, code) in sources() {
+        for (rooms, words) in FOREIGN {
+            for word in words
+                .iter()
+                .filter(|word| rooms.contains(&room.as_str()) && code.contains(**word))
+            {
+                faults.push(format!("{}: {room} may not mention {word}", path.display()));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Where a standard stream is closed or full, `println!` panics.
+#[test]
+fn nothing_panics_because_nobody_listens() {
+    let panics = |code: &str| {
+        ["print!(", "println!(", "env::args()"]
+            .iter()
+            .any(|word| code.contains(word))
+    };
+    let faults: Vec<_> = sources()
+        .into_iter()
+        .filter(|(_, _, code)| panics(code))
+        .map(|(_, path, _)| path)
+        .collect();
+    assert!(faults.is_empty(), "{faults:?}");
+}
+
+#[test]
+fn every_module_opens_with_what_it_owns() {
+    let silent: Vec<_> = source_folders()
+        .iter()
+        .flat_map(|folder| files_below(folder))
+        .filter(|path| !fs::read_to_string(path).expect("readable").starts_with("//!"))
+        .collect();
+    assert!(silent.is_empty(), "no module doc: {silent:?}");
+}
+
+#[test]
+fn files_hold_one_idea() {
+    let long: Vec<_> = sources()
+        .into_iter()
+        .map(|(_, path, _)| {
+            let text = fs::read_to_string(&path).expect("readable");
+            (path, code_lines(&text).count())
+        })
+        .filter(|(_, lines)| *lines > 400)
+        .collect();
+    assert!(long.is_empty(), "more than 400 lines before the tests: {long:?}");
+}
+
+fn layer_of(room: &str) -> usize {
+    LAYERS
+        .iter()
+        .position(|rooms| rooms.contains(&room))
+        .unwrap_or_else(|| {
+            panic!("room `{room}` stands in no layer; add it to tests/pure/layers.rs and ARCHITECTURE.md")
+        })
+}
+
+/// The `src` of every crate of the workspace.
+fn source_folders() -> Vec<PathBuf> {
+    let crates = fs::read_dir("crates").expect("readable");
+    let mut folders: Vec<_> = crates
+        .map(|entry| entry.expect("readable").path().join("src"))
+        .collect();
+    folders.push("src".into());
+    folders
+}
+
+/// Every source file with its room and its code: no comments, and no tests, which may use anything.
+fn sources() -> Vec<(String, PathBuf, String)> {
+    source_folders().iter().flat_map(|folder| sources_in(folder)).collect()
+}
+
+fn sources_in(folder: &Path) -> Vec<(String, PathBuf, String)> {
+    files_below(folder)
+        .into_iter()
+        .map(|path| {
+            let relative = path.strip_prefix(folder).expect("below src");
+            let first = Path::new(relative.components().next().expect("a name").as_os_str());
+            let room = first.file_stem().expect("a name").to_string_lossy().into_owned();
+            let text = fs::read_to_string(&path).expect("readable");
+            let code: Vec<&str> = code_lines(&text)
+                .filter(|line| !line.trim_start().starts_with("//"))
+                .collect();
+            (room, path, code.join("\n"))
+        })
+        .collect()
+}
+
+fn code_lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().take_while(|line| !line.starts_with("#[cfg(test)]"))
+}
+
+/// The names that follow `crate::`, also those inside `crate::{a, b}`.
+fn used_rooms(code: &str) -> Vec<String> {
+    let mut rooms = Vec::new();
+    for (at, prefix) in code.match_indices("crate::") {
+        let rest = &code[at + prefix.len()..];
+        match rest.strip_prefix('{') {
+            Some(group) => rooms.extend(outermost_names(group)),
+            None => rooms.push(rest.to_owned()),
+        }
+    }
+    let is_word = |c: &char| c.is_alphanumeric() || *c == '_';
+    let rooms = rooms
+        .iter()
+        .map(|text| text.trim_start().chars().take_while(is_word).collect::<String>());
+    rooms.filter(|room| !room.is_empty()).collect()
+}
+
+/// The comma-separated items up to the brace that closes the group, without what stands in inner braces.
+fn outermost_names(group: &str) -> Vec<String> {
+    let mut names = vec![String::new()];
+    let mut depth = 0;
+    for c in group.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => names.push(String::new()),
+            c if depth == 0 => names.last_mut().expect("never empty").push(c),
+            _ => {}
+        }
+    }
+    names
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).expect("readable") {
+        let path = entry.expect("readable").path();
+        if path.is_dir() {
+            files.extend(files_below(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}

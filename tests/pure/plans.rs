@@ -1,0 +1,151 @@
+//! Every checked-in plan is valid, every broken one gets exactly the message of its snapshot, the committed schema and
+//! plan reference are fresh, and no text whatever makes reading a plan panic.
+
+use crate::deadline::output;
+use proptest::prelude::*;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use vsweep::bench::native;
+use vsweep::matrix::Matrix;
+use vsweep::plan::{self, Draft, Format, World, reference, schema};
+
+fn files(folder: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("the folder is there");
+    let paths = entries.map(|entry| entry.expect("a readable entry").path());
+    let mut paths: Vec<PathBuf> = paths.filter(|path| path.is_file()).collect();
+    paths.sort();
+    paths
+}
+
+/// The problems of a plan as the user sees them, or nothing.
+fn problems(path: &Path) -> Option<String> {
+    let check = output(Command::new(env!("CARGO_BIN_EXE_vsweep")).arg("check").arg(path));
+    let said = String::from_utf8(check.stderr).expect("a text");
+    (check.status.code() == Some(2)).then(|| said.trim_end().to_owned())
+}
+
+/// The checked-in plans with what they take from the environment.
+fn checked_in() -> Vec<(PathBuf, Result<plan::Plan, plan::Problems>)> {
+    let world = World {
+        env: &|name| (name == "TINY_MODEL").then(|| "/models/tiny".to_string()),
+        ..World::real()
+    };
+    let plans = files("plans").into_iter().filter(|path| !path.ends_with("schema.json"));
+    plans
+        .map(|path| {
+            let text = fs::read_to_string(&path).expect("a text");
+            let plan = plan::parse(&text, Format::of(&path), &path, &[], &world);
+            (path, plan)
+        })
+        .collect()
+}
+
+#[test]
+fn checked_in_plans_are_valid() {
+    for (path, plan) in checked_in() {
+        let matrix = plan.and_then(|plan| Matrix::expand(&plan));
+        assert!(
+            matrix.is_ok(),
+            "{}",
+            matrix.err().map(|problems| problems.to_string()).unwrap_or_default()
+        );
+        let counts = matrix.expect("checked").counts();
+        assert!(counts.points + counts.searches > 0, "{}", path.display());
+    }
+}
+
+#[test]
+fn broken_plans_are_told_what_is_wrong() {
+    let paths = files("tests/data/bad-plans");
+    assert!(paths.len() >= 30);
+    for path in paths {
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let shown = problems(&path).unwrap_or_else(|| panic!("{name} is valid"));
+        insta::assert_snapshot!(name, shown);
+    }
+}
+
+#[test]
+fn schema_and_reference_are_fresh() {
+    let fresh = |path: &str, text: String| {
+        let committed = fs::read_to_string(path).expect("it is committed");
+        assert!(
+            committed == text,
+            "{path} is stale: run `vsweep schema` as CONTRIBUTING.md says"
+        );
+    };
+    fresh("plans/schema.json", schema::json_text());
+    fresh("docs/plan.md", reference::markdown());
+}
+
+#[test]
+fn every_key_is_documented() {
+    fn visit(path: &str, value: &serde_json::Value) {
+        if let Some(properties) = value.get("properties").and_then(|properties| properties.as_object()) {
+            for (key, property) in properties {
+                let text = property
+                    .get("description")
+                    .and_then(|text| text.as_str())
+                    .unwrap_or_default();
+                assert!(!text.is_empty(), "{path}.{key} has no description");
+            }
+        }
+        if let Some(members) = value.as_object() {
+            members
+                .iter()
+                .for_each(|(key, member)| visit(&format!("{path}/{key}"), member));
+        }
+    }
+    visit("", schema::json_schema().as_value());
+}
+
+/// Reads and expands a text as far as it goes; the result does not matter, only that there is one.
+fn survive(text: &str, format: Format) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join(match format {
+        Format::Toml => "plan.toml",
+        Format::Json => "plan.json",
+    });
+    fs::write(&path, text).expect("written");
+    let problems = plan::draft(&path, &[]).and_then(|Draft { plan, mut found }| {
+        plan.redacted_text();
+        if let Some(matrix) = Matrix::draft(&plan, &mut found) {
+            let points = matrix.points().take(3);
+            points.for_each(|point| drop(native::check(&point.params)));
+        }
+        Err::<(), _>(found.into_problems(&plan.origin.sources, &plan.secrets))
+    });
+    problems.expect_err("made so").render(true);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn no_bytes_make_reading_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let text = String::from_utf8_lossy(&bytes);
+        for format in [Format::Toml, Format::Json] {
+            survive(&text, format);
+        }
+    }
+
+    #[test]
+    fn no_change_of_a_plan_makes_reading_panic(
+        which in any::<prop::sample::Index>(),
+        place in any::<prop::sample::Index>(),
+        length in 0usize..12,
+        insert in r#"[\[\]{}="',.0-9a-z$#\n\\é-]{0,6}"#,
+    ) {
+        let mut paths = files("plans");
+        paths.extend(files("tests/data/bad-plans"));
+        let path = which.get(&paths);
+        let mut text = fs::read_to_string(path).expect("a text");
+        if !text.is_empty() {
+            let start = text.floor_char_boundary(place.index(text.len()));
+            let end = text.ceil_char_boundary(start + length);
+            text.replace_range(start..end, &insert);
+        }
+        survive(&text, Format::of(path));
+    }
+}

@@ -1,0 +1,10 @@
+//! The load search: the algorithms it is compared with answer as their authors' code did, and its own laws hold.
+
+mod evidence;
+#[path = "../../../benches/search/history.rs"]
+mod history;
+mod laws;
+#[path = "../../../benches/search/pchip.rs"]
+mod pchip;
+mod rising;
+mod vectors;

@@ -1,0 +1,389 @@
+//! What a report hands on to other programs: the winners' configuration files and the runs as Parquet.
+
+use crate::deadline::ended;
+use crate::experiment::{Experiment, times};
+use crate::harness::{Harness, rows, said};
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use tempfile::TempDir;
+use vsweep::cause::Cause;
+use vsweep::journal::{self, Directory, Shard};
+use vsweep::plan::ReportOptions;
+use vsweep::report::write_all;
+
+fn written(experiment: &Experiment) -> (TempDir, Directory) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let directory = experiment.write(&folder.path().join("demo"));
+    report(&directory);
+    (folder, directory)
+}
+
+fn report(directory: &Directory) {
+    let state = journal::load(directory).expect("a sound journal");
+    write_all(directory, &state, &ReportOptions::default()).expect("written");
+}
+
+fn files_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// The command line that `vllm serve --config` makes of a file: a flag for each key, a word for each value.
+fn words(yaml: &str) -> Vec<String> {
+    let settings: serde_json::Map<String, Value> = serde_saphyr::from_str(yaml).expect("YAML");
+    let mut words = Vec::new();
+    for (name, value) in settings {
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        match value {
+            Value::Bool(true) => words.push(format!("--{name}")),
+            Value::Array(items) => {
+                words.push(format!("--{name}"));
+                words.extend(items.iter().map(text));
+            }
+            value => words.extend([format!("--{name}"), text(&value)]),
+        }
+    }
+    words
+}
+
+#[test]
+fn a_winners_file_is_read_back_as_its_command_line() {
+    let odd = json!({
+        "quantization": "no", "revision": "0x10", "gpu_memory_utilization": 0.9, "enforce_eager": true,
+        "enable_prefix_caching": false, "served_model_name": ["a b", "true", "1e5"], "seed": 7,
+        "hf_overrides": {"a": "it's: #1"}, "chat_template": "{{ é }}\n-", "compilation_config.pass_config.x": false,
+    });
+    let (_folder, directory) = written(&Experiment {
+        servers: times(&[odd], "max_num_seqs", &[json!(16), json!(64)]),
+        loads: times(&[json!({})], "max_concurrency", &[json!(1), json!(4), json!(64)]),
+        ..Experiment::default()
+    });
+    assert_eq!(
+        files_in(&directory.best()),
+        ["highest-throughput.yaml", "lowest-latency.yaml"]
+    );
+    let text = fs::read_to_string(directory.best().join("highest-throughput.yaml")).expect("readable");
+    let expected = [
+        "--model",
+        "meta-llama/Llama-3.1-8B-Instruct",
+        "--quantization",
+        "no",
+        "--revision",
+        "0x10",
+        "--gpu-memory-utilization",
+        "0.9",
+        "--enforce-eager",
+        "--no-enable-prefix-caching",
+        "--served-model-name",
+        "a b",
+        "true",
+        "1e5",
+        "--seed",
+        "7",
+        "--hf-overrides",
+        r#"{"a": "it's: #1"}"#,
+        "--chat-template",
+        "{{ é }}\n-",
+        "--compilation-config.pass_config.x",
+        "false",
+        "--max-num-seqs",
+        "64",
+    ];
+    assert_eq!(words(&text), expected, "{text}");
+    insta::assert_snapshot!("winner", text);
+}
+
+#[test]
+fn the_report_links_a_winners_file_and_carries_its_text() {
+    let (_folder, directory) = written(&Experiment::default());
+    let page = fs::read_to_string(directory.report_html()).expect("readable");
+    let markdown = fs::read_to_string(directory.report_markdown()).expect("readable");
+    let files = files_in(&directory.best());
+    assert!(!files.is_empty());
+    for file in files {
+        assert!(page.contains(&format!("href=\"best/{file}\"")), "{file}");
+        assert!(markdown.contains(&format!("(best/{file})")), "{markdown}");
+        let text = fs::read_to_string(directory.best().join(&file)).expect("readable");
+        let settings = text.split("\n\n").last().expect("settings below the comments").trim();
+        assert!(page.contains(settings), "{settings}");
+    }
+}
+
+#[test]
+fn a_winners_envelope_is_what_the_points_say() {
+    let (_folder, directory) = written(&Experiment {
+        servers: times(&[json!({})], "max_num_seqs", &[json!(16), json!(64)]),
+        loads: times(&[json!({})], "max_concurrency", &[json!(1), json!(8), json!(64)]),
+        ..Experiment::default()
+    });
+    let text = fs::read_to_string(directory.best().join("highest-throughput.yaml")).expect("readable");
+    let points = rows(&directory.points_csv());
+    let columns = [
+        "output_throughput",
+        "tokens_per_gpu",
+        "tokens_per_user",
+        "p99_ttft_ms",
+        "p99_tpot_ms",
+    ];
+    let mut told = 0;
+    for point in points.iter().filter(|point| point["max_num_seqs"] == "64") {
+        let starts = |line: &&str| line.split_whitespace().nth(1) == Some(point["max_concurrency"].as_str());
+        let line = text.lines().find(starts).expect("a line for each load");
+        let numbers = line
+            .replace(',', "")
+            .replace(['(', ')', '-'], " ")
+            .replace("<  this", "");
+        let numbers = numbers.split_whitespace().skip(2);
+        let numbers: Vec<f64> = numbers.map(|number| number.parse().expect("a number")).collect();
+        let spread = |name: &&str| ["", "_min", "_max"].map(|end| format!("{name}{end}"));
+        let names = columns.iter().flat_map(spread).chain(["runs_ok".to_owned()]);
+        let expected: Vec<f64> = names.map(|name| point[&name].parse().expect("a number")).collect();
+        assert_eq!(numbers.len(), expected.len(), "{text}");
+        for (number, expected) in numbers.iter().zip(expected) {
+            assert!(
+                (number / expected - 1.0).abs() < 0.0051,
+                "{number} is not {expected}: {text}"
+            );
+        }
+        told += 1;
+    }
+    assert_eq!(told, 3);
+}
+
+/// The settings that a simulated server says it runs with, without its address and its model.
+fn settings_in(line: &str) -> Option<serde_json::Map<String, Value>> {
+    let (_, settings) = line.split_once("non-default args: ")?;
+    let json = settings
+        .replace('\'', "\"")
+        .replace("True", "true")
+        .replace("False", "false");
+    let mut settings: serde_json::Map<String, Value> = serde_json::from_str(&json).expect("a dictionary");
+    settings.retain(|name, _| !["host", "port", "model", "model_tag"].contains(&name.as_str()));
+    Some(settings)
+}
+
+/// Starts the server as the comments of a file say, and says with which settings it came up.
+fn start_from(harness: &Harness, best: &Path, file: &str) -> serde_json::Map<String, Value> {
+    let text = fs::read_to_string(best.join(file)).expect("readable");
+    let start = text.lines().skip_while(|line| !line.ends_with("Start it with:")).nth(1);
+    let start = shell_words::split(start.expect("a command").trim_start_matches("# ")).expect("a command line");
+    assert_eq!(start[0], "vsweep");
+    let mut args: Vec<&str> = start[1..].iter().map(String::as_str).collect();
+    args.extend(["--port", "0"]);
+    let mut command = harness.vsweep(&args);
+    let mut server: Child = command
+        .current_dir(best)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let output = BufReader::new(server.stdout.take().expect("a pipe")).lines();
+    let mut settings = None;
+    let is_up = output.map_while(Result::ok).any(|line| {
+        settings = settings_in(&line).or(settings.take());
+        line.contains("Application startup complete.")
+    });
+    assert!(is_up, "{file} starts no server");
+    // Politely: a server that is killed leaves its engine behind, as vLLM's does.
+    let pid = Pid::from_raw(server.id().cast_signed());
+    signal::kill(pid, Signal::SIGTERM).expect("it runs");
+    assert!(ended(&mut server).success(), "{file}");
+    settings.expect("its settings")
+}
+
+#[test]
+fn a_winner_starts_again_from_its_file_with_its_settings() {
+    let harness = Harness::new();
+    let plan = r#"
+version = 1
+runs = 1
+[serve]
+command = "vsweep sim serve demo-8b --sim-speed 20"
+ready_timeout = "2m"
+[serve.params]
+max_num_seqs = [2, 32]
+compilation_config = { value = { mode = 3 } }
+[[serve.combos]]
+name = "small steps"
+max_num_batched_tokens = 512
+enable_prefix_caching = false
+[[serve.combos]]
+name = "large steps"
+max_num_batched_tokens = 4096
+[bench]
+runner = "native"
+[bench.params]
+dataset_name = "random"
+random_input_len = 64
+random_output_len = 8
+max_concurrency = 8
+num_prompts = 16
+"#;
+    let path = harness.write("plan.toml", plan);
+    let output = harness.run(&["run", path.to_str().expect("plain"), "-o", "out"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let directory = Directory::open(harness.folder.path().join("out")).expect("a directory");
+    let state = journal::load(&directory).expect("a sound journal");
+    let servers: BTreeMap<String, String> = state
+        .runs()
+        .map(|run| (run.point.to_string(), run.server.to_string()))
+        .collect();
+    let points = rows(&directory.points_csv());
+    for (file, figure, best) in [
+        (
+            "highest-throughput.yaml",
+            "output_throughput",
+            f64::max as fn(f64, f64) -> f64,
+        ),
+        ("lowest-latency.yaml", "p99_e2el_ms", f64::min),
+    ] {
+        let value = |point: &BTreeMap<String, String>| point[figure].parse::<f64>().expect("a number");
+        let wanted = points.iter().map(value).reduce(best).expect("a point");
+        let winner = points.iter().find(|point| value(point) == wanted).expect("the winner");
+        let log = directory
+            .root()
+            .join("servers")
+            .join(&servers[&winner["point"]])
+            .join("1.log");
+        let log = fs::read_to_string(log).expect("the server's log");
+        let measured = log.lines().find_map(settings_in).expect("its settings");
+        for name in ["max_num_seqs", "max_num_batched_tokens"] {
+            assert_eq!(measured[name].to_string(), winner[name], "{file}");
+        }
+        assert!(!measured["compilation_config"].is_null(), "{log}");
+        assert_eq!(start_from(&harness, &directory.best(), file), measured, "{file}");
+    }
+    harness.wait_until_alone();
+}
+
+/// The journal of a search under each of two loads: the first holds its highest load in a run that was cut, once that was
+/// certain; the second holds none.
+fn searched() -> String {
+    let search = |id: &str, length: u32| {
+        let name = format!("random_input_len={length}");
+        json!({"search_started": {"search": id, "server": "aaaaaaaaaaaaaaaa", "name": name,
+            "params": {"random_input_len": length}, "vary": "max_concurrency",
+            "targets": [{"name": "chat", "criteria": ["p99_ttft_ms<=200"]}], "seed": {"value": 8.0, "factor": 6.0}}})
+    };
+    let cut = |id: &str, point: &str, length: u32, load: u32, stopped: &str| {
+        let reading = json!({"ratio": 0.5, "met": stopped == "pass", "low": 0.4, "high": 0.6});
+        json!({"run_finished": {"point": point, "server": "aaaaaaaaaaaaaaaa", "run": 0, "name": "x",
+            "params": {"random_input_len": length, "max_concurrency": load}, "outcome": "cut", "cause": null,
+            "detail": "stopped early", "seconds": 1.0, "file": null, "search": {"id": id, "probe": {
+                "question": {"target": "chat", "value": f64::from(load), "requests": 9, "confirm": false},
+                "stopped": stopped, "readings": {"p99_ttft_ms<=200": reading}}}}})
+    };
+    let ended = |id: &str, found: Value, low: f64, high: Value| {
+        json!({"search_finished": {"search": id, "cause": null, "detail": "", "answers": [{"target": "chat",
+            "found": found, "low": low, "high": high, "binding": "p99_ttft_ms<=200", "probes": 1, "notes": []}]}})
+    };
+    let events = [
+        json!({"journal_created": {"format": "1.2", "vsweep": "0.1.0", "shard": "1-of-1"}}),
+        json!({"searches_planned": {"searches": ["aaaaaaaaaaaaaaa1", "aaaaaaaaaaaaaaa2"]}}),
+        json!({"session_started": {"vsweep": "0.1.0", "pid": 1, "plan_sha256": "", "servers": 1, "points": 0, "runs": 0,
+            "searches": 2}}),
+        json!({"server_declared": {"server": "aaaaaaaaaaaaaaaa", "name": "seqs", "argv": ["vllm", "serve", "m",
+            "--max-num-seqs", "8"], "env": {}, "params": {"max_num_seqs": 8}}}),
+        search("aaaaaaaaaaaaaaa1", 64),
+        cut("aaaaaaaaaaaaaaa1", "bbbbbbbbbbbbbbb1", 64, 256, "pass"),
+        ended(
+            "aaaaaaaaaaaaaaa1",
+            json!({"verdict": "beyond", "value": 256.0}),
+            256.0,
+            Value::Null,
+        ),
+        search("aaaaaaaaaaaaaaa2", 512),
+        cut("aaaaaaaaaaaaaaa2", "bbbbbbbbbbbbbbb2", 512, 1, "fail"),
+        ended("aaaaaaaaaaaaaaa2", json!({"verdict": "none"}), 0.0, json!(1.0)),
+        json!({"session_ended": {"reason": "finished"}}),
+    ];
+    let line = |(seq, event)| json!({"seq": seq, "at": "2026-11-21T17:00:00Z", "event": event}).to_string() + "\n";
+    events.into_iter().enumerate().map(line).collect()
+}
+
+#[test]
+fn each_load_has_its_winner_even_one_whose_run_was_cut() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let directory = Directory::at(folder.path().join("demo"));
+    directory.create().expect("created");
+    fs::write(directory.journal(Shard::WHOLE), searched()).expect("written");
+    report(&directory);
+    let page = fs::read_to_string(directory.report_html()).expect("readable");
+    let card = |title: &str| {
+        let (_, card) = page.split_once(&format!("<h3>{title}</h3>")).expect("a card");
+        card.split_once("</article>").expect("it ends").0
+    };
+    let held = card("Target chat, random_input_len=64");
+    assert!(
+        held.contains("<b>&gt;= 256</b>") && held.contains("cut short"),
+        "{held}"
+    );
+    let none = card("Target chat, random_input_len=512");
+    assert!(none.contains("No server is known to meet"), "{none}");
+    let file = "target-chat--random_input_len-64.yaml";
+    assert_eq!(files_in(&directory.best()), [file]);
+    let text = fs::read_to_string(directory.best().join(file)).expect("readable");
+    assert!(
+        text.contains("<- this, cut short") && text.contains("max-num-seqs: 8"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_winner_that_is_none_any_more_is_removed() {
+    let (_folder, directory) = written(&Experiment {
+        fails: |_, _| Some(Cause::OomAtLoad),
+        ..Experiment::default()
+    });
+    assert!(!directory.best().exists());
+    fs::create_dir(directory.best()).expect("created");
+    for name in ["lowest-latency.yaml", "notes.txt"] {
+        fs::write(directory.best().join(name), "old").expect("written");
+    }
+    report(&directory);
+    assert_eq!(files_in(&directory.best()), ["notes.txt"]);
+}
+
+#[test]
+fn parquet_and_csv_tell_the_same() {
+    let (_folder, directory) = written(&Experiment {
+        servers: times(&[json!({})], "max_num_seqs", &[json!(16), json!("auto")]),
+        loads: times(&[json!({})], "max_concurrency", &[json!(1), json!(null)]),
+        fails: |server, load| (server == 1 && load == 1).then_some(Cause::OomUnderLoad),
+        ..Experiment::default()
+    });
+    let file = fs::File::open(directory.summary_parquet()).expect("readable");
+    let file = SerializedFileReader::new(file).expect("Parquet");
+    let rows = file
+        .get_row_iter(None)
+        .expect("rows")
+        .map(|row| row.expect("a row").to_json_value());
+    let rows: Vec<Value> = rows.collect();
+    let mut csv = csv::Reader::from_path(directory.summary_csv()).expect("readable");
+    let heads = csv.headers().expect("a header").clone();
+    let records: Vec<csv::StringRecord> = csv.records().map(|record| record.expect("a record")).collect();
+    assert_eq!((rows.len(), records.len()), (12, 12));
+    for (row, record) in rows.iter().zip(&records) {
+        assert_eq!(row.as_object().expect("a record").len(), heads.len());
+        for (name, told) in heads.iter().zip(record) {
+            let same = match &row[name] {
+                Value::Null => told.is_empty(),
+                Value::Number(number) => told.parse::<f64>().ok() == number.as_f64(),
+                Value::String(text) => told == text,
+                other => told.parse::<bool>().ok() == other.as_bool(),
+            };
+            // JSON has no infinite number.
+            assert!(same || told == "inf", "{name}: {} is not {told}", row[name]);
+        }
+    }
+}

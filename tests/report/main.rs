@@ -1,0 +1,12 @@
+//! Reports of experiments whose figures are known: tables, chart data, pictures, pages in a browser, files for others.
+
+#[path = "../support/deadline.rs"]
+mod deadline;
+#[path = "../support/experiment.rs"]
+mod experiment;
+mod export;
+#[path = "../support/harness.rs"]
+mod harness;
+mod page;
+mod plot;
+mod reports;

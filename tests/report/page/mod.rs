@@ -1,0 +1,561 @@
+//! `report.html` in a real browser: it must work by mouse, by keyboard and on a phone, complain about nothing and ask
+//! nobody for anything.
+
+mod browser;
+
+use crate::experiment::{Experiment, times};
+use browser::Browser;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+use vsweep::cause::Cause;
+use vsweep::journal::{self, Directory};
+use vsweep::plan::ReportOptions;
+use vsweep::report::{Requests, read_runs, write_pages};
+use vsweep::table::Points;
+
+/// Three tensor-parallel sizes by two batch limits under six loads; some servers do not load, some runs fail or are in doubt.
+fn realistic() -> Experiment {
+    let sizes = [json!(1), json!(2), json!(4)];
+    let servers = times(
+        &[json!({"gpu_memory_utilization": 0.9})],
+        "tensor_parallel_size",
+        &sizes,
+    );
+    let loads = times(
+        &[json!({"dataset_name": "random", "random_input_len": 1024, "random_output_len": 256})],
+        "max_concurrency",
+        &[1, 4, 16, 64, 128, 256].map(|users| json!(users)),
+    );
+    Experiment {
+        servers: times(&servers, "max_num_seqs", &[json!(64), json!(256), json!(1024)]),
+        loads,
+        runs: 3,
+        fails: |server, load| match (server, load) {
+            (2, _) => Some(Cause::OomAtLoad),
+            (1, 5) => Some(Cause::CrashedUnderLoad),
+            (0, 5) | (3, 5) => Some(Cause::RequestErrors),
+            (8, 5) => Some(Cause::GeneratorSaturated),
+            _ => None,
+        },
+        ..Experiment::default()
+    }
+}
+
+/// 10 000 runs: 20 servers, 500 loads.
+fn large() -> Experiment {
+    let seqs: Vec<Value> = (1..=20).map(|i| json!(i * 16)).collect();
+    let rates: Vec<Value> = (1..=100).map(|i| json!(f64::from(i) * 0.5)).collect();
+    let lengths = [64, 128, 256, 512, 1024].map(|length| json!(length));
+    Experiment {
+        servers: times(&[json!({"tensor_parallel_size": 2})], "max_num_seqs", &seqs),
+        loads: times(
+            &times(&[json!({})], "request_rate", &rates),
+            "random_output_len",
+            &lengths,
+        ),
+        runs: 1,
+        simulated: true,
+        ..Experiment::default()
+    }
+}
+
+const PLAN: &str = "version = 1\nname = \"demo\"\nruns = 3\n\n[serve]\ncommand = \"vllm serve </script><b>x\"\n";
+
+/// Writes an experiment with everything a page shows, and its pages.
+fn write(experiment: &Experiment) -> (TempDir, Directory) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let directory = experiment.write(&folder.path().join("llama-3.1-8b-h100"));
+    fs::write(directory.plan(false), PLAN).expect("written");
+    let manifest = json!({"format": "1.0", "vsweep": "0.1.0", "host": "node7", "os": "Linux 6.8", "cpu": "Xeon 8480+",
+        "cpus": 224, "memory_bytes": 2_164_663_517_184_u64, "gpus": vec!["NVIDIA H100 80GB HBM3"; 8],
+        "gpu_driver": "570.86", "git_commit": null, "plan": "plans/llama.toml"});
+    fs::write(directory.manifest(), manifest.to_string()).expect("written");
+    let log = directory.root().join("servers/0000000000000002/1.log");
+    fs::create_dir_all(log.parent().expect("a folder")).expect("created");
+    fs::copy("tests/data/logs/oom_at_load.log", log).expect("copied");
+    watch(&directory);
+    write_report(&directory);
+    (folder, directory)
+}
+
+/// Readings of two GPUs beside the first run of many points.
+fn watch(directory: &Directory) {
+    let mut points: Vec<_> = fs::read_dir(directory.root().join("runs"))
+        .expect("runs")
+        .flatten()
+        .collect();
+    points.sort_by_key(fs::DirEntry::path);
+    let mut text =
+        "seconds,running,waiting,kv_cache_usage,preemptions,generation_tokens,gpu0_power_watts,gpu1_power_watts,\
+                    gpu0_utilization,gpu0_throttle,host_cpu_share\n"
+            .to_owned();
+    for i in 0..240 {
+        let (second, wave) = (f64::from(i) - 1.5, (f64::from(i) / 9.0).sin());
+        let busy = if second > 0.0 { 1.0 } else { 0.0 };
+        let (running, waiting) = (busy * (48.0 + 8.0 * wave), busy * (9.0 * wave).max(0.0));
+        let (usage, preemptions, tokens) = (busy * (0.8 + 0.19 * wave), i / 60, i * 900);
+        let (power, throttle) = (
+            120.0 + busy * (500.0 + 60.0 * wave),
+            if i % 50 > 44 { "sw_power_cap" } else { "none" },
+        );
+        text += &format!(
+            "{second},{running},{waiting},{usage},{preemptions},{tokens},{power},{power},{busy},{throttle},0.31\n"
+        );
+    }
+    for point in points.iter().take(300) {
+        fs::write(point.path().join("0.telemetry.csv"), &text).expect("written");
+    }
+}
+
+fn write_report(directory: &Directory) {
+    let state = journal::load(directory).expect("a sound journal");
+    let runs = read_runs(directory, &state);
+    assert_eq!(runs.damaged, Vec::<String>::new());
+    write_pages(directory, &state, &Points::of(&runs.table), &ReportOptions::default()).expect("written");
+}
+
+/// Keeps pictures where `SCREENSHOTS` names a folder, for people to look at.
+fn keep_pictures(browser: &Browser, name: &str) {
+    let Ok(folder) = std::env::var("SCREENSHOTS") else {
+        return;
+    };
+    fs::create_dir_all(&folder).expect("created");
+    for (i, picture) in browser.pictures().iter().enumerate() {
+        fs::write(Path::new(&folder).join(format!("{name}-{i}.png.base64")), picture).expect("written");
+    }
+}
+
+fn set_width(browser: &Browser, width: u32, phone: bool) {
+    let metrics = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": phone});
+    browser.devtools("Emulation.setDeviceMetricsOverride", &metrics);
+}
+
+/// Where a point of a panel is in the window, once it is scrolled into view.
+fn place_of_mark(browser: &Browser, panel: &str, at: usize) -> (f64, f64) {
+    let place = browser.run(&format!(
+        "const chart = vsweep.panels.{panel}.chart; chart.picture.scrollIntoView({{block: 'center', behavior: 'instant'}});
+         const frame = chart.picture.getBoundingClientRect(); const mark = chart.marks[{at}];
+         return [frame.left + mark.left, frame.top + mark.top];"
+    ));
+    (
+        place[0].as_f64().expect("a number"),
+        place[1].as_f64().expect("a number"),
+    )
+}
+
+fn assert_quiet(browser: &Browser, page: &Path) {
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    assert_eq!(browser.requests(), [format!("file://{}", page.display())]);
+}
+
+#[test]
+fn the_page_works_by_mouse_and_keyboard() {
+    let Some(browser) = Browser::start() else { return };
+    let (_folder, directory) = write(&realistic());
+    let page = directory.report_html();
+    browser.open(&page);
+    keep_pictures(&browser, "desktop");
+
+    // The script and the library agree on the frontier and the knee.
+    browser.wait("return vsweep.panels.pareto.chart.marks?.length > 10");
+    let found = "vsweep.panels.pareto.fronts.map(({ front, knee }) => [front.map((mark) => mark.point.index), knee?.point.index ?? null])";
+    let told = "vsweep.data.workloads.map(({ frontier, knee }) => [frontier, knee])";
+    assert_eq!(
+        browser.run(&format!("return {found}")),
+        browser.run(&format!("return {told}"))
+    );
+
+    // Hovering shows the parameters and the command; the box stays while the pointer goes to its button.
+    let (x, y) = place_of_mark(&browser, "curves", 4);
+    browser.point_at(x, y);
+    browser.wait("return !document.querySelector('#curves .tip').hidden");
+    let shown = browser.run("return document.querySelector('#curves .tip').textContent");
+    let shown = shown.as_str().expect("text");
+    for part in ["gpu_memory_utilization", "vllm serve meta-llama", "--max-concurrency"] {
+        assert!(shown.contains(part), "{part} is not in {shown}");
+    }
+    keep_pictures(&browser, "hover");
+    browser.devtools(
+        "Browser.grantPermissions",
+        &json!({"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}),
+    );
+    browser.click("#curves .tip .copy");
+    browser.wait("return document.querySelector('#curves .tip .copy').textContent === 'Copied'");
+    let copied = browser.run("return navigator.clipboard.readText()");
+    assert!(
+        copied
+            .as_str()
+            .expect("text")
+            .starts_with("vllm serve meta-llama/Llama-3.1-8B-Instruct --"),
+        "{copied}"
+    );
+
+    // A winner's settings are a file to take along.
+    browser.click("#answer .card details:last-of-type summary");
+    let link = browser.run("return document.querySelector('#answer .card a').getAttribute('href')");
+    let path = directory.root().join(link.as_str().expect("a link"));
+    let file = fs::read_to_string(path).expect("the file that the page names");
+    browser.click("#answer .card details:last-of-type .copy");
+    browser.wait("return document.querySelector('#answer .card details:last-of-type .copy').textContent === 'Copied'");
+    assert_eq!(browser.run("return navigator.clipboard.readText()"), json!(file));
+
+    // The timeline tells the story of what the mouse is on.
+    assert_eq!(
+        browser.run(
+            "return [...document.querySelectorAll('#lanes .axis:not(.lane)')].map((tick) => tick.textContent).join()"
+        ),
+        json!("0 s,10 min,20 min,30 min")
+    );
+    let bar = "const bar = document.querySelector('#lanes svg .loading'); bar.scrollIntoView({block: 'center', behavior: 'instant'});
+        const frame = bar.getBoundingClientRect(); return [frame.left + frame.width / 2, frame.top + frame.height / 2]";
+    let place = browser.run(bar);
+    browser.point_at(place[0].as_f64().expect("pixels"), place[1].as_f64().expect("pixels"));
+    browser.wait("return /start 1, ready after/.test(document.querySelector('#lanes .note').textContent)");
+
+    // Arrow keys walk through the points, Escape leaves.
+    browser.run("const chart = vsweep.panels.pareto.chart; chart.picture.focus();
+        for (const key of ['ArrowRight', 'ArrowRight']) chart.picture.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }))");
+    assert_eq!(browser.run("return vsweep.panels.pareto.chart.current"), json!(1));
+    assert_eq!(
+        browser.run("return document.querySelector('#pareto .offscreen').textContent.includes('tokens/s per user')"),
+        json!(true)
+    );
+    browser.run("document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape', bubbles: true }))");
+    assert_eq!(
+        browser.run("return document.querySelector('#pareto .tip').hidden"),
+        json!(true)
+    );
+
+    // Both axes of both charts turn logarithmic and back; latencies that span decades begin so.
+    for (panel, across, up) in [("curves", "max_concurrency", "(ms)"), ("pareto", "per user", "per GPU")] {
+        let is_log = |axis: &str| {
+            let title = format!(
+                "return [...document.querySelectorAll('#{panel} .axis.name')].some((title) => title.textContent.includes('{axis}') && title.textContent.endsWith(' · log'))"
+            );
+            browser.run(&title) == json!(true)
+        };
+        for (toggle, axis) in [(4, across), (5, up)] {
+            let before = is_log(axis);
+            assert_eq!(before, panel == "curves", "{panel}: {axis}");
+            browser.click(&format!("#{panel} .toggle:nth-of-type({toggle}) input"));
+            assert_ne!(is_log(axis), before, "{panel}: {axis}");
+            browser.click(&format!("#{panel} .toggle:nth-of-type({toggle}) input"));
+            assert_eq!(is_log(axis), before, "{panel}: {axis}");
+        }
+    }
+
+    // Another figure, other curves.
+    browser.run(
+        "const { y, by } = vsweep.panels.curves; y.value = 'output_throughput'; by.value = 'tensor_parallel_size';
+        y.dispatchEvent(new Event('change'))",
+    );
+    assert_eq!(
+        browser.run("return document.querySelectorAll('#curves .legend button').length"),
+        json!(3)
+    );
+
+    // One filter for charts and table.
+    browser.click("#filters .menu summary");
+    browser.click("#filters .menu[open] label:nth-of-type(1) input");
+    browser.wait("return vsweep.panels.curves.chart.marks.every((mark) => mark.x > 1)");
+    let count = browser.run("return document.querySelector('#filters [role=status]').textContent");
+    assert_eq!(count, json!("135 of 162 runs"));
+    assert_eq!(
+        browser.run("return document.querySelector('#table [role=status]').textContent"),
+        json!("135 runs")
+    );
+    browser.run("[...document.querySelectorAll('#filters > button')].at(-1).click()");
+
+    // Sorting, searching, one run in full.
+    let heads = "[...document.querySelectorAll('.runs th')]";
+    let column = format!("const head = {heads}.findIndex((head) => head.textContent.startsWith('Output throughput'));
+        const values = () => [...document.querySelectorAll('.runs tbody tr')].map((row) => row.children[head]?.title).filter(Boolean).map(Number);");
+    browser.run(&format!("{column} {heads}[head].querySelector('button').click()"));
+    let sorted = browser.run(&format!(
+        "{column} return values().every((value, i, all) => !i || all[i - 1] >= value) && values().length > 5"
+    ));
+    assert_eq!(sorted, json!(true));
+    assert_eq!(
+        browser.run(&format!("{column} return {heads}[head].getAttribute('aria-sort')")),
+        json!("descending")
+    );
+    browser.run("const field = document.querySelector('[type=search]'); field.value = 'oom_at_load'; field.dispatchEvent(new Event('input'))");
+    assert_eq!(
+        browser.run("return document.querySelector('#table [role=status]').textContent"),
+        json!("18 runs")
+    );
+    browser.click(".runs .open");
+    let run = browser.run("return document.querySelector('dialog[open]').textContent");
+    assert!(run.as_str().expect("text").contains("CUDA out of memory"), "{run}");
+    keep_pictures(&browser, "dialog");
+    assert_quiet(&browser, &page);
+}
+
+#[test]
+fn it_is_read_in_the_dark_on_a_phone_and_on_paper() {
+    let Some(browser) = Browser::start() else { return };
+    let (_folder, directory) = write(&Experiment {
+        simulated: true,
+        ..realistic()
+    });
+    let page = directory.report_html();
+    let colour = "return getComputedStyle(document.body).backgroundColor";
+    browser.devtools(
+        "Emulation.setEmulatedMedia",
+        &json!({"features": [{"name": "prefers-color-scheme", "value": "dark"}]}),
+    );
+    browser.open(&page);
+    assert_eq!(browser.run(colour), json!("rgb(20, 23, 28)"));
+    keep_pictures(&browser, "dark");
+    browser.click("#theme");
+    assert_eq!(browser.run(colour), json!("rgb(246, 247, 249)"));
+    browser.click("#theme");
+    assert_eq!(browser.run(colour), json!("rgb(20, 23, 28)"));
+    assert_eq!(
+        browser.run("return document.querySelector('.banner').textContent.startsWith('Simulated.')"),
+        json!(true)
+    );
+
+    browser.devtools(
+        "Emulation.setEmulatedMedia",
+        &json!({"features": [{"name": "prefers-color-scheme", "value": "light"}]}),
+    );
+    set_width(&browser, 360, true);
+    browser.open(&page);
+    browser.wait("return document.querySelector('#pareto svg').clientWidth < 360");
+    assert_eq!(browser.run("return document.documentElement.scrollWidth"), json!(360));
+    browser.run("vsweep.panels.curves.chart.select(3)");
+    assert_eq!(browser.run("return document.documentElement.scrollWidth"), json!(360));
+    keep_pictures(&browser, "phone");
+
+    browser.run("vsweep.panels.curves.chart.hide()");
+    set_width(&browser, 760, false);
+    browser.devtools("Emulation.setEmulatedMedia", &json!({"media": "print"}));
+    browser.run("dispatchEvent(new Event('beforeprint'))");
+    browser.wait("return document.querySelectorAll('.runs tbody tr').length === 61");
+    keep_pictures(&browser, "print");
+    assert_eq!(
+        browser.run("return getComputedStyle(document.querySelector('nav')).display"),
+        json!("none")
+    );
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn ten_thousand_runs_stay_usable() {
+    let Some(browser) = Browser::start() else { return };
+    let (_folder, directory) = write(&large());
+    let page = directory.report_html();
+    let size = fs::metadata(&page).expect("there").len();
+    assert!(size < 3_000_000, "{size} bytes");
+    browser.open(&page);
+    assert_eq!(
+        browser.run("return document.querySelector('#table [role=status]').textContent"),
+        json!("10,000 runs")
+    );
+    let few_rows = "return document.querySelectorAll('.runs tbody tr').length < 60";
+    browser.wait(few_rows);
+    browser.run("document.querySelector('.port').scrollTop = 150000");
+    browser.wait(
+        "return Number(document.querySelector('.runs tbody tr[aria-rowindex]').getAttribute('aria-rowindex')) > 4900",
+    );
+    assert_eq!(browser.run(few_rows), json!(true));
+    assert_eq!(
+        browser.run("return vsweep.panels.pareto.chart.marks.length"),
+        json!(10_000)
+    );
+    assert_eq!(
+        browser.run("return document.querySelectorAll('*').length < 6000"),
+        json!(true)
+    );
+    keep_pictures(&browser, "large");
+
+    // Sorting, searching, filtering and pointing, all of them.
+    let first = "return document.querySelector('.runs tbody tr[aria-rowindex] td:nth-child(3)').title";
+    browser.run("document.querySelector('.port').scrollTop = 0");
+    let head = "[...document.querySelectorAll('.runs th')].find((head) => head.textContent.startsWith('rate')).querySelector('button').click()";
+    let mut ends = Vec::new();
+    for _ in 0..2 {
+        browser.run(head);
+        browser.run("document.querySelector('.port').scrollTop = 0");
+        ends.push(browser.run(first));
+    }
+    ends.sort_by_key(Value::to_string);
+    assert_eq!(ends, [json!("0.5"), json!("50")]);
+    browser.click("#filters .menu summary");
+    browser.click("#filters .menu[open] label:nth-of-type(1) input");
+    let count = "return document.querySelector('#table [role=status]').textContent";
+    assert_eq!(browser.run(count), json!("9,900 runs"));
+    assert_eq!(
+        browser.run("return vsweep.panels.pareto.chart.marks.length"),
+        json!(9_900)
+    );
+    // The open menu lies over the chart.
+    browser.click("#filters .menu[open] summary");
+    let (x, y) = place_of_mark(&browser, "pareto", 5_000);
+    browser.point_at(x, y);
+    browser.wait("return !document.querySelector('#pareto .tip').hidden");
+    let shown = browser.run("return document.querySelector('#pareto .tip').textContent");
+    assert!(shown.as_str().expect("text").contains("--request-rate"), "{shown}");
+    assert_quiet(&browser, &page);
+}
+
+#[test]
+fn equal_experiments_give_equal_pages_and_nothing_in_them_is_code() {
+    let (_folder, directory) = write(&realistic());
+    let page = fs::read_to_string(directory.report_html()).expect("readable");
+    assert!(!page.contains("</script><b>x") && page.contains("&lt;/script&gt;&lt;b&gt;x"));
+    assert_eq!(page.matches("</script>").count(), 2);
+    assert_eq!(
+        page.matches("http").count(),
+        page.matches("http://www.w3.org/2000/svg").count() + page.matches("http-equiv").count()
+    );
+    write_report(&directory);
+    assert!(page == fs::read_to_string(directory.report_html()).expect("readable"));
+    let markdown = fs::read_to_string(directory.report_markdown()).expect("readable");
+    insta::assert_snapshot!(markdown);
+}
+
+#[test]
+fn readings_are_drawn_for_the_run_that_is_chosen() {
+    let Some(browser) = Browser::start() else { return };
+    let (_folder, directory) = write(&realistic());
+    let missing = directory.run_telemetry(&vsweep::ids::PointId("0000000000000001".into()), 0);
+    fs::remove_file(missing).expect("was there");
+    write_report(&directory);
+    let page = directory.report_html();
+    browser.open(&page);
+    let titles = browser.run(
+        "return [...document.querySelectorAll('#watched figcaption')].map((title) => title.textContent).join(', ')",
+    );
+    assert_eq!(
+        titles,
+        json!(
+            "Requests, KV cache in use (%), Output tokens (tokens/s), Preemptions so far, GPU power, all GPUs (W), \
+               GPU utilization, lowest GPU (%), GPUs slowed down (% of readings), Host CPU busy (%)"
+        )
+    );
+    let drawn = "return [...document.querySelectorAll('#watched figure > svg .line')].every((line) => line.getAttribute('d').length > 8)";
+    assert_eq!(browser.run(drawn), json!(true));
+    let note = browser.run("return document.querySelector('#watched .note').textContent");
+    // Two servers never loaded: six points each. One more file is gone.
+    assert!(note.as_str().expect("text").contains("points have none"), "{note}");
+    browser.run("const select = document.querySelector('#watched select'); select.selectedIndex = 3; select.dispatchEvent(new Event('change'))");
+    assert_eq!(browser.run(drawn), json!(true));
+    browser.run("const rows = vsweep.data.telemetry.runs; vsweep.openRun(rows[0].row)");
+    let run = browser.run("return document.querySelector('dialog[open]').textContent");
+    assert!(run.as_str().expect("text").contains("KV cache in use"), "{run}");
+    browser.run("document.querySelector('dialog').close()");
+    keep_pictures(&browser, "telemetry");
+    assert_quiet(&browser, &page);
+}
+
+/// A result with samples: requests that queue, a slow phase in the middle of the run, one that failed.
+fn samples(count: usize) -> Value {
+    let start: Vec<f64> = (0..count).map(|i| 1000.0 + i as f64 * 0.02).collect();
+    let failed = |i: usize| i == 7;
+    let ttft = |i: usize| if failed(i) { 0.0 } else { 0.05 + 0.0001 * i as f64 };
+    let gap = |i: usize, token: usize| match (start[i] - 1000.0 + token as f64 * 0.02) as u64 {
+        5..=6 => 0.06,
+        7 => 0.03,
+        _ => 0.012,
+    };
+    let gaps = |i: usize| {
+        (0..if failed(i) { 0 } else { 64 })
+            .map(|token| gap(i, token))
+            .collect::<Vec<f64>>()
+    };
+    json!({
+        "start_times": start,
+        "ttfts": (0..count).map(ttft).collect::<Vec<f64>>(),
+        "itls": (0..count).map(gaps).collect::<Vec<_>>(),
+        "input_lens": vec![128; count],
+        "output_lens": vec![65; count],
+        "errors": (0..count).map(|i| if failed(i) { "HTTP 503 </script>" } else { "" }).collect::<Vec<_>>(),
+    })
+}
+
+#[test]
+fn the_timeline_of_a_thousand_requests_is_usable() {
+    let Some(browser) = Browser::start() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let page = folder.path().join("timeline.html");
+    let requests = Requests::read(samples(1000).to_string().as_bytes()).expect("samples");
+    fs::write(
+        &page,
+        requests.render("demo: run 0 of point <ab>", "max_concurrency=64"),
+    )
+    .expect("written");
+    browser.open(&page);
+    assert_eq!(browser.run("return vsweep.requests.length"), json!(1000));
+    assert_eq!(
+        browser.run("return document.querySelector('h1').textContent"),
+        json!("demo: run 0 of point <ab>")
+    );
+    keep_pictures(&browser, "timeline");
+
+    // What is on the canvas: the first row is drawn where its pieces are, in their colours.
+    browser.wait("return document.getElementById('canvas').width > 100");
+    let pixel = |row: usize, at: &str| {
+        browser.run(&format!(
+            "const request = vsweep.view.rows[{row}]; const port = document.getElementById('port');
+             const left = Math.round(vsweep.place({at}) * devicePixelRatio), top = Math.round((24 + {row} * 14 - port.scrollTop + 7) * devicePixelRatio);
+             const copy = document.createElement('canvas').getContext('2d', {{willReadFrequently: true}});
+             copy.drawImage(document.getElementById('canvas'), left, top, 1, 1, 0, 0, 1, 1);
+             return [...copy.getImageData(0, 0, 1, 1).data].join()"
+        ))
+    };
+    browser.run("for (let i = 0; i < 4; i += 1) document.querySelector('[aria-label=\"Zoom in\"]').click(); document.getElementById('port').scrollLeft = 0");
+    let (waiting, fast) = ("request.start + request.ttft / 2", "request.end - 10");
+    assert_ne!(pixel(0, waiting), pixel(0, fast));
+    let light = pixel(0, waiting);
+    browser.click("#theme");
+    assert_ne!(pixel(0, waiting), light, "another theme, other colours");
+    keep_pictures(&browser, "timeline-other-theme");
+
+    // Colours follow the bounds: without slow ones a request has two pieces.
+    let pieces = "return vsweep.piecesOf(vsweep.requests[240]).length";
+    assert_eq!(browser.run(pieces).as_u64().map(|count| count > 2), Some(true));
+    browser.run(
+        "const [low, high] = document.querySelectorAll('input[type=number]');
+        for (const field of [low, high]) { field.value = 500; field.dispatchEvent(new Event('change')); }",
+    );
+    assert_eq!(browser.run(pieces), json!(2));
+
+    // Pointing and arrow keys tell the story of a request; a failed one says why.
+    let place = browser.run("const frame = document.getElementById('canvas').getBoundingClientRect(); return [frame.left + 300, frame.top + 24 + 7 * 14 + 7]");
+    browser.point_at(place[0].as_f64().expect("pixels"), place[1].as_f64().expect("pixels"));
+    browser.wait("return document.getElementById('story').textContent.includes('failed: HTTP 503 </script>')");
+    browser.run("document.getElementById('port').dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown', bubbles: true }))");
+    browser.wait("return document.getElementById('story').textContent.startsWith('Request 8 · 128 prompt tokens')");
+    browser.run(
+        "document.getElementById('port').dispatchEvent(new KeyboardEvent('keydown', { key: 'End', bubbles: true }))",
+    );
+    browser.wait("return document.getElementById('story').textContent.startsWith('Request 999') && document.getElementById('port').scrollTop > 10000");
+    browser.run("const order = document.querySelector('select'); order.value = 'longest TTFT first'; order.dispatchEvent(new Event('change'))");
+    assert_eq!(browser.run("return vsweep.view.rows[0].number"), json!(999));
+
+    set_width(&browser, 360, true);
+    browser.wait("return document.getElementById('canvas').clientWidth < 360");
+    assert_eq!(browser.run("return document.documentElement.scrollWidth"), json!(360));
+    keep_pictures(&browser, "timeline-phone");
+    assert_quiet(&browser, &page);
+}
+
+#[test]
+fn an_empty_experiment_has_a_page() {
+    let Some(browser) = Browser::start() else { return };
+    let (_folder, directory) = write(&Experiment {
+        fails: |_, _| Some(Cause::OomAtLoad),
+        ..realistic()
+    });
+    browser.open(&directory.report_html());
+    let answer = browser.run("return document.querySelector('#answer').textContent");
+    assert!(
+        answer.as_str().expect("text").contains("No run was measured"),
+        "{answer}"
+    );
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

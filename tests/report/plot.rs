@@ -1,0 +1,285 @@
+//! `vsweep plot` and `vsweep pareto` as processes, on an experiment of vsweep's and on a result tree that
+//! `vllm bench sweep serve` 0.32 wrote (`tests/data/vllm-sweep`).
+
+use crate::deadline::output;
+use crate::experiment::{Experiment, times};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+fn vsweep(args: &[&str], directory: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vsweep"));
+    command.arg(args[0]).arg(directory).args(&args[1..]);
+    output(&mut command)
+}
+
+fn succeed(args: &[&str], directory: &Path) -> String {
+    let output = vsweep(args, directory);
+    assert!(
+        output.status.success(),
+        "{args:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let text = String::from_utf8(output.stdout).expect("text");
+    text.replace(&directory.display().to_string(), "DIR")
+}
+
+fn refuse(args: &[&str], directory: &Path) -> String {
+    let output = vsweep(args, directory);
+    assert_eq!(output.status.code(), Some(2), "{args:?}");
+    String::from_utf8(output.stderr).expect("text")
+}
+
+/// A copy of vLLM's tree, for pictures to be written into.
+fn vllm_tree() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let root = folder.path().join("tiny");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/vllm-sweep");
+    for combination in fs::read_dir(source).expect("the tree is there") {
+        let combination = combination.expect("readable");
+        let target = root.join(combination.file_name());
+        fs::create_dir_all(&target).expect("created");
+        fs::copy(combination.path().join("summary.json"), target.join("summary.json")).expect("copied");
+    }
+    (folder, root)
+}
+
+/// Three servers, one of which does not set what the others do, and three loads.
+fn experiment() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let root = folder.path().join("demo");
+    let mut servers = times(
+        &[json!({"tensor_parallel_size": 1})],
+        "max_num_seqs",
+        &[json!(16), json!(128)],
+    );
+    servers.push(json!({"tensor_parallel_size": 2}));
+    let loads = times(&[json!({})], "max_concurrency", &[json!(2), json!(10), json!(64)]);
+    let experiment = Experiment {
+        servers,
+        loads,
+        runs: 2,
+        ..Experiment::default()
+    };
+    experiment.write(&root);
+    (folder, root)
+}
+
+fn size(path: &Path) -> (u32, u32) {
+    let file = std::io::BufReader::new(fs::File::open(path).expect("readable"));
+    png::Decoder::new(file).read_info().expect("a PNG").info().size()
+}
+
+#[test]
+fn a_tree_of_vllm_is_drawn_in_facets() {
+    let (_folder, root) = vllm_tree();
+    let args = [
+        "plot",
+        "--var-x",
+        "max_concurrency",
+        "--row-by",
+        "max_num_seqs",
+        "--fig-dpi",
+        "30",
+    ];
+    assert_eq!(
+        succeed(&args, &root),
+        "wrote DIR/FIGURE.png (2 rows x 1 column, 4 points)\n"
+    );
+    let (width, height) = size(&root.join("FIGURE.png"));
+    assert!(width > 200 && height > 2 * 192, "{width} x {height}");
+    let by = [
+        "plot",
+        "--fig-by",
+        "max_num_seqs",
+        "--fig-dir",
+        "figs",
+        "--fig-name",
+        "a/b",
+        "--fig-height",
+        "2",
+    ];
+    let said = succeed(&by, &root);
+    let expected = "wrote DIR/figs/a_b-max_num_seqs=8.png (1 row x 1 column, 2 points; max_num_seqs = 8)\n\
+                    wrote DIR/figs/a_b-max_num_seqs=64.png (1 row x 1 column, 2 points; max_num_seqs = 64)\n";
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn an_experiment_is_drawn_with_filters_bins_and_missing_values() {
+    let (_folder, root) = experiment();
+    let plot = |more: &[&str]| {
+        let args: Vec<&str> = ["plot", "--dry-run", "--var-x", "max_concurrency"]
+            .iter()
+            .chain(more)
+            .copied()
+            .collect();
+        succeed(&args, &root)
+    };
+    let points = |count: usize| format!("would write DIR/FIGURE.png (1 row x 1 column, {count} points)\n");
+    assert_eq!(plot(&[]), points(9));
+    assert_eq!(plot(&["--curve-by", ""]), points(3));
+    // Two servers of one size are two curves, whether they are asked for or not.
+    assert_eq!(plot(&["--curve-by", "tensor_parallel_size"]), points(9));
+    // vLLM takes its options with underscores as well.
+    assert_eq!(
+        plot(&["--curve_by", "", "--filter_by", "max_concurrency<=10"]),
+        points(2)
+    );
+    assert_eq!(
+        plot(&["--filter-by", "max-concurrency <= 10, max_num_seqs == 16"]),
+        points(2)
+    );
+    assert_eq!(plot(&["--bin-by", "max_concurrency%50"]), points(6));
+    let facets = plot(&["--fig-by", "tensor_parallel_size", "--col-by", "max_num_seqs"]);
+    let expected = "would write DIR/FIGURE-tensor_parallel_size=1.png (1 row x 2 columns, 6 points; tensor_parallel_size = 1)\n\
+                    would write DIR/FIGURE-tensor_parallel_size=2.png (1 row x 1 column, 3 points; tensor_parallel_size = 2)\n";
+    assert_eq!(facets, expected);
+    assert!(plot(&["--fig-by", "max_num_seqs"]).starts_with("would write DIR/FIGURE-max_num_seqs=unset.png"));
+    assert!(!root.join("FIGURE.png").exists());
+}
+
+#[test]
+fn what_cannot_be_drawn_is_refused_with_what_there_is() {
+    let (folder, root) = vllm_tree();
+    let refusals = [
+        (
+            vec!["plot", "--var-y", "failed", "--scale-y", "log"],
+            "no run has values of total_token_throughput and failed that such axes can show",
+        ),
+        (vec!["plot", "--fig-dpi", "-3"], "-3 is not in 30..=1200"),
+        (
+            vec!["pareto", "--price-per-gpu-hour", "-1"],
+            "must be a positive number",
+        ),
+        (
+            vec!["plot", "--var-x", "max_concurency"],
+            "did you mean `max_concurrency`?",
+        ),
+        (vec!["plot", "--var-y", "backend"], "columns with numbers are:"),
+        (
+            vec!["plot", "--filter-by", "max_concurrency=8"],
+            "one of == != <= >= < >",
+        ),
+        (
+            vec!["plot", "--filter-by", "max_concurrency>100"],
+            "holds for none of 8 runs",
+        ),
+        (vec!["plot", "--bin-by", "max_concurrency%0"], "positive number"),
+        (vec!["plot", "--row-by", "zz"], "there is no column `zz`"),
+        (
+            vec!["pareto", "--x", "p99_ttft_ms:down"],
+            "write p99_ttft_ms:higher or p99_ttft_ms:lower",
+        ),
+        (
+            vec!["pareto", "--label-by", "max_num_seq"],
+            "did you mean `max_num_seqs`?",
+        ),
+        (vec!["pareto", "--gpu-count-var", "gpus"], "there is no column `gpus`"),
+    ];
+    for (args, expected) in refusals {
+        let said = refuse(&args, &root);
+        assert!(said.contains(expected), "{args:?}: {said}");
+    }
+    let empty = folder.path().join("empty");
+    assert!(refuse(&["plot"], &empty).contains("there is no directory"));
+    fs::create_dir(&empty).expect("created");
+    assert!(refuse(&["pareto"], &empty).contains("there are no results"));
+    fs::write(empty.join("summary.json"), "[{\"a\": NaN}]").expect("written");
+    assert!(refuse(&["pareto"], &empty).contains("is no list of runs"));
+}
+
+#[test]
+fn a_frontier_is_a_picture_json_and_csv() {
+    let (_folder, root) = vllm_tree();
+    let said = succeed(&["pareto"], &root);
+    assert_eq!(
+        said,
+        "wrote DIR/pareto/PARETO.png (1 row x 1 column, 4 points; 2 on the frontier)\n"
+    );
+    assert_eq!(size(&root.join("pareto/PARETO.png")).0, 1600);
+    let json: Value = serde_json::from_str(&succeed(&["pareto", "--format", "json"], &root)).expect("JSON");
+    assert_eq!(json["x"], json!({"metric": "tokens_per_user", "better": "higher"}));
+    let points = json["points"].as_array().expect("points");
+    let front: Vec<&Value> = points
+        .iter()
+        .filter(|point| point["frontier"] == true)
+        .map(|point| &point["params"]["max_concurrency"])
+        .collect();
+    assert_eq!(front, [&json!(2), &json!(8)]);
+    assert_eq!(points[0]["runs"], 2);
+    let keys: Vec<&String> = points[0].as_object().expect("an object").keys().collect();
+    assert_eq!(keys, ["id", "params", "x", "y", "runs", "frontier", "knee"]);
+    let csv = succeed(&["pareto", "--format", "csv"], &root);
+    assert_eq!(csv.lines().count(), 5);
+    assert!(
+        csv.lines()
+            .next()
+            .is_some_and(|line| line.ends_with("tokens_per_gpu_max,runs,frontier,knee")),
+        "{csv}"
+    );
+}
+
+#[test]
+fn each_workload_has_its_own_frontier() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let root = folder.path().join("demo");
+    let lengths = times(&[json!({})], "random_output_len", &[json!(16), json!(256)]);
+    let experiment = Experiment {
+        servers: vec![json!({"tensor_parallel_size": 1})],
+        loads: times(&lengths, "max_concurrency", &[json!(2), json!(64)]),
+        ..Experiment::default()
+    };
+    experiment.write(&root);
+    let json: Value = serde_json::from_str(&succeed(&["pareto", "--format", "json"], &root)).expect("JSON");
+    let best_of = |length: u32| {
+        let points = json["points"].as_array().expect("points").iter();
+        let own = points.filter(|point| point["params"]["random_output_len"] == length);
+        own.filter(|point| point["frontier"] == true).count()
+    };
+    assert!(best_of(16) > 0 && best_of(256) > 0, "{json}");
+    let said = succeed(&["pareto", "--dry-run"], &root);
+    for picture in ["PARETO-random_output_len=16.png", "PARETO-random_output_len=256.png"] {
+        assert!(said.contains(&format!("would write DIR/pareto/{picture}")), "{said}");
+    }
+}
+
+#[test]
+fn any_two_figures_make_a_frontier_and_counts_can_be_chosen() {
+    let (_folder, root) = experiment();
+    let json = |args: &[&str]| -> Value {
+        let args: Vec<&str> = ["pareto", "--format", "json"].iter().chain(args).copied().collect();
+        serde_json::from_str(&succeed(&args, &root)).expect("JSON")
+    };
+    let latency = json(&["--x", "p99_ttft_ms", "--y", "output_throughput"]);
+    assert_eq!(latency["x"]["better"], "lower");
+    assert_eq!(latency["points"].as_array().map(Vec::len), Some(9));
+    let usual = json(&[]);
+    let chosen = json(&[
+        "--gpu-count-var",
+        "tensor_parallel_size",
+        "--user-count-var",
+        "max_num_seqs",
+    ]);
+    let per_user = |frontier: &Value| frontier["points"][0]["x"].as_f64().expect("a number");
+    assert_eq!(per_user(&chosen) * 16.0, per_user(&usual) * 2.0);
+}
+
+#[test]
+fn a_price_makes_costs_that_can_be_compared() {
+    let (_folder, root) = vllm_tree();
+    let args = ["pareto", "--y", "cost_per_million_output_tokens", "--format", "json"];
+    assert!(refuse(&args, &root).contains("there is no column `cost_per_million_output_tokens`"));
+    let priced = [&args[..], &["--price-per-gpu-hour", "3.6"]].concat();
+    let json: Value = serde_json::from_str(&succeed(&priced, &root)).expect("JSON");
+    assert_eq!(json["y"]["better"], "lower");
+    // One GPU at 3.6 an hour costs 0.001 a second. Medians of two runs and of their reciprocals differ a little.
+    for point in json["points"].as_array().expect("points") {
+        let at = |name: &str| point[name].as_f64().expect("a number");
+        let throughput = at("x") * point["params"]["max_concurrency"].as_f64().expect("users");
+        assert!((at("y") * throughput / 1000.0 - 1.0).abs() < 0.05, "{point}");
+    }
+    assert!(refuse(&["pareto", "--price-per-gpu-hour", "0"], &root).contains("what one GPU costs an hour"));
+}

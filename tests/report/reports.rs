@@ -1,0 +1,367 @@
+//! Tables and charts made from written experiments.
+
+use crate::experiment::{Experiment, times};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+use vsweep::cause::Cause;
+use vsweep::journal::{self, Directory, Lock, Shard};
+use vsweep::plan::{Plot, ReportOptions};
+use vsweep::report::charts::{Subject, make_charts};
+use vsweep::report::status::Status;
+use vsweep::report::{LiveTables, Written, read_runs, write_all};
+use vsweep::table::Points;
+
+/// Two servers and two loads, two runs each; the larger load is too much for the smaller server.
+fn small() -> Experiment {
+    Experiment {
+        servers: times(&[json!({"seed": 0})], "tensor_parallel_size", &[json!(1), json!(2)]),
+        loads: times(&[json!({"seed": 7})], "max_concurrency", &[json!(4), json!(64)]),
+        runs: 2,
+        fails: |server, load| (server == 0 && load == 1).then_some(Cause::OomUnderLoad),
+        simulated: true,
+        ..Experiment::default()
+    }
+}
+
+fn write(experiment: &Experiment) -> (TempDir, Directory) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let directory = experiment.write(&folder.path().join("demo"));
+    (folder, directory)
+}
+
+fn report(directory: &Directory, options: &ReportOptions) -> Written {
+    let state = journal::load(directory).expect("a sound journal");
+    write_all(directory, &state, options).expect("written")
+}
+
+fn charts_in(directory: &Directory) -> Vec<String> {
+    let entries = fs::read_dir(directory.charts()).expect("readable");
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+fn text(path: &Path) -> String {
+    fs::read_to_string(path).expect("readable")
+}
+
+/// The number of different colours of a picture, and its size.
+fn decode(path: &Path) -> (usize, u32, u32) {
+    let file = std::io::BufReader::new(fs::File::open(path).expect("readable"));
+    let mut reader = png::Decoder::new(file).read_info().expect("a PNG");
+    let mut pixels = vec![0; reader.output_buffer_size().expect("a size")];
+    let info = reader.next_frame(&mut pixels).expect("pixels");
+    let colours: std::collections::HashSet<&[u8]> = pixels.chunks(3).collect();
+    (colours.len(), info.width, info.height)
+}
+
+#[test]
+fn tables_are_what_they_were() {
+    let (_folder, directory) = write(&small());
+    let state = journal::load(&directory).expect("a sound journal");
+    LiveTables::of(&directory).write(&state).expect("written");
+    insta::assert_snapshot!("summary_csv", text(&directory.summary_csv()));
+    insta::assert_snapshot!("points_csv", text(&directory.points_csv()));
+}
+
+#[test]
+fn chart_data_is_what_it_was() {
+    let (_folder, directory) = write(&small());
+    let state = journal::load(&directory).expect("a sound journal");
+    let runs = read_runs(&directory, &state);
+    let points = Points::of(&runs.table);
+    let subject = Subject {
+        experiment: "demo",
+        points: &points,
+    };
+    let charts = make_charts(&subject, &ReportOptions::default());
+    assert_eq!(charts.missing, Vec::<String>::new());
+    let wanted = ["pareto", "throughput"];
+    let charts: Vec<_> = charts
+        .charts
+        .into_iter()
+        .filter(|chart| wanted.contains(&chart.name.as_str()))
+        .collect();
+    insta::assert_snapshot!(serde_json::to_string_pretty(&charts).expect("JSON"));
+}
+
+#[test]
+fn every_picture_decodes_shows_something_and_is_drawn_alike_again() {
+    let (_folder, directory) = write(&small());
+    let written = report(&directory, &ReportOptions::default());
+    let pictures: Vec<_> = written
+        .files
+        .iter()
+        .filter(|file| file.extension().is_some_and(|e| e == "png"))
+        .collect();
+    assert_eq!(pictures.len(), 5, "{written:?}");
+    let before: Vec<Vec<u8>> = pictures.iter().map(|file| fs::read(file).expect("readable")).collect();
+    for picture in &pictures {
+        let (colours, width, height) = decode(picture);
+        assert!(
+            colours > 50 && width == 1600 && height >= 1000,
+            "{picture:?}: {colours} colours, {width}x{height}"
+        );
+    }
+    report(&directory, &ReportOptions::default());
+    let after: Vec<Vec<u8>> = pictures.iter().map(|file| fs::read(file).expect("readable")).collect();
+    assert!(before == after);
+}
+
+#[test]
+fn a_changed_run_file_is_not_believed() {
+    let (_folder, directory) = write(&small());
+    let state = journal::load(&directory).expect("a sound journal");
+    let run = state.runs().next().expect("a run");
+    let path = directory.root().join(&run.file.as_ref().expect("a file").path);
+    let whole = LiveTables::of(&directory).write(&state).expect("written");
+    assert_eq!(whole.problems, Vec::<String>::new());
+    let changed = text(&path).replacen("\"completed\":16", "\"completed\":17", 1);
+    fs::write(&path, changed).expect("written");
+    let written = LiveTables::of(&directory).write(&state).expect("written");
+    assert_eq!(written.problems.len(), 1, "{written:?}");
+    let row = text(&directory.summary_csv());
+    let row = row.lines().nth(1).expect("a row");
+    assert!(row.contains(",failed,result_damaged,"), "{row}");
+    fs::remove_file(&path).expect("removed");
+    let written = LiveTables::of(&directory).write(&state).expect("written");
+    assert!(written.problems[0].contains("cannot be read"), "{written:?}");
+}
+
+#[test]
+fn charts_that_no_longer_apply_are_removed() {
+    let (_folder, directory) = write(&Experiment {
+        fails: |_, _| Some(Cause::OomAtLoad),
+        ..small()
+    });
+    fs::write(directory.charts().join("pareto.png"), "old").expect("written");
+    fs::write(directory.charts().join("mine.txt"), "mine").expect("written");
+    let written = report(&directory, &ReportOptions::default());
+    assert_eq!(charts_in(&directory), ["mine.txt"]);
+    assert_eq!(written.problems, ["no run was measured, so there is nothing to draw"]);
+    assert_eq!(text(&directory.summary_csv()).lines().count(), 9);
+}
+
+#[test]
+fn plots_of_the_plan_are_drawn_and_one_that_cannot_be_does_not_stop_the_others() {
+    let (_folder, directory) = write(&small());
+    let plot = |y: &str| Plot {
+        x: "bench.max-concurrency".into(),
+        y: y.into(),
+        curve_by: vec!["tensor_parallel_size".into()],
+    };
+    let options = ReportOptions {
+        pareto_label_by: Vec::new(),
+        plots: vec![plot("nonsense"), plot("p99_itl_ms"), plot("label")],
+        ..ReportOptions::default()
+    };
+    let written = report(&directory, &options);
+    assert!(charts_in(&directory).contains(&"plot_2.png".to_owned()), "{written:?}");
+    let expected = [
+        "plot 1 of the plan (nonsense against bench.max-concurrency) left out: there is no column nonsense; \
+         summary.csv has them all",
+        "plot 3 of the plan (label against bench.max-concurrency) left out: no run has a number for label",
+    ];
+    assert_eq!(written.problems, expected);
+}
+
+/// Two servers and two loads of two workloads; the shorter output is the faster answer on every server.
+fn workloads() -> Experiment {
+    let lengths = times(&[json!({"seed": 7})], "random_output_len", &[json!(256), json!(16)]);
+    Experiment {
+        loads: times(&lengths, "max_concurrency", &[json!(4), json!(64)]),
+        fails: |_, _| None,
+        ..small()
+    }
+}
+
+#[test]
+fn points_compete_within_their_workload() {
+    let (_folder, directory) = write(&workloads());
+    let written = report(&directory, &ReportOptions::default());
+    let charts = charts_in(&directory);
+    let frontiers: Vec<&String> = charts.iter().filter(|name| name.starts_with("pareto")).collect();
+    assert_eq!(frontiers, ["pareto_1.png", "pareto_2.png"]);
+    let (short, long) = written
+        .summary
+        .split_once("workload: out 256\n")
+        .expect("both workloads");
+    assert!(short.contains("\nworkload: out 16\n"), "{}", written.summary);
+    for table in [short, long] {
+        assert!(table.contains("* concurrency 64, TP 2"), "{}", written.summary);
+    }
+    for workload in ["out-16", "out-256"] {
+        let best = text(&directory.best().join(format!("lowest-latency--{workload}.yaml")));
+        assert!(
+            best.starts_with(&format!("# Lowest latency, {}: ", workload.replace('-', " "))),
+            "{best}"
+        );
+    }
+    let page = text(&directory.report_html());
+    assert_eq!(page.matches("<h3 class=\"workload\">").count(), 2);
+    assert_eq!(
+        text(&directory.report_markdown()).matches("### Workload: out ").count(),
+        2
+    );
+}
+
+#[test]
+fn a_plot_never_joins_points_of_different_settings() {
+    let (_folder, directory) = write(&workloads());
+    let state = journal::load(&directory).expect("a sound journal");
+    let runs = read_runs(&directory, &state);
+    let points = Points::of(&runs.table);
+    let subject = Subject {
+        experiment: "demo",
+        points: &points,
+    };
+    let plot = |x: &str| Plot {
+        x: x.into(),
+        y: "median_ttft_ms".into(),
+        curve_by: vec!["tensor_parallel_size".into()],
+    };
+    let options = ReportOptions {
+        plots: vec![plot("max_concurrency"), plot("output_throughput")],
+        ..ReportOptions::default()
+    };
+    let charts = make_charts(&subject, &options).charts;
+    for name in ["plot_1", "plot_2"] {
+        let chart = charts.iter().find(|chart| chart.name == name).expect("the plot");
+        let series = &chart.panels[0].series;
+        let names: Vec<&str> = series.iter().map(|series| series.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["TP 1, out 16", "TP 1, out 256", "TP 2, out 16", "TP 2, out 256"]
+        );
+        assert!(series.iter().all(|series| series.points.len() == 2), "{series:?}");
+    }
+}
+
+#[test]
+fn combinations_are_called_by_their_names() {
+    let (_folder, directory) = write(&Experiment {
+        servers: vec![
+            json!({"_benchmark_name": "plain"}),
+            json!({"_benchmark_name": "eager", "enforce_eager": true}),
+            json!({"_benchmark_name": "small", "max_num_seqs": 8}),
+        ],
+        fails: |_, _| None,
+        ..small()
+    });
+    let written = report(&directory, &ReportOptions::default());
+    assert!(
+        written.summary.contains("concurrency 64, eager\n"),
+        "{}",
+        written.summary
+    );
+    assert!(!written.summary.contains("unset"), "{}", written.summary);
+    let best = text(&directory.best().join("lowest-latency.yaml"));
+    assert!(!best.contains("unset") && best.contains("# experiment"), "{best}");
+    for table in [directory.summary_csv(), directory.points_csv()] {
+        let table = text(&table);
+        let named = ["plain", "eager", "small"].map(|name| table.matches(&format!(",{name},")).count());
+        assert!(named.iter().all(|count| *count >= 2), "{named:?}");
+        assert!(
+            table.lines().next().is_some_and(|head| head.contains(",combo,")),
+            "{table}"
+        );
+    }
+    let state = journal::load(&directory).expect("a sound journal");
+    let runs = read_runs(&directory, &state);
+    let subject = Subject {
+        experiment: "demo",
+        points: &Points::of(&runs.table),
+    };
+    let charts = make_charts(&subject, &ReportOptions::default()).charts;
+    let throughput = charts
+        .iter()
+        .find(|chart| chart.name == "throughput")
+        .expect("it is there");
+    let names: Vec<&str> = throughput.panels[0]
+        .series
+        .iter()
+        .map(|series| series.name.as_str())
+        .collect();
+    assert_eq!(names, ["eager", "plain", "small"]);
+}
+
+#[test]
+fn panels_of_one_picture_share_their_scale() {
+    let (_folder, directory) = write(&small());
+    let state = journal::load(&directory).expect("a sound journal");
+    let runs = read_runs(&directory, &state);
+    let subject = Subject {
+        experiment: "demo",
+        points: &Points::of(&runs.table),
+    };
+    for chart in make_charts(&subject, &ReportOptions::default()).charts {
+        let scales = chart.panels.iter().map(|panel| panel.y.scale);
+        assert!(
+            scales.clone().all(|scale| scale == chart.panels[0].y.scale),
+            "{}",
+            chart.name
+        );
+    }
+}
+
+#[test]
+fn nothing_that_can_be_written_in_a_plan_stops_a_chart() {
+    let nasty: Vec<Value> = vec![
+        json!("ﷺ ✗ 日本語 \u{202e} \n\t"),
+        json!("x".repeat(5000)),
+        json!(null),
+        json!(-0.0),
+        json!(1e308),
+        json!([1, {"a": []}]),
+        json!(""),
+    ];
+    let (_folder, directory) = write(&Experiment {
+        servers: times(&[json!({})], "max_model_len", &nasty),
+        loads: times(
+            &[json!({})],
+            "request_rate",
+            &[json!(0), json!(-3.5), json!("inf"), json!("fast")],
+        ),
+        runs: 1,
+        ..Experiment::default()
+    });
+    let written = report(&directory, &ReportOptions::default());
+    assert!(
+        charts_in(&directory).contains(&"throughput.png".to_owned()),
+        "{written:?}"
+    );
+}
+
+#[test]
+fn the_terminal_gets_the_answer() {
+    let (_folder, directory) = write(&Experiment {
+        servers: times(&[json!({})], "tensor_parallel_size", &[json!(1), json!(2), json!(4)]),
+        loads: times(&[json!({})], "max_concurrency", &[json!(1), json!(16), json!(256)]),
+        ..small()
+    });
+    let written = report(&directory, &ReportOptions::default());
+    insta::assert_snapshot!(written.summary);
+}
+
+#[test]
+fn status_tells_where_a_sweep_stands() {
+    let (_folder, directory) = write(&small());
+    let journal = directory.journal(Shard::WHOLE);
+    let whole = text(&journal);
+    let status = Status::read(&directory).expect("readable");
+    insta::assert_snapshot!("status_done", status.to_text());
+    // As it was in the middle of the sweep, after a kill.
+    let lines: Vec<&str> = whole.lines().take(9).collect();
+    fs::write(&journal, lines.join("\n") + "\n").expect("written");
+    let status = Status::read(&directory).expect("readable");
+    insta::assert_snapshot!("status_killed", status.to_text());
+    insta::assert_snapshot!("status_json", serde_json::to_string_pretty(&status).expect("JSON"));
+    let lock = Lock::take(&directory, Shard::WHOLE).expect("free");
+    let status = Status::read(&directory).expect("readable");
+    assert_eq!(status.running, [std::process::id()]);
+    drop(lock);
+}

@@ -1,0 +1,168 @@
+//! Runs the real binary as a user would and looks at what it leaves: its files and its processes.
+
+#![allow(dead_code, reason = "every test binary uses its own part")]
+
+use crate::deadline::{self, PATIENCE};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A scratch folder whose processes can be told from all others by an environment variable.
+pub struct Harness {
+    pub folder: tempfile::TempDir,
+    marker: String,
+}
+
+impl Harness {
+    pub fn new() -> Harness {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let marker = format!("VSWEEP_TEST_MARKER={}", folder.path().display());
+        Harness { folder, marker }
+    }
+
+    /// Writes a file into the scratch folder.
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        fs::write(&path, text).expect("a writable scratch folder");
+        path
+    }
+
+    /// A command of the real binary, its working directory in the scratch folder. It heeds every signal, also where the tests
+    /// were started to ignore some (`nohup`, or a shell's `&`).
+    pub fn vsweep(&self, args: &[&str]) -> Command {
+        let (name, value) = self.marker.split_once('=').expect("made with =");
+        let mut command = Command::new("env");
+        command
+            .args(["--default-signal", env!("CARGO_BIN_EXE_vsweep")])
+            .args(args)
+            .current_dir(self.folder.path())
+            .env(name, value)
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs to the end.
+    pub fn run(&self, args: &[&str]) -> Output {
+        deadline::output(&mut self.vsweep(args))
+    }
+
+    /// Starts in the background, output thrown away.
+    pub fn start(&self, args: &[&str]) -> Child {
+        self.vsweep(args)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the binary starts")
+    }
+
+    /// Pids and command lines of living processes that carry the marker.
+    pub fn processes(&self) -> Vec<(i32, String)> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc").expect("a proc file system").flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+                continue;
+            };
+            let environ = fs::read(entry.path().join("environ")).unwrap_or_default();
+            if environ
+                .split(|&byte| byte == 0)
+                .any(|variable| variable == self.marker.as_bytes())
+            {
+                let command = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+                found.push((pid, command.replace('\0', " ")));
+            }
+        }
+        found
+    }
+
+    /// Shared memory that these processes have open, for tests that kill everybody who would remove it.
+    pub fn segments(&self) -> Vec<PathBuf> {
+        let open = |(pid, _)| fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let files = self.processes().into_iter().flat_map(open);
+        let files = files.filter_map(|fd| fs::read_link(fd.path()).ok());
+        files.filter(|file| file.starts_with("/dev/shm")).collect()
+    }
+
+    /// Waits until no process with the marker lives.
+    pub fn wait_until_alone(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = self.processes();
+            if left.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < deadline, "processes are left: {left:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Harness {
+    fn drop(&mut self) {
+        let segments = self.segments();
+        for (pid, _) in self.processes() {
+            let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
+        }
+        for segment in segments {
+            let _ = fs::remove_file(segment);
+        }
+    }
+}
+
+/// Waits until a condition holds.
+pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Standard output and error as text, for messages.
+pub fn said(output: &Output) -> String {
+    format!(
+        "exit {:?}\n--- stdout\n{}\n--- stderr\n{}",
+        output.status.code(),
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+/// Lines of a journal that are whole.
+pub fn journal_lines(directory: &Path) -> usize {
+    let journal = fs::read(directory.join("journal/1-of-1.jsonl")).unwrap_or_default();
+    journal.iter().filter(|&&byte| byte == b'\n').count()
+}
+
+/// How often each (point, run) has an outcome in the journal.
+pub fn outcomes_in_journal(directory: &Path) -> BTreeMap<(String, u64), usize> {
+    let mut count = BTreeMap::new();
+    let journal = fs::read_to_string(directory.join("journal/1-of-1.jsonl")).unwrap_or_default();
+    for line in journal.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
+        let entry: serde_json::Value = serde_json::from_str(line).expect("a whole line is JSON");
+        if let Some(finished) = entry["event"].get("run_finished") {
+            let point = finished["point"].as_str().expect("a point").to_owned();
+            let run = finished["run"].as_u64().expect("a run");
+            *count.entry((point, run)).or_default() += 1;
+        }
+    }
+    count
+}
+
+/// Rows of a CSV file as maps from column to text.
+pub fn rows(path: &Path) -> Vec<BTreeMap<String, String>> {
+    let mut reader = csv::Reader::from_path(path).expect("a CSV file");
+    let header = reader.headers().expect("a header").clone();
+    reader
+        .records()
+        .map(|record| {
+            let record = record.expect("a row");
+            header
+                .iter()
+                .map(str::to_owned)
+                .zip(record.iter().map(str::to_owned))
+                .collect()
+        })
+        .collect()
+}

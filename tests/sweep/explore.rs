@@ -1,0 +1,133 @@
+//! Explorations end to end on the simulated server: the anchors come first, every level lies between them, and one that
+//! was killed goes on where it was.
+
+use crate::harness::{Harness, journal_lines, rows, said, wait_for};
+use std::path::Path;
+use vsweep::journal::{self, Directory, State};
+use vsweep::matrix::{LoadExploration, Matrix};
+use vsweep::plan;
+use vsweep::search::{Exploration, Level};
+
+const PLAN: &str = r#"
+version = 1
+runs = 2
+
+[serve]
+command = "vsweep sim serve tiny-8b --sim-start 20ms --sim-speed 8"
+stop_grace = "2s"
+
+[serve.params]
+max_num_seqs = [4, 32]
+
+[bench.params]
+random_input_len = 16
+random_output_len = 16
+num_prompts = 40
+
+[explore]
+vary = "VARY"
+levels = 5
+max_concurrency = 32
+"#;
+
+fn explorations(path: &Path) -> Vec<LoadExploration> {
+    let plan = plan::load(path, &[]).expect("a valid plan");
+    let matrix = Matrix::expand(&plan).expect("it expands");
+    let servers = matrix.servers().collect::<Vec<_>>();
+    servers
+        .iter()
+        .flat_map(|server| matrix.explorations_of(server).collect::<Vec<_>>())
+        .collect()
+}
+
+fn state(directory: &Path) -> State {
+    journal::load(&Directory::open(directory).expect("an experiment")).expect("sound")
+}
+
+/// Every level was asked for after what was measured before it.
+fn assert_levels_follow(state: &State, planned: &[LoadExploration], ended: bool) {
+    for planned in planned {
+        let mut exploration = Exploration::new(planned.settings.clone());
+        for level in state.levels(&planned.id) {
+            assert_eq!(exploration.ask(), Some(level.load));
+            exploration.tell(level);
+        }
+        assert!(!ended || exploration.ask().is_none());
+    }
+}
+
+#[test]
+fn killed_between_its_levels_an_exploration_goes_on() {
+    let harness = Harness::new();
+    let path = harness.write("plan.toml", &PLAN.replace("VARY", "max_concurrency"));
+    let planned = explorations(&path);
+    assert_eq!(planned.len(), 2);
+    let path = path.to_str().expect("a plain path");
+    let directory = harness.folder.path().join("out");
+    for _ in 0..3 {
+        let before = journal_lines(&directory);
+        let mut vsweep = harness.start(&["run", path, "-o", "out", "--quiet"]);
+        wait_for("the next events", || journal_lines(&directory) >= before + 9);
+        vsweep.kill().expect("alive until now");
+        vsweep.wait().expect("reaped");
+        harness.wait_until_alone();
+        assert_levels_follow(&state(&directory), &planned, false);
+    }
+    let output = harness.run(&["run", path, "-o", "out", "--quiet"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let state = state(&directory);
+    assert_levels_follow(&state, &planned, true);
+    for planned in &planned {
+        let levels: Vec<&Level> = state.levels(&planned.id).collect();
+        let loads: Vec<Option<u64>> = levels.iter().map(|level| level.load.max_concurrency).collect();
+        assert_eq!(loads[..4], [Some(1), Some(1), Some(32), Some(32)]);
+        assert!(
+            loads[4..].iter().all(|load| *load > Some(1) && *load < Some(32)),
+            "{loads:?}"
+        );
+        assert!(levels.iter().all(|level| level.figures.is_some()), "{levels:?}");
+    }
+    // Explored levels are points like any other, each with its two runs.
+    let points = rows(&directory.join("points.csv"));
+    assert_eq!(points.len(), state.runs().count() / 2);
+    assert!(
+        points
+            .iter()
+            .all(|point| point["verdict"] == "ok" && point["runs_ok"] == "2"),
+        "{points:?}"
+    );
+    assert!(directory.join("charts/explored.png").exists());
+    assert!(!directory.join("sla.csv").exists());
+    let again = harness.run(&["run", path, "-o", "out"]);
+    assert!(
+        String::from_utf8_lossy(&again.stdout).contains("nothing left to do"),
+        "{}",
+        said(&again)
+    );
+    harness.wait_until_alone();
+}
+
+#[test]
+fn explored_rates_lie_between_what_the_ends_reached() {
+    let harness = Harness::new();
+    let path = harness.write(
+        "plan.toml",
+        &PLAN.replace("VARY", "request_rate").replace("runs = 2", "runs = 1"),
+    );
+    let planned = explorations(&path);
+    let output = harness.run(&["run", path.to_str().expect("a plain path"), "-o", "out", "--quiet"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let state = state(&harness.folder.path().join("out"));
+    assert_levels_follow(&state, &planned, true);
+    let levels: Vec<&Level> = state.levels(&planned[0].id).collect();
+    let reached = |level: &Level| level.figures.expect("measured").throughput;
+    let (serial, saturated) = (reached(levels[0]), reached(levels[1]));
+    for level in &levels[2..] {
+        let rate = level.load.request_rate.expect("a rate");
+        assert!(
+            rate > serial && rate < saturated && level.load.max_concurrency.is_none(),
+            "{level:?}"
+        );
+    }
+    harness.wait_until_alone();
+}

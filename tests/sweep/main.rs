@@ -1,0 +1,19 @@
+//! Whole sweeps by the real binary on simulated servers: what they leave, how they fail, go on and are foretold.
+
+mod attached;
+#[path = "../support/deadline.rs"]
+mod deadline;
+mod directory;
+mod explore;
+#[path = "../support/harness.rs"]
+mod harness;
+mod iterations;
+mod phases;
+mod rehearse;
+mod resume;
+mod run;
+#[path = "../support/scripted.rs"]
+mod scripted;
+mod sla;
+mod standing;
+mod telemetry;

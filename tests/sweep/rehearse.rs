@@ -1,0 +1,269 @@
+//! `vsweep rehearse` and the estimate of `vsweep plan`: what they say of plans whose answer is known, and what they learn from
+//! a real sweep of the simulator. Figures are asserted only where they are counts or laws.
+
+use crate::deadline::output;
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+use tempfile::TempDir;
+use vsweep::journal::{Shard, State};
+use vsweep::matrix::Matrix;
+use vsweep::rehearse::{Card, Options, foresee};
+use vsweep::run::Schedule;
+use vsweep::sim::engine::gpu::GPUS;
+
+fn vsweep(folder: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vsweep"));
+    command.current_dir(folder).args(args).env("NO_COLOR", "1");
+    output(&mut command)
+}
+
+fn stdout(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+fn plan(text: &str) -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    fs::write(folder.path().join("plan.toml"), text).expect("writable");
+    folder
+}
+
+fn rehearse(folder: &TempDir, more: &[&str]) -> Value {
+    let args = [&["rehearse", "plan.toml", "--format", "json"], more].concat();
+    serde_json::from_str(&stdout(&vsweep(folder.path(), &args))).expect("JSON")
+}
+
+const SMALL: &str = r#"
+version = 1
+runs = 2
+[serve]
+command = "vsweep sim serve demo-8b --sim-speed 20 --sim-start 50ms"
+[serve.params]
+max_num_seqs = [4, 16]
+[bench.params]
+random_input_len = 64
+random_output_len = 8
+num_prompts = 8
+max_concurrency = [1, 4]
+"#;
+
+#[test]
+fn a_forecast_counts_what_a_run_does_and_learns_from_it() {
+    let folder = plan(SMALL);
+    let before = rehearse(&folder, &[]);
+    assert_eq!(
+        (&before["starts"], &before["runs"], &before["predicted"]),
+        (&2.into(), &8.into(), &true.into())
+    );
+    let part = |name: &str| before["seconds"][name].as_f64().expect("a number");
+    assert!(0.0 < part("low") && part("low") < part("likely") && part("likely") < part("high"));
+    assert_eq!(before, rehearse(&folder, &[]), "one plan has one forecast");
+    assert_eq!(rehearse(&folder, &["--only", "max_concurrency=1"])["runs"], 4);
+    assert_eq!(rehearse(&folder, &["--shard", "1/2"])["starts"], 1);
+
+    assert!(vsweep(folder.path(), &["run", "plan.toml", "--quiet"]).status.success());
+    let rest = rehearse(&folder, &[]);
+    assert_eq!((&rest["runs"], &rest["recorded_runs"]), (&0.into(), &8.into()));
+    let again = rehearse(&folder, &["--fresh"]);
+    assert_eq!(again["runs"], 8);
+    let learned: Vec<&str> = again["learned_from"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    assert_eq!(learned, ["2 measured server starts", "8 measured runs"]);
+}
+
+#[test]
+fn a_search_is_played_to_its_answers() {
+    let folder = plan(
+        r#"
+version = 1
+[serve]
+command = "vsweep sim serve demo-8b --sim-noise 0"
+[bench.params]
+random_input_len = 128
+random_output_len = 16
+num_prompts = { per = "max_concurrency", times = 4, min = 40 }
+[sla]
+vary = "max_concurrency"
+max = 64
+[[sla.target]]
+name = "chat"
+p99_ttft_ms = "<=60"
+[[sla.target]]
+name = "dream"
+p99_ttft_ms = "<=0.001"
+"#,
+    );
+    let forecast = rehearse(&folder, &[]);
+    let answers = &forecast["servers"][0]["answers"];
+    assert!(
+        answers[0]["value"]
+            .as_f64()
+            .is_some_and(|value| (1.0..=64.0).contains(&value)),
+        "{answers}"
+    );
+    assert_eq!(
+        (&answers[1]["target"], &answers[1]["value"]),
+        (&"dream".into(), &Value::Null)
+    );
+    assert!(forecast["runs"].as_u64().is_some_and(|runs| runs > 2), "{forecast}");
+}
+
+const REAL: &str = r#"
+version = 1
+[serve]
+command = "vllm serve MODEL --max-model-len 8192"
+[serve.params]
+tensor_parallel_size = [1, 4]
+[bench.params]
+num_prompts = 50
+max_concurrency = 8
+"#;
+
+#[test]
+fn what_does_not_fit_is_named_with_its_cause() {
+    let folder = plan(&REAL.replace("MODEL", "meta-llama/Llama-3.1-70B-Instruct"));
+    let forecast = rehearse(&folder, &["--gpu", "h100"]);
+    let failures: Vec<&Value> = (0..2).map(|i| &forecast["servers"][i]["failure"]["cause"]).collect();
+    assert_eq!(failures, [&Value::from("oom_at_load"), &Value::Null]);
+    assert_eq!(
+        rehearse(&folder, &["--gpu", "b200"])["servers"][0]["failure"],
+        Value::Null
+    );
+    let text = stdout(&vsweep(folder.path(), &["rehearse", "plan.toml"]));
+    for words in [
+        "will likely fail: oom_at_load",
+        "predicted: about",
+        "assumed: GPU h100",
+        "nothing of it is measured",
+    ] {
+        assert!(text.contains(words), "{words} is missing in:\n{text}");
+    }
+}
+
+#[test]
+fn an_unknown_model_is_said_to_be_unknown() {
+    let folder = plan(&REAL.replace("MODEL", "acme/mystery"));
+    let refused = vsweep(folder.path(), &["rehearse", "plan.toml"]);
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        error.contains("nothing is known of the model `acme/mystery`") && error.contains("--model-config FILE"),
+        "{error}"
+    );
+    let listed = stdout(&vsweep(folder.path(), &["plan", "plan.toml"]));
+    assert!(
+        listed.contains("not predicted: nothing is known of the model"),
+        "{listed}"
+    );
+
+    let config = r#"{"num_hidden_layers": 4, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 4,
+        "intermediate_size": 1024, "vocab_size": 32000, "max_position_embeddings": 16384}"#;
+    fs::write(folder.path().join("config.json"), config).expect("writable");
+    assert_eq!(rehearse(&folder, &["--model-config", "config.json"])["runs"], 6);
+}
+
+/// A folder with an `nvidia-smi` that knows two GPUs of these names.
+fn machine(names: [&str; 2]) -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    let smi = folder.path().join("nvidia-smi");
+    let line = |index: usize| format!("GPU-{index}, {index}, 580.1, 143771, 4, {}", names[index]);
+    fs::write(&smi, format!("#!/bin/sh\necho '{}'\necho '{}'\n", line(0), line(1))).expect("writable");
+    fs::set_permissions(&smi, fs::Permissions::from_mode(0o755)).expect("ours");
+    folder
+}
+
+#[test]
+fn the_gpu_is_that_of_the_machine_where_it_is_known() {
+    let folder = plan(&REAL.replace("MODEL", "acme/chat-8b"));
+    let assumed = |machine: &TempDir, more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vsweep"));
+        command
+            .current_dir(folder.path())
+            .env("PATH", machine.path())
+            .env_remove("CUDA_VISIBLE_DEVICES");
+        command.args(["rehearse", "plan.toml", "--format", "json"]).args(more);
+        let found: Value = serde_json::from_str(&stdout(&output(&mut command))).expect("JSON");
+        found["assumed"][0].as_str().expect("a sentence").to_owned()
+    };
+    let known = machine(["NVIDIA H200"; 2]);
+    assert!(assumed(&known, &[]).starts_with("GPU h200 (as nvidia-smi says)"));
+    assert!(assumed(&known, &["--gpu", "L40S"]).starts_with("GPU l40s (as told)"));
+    for unknown in [["NVIDIA GeForce GTX 1080"; 2], ["NVIDIA H200", "NVIDIA L40S"]] {
+        assert!(assumed(&machine(unknown), &[]).starts_with("GPU h100 (choose with --gpu)"));
+    }
+}
+
+#[test]
+fn a_gpu_that_is_not_known_is_refused_with_those_that_are() {
+    let folder = plan(SMALL);
+    for command in ["plan", "rehearse"] {
+        let refused = vsweep(folder.path(), &[command, "plan.toml", "--gpu", "nonsense"]);
+        let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(error.contains("h100, h200, a100, l40s, b200"), "{error}");
+    }
+}
+
+#[test]
+fn without_a_known_gpu_no_search_on_a_real_server_starts_from_a_forecast() {
+    let sla = "num_prompts = 8\n[sla]\nvary = \"max_concurrency\"\nmax = 8\n[[sla.target]]\np99_ttft_ms = \"<=5000\"\n";
+    let text = SMALL
+        .replace("num_prompts = 8\n", "")
+        .replace("max_concurrency = [1, 4]\n", sla);
+    let folder = plan(&text.replace(
+        "vsweep sim serve demo-8b --sim-speed 20 --sim-start 50ms",
+        "vllm serve acme/chat-8b",
+    ));
+    let plan = vsweep::plan::load(&folder.path().join("plan.toml"), &[]).expect("a valid plan");
+    let matrix = Matrix::expand(&plan).expect("it expands");
+    let foreseen = |card: Option<Card>| {
+        let options = Options {
+            card,
+            ..Options::default()
+        };
+        let schedule = Schedule::new(&matrix, 1, Shard::WHOLE, false);
+        foresee(&plan, &matrix, schedule, &State::default(), &options).len()
+    };
+    let card = Card {
+        gpu: GPUS[1],
+        whence: "by this test",
+    };
+    assert_eq!((foreseen(None), foreseen(Some(card))), (0, 2));
+}
+
+#[test]
+fn a_plan_shows_its_estimate_and_requests_that_are_too_long_are_foreseen() {
+    let folder = plan(&SMALL.replace("demo-8b", "demo-8b --max-model-len 66"));
+    let listed: Value = serde_json::from_str(&stdout(&vsweep(
+        folder.path(),
+        &["plan", "plan.toml", "--format", "json"],
+    )))
+    .expect("JSON");
+    assert_eq!(listed["predicted"]["runs"], 8);
+    assert!(stdout(&vsweep(folder.path(), &["plan", "plan.toml"])).contains("predicted: about"));
+    let losses = &rehearse(&folder, &[])["servers"][0]["losses"];
+    assert_eq!(losses[0]["cause"], "request_errors", "{losses}");
+}
+
+#[test]
+fn a_server_that_fails_takes_as_long_as_its_failure() {
+    let likely = |fault: &str| {
+        let text = SMALL.replace("--sim-start 50ms", &format!("--sim-start 100s --sim-fault {fault}"));
+        let folder = plan(&text.replace("[serve]", "[serve]\nready_timeout = \"1h\""));
+        let forecast = rehearse(&folder, &[]);
+        forecast["servers"][0]["seconds"]["likely"].as_f64().expect("a number")
+    };
+    let (early, never) = (likely("oom-at-load"), likely("never-ready"));
+    assert!(
+        0.0 < early && early < 100.0,
+        "it fails before it would be ready: {early}"
+    );
+    assert!(never >= 3600.0, "it is waited for: {never}");
+}

@@ -1,0 +1,259 @@
+//! A sweep killed at any moment and run again: nothing measured is lost or measured twice, no process is left, and the
+//! tables are those of a sweep that was never interrupted.
+
+use crate::deadline::output;
+use crate::harness::{Harness, journal_lines, outcomes_in_journal, rows, said, wait_for};
+use crate::standing::Standing;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// Two servers, three loads, two runs, all small.
+const PLAN: &str = r#"
+version = 1
+runs = 2
+
+[serve]
+command = "vsweep sim serve tiny-8b --sim-start 50ms --sim-speed 50"
+stop_grace = "2s"
+
+[serve.params]
+max_num_seqs = [4, 16]
+
+[bench]
+runner = "native"
+
+[bench.params]
+random_input_len = 32
+random_output_len = 8
+max_concurrency = [1, 2, 4]
+num_prompts = 8
+"#;
+
+const RUNS: usize = 12;
+
+/// (point, run, outcome) of every row, in a fixed order.
+fn table(directory: &Path) -> Vec<(String, String, String)> {
+    let mut table: Vec<_> = rows(&directory.join("summary.csv"))
+        .into_iter()
+        .map(|row| (row["point"].clone(), row["run"].clone(), row["outcome"].clone()))
+        .collect();
+    table.sort();
+    table
+}
+
+fn assert_nothing_twice(directory: &Path) {
+    for (run, count) in outcomes_in_journal(directory) {
+        assert_eq!(count, 1, "{run:?} was measured {count} times");
+    }
+}
+
+#[test]
+fn killed_at_every_few_events_the_tables_are_the_same() {
+    let harness = Harness::new();
+    let plan = harness.write("plan.toml", PLAN);
+    let plan = plan.to_str().expect("a plain path");
+    let whole = harness.run(&["run", plan, "-o", "whole", "--quiet"]);
+    assert!(whole.status.success(), "{}", said(&whole));
+
+    let directory = harness.folder.path().join("killed");
+    let mut kills = 0;
+    // Sessions reach one event more each time, so that every kind of moment is hit and progress is certain.
+    for reach in 1.. {
+        let before = journal_lines(&directory);
+        let mut vsweep = harness.start(&["run", plan, "-o", "killed", "--quiet"]);
+        let mut ended = None;
+        wait_for("the next events", || {
+            ended = vsweep.try_wait().expect("a child");
+            ended.is_some() || journal_lines(&directory) >= before + reach
+        });
+        if let Some(status) = ended {
+            assert!(status.success(), "{status}");
+            break;
+        }
+        vsweep.kill().expect("alive until now");
+        vsweep.wait().expect("reaped");
+        kills += 1;
+        harness.wait_until_alone();
+        assert_nothing_twice(&directory);
+    }
+    assert!(kills > 5, "only {kills} kills: the test has lost its meaning");
+    assert_nothing_twice(&directory);
+    assert_eq!(table(&directory), table(&harness.folder.path().join("whole")));
+    harness.wait_until_alone();
+}
+
+#[test]
+fn what_outlives_its_vsweep_and_its_guard_is_named_and_ended() {
+    let harness = Harness::new();
+    // Beside the engine a daemon is left, of which neither parent nor environment tell whose it is.
+    let script = "(setsid env -i sh -c 'echo $$ >daemon.new; mv daemon.new daemon; exec sleep 1000' &); exec \"$@\"";
+    harness.write("start.sh", script);
+    let start = format!("sh start.sh {} sim", env!("CARGO_BIN_EXE_vsweep"));
+    let plan = PLAN.replace("vsweep sim", &start);
+    let plan = harness.write("plan.toml", &plan);
+    let args = ["run", plan.to_str().expect("a plain path"), "-o", "out"];
+    let mut vsweep = harness.vsweep(&args);
+    vsweep
+        .env("VSWEEP_SIM_FAULT", "hang-after:1")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut vsweep = vsweep.spawn().expect("the binary starts");
+    let journal = harness.folder.path().join("out/journal/1-of-1.jsonl");
+    let is_measuring = || std::fs::read_to_string(&journal).is_ok_and(|journal| journal.contains("run_started"));
+    wait_for("a run", is_measuring);
+    let name = |pid: i32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let mut guards = harness
+        .processes()
+        .into_iter()
+        .filter(|(pid, _)| name(*pid) == "server-guard\n");
+    let (guard, _) = guards.next().expect("a ready server has a guard");
+    let segments = harness.segments();
+    assert!(!segments.is_empty(), "the engine has one");
+    let daemon = std::fs::read_to_string(harness.folder.path().join("daemon")).expect("a process id");
+    let daemon: i32 = daemon.trim().parse().expect("a process id");
+    let is_noted = |path: &Path| {
+        std::fs::read_to_string(path).is_ok_and(|inventory| inventory.contains(&format!("adopted {daemon} ")))
+    };
+    wait_for("the guard to note the daemon", || {
+        let shared = std::fs::read_dir("/dev/shm").expect("shared memory").flatten();
+        shared.into_iter().any(|entry| is_noted(&entry.path()))
+    });
+    // Neither may do anything about the other's end.
+    for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
+        for pid in [vsweep.id() as i32, guard] {
+            kill(Pid::from_raw(pid), signal).expect("it lives");
+        }
+    }
+    vsweep.wait().expect("reaped");
+    let engines = || harness.processes().into_iter().map(|(pid, _)| pid).collect::<Vec<_>>();
+    wait_for("the server to be gone and its engine to be left", || {
+        let left = engines();
+        !left.is_empty() && left.iter().all(|pid| name(*pid).starts_with("VLLM::EngineCor"))
+    });
+    let [engine] = engines()[..] else { panic!("one engine") };
+    assert!(segments.iter().all(|segment| segment.exists()));
+
+    let status = harness.run(&["status", "out"]);
+    assert!(
+        said(&status).contains(&format!("that was killed: {engine} (VLLM::EngineCor)")),
+        "{}",
+        said(&status)
+    );
+    let status = harness.run(&["status", "out", "--format", "json"]);
+    let status: serde_json::Value = serde_json::from_slice(&status.stdout).expect("JSON");
+    assert_eq!(status["orphans"][0]["pid"], engine);
+
+    let resumed = harness.run(&args);
+    assert!(resumed.status.success(), "{}", said(&resumed));
+    let ended = format!("cleared away what a killed vsweep had left: process {engine} (VLLM::EngineCor)");
+    assert!(said(&resumed).contains(&ended), "{}", said(&resumed));
+    assert_eq!(outcomes_in_journal(&harness.folder.path().join("out")).len(), RUNS);
+    harness.wait_until_alone();
+    wait_for("the daemon to end", || kill(Pid::from_raw(daemon), None).is_err());
+    let left: Vec<_> = segments.iter().filter(|segment| segment.exists()).collect();
+    assert!(left.is_empty(), "shared memory of the dead server is left: {left:?}");
+}
+
+/// A limit on the size of files stands for a disk without room: writing fails the same way, without privileges.
+#[test]
+fn a_disk_that_takes_no_more_stops_the_sweep_with_nothing_lost() {
+    let harness = Harness::new();
+    let server = Standing::start(&harness, &["--sim-speed", "50"], false);
+    let plan = PLAN
+        .replace(
+            "command = \"vsweep sim serve tiny-8b --sim-start 50ms --sim-speed 50\"",
+            &format!("url = \"{}\"", server.url()),
+        )
+        .replace("stop_grace = \"2s\"", "")
+        .replace("[serve.params]\nmax_num_seqs = [4, 16]", "")
+        .replace("max_concurrency = [1, 2, 4]", "max_concurrency = [1, 2, 3, 4, 5, 6]");
+    let plan = harness.write("plan.toml", &plan);
+    let plan = plan.to_str().expect("a plain path");
+    let directory = harness.folder.path().join("out");
+    let mut recorded = 0;
+    for kib in [6, 9, 12, 16] {
+        let limited = format!("ulimit -f {kib}; exec \"$@\"");
+        let vsweep = harness.vsweep(&["run", plan, "-o", "out"]);
+        let mut command = std::process::Command::new("bash");
+        command.args(["-c", &limited, "bash"]).arg(vsweep.get_program());
+        command.args(vsweep.get_args()).current_dir(harness.folder.path());
+        command.envs(vsweep.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let output = output(&mut command);
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        assert!(said(&output).contains("(ulimit -f)"), "{}", said(&output));
+        assert_nothing_twice(&directory);
+        let now = outcomes_in_journal(&directory).len();
+        assert!(now >= recorded, "recorded runs were lost");
+        recorded = now;
+    }
+    assert!(recorded > 0, "nothing was ever recorded: the test has lost its meaning");
+    let output = harness.run(&["run", plan, "-o", "out"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_nothing_twice(&directory);
+    assert_eq!(table(&directory).len(), RUNS);
+}
+
+/// The long version: `VSWEEP_KILLS=200 cargo test --release --test sweep resume:: -- --ignored --nocapture`.
+#[test]
+#[ignore = "takes minutes; .ci/kill-sweeps runs it"]
+fn killed_at_random_moments_the_tables_are_the_same() {
+    let wanted: u32 = std::env::var("VSWEEP_KILLS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(200);
+    let harness = Harness::new();
+    let plan = harness.write("plan.toml", PLAN);
+    let plan = plan.to_str().expect("a plain path");
+    let began = Instant::now();
+    let whole = harness.run(&["run", plan, "-o", "whole", "--quiet"]);
+    assert!(whole.status.success(), "{}", said(&whole));
+    let typical = began.elapsed();
+    let expected = table(&harness.folder.path().join("whole"));
+    assert_eq!(expected.len(), RUNS);
+
+    let mut random = Lcg(std::process::id().into());
+    let (mut kills, mut sweeps) = (0, 0);
+    while kills < wanted {
+        sweeps += 1;
+        let name = format!("sweep-{sweeps}");
+        let directory = harness.folder.path().join(&name);
+        loop {
+            let mut vsweep = harness.start(&["run", plan, "-o", &name, "--quiet"]);
+            let deadline = Instant::now() + typical.mul_f64(random.fraction() * 1.3);
+            let status = loop {
+                match vsweep.try_wait().expect("a child") {
+                    Some(status) => break Some(status),
+                    None if Instant::now() >= deadline => break None,
+                    None => std::thread::sleep(Duration::from_millis(1)),
+                }
+            };
+            if let Some(status) = status {
+                assert!(status.success(), "{status}");
+                break;
+            }
+            vsweep.kill().expect("alive until now");
+            vsweep.wait().expect("reaped");
+            kills += 1;
+            harness.wait_until_alone();
+            assert_nothing_twice(&directory);
+        }
+        assert_eq!(table(&directory), expected, "sweep {sweeps}");
+    }
+    println!("{kills} kills over {sweeps} sweeps of {RUNS} runs: 0 lost, 0 double, 0 processes left");
+}
+
+/// A small random generator: the moments only need to differ.
+struct Lcg(u64);
+
+impl Lcg {
+    fn fraction(&mut self) -> f64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as f64 / f64::from(1u32 << 31)
+    }
+}

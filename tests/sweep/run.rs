@@ -1,0 +1,510 @@
+//! `vsweep run` as a user meets it: failures become rows, an interrupted or edited sweep continues, nothing is measured
+//! twice, nothing is left behind.
+
+use crate::deadline::{ended, output};
+use crate::harness::{Harness, journal_lines, outcomes_in_journal, rows, said, wait_for};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Child;
+
+/// A small sweep of one simulated server; `serve` and `bench` are added to its tables.
+fn plan(serve: &str, bench: &str) -> String {
+    format!(
+        r#"
+version = 1
+runs = 1
+[serve]
+command = "vsweep sim serve tiny-8b --sim-start 50ms --sim-speed 50"
+stop_grace = "1s"
+ready_timeout = "15s"
+hang_timeout = "5s"
+{serve}
+[bench]
+timeout = "60s"
+[bench.params]
+random_input_len = 32
+random_output_len = 8
+num_prompts = 8
+{bench}
+"#
+    )
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill(Pid::from_raw(child.id() as i32), signal).expect("alive");
+}
+
+/// Combo (or parameter text) and cause of each row.
+fn causes(directory: &Path, column: &str) -> BTreeMap<String, String> {
+    let cause = |row: &BTreeMap<String, String>| format!("{} {}", row["outcome"], row["cause"]).trim().to_owned();
+    rows(&directory.join("summary.csv"))
+        .iter()
+        .map(|row| (row[column].clone(), cause(row)))
+        .collect()
+}
+
+#[test]
+fn every_way_a_server_fails_is_a_row_with_its_cause_and_the_sweep_goes_on() {
+    let faults = [
+        ("crash-at-start", "failed crashed_starting"),
+        ("oom-at-load", "failed oom_at_load"),
+        ("kv-too-small", "failed kv_cache_too_small"),
+        ("never-ready", "failed ready_timeout"),
+        ("port-taken", "failed port_taken"),
+        ("wrong-model", "failed wrong_server"),
+        ("crash-after:4", "failed crashed_under_load"),
+        ("engine-death-after:4", "failed crashed_under_load"),
+        ("oom-after:4", "failed oom_under_load"),
+        ("hang-after:4", "failed hung"),
+        ("error-rate:1", "failed request_errors"),
+        ("ignore-term", "ok"),
+        ("leak-child", "ok"),
+        ("log-flood", "ok"),
+    ];
+    let list: Vec<String> = faults.iter().map(|(fault, _)| format!("{fault:?}")).collect();
+    let harness = Harness::new();
+    let path = harness.write(
+        "plan.toml",
+        &plan(
+            &format!("[serve.params]\nsim_fault = [{}]", list.join(", ")),
+            "max_concurrency = 4",
+        ),
+    );
+    let output = harness.run(&["run", path.to_str().expect("plain"), "-o", "out"]);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    harness.wait_until_alone();
+    let expected = faults
+        .iter()
+        .map(|(fault, cause)| ((*fault).to_owned(), (*cause).to_owned()))
+        .collect();
+    let found = causes(&harness.folder.path().join("out"), "sim_fault");
+    assert_eq!(found, expected, "{}", said(&output));
+}
+
+#[test]
+fn a_hung_server_is_found_although_the_benchmark_gives_up_before() {
+    let harness = Harness::new();
+    let text = plan("[serve.params]\nsim_fault = [\"hang-after:4\"]", "max_concurrency = 4");
+    let text = text.replace("timeout = \"60s\"", "timeout = \"3s\"");
+    let text = text.replace("hang_timeout = \"5s\"", "hang_timeout = \"6s\"");
+    let path = harness.write("plan.toml", &text);
+    let output = harness.run(&["run", path.to_str().expect("plain"), "-o", "out"]);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    let found = causes(&harness.folder.path().join("out"), "point");
+    assert!(found.values().all(|cause| cause == "failed hung"), "{}", said(&output));
+    harness.wait_until_alone();
+}
+
+#[test]
+fn what_is_not_there_is_told_before_anything_starts() {
+    let harness = Harness::new();
+    let path = harness.write("good.toml", &plan("", "max_concurrency = [1, 2]"));
+    let dry = harness.run(&["run", path.to_str().expect("plain"), "-o", "out", "--dry-run"]);
+    let left = "left to do: 1 server start, 2 runs; recorded in out: 0 runs";
+    assert!(said(&dry).contains(left), "{}", said(&dry));
+
+    let text = plan(
+        "reset = \"no-such-reset\"",
+        "dataset_name = \"custom\"\ndataset_path = \"no-such.jsonl\"",
+    );
+    let text = text.replace("vsweep sim serve", "no-such-program serve");
+    let path = harness.write("plan.toml", &text);
+    let output = harness.run(&["run", path.to_str().expect("plain"), "-o", "out"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    for missing in ["no-such-program", "no-such-reset", "no-such.jsonl"] {
+        assert!(said(&output).contains(missing), "{}", said(&output));
+    }
+    assert!(!harness.folder.path().join("out").exists());
+}
+
+#[test]
+fn run_again_does_nothing_and_an_edit_measures_only_what_changed() {
+    let harness = Harness::new();
+    let text = plan("[serve.params]\nmax_num_seqs = [4, 8]", "max_concurrency = [1, 2]");
+    let path = harness.write("plan.toml", &text);
+    let args = ["run", path.to_str().expect("plain"), "-o", "out"];
+    assert!(harness.run(&args).status.success());
+    let directory = harness.folder.path().join("out");
+    let (lines, before) = (journal_lines(&directory), causes(&directory, "point"));
+    assert_eq!(before.len(), 4);
+
+    let again = harness.run(&args);
+    assert!(again.status.success());
+    assert!(said(&again).contains("nothing left to do"), "{}", said(&again));
+    assert_eq!(
+        journal_lines(&directory),
+        lines,
+        "a finished sweep leaves its journal alone"
+    );
+
+    // A load more: only its two points are new.
+    harness.write("plan.toml", &text.replace("[1, 2]", "[1, 2, 4]"));
+    let dry = harness.run(&[args.as_slice(), &["--dry-run"]].concat());
+    let left = "left to do: 2 server starts, 2 runs; recorded in out: 4 runs";
+    assert!(said(&dry).contains(left), "{}", said(&dry));
+    assert_eq!(journal_lines(&directory), lines, "a dry run records nothing");
+    let edited = harness.run(&args);
+    assert!(edited.status.success(), "{}", said(&edited));
+    assert!(
+        said(&edited).contains("4 points already recorded and kept, 2 new: "),
+        "{}",
+        said(&edited)
+    );
+    let after = causes(&directory, "point");
+    assert_eq!(after.len(), 6);
+    assert!(before.keys().all(|point| after.contains_key(point)));
+
+    // Another base command: everything is measured again, and the reason is given.
+    harness.write("plan.toml", &text.replace("--sim-speed 50", "--sim-speed 60"));
+    let edited = harness.run(&args);
+    assert!(edited.status.success(), "{}", said(&edited));
+    assert!(
+        said(&edited).contains("`--sim-speed 50` became `--sim-speed 60`"),
+        "{}",
+        said(&edited)
+    );
+    let replaced = causes(&directory, "point");
+    assert_eq!(replaced.len(), 4);
+    assert!(replaced.keys().all(|point| !after.contains_key(point)));
+
+    // Back to the first text: its points are recorded, so nothing is measured.
+    harness.write("plan.toml", &text);
+    let back = harness.run(&args);
+    assert!(said(&back).contains("nothing left to do"), "{}", said(&back));
+    assert_eq!(causes(&directory, "point"), before);
+    harness.wait_until_alone();
+}
+
+#[test]
+fn ctrl_c_ends_in_order_and_the_same_command_continues() {
+    let harness = Harness::new();
+    let path = harness.write("plan.toml", &plan("", "max_concurrency = [1, 2, 4]"));
+    let args = ["run", path.to_str().expect("plain"), "-o", "out"];
+    let directory = harness.folder.path().join("out");
+    let mut vsweep = harness.start(&args);
+    wait_for("the first run", || {
+        !directory.join("summary.csv").exists() || journal_lines(&directory) > 5
+    });
+    wait_for("some events", || journal_lines(&directory) > 5);
+    signal(&vsweep, Signal::SIGINT);
+    assert_eq!(ended(&mut vsweep).code(), Some(130));
+    harness.wait_until_alone();
+    let journal = fs::read_to_string(directory.join("journal/1-of-1.jsonl")).expect("a journal");
+    assert!(journal.contains(r#""reason":"interrupted""#), "{journal}");
+    let continued = harness.run(&args);
+    assert!(continued.status.success(), "{}", said(&continued));
+    assert_eq!(causes(&directory, "point").len(), 3);
+}
+
+#[test]
+fn a_second_ctrl_c_does_not_wait_for_a_server_that_will_not_go() {
+    let harness = Harness::new();
+    let text = plan("[serve.params]\nsim_fault = \"ignore-term\"", "max_concurrency = 1")
+        .replace("stop_grace = \"1s\"", "stop_grace = \"10m\"");
+    let path = harness.write("plan.toml", &text);
+    let directory = harness.folder.path().join("out");
+    let mut vsweep = harness.start(&["run", path.to_str().expect("plain"), "-o", "out"]);
+    wait_for("a ready server", || {
+        fs::read_to_string(directory.join("journal/1-of-1.jsonl")).is_ok_and(|journal| journal.contains("server_ready"))
+    });
+    signal(&vsweep, Signal::SIGINT);
+    // Signals of one kind are merged while they wait to be delivered, so the second is another kind.
+    signal(&vsweep, Signal::SIGTERM);
+    assert_eq!(ended(&mut vsweep).code(), Some(130));
+    harness.wait_until_alone();
+}
+
+#[test]
+fn a_second_vsweep_on_the_directory_is_refused_with_the_first_ones_pid() {
+    let harness = Harness::new();
+    let path = harness.write(
+        "plan.toml",
+        &plan("[serve.params]\nsim_fault = \"never-ready\"", "max_concurrency = 1"),
+    );
+    let args = ["run", path.to_str().expect("plain"), "-o", "out"];
+    let mut first = harness.start(&args);
+    let directory = harness.folder.path().join("out");
+    wait_for("the first one's journal", || journal_lines(&directory) > 1);
+    let second = harness.run(&args);
+    assert_eq!(second.status.code(), Some(1));
+    assert!(
+        said(&second).contains(&format!("pid {}", first.id())),
+        "{}",
+        said(&second)
+    );
+    signal(&first, Signal::SIGINT);
+    ended(&mut first);
+    harness.wait_until_alone();
+}
+
+#[test]
+fn on_failure_stop_ends_the_sweep_and_retry_failed_measures_again() {
+    let harness = Harness::new();
+    let text = plan(
+        "[serve.params]\nsim_fault = [\"crash-at-start\", \"log-flood\"]",
+        "max_concurrency = [1, 2]",
+    );
+    let stopping = text.replace("runs = 1", "runs = 1\non_failure = \"stop\"");
+    let path = harness.write("plan.toml", &stopping);
+    let args = ["run", path.to_str().expect("plain"), "-o", "out"];
+    let directory = harness.folder.path().join("out");
+    let output = harness.run(&args);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert_eq!(
+        causes(&directory, "point").len(),
+        2,
+        "a server that cannot start fails its config"
+    );
+
+    assert_eq!(harness.run(&args).status.code(), Some(3));
+    assert_eq!(causes(&directory, "point").len(), 4, "the other server's turn");
+    let lines = journal_lines(&directory);
+    let kept = harness.run(&args);
+    assert_eq!(kept.status.code(), Some(3), "failed runs are results: {}", said(&kept));
+    assert!(said(&kept).contains("--retry-failed"), "{}", said(&kept));
+    assert_eq!(journal_lines(&directory), lines);
+    harness.write("plan.toml", &text);
+    let retried = harness.run(&[&args[..], &["--retry-failed"]].concat());
+    assert_eq!(retried.status.code(), Some(3));
+    assert!(journal_lines(&directory) > lines);
+    assert_eq!(causes(&directory, "point").len(), 4);
+    harness.wait_until_alone();
+}
+
+#[test]
+fn a_port_that_somebody_holds_is_refused_before_anything_starts() {
+    let harness = Harness::new();
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = socket.local_addr().expect("bound").port();
+    let text = plan(
+        &format!("[serve.params]\nport = {port}\nmax_num_seqs = [4, 8]"),
+        "max_concurrency = 1",
+    );
+    let path = harness.write("plan.toml", &text);
+    let output = harness.run(&["run", path.to_str().expect("plain"), "-o", "out"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let holder = format!("port {port} is held by process {}", std::process::id());
+    assert!(said(&output).contains(&holder), "{}", said(&output));
+    assert!(!harness.folder.path().join("out").exists());
+}
+
+#[test]
+fn parts_and_shards_add_up_to_the_whole() {
+    let harness = Harness::new();
+    let path = harness.write(
+        "plan.toml",
+        &plan("[serve.params]\nmax_num_seqs = [4, 8]", "max_concurrency = [1, 2]"),
+    );
+    let args = ["run", path.to_str().expect("plain"), "-o", "out"];
+    let directory = harness.folder.path().join("out");
+    let part = harness.run(&[&args[..], &["--only", "max_num_seqs=4,max_concurrency=2"]].concat());
+    assert!(part.status.success(), "{}", said(&part));
+    assert_eq!(causes(&directory, "point").len(), 1);
+    for (shard, rows) in [("1/2", 2), ("2/2", 4)] {
+        let output = harness.run(&[&args[..], &["--shard", shard]].concat());
+        assert!(output.status.success(), "{}", said(&output));
+        assert_eq!(causes(&directory, "point").len(), rows, "after shard {shard}");
+    }
+    assert!(said(&harness.run(&args)).contains("nothing left to do"));
+    harness.wait_until_alone();
+}
+
+#[test]
+fn fresh_starts_over_beside_and_a_foreign_directory_is_left_alone() {
+    let harness = Harness::new();
+    let path = harness.write("plan.toml", &plan("", "max_concurrency = 1"));
+    let args = ["run", path.to_str().expect("plain"), "-o", "out"];
+    assert!(harness.run(&args).status.success());
+    assert!(harness.run(&[&args[..], &["--fresh"]].concat()).status.success());
+    assert_eq!(causes(&harness.folder.path().join("out-2"), "point").len(), 1);
+
+    fs::create_dir(harness.folder.path().join("mine")).expect("a folder");
+    harness.write("mine/thesis.txt", "text");
+    let output = harness.run(&["run", args[1], "-o", "mine"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert_eq!(
+        fs::read_dir(harness.folder.path().join("mine"))
+            .expect("a folder")
+            .count(),
+        1
+    );
+}
+
+#[test]
+fn a_damaged_journal_stops_before_anything_starts() {
+    let harness = Harness::new();
+    let path = harness.write("plan.toml", &plan("", "max_concurrency = 1"));
+    let args = ["run", path.to_str().expect("plain"), "-o", "out"];
+    assert!(harness.run(&args).status.success());
+    let journal = harness.folder.path().join("out/journal/1-of-1.jsonl");
+    let text = fs::read_to_string(&journal).expect("a journal");
+    fs::write(&journal, text.replacen("\"seq\":1,", "\"seq\":7,", 1)).expect("writable");
+    let output = harness.run(&args);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("1-of-1.jsonl:2"), "{}", said(&output));
+}
+
+#[test]
+fn shards_may_work_at_the_same_time() {
+    let harness = Harness::new();
+    let text = plan(
+        "[serve.params]\nmax_num_seqs = [2, 4, 8]",
+        "max_concurrency = [1, 2, 3]",
+    );
+    let path = harness.write("plan.toml", &text);
+    let args = ["run", path.to_str().expect("plain"), "-o", "out"];
+    let shards = ["1/3", "2/3", "3/3"].map(|shard| harness.start(&[&args[..], &["--shard", shard]].concat()));
+    for mut shard in shards {
+        assert!(ended(&mut shard).success());
+    }
+    assert_eq!(causes(&harness.folder.path().join("out"), "point").len(), 9);
+    assert!(said(&harness.run(&args)).contains("nothing left to do"));
+    harness.wait_until_alone();
+}
+
+#[test]
+fn what_was_measured_last_counts_whichever_journal_it_is_in() {
+    let harness = Harness::new();
+    let path = harness.write("plan.toml", &plan("", "max_concurrency = 1"));
+    let args = ["run", path.to_str().expect("plain"), "-o", "out"];
+    let mut failing = harness.vsweep(&[&args[..], &["--shard", "1/2"]].concat());
+    let failing = output(failing.env("VSWEEP_SIM_FAULT", "crash-at-start"));
+    assert_eq!(failing.status.code(), Some(3), "{}", said(&failing));
+    let retried = harness.run(&[&args[..], &["--retry-failed"]].concat());
+    assert_eq!(retried.status.code(), Some(0), "{}", said(&retried));
+    let directory = harness.folder.path().join("out");
+    assert!(harness.run(&["report", "out"]).status.success());
+    assert_eq!(causes(&directory, "point").into_values().collect::<Vec<_>>(), ["ok"]);
+}
+
+#[test]
+fn a_run_whose_file_is_damaged_is_measured_again() {
+    let harness = Harness::new();
+    let path = harness.write("plan.toml", &plan("", "max_concurrency = [1, 2, 3]"));
+    let args = ["run", path.to_str().expect("plain"), "-o", "out"];
+    assert!(harness.run(&args).status.success());
+    let directory = harness.folder.path().join("out");
+    let files: Vec<_> = fs::read_dir(directory.join("runs"))
+        .expect("runs")
+        .map(|point| point.expect("a point").path().join("0.json"))
+        .collect();
+    fs::remove_file(&files[0]).expect("removed");
+    let mut content = fs::read(&files[1]).expect("readable");
+    content[20] ^= 1;
+    fs::write(&files[1], content).expect("written");
+    let again = harness.run(&args);
+    assert!(again.status.success(), "{}", said(&again));
+    assert!(
+        said(&again).contains("2 recorded run files are missing or damaged"),
+        "{}",
+        said(&again)
+    );
+    assert_eq!(outcomes_in_journal(&directory).values().sum::<usize>(), 5);
+    assert!(causes(&directory, "point").into_values().all(|cause| cause == "ok"));
+
+    fs::write(directory.join("journal/1-of-1.jsonl"), "").expect("written");
+    let lost = harness.run(&args);
+    assert_eq!(lost.status.code(), Some(1), "{}", said(&lost));
+    assert!(said(&lost).contains("journal is missing or empty"), "{}", said(&lost));
+}
+
+/// Runs a command line of bash, in which `$@` is vsweep with these arguments.
+fn in_bash(harness: &Harness, script: &str, args: &[&str]) -> std::process::Output {
+    let vsweep = harness.vsweep(args);
+    let mut command = std::process::Command::new("bash");
+    command.args(["-c", script, "bash"]).arg(vsweep.get_program());
+    command.args(vsweep.get_args()).current_dir(harness.folder.path());
+    command.envs(vsweep.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    output(&mut command)
+}
+
+#[test]
+fn a_directory_whose_name_is_no_text_is_measured_and_can_be_continued() {
+    let harness = Harness::new();
+    harness.write("plan.toml", &plan("", "max_concurrency = 1"));
+    let measured = in_bash(
+        &harness,
+        "\"$@\" -o $'nu/\\xff' && \"$@\" -o $'nu/\\xff'",
+        &["run", "plan.toml"],
+    );
+    assert!(measured.status.success(), "{}", said(&measured));
+    assert!(said(&measured).contains("nothing left to do"), "{}", said(&measured));
+    let command = plan("", "max_concurrency = 1").replace("[bench]", "[bench]\ncommand = \"true {result}\"");
+    harness.write("external.toml", &command);
+    let refused = in_bash(&harness, "\"$@\" -o $'nu/\\xfe'", &["run", "external.toml"]);
+    assert_eq!(refused.status.code(), Some(3), "{}", said(&refused));
+    assert!(
+        said(&refused).contains("is no UTF-8; choose another directory"),
+        "{}",
+        said(&refused)
+    );
+}
+
+#[test]
+fn a_stream_that_is_full_or_closed_ends_in_an_exit_code() {
+    let harness = Harness::new();
+    harness.write("plan.toml", &plan("", "max_concurrency = 1"));
+    let ends = |script: &str, args: &[&str], code: i32, text: &str| {
+        let output = in_bash(&harness, script, args);
+        assert_eq!(output.status.code(), Some(code), "{script} {args:?}: {}", said(&output));
+        assert!(said(&output).contains(text), "{script} {args:?}: {}", said(&output));
+    };
+    let lost = "cannot write standard output: No space left on device";
+    for args in [
+        &["check", "plan.toml"][..],
+        &["plan", "plan.toml"],
+        &["--help"],
+        &["schema"],
+    ] {
+        ends("\"$@\" >/dev/full", args, 1, lost);
+    }
+    ends("\"$@\" 2>/dev/full", &["check", "none.toml"], 2, "");
+    ends("\"$@\" 2>&-", &["check", "none.toml"], 2, "");
+    ends("\"$@\" | true; exit ${PIPESTATUS[0]}", &["check", "plan.toml"], 0, "");
+    // What is measured is measured all the same.
+    ends("\"$@\" >/dev/full", &["run", "plan.toml", "-o", "out"], 1, lost);
+    assert_eq!(causes(&harness.folder.path().join("out"), "point").len(), 1);
+}
+
+#[test]
+fn an_interrupt_that_nobody_hears_of_is_one() {
+    let harness = Harness::new();
+    harness.write(
+        "plan.toml",
+        &plan("", "max_concurrency = 1").replace("runs = 1", "runs = 1000"),
+    );
+    let (reader, closed) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut vsweep = harness.vsweep(&["run", "plan.toml", "-o", "out"]);
+    vsweep.stdout(closed.try_clone().expect("a pipe")).stderr(closed);
+    let mut vsweep = vsweep.spawn().expect("the binary starts");
+    wait_for("some events", || journal_lines(&harness.folder.path().join("out")) > 5);
+    signal(&vsweep, Signal::SIGTERM);
+    assert_eq!(ended(&mut vsweep).code(), Some(130));
+}
+
+#[test]
+fn limits_below_what_it_needs_are_told_before_anything_starts() {
+    let harness = Harness::new();
+    harness.write("plan.toml", &plan("", "max_concurrency = 1"));
+    for (limit, told) in [
+        ("-n 16", "16 open files are allowed"),
+        ("-v 300000", "292 MiB of address space"),
+    ] {
+        let output = in_bash(
+            &harness,
+            &format!("ulimit {limit}; exec \"$@\""),
+            &["run", "plan.toml", "-o", "out"],
+        );
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        assert!(
+            said(&output).contains(told) && said(&output).contains("(ulimit"),
+            "{}",
+            said(&output)
+        );
+    }
+    assert!(!harness.folder.path().join("out").exists());
+}

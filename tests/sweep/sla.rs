@@ -1,0 +1,416 @@
+//! Searches end to end on the simulated server: the answers are the truth, and a search that was killed at several of its
+//! probes asks the same questions and gives the same answers as one that never was.
+
+use crate::harness::{Harness, journal_lines, rows, said, wait_for};
+use crate::standing::Standing;
+use std::collections::BTreeMap;
+use std::path::Path;
+use vsweep::cause::Outcome;
+use vsweep::journal::{self, Directory, SearchEnd, SearchRecord, State};
+use vsweep::matrix::Matrix;
+use vsweep::plan;
+use vsweep::search::{Answer, Basis, Next, Search, Settings};
+
+/// Three servers that die of their 24th, 60th and 150th request. Each run has a server of its own and sends two requests
+/// for each unit of load, so which loads pass depends on no clock.
+const PLAN: &str = r#"
+version = 1
+
+[serve]
+command = "vsweep sim serve tiny-8b --sim-start 20ms --sim-speed 4"
+stop_grace = "2s"
+reset = "restart"
+
+[serve.params]
+sim_fault = ["crash-after:24", "crash-after:60", "crash-after:150"]
+
+[bench.params]
+random_input_len = 16
+random_output_len = 32
+num_prompts = { per = "max_concurrency", times = 2 }
+
+[sla]
+vary = "max_concurrency"
+max = 64
+tolerance = 0.1
+
+[[sla.target]]
+name = "alive"
+failed = "<=0"
+
+[[sla.target]]
+name = "impossible"
+p99_ttft_ms = "<=0.000001"
+"#;
+
+const DIES_AT: [f64; 3] = [24.0, 60.0, 150.0];
+
+fn state(directory: &Path) -> State {
+    journal::load(&Directory::open(directory).expect("an experiment")).expect("sound")
+}
+
+/// Every search asks exactly what its earlier probes lead to, and its answers follow from them.
+fn assert_questions_follow(state: &State, settings: &[Settings]) {
+    assert_eq!(state.searches().count(), settings.len());
+    for (record, settings) in state.searches().zip(settings) {
+        let mut search = Search::new(settings.clone(), record.started.seed);
+        for probe in state.probes(&record.started.search) {
+            assert_eq!(search.ask(), Next::Probe(probe.question.clone()));
+            search.tell(probe);
+        }
+        if let Some(SearchEnd::Answered(answers)) = &record.ended {
+            assert_eq!(search.ask(), Next::Done(answers.clone()));
+        }
+    }
+}
+
+fn assert_true(record: &SearchRecord, dies_at: f64) {
+    assert_alive(record, dies_at);
+    let impossible = &answers(record)[1];
+    assert_eq!((impossible.found.word(), impossible.found.value()), ("none", None));
+}
+
+fn answers(record: &SearchRecord) -> &[Answer] {
+    match &record.ended {
+        Some(SearchEnd::Answered(answers)) => answers,
+        _ => panic!("{record:?} has no answers"),
+    }
+}
+
+fn assert_alive(record: &SearchRecord, dies_at: f64) {
+    let alive = &answers(record)[0];
+    // The load whose second request a unit is the deadly one; the highest load that passes lies just below.
+    let limit = dies_at / 2.0;
+    let value = alive.found.value();
+    if limit > 64.0 {
+        assert_eq!((alive.found.word(), value), ("beyond", Some(64.0)));
+    } else {
+        assert_eq!(alive.found.word(), "met", "{alive:?}");
+        let value = value.expect("met has a value");
+        assert!(
+            value <= limit && value >= 0.75 * limit,
+            "{value} for a limit of {limit}"
+        );
+        assert!(
+            alive.low <= limit && limit <= alive.high + 1.0,
+            "{alive:?} lacks {limit}"
+        );
+    }
+}
+
+#[test]
+fn killed_at_its_probes_a_search_asks_and_answers_the_same() {
+    let harness = Harness::new();
+    let path = harness.write("plan.toml", PLAN);
+    let plan = plan::load(&path, &[]).expect("a valid plan");
+    let matrix = Matrix::expand(&plan).expect("it expands");
+    let settings: Vec<Settings> = matrix
+        .servers()
+        .flat_map(|server| matrix.searches_of(&server).collect::<Vec<_>>())
+        .map(|search| search.settings)
+        .collect();
+    assert_eq!(settings.len(), 3);
+    let path = path.to_str().expect("a plain path");
+    let directory = harness.folder.path().join("killed");
+    let mut kills = 0;
+    for reach in (3..).step_by(4) {
+        let before = journal_lines(&directory);
+        let mut vsweep = harness.start(&["run", path, "-o", "killed", "--quiet"]);
+        let mut ended = None;
+        wait_for("the next events", || {
+            ended = vsweep.try_wait().expect("a child");
+            ended.is_some() || journal_lines(&directory) >= before + reach
+        });
+        if let Some(status) = ended {
+            // Servers died under some probes: those are answers, not failures.
+            assert_eq!(status.code(), Some(0));
+            break;
+        }
+        vsweep.kill().expect("alive until now");
+        vsweep.wait().expect("reaped");
+        kills += 1;
+        harness.wait_until_alone();
+        if journal_lines(&directory) > 0 {
+            assert_questions_follow_so_far(&state(&directory), &settings);
+        }
+    }
+    assert!(kills > 4, "only {kills} kills: the test has lost its meaning");
+    let killed = state(&directory);
+    assert_questions_follow(&killed, &settings);
+    for (record, dies_at) in killed.searches().zip(DIES_AT) {
+        assert_true(record, dies_at);
+    }
+
+    // One that was never killed may have asked in another order, since latencies guide it too; the truth is the same.
+    let whole = harness.run(&["run", path, "-o", "whole", "--quiet"]);
+    assert_eq!(whole.status.code(), Some(0), "{}", said(&whole));
+    let whole = state(&harness.folder.path().join("whole"));
+    for (record, dies_at) in whole.searches().zip(DIES_AT) {
+        assert_true(record, dies_at);
+    }
+
+    let table = rows(&directory.join("sla.csv"));
+    assert_eq!(table.len(), 6);
+    assert_eq!(table[0]["target"], "alive");
+    assert_eq!(table[0]["sim_fault"], "crash-after:24");
+    assert_eq!(table[1]["verdict"], "none");
+    let before = std::fs::read(directory.join("sla.csv")).expect("written");
+    std::fs::remove_file(directory.join("sla.csv")).expect("removed");
+    let report = harness.run(&["report", "killed"]);
+    assert!(report.status.success(), "{}", said(&report));
+    assert_eq!(std::fs::read(directory.join("sla.csv")).expect("written again"), before);
+
+    let again = harness.run(&["run", path, "-o", "killed"]);
+    assert!(
+        String::from_utf8_lossy(&again.stdout).contains("nothing left to do"),
+        "{}",
+        said(&again)
+    );
+    harness.wait_until_alone();
+    assert_open_searches_are_told(&harness, &directory);
+}
+
+/// Cuts the journal before its first answer: a report of what is left states no answer, and says so.
+fn assert_open_searches_are_told(harness: &Harness, directory: &Path) {
+    let mut journals = std::fs::read_dir(directory.join("journal")).expect("a folder");
+    let journal = journals.next().expect("one shard").expect("readable").path();
+    let text = std::fs::read_to_string(&journal).expect("a text");
+    let before = text.lines().take_while(|line| !line.contains("\"search_finished\""));
+    std::fs::write(&journal, before.map(|line| format!("{line}\n")).collect::<String>()).expect("cut");
+    let report = harness.run(&["report", "killed"]);
+    assert!(report.status.success(), "{}", said(&report));
+    let table = rows(&directory.join("sla.csv"));
+    assert_eq!(table.len(), 2, "{table:?}");
+    for row in &table {
+        assert_eq!((&*row["verdict"], &*row["value"]), ("not finished", ""));
+        assert!(row["notes"].starts_with("after "), "{row:?}");
+    }
+    for page in ["report.md", "report.html"] {
+        let page = std::fs::read_to_string(directory.join(page)).expect("written");
+        assert!(page.contains("left: 3 of 3 searches"), "{page}");
+        assert!(!page.contains("No server is known"), "{page}");
+    }
+}
+
+/// The same while searches are still to begin.
+fn assert_questions_follow_so_far(state: &State, settings: &[Settings]) {
+    let begun = state.searches().count();
+    assert_questions_follow(state, &settings[..begun]);
+}
+
+#[test]
+fn a_search_does_not_start_without_its_dataset() {
+    let harness = Harness::new();
+    let text = PLAN.replace(
+        "random_input_len = 16",
+        "dataset_name = \"sharegpt\"\ndataset-path = \"nowhere.json\"",
+    );
+    let plan = harness.write("plan.toml", &text.replace("random_output_len = 32\n", ""));
+    let output = harness.run(&["run", plan.to_str().expect("a plain path"), "-o", "out"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(
+        said(&output).contains("there is no dataset file nowhere.json"),
+        "{}",
+        said(&output)
+    );
+    assert!(!harness.folder.path().join("out/journal").exists());
+}
+
+#[test]
+fn a_server_that_never_starts_ends_its_search_with_the_cause() {
+    let harness = Harness::new();
+    let text = PLAN.replace(
+        "\"crash-after:24\", \"crash-after:60\", \"crash-after:150\"",
+        "\"oom-at-load\"",
+    );
+    let plan = harness.write("plan.toml", &text);
+    let output = harness.run(&["run", plan.to_str().expect("a plain path"), "-o", "out"]);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    let table = rows(&harness.folder.path().join("out/sla.csv"));
+    assert_eq!(table[0]["verdict"], "given up");
+    assert!(table[0]["notes"].contains("memory"), "{table:?}");
+    harness.wait_until_alone();
+}
+
+#[test]
+fn a_probe_whose_verdict_is_certain_is_cut_and_leaves_no_figures() {
+    let harness = Harness::new();
+    let faults = r#"sim_fault = ["crash-after:24", "crash-after:60", "crash-after:150"]"#;
+    let text = PLAN
+        .replace(faults, "max_num_seqs = 64")
+        .replace("reset = \"restart\"\n", "")
+        .replace("times = 2 }", "times = 2, min = 400 }")
+        .replace("[[sla.target]]\nname = \"alive\"\nfailed = \"<=0\"\n", "");
+    let plan = harness.write("plan.toml", &text);
+    let output = harness.run(&["run", plan.to_str().expect("a plain path"), "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let directory = harness.folder.path().join("out");
+    let state = state(&directory);
+    assert!(state.runs().count() > 0);
+    for run in state.runs() {
+        assert_eq!((run.outcome, &run.file), (Outcome::Cut, &None), "{run:?}");
+        assert!(run.detail.contains("of 400 requests"), "{run:?}");
+    }
+    assert_eq!(rows(&directory.join("sla.csv"))[0]["verdict"], "none");
+    for row in rows(&directory.join("summary.csv")) {
+        assert_eq!(row["outcome"], "cut");
+        assert!(!row.contains_key("p99_ttft_ms"), "{row:?}");
+    }
+    assert!(
+        rows(&directory.join("points.csv"))
+            .iter()
+            .all(|row| row["verdict"] == "cut")
+    );
+    // Between probes the server goes on; only the plan's own `reset = "restart"` starts another.
+    let starts: Vec<usize> = state.servers.values().map(|server| server.starts.len()).collect();
+    assert_eq!(starts, [1]);
+    harness.wait_until_alone();
+}
+
+/// Two servers that die of their 60th and 24th request, the better one first, with one target.
+fn plan_with_a_loser(max: u32) -> String {
+    let impossible = "[[sla.target]]\nname = \"impossible\"\np99_ttft_ms = \"<=0.000001\"\n";
+    PLAN.replace(impossible, "")
+        .replace(
+            "\"crash-after:24\", \"crash-after:60\", \"crash-after:150\"",
+            "\"crash-after:60\", \"crash-after:24\"",
+        )
+        .replace("max = 64", &format!("max = {max}\nskip_beaten = true"))
+}
+
+#[test]
+fn a_server_that_cannot_win_is_left_with_the_reason() {
+    let harness = Harness::new();
+    let plan = harness.write("plan.toml", &plan_with_a_loser(64));
+    let plan = plan.to_str().expect("a plain path");
+    let output = harness.run(&["run", plan, "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let directory = harness.folder.path().join("out");
+    let table = rows(&directory.join("sla.csv"));
+    assert_eq!(
+        [&table[0]["verdict"], &table[1]["verdict"]],
+        ["met", "skipped"],
+        "{table:?}"
+    );
+    assert_eq!(
+        [&table[0]["seed_from"], &table[1]["seed_from"]],
+        ["forecast", "neighbour"],
+        "{table:?}"
+    );
+    let (holds, bound) = (&table[0]["value"], &table[1]["high"]);
+    assert!(table[1]["value"].is_empty(), "{table:?}");
+    let number = |text: &String| text.parse::<f64>().expect("a number");
+    // A run of 12 in flight has the deadly request, one of 11 has not.
+    assert!((11.0..=number(holds)).contains(&number(bound)), "{table:?}");
+    let reason = format!("sim_fault=crash-after:60 holds {holds}, and this one holds at most {bound}");
+    assert!(table[1]["notes"].contains(&reason), "{table:?}");
+    let again = harness.run(&["run", plan, "-o", "out"]);
+    assert!(said(&again).contains("nothing left to do"), "{}", said(&again));
+
+    // A plan that asks for every answer gets the one that was left.
+    let text = plan_with_a_loser(64).replace("skip_beaten = true", "skip_beaten = false");
+    harness.write("plan.toml", &text);
+    let whole = harness.run(&["run", plan, "-o", "out"]);
+    assert_eq!(whole.status.code(), Some(0), "{}", said(&whole));
+    let searched = state(&directory);
+    for (record, dies_at) in searched.searches().zip([60.0, 24.0]) {
+        assert_alive(record, dies_at);
+    }
+    harness.wait_until_alone();
+}
+
+#[test]
+fn a_server_beaten_by_the_highest_load_is_not_started() {
+    let harness = Harness::new();
+    let plan = harness.write("plan.toml", &plan_with_a_loser(20));
+    let output = harness.run(&["run", plan.to_str().expect("a plain path"), "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let directory = harness.folder.path().join("out");
+    let table = rows(&directory.join("sla.csv"));
+    assert_eq!(
+        [&table[0]["verdict"], &table[1]["verdict"]],
+        ["beyond", "skipped"],
+        "{table:?}"
+    );
+    assert!(table[1]["notes"].contains("no higher load is tried"), "{table:?}");
+    assert_eq!(table[1]["probes"], "0");
+    let starts: Vec<bool> = state(&directory)
+        .servers
+        .values()
+        .map(|server| server.starts.is_empty())
+        .collect();
+    assert_eq!(starts.iter().filter(|is_empty| **is_empty).count(), 1, "{starts:?}");
+    harness.wait_until_alone();
+}
+
+#[test]
+fn a_goodput_that_no_run_reports_is_told_before_anything_starts() {
+    let harness = Harness::new();
+    let bounded = PLAN.replace("failed = \"<=0\"", "request_goodput = \">=1\"");
+    let check = |text: &str| {
+        let plan = harness.write("plan.toml", text);
+        harness.run(&["check", plan.to_str().expect("a plain path")])
+    };
+    let refused = check(&bounded);
+    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    assert!(
+        said(&refused).contains("no run will report `request_goodput`"),
+        "{}",
+        said(&refused)
+    );
+    let told = check(&bounded.replace("[bench.params]", "[bench.params]\ngoodput = [\"ttft:500\"]"));
+    assert_eq!(told.status.code(), Some(0), "{}", said(&told));
+}
+
+#[test]
+fn a_shard_knows_what_another_has_found() {
+    let harness = Harness::new();
+    let plan = harness.write("plan.toml", &plan_with_a_loser(20));
+    for shard in ["1/2", "2/2"] {
+        let output = harness.run(&[
+            "run",
+            plan.to_str().expect("a plain path"),
+            "-o",
+            "out",
+            "--shard",
+            shard,
+        ]);
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    }
+    let table = rows(&harness.folder.path().join("out/sla.csv"));
+    let of = |row: &BTreeMap<String, String>| {
+        [
+            row["sim_fault"].clone(),
+            row["verdict"].clone(),
+            row["seed_from"].clone(),
+        ]
+    };
+    assert_eq!(of(&table[0]), ["crash-after:60", "beyond", "forecast"], "{table:?}");
+    assert_eq!(of(&table[1]), ["crash-after:24", "skipped", "neighbour"], "{table:?}");
+    harness.wait_until_alone();
+}
+
+#[test]
+fn a_server_that_nothing_is_known_of_is_asked_for_its_kv_cache() {
+    let harness = Harness::new();
+    let server = Standing::start(&harness, &["--sim-speed", "4"], true);
+    let text = PLAN
+        .replace(
+            "command = \"vsweep sim serve tiny-8b --sim-start 20ms --sim-speed 4\"",
+            &format!("url = \"{}\"", server.url()),
+        )
+        .replace("reset = \"restart\"\n", "")
+        .replace(
+            "[serve.params]\nsim_fault = [\"crash-after:24\", \"crash-after:60\", \"crash-after:150\"]\n",
+            "",
+        );
+    let plan = harness.write("plan.toml", &text);
+    let output = harness.run(&["run", plan.to_str().expect("a plain path"), "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let directory = harness.folder.path().join("out");
+    let seed = state(&directory).searches().next().expect("one search").started.seed;
+    assert_eq!(seed.basis, Some(Basis::KvCapacity));
+    // 16 tokens of input and half of 32 of output lie in the cache for each request.
+    assert!(seed.value > 100.0 && (seed.value * 32.0).fract() == 0.0, "{seed:?}");
+    assert_eq!(rows(&directory.join("sla.csv"))[0]["seed_from"], "kv_capacity");
+}

@@ -1,0 +1,341 @@
+//! What is read beside a run: of a launched and of an attached server, of GPUs through the driver's library, or not at all.
+
+use crate::deadline::output;
+use crate::harness::{Harness, rows, said};
+use crate::scripted::{Answer, Seen, Server, completion, refusal};
+use crate::standing::Standing;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use vsweep::plan::BenchRunner;
+use vsweep::report::figures;
+
+/// A row of a CSV file.
+type Row = BTreeMap<String, String>;
+
+/// A sweep of the server that `serve` tells of; `bench` is added to its table.
+fn plan(serve: &str, bench: &str) -> String {
+    format!(
+        r#"
+version = 1
+runs = 1
+[serve]
+ready_timeout = "1m"
+hang_timeout = "1m"
+{serve}
+[bench]
+timeout = "60s"
+{bench}
+[bench.params]
+dataset_name = "random"
+random_input_len = 32
+random_output_len = 8
+num_prompts = 8
+max_concurrency = 4
+"#
+    )
+}
+
+const LAUNCHED: &str = r#"command = "vsweep sim serve tiny-8b --sim-start 50ms --sim-speed 50"
+stop_grace = "1s""#;
+
+/// Rows of `summary.csv`, and of the readings beside each.
+fn read(directory: &Path) -> (Vec<Row>, Vec<Vec<Row>>) {
+    let runs = rows(&directory.join("summary.csv"));
+    let telemetry = |row: &Row| {
+        let path = directory.join(format!("runs/{}/0.telemetry.csv", row["point"]));
+        rows(&path)
+    };
+    let readings = runs.iter().map(telemetry).collect();
+    (runs, readings)
+}
+
+fn number(row: &Row, name: &str) -> f64 {
+    let text = row.get(name).unwrap_or_else(|| panic!("{name} is no column"));
+    text.parse().unwrap_or_else(|_| panic!("{name} is {text:?}"))
+}
+
+/// Runs a plan into `out`.
+fn sweep(harness: &Harness, plan: &str) -> PathBuf {
+    let path = harness.write("plan.toml", plan);
+    let output = harness.run(&["run", path.to_str().expect("plain"), "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    harness.folder.path().join("out")
+}
+
+#[test]
+fn an_attached_server_is_watched_too() {
+    let harness = Harness::new();
+    let server = Standing::start(&harness, &["--sim-speed", "50"], false);
+    let directory = sweep(&harness, &plan(&format!("url = \"{}\"", server.url()), ""));
+    let (runs, readings) = read(&directory);
+    assert_eq!((runs.len(), readings.len()), (1, 1));
+    let last = readings[0].last().expect("a last reading");
+    assert_eq!(last["running"], "0", "after the run nothing is in the batch");
+    // 8 requests of 8 tokens, and the first look may have come before all of them.
+    let tokens = last["generation_tokens"].parse::<f64>().expect("a number");
+    assert!((1.0..=64.0).contains(&tokens), "{tokens}");
+    assert_eq!(runs[0]["preemptions"], "0");
+    for name in runs[0].keys() {
+        let is_param = ["dataset_name", "random_input_len", "random_output_len"].contains(&name.as_str());
+        assert!(
+            is_param || figures::is_known(&BenchRunner::Native, name),
+            "{name} is a column that no plan may name"
+        );
+    }
+    for name in [
+        "host_load_max",
+        "vsweep_cpu_cores_max",
+        "kv_cache_usage_max",
+        "telemetry_samples",
+    ] {
+        assert!(runs[0].contains_key(name), "{name} is no column");
+    }
+    assert!(
+        !runs[0].contains_key("gpu_energy_joules"),
+        "a simulated server uses no GPU"
+    );
+}
+
+#[test]
+fn a_plan_may_turn_it_off() {
+    let harness = Harness::new();
+    let directory = sweep(&harness, &plan(LAUNCHED, "telemetry = false"));
+    let runs = rows(&directory.join("summary.csv"));
+    assert!(!runs[0].contains_key("telemetry_samples"));
+    assert!(
+        !directory
+            .join(format!("runs/{}/0.telemetry.csv", runs[0]["point"]))
+            .exists()
+    );
+    harness.wait_until_alone();
+}
+
+/// A driver with two GPUs that speaks the part of NVML's interface that vsweep uses: 300 W and 450 W, a joule more at every
+/// look, the second slowed down by its power cap and without a thermometer.
+const DRIVER: &str = r#"
+#include <stdint.h>
+#include <stdio.h>
+#define OK 0
+#define NOT_SUPPORTED 3
+typedef uintptr_t gpu;
+typedef struct { unsigned gpu, memory; } rates;
+typedef struct { unsigned version; unsigned long long total, reserved, free, used; } memory;
+static unsigned long long joules[2] = {1000, 5000};
+int nvmlInit_v2(void) { return OK; }
+int nvmlShutdown(void) { return OK; }
+int nvmlDeviceGetCount_v2(unsigned *count) { *count = 2; return OK; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, gpu *device) { *device = index + 1; return OK; }
+int nvmlDeviceGetUUID(gpu device, char *uuid, unsigned length) {
+  return snprintf(uuid, length, "GPU-%d", (int)device - 1) > 0 ? OK : NOT_SUPPORTED;
+}
+int nvmlDeviceGetPowerUsage(gpu device, unsigned *milliwatts) {
+  *milliwatts = device == 1 ? 300000 : 450000; return OK;
+}
+int nvmlDeviceGetTotalEnergyConsumption(gpu device, unsigned long long *millijoules) {
+  *millijoules = 1000 * ++joules[device - 1]; return OK;
+}
+int nvmlDeviceGetUtilizationRates(gpu device, rates *busy) { busy->gpu = 87; busy->memory = 40; return OK; }
+int nvmlDeviceGetMemoryInfo_v2(gpu device, memory *info) {
+  info->total = 80ull << 30; info->used = 64ull << 30; info->reserved = 0; info->free = 16ull << 30; return OK;
+}
+int nvmlDeviceGetClockInfo(gpu device, int clock, unsigned *mhz) { *mhz = clock == 1 ? 1980 : 2619; return OK; }
+int nvmlDeviceGetTemperature(gpu device, int sensor, unsigned *celsius) {
+  if (device == 2) return NOT_SUPPORTED;
+  *celsius = 61; return OK;
+}
+int nvmlDeviceGetCurrentClocksThrottleReasons(gpu device, unsigned long long *reasons) {
+  *reasons = device == 1 ? 1 : 4; return OK;
+}
+"#;
+
+/// Builds it as the library that NVIDIA's driver installs. The C compiler is there: a dependency is built with it.
+fn build_driver(folder: &Path) {
+    let source = folder.join("driver.c");
+    fs::write(&source, DRIVER).expect("written");
+    let mut compiler = Command::new("cc");
+    compiler
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(folder.join("libnvidia-ml.so.1"))
+        .arg(&source);
+    let output = output(&mut compiler);
+    assert!(output.status.success(), "{}", said(&output));
+}
+
+/// A server that is no simulator, as far as anyone can tell.
+fn answer(seen: &Seen) -> Answer {
+    let json = |body: &str| refusal("200 OK", body);
+    match seen.head.split(' ').nth(1).unwrap_or_default() {
+        "/health" => json(""),
+        "/v1/models" => json(r#"{"data": [{"id": "m", "root": "org/m", "max_model_len": 4096}]}"#),
+        "/version" => json(r#"{"version": "0.32.0"}"#),
+        "/v1/completions" => completion(8, 32),
+        _ => refusal("404 Not Found", ""),
+    }
+}
+
+/// Sweeps that server where the folder of the harness comes first in the search for libraries.
+async fn sweep_beside(harness: &Harness, visible: &[(&str, &str)]) -> PathBuf {
+    let server = Server::start(answer).await;
+    let folder = harness.folder.path().to_owned();
+    let serve = format!("url = \"{}\"\nreset = \"none\"", server.url);
+    let path = harness.write("plan.toml", &plan(&serve, ""));
+    let mut command = harness.vsweep(&["run", path.to_str().expect("plain"), "-o", "out"]);
+    command
+        .env("LD_LIBRARY_PATH", &folder)
+        .env_remove("CUDA_VISIBLE_DEVICES")
+        .envs(visible.iter().copied());
+    let output = tokio::task::spawn_blocking(move || output(&mut command)).await;
+    let output = output.expect("no panic");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    folder.join("out")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gpus_are_read_through_the_drivers_library() {
+    let harness = Harness::new();
+    build_driver(harness.folder.path());
+    let directory = sweep_beside(&harness, &[]).await;
+    let (runs, readings) = read(&directory);
+    let last = readings[0].last().expect("a last reading");
+    let expected = [
+        ("gpu0_power_watts", "300"),
+        ("gpu1_power_watts", "450"),
+        ("gpu0_utilization", "0.87"),
+        ("gpu0_memory_gib", "64"),
+        ("gpu0_sm_clock_mhz", "1980"),
+        ("gpu0_memory_clock_mhz", "2619"),
+        ("gpu0_temperature_celsius", "61"),
+        ("gpu1_temperature_celsius", ""),
+        ("gpu0_throttle", "none"),
+        ("gpu1_throttle", "sw_power_cap"),
+    ];
+    for (name, value) in expected {
+        assert_eq!(last.get(name).map(String::as_str), Some(value), "{name}: {last:?}");
+    }
+    assert_eq!(number(&runs[0], "gpus_sampled"), 2.0);
+    assert!(number(&runs[0], "gpu_energy_joules") > 0.0);
+    // Which of the two the attached server uses is not known, so nobody can say what its tokens took.
+    assert!(!runs[0].contains_key("joules_per_output_token"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_energy_of_visible_gpus_becomes_joules_a_token() {
+    let harness = Harness::new();
+    build_driver(harness.folder.path());
+    let directory = sweep_beside(&harness, &[("CUDA_VISIBLE_DEVICES", "1")]).await;
+    let (runs, readings) = read(&directory);
+    let last = readings[0].last().expect("a last reading");
+    assert!(
+        last.contains_key("gpu1_power_watts") && !last.contains_key("gpu0_power_watts"),
+        "{last:?}"
+    );
+    assert_eq!(number(&runs[0], "gpus_sampled"), 1.0);
+    let energy = number(&runs[0], "gpu_energy_joules");
+    let tokens = number(&runs[0], "total_output_tokens");
+    assert!(energy > 0.0 && tokens == 64.0, "{energy} J for {tokens} tokens");
+    assert_eq!(number(&runs[0], "joules_per_output_token"), energy / tokens);
+
+    // The same in every place where people look for it.
+    let points = rows(&directory.join("points.csv"));
+    assert_eq!(number(&points[0], "joules_per_output_token"), energy / tokens);
+    let shown = fs::read_to_string(directory.join("report.html")).expect("a report");
+    assert!(
+        shown.contains("<h3>Least energy</h3>"),
+        "the answer names the thriftiest point"
+    );
+    let shown = fs::read_to_string(directory.join("report.md")).expect("a report");
+    assert!(shown.contains("**Least energy**"), "{shown}");
+    let args = [
+        "pareto",
+        "out",
+        "--x",
+        "tokens_per_user",
+        "--y",
+        "joules_per_token",
+        "--format",
+        "csv",
+    ];
+    let output = harness.run(&args);
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success() && table.contains("joules_per_token"),
+        "{}",
+        said(&output)
+    );
+}
+
+/// A library that is no driver, or one without a GPU behind it, leaves the sweep as it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broken_driver_is_none() {
+    let harness = Harness::new();
+    harness.write("libnvidia-ml.so.1", "not a library");
+    let (runs, readings) = read(&sweep_beside(&harness, &[]).await);
+    assert!(!runs[0].contains_key("gpus_sampled"));
+    assert!(
+        readings[0]
+            .last()
+            .expect("a last reading")
+            .keys()
+            .all(|name| !name.starts_with("gpu"))
+    );
+}
+
+#[test]
+fn a_run_is_watched_whoever_measures_it_and_however_it_ends() {
+    let harness = Harness::new();
+    let serve = format!("{LAUNCHED}\n[serve.params]\nsim_fault = [\"ignore-term\", \"crash-after:4\"]");
+    let native = plan(&serve, "") + "save_detailed = true\n";
+    let path = harness.write("native.toml", &native);
+    let output = harness.run(&["run", path.to_str().expect("plain"), "-o", "native"]);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    let (runs, readings) = read(&harness.folder.path().join("native"));
+    for name in [
+        "kv_cache_usage_max",
+        "running_mean",
+        "waiting_max",
+        "preemptions",
+        "host_cpu_share_max",
+    ] {
+        assert!(runs[0].contains_key(name), "{name} is no column");
+    }
+    assert!(
+        !runs[0].contains_key("gpu_energy_joules"),
+        "a simulated server uses no GPU"
+    );
+    assert_eq!(readings.len(), 2, "the run that failed has been watched too");
+    let last = readings[0].last().expect("a last reading");
+    assert!(
+        last["seconds"].parse::<f64>().expect("a number") > 0.0,
+        "the last reading comes after t0"
+    );
+
+    let wanted = format!("{}/0", runs[0]["point"]);
+    let output = harness.run(&["report", "native", "--timeline", &wanted]);
+    assert!(output.status.success(), "{}", said(&output));
+    let timeline = harness
+        .folder
+        .path()
+        .join(format!("native/timelines/{}-0.html", runs[0]["point"]));
+    let timeline = fs::read_to_string(timeline).expect("written");
+    assert!(timeline.contains("\"requests\":[[0,"), "a first request, sent at 0");
+    let output = harness.run(&["report", "native", "--timeline", "zz/0"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+
+    let told = r#"[bench]
+command = ["sh", "-c", "echo '{\"waiting_max\": 77}' > {result}"]"#;
+    let external = plan(LAUNCHED, "").replace("[bench]", told);
+    let external = external.split("[bench.params]").next().expect("a plan");
+    let path = harness.write("external.toml", external);
+    let output = harness.run(&["run", path.to_str().expect("plain"), "-o", "external"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let (runs, readings) = read(&harness.folder.path().join("external"));
+    assert_eq!(runs[0]["preemptions"], "0");
+    assert_eq!(
+        runs[0]["waiting_max"], "77",
+        "what the benchmark says by such a name stays"
+    );
+    assert_eq!(readings[0].last().expect("a last reading")["running"], "0");
+    harness.wait_until_alone();
+}

@@ -1,9 +1,9 @@
-//! Expands a plan and prints every server and its points: `cargo run --example expand_plan -- plans/demo.toml`.
+//! Expands a plan and prints every server and its points: `cargo run -p vsweep-plan --example expand_plan -- plans/demo.toml`.
 
 use std::error::Error;
 use std::path::PathBuf;
-use vsweep::matrix::Matrix;
-use vsweep::plan;
+use vsweep_plan::matrix::Matrix;
+use vsweep_plan::plan;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args_os()

@@ -1,10 +1,10 @@
 //! Reads an experiment directory and prints, for each point, the median of a metric over its runs:
-//! `cargo run --example read_result -- results/demo output_throughput`.
+//! `cargo run -p vsweep-report --example read_result -- results/demo output_throughput`.
 
 use std::error::Error;
-use vsweep::journal::{self, Directory};
-use vsweep::report::read_runs;
-use vsweep::table::Points;
+use vsweep_record::journal::{self, Directory};
+use vsweep_record::table::Points;
+use vsweep_report::report::read_runs;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);

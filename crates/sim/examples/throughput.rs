@@ -1,0 +1,37 @@
+//! Simulated output tokens per second of a `vllm serve` command line under rising loads, in virtual time:
+//! `cargo run --release -p vsweep-sim --example throughput -- demo-8b --tensor-parallel-size 2`.
+
+use std::error::Error;
+use vsweep_metrics::metrics::seconds;
+use vsweep_sim::sim::engine::{Request, token_id};
+use vsweep_sim::sim::flags::Flags;
+use vsweep_sim::sim::settings::Settings;
+use vsweep_sim::sim::virtual_time::{Load, VirtualServer};
+
+const INPUT: usize = 512;
+const OUTPUT: usize = 128;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let flags = Flags::parse(&args).map_err(|refusal| refusal.0)?;
+    let settings = Settings::resolve(&flags, &|_| None).map_err(|unusable| format!("{unusable:?}"))?;
+    for users in [1, 4, 16, 64, 256] {
+        let mut server = VirtualServer::start(&settings).map_err(|misfit| format!("{misfit:?}"))?;
+        let request = |number: u64| Request {
+            prompt: (0..INPUT).map(|place| token_id(number, place, 32_000)).collect(),
+            output_len: OUTPUT,
+            seed: number,
+            ..Request::default()
+        };
+        let count = users * 4;
+        let simulated = server.drive(Load {
+            requests: (0..count as u64).map(request).collect(),
+            due: vec![0; count],
+            limit: Some(users),
+            ..Load::default()
+        });
+        let rate = (count * OUTPUT) as f64 / seconds(simulated.duration);
+        println!("{users:>4} users: {rate:>8.0} output tokens/s (simulated)");
+    }
+    Ok(())
+}

@@ -2,38 +2,22 @@
 //!
 //! Returns data; writing it down is the `run` room's work (an external command's own files go to a scratch folder).
 
-mod aside;
-mod command;
-pub mod console;
-mod conversations;
-mod counters;
-mod datasets;
-mod endpoint;
-mod facts;
-pub mod file;
-pub mod flags;
-mod headers;
-mod ids;
+mod exact_prompts;
+mod external;
 pub mod iterations;
 mod judge;
 pub mod native;
-mod own;
+pub mod params;
 pub mod phases;
-mod probe;
-pub mod pytorch;
-mod reader;
-mod result;
-pub mod settings;
-pub mod site;
-pub mod steps;
-mod told;
-mod traffic;
-mod warnings;
+pub mod result;
+mod side;
 mod worker;
 
-pub use command::{command_line, params_of};
-pub use facts::kv_cache_tokens;
-pub use told::told;
+pub use external::{command_line, params_of};
+pub use params::as_flags::told;
+pub use side::limits::kv_cache_tokens;
+
+use native::settings;
 
 use crate::cause::{Cause, Failure, MOST_OFTEN};
 use crate::metrics::RunResult;
@@ -202,7 +186,7 @@ pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
 /// end.
 pub async fn probe(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failure> {
     match &job.argv {
-        Some(argv) => command::measure(job, argv).await,
+        Some(argv) => external::measure(job, argv).await,
         None => match job.runner {
             Runner::Native => {
                 let measured = native::measure(job, watch).await;

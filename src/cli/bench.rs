@@ -5,9 +5,10 @@ mod place;
 mod show;
 
 use super::output::{self, tell};
-use crate::bench::flags::{self, REFUSED};
-use crate::bench::settings::Settings;
-use crate::bench::{Job, file, native, pytorch};
+use crate::bench::native::settings::Settings;
+use crate::bench::params::{self, REFUSED};
+use crate::bench::result::{json_file, pytorch};
+use crate::bench::{Job, native};
 use crate::error::{Error, Exit, Result};
 use crate::metrics::RunResult;
 use crate::plan::Params;
@@ -46,7 +47,7 @@ impl clap::Args for Args {
             let argument = clap::Arg::new(*name).long(name.replace('_', "-")).alias(name);
             command.arg(argument.num_args(0..).hide(true))
         });
-        super::flags::augment(command, flags::all())
+        super::flags::augment(command, params::all())
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -56,12 +57,12 @@ impl clap::Args for Args {
 
 impl FromArgMatches for Args {
     fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
-        let mut params = super::flags::read(matches, flags::all());
+        let mut params = super::flags::read(matches, params::all());
         let mut ignored = vec![];
         for (name, _) in REFUSED.iter().filter(|(name, _)| matches.contains_id(name)) {
             let values = matches.get_many::<String>(name).into_iter().flatten();
             let values: Vec<&str> = values.map(String::as_str).collect();
-            match flags::harmless(name, &values) {
+            match params::harmless(name, &values) {
                 Some(reason) => ignored.push(format!("{} is ignored: {reason}", as_typed(name))),
                 None => drop(params.insert((*name).to_owned(), Value::Bool(true))),
             }
@@ -212,7 +213,7 @@ pub(super) async fn first_model(
 
 /// Writes the result file, and that for PyTorch's dashboard beside it if one is wanted.
 fn save(place: &Place, settings: &Settings, given: &Params, result: &RunResult) -> Result<PathBuf> {
-    let path = place.save(&file::name(settings, &result.values), result)?;
+    let path = place.save(&json_file::name(settings, &result.values), result)?;
     let is_wanted = |value: std::ffi::OsString| !value.is_empty();
     if std::env::var_os("SAVE_TO_PYTORCH_BENCHMARK_FORMAT").is_some_and(is_wanted) {
         let records = pytorch::records(settings, given, result);

@@ -1,6 +1,6 @@
 //! Command-line flags made from a benchmark's table of parameters, in both spellings of their names.
 
-use crate::bench::flags::{Flag, Takes};
+use crate::bench::params::{Flag, Takes};
 use crate::plan::Params;
 use clap::{ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use super::flags;
 use super::output::{say, tell};
 use super::sweeping::{self, Done, Server, caution, entries};
 use crate::bench::Runner;
-use crate::bench::flags::{Flag, Takes};
+use crate::bench::params::{Flag, Takes};
 use crate::bench::phases::settings::{self, Settings};
 use crate::error::{Error, Exit, Result};
 use crate::files::{create_folder, write_atomic};

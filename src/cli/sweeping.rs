@@ -3,7 +3,7 @@
 
 use super::bench::first_model;
 use super::output::tell;
-use crate::bench::site::Site;
+use crate::bench::params::server::Site;
 use crate::bench::{Job, Measurement, Runner, measure};
 use crate::cause::Failure;
 use crate::error::Result;

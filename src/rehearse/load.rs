@@ -3,9 +3,9 @@
 
 use super::server::StandIn;
 use super::{Budget, Unknown};
+use crate::bench::native::settings::Settings;
 use crate::bench::native::{at_least, latencies, measurement_of, span};
 use crate::bench::params_of;
-use crate::bench::settings::Settings;
 use crate::bench::{Measurement, Verdict};
 use crate::dataset::{self, Dataset, Item, Prompt, Sampling, Vocabulary};
 use crate::matrix::Point;

@@ -3,9 +3,9 @@
 use super::counts::Counts;
 use super::hold::Held;
 use super::{Bench, broken};
-use crate::bench::endpoint::Endpoint;
-use crate::bench::facts::Facts;
 use crate::bench::result::failure_reasons;
+use crate::bench::side::endpoint::Endpoint;
+use crate::bench::side::limits::Facts;
 use crate::cause::{Cause, Failure};
 use crate::load::{Generator, Load, Outcome, Reply, Request, Requests};
 use std::sync::atomic::Ordering::Relaxed;

@@ -2,7 +2,7 @@
 //! whatever happens, no server is left asleep.
 
 use super::settings::Hold;
-use crate::bench::endpoint::Endpoint;
+use crate::bench::side::endpoint::Endpoint;
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(30);

@@ -13,11 +13,11 @@ pub mod settings;
 
 use self::batch::Batch;
 use self::settings::{Mode, Settings};
-use super::aside::PROFILER;
-use super::endpoint::Endpoint;
-use super::facts::Facts;
-use super::ids::{Prompts, plain_ids};
-use super::{Job, Measurement, worker};
+use crate::bench::exact_prompts::{Prompts, plain_ids};
+use crate::bench::side::PROFILER;
+use crate::bench::side::endpoint::Endpoint;
+use crate::bench::side::limits::Facts;
+use crate::bench::{Job, Measurement, worker};
 use crate::cause::{Cause, Failure};
 use crate::load::{Generator, allow_connections};
 use crate::plan::Params;

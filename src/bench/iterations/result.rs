@@ -3,7 +3,7 @@
 use super::batch::Timing;
 use super::counts::mean_ms;
 use super::settings::{Mode, Settings};
-use crate::bench::facts::Facts;
+use crate::bench::side::limits::Facts;
 use crate::bench::{Job, Measurement, Verdict};
 use crate::cause::{Cause, Failure};
 use crate::metrics::percentile;

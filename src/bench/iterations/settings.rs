@@ -1,9 +1,9 @@
 //! Parameters of the iterations benchmark as typed values: the shape of one batch, and how it is measured.
 
-use crate::bench::flags::{Flag, Takes, find_in, flag, unknown_in};
-use crate::bench::ids::Prompts;
-use crate::bench::reader::Reader;
-use crate::bench::site::{self, Site};
+use crate::bench::exact_prompts::Prompts;
+use crate::bench::params::reader::Reader;
+use crate::bench::params::server::{self, Site};
+use crate::bench::params::{Flag, Takes, find_in, flag, unknown_in};
 use crate::plan::Params;
 use std::ops::Range;
 use std::time::Duration;
@@ -15,12 +15,12 @@ pub const FLAGS: &[Flag] = &[
         Takes::Texts,
         "Servers that share the batch, each an address [the one at base_url]",
     ),
-    site::BASE_URL,
-    site::HOST,
-    site::PORT,
-    site::HEADER,
-    site::INSECURE,
-    site::MODEL,
+    server::BASE_URL,
+    server::HOST,
+    server::PORT,
+    server::HEADER,
+    server::INSECURE,
+    server::MODEL,
     flag("mode", Takes::Text, "prefill or decode (required)"),
     flag(
         "context_len",
@@ -55,9 +55,9 @@ pub const FLAGS: &[Flag] = &[
         Takes::Nothing,
         "Profile the server during the measured batches",
     ),
-    site::VOCAB_SIZE,
-    site::SEED,
-    site::REQUEST_TIMEOUT,
+    server::VOCAB_SIZE,
+    server::SEED,
+    server::REQUEST_TIMEOUT,
 ];
 
 /// Which phase is measured.

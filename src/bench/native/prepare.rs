@@ -2,10 +2,10 @@
 
 use super::prompts::Prompts;
 use super::{CONNECT_TIMEOUT, Run, broke};
-use crate::bench::aside::{Aside, await_next_try};
-use crate::bench::counters::ServerCounters;
-use crate::bench::probe::{Probe, pause_at};
-use crate::bench::warnings;
+use crate::bench::result::warnings;
+use crate::bench::side::counters::ServerCounters;
+use crate::bench::side::probe::{Probe, pause_at};
+use crate::bench::side::{Aside, await_next_try};
 use crate::cause::{Cause, Failure};
 use crate::load::{Load, Requests, allow_connections, unopened};
 use crate::metrics::Samples;

@@ -3,8 +3,8 @@
 
 use super::{Run, Server, request_options};
 use crate::bench::Job;
-use crate::bench::aside::{Aside, PROFILER};
-use crate::bench::settings::Settings;
+use crate::bench::native::settings::Settings;
+use crate::bench::side::{Aside, PROFILER};
 use crate::bench::worker::perform;
 use crate::cause::{Cause, Failure};
 use std::sync::atomic::Ordering::Relaxed;

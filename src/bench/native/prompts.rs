@@ -1,10 +1,10 @@
 //! The requests of a run, drawn and written out before it starts.
 
 use super::Run;
-use crate::bench::aside::{Alignment, Aside, server_tokenizer};
-use crate::bench::ids::plain_ids;
-use crate::bench::settings::Settings;
-use crate::bench::warnings;
+use crate::bench::exact_prompts::plain_ids;
+use crate::bench::native::settings::Settings;
+use crate::bench::result::warnings;
+use crate::bench::side::{Alignment, Aside, server_tokenizer};
 use crate::dataset::{self, ChatTemplate, Dataset, Item, Prompt, PromptSource, Tokenizer, Vocabulary};
 use crate::load::{Backend, Content, Request, RequestOptions, Requests, Turn, Turns};
 use std::cell::RefCell;

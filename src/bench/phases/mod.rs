@@ -10,13 +10,13 @@ mod result;
 pub mod settings;
 
 use self::settings::{Phase, Settings};
-use super::counters::ServerCounters;
-use super::endpoint::Endpoint;
-use super::facts::Facts;
-use super::ids::{Prompts, plain_ids};
-use super::{Job, Measurement, worker};
+use crate::bench::exact_prompts::{Prompts, plain_ids};
 use crate::bench::judge::commonest_error;
 use crate::bench::native::broke;
+use crate::bench::side::counters::ServerCounters;
+use crate::bench::side::endpoint::Endpoint;
+use crate::bench::side::limits::Facts;
+use crate::bench::{Job, Measurement, worker};
 use crate::cause::{Cause, Failure};
 use crate::load::{Generator, Load, Reply, Requests, Window, allow_connections};
 use crate::plan::Params;

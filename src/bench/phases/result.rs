@@ -3,9 +3,9 @@
 use super::figures::Figures;
 use super::settings::{Phase, Settings};
 use super::{Grown, Shape};
-use crate::bench::facts::Facts;
 use crate::bench::judge::{commonest_error, core_saturated};
 use crate::bench::result::{cpu_share, failure_reasons, write_stats};
+use crate::bench::side::limits::Facts;
 use crate::bench::{Job, Measurement, Verdict};
 use crate::cause::{Cause, Failure};
 use crate::load::{Outcome, Seen};

@@ -1,21 +1,21 @@
 //! Parameters of the phases benchmark as typed values.
 
-use crate::bench::flags::{Flag, Takes, find_in, flag, unknown_in};
-use crate::bench::ids::Prompts;
-use crate::bench::reader::Reader;
-use crate::bench::site::{self, Site};
+use crate::bench::exact_prompts::Prompts;
+use crate::bench::params::reader::Reader;
+use crate::bench::params::server::{self, Site};
+use crate::bench::params::{Flag, Takes, find_in, flag, unknown_in};
 use crate::plan::Params;
 use std::ops::Range;
 use std::time::Duration;
 
 /// Every parameter of one measurement.
 pub const FLAGS: &[Flag] = &[
-    site::BASE_URL,
-    site::HOST,
-    site::PORT,
-    site::HEADER,
-    site::INSECURE,
-    site::MODEL,
+    server::BASE_URL,
+    server::HOST,
+    server::PORT,
+    server::HEADER,
+    server::INSECURE,
+    server::MODEL,
     flag("phase", Takes::Text, "prefill or decode (required)"),
     flag(
         "max_concurrency",
@@ -40,9 +40,9 @@ pub const FLAGS: &[Flag] = &[
         "Tokens that the KV cache holds [as the server's /metrics says]",
     ),
     flag("max_model_len", Takes::Count, "Longest sequence [as the server says]"),
-    site::VOCAB_SIZE,
-    site::SEED,
-    site::REQUEST_TIMEOUT,
+    server::VOCAB_SIZE,
+    server::SEED,
+    server::REQUEST_TIMEOUT,
 ];
 
 /// The longest automatic warm-up.

@@ -1,6 +1,7 @@
 //! What `vsweep bench` prints while it runs and at its end. A closed or full standard output ends nothing.
 
-use crate::bench::{Counters, console};
+use crate::bench::Counters;
+use crate::bench::result::console;
 use crate::cli::output::tell;
 use crate::metrics::RunResult;
 use crate::plan::Params;

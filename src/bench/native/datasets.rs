@@ -1,6 +1,6 @@
 //! The dataset that parameters ask for, with its settings.
 
-use super::reader::Reader;
+use crate::bench::params::reader::Reader;
 use crate::dataset::{
     Bucket, BurstGpt, Custom, CustomAudio, CustomImage, Dataset, HuggingFace, PrefixRepetition, Random, RandomMm,
     RangeRatio, Rerank, ShareGpt, Sonnet, SpecBench, SpeedBench, TimedTrace,

@@ -1,7 +1,11 @@
 //! The parameters of a native benchmark: one table with the names of `vllm bench serve`, which the plan's checks, the
 //! command line and its help all read. Those of datasets are in a table of their own.
 
+pub(super) mod as_flags;
 mod datasets;
+mod headers;
+pub(super) mod reader;
+pub mod server;
 
 /// What a parameter takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

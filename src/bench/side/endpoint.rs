@@ -1,8 +1,8 @@
 //! One server of a benchmark: its address, how requests to it look, and a connection for what goes beside the measured
 //! requests.
 
-use super::aside::{Aside, SHORT};
-use super::site::Site;
+use crate::bench::params::server::Site;
+use crate::bench::side::{Aside, SHORT};
 use crate::load::{Content, Generator, Request, RequestOptions, Target, Tls, unopened};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One server.
-pub(super) struct Endpoint {
+pub(in crate::bench) struct Endpoint {
     pub url: String,
     target: Target,
     options: RequestOptions,

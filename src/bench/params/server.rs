@@ -1,29 +1,29 @@
 //! What every benchmark that sends exact token counts is told about the server: where it is, how requests look, and which
 //! tokens may be used.
 
-use super::flags::{Flag, Takes, flag};
-use super::reader::Reader;
+use crate::bench::params::reader::Reader;
+use crate::bench::params::{Flag, Takes, flag};
 use crate::load::{Backend, BodyOptions, RequestOptions, Target};
 use serde_json::{Map, json};
 use std::time::Duration;
 
-pub(super) const BASE_URL: Flag = flag("base_url", Takes::Text, "Server address; replaces host and port");
-pub(super) const HOST: Flag = flag("host", Takes::Text, "Server host [127.0.0.1]");
-pub(super) const PORT: Flag = flag("port", Takes::Count, "Server port [8000]");
-pub(super) const HEADER: Flag = flag("header", Takes::Texts, "HTTP headers, each KEY=VALUE");
-pub(super) const INSECURE: Flag = flag("insecure", Takes::Nothing, "Do not check the server's certificate");
-pub(super) const MODEL: Flag = flag("model", Takes::Text, "Model [the first one the server lists]");
-pub(super) const VOCAB_SIZE: Flag = flag(
+pub(in crate::bench) const BASE_URL: Flag = flag("base_url", Takes::Text, "Server address; replaces host and port");
+pub(in crate::bench) const HOST: Flag = flag("host", Takes::Text, "Server host [127.0.0.1]");
+pub(in crate::bench) const PORT: Flag = flag("port", Takes::Count, "Server port [8000]");
+pub(in crate::bench) const HEADER: Flag = flag("header", Takes::Texts, "HTTP headers, each KEY=VALUE");
+pub(in crate::bench) const INSECURE: Flag = flag("insecure", Takes::Nothing, "Do not check the server's certificate");
+pub(in crate::bench) const MODEL: Flag = flag("model", Takes::Text, "Model [the first one the server lists]");
+pub(in crate::bench) const VOCAB_SIZE: Flag = flag(
     "vocab_size",
     Takes::Count,
     "Token ids below this may be used in prompts [the model's, else 32000]",
 );
-pub(super) const SEED: Flag = flag(
+pub(in crate::bench) const SEED: Flag = flag(
     "seed",
     Takes::Count,
     "Seed of the prompts [0 in a plan, else another each time]",
 );
-pub(super) const REQUEST_TIMEOUT: Flag = flag(
+pub(in crate::bench) const REQUEST_TIMEOUT: Flag = flag(
     "request_timeout",
     Takes::Number,
     "Seconds after which a request counts as failed [600]",
@@ -49,7 +49,7 @@ pub struct Site {
 }
 
 /// Base URL of a server: as given, else made of host and port.
-pub(super) fn base_url(given: Option<&str>, host: &str, port: u64) -> String {
+pub(in crate::bench) fn base_url(given: Option<&str>, host: &str, port: u64) -> String {
     match given {
         Some(url) => url.trim_end_matches('/').to_owned(),
         None if host.contains(':') && !host.starts_with('[') => format!("http://[{host}]:{port}"),
@@ -58,7 +58,7 @@ pub(super) fn base_url(given: Option<&str>, host: &str, port: u64) -> String {
 }
 
 /// Header lines of every request: the API key from `OPENAI_API_KEY`, then those given.
-pub(super) fn with_key(given: Vec<(String, String)>) -> Vec<(String, String)> {
+pub(in crate::bench) fn with_key(given: Vec<(String, String)>) -> Vec<(String, String)> {
     let key = std::env::var("OPENAI_API_KEY").ok();
     // A key that was read from a file often ends in a line break.
     let key = key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
@@ -67,7 +67,7 @@ pub(super) fn with_key(given: Vec<(String, String)>) -> Vec<(String, String)> {
 }
 
 impl Reader<'_> {
-    pub(super) fn port(&mut self) -> u64 {
+    pub(in crate::bench) fn port(&mut self) -> u64 {
         let port = self.number("port", "a whole number from 1 to 65535", |port| {
             port.fract() == 0.0 && (1.0..=65535.0).contains(&port)
         });
@@ -75,7 +75,7 @@ impl Reader<'_> {
     }
 
     /// The address as given, if it is one to which paths can be added.
-    pub(super) fn base_url(&mut self) -> Option<String> {
+    pub(in crate::bench) fn base_url(&mut self) -> Option<String> {
         let url = self.text("base_url")?;
         // Every endpoint begins with it.
         if url.trim_end_matches('/').ends_with("/v1") {
@@ -86,7 +86,7 @@ impl Reader<'_> {
 }
 
 impl Site {
-    pub(super) fn read(reader: &mut Reader<'_>) -> Site {
+    pub(in crate::bench) fn read(reader: &mut Reader<'_>) -> Site {
         let host = reader.text("host").unwrap_or_else(|| "127.0.0.1".to_owned());
         let (port, given) = (reader.port(), reader.base_url());
         let seed = reader.seed();
@@ -105,7 +105,7 @@ impl Site {
     }
 
     /// Requests to one server: completions that say with every event how many tokens there are so far.
-    pub(super) fn options(&self, target: &Target, model: &str) -> RequestOptions {
+    pub(in crate::bench) fn options(&self, target: &Target, model: &str) -> RequestOptions {
         let mut extra = Map::new();
         extra.insert("temperature".to_owned(), json!(0));
         let counted = json!({"include_usage": true, "continuous_usage_stats": true});
@@ -127,7 +127,7 @@ impl Site {
 
 #[cfg(test)]
 mod tests {
-    use crate::bench::settings::Settings;
+    use crate::bench::native::settings::Settings;
     use serde_json::{Value, json};
 
     #[test]

@@ -1,9 +1,13 @@
 //! Requests beside the measured ones, over the generator's own connections: the profiler, the server's counters, and its
 //! tokenizer. They are sent with the headers of the run, before t0 or after the end.
 
+pub(in crate::bench) mod counters;
+pub(in crate::bench) mod endpoint;
+pub(in crate::bench) mod limits;
+pub(in crate::bench) mod probe;
 mod tokenizer;
 
-pub(super) use tokenizer::{Alignment, server_tokenizer};
+pub(in crate::bench) use tokenizer::{Alignment, server_tokenizer};
 
 use crate::load::{Generator, Load, Reply, RequestOptions};
 use serde_json::Value;
@@ -11,14 +15,14 @@ use std::time::{Duration, Instant};
 
 /// Requests in flight.
 const AT_ONCE: usize = 64;
-pub(super) const SHORT: Duration = Duration::from_secs(10);
+pub(in crate::bench) const SHORT: Duration = Duration::from_secs(10);
 /// Time between tries of a server that is not up yet.
 const READY_PAUSE: Duration = Duration::from_secs(1);
 /// Starting and stopping a profiler writes traces.
-pub(super) const PROFILER: Duration = Duration::from_secs(600);
+pub(in crate::bench) const PROFILER: Duration = Duration::from_secs(600);
 
 /// The generator and how requests to its server look.
-pub(super) struct Aside<'a> {
+pub(in crate::bench) struct Aside<'a> {
     pub generator: &'a mut Generator,
     pub options: &'a RequestOptions,
     /// Path before every route.
@@ -26,7 +30,7 @@ pub(super) struct Aside<'a> {
 }
 
 /// Pauses before a server that gave this error is asked again, unless the time for that is over.
-pub(super) fn await_next_try(began: Instant, limit: Duration, error: &str) -> Result<(), String> {
+pub(in crate::bench) fn await_next_try(began: Instant, limit: Duration, error: &str) -> Result<(), String> {
     let left = limit.saturating_sub(began.elapsed());
     if left.is_zero() {
         return Err(format!(

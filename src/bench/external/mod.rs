@@ -5,12 +5,12 @@
 //! (`VSWEEP_BASE_URL`, `VSWEEP_MODEL`, `VSWEEP_RESULT`), and in all of them `{base_url}`, `{host}`, `{port}`, `{model}`
 //! and `{result}` are filled in. It must write one JSON object to the result file and exit with 0.
 
-mod detail;
 mod params;
+mod saved_requests;
 
 pub use params::params_of;
 
-use super::{Job, Measurement, Verdict};
+use crate::bench::{Job, Measurement, Verdict};
 use crate::cause::{Cause, Failure};
 use crate::plan::Params;
 use crate::server::diagnose;
@@ -269,7 +269,7 @@ fn judge(result: Params) -> Measurement {
         completed => Verdict::on_failed_requests(failed, completed.unwrap_or(0) + failed, None),
     };
     Measurement {
-        requests: detail::requests(&result),
+        requests: saved_requests::requests(&result),
         result: result.into(),
         verdict,
         cut: None,

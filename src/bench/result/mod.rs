@@ -1,10 +1,16 @@
 //! The result of a native benchmark as JSON: the keys of `vllm bench serve` in its order, then those of `own`.
 
-use super::aside::Alignment;
-use super::counters::ServerCounters;
-use super::own;
-use super::probe::ProbeCounts;
-use super::settings::Settings;
+pub mod console;
+mod conversations;
+mod extra_keys;
+pub mod json_file;
+pub mod pytorch;
+pub(super) mod warnings;
+
+use crate::bench::native::settings::Settings;
+use crate::bench::side::Alignment;
+use crate::bench::side::counters::ServerCounters;
+use crate::bench::side::probe::ProbeCounts;
 use crate::load::{Outcome, Turns};
 use crate::metrics::{Column, Nanos, Samples, Stats, Summary, seconds};
 use crate::plan::Params;
@@ -71,7 +77,7 @@ pub(super) fn result(mut context: Context<'_>, outcome: &Outcome) -> Params {
     for metric in &settings.metrics {
         write_stats(metric.name(), &metric.stats(samples, &settings.percentiles), &mut set);
     }
-    own::write(&context, &summary, outcome, &mut set);
+    extra_keys::write(&context, &summary, outcome, &mut set);
     result
 }
 

@@ -14,14 +14,14 @@ use std::time::Duration;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Probes being sent.
-pub(super) struct Probe {
+pub(in crate::bench) struct Probe {
     ended: Arc<AtomicBool>,
     thread: JoinHandle<ProbeCounts>,
 }
 
 /// What came of the probes.
 #[derive(Debug, Default)]
-pub(super) struct ProbeCounts {
+pub(in crate::bench) struct ProbeCounts {
     latencies_s: Vec<f64>,
     failed: u64,
 }
@@ -78,6 +78,6 @@ impl ProbeCounts {
 }
 
 /// The pause between probes at `rate` a second.
-pub(super) fn pause_at(rate: f64) -> Duration {
+pub(in crate::bench) fn pause_at(rate: f64) -> Duration {
     Duration::from_nanos((1e9 / rate) as Nanos)
 }

@@ -1,9 +1,9 @@
 //! Conversations of a native benchmark: their parameters, and what the result says of them. Keys and parameters are those
 //! of the Rust client of vLLM.
 
-use super::reader::Reader;
-use super::result::write_stats;
-use super::settings::Settings;
+use crate::bench::native::settings::Settings;
+use crate::bench::params::reader::Reader;
+use crate::bench::result::write_stats;
 use crate::dataset::{Conversations, Dataset, Shares, Talk};
 use crate::load::{Backend, Outcome, Turns};
 use crate::metrics::{Sample, Samples, Summary, seconds};
@@ -24,7 +24,7 @@ const PARAMETERS: [&str; 8] = [
 
 impl Reader<'_> {
     /// The dataset as conversations, if they are asked for.
-    pub(super) fn conversations(&mut self, dataset: Dataset, backend: Backend) -> Dataset {
+    pub(in crate::bench) fn conversations(&mut self, dataset: Dataset, backend: Backend) -> Dataset {
         if !self.is_set("multi_turn") {
             for name in PARAMETERS {
                 if self.values.contains_key(name) {
@@ -103,7 +103,7 @@ impl Reader<'_> {
     }
 
     /// Most requests, or conversations, at once.
-    pub(super) fn concurrency(&mut self) -> Option<usize> {
+    pub(in crate::bench) fn concurrency(&mut self) -> Option<usize> {
         let requests = self.count("max_concurrency", 1);
         let conversations = self.count("multi_turn_concurrency", 1);
         if let (Some(requests), Some(conversations)) = (requests, conversations)
@@ -116,7 +116,7 @@ impl Reader<'_> {
         conversations.or(requests).map(|limit| limit as usize)
     }
 
-    pub(super) fn turn_pause(&mut self) -> Duration {
+    pub(in crate::bench) fn turn_pause(&mut self) -> Duration {
         let fits = |ms: f64| (0.0..1e10).contains(&ms);
         let ms = self.number("multi_turn_delay_ms", "a number of milliseconds of at least 0", fits);
         Duration::from_secs_f64(ms.unwrap_or(0.0) / 1000.0)
@@ -124,7 +124,12 @@ impl Reader<'_> {
 }
 
 /// Writes what became of the conversations, and the figures of each turn.
-pub(super) fn write(settings: &Settings, turns: &Turns, outcome: &Outcome, set: &mut impl FnMut(&str, Value)) {
+pub(in crate::bench) fn write(
+    settings: &Settings,
+    turns: &Turns,
+    outcome: &Outcome,
+    set: &mut impl FnMut(&str, Value),
+) {
     let samples: Vec<Sample> = outcome.samples.in_order().collect();
     let conversations = conversations(turns, &samples);
     let (count, planned) = (conversations.len(), samples.len());

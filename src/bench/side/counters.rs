@@ -10,7 +10,7 @@ const UNEXPECTED_HITS: f64 = 0.1;
 
 /// Counters at one moment, or their growth between two.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct ServerCounters {
+pub(in crate::bench) struct ServerCounters {
     drafts: i64,
     draft_tokens: i64,
     accepted_tokens: i64,

@@ -1,6 +1,6 @@
 //! What a benchmark does besides sending its load: ready check, warm-ups, profiler, probes, and which adapter answers.
 
-use super::reader::Reader;
+use crate::bench::params::reader::Reader;
 use crate::rng::PythonRandom;
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ impl Adapters {
 }
 
 impl Steps {
-    pub(super) fn read(reader: &mut Reader<'_>) -> Steps {
+    pub(in crate::bench) fn read(reader: &mut Reader<'_>) -> Steps {
         let ready = reader.number(
             "ready_check_timeout_sec",
             "a number of seconds of at least 0",

@@ -1,6 +1,6 @@
 //! A result as a file of `vllm bench serve`: its name and its text.
 
-use super::settings::Settings;
+use crate::bench::native::settings::Settings;
 use crate::plan::Params;
 use serde::Serialize;
 use serde_json::Value;

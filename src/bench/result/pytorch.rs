@@ -1,7 +1,7 @@
 //! A result in the format of PyTorch's benchmark dashboard: one record for each of twelve figures.
 
-use super::flags;
-use super::settings::Settings;
+use crate::bench::native::settings::Settings;
+use crate::bench::params;
 use crate::metrics::RunResult;
 use crate::plan::Params;
 use serde::Serialize;
@@ -42,7 +42,7 @@ struct Metric {
 
 /// The file's records. `given` are the parameters as they were given; header values are not shown.
 pub fn records(settings: &Settings, given: &Params, result: &RunResult) -> Vec<Record> {
-    let mut args: Map<String, Value> = flags::all()
+    let mut args: Map<String, Value> = params::all()
         .map(|flag| (flag.name.to_owned(), given.get(flag.name).cloned().unwrap_or_default()))
         .collect();
     let hidden = settings.headers.iter().map(|(name, _)| json!(format!("{name}=***")));

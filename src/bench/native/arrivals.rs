@@ -1,7 +1,7 @@
 //! When requests are due, from parameters, and the sentences about it.
 
-use super::reader::Reader;
-use super::settings::Settings;
+use crate::bench::native::settings::Settings;
+use crate::bench::params::reader::Reader;
 use crate::load::arrival::{Arrivals, Ramp, RampShape};
 
 impl Settings {
@@ -45,7 +45,7 @@ impl Settings {
 }
 
 impl Reader<'_> {
-    pub(super) fn arrivals(&mut self) -> Arrivals {
+    pub(in crate::bench) fn arrivals(&mut self) -> Arrivals {
         let rate = self.number("request_rate", "a number above 0, or \"inf\"", |rate| rate > 0.0);
         let burstiness = self
             .number("burstiness", "a number above 0, or \"inf\"", |shape| shape > 0.0)

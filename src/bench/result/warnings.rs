@@ -1,6 +1,6 @@
 //! Sentences for the `warnings` of a result: why its figures must be read with care. Judging a run is not done here.
 
-use super::settings::Settings;
+use crate::bench::native::settings::Settings;
 use crate::cause::Failure;
 use crate::load::{Load, Outcome};
 use crate::metrics::{Metric, Samples, seconds};
@@ -14,12 +14,12 @@ const AWAY: f64 = 0.1;
 const AWAY_MS: f64 = 50.0;
 
 /// The objection to a run.
-pub(super) fn of_verdict(objection: &Failure) -> String {
+pub(in crate::bench) fn of_verdict(objection: &Failure) -> String {
     format!("read these figures with care: {objection}")
 }
 
 /// What to say if the server counted more output tokens than were asked for, which makes its counts doubtful.
-pub(super) fn of_lengths(settings: &Settings, load: &Load, samples: &Samples) -> Option<String> {
+pub(in crate::bench) fn of_lengths(settings: &Settings, load: &Load, samples: &Samples) -> Option<String> {
     if !settings.backend.generates() || LIMITS.iter().any(|key| settings.extra_body.contains_key(*key)) {
         return None;
     }
@@ -42,7 +42,7 @@ pub(super) fn of_lengths(settings: &Settings, load: &Load, samples: &Samples) ->
 }
 
 /// What to say if the generator was away from the network for longer than a share of the median TTFT.
-pub(super) fn of_absence(outcome: &Outcome) -> Option<String> {
+pub(in crate::bench) fn of_absence(outcome: &Outcome) -> Option<String> {
     let away_ms = seconds(outcome.longest_turn) * 1000.0;
     let ttft_ms = Metric::Ttft.stats(&outcome.samples, &[]).median;
     (away_ms > (AWAY * ttft_ms).max(AWAY_MS)).then(|| {
@@ -55,7 +55,7 @@ pub(super) fn of_absence(outcome: &Outcome) -> Option<String> {
 
 /// What to say of a request beside the run that got no answer; nothing of one that the server refused, since not every
 /// server has such a route.
-pub(super) fn of_silence(path: &str, error: &str, consequence: &str) -> Option<String> {
+pub(in crate::bench) fn of_silence(path: &str, error: &str, consequence: &str) -> Option<String> {
     let is_refused = error.starts_with("HTTP 4") || error.starts_with("HTTP 501");
     (!is_refused).then(|| format!("{path} could not be read: {error}; {consequence}"))
 }

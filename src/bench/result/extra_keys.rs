@@ -1,8 +1,8 @@
 //! The result keys that `vllm bench serve` lacks: how far the figures can be trusted, and what was seen besides.
 
-use super::conversations;
-use super::result::{Context, cpu_share, failure_reasons, lag, write_stats};
-use super::settings::Settings;
+use crate::bench::native::settings::Settings;
+use crate::bench::result::conversations;
+use crate::bench::result::{Context, cpu_share, failure_reasons, lag, write_stats};
 use crate::load::Outcome;
 use crate::metrics::confidence::{self, Interval};
 use crate::metrics::{Metric, Nanos, Sample, Samples, Stats, SteadyState, Summary, seconds};
@@ -12,7 +12,12 @@ use serde_json::{Map, Value, json};
 const ONE_A_REQUEST: [Metric; 3] = [Metric::Ttft, Metric::Tpot, Metric::E2el];
 
 /// Writes them, after all others.
-pub(super) fn write(context: &Context<'_>, summary: &Summary, outcome: &Outcome, set: &mut impl FnMut(&str, Value)) {
+pub(in crate::bench) fn write(
+    context: &Context<'_>,
+    summary: &Summary,
+    outcome: &Outcome,
+    set: &mut impl FnMut(&str, Value),
+) {
     let (settings, samples) = (context.settings, &outcome.samples);
     set("failed", json!(summary.failed));
     set("prompt_source", json!(context.prompt_source));

@@ -1,19 +1,19 @@
 //! Typed values from parameters: numbers may be texts, lists may be one text, flags may be texts. Collects what is wrong.
 
-use super::flags::{self, Flag};
+use crate::bench::params::{self, Flag};
 use crate::plan::Params;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// Takes typed values out of parameters and collects what is wrong with them.
-pub(super) struct Reader<'a> {
+pub(in crate::bench) struct Reader<'a> {
     pub values: BTreeMap<String, &'a Value>,
     pub problems: Vec<String>,
 }
 
 impl<'a> Reader<'a> {
     pub fn new(params: &'a Params) -> Self {
-        Reader::of(params, flags::find, flags::unknown)
+        Reader::of(params, params::find, params::unknown)
     }
 
     /// Over parameters of another table, in which `find` looks; `unknown` says what is wrong with a name that it lacks.

@@ -1,21 +1,24 @@
 //! The native benchmark: draws the prompts, drives the load generator on a thread of its own, and folds what it saw.
 
+mod arrivals;
+mod datasets;
 mod prepare;
 mod profiler;
 mod prompts;
+pub mod settings;
+pub mod steps;
 mod watched;
 
 pub use profiler::stop_profiler;
 
-use super::counters::ServerCounters;
-use super::flags;
-use super::judge::{judge, refuse_empty};
-use super::probe::Probe;
-use super::result::{Context, figures, result};
-use super::settings::Settings;
-use super::warnings;
-use super::worker;
-use super::{Counters, Job, Measurement, Verdict};
+use crate::bench::judge::{judge, refuse_empty};
+use crate::bench::native::settings::Settings;
+use crate::bench::params;
+use crate::bench::result::warnings;
+use crate::bench::result::{Context, figures, result};
+use crate::bench::side::counters::ServerCounters;
+use crate::bench::side::probe::Probe;
+use crate::bench::{Counters, Job, Measurement, Verdict, worker};
 use crate::cause::{Cause, Failure};
 use crate::load::{BodyOptions, Generator, RequestOptions, Stop, Target, Tls};
 use crate::metrics::{Nanos, RunResult, Sample, Samples, Underway, seconds};
@@ -55,7 +58,7 @@ pub fn mean_lengths(params: &Params) -> Option<(f64, f64)> {
 
 /// Whether the native benchmark knows a parameter, in either spelling.
 pub fn knows(name: &str) -> bool {
-    flags::find(name).is_some()
+    params::find(name).is_some()
 }
 
 /// Performs one run, to its end or until the watch has seen enough. Dropping the future ends its requests at once. A

@@ -1,14 +1,14 @@
 //! What may stand in the head of a request: names and values of headers, request ids, paths. Anything else could end the
 //! head early, or say twice how long the body is.
 
-use super::reader::Reader;
+use crate::bench::params::reader::Reader;
 
 /// Headers that follow from the body and the connection.
 const OURS: [&str; 2] = ["content-length", "transfer-encoding"];
 
 impl Reader<'_> {
     /// Headers that can be sent as they are.
-    pub(super) fn headers(&mut self) -> Vec<(String, String)> {
+    pub(in crate::bench) fn headers(&mut self) -> Vec<(String, String)> {
         let headers = self.pairs("header");
         let wrong = headers.iter().filter_map(|(name, value)| wrong_header(name, value));
         self.problems.extend(wrong);
@@ -16,7 +16,7 @@ impl Reader<'_> {
     }
 
     /// A text that becomes part of a header's value.
-    pub(super) fn header_text(&mut self, name: &str) -> Option<String> {
+    pub(in crate::bench) fn header_text(&mut self, name: &str) -> Option<String> {
         let text = self.text(name)?;
         if !is_value(&text) {
             self.wrong(name, "a text without line breaks and other control characters");
@@ -25,7 +25,7 @@ impl Reader<'_> {
     }
 
     /// A path as it can be sent.
-    pub(super) fn path(&mut self, name: &str) -> Option<String> {
+    pub(in crate::bench) fn path(&mut self, name: &str) -> Option<String> {
         let path = self.text(name)?;
         if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
             self.wrong(name, "a path without blanks, in ASCII; write other characters as %XX");
@@ -58,7 +58,7 @@ fn is_value(value: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::bench::settings::Settings;
+    use crate::bench::native::settings::Settings;
     use serde_json::{Value, json};
 
     fn problems(params: Value) -> Vec<String> {

@@ -1,8 +1,8 @@
 //! Parameters of a native benchmark as typed values. All problems are found in one go.
 
-use super::reader::Reader;
-use super::site;
-use super::steps::Steps;
+use crate::bench::native::steps::Steps;
+use crate::bench::params::reader::Reader;
+use crate::bench::params::server;
 use crate::dataset::{Dataset, Sampling};
 use crate::load::Backend;
 use crate::load::arrival::Arrivals;
@@ -118,8 +118,8 @@ const SAMPLING: [&str; 7] = [
 ];
 
 /// What a plan's result holds unless it says otherwise.
-pub(super) const PLAN_METRICS: &str = "ttft,tpot,itl,e2el";
-pub(super) const PLAN_PERCENTILES: &str = "50,90,95,99";
+pub(in crate::bench) const PLAN_METRICS: &str = "ttft,tpot,itl,e2el";
+pub(in crate::bench) const PLAN_PERCENTILES: &str = "50,90,95,99";
 
 impl Settings {
     /// Reads parameters; every problem is a sentence that names the parameter and the remedy.
@@ -135,7 +135,7 @@ impl Settings {
     /// Base URL of the server for a benchmark that stands alone: `base_url`, or `host` and `port`.
     pub fn base_url(&self) -> String {
         let (base_url, host, port) = &self.server;
-        site::base_url(base_url.as_deref(), host, *port)
+        server::base_url(base_url.as_deref(), host, *port)
     }
 
     /// What the dataset is asked for.
@@ -155,7 +155,7 @@ impl Settings {
 
     /// Headers of every request: the API key from `OPENAI_API_KEY`, then those given.
     pub fn all_headers(&self) -> Vec<(String, String)> {
-        site::with_key(self.headers.clone())
+        server::with_key(self.headers.clone())
     }
 }
 

@@ -2,8 +2,8 @@
 //! `/metrics` and `/v1/models`, which every vLLM has, and `/server_info`, which needs the development mode. What it does not
 //! say stays unknown.
 
-use super::aside::SHORT;
-use super::endpoint::Endpoint;
+use crate::bench::side::SHORT;
+use crate::bench::side::endpoint::Endpoint;
 use crate::telemetry::prometheus::{self, Sample};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ const SLOW: Duration = Duration::from_secs(30);
 
 /// Facts about one server.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Facts {
+pub(in crate::bench) struct Facts {
     /// Engines that it shows in its metrics: the data-parallel ranks behind this address. At least 1.
     pub engines: usize,
     /// Tokens that the KV cache of one engine holds.

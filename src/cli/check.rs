@@ -16,7 +16,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let (plan, matrix) = match args.file.open() {
+    let (plan, matrix, is_doubtful) = match args.file.examine() {
         Ok(opened) => opened,
         Err(exit) => return Ok(exit),
     };
@@ -30,7 +30,10 @@ pub fn run(args: Args) -> Result<Exit> {
     for note in notes(&plan).into_iter().map(String::from).chain(matrix.remarks()) {
         say(format_args!("note: {note}"));
     }
-    Ok(Exit::Done)
+    Ok(match is_doubtful {
+        true => Exit::SomeFailed,
+        false => Exit::Done,
+    })
 }
 
 /// What is valid and yet hardly meant.

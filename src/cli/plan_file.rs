@@ -19,8 +19,14 @@ pub struct PlanFile {
 }
 
 impl PlanFile {
-    /// Reads and expands the plan. All its problems go to standard error, and the exit code to end with comes back.
+    /// Reads and expands the plan. All its problems go to standard error, and the exit code to end with comes back. So do
+    /// warnings, which end nothing.
     pub fn open(&self) -> Result<(Plan, Matrix), Exit> {
+        self.examine().map(|(plan, matrix, _)| (plan, matrix))
+    }
+
+    /// The same, and whether there were warnings.
+    pub fn examine(&self) -> Result<(Plan, Matrix, bool), Exit> {
         let Draft { plan, mut found } = plan::draft(&self.plan, &self.overrides).map_err(show)?;
         let matrix = Matrix::draft(&plan, &mut found);
         if let Some(matrix) = &matrix {
@@ -29,7 +35,12 @@ impl PlanFile {
             report_check::check(&plan, matrix, &mut found);
         }
         match matrix {
-            Some(matrix) if found.is_empty() => Ok((plan, matrix)),
+            Some(matrix) if found.is_empty() => {
+                let warnings = found.warnings(&plan.origin.sources, &plan.secrets);
+                let is_doubtful = warnings.is_some();
+                warnings.map(show);
+                Ok((plan, matrix, is_doubtful))
+            }
             _ => Err(show(found.into_problems(&plan.origin.sources, &plan.secrets))),
         }
     }

@@ -137,16 +137,18 @@ impl Changes {
     }
 }
 
-/// Why a server is new: how it differs from a recorded one of the same name.
+/// Why a server is new: how it differs from the one of the same name that was started last.
 fn reason(server: &ServerConfig, state: &State, secrets: &Secrets) -> Option<String> {
-    let before = state.servers.values().find(|record| record.name == server.name)?;
+    let namesakes = state.servers.values().filter(|record| record.name == server.name);
+    let before = namesakes.max_by_key(|record| record.starts.last().map(|start| &start.started_at))?;
     let argv = secrets.redact_argv(&server.argv);
     let env = secrets.redact_env(&server.env);
     let mut differences = Vec::new();
-    let removed: Vec<&str> = missing(&before.argv, &argv);
-    let added: Vec<&str> = missing(&argv, &before.argv);
-    if !removed.is_empty() || !added.is_empty() {
-        differences.push(format!("`{}` became `{}`", removed.join(" "), added.join(" ")));
+    match (missing(&before.argv, &argv), missing(&argv, &before.argv)) {
+        (removed, added) if removed.is_empty() && added.is_empty() => {}
+        (removed, added) if removed.is_empty() => differences.push(format!("`{added}` was added")),
+        (removed, added) if added.is_empty() => differences.push(format!("`{removed}` was removed")),
+        (removed, added) => differences.push(format!("`{removed}` became `{added}`")),
     }
     for name in before.env.keys().chain(env.keys()).collect::<BTreeSet<_>>() {
         if before.env.get(name) != env.get(name) {
@@ -156,19 +158,24 @@ fn reason(server: &ServerConfig, state: &State, secrets: &Secrets) -> Option<Str
     (!differences.is_empty()).then(|| format!("server `{}` is measured again: {}", server.name, differences.join(", ")))
 }
 
-/// The words that the other command line lacks, each value with its flag.
-fn missing<'a>(from: &'a [String], other: &[String]) -> Vec<&'a str> {
-    let is_flag = |word: &str| word.starts_with('-');
-    let of_flag = |words: &'a [String], at: usize| -> Option<&'a str> {
-        let before = words.get(at.checked_sub(1)?)?;
-        (is_flag(before) && !is_flag(&words[at])).then_some(before.as_str())
-    };
-    let mut words = Vec::new();
-    for (at, word) in from.iter().enumerate().filter(|(_, word)| !other.contains(word)) {
-        words.extend(of_flag(from, at).filter(|flag| words.last() != Some(flag)));
-        words.push(word.as_str());
+/// The settings that the other command line lacks, each flag with its values.
+fn missing(from: &[String], other: &[String]) -> String {
+    let other = settings(other);
+    let lacking = settings(from).into_iter().filter(|setting| !other.contains(setting));
+    lacking.map(|words| words.join(" ")).collect::<Vec<_>>().join(" ")
+}
+
+/// A command line taken apart: the words before the first flag, then each flag with what follows it.
+fn settings(argv: &[String]) -> Vec<Vec<&str>> {
+    let is_flag = |word: &str| word.starts_with('-') && word.parse::<f64>().is_err();
+    let mut settings: Vec<Vec<&str>> = Vec::new();
+    for word in argv {
+        match settings.last_mut().filter(|_| !is_flag(word)) {
+            Some(setting) => setting.push(word),
+            None => settings.push(vec![word]),
+        }
     }
-    words
+    settings
 }
 
 /// `: a; b; and 2 more`.
@@ -190,11 +197,12 @@ mod tests {
     fn a_changed_value_is_told_with_its_flag() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let (before, after) = (
-            words("serve m --sim-speed 10 --seed 1"),
-            words("serve m --sim-speed 11 --seed 1 -x"),
+            words("serve m --sim-start 300ms --sim-speed 300 --seed 1 --lr -1"),
+            words("serve m --sim-speed 400 --lr -1 --seed 1 --sim-start 300 -x"),
         );
-        assert_eq!(missing(&before, &after), ["--sim-speed", "10"]);
-        assert_eq!(missing(&after, &before), ["--sim-speed", "11", "-x"]);
+        assert_eq!(missing(&before, &after), "--sim-start 300ms --sim-speed 300");
+        assert_eq!(missing(&after, &before), "--sim-speed 400 --sim-start 300 -x");
+        assert_eq!(missing(&before, &before), "");
     }
 
     #[test]

@@ -95,25 +95,35 @@ fn overrides_are_toml_values_or_texts() {
             "serve.params.dtype=half",
             "serve.params.\"a.b\"=true",
             "name=n",
+            "serve.params.json={\"a\": 1}",
         ],
     );
     assert_eq!((plan.runs, plan.name.as_str()), (5, "n"));
     assert_eq!(*param(&plan, "x"), Axis::Values(vec![json!(8), json!(64)]));
     assert_eq!(*param(&plan, "dtype"), Axis::Fixed(json!("half")));
     assert_eq!(*param(&plan, "a.b"), Axis::Fixed(json!(true)));
+    assert_eq!(*param(&plan, "json"), Axis::Fixed(json!("{\"a\": 1}")));
     assert!(plan.text.contains("runs = 5"));
     assert!(load(&folder, "plan.toml", &[]).text.starts_with("# mine"));
 
     let refused = plan::load(
         &folder.path().join("plan.toml"),
-        &["run=5".into(), "x".into(), "=3".into()],
+        &[
+            "run=5".into(),
+            "x".into(),
+            "=3".into(),
+            "serve.params.x=[8,".into(),
+            "name=\"n".into(),
+        ],
     );
     let shown = refused.expect_err("refused").to_string();
     for part in [
         "--set:1:1",
         "did you mean `runs`?",
         "this override has no `=`",
-        "this override has no proper key",
+        "the key of this override is not a dotted name",
+        "--set:1:16",
+        "close it, or put a text in quotes",
     ] {
         assert!(shown.contains(part), "{part} is not in\n{shown}");
     }

@@ -66,6 +66,44 @@ fn broken_plans_are_told_what_is_wrong() {
     }
 }
 
+/// Loads that send fewer requests than they hold, by a value, a list, a derived value, a combination and by default; not where
+/// requests come at a rate.
+#[test]
+fn loads_without_enough_requests_are_told_in_one_go() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let head = "[serve]\ncommand = \"vsweep sim serve m\"\n";
+    let lists = "[bench.params]\nnum_prompts = [4, 200]\nmax_concurrency = { from = 1, to = 256, times = 4 }\n";
+    let derived =
+        "[bench.params]\nmax_concurrency = [8, 64]\nnum_prompts = { per = \"max_concurrency\", times = 2, max = 50 }\n";
+    let combos = "[[bench.combos]]\nname = \"a\"\nnum_prompts = 4\nmax-concurrency = 64\n\
+                  [[bench.combos]]\nname = \"b\"\nmax_concurrency = 2000\n\
+                  [[bench.combos]]\nname = \"c\"\nnum_prompts = 64\nmax_concurrency = 64\n";
+    for (name, table) in [("lists", lists), ("derived", derived), ("combos", combos)] {
+        let path = folder.path().join("starved.toml");
+        fs::write(&path, format!("{head}{table}")).expect("written");
+        let check = output(
+            Command::new(env!("CARGO_BIN_EXE_vsweep"))
+                .current_dir(&folder)
+                .args(["check", "starved.toml"]),
+        );
+        assert_eq!(check.status.code(), Some(3), "{name}");
+        let said = String::from_utf8(check.stderr).expect("a text");
+        insta::assert_snapshot!(format!("starved-{name}"), said.trim_end());
+        let rate = path.with_file_name("rate.toml");
+        fs::write(
+            &rate,
+            format!("{head}[bench.params]\nrequest_rate = 4\nnum_prompts = 8\nmax_concurrency = 64\n"),
+        )
+        .expect("written");
+        let check = output(Command::new(env!("CARGO_BIN_EXE_vsweep")).arg("check").arg(&rate));
+        assert!(
+            check.status.success() && check.stderr.is_empty(),
+            "{}",
+            String::from_utf8_lossy(&check.stderr)
+        );
+    }
+}
+
 #[test]
 fn schema_and_reference_are_fresh() {
     let fresh = |path: &str, text: String| {

@@ -80,7 +80,7 @@ pub enum Exit {
     CannotGoOn = 1,
     /// The command line or the plan is wrong.
     Usage = 2,
-    /// Finished, but some runs failed.
+    /// Finished, but some runs failed; of `check`: some runs will not measure what they claim.
     SomeFailed = 3,
     /// `compare` found a regression.
     Regression = 4,

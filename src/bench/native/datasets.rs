@@ -6,6 +6,7 @@ use crate::dataset::{
     RangeRatio, Rerank, ShareGpt, Sonnet, SpecBench, SpeedBench, TimedTrace,
 };
 use crate::load::Backend;
+use crate::plan::nearest;
 use std::path::PathBuf;
 
 const NAMES: [&str; 14] = [
@@ -103,9 +104,7 @@ impl Reader<'_> {
     }
 
     fn refuse_dataset(&mut self, name: &str) {
-        let likeness = |known: &&&str| (strsim::jaro_winkler(known, name) * 1000.0) as u32;
-        let near = NAMES.iter().max_by_key(likeness).filter(|near| likeness(near) > 850);
-        let remedy = match near {
+        let remedy = match nearest(name, NAMES.iter().copied()).first() {
             Some(near) => format!("did you mean \"{near}\"?"),
             None => "others need a command such as \"vllm bench serve\"".to_owned(),
         };

@@ -7,6 +7,8 @@ mod headers;
 pub(super) mod reader;
 pub mod server;
 
+use crate::plan::nearest;
+
 /// What a parameter takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
@@ -298,9 +300,11 @@ pub fn unknown(name: &str) -> String {
 /// What to say about a name that `whose` table lacks, if one of the table's is like it.
 pub fn unknown_in(flags: impl Iterator<Item = &'static Flag>, whose: &str, name: &str) -> Option<String> {
     let wanted = name.replace('-', "_");
-    let near = flags
-        .map(|flag| (strsim::jaro_winkler(flag.name, &wanted), flag.name))
-        .filter(|(likeness, _)| *likeness > 0.85)
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    near.map(|(_, near)| format!("{whose} has no parameter \"{name}\"; did you mean \"{near}\"?"))
+    match nearest(&wanted, flags.map(|flag| flag.name)).as_slice() {
+        [] => None,
+        near => Some(format!(
+            "{whose} has no parameter \"{name}\"; did you mean \"{}\"?",
+            near.join("\" or \"")
+        )),
+    }
 }

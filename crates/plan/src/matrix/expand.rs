@@ -5,6 +5,7 @@ use super::check;
 use super::filter::{Agreement, Match, Sides};
 use super::identity::{Load, file_digest};
 use super::space::{Slot, Space};
+use super::starved;
 use super::{Matrix, Removed};
 use crate::plan::{Axis, BenchRunner, Combo, Condition, Found, Link, ParamRef, Plan, Problem, Side, spelling};
 use serde_json::Value;
@@ -88,6 +89,7 @@ pub(super) fn expand(plan: &Plan, found: &mut Found) -> Option<Matrix> {
         check::leftovers(plan, &matrix, found);
         check::rates(plan, &matrix, found);
         check::reach(plan, &matrix, found);
+        starved::warn(plan, &matrix, found);
     }
     Some(matrix)
 }

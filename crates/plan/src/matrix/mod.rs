@@ -13,6 +13,7 @@ mod only;
 mod search;
 mod serve_flags;
 mod space;
+mod starved;
 
 pub use expand::MOST_PAIRS;
 pub use only::Only;
@@ -21,6 +22,7 @@ pub use serve_flags::{FlagValue, ServeFlags};
 
 use crate::ids::{PointId, ServerId};
 use crate::plan::{BenchRunner, Found, Link, Params, Plan, Problems, Secrets, Side, Target, show};
+use crate::printable::printable;
 use filter::{Agreement, Match};
 use identity::Load;
 use space::Space;
@@ -215,7 +217,7 @@ impl Matrix {
         };
         ServerConfig {
             id: identity::server_id(&self.target, &argv, &self.serve_env, &params, &self.secrets),
-            name: self.serve.label(index),
+            name: self.name(&self.serve, index),
             argv,
             env: self.serve_env.clone(),
             params,
@@ -226,8 +228,18 @@ impl Matrix {
     fn point(&self, index: usize, server: &ServerId) -> Point {
         Point {
             combo: self.bench.combo_name(index),
-            ..self.point_of(self.bench.params(index), self.bench.label(index), server)
+            ..self.point_of(self.bench.params(index), self.name(&self.bench, index), server)
         }
+    }
+
+    /// What a configuration is called, harmless and without secrets.
+    fn name(&self, space: &Space, index: usize) -> String {
+        printable(&self.secrets.redact(&space.label(index))).into_owned()
+    }
+
+    /// Whether the load comes from vsweep's own generator.
+    fn is_own_load(&self) -> bool {
+        self.runner == BenchRunner::Native
     }
 
     fn point_of(&self, params: Params, name: String, server: &ServerId) -> Point {

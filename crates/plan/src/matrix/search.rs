@@ -210,7 +210,7 @@ impl Matrix {
         Some(LoadSearch {
             id: SearchId(short_digest(&canonical_json(&content))),
             server: server.id.clone(),
-            name: self.bench.label(index),
+            name: self.name(&self.bench, index),
             params,
             settings,
             raised_from,
@@ -250,7 +250,7 @@ impl Matrix {
         Some(LoadExploration {
             id: SearchId(short_digest(&canonical_json(&content))),
             server: server.id.clone(),
-            name: self.bench.label(index),
+            name: self.name(&self.bench, index),
             params,
             settings,
             index,

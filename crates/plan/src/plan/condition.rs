@@ -26,7 +26,7 @@ pub fn bound(value: &Value) -> Result<(Op, Value), String> {
         .take_while(|letter| "=<>!".contains(*letter))
         .collect();
     if let Some(meant) = mistyped(&sign) {
-        return Err(format!("`{sign}` is no comparison; write {meant}"));
+        return Err(format!("`{sign}` is not a comparison; write {meant}"));
     }
     let operator = OPERATORS.iter().find(|(sign, _)| text.trim_start().starts_with(sign));
     let Some((sign, op)) = operator else {
@@ -40,7 +40,10 @@ pub fn bound(value: &Value) -> Result<(Op, Value), String> {
     match op {
         Op::Eq | Op::Ne => Ok((*op, right)),
         _ if crate::plan::number(&right).is_some() => Ok((*op, right)),
-        _ => Err(format!("`{sign}` compares numbers, and `{}` is none", text.trim())),
+        _ => Err(format!(
+            "`{sign}` compares numbers, and `{}` does not name one",
+            text.trim()
+        )),
     }
 }
 

@@ -135,7 +135,7 @@ fn number_kind(text: &str, place: Span, found: &mut Found) -> Kind {
             let remedy = "write a finite number, or the string \"inf\"";
             found.add(Problem::new(
                 place,
-                format!("`{text}` is no number that can be used"),
+                format!("`{text}` is not a number that fits 64 bits"),
                 remedy,
             ));
             Kind::Null

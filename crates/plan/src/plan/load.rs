@@ -33,7 +33,7 @@ impl Draft {
 }
 
 /// Loads the plan at a path. Each override is `KEY=VALUE` with a dotted key such as `serve.params.max_num_seqs` and a TOML
-/// value; what is no TOML value is a text.
+/// value; what is no TOML value is a text, unless it begins like one.
 pub fn load(path: &Path, overrides: &[String]) -> Result<Plan, Problems> {
     draft(path, overrides)?.finish()
 }
@@ -169,7 +169,7 @@ fn extended(root: &Node, path: &Path, chain: &mut Vec<PathBuf>, reader: &mut Rea
         let remedy = "remove one of the `extends` of the circle";
         reader.found.add(Problem::new(
             node.span,
-            format!("`{name}` extends itself in the end"),
+            format!("`{name}` extends itself through other plans"),
             remedy,
         ));
         return None;
@@ -232,12 +232,21 @@ fn override_tree(setting: &str, source: usize, found: &mut Found) -> Option<Node
                 end: key.len(),
                 ..whole
             },
-            "this override has no proper key",
+            "the key of this override is not a dotted name",
             remedy,
         ));
         return None;
     }
     let start = key.len() + 1;
+    // JSON for a flag is a text, as it is within a plan.
+    let is_json = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(value).is_ok();
+    if value.trim().starts_with(['[', '{', '"', '\'']) && !is_json {
+        let message =
+            "the value of this override begins like a list, a table or a quoted text, but does not end like one";
+        let remedy = "close it, or put a text in quotes, as in --set 'KEY=\"[text\"'";
+        found.add(Problem::new(Span { start, ..whole }, message, remedy));
+        return None;
+    }
     let leaf = Node {
         span: Span { start, ..whole },
         kind: Kind::Text(value.trim().to_string()),

@@ -29,7 +29,7 @@ mod world;
 
 pub use load::{Draft, draft, load, parse};
 pub use node::{Entry, Kind, Node};
-pub use problem::{Found, Problem, Problems, suggest};
+pub use problem::{Found, Problem, Problems, nearest, suggest};
 pub use secrets::{HIDDEN, Piece, Secrets};
 pub use short_flags::SHORT_FLAGS;
 pub use source::{Format, Origin, Source, Sources, Span};

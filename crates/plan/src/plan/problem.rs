@@ -6,7 +6,9 @@ use super::secrets::Secrets;
 use super::source::{Source, Sources, Span};
 use crate::error::Error;
 use crate::printable::printable;
+use crate::units::show_many;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
@@ -53,6 +55,8 @@ pub struct Problems {
     pub list: Vec<Problem>,
     /// The texts, without secrets.
     pub sources: Sources,
+    /// Whether the plan is valid all the same.
+    pub are_warnings: bool,
 }
 
 impl Problems {
@@ -86,6 +90,7 @@ impl Problems {
         Problems {
             list,
             sources: Sources(shown.collect()),
+            are_warnings: false,
         }
     }
 
@@ -97,15 +102,20 @@ impl Problems {
             .iter()
             .map(|problem| self.render_one(problem, &renderer))
             .collect();
-        shown.push(match self.list.len() {
-            1 => "1 problem found; nothing was started".to_string(),
-            count => format!("{count} problems found; nothing was started"),
-        });
+        if !self.are_warnings {
+            let count = show_many(self.list.len() as u64, "problem");
+            shown.push(format!("{count} found; nothing was started"));
+        }
         shown.join("\n\n")
     }
 
     fn render_one(&self, problem: &Problem, renderer: &Renderer) -> String {
-        let mut group = Group::with_title(Level::ERROR.primary_title(printable(&problem.message)));
+        let level = if self.are_warnings {
+            Level::WARNING
+        } else {
+            Level::ERROR
+        };
+        let mut group = Group::with_title(level.primary_title(printable(&problem.message)));
         let mut shown: Vec<usize> = Vec::new();
         for (Span { source: index, .. }, _) in &problem.places {
             let Some(source) = self.sources.0.get(*index).filter(|_| !shown.contains(index)) else {
@@ -161,6 +171,7 @@ impl From<Problems> for Error {
 #[derive(Debug, Default)]
 pub struct Found {
     list: Vec<Problem>,
+    warnings: Vec<Problem>,
 }
 
 impl Found {
@@ -169,7 +180,21 @@ impl Found {
         self.list.push(problem);
     }
 
-    /// Whether nothing is wrong so far.
+    /// Adds what is valid and yet will not give what the user wants.
+    pub fn warn(&mut self, warning: Problem) {
+        self.warnings.push(warning);
+    }
+
+    /// The warnings, if there are any.
+    pub fn warnings(&self, sources: &Sources, secrets: &Secrets) -> Option<Problems> {
+        let problems = Problems::new(self.warnings.clone(), sources, secrets);
+        (!self.warnings.is_empty()).then_some(Problems {
+            are_warnings: true,
+            ..problems
+        })
+    }
+
+    /// Whether nothing is wrong so far; warnings do not count.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -188,26 +213,54 @@ fn split_side(name: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// `did you mean …?` for a name that is not among the known ones, or the list of those.
-pub fn suggest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    let known: Vec<&str> = known.into_iter().collect();
+/// Likeness from which a name may be the one that was meant.
+const ALIKE: f64 = 0.8;
+/// Names that are as alike as the closest one but for this are named with it.
+const AS_ALIKE: f64 = 0.01;
+/// Most names in one question.
+const MOST_MEANT: usize = 3;
+
+/// The known names that are most like a name that is not among them, closest first; none if nothing is like it.
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let name = name.to_lowercase();
     let likeness = |candidate: &str| {
         let candidate = candidate.to_lowercase();
         // A side in common is no likeness; it only decides between names that are alike otherwise.
         let ((side, name), (other, candidate)) = (split_side(&name), split_side(&candidate));
-        strsim::jaro_winkler(name, candidate)
-            - if side.is_none_or(|side| Some(side) == other) {
-                0.0
-            } else {
-                0.001
-            }
+        let elsewhere = side.is_some_and(|side| Some(side) != other);
+        words_alike(name, candidate).max(strsim::jaro_winkler(name, candidate)) - if elsewhere { 0.02 } else { 0.0 }
     };
-    let likenesses = known.iter().map(|candidate| (likeness(candidate), candidate));
-    let closest = likenesses.rev().max_by(|a, b| a.0.total_cmp(&b.0));
-    match closest {
-        Some((likeness, candidate)) if likeness > 0.8 => format!("did you mean `{candidate}`?"),
-        Some(_) => format!("known here: {}", known.join(", ")),
-        None => String::from("remove it"),
+    let known = known.into_iter().map(|candidate| (likeness(candidate), candidate));
+    let mut alike: Vec<(f64, &str)> = known.filter(|(likeness, _)| *likeness > ALIKE).collect();
+    alike.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let closest = alike.first().map_or(0.0, |(likeness, _)| *likeness);
+    let alike = alike
+        .into_iter()
+        .take_while(|(likeness, _)| *likeness >= closest - AS_ALIKE);
+    alike.map(|(_, candidate)| candidate).take(MOST_MEANT).collect()
+}
+
+/// How alike two names of several words are if one has all words of the other, in whatever order: `ttft_p99` means
+/// `p99_ttft_ms`. Else 0.
+fn words_alike(name: &str, candidate: &str) -> f64 {
+    let words = |name: &str| {
+        name.split(['_', '-', '.'])
+            .map(str::to_owned)
+            .collect::<BTreeSet<String>>()
+    };
+    let (name, candidate) = (words(name), words(candidate));
+    match name.len() > 1 && name.is_subset(&candidate) {
+        true => 0.9 + 0.1 * name.len() as f64 / candidate.len() as f64,
+        false => 0.0,
+    }
+}
+
+/// `did you mean …?` for a name that is not among the known ones, or the list of those.
+pub fn suggest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    match nearest(name, known.iter().copied()).as_slice() {
+        [] if known.is_empty() => String::from("remove it"),
+        [] => format!("known here: {}", known.join(", ")),
+        meant => format!("did you mean `{}`?", meant.join("` or `")),
     }
 }

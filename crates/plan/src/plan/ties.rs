@@ -109,7 +109,7 @@ fn zips(plan: &Plan, found: &mut Found) {
                 continue;
             }
             let Some(length) = axis_length(plan, param) else {
-                let message = format!("`{param}` is no axis, so it cannot advance with others");
+                let message = format!("`{param}` has one value, so it cannot advance with others");
                 let remedy = "give it a list of values, or remove it here";
                 found.add(Problem::new(span(member), message, remedy));
                 continue;
@@ -195,7 +195,7 @@ fn follow(plan: &Plan, side: Side, name: &str, derived: &Derived) -> Result<(), 
         None => Ok(()),
         Some(value) if number(value).is_some() => Err((format!("`{name}` would be unlimited"), "give it a max".into())),
         Some(value) => {
-            let message = format!("`{per}` takes the value {value}, which is no number");
+            let message = format!("`{per}` takes the value {value}, which is not a number");
             Err((message, "follow a parameter of numbers".into()))
         }
     }

@@ -15,14 +15,53 @@ pub fn parse(text: &str, source: usize, found: &mut Found) -> Node {
     let (table, errors) = DeTable::parse_recoverable(text);
     for error in errors {
         let range = error.span().unwrap_or(0..0);
-        found.add(Problem::new(
-            span(source, range),
-            format!("invalid TOML: {}", error.message()),
-            REMEDY,
-        ));
+        found.add(
+            match first_of(text, &range).filter(|_| error.message() == "duplicate key") {
+                Some(first) => {
+                    let message = format!("`{}` is given twice", &text[range.clone()]);
+                    let remedy = match text[..range.start].ends_with('[') {
+                        true => "write the keys of both below one header",
+                        false => "remove one",
+                    };
+                    Problem::new(span(source, range), message, remedy).and(span(source, first), "first here")
+                }
+                None => Problem::new(
+                    span(source, range),
+                    format!("invalid TOML: {}", error.message()),
+                    REMEDY,
+                ),
+            },
+        );
     }
     let range = table.span();
     table_node(table.into_inner(), span(source, range), source, found)
+}
+
+/// Where the key stands that the one in this place repeats. Under another name, that one is read into the table that holds
+/// the first.
+fn first_of(text: &str, repeated: &Range<usize>) -> Option<Range<usize>> {
+    const RENAMED: &str = "vsweep_repeated_key";
+    let key = text.get(repeated.clone())?;
+    let key = key.trim_matches(['"', '\'']);
+    let mut renamed = text.to_owned();
+    renamed.replace_range(repeated.clone(), RENAMED);
+    let (table, _) = DeTable::parse_recoverable(&renamed);
+    let mut tables = vec![table.get_ref()];
+    while let Some(table) = tables.pop() {
+        if table.contains_key(RENAMED) {
+            let (first, _) = table.iter().find(|(name, _)| name.get_ref() == key)?;
+            return Some(first.span()).filter(|first| first.end <= repeated.start);
+        }
+        let mut values: Vec<&DeValue<'_>> = table.values().map(Spanned::get_ref).collect();
+        while let Some(value) = values.pop() {
+            match value {
+                DeValue::Table(table) => tables.push(table),
+                DeValue::Array(items) => values.extend(items.iter().map(Spanned::get_ref)),
+                _ => {}
+            }
+        }
+    }
+    None
 }
 
 fn span(source: usize, range: Range<usize>) -> Span {
@@ -85,7 +124,7 @@ fn float_kind(text: &str, place: Span, found: &mut Found) -> Kind {
             None => {
                 found.add(Problem::new(
                     place,
-                    format!("`{text}` is no finite number"),
+                    format!("`{text}` is not a finite number"),
                     "write a number, or inf",
                 ));
                 Kind::Null
@@ -94,7 +133,7 @@ fn float_kind(text: &str, place: Span, found: &mut Found) -> Kind {
         Err(_) => {
             found.add(Problem::new(
                 place,
-                format!("`{text}` is no number"),
+                format!("`{text}` is not a number"),
                 "write a number, or inf",
             ));
             Kind::Null

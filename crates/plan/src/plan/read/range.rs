@@ -137,11 +137,11 @@ impl Reader<'_> {
                 log: scale.unwrap_or(false),
             }),
             (None, None, None) => Err((
-                "this range does not say how to go on",
+                "this range does not say how it advances",
                 "add times = 2, step = 8 or count = 5",
             )
                 .into()),
-            _ => Err(("a range goes on in one way", "keep one of `times`, `step` and `count`").into()),
+            _ => Err(("a range advances in one way", "keep one of `times`, `step` and `count`").into()),
         }
     }
 }

@@ -34,7 +34,7 @@ impl Reader<'_> {
             )),
             Err(Unresolved::Malformed(text)) => self.found.add(Problem::new(
                 span,
-                format!("`{text}` is no reference to an environment variable"),
+                format!("`{text}` does not name an environment variable"),
                 "write ${NAME} or ${NAME:-default}, within quotes if it holds spaces, or $${ for a plain ${",
             )),
         }
@@ -91,13 +91,13 @@ impl Reader<'_> {
         match parse_duration(&text) {
             Ok(duration) if !duration.is_zero() => duration,
             Ok(_) => {
-                let message = format!("`{what}` must be longer than nothing");
+                let message = format!("`{what}` must be longer than 0");
                 self.found
                     .add(Problem::new(node.span, message, "write a duration such as \"30s\""));
                 default
             }
             Err(why) => {
-                let message = format!("`{what}` is no duration");
+                let message = format!("`{what}` must be a duration such as `15m`");
                 self.found.add(Problem::new(node.span, message, why));
                 default
             }

@@ -81,9 +81,12 @@ impl Reader<'_> {
         self.secrets.note_text(&url);
         let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
         if rest.is_none_or(|rest| rest.is_empty() || rest.starts_with('/') || rest.contains(char::is_whitespace)) {
-            let remedy = "write a base URL such as \"http://127.0.0.1:8000\"";
-            self.found
-                .add(Problem::new(node.span, "`serve.url` is no base URL", remedy));
+            let remedy = "write http:// or https://, a host and a port, without a blank";
+            self.found.add(Problem::new(
+                node.span,
+                "`serve.url` must be a base URL such as `http://127.0.0.1:8000`",
+                remedy,
+            ));
         }
         url.trim_end_matches('/').to_string()
     }

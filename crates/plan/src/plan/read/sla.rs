@@ -85,7 +85,7 @@ impl Reader<'_> {
             let Some(node) = node else { continue };
             let value = self.ratio(node, what, LOADS);
             if settings.vary == Vary::MaxConcurrency && value.is_some_and(|value| value < 1.0 || value.fract() != 0.0) {
-                let message = format!("`{what}` is no number of requests in flight");
+                let message = format!("`{what}` must be a whole number of requests in flight");
                 self.found
                     .add(Problem::new(node.span, message, "write a whole number from 1"));
             }
@@ -237,7 +237,7 @@ fn objection(key: &str, criterion: &Criterion) -> Option<String> {
             false => ("below", "<="),
         };
         return Some(format!(
-            "`{key}` bounded from {side} is no target of a search for the highest load; write a bound such as \"{sign}{limit}\""
+            "`{key}` bounded from {side} cannot be the target of a search for the highest load; write a bound such as \"{sign}{limit}\""
         ));
     }
     (limit <= 0.0).then(|| format!("`{key}{comparison}{limit}` bounds nothing; write a limit above 0"))

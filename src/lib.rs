@@ -21,7 +21,7 @@ pub use vsweep_record::{journal, table};
 pub mod bench;
 pub mod server;
 pub mod telemetry;
-pub use vsweep_load::{dataset, load};
+pub use vsweep_load::{dataset, load, one_of, params};
 pub use vsweep_sim::sim;
 
 // Layer 4: what drives the actors.

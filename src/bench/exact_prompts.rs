@@ -1,14 +1,30 @@
-//! Token ids for prompts whose length must be exact: which ids may be used, and random prompts of them.
+//! Requests of exact token counts: which token ids may be used, random prompts of them, and the parameters that the
+//! benchmarks made of such requests share.
 
 use crate::ids::sha256_hex;
 use crate::rng::NumpyPcg64;
 use std::ops::Range;
 use std::path::Path;
+use std::time::Duration;
 
 /// Without a tokenizer: token ids below this are in nearly every vocabulary, …
 const SAFE_VOCABULARY: u32 = 32_000;
 /// … and ids below this are special tokens or bytes in many.
 const FIRST_PLAIN_ID: u32 = 260;
+
+crate::params! {
+    /// What every benchmark of exact prompts is told about them.
+    pub struct ExactParams {
+        /// Token ids below this may be used in prompts.
+        vocab_size: Option<u32> = param("vocab_size").least(1).otherwise("the model's, else 32000"),
+        /// Seed of the prompts.
+        seed: u32 = param("seed").default("0").otherwise("0 in a plan, else another each time"),
+        /// Seconds after which a request counts as failed.
+        request_timeout: Duration = param("request_timeout")
+            .within("a number of seconds above 0", |seconds| seconds > 0.0)
+            .default("600"),
+    }
+}
 
 /// Ids that may stand in prompts when there is no tokenizer.
 pub(super) fn plain_ids(vocab_size: Option<u32>, model_root: &str) -> Range<u32> {

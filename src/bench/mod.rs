@@ -14,7 +14,7 @@ mod side;
 mod worker;
 
 pub use external::{command_line, params_of};
-pub use params::as_flags::told;
+pub use native::as_flags::told;
 pub use side::limits::kv_cache_tokens;
 
 use native::settings;

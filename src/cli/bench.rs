@@ -5,8 +5,9 @@ mod place;
 mod show;
 
 use super::output::{self, tell};
-use crate::bench::native::settings::Settings;
-use crate::bench::params::{self, REFUSED};
+use crate::bench::native::REFUSED;
+use crate::bench::native::settings::{Settings, TABLE};
+use crate::bench::params::server::ServerParams;
 use crate::bench::result::{json_file, pytorch};
 use crate::bench::{Job, native};
 use crate::error::{Error, Exit, Result};
@@ -47,7 +48,7 @@ impl clap::Args for Args {
             let argument = clap::Arg::new(*name).long(name.replace('_', "-")).alias(name);
             command.arg(argument.num_args(0..).hide(true))
         });
-        super::flags::augment(command, params::all())
+        super::flags::augment(command, TABLE.all())
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -57,12 +58,12 @@ impl clap::Args for Args {
 
 impl FromArgMatches for Args {
     fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
-        let mut params = super::flags::read(matches, params::all());
+        let mut params = super::flags::read(matches, TABLE.all());
         let mut ignored = vec![];
         for (name, _) in REFUSED.iter().filter(|(name, _)| matches.contains_id(name)) {
             let values = matches.get_many::<String>(name).into_iter().flatten();
             let values: Vec<&str> = values.map(String::as_str).collect();
-            match params::harmless(name, &values) {
+            match native::harmless(name, &values) {
                 Some(reason) => ignored.push(format!("{} is ignored: {reason}", as_typed(name))),
                 None => drop(params.insert((*name).to_owned(), Value::Bool(true))),
             }
@@ -83,7 +84,11 @@ pub fn run(args: Args) -> Result<Exit> {
         params.entry(name).or_insert_with(|| json!(value));
     }
     let settings = Settings::read(&params).map_err(|problems| Error::Usage(problems.join("\nvsweep: ")))?;
-    let place = settings.output.as_ref().map(Place::prepare).transpose()?;
+    let place = settings
+        .output
+        .is_wanted()
+        .then(|| Place::prepare(&settings.output))
+        .transpose()?;
     if place.is_none() {
         let idle = ["save_detailed", "result_filename", "result_dir"];
         for name in idle.into_iter().filter(|name| params.contains_key(*name)) {
@@ -105,7 +110,7 @@ async fn perform(params: Params, settings: &Settings, place: Option<Place>) -> R
         job = job(params, settings) => job?,
         () = interrupt.requested() => return Ok(Exit::Interrupted),
     };
-    let progress = tokio::spawn(show::progress(job.counters.clone(), settings.quiet));
+    let progress = tokio::spawn(show::progress(job.counters.clone(), settings.output.is_quiet));
     let measured = tokio::select! {
         measured = native::measure(&job, None) => Some(measured),
         () = interrupt.requested() => None,
@@ -151,10 +156,10 @@ fn finish(settings: &Settings, given: &Params, place: Option<Place>, result: &Ru
 }
 
 async fn job(params: Params, settings: &Settings) -> Result<Job> {
-    let base_url = settings.base_url();
-    let (served_model, model_root) = match &settings.model {
+    let base_url = settings.server.url();
+    let (served_model, model_root) = match &settings.server.model {
         Some(model) => (model.clone(), model.clone()),
-        None => first_model(&base_url, &settings.all_headers(), settings.insecure).await?,
+        None => first_model(&settings.server).await?,
     };
     Ok(Job {
         base_url,
@@ -172,23 +177,22 @@ async fn job(params: Params, settings: &Settings) -> Result<Job> {
 }
 
 /// Name and root of the first model that the server lists.
-pub(super) async fn first_model(
-    base_url: &str,
-    headers: &[(String, String)],
-    insecure: bool,
-) -> Result<(String, String)> {
+pub(super) async fn first_model(server: &ServerParams) -> Result<(String, String)> {
+    let base_url = server.url();
     let url = format!("{base_url}/v1/models");
     let failed = |why: &dyn std::fmt::Display| {
         Error::Fatal(format!(
             "cannot ask {url} for its models: {why}; start the server, or name the model with --model"
         ))
     };
-    let client = client_for(base_url).tls_danger_accept_invalid_certs(insecure).build();
+    let client = client_for(&base_url)
+        .tls_danger_accept_invalid_certs(server.insecure)
+        .build();
     let mut request = client
         .map_err(|error| failed(&error))?
         .get(&url)
         .timeout(Duration::from_secs(30));
-    for (name, value) in headers {
+    for (name, value) in server.all_headers() {
         request = request.header(name, value);
     }
     let answer = request.send().await.map_err(|error| failed(&Silence::from(error)))?;

@@ -4,7 +4,7 @@ use super::flags;
 use super::output::{say, tell};
 use super::sweeping::{self, Done, Server, caution, entries};
 use crate::bench::Runner;
-use crate::bench::iterations::settings::{FLAGS, Mode, Settings};
+use crate::bench::iterations::settings::{Mode, Settings, TABLE};
 use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
 use crate::plan::{Params, show};
@@ -33,7 +33,7 @@ impl clap::Args for Args {
         let output = Arg::new("output").long("output").value_name("FILE");
         let output = output.help("Write the rows to a JSON file");
         let output = output.value_parser(clap::value_parser!(PathBuf));
-        flags::augment(command.about(ABOUT).after_help(AFTER), FLAGS).arg(output)
+        flags::augment(command.about(ABOUT).after_help(AFTER), TABLE.all()).arg(output)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -44,7 +44,7 @@ impl clap::Args for Args {
 impl FromArgMatches for Args {
     fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
         Ok(Args {
-            params: flags::read(matches, FLAGS),
+            params: flags::read(matches, TABLE.all()),
             output: matches.get_one::<PathBuf>("output").cloned(),
         })
     }
@@ -76,8 +76,11 @@ pub fn run(args: Args) -> Result<Exit> {
 async fn measure_all(args: &Args, shapes: &[Params], settings: &[Settings]) -> Result<Exit> {
     let mut interrupt = Interrupt::install()?;
     let first = &settings[0];
-    let base_url = first.endpoints.first().unwrap_or(&first.site.base_url);
-    let server = sweeping::find(base_url, &first.site).await?;
+    let mut params = first.server.clone();
+    if let Some(endpoint) = first.endpoints().first() {
+        params.base_url = Some(endpoint.clone());
+    }
+    let server = sweeping::find(&params).await?;
     let mut rows: Vec<Value> = Vec::new();
     let mut last_failure = None;
     for (shape, settings) in shapes.iter().zip(settings) {
@@ -142,38 +145,36 @@ fn shapes(params: &Params) -> Vec<Params> {
     shapes
 }
 
-fn mode(settings: &Settings) -> &'static str {
-    match settings.mode {
-        Mode::Prefill => "prefill",
-        Mode::Decode => "decode",
-    }
-}
-
 fn describe(settings: &Settings) -> String {
-    let (mode, context, batch) = (mode(settings), settings.context_len, settings.batch_size);
+    let (mode, shape) = (settings.mode.name(), &settings.batch);
+    let (context, batch) = (shape.context_len, shape.batch_size);
     match settings.mode {
-        Mode::Prefill => format!("{mode}, context {context}, input {}, batch {batch}", settings.input_len),
+        Mode::Prefill => format!(
+            "{mode}, context {context}, input {}, batch {batch}",
+            settings.input_len()
+        ),
         Mode::Decode => format!(
             "{mode}, context {context}, batch {batch}, {} iterations",
-            settings.output_len
+            settings.output_len()
         ),
     }
 }
 
 /// A row of the file: the keys of `vllm bench iterations`, then ours.
 fn row(server: &Server, settings: &Settings, result: &Params) -> Map<String, Value> {
-    let endpoint = match settings.endpoints.is_empty() {
+    let endpoints = settings.endpoints();
+    let endpoint = match endpoints.is_empty() {
         true => server.base_url.clone(),
-        false => settings.endpoints.join(","),
+        false => endpoints.join(","),
     };
     let mut row = Map::new();
     let shape = [
         ("endpoint", json!(endpoint)),
-        ("mode", json!(mode(settings))),
-        ("context_len", json!(settings.context_len)),
-        ("input_len", json!(settings.input_len)),
-        ("batch_size", json!(settings.batch_size)),
-        ("iteration", json!(settings.output_len)),
+        ("mode", json!(settings.mode.name())),
+        ("context_len", json!(settings.batch.context_len)),
+        ("input_len", json!(settings.input_len())),
+        ("batch_size", json!(settings.batch.batch_size)),
+        ("iteration", json!(settings.output_len())),
     ];
     row.extend(shape.map(|(key, value)| (key.to_owned(), value)));
     let theirs = [

@@ -4,8 +4,8 @@ use super::flags;
 use super::output::{say, tell};
 use super::sweeping::{self, Done, Server, caution, entries};
 use crate::bench::Runner;
-use crate::bench::params::{Flag, Takes};
-use crate::bench::phases::settings::{self, Settings};
+use crate::bench::params::{Param, param};
+use crate::bench::phases::settings::{Settings, TABLE};
 use crate::error::{Error, Exit, Result};
 use crate::files::{create_folder, write_atomic};
 use crate::plan::{Params, show};
@@ -22,23 +22,19 @@ const LEVELS: &str = "32,64,128,256,512,1024,2048";
 const RATIOS: &str = "0.25,0.5";
 
 /// Flags of the command that are lists; the others are those of one measurement.
-const LISTS: [Flag; 3] = [
-    Flag {
-        name: "phase",
-        takes: Takes::Text,
-        help: "Phases to measure: prefill, decode or both [prefill,decode]",
-    },
-    Flag {
-        name: "concurrency_levels",
-        takes: Takes::Text,
-        help: "Requests in flight at once, a comma list [32,64,128,256,512,1024,2048]",
-    },
-    Flag {
-        name: "ratios",
-        takes: Takes::Text,
-        help: "Prompt's shares of each sequence in decode runs, a comma list [0.25,0.5]",
-    },
+const LISTS: [(&str, Param); 3] = [
+    list("phase", "prefill,decode", "Phases to measure: prefill, decode or both"),
+    list("concurrency_levels", LEVELS, "Requests in flight at once, a comma list"),
+    list(
+        "ratios",
+        RATIOS,
+        "Prompt's shares of each sequence in decode runs, a comma list",
+    ),
 ];
+
+const fn list(name: &'static str, default: &'static str, help: &'static str) -> (&'static str, Param) {
+    ("Window", param(name).default(default).described::<String>(help))
+}
 
 /// Measure prefill and decode throughput of a running server over a window of time
 #[derive(Debug)]
@@ -49,10 +45,13 @@ pub struct Args {
 }
 
 /// The flags of one measurement that are not lists here.
-fn single() -> Vec<Flag> {
+fn single() -> impl Iterator<Item = (&'static str, &'static Param)> {
     let swept = ["phase", "max_concurrency", "ratio"];
-    let flags = settings::FLAGS.iter().filter(|flag| !swept.contains(&flag.name));
-    flags.copied().collect()
+    TABLE.all().filter(move |(_, param)| !swept.contains(&param.name))
+}
+
+fn lists() -> impl Iterator<Item = (&'static str, &'static Param)> {
+    LISTS.iter().map(|(title, param)| (*title, param))
 }
 
 impl clap::Args for Args {
@@ -63,7 +62,7 @@ impl clap::Args for Args {
             .value_name("DIR");
         let folder = folder.default_value("bench-results").help("Folder of the report");
         let folder = folder.value_parser(clap::value_parser!(PathBuf));
-        let command = flags::augment(flags::augment(command.about(ABOUT), &LISTS), &single());
+        let command = flags::augment(flags::augment(command.about(ABOUT), lists()), single());
         let also = [("concurrency_levels", "max-concurrency"), ("ratios", "ratio")];
         let command = also.into_iter().fold(command, |command, (name, alias)| {
             command.mut_arg(name, |arg| arg.alias(alias))
@@ -80,8 +79,8 @@ impl FromArgMatches for Args {
     fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
         let folder = matches.get_one::<PathBuf>("output_dir").cloned();
         Ok(Args {
-            params: flags::read(matches, &single()),
-            lists: flags::read(matches, &LISTS),
+            params: flags::read(matches, single()),
+            lists: flags::read(matches, lists()),
             folder: folder.unwrap_or_default(),
         })
     }
@@ -142,9 +141,8 @@ fn levels(args: &Args) -> Vec<Params> {
 
 async fn measure_all(args: &Args, levels: &[Params], first: &Settings) -> Result<Exit> {
     let mut interrupt = Interrupt::install()?;
-    let base_url = &first.site.base_url;
-    let server = sweeping::find(base_url, &first.site).await?;
-    let simulated = is_simulated(base_url).await;
+    let server = sweeping::find(&first.server).await?;
+    let simulated = is_simulated(&server.base_url).await;
     create_folder(&args.folder)?;
     let mut phases = Phases::new(&server.model, simulated);
     let mut last_failure = None;

@@ -3,7 +3,7 @@
 
 use super::bench::first_model;
 use super::output::tell;
-use crate::bench::params::server::Site;
+use crate::bench::params::server::ServerParams;
 use crate::bench::{Job, Measurement, Runner, measure};
 use crate::cause::Failure;
 use crate::error::Result;
@@ -31,13 +31,13 @@ pub enum Done {
 }
 
 /// Asks the server for its first model, unless the user named one.
-pub async fn find(base_url: &str, site: &Site) -> Result<Server> {
-    let (model, root) = match &site.model {
+pub async fn find(params: &ServerParams) -> Result<Server> {
+    let (model, root) = match &params.model {
         Some(model) => (model.clone(), model.clone()),
-        None => first_model(base_url, &site.headers, site.insecure).await?,
+        None => first_model(params).await?,
     };
     Ok(Server {
-        base_url: base_url.to_owned(),
+        base_url: params.url(),
         model,
         root,
     })

@@ -7,7 +7,7 @@ use crate::bench::native::settings::Settings;
 use crate::bench::native::{at_least, latencies, measurement_of, span};
 use crate::bench::params_of;
 use crate::bench::{Measurement, Verdict};
-use crate::dataset::{self, Dataset, Item, Prompt, Sampling, Vocabulary};
+use crate::dataset::{self, Dataset, Draw, Item, Prompt, Sampling, Vocabulary};
 use crate::matrix::Point;
 use crate::metrics::{Metric, Progress, RunResult, Sample, seconds};
 use crate::plan::Params;
@@ -106,33 +106,34 @@ impl<'a> Stage<'a> {
     pub fn play(&mut self, play: Play<'_>) -> Result<Played, Unknown> {
         let mut settings = Settings::read(play.params).map_err(|problems| problems.join("; "))?;
         if !self.reads_gaps {
-            settings.metrics.retain(|metric| *metric != Metric::Itl);
+            settings.figures.metrics.0.retain(|metric| *metric != Metric::Itl);
         }
-        if let Dataset::Conversations(_) = &settings.dataset {
+        if settings.dataset.traits().has_turns {
             let why = "conversations of several turns cannot be played yet: their prompts follow from the answers";
             return Err(Unknown::Because(why.to_owned()));
         }
         let every_token = self.reads_gaps;
         let (server, has_content) = self.server(&settings)?;
-        let seed = u64::from(settings.seed);
+        let arrivals = settings.arrival.arrivals();
+        let seed = u64::from(settings.prompts.seed);
         let mut items = draw(
-            &settings.dataset,
-            &settings.sampling(settings.num_prompts, seed),
+            &*settings.dataset,
+            settings.prompts.sampling(settings.prompts.num_prompts, seed),
             has_content,
         )?;
         let effort = items.iter().map(|item| effort_of(item.prompt_len, item.output_len));
         play.budget.spend(effort.sum())?;
-        let due = match settings.self_timed {
+        let due = match settings.is_self_timed() {
             true => dataset::sort_by_time(&mut items)
                 .into_iter()
                 .map(|s| (s * 1e9) as u64)
                 .collect(),
-            false => settings.arrivals.due_times(items.len(), settings.seed),
+            false => arrivals.due_times(items.len(), settings.prompts.seed),
         };
         let load = |requests: Vec<Request>, due: Vec<u64>| Load {
             requests,
             due,
-            limit: settings.max_concurrency,
+            limit: settings.concurrency(),
             every_token,
             delay: DELAY,
         };
@@ -160,7 +161,7 @@ impl<'a> Stage<'a> {
     /// The server for a run, and whether the content of prompts counts on it.
     fn server(&mut self, settings: &Settings) -> Result<(&mut VirtualServer, bool), String> {
         let own = self.stand_in.settings.as_ref().ok_or("the server does not start")?;
-        let shares = settings.dataset.shared_share() > 0.0 || self.keeps_caches;
+        let shares = settings.dataset.traits().shared_share > 0.0 || self.keeps_caches;
         let has_content = own.limits.prefix_caching && shares;
         if self.has_content != has_content {
             self.server = None;
@@ -191,7 +192,8 @@ pub fn effort(point: &Point) -> u64 {
     let Ok(settings) = Settings::read(&params) else {
         return 0;
     };
-    let sampling = settings.sampling(settings.num_prompts, settings.seed.into());
+    let prompts = &settings.prompts;
+    let sampling = prompts.sampling(prompts.num_prompts, prompts.seed.into());
     let lengths = settings.dataset.lengths(&sampling, VOCABULARY.end.into());
     let lengths = lengths.into_iter().flatten();
     lengths.map(|(prompt, output)| effort_of(prompt, output)).sum()
@@ -238,20 +240,17 @@ impl Watched {
 }
 
 /// The requests of a dataset; without content where only the lengths count. Nothing is fetched for it.
-fn draw(dataset: &Dataset, sampling: &Sampling, has_content: bool) -> Result<Vec<Item>, String> {
-    if !has_content && let Some(lengths) = dataset.lengths(sampling, VOCABULARY.end.into()) {
+fn draw(dataset: &dyn Dataset, sampling: Sampling, has_content: bool) -> Result<Vec<Item>, String> {
+    if !has_content && let Some(lengths) = dataset.lengths(&sampling, VOCABULARY.end.into()) {
         let item = |(i, (prompt, output)): (usize, (u64, u64))| Item::new(i, Prompt::Ids(Vec::new()), prompt, output);
         return Ok(lengths.into_iter().enumerate().map(item).collect());
     }
-    if let Dataset::HuggingFace(rows) = dataset
-        && !std::path::Path::new(&rows.path).exists()
-    {
+    if let Some(name) = dataset.to_download() {
         return Err(format!(
-            "the data set {} is not here, and nothing is fetched for a rehearsal",
-            rows.path
+            "the data set {name} is not here, and nothing is fetched for a rehearsal"
         ));
     }
-    dataset.draw(sampling, &Vocabulary::Ids(VOCABULARY), None)
+    dataset.draw(&Draw::of(sampling, &Vocabulary::Ids(VOCABULARY)))
 }
 
 /// A request of the engine model. A text's tokens are made up: equal texts get equal ones.

@@ -135,7 +135,7 @@ async fn exit_codes_say_what_happened() {
     assert_eq!(wrong.status.code(), Some(2));
     assert_eq!(
         text(&wrong.stderr),
-        "vsweep: num_prompts is \"none\"; it must be a whole number of at least 1\n"
+        "vsweep: num_prompts is \"none\"; it must be a whole number of at least 1, or 0 for every row of a custom file\n"
     );
     let plot = bench(&server.url, &["--plot_timeline", "--num-prompts", "1"]).await;
     assert_eq!(

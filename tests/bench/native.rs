@@ -219,8 +219,8 @@ fn wrong_parameters_are_found_before_anything_starts() {
     insta::assert_snapshot!(found.join("\n"), @r#"
     the native benchmark has no parameter "max_concurency"; did you mean "max_concurrency"?
     backend is "openai-video"; it must be one of openai, vllm, openai-chat, openai-responses, openai-audio, openai-embeddings, openai-embeddings-chat, openai-embeddings-clip, openai-embeddings-vlm2vec, infinity-embeddings, infinity-embeddings-clip, vllm-pooling, vllm-rerank
-    num_prompts is 0; it must be a whole number of at least 1
+    endpoint is "/v1/chat"; it must be a path that ends in "completions" for backend openai
     random_range_ratio is 1; write a number of at least 0 and below 1, or {"input": 0.2, "output": 0.1}
-    endpoint is "/v1/chat"; it must be a path that ends in "completions" for backend openai-video
+    num_prompts is 0; it must be a whole number of at least 1
     "#);
 }

@@ -18,7 +18,7 @@ const LAYERS: [&[&str]; 7] = [
         "spool",
         "threads",
     ],
-    &["plan", "matrix", "metrics", "search"],
+    &["plan", "matrix", "metrics", "search", "params"],
     &["journal", "table"],
     &["server", "load", "dataset", "bench", "telemetry", "sim"],
     &["run", "rehearse"],
@@ -27,12 +27,13 @@ const LAYERS: [&[&str]; 7] = [
 ];
 
 /// What a room may use in its own layer.
-const NEIGHBOURS: [(&str, &[&str]); 7] = [
+const NEIGHBOURS: [(&str, &[&str]); 8] = [
     ("cause", &["printable"]),
     ("files", &["error"]),
     ("matrix", &["plan"]),
     ("table", &["journal"]),
     ("server", &["telemetry"]),
+    ("dataset", &["load"]),
     ("bench", &["load", "dataset", "server", "telemetry"]),
     ("rehearse", &["run"]),
 ];
@@ -223,9 +224,13 @@ fn used_rooms(code: &str) -> Vec<String> {
         }
     }
     let is_word = |c: &char| c.is_alphanumeric() || *c == '_';
-    let rooms = rooms
-        .iter()
-        .map(|text| text.trim_start().chars().take_while(is_word).collect::<String>());
+    let rooms = rooms.iter().map(|text| {
+        let text = text.trim_start();
+        let name: String = text.chars().take_while(is_word).collect();
+        // A macro stands at the root of its crate, not in a room.
+        let is_macro = text[name.len()..].starts_with('!');
+        if is_macro { String::new() } else { name }
+    });
     rooms.filter(|room| !room.is_empty()).collect()
 }
 

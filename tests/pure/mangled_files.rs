@@ -4,10 +4,13 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use vsweep::dataset::{
-    BurstGpt, ChatTemplate, Conversations, Custom, CustomAudio, CustomImage, Dataset, HuggingFace, Random, RangeRatio,
-    Sampling, ShareGpt, Sonnet, SpecBench, SpeedBench, Talk, TimedTrace, Tokenizer, Vocabulary,
+    BurstGpt, ChatTemplate, Conversations, Custom, CustomAudio, CustomImage, Dataset, Draw, HuggingFace, OutputLen,
+    Random, RangeRatio, Sampling, ShareGpt, Sonnet, SpecBench, SpeedBench, Subset, Talk, TimedTrace, Tokenizer,
+    Vocabulary,
 };
+use vsweep::load::Backend;
 
 /// A change to the bytes of a file.
 #[derive(Debug, Clone)]
@@ -87,15 +90,15 @@ fn talk() -> Value {
 const PARQUET: &[u8] = include_bytes!("../data/datasets/rows.parquet");
 
 /// Every dataset that reads files, with the name and the bytes of a good one.
-fn datasets(folder: &Path) -> Vec<(Dataset, PathBuf, Vec<u8>)> {
+fn datasets(folder: &Path) -> Vec<(Arc<dyn Dataset>, PathBuf, Vec<u8>)> {
     let path = |name: &str| folder.join(name);
     let talks = || serde_json::to_vec(&json!([talk(), talk()])).expect("JSON");
     let sharegpt = |name: &str| ShareGpt {
         path: path(name),
         output_len: None,
     };
-    let hf = |name: &str| {
-        Dataset::HuggingFace(HuggingFace {
+    let hf = |name: &str| -> Arc<dyn Dataset> {
+        Arc::new(HuggingFace {
             path: path(name).display().to_string(),
             subset: None,
             split: None,
@@ -104,9 +107,9 @@ fn datasets(folder: &Path) -> Vec<(Dataset, PathBuf, Vec<u8>)> {
         })
     };
     vec![
-        (Dataset::ShareGpt(sharegpt("s.json")), path("s.json"), talks()),
+        (Arc::new(sharegpt("s.json")), path("s.json"), talks()),
         (
-            Dataset::Conversations(Conversations {
+            Arc::new(Conversations {
                 of: Talk::Recorded(sharegpt("t.json")),
                 turns: 2..=9,
             }),
@@ -114,9 +117,9 @@ fn datasets(folder: &Path) -> Vec<(Dataset, PathBuf, Vec<u8>)> {
             talks(),
         ),
         (
-            Dataset::Custom(Custom {
+            Arc::new(Custom {
                 path: path("c.jsonl"),
-                output_len: None,
+                output_len: OutputLen::Column,
             }),
             path("c.jsonl"),
             lines(&[
@@ -125,17 +128,17 @@ fn datasets(folder: &Path) -> Vec<(Dataset, PathBuf, Vec<u8>)> {
             ]),
         ),
         (
-            Dataset::Custom(Custom {
+            Arc::new(Custom {
                 path: path("c.csv"),
-                output_len: None,
+                output_len: OutputLen::Column,
             }),
             path("c.csv"),
             b"prompt,output_tokens\n\"hello, there\",5\nbye,7\n".to_vec(),
         ),
         (
-            Dataset::CustomImage(CustomImage {
+            Arc::new(CustomImage {
                 path: path("i.jsonl"),
-                output_len: Some(3),
+                output_len: OutputLen::Fixed(3),
                 as_data: false,
             }),
             path("i.jsonl"),
@@ -145,16 +148,16 @@ fn datasets(folder: &Path) -> Vec<(Dataset, PathBuf, Vec<u8>)> {
             ]),
         ),
         (
-            Dataset::CustomAudio(CustomAudio {
+            Arc::new(CustomAudio {
                 path: path("a.jsonl"),
-                output_len: Some(3),
-                as_message: false,
+                output_len: OutputLen::Fixed(3),
+                in_messages: false,
             }),
             path("a.jsonl"),
             lines(&[json!({"audio": "x.wav", "prompt": "say"})]),
         ),
         (
-            Dataset::SpecBench(SpecBench {
+            Arc::new(SpecBench {
                 path: path("q.jsonl"),
                 category: None,
                 output_len: 4,
@@ -163,9 +166,9 @@ fn datasets(folder: &Path) -> Vec<(Dataset, PathBuf, Vec<u8>)> {
             lines(&[json!({"turns": ["one", "two"], "category": "qa"})]),
         ),
         (
-            Dataset::SpeedBench(SpeedBench {
+            Arc::new(SpeedBench {
                 folder: folder.to_path_buf(),
-                subset: "qualitative".to_owned(),
+                subset: Subset::Qualitative,
                 category: None,
                 output_len: 4,
             }),
@@ -173,12 +176,12 @@ fn datasets(folder: &Path) -> Vec<(Dataset, PathBuf, Vec<u8>)> {
             lines(&[json!({"messages": [{"content": "one"}], "category": "qa"})]),
         ),
         (
-            Dataset::BurstGpt(BurstGpt { path: path("b.csv") }),
+            Arc::new(BurstGpt { path: path("b.csv") }),
             path("b.csv"),
             b"Timestamp,Model,Request tokens,Response tokens,Total tokens\n1,GPT-4,7,3,10\n2,GPT-4,9,4,13\n".to_vec(),
         ),
         (
-            Dataset::TimedTrace(TimedTrace {
+            Arc::new(TimedTrace {
                 path: path("t.jsonl"),
                 chunk_size: 4,
                 second_multiplier: 1.0,
@@ -191,7 +194,7 @@ fn datasets(folder: &Path) -> Vec<(Dataset, PathBuf, Vec<u8>)> {
             lines(&[json!({"timestamp": 0.5, "input_length": 7, "output_length": 2, "hash_ids": [1, 2]})]),
         ),
         (
-            Dataset::Sonnet(Sonnet {
+            Arc::new(Sonnet {
                 path: path("poem.txt"),
                 input_len: 60,
                 prefix_len: 20,
@@ -211,11 +214,17 @@ fn datasets(folder: &Path) -> Vec<(Dataset, PathBuf, Vec<u8>)> {
 /// How many of the datasets there are; the strategies need a number beforehand.
 const DATASETS: usize = 13;
 
-const SAMPLING: Sampling = Sampling {
-    num_prompts: 5,
-    seed: 1,
-    shuffle: true,
-    oversample: true,
+const DRAW: Draw<'static> = Draw {
+    sampling: Sampling {
+        num_prompts: 5,
+        seed: 1,
+        shuffle: true,
+        oversample: true,
+    },
+    vocabulary: &Vocabulary::Words,
+    template: None,
+    // Sounds are sent by their path there.
+    backend: Backend::Audio,
 };
 
 fn tokenizer() -> Value {
@@ -236,7 +245,7 @@ fn good_files_give_prompts() {
     assert_eq!(all.len(), DATASETS);
     for (dataset, path, bytes) in all {
         std::fs::write(&path, bytes).expect("written");
-        let items = dataset.draw(&SAMPLING, &Vocabulary::Words, None);
+        let items = dataset.draw(&DRAW);
         assert!(
             items.as_ref().is_ok_and(|items| !items.is_empty()),
             "{}: {items:?}",
@@ -253,7 +262,7 @@ proptest! {
         let folder = tempfile::tempdir().expect("a folder");
         let (dataset, path, bytes) = datasets(folder.path()).swap_remove(which);
         std::fs::write(&path, mangle(&bytes, &faults)).expect("written");
-        match dataset.draw(&SAMPLING, &Vocabulary::Words, None) {
+        match dataset.draw(&DRAW) {
             Ok(items) => prop_assert!(!items.is_empty(), "{} gave nothing", path.display()),
             Err(complaint) => prop_assert!(complaint.contains(path.file_name().and_then(|name| name.to_str()).expect("plain")), "{complaint}"),
         }
@@ -264,7 +273,7 @@ proptest! {
         let folder = tempfile::tempdir().expect("a folder");
         let (dataset, path, _) = datasets(folder.path()).swap_remove(which);
         std::fs::write(&path, bytes).expect("written");
-        if let Ok(items) = dataset.draw(&SAMPLING, &Vocabulary::Words, None) {
+        if let Ok(items) = dataset.draw(&DRAW) {
             prop_assert!(!items.is_empty());
         }
     }
@@ -285,7 +294,7 @@ proptest! {
             Ok(found) => {
                 let tokenizer = found.expect("the file is there");
                 let random = Random { input_len: 8, output_len: 2, range_ratio: RangeRatio::default(), prefix_len: 2, batch_size: 1 };
-                let drawn = random.draw(&SAMPLING, &Vocabulary::Tokenizer(&tokenizer));
+                let drawn = random.draw(&Draw::of(DRAW.sampling, &Vocabulary::Tokenizer(&tokenizer)));
                 prop_assert!(drawn.is_err() || drawn.is_ok_and(|items| items.len() == 5));
                 if let Ok(Some(template)) = ChatTemplate::find(tokenizer.folder(), &Default::default()) {
                     let _ = template.user_turn("hello");

@@ -1,7 +1,8 @@
 //! Every recorded vector of `vllm bench serve` is met by a test or named with the reason in docs/differences-bench.md.
 
 use serde_json::Value;
-use vsweep::bench::params::{self, REFUSED};
+use vsweep::bench::native::REFUSED;
+use vsweep::bench::native::settings::TABLE;
 use vsweep::load::sse;
 
 /// Kinds of which a test takes every entry, with the words that prove it.
@@ -88,7 +89,7 @@ fn every_flag_is_known_or_refused_with_a_reason() {
         .expect("flags")
         .iter()
         .filter_map(|flag| flag["dest"].as_str())
-        .filter(|name| params::find(name).is_none() && !REFUSED.iter().any(|(refused, _)| refused == name))
+        .filter(|name| TABLE.find(name).is_none() && !REFUSED.iter().any(|(refused, _)| refused == name))
         .map(str::to_owned)
         .collect();
     assert_eq!(unknown, Vec::<String>::new());

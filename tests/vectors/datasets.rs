@@ -6,9 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use vsweep::dataset::{
-    Bucket, ChatTemplate, Custom, Dataset, Item, PrefixRepetition, Random, RandomMm, RangeRatio, Rerank, Sampling,
-    ShareGpt, SpecBench, TimedTrace, Tokenizer, Vocabulary,
+    Bucket, Buckets, ChatTemplate, Custom, Dataset, Draw, Images, Item, OutputLen, PrefixRepetition, Random, RandomMm,
+    RangeRatio, Rerank, Sampling, ShareGpt, SpecBench, TimedTrace, Tokenizer, Vocabulary,
 };
+use vsweep::params::{FromParam, param};
 use vsweep::rng::NumpyPcg64;
 
 fn vectors() -> Value {
@@ -75,13 +76,17 @@ fn sampling(num_prompts: usize, seed: u64) -> Sampling {
     }
 }
 
-fn drawn(dataset: Dataset, sampling: Sampling, added: usize, with_template: bool) -> Vec<Item> {
+fn drawn(dataset: &dyn Dataset, sampling: Sampling, added: usize, with_template: bool) -> Vec<Item> {
     let model = model(added);
     let template = ChatTemplate::find(model.path(), &Map::new()).expect("readable");
     let template = template.filter(|_| with_template);
     let tokenizer = tokenizer(&model);
-    let items = dataset.draw(&sampling, &Vocabulary::Tokenizer(&tokenizer), template.as_ref());
-    items.expect("drawn")
+    let vocabulary = Vocabulary::Tokenizer(&tokenizer);
+    let draw = Draw {
+        template: template.as_ref(),
+        ..Draw::of(sampling, &vocabulary)
+    };
+    dataset.draw(&draw).expect("drawn")
 }
 
 /// Compares with recorded requests; the vectors' ids carry the prefix of the recorded run.
@@ -120,56 +125,53 @@ fn random_prompts() {
         let random = Random {
             input_len: count(args, "input_len", 0),
             output_len: count(args, "output_len", 128),
-            range_ratio: RangeRatio::parse(args.get("range_ratio").unwrap_or(&json!(0.0))).expect("valid"),
+            range_ratio: RangeRatio::from_param(&param("range_ratio"), args.get("range_ratio").unwrap_or(&json!(0.0)))
+                .expect("valid"),
             prefix_len: count(args, "prefix_len", 0),
             batch_size: count(args, "batchsize", 1) as usize,
         };
         let sampling = sampling(count(args, "num_requests", 0) as usize, count(vector, "seed", 0));
-        assert_are(&drawn(Dataset::Random(random), sampling, added, false), &vector["out"]);
+        assert_are(&drawn(&random, sampling, added, false), &vector["out"]);
     }
 }
 
 #[test]
 fn random_images() {
     let mut random = NumpyPcg64::new(0);
-    let dataset = RandomMm {
-        text: Random {
-            input_len: 1,
-            output_len: 1,
-            range_ratio: RangeRatio::default(),
-            prefix_len: 0,
-            batch_size: 1,
-        },
-        items: 3,
-        items_ratio: 0.3,
-        most_images: 255,
-        buckets: Bucket::USUAL.to_vec(),
+    let bucket = |height, width| Bucket {
+        height,
+        width,
+        weight: 0.5,
+    };
+    let images = Images {
+        mean: 3,
+        ratio: 0.3,
+        limits: serde_json::Map::new(),
+        buckets: Buckets(vec![bucket(256, 256), bucket(720, 1280)]),
     };
     let vector = &vectors()["random_mm_iter_rng0_5requests"];
     for request in vector.as_array().expect("requests") {
-        let images: Vec<Value> = (0..dataset.count(&mut random))
-            .map(|_| dataset.bucket(&mut random))
+        let images: Vec<Value> = (0..images.count(&mut random))
+            .map(|_| images.bucket(&mut random))
             .map(|bucket| json!([bucket.height, bucket.width, 1]))
             .collect();
         assert_eq!(&json!(images), request);
     }
     let text = Random {
         input_len: 3,
-        ..dataset.text.clone()
+        output_len: 1,
+        range_ratio: RangeRatio::default(),
+        prefix_len: 0,
+        batch_size: 1,
     };
-    let small = Bucket {
-        height: 16,
-        width: 8,
-        weight: 1.0,
+    let images = Images {
+        mean: 1,
+        ratio: 0.0,
+        limits: serde_json::Map::new(),
+        buckets: Buckets(vec![bucket(16, 8)]),
     };
-    let one = RandomMm {
-        text,
-        items: 1,
-        items_ratio: 0.0,
-        most_images: 1,
-        buckets: vec![small],
-    };
-    let items = drawn(Dataset::RandomMm(one), sampling(2, 0), 0, false);
+    let one = RandomMm { text, images };
+    let items = drawn(&one, sampling(2, 0), 0, false);
     assert_eq!(items[0].prompt.to_value(), " w853 w854 w855");
     let images = items[0].media.as_ref().expect("images");
     let url = images[0]["image_url"]["url"].as_str().expect("a URL");
@@ -185,10 +187,10 @@ fn random_rerank() {
             input_len: count(args, "input_len", 0),
             range_ratio: RangeRatio::default(),
             batch_size: count(args, "batchsize", 1) as usize,
-            is_reranker: args["is_reranker"] == true,
+            no_reranker: args["is_reranker"] == false,
         };
         let sampling = sampling(count(args, "num_requests", 0) as usize, count(vector, "seed", 0));
-        assert_are(&drawn(Dataset::Rerank(rerank), sampling, 0, false), &vector["out"]);
+        assert_are(&drawn(&rerank, sampling, 0, false), &vector["out"]);
     }
 }
 
@@ -206,7 +208,7 @@ fn prefix_repetition() {
         shuffle: false,
         ..sampling(count(args, "num_requests", 0) as usize, 0)
     };
-    let items = drawn(Dataset::PrefixRepetition(repetition), sampling, 0, false);
+    let items = drawn(&repetition, sampling, 0, false);
     assert_are(&items, &vector["out"]);
 }
 
@@ -229,10 +231,7 @@ fn sharegpt() {
             path: path.clone(),
             output_len,
         };
-        assert_are(
-            &drawn(Dataset::ShareGpt(sharegpt), sampling(wanted, 0), 0, false),
-            expected,
-        );
+        assert_are(&drawn(&sharegpt, sampling(wanted, 0), 0, false), expected);
     }
 }
 
@@ -240,21 +239,19 @@ fn sharegpt() {
 fn custom_prompts() {
     let (vectors, folder) = (vectors(), tempfile::tempdir().expect("a folder"));
     let path = write_lines(folder.path(), vectors["custom_file"].as_array().expect("rows"));
-    let custom = |output_len| {
-        Dataset::Custom(Custom {
-            path: path.clone(),
-            output_len,
-        })
+    let custom = |output_len| Custom {
+        path: path.clone(),
+        output_len,
     };
-    let templated = drawn(custom(Some(256)), sampling(3, 0), 0, true);
+    let templated = drawn(&custom(OutputLen::Fixed(256)), sampling(3, 0), 0, true);
     assert_are(&templated, &vectors["custom_default_template"]["out"]);
     let all = Sampling {
         shuffle: false,
         ..sampling(0, 0)
     };
-    let items = drawn(custom(Some(5)), all, 0, false);
+    let items = drawn(&custom(OutputLen::Fixed(5)), all, 0, false);
     assert_are(&items, &vectors["custom_num0_all"]["out"]);
-    let lengths: Vec<u64> = drawn(custom(None), all, 0, false)
+    let lengths: Vec<u64> = drawn(&custom(OutputLen::Column), all, 0, false)
         .iter()
         .map(|item| item.output_len)
         .collect();
@@ -271,7 +268,7 @@ fn spec_bench() {
         category: Some("a".to_owned()),
         output_len: 256,
     };
-    let items = drawn(Dataset::SpecBench(spec_bench), sampling(3, 0), 0, true);
+    let items = drawn(&spec_bench, sampling(3, 0), 0, true);
     assert_are(&items, &vectors()["spec_bench_cat_a"]["out"]);
 }
 
@@ -288,7 +285,7 @@ fn timed_traces() {
         output_length: "output_length".to_owned(),
         hash_ids: "hash_ids".to_owned(),
     };
-    let items = drawn(Dataset::TimedTrace(trace), sampling(3, 0), 0, false);
+    let items = drawn(&trace, sampling(3, 0), 0, false);
     let prompts: Vec<Value> = items.iter().map(|item| item.prompt.to_value()).collect();
     assert_eq!(
         prompts[0].as_array().map(|ids| &ids[..16]),

@@ -1,7 +1,8 @@
 //! What the command line of `vllm bench serve` says of the load, without running it. Whether the program does as told is not
 //! known here.
 
-use crate::bench::params::{self, Takes};
+use crate::bench::native::settings::TABLE;
+use crate::bench::params::Takes;
 use crate::plan::Params;
 use serde_json::Value;
 
@@ -19,7 +20,7 @@ pub fn params_of(argv: &[String]) -> Option<Params> {
             Some((name, value)) => (name, Some(value.to_owned())),
             None => (flag, None),
         };
-        let Some(flag) = params::find(name) else { continue };
+        let Some(flag) = TABLE.find(name) else { continue };
         let value = match (flag.takes, attached) {
             (Takes::Nothing, _) => Value::Bool(true),
             (Takes::Texts, None) => {

@@ -67,7 +67,7 @@ impl Batch {
     /// Sends it without holding anything, and awaits every answer.
     pub fn send_freely(&self, bench: &mut Bench) -> Result<(), Failure> {
         self.connect(&mut bench.generators)?;
-        let loads = self.loads(bench.settings.site.request_timeout);
+        let loads = self.loads(bench.settings.exact.request_timeout);
         let outcomes = std::thread::scope(|scope| drive(scope, &mut bench.generators, &loads)());
         whole(outcomes?).map(drop)
     }
@@ -76,7 +76,7 @@ impl Batch {
     pub fn time(&self, bench: &mut Bench, facts: &[Facts]) -> Result<Timing, Failure> {
         let sequences = self.requests.iter().map(Vec::len).sum::<usize>();
         let own = SETTLE.0 + SETTLE.1 * u32::try_from(sequences).unwrap_or(u32::MAX);
-        let mut settle = bench.settings.settle.unwrap_or(own);
+        let mut settle = bench.settings.settle().unwrap_or(own);
         let mut tried = 1;
         loop {
             let mut timing = self.try_once(bench, settle)?;
@@ -95,9 +95,9 @@ impl Batch {
         self.connect(&mut bench.generators)?;
         let before = counts(&mut bench.endpoints);
         let stop = bench.generators[0].stop_handle();
-        let loads = self.loads(bench.settings.site.request_timeout);
+        let loads = self.loads(bench.settings.exact.request_timeout);
         let (endpoints, generators) = (&mut bench.endpoints, &mut bench.generators);
-        let held = Held::begin(endpoints, bench.settings.hold).map_err(broken)?;
+        let held = Held::begin(endpoints, bench.settings.batch.hold).map_err(broken)?;
         let timed = std::thread::scope(|scope| {
             let join = drive(scope, generators, &loads);
             let until = Instant::now() + settle;

@@ -31,20 +31,20 @@ pub fn check(params: &Params) -> Vec<String> {
 /// Measures one shape. Dropping the future lets the servers go first.
 pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
     let settings = Settings::read(&job.params).map_err(|problems| broken(problems.join("; ")))?;
-    let urls = match settings.endpoints.is_empty() {
-        true => vec![job.base_url.clone()],
-        false => settings.endpoints.clone(),
-    };
-    let (site, model) = (settings.site.clone(), job.served_model.clone());
+    let mut urls = settings.endpoints();
+    if urls.is_empty() {
+        urls.push(job.base_url.clone());
+    }
+    let (server, model) = (settings.server.clone(), job.served_model.clone());
     let opening = worker::perform(vec![], job.timeout, move || {
-        let opened = urls.iter().map(|url| Endpoint::open(url, &site, &model));
+        let opened = urls.iter().map(|url| Endpoint::open(url, &server, &model));
         let opened: Result<Vec<(Endpoint, Generator)>, String> = opened.collect();
         opened.map_err(broken)
     });
     let (endpoints, generators): (Vec<Endpoint>, Vec<Generator>) = opening.await?.into_iter().unzip();
     let stops = generators.iter().map(Generator::stop_handle).collect();
     let bench = Bench {
-        prompts: settings.prompts(plain_ids(settings.site.vocab_size, &job.model_root)),
+        prompts: settings.prompts(plain_ids(settings.exact.vocab_size, &job.model_root)),
         job: job.clone(),
         settings,
         endpoints,
@@ -70,29 +70,29 @@ struct Bench {
 impl Bench {
     fn perform(mut self) -> Result<Measurement, Failure> {
         let facts: Vec<Facts> = self.endpoints.iter_mut().map(Facts::of).collect();
-        let sequences = self.settings.batch_size * facts.iter().map(|facts| facts.engines).sum::<usize>();
+        let sequences = self.settings.batch.batch_size * facts.iter().map(|facts| facts.engines).sum::<usize>();
         facts.iter().try_for_each(|facts| self.fits(facts)).map_err(broken)?;
         allow_connections(sequences).map_err(broken)?;
         self.endpoints.iter_mut().for_each(Endpoint::forget_prefixes);
-        let batches = self.settings.warmups + self.settings.repeats;
+        let batches = self.settings.batch.warmups + self.settings.batch.repeats;
         self.job.counters.planned.store((sequences * batches) as u64, Relaxed);
 
         let contexts: Vec<Vec<u32>> = (0..sequences)
-            .map(|_| self.prompts.draw(self.settings.context_len))
+            .map(|_| self.prompts.draw(self.settings.batch.context_len))
             .collect();
-        if self.settings.context_len > 0 {
+        if self.settings.batch.context_len > 0 {
             let batch = Batch::of(&self.endpoints, &facts, &contexts, 1).map_err(broken)?;
             batch.send_freely(&mut self)?;
         }
         let mut timings = Vec::new();
         for number in 0..batches {
-            if number == self.settings.warmups {
+            if number == self.settings.batch.warmups {
                 self.profile("start");
             }
             let prompts: Vec<Vec<u32>> = contexts.iter().map(|context| self.continued(context)).collect();
-            let batch = Batch::of(&self.endpoints, &facts, &prompts, self.settings.output_len).map_err(broken)?;
+            let batch = Batch::of(&self.endpoints, &facts, &prompts, self.settings.output_len()).map_err(broken)?;
             let timing = batch.time(&mut self, &facts)?;
-            if number >= self.settings.warmups {
+            if number >= self.settings.batch.warmups {
                 timings.push(timing);
             }
         }
@@ -108,15 +108,15 @@ impl Bench {
 
     /// A context with new input after it.
     fn continued(&mut self, context: &[u32]) -> Vec<u32> {
-        let input = self.prompts.draw(self.settings.input_len);
+        let input = self.prompts.draw(self.settings.input_len());
         [context, &input].concat()
     }
 
     /// Whether a server can run the batch as one, as far as it says what it can.
     fn fits(&self, facts: &Facts) -> Result<(), String> {
         let settings = &self.settings;
-        let length = (settings.prompt_len() + settings.output_len) as u64;
-        let batch = settings.batch_size as u64;
+        let length = (settings.prompt_len() + settings.output_len()) as u64;
+        let batch = settings.batch.batch_size as u64;
         if let Some(limit) = facts.max_model_len.filter(|limit| length > *limit) {
             return Err(format!(
                 "a sequence of {length} tokens is longer than the server's max_model_len {limit}; shorten context_len, \
@@ -136,7 +136,7 @@ impl Bench {
                  {limit}; lower batch_size or the lengths"
             ));
         }
-        if settings.mode == Mode::Decode && settings.context_len > 1 && facts.prefix_caching == Some(false) {
+        if settings.mode == Mode::Decode && settings.batch.context_len > 1 && facts.prefix_caching == Some(false) {
             return Err(
                 "a decode batch needs its contexts in the prefix cache, which the server has turned off; start it with \
                  --enable-prefix-caching"
@@ -148,7 +148,7 @@ impl Bench {
 
     /// Starts or stops the profilers; a server without one is no reason to stop.
     fn profile(&mut self, action: &str) {
-        if !self.settings.profile {
+        if !self.settings.batch.profile {
             return;
         }
         for endpoint in &mut self.endpoints {

@@ -26,7 +26,7 @@ pub(super) fn measurement(
     let ms = |of: &dyn Fn(&Timing) -> Option<f64>| median(of).map(|seconds| seconds * 1000.0);
     let mut result = Params::new();
     let mut set = |key: &str, value: Value| drop(result.insert(key.to_owned(), value));
-    let model = settings.site.model.as_ref().unwrap_or(&job.model_root);
+    let model = settings.server.model.as_ref().unwrap_or(&job.model_root);
     set("date", json!(jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string()));
     set("model_id", json!(model));
     set("engines", json!(engines));
@@ -40,12 +40,12 @@ pub(super) fn measurement(
     set("total_latencies_ms", json!(totals));
     set("min_total_latency_ms", json!(smallest(&totals)));
     set("max_total_latency_ms", json!(largest(&totals)));
-    let per_iteration = |timing: &Timing| Some(timing.total / settings.output_len as f64);
+    let per_iteration = |timing: &Timing| Some(timing.total / settings.output_len() as f64);
     set("latency_per_iter_ms", json!(ms(&per_iteration)));
     set("first_token_ms", json!(ms(&|timing| largest(&timing.first_tokens))));
     let spread = |timing: &Timing| Some(largest(&timing.first_tokens)? - smallest(&timing.first_tokens)?);
     set("first_token_spread_ms", json!(ms(&spread)));
-    let is_decode = settings.mode == Mode::Decode && settings.output_len > 1;
+    let is_decode = settings.mode == Mode::Decode && settings.output_len() > 1;
     if is_decode {
         let step = |timing: &Timing| middle(timing.steps.clone());
         set("step_ms", json!(ms(&step)));
@@ -77,7 +77,7 @@ pub(super) fn measurement(
         json!(median(&|timing| mean_ms(timing.counts?.prefill))),
     );
     if is_decode {
-        let each = (settings.output_len - 1) as f64;
+        let each = (settings.output_len() - 1) as f64;
         let step = |timing: &Timing| Some(mean_ms(timing.counts?.decode)? / each);
         set("server_step_ms", json!(median(&step)));
     }
@@ -138,13 +138,13 @@ fn verdict(timings: &[Timing]) -> Verdict {
 }
 
 fn warnings(settings: &Settings, sequences: usize, timings: &[Timing]) -> Vec<String> {
-    let context = (settings.context_len * sequences) as f64;
+    let context = (settings.batch.context_len * sequences) as f64;
     let cached = timings.iter().filter_map(|timing| Some(timing.counts?.cached));
     let least = cached.min_by(f64::total_cmp);
     let mut warnings = Vec::new();
     match least {
         // Blocks are cached whole, so a context below one block cannot be found again.
-        Some(cached) if settings.context_len >= 256 && cached < LOST_CONTEXT * context => warnings.push(format!(
+        Some(cached) if settings.batch.context_len >= 256 && cached < LOST_CONTEXT * context => warnings.push(format!(
             "only {cached:.0} of {context:.0} context tokens were in the prefix cache; figures include computing the others \
              (is the cache large enough, and prefix caching on?)"
         )),

@@ -1,81 +1,82 @@
 //! Parameters of the iterations benchmark as typed values: the shape of one batch, and how it is measured.
 
-use crate::bench::exact_prompts::Prompts;
-use crate::bench::params::reader::Reader;
-use crate::bench::params::server::{self, Site};
-use crate::bench::params::{Flag, Takes, find_in, flag, unknown_in};
+use crate::bench::exact_prompts::{ExactParams, Prompts};
+use crate::bench::params::server::ServerParams;
+use crate::bench::params::{Group, Table};
 use crate::plan::Params;
 use std::ops::Range;
 use std::time::Duration;
 
 /// Every parameter.
-pub const FLAGS: &[Flag] = &[
-    flag(
-        "endpoints",
-        Takes::Texts,
-        "Servers that share the batch, each an address [the one at base_url]",
-    ),
-    server::BASE_URL,
-    server::HOST,
-    server::PORT,
-    server::HEADER,
-    server::INSECURE,
-    server::MODEL,
-    flag("mode", Takes::Text, "prefill or decode (required)"),
-    flag(
-        "context_len",
-        Takes::Count,
-        "Tokens of each sequence that are in the KV cache before; decode needs at least 1 [0]",
-    ),
-    flag(
-        "input_len",
-        Takes::Count,
-        "New prompt tokens of each sequence; prefill only [128]",
-    ),
-    flag(
-        "batch_size",
-        Takes::Count,
-        "Sequences for each data-parallel engine [1]",
-    ),
-    flag("iterations", Takes::Count, "Tokens to generate; decode only [128]"),
-    flag("repeats", Takes::Count, "Measured batches of each shape [3]"),
-    flag("warmups", Takes::Count, "Batches of each shape before, not counted [1]"),
-    flag(
-        "pause",
-        Takes::Text,
-        "How the server is held while the batch queues: sleep (/sleep?level=0) or pause (/pause?mode=keep) [sleep]",
-    ),
-    flag(
-        "settle_ms",
-        Takes::Number,
-        "Time for the batch to reach the queue; a batch that came apart is tried again with more [100, and 0.5 a sequence]",
-    ),
-    flag(
-        "profile",
-        Takes::Nothing,
-        "Profile the server during the measured batches",
-    ),
-    server::VOCAB_SIZE,
-    server::SEED,
-    server::REQUEST_TIMEOUT,
-];
+pub const TABLE: Table = Table {
+    whose: "the iterations benchmark",
+    groups: &[
+        Group {
+            title: "Batch",
+            params: BatchParams::PARAMS,
+        },
+        Group {
+            title: "Server",
+            params: ServerParams::PARAMS,
+        },
+        Group {
+            title: "Requests",
+            params: ExactParams::PARAMS,
+        },
+    ],
+    has_datasets: false,
+    remedy: "remove it, or see \"vsweep iterations --help\" for those it has",
+    refused: &[],
+};
 
-/// Which phase is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Prompts are computed, up to their first token.
-    Prefill,
-    /// Tokens are generated after prompts that are in the cache.
-    Decode,
+crate::params! {
+    /// One batch.
+    pub struct BatchParams {
+        /// prefill or decode (required).
+        mode: Option<Mode> = param("mode"),
+        /// Tokens of each sequence that are in the KV cache before; decode needs at least 1.
+        context_len: usize = param("context_len").default("0"),
+        /// New prompt tokens of each sequence; prefill only.
+        input_len: usize = param("input_len").least(1).default("128"),
+        /// Sequences for each data-parallel engine.
+        batch_size: usize = param("batch_size").least(1).default("1"),
+        /// Tokens to generate; decode only.
+        iterations: usize = param("iterations").least(1).default("128"),
+        /// Measured batches of each shape.
+        repeats: usize = param("repeats").least(1).default("3"),
+        /// Batches of each shape before, not counted.
+        warmups: usize = param("warmups").default("1"),
+        /// How the server is held while the batch queues: sleep (/sleep?level=0) or pause (/pause?mode=keep).
+        hold: Hold = param("pause").default("sleep"),
+        /// Time for the batch to reach the queue; a batch that came apart is tried again with more.
+        settle_ms: Option<f64> = param("settle_ms")
+            .within("a number of milliseconds of at least 0", |ms| (0.0..1e7).contains(&ms))
+            .otherwise("100, and 0.5 a sequence"),
+        /// Profile the server during the measured batches.
+        profile: bool = param("profile"),
+        /// Servers that share the batch, each an address.
+        endpoints: Vec<String> = param("endpoints").otherwise("the one at base_url"),
+    }
 }
 
-/// How a server is held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hold {
-    /// `/sleep?level=0` and `/wake_up`.
-    Sleep,
-    /// `/pause?mode=keep&clear_cache=false` and `/resume`.
-    Pause,
+crate::one_of! {
+    /// Which phase is measured.
+    pub enum Mode {
+        /// Prompts are computed, up to their first token.
+        Prefill = "prefill",
+        /// Tokens are generated after prompts that are in the cache.
+        Decode = "decode",
+    }
+}
+
+crate::one_of! {
+    /// How a server is held.
+    pub enum Hold {
+        /// `/sleep?level=0` and `/wake_up`.
+        Sleep = "sleep",
+        /// `/pause?mode=keep&clear_cache=false` and `/resume`.
+        Pause = "pause",
+    }
 }
 
 impl Hold {
@@ -92,107 +93,78 @@ impl Hold {
 /// Everything the benchmark was told.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The server and its requests.
-    pub site: Site,
-    /// Base URLs that share the batch; none means the one of the job.
-    pub endpoints: Vec<String>,
+    /// Where the server is.
+    pub server: ServerParams,
+    /// What its requests are made of.
+    pub exact: ExactParams,
     /// The phase.
     pub mode: Mode,
-    /// Tokens of each sequence that are cached before.
-    pub context_len: usize,
-    /// New prompt tokens of each sequence; 0 for decode.
-    pub input_len: usize,
-    /// Sequences for each engine.
-    pub batch_size: usize,
-    /// Tokens to generate for each sequence; 1 for prefill.
-    pub output_len: usize,
-    /// Measured batches.
-    pub repeats: usize,
-    /// Batches before, not counted.
-    pub warmups: usize,
-    /// How the servers are held.
-    pub hold: Hold,
-    /// Time for the batch to reach the queue.
-    pub settle: Option<Duration>,
-    /// Profile the servers.
-    pub profile: bool,
+    /// The batch.
+    pub batch: BatchParams,
 }
 
 impl Settings {
     /// Reads parameters; every problem is a sentence that names the parameter and the remedy.
     pub fn read(params: &Params) -> Result<Settings, Vec<String>> {
-        let mut reader = Reader::of(params, |name| find_in(FLAGS.iter(), name), unknown);
-        let mode = match reader.text("mode").as_deref() {
-            Some("prefill") => Some(Mode::Prefill),
-            Some("decode") => Some(Mode::Decode),
-            Some(_) => {
-                reader.wrong("mode", "\"prefill\" or \"decode\"");
-                None
-            }
-            None => {
-                let missing = "mode is missing; the iterations benchmark measures \"prefill\" or \"decode\"";
-                reader.problems.push(missing.to_owned());
-                None
-            }
-        };
-        let hold = match reader.text("pause").as_deref() {
-            None | Some("sleep") => Hold::Sleep,
-            Some("pause") => Hold::Pause,
-            Some(_) => {
-                reader.wrong("pause", "\"sleep\" or \"pause\"");
-                Hold::Sleep
-            }
-        };
-        let mut count = |name: &str, least: u64, default: u64| {
-            let given = reader.count(name, least).unwrap_or(default);
-            usize::try_from(given).unwrap_or(usize::MAX)
-        };
-        let context_len = count("context_len", 0, 0);
-        let (input_len, iterations) = (count("input_len", 1, 128), count("iterations", 1, 128));
-        let (batch_size, repeats, warmups) = (
-            count("batch_size", 1, 1),
-            count("repeats", 1, 3),
-            count("warmups", 0, 1),
-        );
-        if mode == Some(Mode::Decode) && context_len == 0 {
-            let nothing = "context_len is 0; a decode batch needs a context of at least 1 token";
-            reader.problems.push(nothing.to_owned());
+        let mut reader = TABLE.reader(params);
+        let batch = BatchParams::read(&mut reader);
+        if batch.mode.is_none() && !reader.has("mode") {
+            reader.problem("mode is missing; the iterations benchmark measures \"prefill\" or \"decode\"");
         }
-        let settle = reader.number("settle_ms", "a number of milliseconds of at least 0", |ms| {
-            (0.0..1e7).contains(&ms)
-        });
-        let endpoints = reader.texts("endpoints");
-        let endpoints = endpoints.iter().flat_map(|text| text.split(',')).map(str::trim);
-        let is_prefill = mode != Some(Mode::Decode);
+        if batch.mode == Some(Mode::Decode) && batch.context_len == 0 {
+            reader.problem("context_len is 0; a decode batch needs a context of at least 1 token");
+        }
         let settings = Settings {
-            endpoints: endpoints.filter(|url| !url.is_empty()).map(with_scheme).collect(),
-            site: Site::read(&mut reader),
-            mode: mode.unwrap_or(Mode::Prefill),
-            context_len,
-            input_len: if is_prefill { input_len } else { 0 },
-            batch_size,
-            output_len: if is_prefill { 1 } else { iterations },
-            repeats,
-            warmups,
-            hold,
-            settle: settle.map(|ms| Duration::from_secs_f64(ms / 1000.0)),
-            profile: reader.is_set("profile"),
+            server: ServerParams::checked(&mut reader),
+            exact: ExactParams::read(&mut reader),
+            mode: batch.mode.unwrap_or(Mode::Prefill),
+            batch,
         };
-        match reader.problems.is_empty() {
-            true => Ok(settings),
-            false => Err(reader.problems),
+        reader.finish(settings)
+    }
+
+    /// Base URLs that share the batch; none means the one of the job.
+    pub fn endpoints(&self) -> Vec<String> {
+        let endpoints = self
+            .batch
+            .endpoints
+            .iter()
+            .flat_map(|text| text.split(','))
+            .map(str::trim);
+        endpoints.filter(|url| !url.is_empty()).map(with_scheme).collect()
+    }
+
+    /// New prompt tokens of each sequence.
+    pub fn input_len(&self) -> usize {
+        match self.mode {
+            Mode::Prefill => self.batch.input_len,
+            Mode::Decode => 0,
         }
     }
 
-    /// Prompts that no other shape has.
-    pub(super) fn prompts(&self, ids: Range<u32>) -> Prompts {
-        let shape = [self.context_len, self.input_len, self.batch_size, self.output_len];
-        Prompts::new(ids, self.site.seed, &format!("{:?} {shape:?}", self.mode))
+    /// Tokens to generate for each sequence.
+    pub fn output_len(&self) -> usize {
+        match self.mode {
+            Mode::Prefill => 1,
+            Mode::Decode => self.batch.iterations,
+        }
     }
 
     /// Tokens of each prompt.
     pub(super) fn prompt_len(&self) -> usize {
-        self.context_len + self.input_len
+        self.batch.context_len + self.input_len()
+    }
+
+    /// Time for the batch to reach the queue, if it is given.
+    pub(super) fn settle(&self) -> Option<Duration> {
+        self.batch.settle_ms.map(|ms| Duration::from_secs_f64(ms / 1000.0))
+    }
+
+    /// Prompts that no other shape has.
+    pub(super) fn prompts(&self, ids: Range<u32>) -> Prompts {
+        let batch = &self.batch;
+        let shape = [batch.context_len, self.input_len(), batch.batch_size, self.output_len()];
+        Prompts::new(ids, self.exact.seed, &format!("{:?} {shape:?}", self.mode))
     }
 }
 
@@ -202,13 +174,6 @@ fn with_scheme(url: &str) -> String {
         true => url.to_owned(),
         false => format!("http://{url}"),
     }
-}
-
-fn unknown(name: &str) -> String {
-    let whose = "the iterations benchmark";
-    unknown_in(FLAGS.iter(), whose, name).unwrap_or_else(|| {
-        format!("{whose} has no parameter \"{name}\"; remove it, or see \"vsweep iterations --help\" for those it has")
-    })
 }
 
 #[cfg(test)]
@@ -223,11 +188,11 @@ mod tests {
     #[test]
     fn a_mode_decides_what_counts() {
         let prefill = read(json!({"mode": "prefill", "input-len": 64, "iterations": 9})).expect("valid");
-        assert_eq!((prefill.prompt_len(), prefill.output_len), (64, 1));
+        assert_eq!((prefill.prompt_len(), prefill.output_len()), (64, 1));
         let decode = json!({"mode": "decode", "context_len": "100", "iterations": 9, "endpoints": "a:1, https://b/"});
         let decode = read(decode).expect("valid");
-        assert_eq!((decode.prompt_len(), decode.output_len), (100, 9));
-        assert_eq!(decode.endpoints, ["http://a:1", "https://b"]);
+        assert_eq!((decode.prompt_len(), decode.output_len()), (100, 9));
+        assert_eq!(decode.endpoints(), ["http://a:1", "https://b"]);
     }
 
     #[test]
@@ -238,8 +203,8 @@ mod tests {
             [
                 "the iterations benchmark has no parameter \"contextlen\"; did you mean \"context_len\"?",
                 "mode is \"both\"; it must be \"prefill\" or \"decode\"",
-                "pause is 3; it must be \"sleep\" or \"pause\"",
                 "batch_size is 0; it must be a whole number of at least 1",
+                "pause is 3; it must be \"sleep\" or \"pause\"",
             ]
         );
         assert_eq!(

@@ -1,91 +1,69 @@
-//! When requests are due, from parameters, and the sentences about it.
+//! When the requests of a native benchmark are due, and how many may be in flight.
 
-use crate::bench::native::settings::Settings;
-use crate::bench::params::reader::Reader;
 use crate::load::arrival::{Arrivals, Ramp, RampShape};
+use crate::params::{Bounds, Reader};
 
-impl Settings {
-    /// The sentences of `vllm bench serve` about the load to come.
-    pub fn traffic(&self) -> Vec<String> {
-        if self.self_timed {
-            return vec!["Self timing is set, using the timestamps from the trace file.".to_owned()];
-        }
-        let float = |number: f64| {
-            if number.is_infinite() {
-                "inf".to_owned()
-            } else {
-                format!("{number:?}")
-            }
-        };
-        let shape = if self.arrivals.burstiness == 1.0 {
-            "Poisson process"
-        } else {
-            "Gamma distribution"
-        };
-        let mut sentences = match self.arrivals.ramp {
-            Some(Ramp { shape, start, end }) => vec![
-                format!("Traffic ramp-up strategy: {}.", shape.name()),
-                format!("Will increase RPS from {start} to {end} RPS over the duration of the benchmark."),
-            ],
-            None => vec![format!("Traffic request rate: {}", float(self.arrivals.rate))],
-        };
-        sentences.push(format!(
-            "Burstiness factor: {} ({shape})",
-            float(self.arrivals.burstiness)
-        ));
-        let limit = self
-            .max_concurrency
-            .map_or("None".to_owned(), |limit| limit.to_string());
-        sentences.push(format!("Maximum request concurrency: {limit}"));
-        if let Some(rate) = self.steps.probe_rate {
-            sentences.push(format!("Probe request rate: {} req/s", float(rate)));
-        }
-        sentences
+crate::params! {
+    /// When requests are sent.
+    pub struct ArrivalParams {
+        /// Mean requests a second.
+        rate: f64 = param("request_rate").within("a number above 0, or \"inf\"", |rate| rate > 0.0).default("inf")
+            .otherwise("inf: all at once"),
+        /// Shape of the gaps: 1 is Poisson, below is burstier, inf is even.
+        burstiness: f64 = param("burstiness").within("a number above 0, or \"inf\"", |shape| shape > 0.0).default("1"),
+        /// Most requests in flight.
+        max_concurrency: Option<usize> = param("max_concurrency").least(1),
+        /// Let the rate grow: linear or exponential.
+        ramp: Option<RampShape> = param("ramp_up_strategy"),
+        /// Rate at the first request.
+        ramp_start: Option<f64> = param("ramp_up_start_rps").bounded(RATE),
+        /// Rate at the last request.
+        ramp_end: Option<f64> = param("ramp_up_end_rps").bounded(RATE),
+        /// Send requests at the trace's own times.
+        self_timed: bool = param("self_timed").otherwise("on for timed_trace"),
+        /// Send a trace's requests at request_rate.
+        no_self_timed: bool = param("no_self_timed"),
     }
 }
 
-impl Reader<'_> {
-    pub(in crate::bench) fn arrivals(&mut self) -> Arrivals {
-        let rate = self.number("request_rate", "a number above 0, or \"inf\"", |rate| rate > 0.0);
-        let burstiness = self
-            .number("burstiness", "a number above 0, or \"inf\"", |shape| shape > 0.0)
-            .unwrap_or(1.0);
-        let is_rate = |rate: f64| (0.0..1e9).contains(&rate);
-        let start = self.number("ramp_up_start_rps", "a rate of at least 0", is_rate);
-        let end = self.number("ramp_up_end_rps", "a rate of at least 0", is_rate);
-        let shape = match self.text("ramp_up_strategy").as_deref() {
-            None => None,
-            Some("linear") => Some(RampShape::Linear),
-            Some("exponential") => Some(RampShape::Exponential),
-            Some(_) => {
-                self.wrong("ramp_up_strategy", "\"linear\" or \"exponential\"");
-                None
+const RATE: Bounds = ("a rate of at least 0", |rate| (0.0..1e9).contains(&rate));
+
+impl ArrivalParams {
+    /// Takes the values, and notes which of them exclude each other. A timed dataset says itself when requests are due.
+    pub(super) fn checked(reader: &mut Reader<'_>, is_timed: bool) -> ArrivalParams {
+        let arrival = ArrivalParams::read(reader);
+        match (arrival.ramp, arrival.ramp_start, arrival.ramp_end) {
+            (Some(_), Some(start), Some(end)) if !(0.0 < start && start <= end) => {
+                reader.wrong("ramp_up_start_rps", "above 0 and at most ramp_up_end_rps");
             }
-        };
-        let ramp = match (shape, start, end) {
-            (None, None, None) => None,
-            (Some(shape), Some(start), Some(end)) if 0.0 < start && start <= end => Some(Ramp { shape, start, end }),
-            (Some(_), Some(_), Some(_)) => {
-                self.wrong("ramp_up_start_rps", "above 0 and at most ramp_up_end_rps");
-                None
-            }
-            _ if self.problems.is_empty() => {
-                self.problems.push(
-                    "a ramp needs all of ramp_up_strategy, ramp_up_start_rps and ramp_up_end_rps; add what is missing"
-                        .to_owned(),
-                );
-                None
-            }
-            _ => None,
-        };
-        if ramp.is_some() && rate.is_some_and(f64::is_finite) {
-            self.problems
-                .push("request_rate cannot be given together with a ramp; remove one".to_owned());
+            (None, None, None) | (Some(_), Some(_), Some(_)) => {}
+            _ if reader.is_sound() => reader.problem(
+                "a ramp needs all of ramp_up_strategy, ramp_up_start_rps and ramp_up_end_rps; add what is missing",
+            ),
+            _ => {}
         }
+        let arrivals = arrival.arrivals();
+        if arrivals.ramp.is_some() && arrival.rate.is_finite() {
+            reader.problem("request_rate cannot be given together with a ramp; remove one");
+        }
+        if arrival.self_timed && !is_timed {
+            reader.problem("self_timed needs times in the dataset; use dataset_name timed_trace, or remove it");
+        }
+        if is_timed && !arrival.no_self_timed && arrivals.is_open() {
+            reader.problem(
+                "a timed_trace has its own times beside request_rate or the ramp; remove these, or set no_self_timed",
+            );
+        }
+        arrival
+    }
+
+    /// The arrival process.
+    pub fn arrivals(&self) -> Arrivals {
+        let ramp = self.ramp.zip(self.ramp_start.zip(self.ramp_end));
         Arrivals {
-            rate: rate.unwrap_or(f64::INFINITY),
-            burstiness,
-            ramp,
+            rate: self.rate,
+            burstiness: self.burstiness,
+            ramp: ramp.map(|(shape, (start, end))| Ramp { shape, start, end }),
         }
     }
 }

@@ -1,19 +1,22 @@
 //! The native benchmark: draws the prompts, drives the load generator on a thread of its own, and folds what it saw.
 
-mod arrivals;
-mod datasets;
+pub mod api;
+pub mod arrivals;
+pub(super) mod as_flags;
+pub mod figures;
 mod prepare;
 mod profiler;
 mod prompts;
+mod refused;
 pub mod settings;
-pub mod steps;
+mod traffic;
 mod watched;
 
 pub use profiler::stop_profiler;
+pub use refused::{REFUSED, harmless};
 
 use crate::bench::judge::{judge, refuse_empty};
-use crate::bench::native::settings::Settings;
-use crate::bench::params;
+use crate::bench::native::settings::{Settings, TABLE};
 use crate::bench::result::warnings;
 use crate::bench::result::{Context, figures, result};
 use crate::bench::side::counters::ServerCounters;
@@ -46,7 +49,8 @@ pub fn check(params: &Params) -> Vec<String> {
 /// to know them.
 pub fn mean_lengths(params: &Params) -> Option<(f64, f64)> {
     let settings = Settings::read(params).ok()?;
-    let sampling = settings.sampling(settings.num_prompts, settings.seed.into());
+    let prompts = &settings.prompts;
+    let sampling = prompts.sampling(prompts.num_prompts, prompts.seed.into());
     // How many ids there are decides which ones are drawn, not how many.
     let lengths = settings
         .dataset
@@ -58,7 +62,7 @@ pub fn mean_lengths(params: &Params) -> Option<(f64, f64)> {
 
 /// Whether the native benchmark knows a parameter, in either spelling.
 pub fn knows(name: &str) -> bool {
-    params::find(name).is_some()
+    TABLE.find(name).is_some()
 }
 
 /// Performs one run, to its end or until the watch has seen enough. Dropping the future ends its requests at once. A
@@ -68,7 +72,7 @@ pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Fai
     let settings = Settings::read(&job.params).map_err(|problems| failed(problems.join("; ")))?;
     let started = Instant::now();
     let server = Server::find(job, &settings).await?;
-    let prober = settings.steps.probe_rate.map(|_| server.generator()).transpose()?;
+    let prober = settings.side.probe_rate().map(|_| server.generator()).transpose()?;
     let generator = server.generator()?;
     let _ends_with_the_future = StopOnDrop(generator.stop_handle());
     let (report, reported) = tokio::sync::oneshot::channel();
@@ -133,7 +137,9 @@ impl Server {
         let target = Target::parse(&job.base_url).map_err(failed)?;
         let resolving = target.clone();
         let addresses = worker::perform(vec![], job.timeout, move || resolving.resolve().map_err(failed)).await?;
-        let tls = target.is_https.then(|| Tls::new(&target.host, settings.insecure));
+        let tls = target
+            .is_https
+            .then(|| Tls::new(&target.host, settings.server.insecure));
         let tls = tls.transpose().map_err(failed)?;
         Ok(Server { target, addresses, tls })
     }
@@ -205,7 +211,7 @@ impl Run {
         let verdict = judge(&self.settings, &outcome);
         let mut warnings = std::mem::take(&mut prompts.warnings);
         warnings.extend(unread);
-        warnings.extend(server.warning(self.settings.dataset.shared_share()));
+        warnings.extend(server.warning(self.settings.dataset.traits().shared_share));
         warnings.extend(warnings::of_lengths(&self.settings, &load, &outcome.samples));
         warnings.extend(verdict.objection().map(warnings::of_verdict));
         warnings.extend(warnings::of_absence(&outcome));
@@ -214,7 +220,7 @@ impl Run {
         drop(load);
         let context = Context {
             settings: &self.settings,
-            model_id: self.settings.model.as_deref().unwrap_or(&self.job.model_root),
+            model_id: self.settings.server.model.as_deref().unwrap_or(&self.job.model_root),
             tokenizer_id: prompts.tokenizer_id.as_deref(),
             prompt_source: prompts.source,
             counted_by: prompts.counted_by,
@@ -247,7 +253,7 @@ impl Run {
 
     /// How many connections to open before the run.
     fn connections(&self, total: usize) -> usize {
-        let wanted = match self.settings.max_concurrency {
+        let wanted = match self.settings.concurrency() {
             Some(limit) => limit,
             None if self.settings.is_open_loop() => OPEN_LOOP_CONNECTIONS,
             None => total,
@@ -259,14 +265,19 @@ impl Run {
 fn request_options(job: &Job, settings: &Settings, target: &Target) -> RequestOptions {
     RequestOptions {
         host: target.authority(),
-        path: format!("{}{}", target.path, settings.endpoint),
-        headers: settings.all_headers(),
+        path: format!("{}{}", target.path, settings.api.endpoint()),
+        headers: settings.server.all_headers(),
         body: BodyOptions {
-            backend: settings.backend,
-            model: settings.served_model_name.as_ref().unwrap_or(&job.served_model).clone(),
-            ignore_eos: settings.ignore_eos,
-            logprobs: settings.logprobs,
-            extra: settings.extra_body.clone(),
+            backend: settings.api.backend(),
+            model: settings
+                .api
+                .served_model_name
+                .as_ref()
+                .unwrap_or(&job.served_model)
+                .clone(),
+            ignore_eos: settings.ignores_eos(),
+            logprobs: settings.api.logprobs,
+            extra: settings.api.extra_body.clone(),
         },
     }
 }

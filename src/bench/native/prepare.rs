@@ -1,6 +1,7 @@
 //! What happens between the drawing of the prompts and t0, and its counterparts after the run.
 
 use super::prompts::Prompts;
+use super::traffic::traffic;
 use super::{CONNECT_TIMEOUT, Run, broke};
 use crate::bench::result::warnings;
 use crate::bench::side::counters::ServerCounters;
@@ -28,7 +29,7 @@ impl Run {
     /// profiler. Returns how long opening the connections took.
     pub(super) fn prepare(&mut self, prompts: &Prompts) -> Result<Duration, Failure> {
         self.note("Starting initial single prompt test run...");
-        match self.settings.steps.ready_timeout {
+        match self.settings.limits.ready() {
             Some(limit) => self.await_ready(prompts, limit)?,
             None => self.note("Skipping endpoint ready check."),
         }
@@ -48,8 +49,7 @@ impl Run {
         }
         self.start_profiler();
         self.note("Starting main benchmark run...");
-        self.settings
-            .traffic()
+        traffic(&self.settings)
             .into_iter()
             .for_each(|sentence| self.note(sentence));
         Ok(connection_setup)
@@ -88,7 +88,7 @@ impl Run {
     }
 
     pub(super) fn start_probe(&mut self, prompts: &Prompts) -> Result<Option<Probe>, Failure> {
-        let Some((prober, rate)) = self.prober.take().zip(self.settings.steps.probe_rate) else {
+        let Some((prober, rate)) = self.prober.take().zip(self.settings.side.probe_rate()) else {
             return Ok(None);
         };
         let mut load = self.load(vec![prompts.probe.clone()], vec![0]);
@@ -121,11 +121,11 @@ impl Run {
         Load {
             requests: requests.into(),
             due,
-            limit: self.settings.max_concurrency,
+            limit: self.settings.concurrency(),
             reply: self.options.reply(),
-            request_timeout: self.settings.request_timeout,
-            silence_timeout: self.settings.silence_timeout,
-            keep_texts: self.settings.save_detailed,
+            request_timeout: self.settings.limits.request,
+            silence_timeout: self.settings.limits.silence,
+            keep_texts: self.settings.figures.save_detailed,
             turns: None,
             window: None,
         }

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 impl Run {
     /// Starts the profiler, if one is wanted.
     pub(super) fn start_profiler(&mut self) {
-        if !self.settings.steps.profile {
+        if !self.settings.side.profile {
             return;
         }
         // From here on it may run, even if nobody is left to hear so.

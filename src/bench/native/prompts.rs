@@ -5,7 +5,7 @@ use crate::bench::exact_prompts::plain_ids;
 use crate::bench::native::settings::Settings;
 use crate::bench::result::warnings;
 use crate::bench::side::{Alignment, Aside, server_tokenizer};
-use crate::dataset::{self, ChatTemplate, Dataset, Item, Prompt, PromptSource, Tokenizer, Vocabulary};
+use crate::dataset::{self, ChatTemplate, Draw, Item, Material, Prompt, PromptSource, Tokenizer, Traits, Vocabulary};
 use crate::load::{Backend, Content, Request, RequestOptions, Requests, Turn, Turns};
 use std::cell::RefCell;
 
@@ -37,38 +37,43 @@ pub(super) struct Prompts {
 impl Run {
     pub(super) fn prompts(&mut self) -> Result<Prompts, String> {
         let settings = self.settings.clone();
-        let (dataset, seed) = (&settings.dataset, u64::from(settings.seed));
-        let tokenizer_name = settings.tokenizer.as_ref().unwrap_or(&self.job.model_root).clone();
+        let (dataset, traits) = (&settings.dataset, settings.dataset.traits());
+        let seed = settings.prompts.seed;
+        let tokenizer_name = settings
+            .tokens
+            .tokenizer
+            .as_ref()
+            .unwrap_or(&self.job.model_root)
+            .clone();
         let tokenizer = self.tokenizer(&tokenizer_name)?;
         let template = self.template(tokenizer.as_ref())?;
         let (options, model_root) = (self.options.clone(), self.job.model_root.clone());
         let counters = self.job.counters.clone();
         let model = &options.body.model;
-        let count = 1 + settings.steps.num_warmups.max(self.job.warmup_prompts as usize);
+        let count = 1 + settings.side.num_warmups.max(self.job.warmup_prompts as usize);
         let (aside, mut warnings) = (RefCell::new(self.aside()), vec![]);
         let vocabulary = vocabulary_of(&settings, &model_root, tokenizer.as_ref(), &aside, model, &mut warnings)?;
-        let source = dataset.source(&vocabulary, template.as_ref());
+        let source = traits.source(&vocabulary, template.as_ref());
         let counted_by = vocabulary.counted_by(source);
-        let without = without_tokenizer(dataset, source, counted_by);
-        if let Some(without) = without.filter(|_| tokenizer.is_none() && !settings.skip_tokenizer) {
+        let without = without_tokenizer(traits, source, counted_by);
+        if let Some(without) = without.filter(|_| tokenizer.is_none() && !settings.tokens.is_skipped) {
             let sentence = format!("no tokenizer.json of {tokenizer_name} is here: {without}; name one with tokenizer");
             counters.caution(sentence);
         }
-        let is_aligned = matches!(source, PromptSource::Tokenizer | PromptSource::ServerWords)
-            && matches!(dataset, Dataset::Random(_) | Dataset::PrefixRepetition(_));
+        let is_aligned = traits.may_be_cut && matches!(source, PromptSource::Tokenizer | PromptSource::ServerWords);
 
-        let prefix = settings.request_id_prefix.clone().unwrap_or_else(fresh_prefix);
-        let mut adapters = settings.steps.adapters.assign(settings.seed);
+        let prefix = settings.api.request_id_prefix.clone().unwrap_or_else(fresh_prefix);
+        let mut adapters = settings.api.adapters(seed);
         let (mut measured, mut talks, mut alignment) = (Requests::default(), vec![], None);
         let mut due_seconds = vec![];
         let mut take = |mut items: Vec<Item>| {
             if is_aligned {
                 alignment = Some(aside.borrow_mut().align(model, alignment, &mut items));
             }
-            if settings.self_timed {
+            if settings.is_self_timed() {
                 due_seconds = dataset::sort_by_time(&mut items);
             }
-            if matches!(dataset, Dataset::Conversations(_)) {
+            if traits.has_turns {
                 talks = items;
                 return Ok(());
             }
@@ -79,26 +84,30 @@ impl Run {
             }
             Ok(())
         };
-        let sampling = settings.sampling(settings.num_prompts, seed);
-        dataset.draw_in_parts(&sampling, &vocabulary, template.as_ref(), &mut take)?;
-        let sampling = settings.sampling(count.max(dataset.least()), seed ^ WARMUP_SEED);
-        let mut unmeasured = dataset.draw(&sampling, &vocabulary, template.as_ref())?;
+        let draw = |count: usize, seed: u64| Draw {
+            sampling: settings.prompts.sampling(count, seed),
+            vocabulary: &vocabulary,
+            template: template.as_ref(),
+            backend: settings.api.backend(),
+        };
+        dataset.draw_in_parts(&draw(settings.prompts.num_prompts, seed.into()), &mut take)?;
+        let mut unmeasured = dataset.draw(&draw(count.max(traits.least), u64::from(seed) ^ WARMUP_SEED))?;
         unmeasured.retain(|item| item.turn == 0);
         unmeasured.truncate(count);
         drop(vocabulary);
 
         let starts = measured.len() + talks.iter().filter(|item| item.turn == 0).count();
-        let mut due: Vec<u64> = match settings.self_timed {
+        let mut due: Vec<u64> = match settings.is_self_timed() {
             true => due_seconds
                 .iter()
                 .map(|seconds| (seconds * 1e9).round() as u64)
                 .collect(),
-            false => settings.arrivals.due_times(starts, settings.seed),
+            false => settings.arrival.arrivals().due_times(starts, seed),
         };
         let mut turns = None;
-        if let Dataset::Conversations(conversations) = dataset {
+        if traits.has_turns {
             let adapters: Vec<Option<&str>> = adapters.take(starts).collect();
-            let all = self.turns(talks, &adapters, &prefix, conversations.has_history());
+            let all = self.turns(talks, &adapters, &prefix, traits.has_history);
             due = due_of_turns(&all, &due);
             measured = first_turns(&all)?;
             turns = Some(all);
@@ -107,8 +116,8 @@ impl Run {
         let mut unmeasured = unmeasured.map(|(i, item)| write(&options, i, item, None, None));
         let hello = Item::new(0, Prompt::Text("Hi".to_owned()), 1, 1);
         let probe = settings
-            .steps
-            .probe_rate
+            .side
+            .probe_rate()
             .map(|_| write(&options, 0, &hello, None, None));
         Ok(Prompts {
             measured,
@@ -128,11 +137,11 @@ impl Run {
 
     /// The model's tokenizer, where one is wanted and there is one.
     fn tokenizer(&self, name: &str) -> Result<Option<Tokenizer>, String> {
-        if self.settings.skip_tokenizer {
+        if self.settings.tokens.is_skipped {
             return Ok(None);
         }
         let tokenizer = Tokenizer::find(name)?;
-        if tokenizer.is_none() && self.settings.tokenizer.is_some() {
+        if tokenizer.is_none() && self.settings.tokens.tokenizer.is_some() {
             return Err(format!(
                 "there is no tokenizer.json at {name}; correct tokenizer, or remove it"
             ));
@@ -168,7 +177,7 @@ impl Run {
         Turns {
             options: self.options.clone(),
             each,
-            pause: self.settings.turn_pause.as_nanos() as u64,
+            pause: self.settings.turns.pause().as_nanos() as u64,
             with_history,
         }
     }
@@ -176,11 +185,11 @@ impl Run {
     /// The chat template, where the dataset wants one and the API does not apply it.
     fn template(&self, tokenizer: Option<&Tokenizer>) -> Result<Option<ChatTemplate>, String> {
         let settings = &self.settings;
-        let is_wanted = settings.dataset.wants_template() && !settings.skip_chat_template;
-        let Some(tokenizer) = tokenizer.filter(|_| is_wanted && settings.backend == Backend::Completions) else {
+        let is_wanted = settings.dataset.traits().wants_template && !settings.prompts.skip_chat_template;
+        let Some(tokenizer) = tokenizer.filter(|_| is_wanted && settings.api.backend() == Backend::Completions) else {
             return Ok(None);
         };
-        match ChatTemplate::find(tokenizer.folder(), &settings.chat_template_kwargs)? {
+        match ChatTemplate::find(tokenizer.folder(), &settings.prompts.chat_template_kwargs)? {
             Some(template) => Ok(Some(template)),
             None => Err(format!(
                 "there is no chat template in {}; set skip_chat_template to send texts as they are",
@@ -191,12 +200,12 @@ impl Run {
 }
 
 /// What prompts are where no tokenizer is at hand, if that makes a difference.
-fn without_tokenizer(dataset: &Dataset, source: PromptSource, counted_by: &str) -> Option<String> {
+fn without_tokenizer(traits: Traits, source: PromptSource, counted_by: &str) -> Option<String> {
     match source {
         PromptSource::TokenIds => Some("prompts are lists of token ids, not text".to_owned()),
         PromptSource::Words => Some("prompts are common words, and their lengths estimates".to_owned()),
         PromptSource::ServerWords => Some("prompts are words that are one token each for the server".to_owned()),
-        PromptSource::Text if dataset.depends_on_counts() => {
+        PromptSource::Text if traits.depends_on_counts => {
             Some(format!("the lengths of texts are those of counter \"{counted_by}\""))
         }
         PromptSource::Text | PromptSource::Tokenizer | PromptSource::Template => None,
@@ -216,11 +225,11 @@ fn vocabulary_of<'a>(
     if let Some(tokenizer) = tokenizer {
         return Ok(Vocabulary::Tokenizer(tokenizer));
     }
-    let (takes_ids, dataset) = (settings.backend.takes_ids(), &settings.dataset);
-    let wants_words = dataset.is_synthetic() && !takes_ids;
-    if !settings.skip_tokenizer && (wants_words || dataset.depends_on_counts()) {
+    let (takes_ids, traits) = (settings.api.backend().takes_ids(), settings.dataset.traits());
+    let wants_words = traits.made_of == Material::Vocabulary && !takes_ids;
+    if !settings.tokens.is_skipped && (wants_words || traits.depends_on_counts) {
         // A server that is still starting has no tokenizer yet.
-        if let Some(limit) = settings.steps.ready_timeout {
+        if let Some(limit) = settings.limits.ready() {
             aside.borrow_mut().await_answer(limit)?;
         }
         match server_tokenizer(aside, model, wants_words) {
@@ -233,7 +242,7 @@ fn vocabulary_of<'a>(
         }
     }
     Ok(match takes_ids {
-        true => Vocabulary::Ids(plain_ids(settings.vocab_size, model_root)),
+        true => Vocabulary::Ids(plain_ids(settings.tokens.vocab_size, model_root)),
         false => Vocabulary::Words,
     })
 }

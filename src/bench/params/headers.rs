@@ -1,40 +1,11 @@
 //! What may stand in the head of a request: names and values of headers, request ids, paths. Anything else could end the
 //! head early, or say twice how long the body is.
 
-use crate::bench::params::reader::Reader;
-
 /// Headers that follow from the body and the connection.
 const OURS: [&str; 2] = ["content-length", "transfer-encoding"];
 
-impl Reader<'_> {
-    /// Headers that can be sent as they are.
-    pub(in crate::bench) fn headers(&mut self) -> Vec<(String, String)> {
-        let headers = self.pairs("header");
-        let wrong = headers.iter().filter_map(|(name, value)| wrong_header(name, value));
-        self.problems.extend(wrong);
-        headers
-    }
-
-    /// A text that becomes part of a header's value.
-    pub(in crate::bench) fn header_text(&mut self, name: &str) -> Option<String> {
-        let text = self.text(name)?;
-        if !is_value(&text) {
-            self.wrong(name, "a text without line breaks and other control characters");
-        }
-        Some(text)
-    }
-
-    /// A path as it can be sent.
-    pub(in crate::bench) fn path(&mut self, name: &str) -> Option<String> {
-        let path = self.text(name)?;
-        if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
-            self.wrong(name, "a path without blanks, in ASCII; write other characters as %XX");
-        }
-        Some(path)
-    }
-}
-
-fn wrong_header(name: &str, value: &str) -> Option<String> {
+/// What is wrong with a header, if it cannot be sent as it is.
+pub(super) fn wrong_header(name: &str, value: &str) -> Option<String> {
     if !is_name(name) {
         return Some(format!(
             "header {name:?} is no name of a header; use letters, digits and \"-\""
@@ -46,13 +17,19 @@ fn wrong_header(name: &str, value: &str) -> Option<String> {
     (!is_value(value)).then(|| format!("header {name} has a line break or another control character in it; remove it"))
 }
 
+/// A path that can be sent.
+pub(in crate::bench) fn is_path(path: &str) -> bool {
+    path.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
 /// A token after RFC 9110.
 fn is_name(name: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty() && name.bytes().all(is_allowed)
 }
 
-fn is_value(value: &str) -> bool {
+/// A text that can be part of a header's value.
+pub(in crate::bench) fn is_value(value: &str) -> bool {
     value.chars().all(|letter| letter == '\t' || !letter.is_control())
 }
 

@@ -38,14 +38,14 @@ pub fn check(params: &Params) -> Vec<String> {
 /// Measures one phase at one level. Dropping the future ends its requests first.
 pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
     let settings = Settings::read(&job.params).map_err(|problems| broken(problems.join("; ")))?;
-    let (url, site, model) = (job.base_url.clone(), settings.site.clone(), job.served_model.clone());
+    let (url, server, model) = (job.base_url.clone(), settings.server.clone(), job.served_model.clone());
     let opening = worker::perform(vec![], job.timeout, move || {
-        Endpoint::open(&url, &site, &model).map_err(broken)
+        Endpoint::open(&url, &server, &model).map_err(broken)
     });
     let (endpoint, generator) = opening.await?;
     let stops = vec![generator.stop_handle()];
     let run = Run {
-        prompts: settings.prompts(plain_ids(settings.site.vocab_size, &job.model_root)),
+        prompts: settings.prompts(plain_ids(settings.exact.vocab_size, &job.model_root)),
         job: job.clone(),
         settings,
         endpoint,
@@ -81,11 +81,11 @@ struct Shape {
 impl Shape {
     /// Sequences that fill the cache together: each has its share of it, or the longest that the server takes.
     fn of(settings: &Settings, facts: &Facts) -> Result<Shape, String> {
-        let kv_tokens = settings.kv_cache_tokens.or(facts.all_kv_cache_tokens()).ok_or(
+        let kv_tokens = settings.window.kv_cache_tokens.or(facts.all_kv_cache_tokens()).ok_or(
             "the server's /metrics does not say how many tokens its KV cache holds; give kv_cache_tokens (the server's log \
              says \"KV cache size\")",
         )?;
-        let limit = match (settings.max_model_len, facts.max_model_len) {
+        let limit = match (settings.window.max_model_len, facts.max_model_len) {
             (Some(asked), Some(told)) => Some(asked.min(told)),
             (asked, told) => asked.or(told),
         };
@@ -176,13 +176,13 @@ impl Run {
             requests,
             limit: Some(slots),
             reply: Reply::Choices,
-            request_timeout: self.settings.site.request_timeout,
-            silence_timeout: self.settings.site.request_timeout,
+            request_timeout: self.settings.exact.request_timeout,
+            silence_timeout: self.settings.exact.request_timeout,
             window: Some(Window {
-                margin: self.settings.warmup_margin,
+                margin: self.settings.window.warmup_margin,
                 earliest,
                 latest,
-                length: self.settings.duration,
+                length: self.settings.window.duration,
                 lap_start: slots,
             }),
             ..Load::default()

@@ -26,7 +26,7 @@ pub(super) fn measurement(
     let figures = Figures::of(&outcome.samples, &seen.cut, seen.start..seen.end);
     let mut result = Params::new();
     let mut set = |key: &str, value: Value| drop(result.insert(key.to_owned(), value));
-    let model = settings.site.model.as_ref().unwrap_or(&job.model_root);
+    let model = settings.server.model.as_ref().unwrap_or(&job.model_root);
     set("date", json!(jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string()));
     set("model_id", json!(model));
     set("max_concurrency", json!(settings.concurrency));

@@ -1,49 +1,73 @@
 //! Parameters of the phases benchmark as typed values.
 
-use crate::bench::exact_prompts::Prompts;
-use crate::bench::params::reader::Reader;
-use crate::bench::params::server::{self, Site};
-use crate::bench::params::{Flag, Takes, find_in, flag, unknown_in};
+use crate::bench::exact_prompts::{ExactParams, Prompts};
+use crate::bench::params::server::ServerParams;
+use crate::bench::params::{Group, Table};
 use crate::plan::Params;
 use std::ops::Range;
 use std::time::Duration;
 
 /// Every parameter of one measurement.
-pub const FLAGS: &[Flag] = &[
-    server::BASE_URL,
-    server::HOST,
-    server::PORT,
-    server::HEADER,
-    server::INSECURE,
-    server::MODEL,
-    flag("phase", Takes::Text, "prefill or decode (required)"),
-    flag(
-        "max_concurrency",
-        Takes::Count,
-        "Requests in flight at once (required); they share the KV cache evenly",
-    ),
-    flag(
-        "ratio",
-        Takes::Number,
-        "Prompt's share of each sequence; decode only [0.5]",
-    ),
-    flag("duration", Takes::Number, "Seconds to measure [15]"),
-    flag(
-        "warmup",
-        Takes::Number,
-        "Seconds before that [until every request in flight has output, times warmup_margin]",
-    ),
-    flag("warmup_margin", Takes::Number, "Factor of the automatic warm-up [1.5]"),
-    flag(
-        "kv_cache_tokens",
-        Takes::Count,
-        "Tokens that the KV cache holds [as the server's /metrics says]",
-    ),
-    flag("max_model_len", Takes::Count, "Longest sequence [as the server says]"),
-    server::VOCAB_SIZE,
-    server::SEED,
-    server::REQUEST_TIMEOUT,
-];
+pub const TABLE: Table = Table {
+    whose: "the phases benchmark",
+    groups: &[
+        Group {
+            title: "Window",
+            params: WindowParams::PARAMS,
+        },
+        Group {
+            title: "Server",
+            params: ServerParams::PARAMS,
+        },
+        Group {
+            title: "Requests",
+            params: ExactParams::PARAMS,
+        },
+    ],
+    has_datasets: false,
+    remedy: "remove it, or see docs/phases.md for those it has",
+    refused: &[],
+};
+
+crate::params! {
+    /// What is measured, and for how long.
+    pub struct WindowParams {
+        /// prefill or decode (required).
+        kind: Option<PhaseKind> = param("phase"),
+        /// Requests in flight at once (required); they share the KV cache evenly.
+        max_concurrency: Option<usize> = param("max_concurrency").least(1),
+        /// Prompt's share of each sequence; decode only.
+        ratio: f64 = param("ratio")
+            .within("a share above 0 and below 1", |ratio| 0.0 < ratio && ratio < 1.0)
+            .default("0.5"),
+        /// Seconds to measure.
+        duration: Duration = param("duration")
+            .within("a number of seconds above 0", |seconds| (1e-3..1e6).contains(&seconds))
+            .default("15"),
+        /// Seconds before that.
+        warmup: Option<Duration> = param("warmup")
+            .within("a number of seconds of at least 0", |seconds| (0.0..1e6).contains(&seconds))
+            .otherwise("until every request in flight has output, times warmup_margin"),
+        /// Factor of the automatic warm-up.
+        warmup_margin: f64 = param("warmup_margin")
+            .within("a factor of at least 1", |margin| (1.0..1e3).contains(&margin))
+            .default("1.5"),
+        /// Tokens that the KV cache holds.
+        kv_cache_tokens: Option<u64> = param("kv_cache_tokens").least(1).otherwise("as the server's /metrics says"),
+        /// Longest sequence.
+        max_model_len: Option<u64> = param("max_model_len").least(1).otherwise("as the server says"),
+    }
+}
+
+crate::one_of! {
+    /// A phase by its name.
+    pub enum PhaseKind {
+        /// Prompts.
+        Prefill = "prefill",
+        /// Outputs.
+        Decode = "decode",
+    }
+}
 
 /// The longest automatic warm-up.
 const LONGEST_WARMUP: Duration = Duration::from_secs(120);
@@ -62,103 +86,59 @@ pub enum Phase {
 /// Everything the benchmark was told.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The server and its requests.
-    pub site: Site,
+    /// Where the server is.
+    pub server: ServerParams,
+    /// What its requests are made of.
+    pub exact: ExactParams,
     /// The phase.
     pub phase: Phase,
     /// Requests in flight.
     pub concurrency: usize,
-    /// Time to measure.
-    pub duration: Duration,
-    /// Time before that, if it is not found automatically.
-    pub warmup: Option<Duration>,
-    /// Factor of the automatic warm-up.
-    pub warmup_margin: f64,
-    /// Tokens that the KV cache holds, if the server is not to be asked.
-    pub kv_cache_tokens: Option<u64>,
-    /// Longest sequence, if the server is not to be asked.
-    pub max_model_len: Option<u64>,
+    /// The window.
+    pub window: WindowParams,
 }
 
 impl Settings {
     /// Reads parameters; every problem is a sentence that names the parameter and the remedy.
     pub fn read(params: &Params) -> Result<Settings, Vec<String>> {
-        let mut reader = Reader::of(params, |name| find_in(FLAGS.iter(), name), unknown);
-        let ratio = reader.number("ratio", "a share above 0 and below 1", |ratio| {
-            0.0 < ratio && ratio < 1.0
-        });
-        let phase = match reader.text("phase").as_deref() {
-            Some("prefill") => Some(Phase::Prefill),
-            Some("decode") => Some(Phase::Decode(ratio.unwrap_or(0.5))),
-            Some(_) => {
-                reader.wrong("phase", "\"prefill\" or \"decode\"");
-                None
+        let mut reader = TABLE.reader(params);
+        let window = WindowParams::read(&mut reader);
+        for (name, says) in [
+            ("phase", "the phases benchmark measures \"prefill\" or \"decode\""),
+            ("max_concurrency", "say how many requests are in flight at once"),
+        ] {
+            if !reader.has(name) {
+                reader.problem(format!("{name} is missing; {says}"));
             }
-            None => {
-                let missing = "phase is missing; the phases benchmark measures \"prefill\" or \"decode\"";
-                reader.problems.push(missing.to_owned());
-                None
-            }
-        };
-        let concurrency = reader.count("max_concurrency", 1);
-        if concurrency.is_none() && !params.keys().any(|name| name.replace('-', "_") == "max_concurrency") {
-            let missing = "max_concurrency is missing; say how many requests are in flight at once";
-            reader.problems.push(missing.to_owned());
         }
-        let mut seconds = |name: &str, least: f64| {
-            let wants = match least > 0.0 {
-                true => "a number of seconds above 0",
-                false => "a number of seconds of at least 0",
-            };
-            let given = reader.number(name, wants, |seconds| seconds >= least && seconds < 1e6);
-            given.map(Duration::from_secs_f64)
-        };
-        let (duration, warmup) = (seconds("duration", 1e-3), seconds("warmup", 0.0));
-        let margin = reader.number("warmup_margin", "a factor of at least 1", |margin| {
-            (1.0..1e3).contains(&margin)
-        });
         let settings = Settings {
-            site: Site::read(&mut reader),
-            phase: phase.unwrap_or(Phase::Prefill),
-            concurrency: concurrency.unwrap_or(1) as usize,
-            duration: duration.unwrap_or(Duration::from_secs(15)),
-            warmup,
-            warmup_margin: margin.unwrap_or(1.5),
-            kv_cache_tokens: reader.count("kv_cache_tokens", 1),
-            max_model_len: reader.count("max_model_len", 1),
+            server: ServerParams::checked(&mut reader),
+            exact: ExactParams::read(&mut reader),
+            phase: match window.kind {
+                Some(PhaseKind::Decode) => Phase::Decode(window.ratio),
+                Some(PhaseKind::Prefill) | None => Phase::Prefill,
+            },
+            concurrency: window.max_concurrency.unwrap_or(1),
+            window,
         };
-        match reader.problems.is_empty() {
-            true => Ok(settings),
-            false => Err(reader.problems),
-        }
+        reader.finish(settings)
     }
 
     /// Prompts that no other level has.
     pub(super) fn prompts(&self, ids: Range<u32>) -> Prompts {
-        Prompts::new(ids, self.site.seed, &format!("{:?} {}", self.phase, self.concurrency))
+        Prompts::new(ids, self.exact.seed, &format!("{:?} {}", self.phase, self.concurrency))
     }
 
     /// The shortest and the longest time before the window opens.
     pub(super) fn warmup_bounds(&self) -> (Duration, Duration) {
-        match self.warmup {
+        match self.window.warmup {
             Some(fixed) => (fixed, fixed),
             None => (
-                self.duration.mul_f64(SHORTEST_WARMUP).min(LONGEST_WARMUP),
+                self.window.duration.mul_f64(SHORTEST_WARMUP).min(LONGEST_WARMUP),
                 LONGEST_WARMUP,
             ),
         }
     }
-}
-
-fn unknown(name: &str) -> String {
-    let whose = "the phases benchmark";
-    unknown_in(FLAGS.iter(), whose, name).unwrap_or_else(|| {
-        let known: Vec<&str> = FLAGS.iter().map(|flag| flag.name).collect();
-        format!(
-            "{whose} has no parameter \"{name}\"; remove it; there are {}",
-            known.join(", ")
-        )
-    })
 }
 
 #[cfg(test)]
@@ -179,7 +159,7 @@ mod tests {
             settings.warmup_bounds(),
             (Duration::from_secs(1), Duration::from_secs(120))
         );
-        settings.warmup = Some(Duration::ZERO);
+        settings.window.warmup = Some(Duration::ZERO);
         assert_eq!(settings.warmup_bounds(), (Duration::ZERO, Duration::ZERO));
     }
 
@@ -190,10 +170,10 @@ mod tests {
         assert_eq!(
             problems[1..],
             [
-                "ratio is 1; it must be a share above 0 and below 1",
                 "phase is 1; it must be \"prefill\" or \"decode\"",
-                "max_concurrency is missing; say how many requests are in flight at once",
+                "ratio is 1; it must be a share above 0 and below 1",
                 "duration is 0; it must be a number of seconds above 0",
+                "max_concurrency is missing; say how many requests are in flight at once",
             ]
         );
     }

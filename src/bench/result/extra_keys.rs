@@ -31,14 +31,14 @@ pub(in crate::bench) fn write(
         from_due("ttft_from_due", samples, settings, Sample::ttft, set);
         from_due("e2el_from_due", samples, settings, Sample::latency, set);
     }
-    if settings.backend.generates()
-        && let Some(stats) = Metric::itl_per_token(samples, &settings.percentiles)
+    if settings.api.backend().generates()
+        && let Some(stats) = Metric::itl_per_token(samples, settings.percentiles())
     {
         write_stats("itl_per_token", &stats, set);
     }
     set("confidence_95", intervals(settings, outcome));
-    if let Some(rule) = settings.steady {
-        let found = SteadyState::find(samples, rule, &settings.percentiles);
+    if let Some(rule) = settings.steady() {
+        let found = SteadyState::find(samples, rule, settings.percentiles());
         set(
             "steady_state",
             match found {
@@ -85,7 +85,7 @@ fn from_due(
         .ok()
         .map(|sample| seconds(sample.queue() + of(&sample)))
         .collect();
-    write_stats(name, &Stats::of_seconds(values, &settings.percentiles), set);
+    write_stats(name, &Stats::of_seconds(values, settings.percentiles()), set);
 }
 
 /// What chance alone may have done to rates and percentiles; null where the run is too short to say.
@@ -98,14 +98,18 @@ fn intervals(settings: &Settings, outcome: &Outcome) -> Value {
     let mut intervals = Map::new();
     let requests = confidence::request_rate(samples, outcome.duration);
     intervals.insert("request_throughput".to_owned(), pair(requests, 1.0));
-    if settings.backend.generates() {
+    if settings.api.backend().generates() {
         let events = confidence::output_rate(samples, outcome.duration);
         intervals.insert("output_events_per_s".to_owned(), pair(events, 1.0));
     }
-    for metric in settings.metrics.iter().filter(|metric| ONE_A_REQUEST.contains(metric)) {
+    for metric in settings
+        .metrics()
+        .iter()
+        .filter(|metric| ONE_A_REQUEST.contains(metric))
+    {
         let mut values = metric.values(samples);
         values.sort_unstable_by(f64::total_cmp);
-        for percent in &settings.percentiles {
+        for percent in settings.percentiles() {
             let interval = confidence::percentile_interval(&values, *percent);
             intervals.insert(format!("p{percent}_{}_ms", metric.name()), pair(interval, 1000.0));
         }
@@ -115,11 +119,12 @@ fn intervals(settings: &Settings, outcome: &Outcome) -> Value {
 
 fn steady_state(steady: &SteadyState, settings: &Settings, summary: &Summary) -> Value {
     let shortest = settings
+        .figures
         .steady_min_window_s
         .unwrap_or((0.1 * summary.duration_s).max(10.0));
     let is_short = steady.duration_s() < shortest;
     let warning = is_short.then(|| format!("{:.1} s are short of {shortest:.1} s", steady.duration_s()));
-    let rule = settings.steady;
+    let rule = settings.steady();
     let mut object = Map::new();
     let mut set = |key: &str, value: Value| drop(object.insert(key.to_owned(), value));
     set(

@@ -16,17 +16,14 @@ pub fn name(settings: &Settings, result: &Params) -> String {
         None => String::new(),
     };
     // A slash would make a folder of it.
-    let label = settings
-        .label
-        .as_deref()
-        .unwrap_or(&settings.backend_name)
-        .replace('/', "-");
-    let load = match settings.arrivals.ramp {
+    let label = settings.figures.label.as_deref();
+    let label = label.unwrap_or(settings.api.backend_name()).replace('/', "-");
+    let load = match settings.arrival.arrivals().ramp {
         Some(ramp) => format!("ramp-up-{}-{}qps-{}qps", ramp.shape.name(), ramp.start, ramp.end),
         None => format!("{}qps", text("request_rate")),
     };
     let limit = settings
-        .max_concurrency
+        .concurrency()
         .map(|limit| format!("-concurrency{limit}"))
         .unwrap_or_default();
     let model_id = text("model_id");

@@ -46,36 +46,37 @@ pub(super) struct Context<'a> {
 pub(super) fn result(mut context: Context<'_>, outcome: &Outcome) -> Params {
     let settings = context.settings;
     let samples = &outcome.samples;
-    let summary = Summary::of(samples, seconds(outcome.duration), settings.goodput.as_ref());
+    let summary = Summary::of(samples, seconds(outcome.duration), settings.figures.goodput().as_ref());
     let mut result = Params::new();
     let mut set = |key: &str, value: Value| {
         result.insert(key.to_owned(), value);
     };
     set("date", json!(jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string()));
-    set("endpoint_type", json!(settings.backend_name));
-    set("backend", json!(settings.backend_name));
-    set("label", json!(settings.label));
+    set("endpoint_type", json!(settings.api.backend_name()));
+    set("backend", json!(settings.api.backend_name()));
+    set("label", json!(settings.figures.label));
     set("model_id", json!(context.model_id));
     set("tokenizer_id", json!(context.tokenizer_id));
-    set("num_prompts", json!(settings.num_prompts));
-    for (key, value) in &settings.metadata {
+    set("num_prompts", json!(settings.prompts.num_prompts));
+    for (key, value) in &settings.figures.metadata {
         set(key, json!(value));
     }
-    set("request_rate", finite(settings.arrivals.rate));
-    set("burstiness", finite(settings.arrivals.burstiness));
-    set("max_concurrency", json!(settings.max_concurrency));
-    if let Some(ramp) = settings.arrivals.ramp {
+    let arrivals = settings.arrival.arrivals();
+    set("request_rate", finite(arrivals.rate));
+    set("burstiness", finite(arrivals.burstiness));
+    set("max_concurrency", json!(settings.concurrency()));
+    if let Some(ramp) = arrivals.ramp {
         set("ramp_up_strategy", json!(ramp.shape.name()));
         set("ramp_up_start_rps", whole(ramp.start));
         set("ramp_up_end_rps", whole(ramp.end));
     }
-    if settings.backend.generates() {
+    if settings.api.backend().generates() {
         generation(&mut context, &summary, outcome, &mut set);
     } else {
         pooling(settings, &summary, &mut set);
     }
-    for metric in &settings.metrics {
-        write_stats(metric.name(), &metric.stats(samples, &settings.percentiles), &mut set);
+    for metric in settings.metrics() {
+        write_stats(metric.name(), &metric.stats(samples, settings.percentiles()), &mut set);
     }
     extra_keys::write(&context, &summary, outcome, &mut set);
     result
@@ -83,14 +84,14 @@ pub(super) fn result(mut context: Context<'_>, outcome: &Outcome) -> Params {
 
 /// The figures that timelines alone give: rates, and the distributions that the settings ask for.
 pub(super) fn figures(settings: &Settings, samples: &Samples, duration: Nanos) -> Params {
-    let summary = Summary::of(samples, seconds(duration), settings.goodput.as_ref());
+    let summary = Summary::of(samples, seconds(duration), settings.figures.goodput().as_ref());
     let mut figures = Params::new();
     let mut set = |key: &str, value: Value| {
         figures.insert(key.to_owned(), value);
     };
     rates(&summary, &mut set);
-    for metric in &settings.metrics {
-        write_stats(metric.name(), &metric.stats(samples, &settings.percentiles), &mut set);
+    for metric in settings.metrics() {
+        write_stats(metric.name(), &metric.stats(samples, settings.percentiles()), &mut set);
     }
     figures
 }
@@ -112,12 +113,12 @@ fn rates(summary: &Summary, set: &mut impl FnMut(&str, Value)) {
 fn generation(context: &mut Context<'_>, summary: &Summary, outcome: &Outcome, set: &mut impl FnMut(&str, Value)) {
     let (settings, samples) = (context.settings, &outcome.samples);
     rates(summary, set);
-    columns(settings.save_detailed, &Column::ALL, set);
+    columns(settings.figures.save_detailed, &Column::ALL, set);
     set("max_output_tokens_per_s", json!(summary.max_output_tokens_per_s));
     set("max_concurrent_requests", json!(summary.max_concurrent_requests));
     set("rtfx", json!(summary.rtfx));
     context.probes.write(set);
-    if settings.arrivals.ramp.is_some() {
+    if settings.arrival.ramp.is_some() {
         set("rps_change_events", rate_changes(context, samples));
     }
     context.server.write(summary.duration_s, set);
@@ -137,12 +138,12 @@ fn pooling(settings: &Settings, summary: &Summary, set: &mut impl FnMut(&str, Va
         0.0
     };
     set("total_token_throughput", json!(rate));
-    columns(settings.save_detailed, &OF_POOLING, set);
+    columns(settings.figures.save_detailed, &OF_POOLING, set);
 }
 
 /// When the rate of a ramp reached another whole number, by the wall clock.
 fn rate_changes(context: &Context<'_>, samples: &Samples) -> Value {
-    let arrivals = &context.settings.arrivals;
+    let arrivals = context.settings.arrival.arrivals();
     let event = |rate: u64, at: Nanos| {
         let moment = &context.began + Duration::from_nanos(at);
         json!({"rps": rate, "timestamp": moment.strftime("%Y-%m-%dT%H:%M:%S.%6f").to_string()})

@@ -1,7 +1,6 @@
 //! A result in the format of PyTorch's benchmark dashboard: one record for each of twelve figures.
 
-use crate::bench::native::settings::Settings;
-use crate::bench::params;
+use crate::bench::native::settings::{Settings, TABLE};
 use crate::metrics::RunResult;
 use crate::plan::Params;
 use serde::Serialize;
@@ -42,10 +41,15 @@ struct Metric {
 
 /// The file's records. `given` are the parameters as they were given; header values are not shown.
 pub fn records(settings: &Settings, given: &Params, result: &RunResult) -> Vec<Record> {
-    let mut args: Map<String, Value> = params::all()
-        .map(|flag| (flag.name.to_owned(), given.get(flag.name).cloned().unwrap_or_default()))
+    let names = TABLE.all().map(|(_, param)| param.name);
+    let mut args: Map<String, Value> = names
+        .map(|name| (name.to_owned(), given.get(name).cloned().unwrap_or_default()))
         .collect();
-    let hidden = settings.headers.iter().map(|(name, _)| json!(format!("{name}=***")));
+    let hidden = settings
+        .server
+        .headers
+        .iter()
+        .map(|(name, _)| json!(format!("{name}=***")));
     if given.contains_key("header") {
         args.insert("header".to_owned(), hidden.collect());
     }
@@ -53,7 +57,7 @@ pub fn records(settings: &Settings, given: &Params, result: &RunResult) -> Vec<R
         args.insert("tensor_parallel_size".to_owned(), size.clone());
     }
     let of = |key: &str| result.get(key).and_then(Value::as_str).unwrap_or_default();
-    let file_name = settings.output.as_ref().and_then(|output| output.name.as_deref());
+    let file_name = settings.output.result_filename.as_deref();
     let uses_compile = of("compilation_config.mode") != "0" && !file_name.is_some_and(|name| name.contains("eager"));
     let benchmark = json!({
         "name": "vLLM benchmark",
@@ -68,7 +72,7 @@ pub fn records(settings: &Settings, given: &Params, result: &RunResult) -> Vec<R
         let is_wanted = |key: &str| !FIGURES.contains(&key) && !LEFT_OUT.contains(&key);
         Some(Record {
             benchmark: benchmark.clone(),
-            model: json!({"name": settings.model.as_deref().unwrap_or(of("model_id"))}),
+            model: json!({"name": settings.server.model.as_deref().unwrap_or(of("model_id"))}),
             metric: Metric {
                 name,
                 benchmark_values: [result.get(name)?.clone()],

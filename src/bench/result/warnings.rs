@@ -20,7 +20,7 @@ pub(in crate::bench) fn of_verdict(objection: &Failure) -> String {
 
 /// What to say if the server counted more output tokens than were asked for, which makes its counts doubtful.
 pub(in crate::bench) fn of_lengths(settings: &Settings, load: &Load, samples: &Samples) -> Option<String> {
-    if !settings.backend.generates() || LIMITS.iter().any(|key| settings.extra_body.contains_key(*key)) {
+    if !settings.api.backend().generates() || LIMITS.iter().any(|key| settings.api.extra_body.contains_key(*key)) {
         return None;
     }
     let asked: Vec<u64> = match &load.turns {

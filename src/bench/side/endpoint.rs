@@ -1,9 +1,9 @@
 //! One server of a benchmark: its address, how requests to it look, and a connection for what goes beside the measured
 //! requests.
 
-use crate::bench::params::server::Site;
+use crate::bench::params::server::ServerParams;
 use crate::bench::side::{Aside, SHORT};
-use crate::load::{Content, Generator, Request, RequestOptions, Target, Tls, unopened};
+use crate::load::{Backend, BodyOptions, Content, Generator, Request, RequestOptions, Target, Tls, unopened};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ pub(in crate::bench) struct Endpoint {
 
 impl Endpoint {
     /// Finds the server at `url`; the generator is for the measured requests. Asks the name service, so it may block.
-    pub fn open(url: &str, site: &Site, model: &str) -> Result<(Endpoint, Generator), String> {
+    pub fn open(url: &str, server: &ServerParams, model: &str) -> Result<(Endpoint, Generator), String> {
         let target = Target::parse(url)?;
         let addresses = target.resolve()?;
-        let tls = target.is_https.then(|| Tls::new(&target.host, site.insecure));
+        let tls = target.is_https.then(|| Tls::new(&target.host, server.insecure));
         let tls = tls.transpose()?;
         let generator = || {
             Generator::new(addresses.clone(), tls.clone())
@@ -32,7 +32,7 @@ impl Endpoint {
         let (control, traffic) = (generator()?, generator()?);
         let endpoint = Endpoint {
             url: url.to_owned(),
-            options: site.options(&target, model),
+            options: options(server, &target, model),
             target,
             control,
         };
@@ -86,5 +86,25 @@ impl Endpoint {
                 options.request(&content)
             }
         }
+    }
+}
+
+/// Requests to one server: completions that say with every event how many tokens there are so far.
+fn options(server: &ServerParams, target: &Target, model: &str) -> RequestOptions {
+    let mut extra = Map::new();
+    extra.insert("temperature".to_owned(), json!(0));
+    let counted = json!({"include_usage": true, "continuous_usage_stats": true});
+    extra.insert("stream_options".to_owned(), counted);
+    RequestOptions {
+        host: target.authority(),
+        path: format!("{}{}", target.path, Backend::Completions.endpoint()),
+        headers: server.all_headers(),
+        body: BodyOptions {
+            backend: Backend::Completions,
+            model: server.model.as_deref().unwrap_or(model).to_owned(),
+            ignore_eos: true,
+            logprobs: None,
+            extra,
+        },
     }
 }

@@ -22,8 +22,8 @@ pub struct Place {
 impl Place {
     /// Creates the folders and tries whether a file can be written there.
     pub fn prepare(output: &Output) -> Result<Place> {
-        let folder = output.folder.clone().unwrap_or_default();
-        let chosen = output.name.as_ref().map(|name| folder.join(name));
+        let folder = output.result_dir.clone().unwrap_or_default();
+        let chosen = output.result_filename.as_ref().map(|name| folder.join(name));
         let folder = match &chosen {
             Some(path) => path.parent().unwrap_or(Path::new("")).to_path_buf(),
             None => folder,
@@ -38,7 +38,7 @@ impl Place {
         Ok(Place {
             folder,
             chosen,
-            append: output.append,
+            append: output.append_result,
         })
     }
 
@@ -169,9 +169,11 @@ mod tests {
 
     fn output(folder: &Path, name: Option<&str>, append: bool) -> Output {
         Output {
-            folder: Some(folder.to_path_buf()),
-            name: name.map(str::to_owned),
-            append,
+            save_result: true,
+            append_result: append,
+            result_dir: Some(folder.to_path_buf()),
+            result_filename: name.map(str::to_owned),
+            is_quiet: true,
         }
     }
 

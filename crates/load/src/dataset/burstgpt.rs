@@ -1,20 +1,37 @@
 //! The `burstgpt` dataset: prompt and answer lengths of recorded GPT-4 traffic, with synthetic prompts of those lengths.
 
+use super::kind::PATH;
 use super::rows::{Row, Rows};
-use super::{Item, Sampling, Vocabulary};
+use super::{Dataset, Draw, Item, Kind, Material, Traits};
 use std::path::PathBuf;
 use vsweep_metrics::rng::NumpyLegacy;
 
-/// Settings of the `burstgpt` dataset.
-#[derive(Debug, Clone, PartialEq)]
-pub struct BurstGpt {
-    /// A CSV file with the columns of BurstGPT: `Model`, `Request tokens` and `Response tokens`.
-    pub path: PathBuf,
+pub(super) const KIND: Kind = Kind::of::<BurstGpt>(
+    "burstgpt",
+    "synthetic prompts with the lengths of recorded GPT-4 traffic",
+);
+
+crate::params! {
+    /// The `burstgpt` dataset.
+    pub struct BurstGpt {
+        /// A CSV file with the columns of BurstGPT: `Model`, `Request tokens` and `Response tokens`.
+        path: PathBuf = PATH,
+    }
 }
 
-impl BurstGpt {
-    /// Draws the requests: rows of GPT-4 with an answer, each once, or with repetition if there are too few.
-    pub fn draw(&self, sampling: &Sampling, vocabulary: &Vocabulary<'_>) -> Result<Vec<Item>, String> {
+impl Dataset for BurstGpt {
+    fn traits(&self) -> Traits {
+        Traits {
+            made_of: Material::Vocabulary,
+            ..Traits::default()
+        }
+    }
+
+    /// Rows of GPT-4 with an answer, each once, or with repetition if there are too few.
+    fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
+        let Draw {
+            sampling, vocabulary, ..
+        } = *draw;
         let rows = Rows::read(&self.path)?;
         let mut usable: Vec<(&Row, u64)> = Vec::new();
         for row in &rows.rows {

@@ -2,15 +2,47 @@
 //! vLLM; its draws are its own, so only their kind agrees.
 
 use super::random::Random;
-use super::{Item, Prompt, Sampling, ShareGpt, Vocabulary};
+use super::{Dataset, Draw, Item, Kind, Material, Prompt, Sampling, ShareGpt, Traits};
+use crate::load::Backend;
+use crate::params::{Bounds, Reader};
 use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+use std::time::Duration;
 use vsweep_metrics::rng::NumpyPcg64;
 
 /// Seeds of what is drawn beside the first turns, so that these are the prompts of the dataset without conversations.
 const TURNS_SEED: u64 = 0x7475_726e;
 const LATER_SEED: u64 = 0x6c61_7465;
 
-/// Settings of conversations.
+crate::params! {
+    /// Conversations instead of single questions.
+    pub struct TurnParams {
+        /// Hold conversations: num_prompts of them, from random or sharegpt, each turn after the answer to the one before.
+        is_wanted: bool = param("multi_turn"),
+        /// Turns of a random conversation.
+        count: u64 = param("multi_turn_num_turns").least(1).default("3"),
+        /// Fewest turns.
+        least: Option<u64> = param("multi_turn_min_turns").otherwise("multi_turn_num_turns; 2 for sharegpt"),
+        /// Most turns.
+        most: Option<u64> = param("multi_turn_max_turns").otherwise("multi_turn_num_turns; all for sharegpt"),
+        /// Most conversations at once.
+        concurrency: Option<usize> = param("multi_turn_concurrency").least(1).otherwise("max_concurrency"),
+        /// Pause between an answer and the next turn.
+        delay_ms: f64 = param("multi_turn_delay_ms")
+            .within("a number of milliseconds of at least 0", |ms| (0.0..1e10).contains(&ms))
+            .default("0"),
+        /// Share of a turn that all turns have in common; turns then stand alone.
+        shared_by_all: f64 = param("multi_turn_prefix_global_ratio").bounded(SHARE).default("0"),
+        /// Share of a turn that its conversation has in common; turns then stand alone.
+        shared_by_one: f64 = param("multi_turn_prefix_conversation_ratio").bounded(SHARE).default("0"),
+        /// Tokens of each turn after the first.
+        later_input_len: Option<u64> = param("per_turn_input_len").otherwise("random_input_len"),
+    }
+}
+
+const SHARE: Bounds = ("a share of at least 0 and below 1", |share| (0.0..1.0).contains(&share));
+
+/// Conversations of a dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversations {
     /// What is said.
@@ -44,16 +76,106 @@ pub struct Shares {
     pub conversation: f64,
 }
 
-impl Conversations {
-    /// Whether a turn repeats what was said before.
-    pub fn has_history(&self) -> bool {
-        !matches!(self.of, Talk::Random { shares: Some(_), .. })
+impl TurnParams {
+    /// From an answer to the next turn of its conversation.
+    pub fn pause(&self) -> Duration {
+        Duration::from_secs_f64(self.delay_ms / 1000.0)
     }
 
-    /// Draws the turns of as many conversations as prompts are asked for, one conversation after the other.
-    pub fn draw(&self, sampling: &Sampling, vocabulary: &Vocabulary<'_>) -> Result<Vec<Item>, String> {
+    /// The dataset as conversations, if they are wanted.
+    pub(super) fn dataset(&self, kind: &Kind, reader: &mut Reader<'_>) -> Arc<dyn Dataset> {
+        if !self.is_wanted {
+            let names = TurnParams::PARAMS.iter().map(|param| param.name);
+            let idle: Vec<&str> = names.filter(|name| reader.has(name) && *name != "multi_turn").collect();
+            for name in idle {
+                reader.problem(format!(
+                    "{name} has no meaning without multi_turn; set that, or remove it"
+                ));
+            }
+            return (kind.read)(reader);
+        }
+        let shares = self.shares(reader);
+        // 0 stands for unset, as in the Rust client.
+        let given = |count: Option<u64>| count.filter(|count| *count > 0);
+        let (of, least, most) = match kind.name {
+            "random" => {
+                let first = Random::read(reader);
+                let later_input_len = given(self.later_input_len).unwrap_or(first.input_len);
+                let of = Talk::Random {
+                    first,
+                    later_input_len,
+                    shares,
+                };
+                (of, self.count, self.count)
+            }
+            "sharegpt" if shares.is_none() => (Talk::Recorded(ShareGpt::read(reader)), 2, u64::MAX),
+            _ => {
+                reader.problem("multi_turn takes dataset_name random, or sharegpt without shared prefixes; change it");
+                return (kind.read)(reader);
+            }
+        };
+        let least = given(self.least).unwrap_or(least);
+        let most = given(self.most).unwrap_or(most.max(least));
+        if least > most {
+            let wants = format!("at most multi_turn_max_turns or multi_turn_num_turns ({most})");
+            reader.wrong("multi_turn_min_turns", &wants);
+        }
+        let turns = least..=most;
+        Arc::new(Conversations { of, turns })
+    }
+
+    fn shares(&self, reader: &mut Reader<'_>) -> Option<Shares> {
+        let (all, conversation) = (self.shared_by_all, self.shared_by_one);
+        if all + conversation >= 1.0 {
+            reader.problem(
+                "multi_turn_prefix_global_ratio and multi_turn_prefix_conversation_ratio leave nothing for a turn's own \
+                 text; lower one",
+            );
+        }
+        (all + conversation > 0.0).then_some(Shares { all, conversation })
+    }
+}
+
+impl Conversations {
+    /// Whether a turn repeats what was said before.
+    fn has_history(&self) -> bool {
+        !matches!(self.of, Talk::Random { shares: Some(_), .. })
+    }
+}
+
+impl Dataset for Conversations {
+    fn traits(&self) -> Traits {
+        let is_recorded = matches!(self.of, Talk::Recorded(_));
+        Traits {
+            made_of: if is_recorded {
+                Material::Text
+            } else {
+                Material::Vocabulary
+            },
+            depends_on_counts: is_recorded,
+            has_turns: true,
+            has_history: self.has_history(),
+            // Every turn repeats the ones before it.
+            shared_share: 1.0,
+            ..Traits::default()
+        }
+    }
+
+    fn check(&self, backend: Backend, num_prompts: usize, reader: &mut Reader<'_>) {
+        if backend != Backend::Chat {
+            reader.problem("multi_turn repeats what was said in a chat; set backend to openai-chat");
+        }
+        match &self.of {
+            Talk::Random { first, .. } => first.check(backend, num_prompts, reader),
+            Talk::Recorded(recorded) => recorded.check(backend, num_prompts, reader),
+        }
+    }
+
+    /// The turns of as many conversations as prompts are asked for, one conversation after the other.
+    fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
+        let sampling = draw.sampling;
         let mut conversations = match &self.of {
-            Talk::Recorded(recorded) => recorded.converse(sampling, vocabulary, &self.turns)?,
+            Talk::Recorded(recorded) => recorded.converse(draw, &self.turns)?,
             Talk::Random {
                 first,
                 later_input_len,
@@ -64,8 +186,8 @@ impl Conversations {
                     .map(|_| random.integer(*self.turns.start(), self.turns.end() + 1))
                     .collect();
                 match shares {
-                    Some(shares) => shares.draw(first, &counts, sampling.seed, vocabulary)?,
-                    None => with_later_turns(first, *later_input_len, &counts, sampling, vocabulary)?,
+                    Some(shares) => shares.draw(first, &counts, draw)?,
+                    None => with_later_turns(first, *later_input_len, &counts, draw)?,
                 }
             }
         };
@@ -88,8 +210,7 @@ fn with_later_turns(
     first: &Random,
     later_input_len: u64,
     counts: &[u64],
-    sampling: &Sampling,
-    vocabulary: &Vocabulary<'_>,
+    draw: &Draw<'_>,
 ) -> Result<Vec<Vec<Item>>, String> {
     let later = Random {
         input_len: later_input_len,
@@ -98,11 +219,16 @@ fn with_later_turns(
     };
     let more = Sampling {
         num_prompts: counts.iter().map(|count| *count as usize - 1).sum(),
-        seed: sampling.seed ^ LATER_SEED,
-        ..*sampling
+        seed: draw.sampling.seed ^ LATER_SEED,
+        ..draw.sampling
     };
-    let mut later = later.draw(&more, vocabulary)?.into_iter();
-    let firsts = first.draw(sampling, vocabulary)?.into_iter().zip(counts);
+    let mut later = later
+        .draw(&Draw {
+            sampling: more,
+            ..*draw
+        })?
+        .into_iter();
+    let firsts = first.draw(draw)?.into_iter().zip(counts);
     let conversation = |(first, count): (Item, &u64)| {
         let rest = later.by_ref().take(*count as usize - 1);
         std::iter::once(first).chain(rest).collect()
@@ -112,19 +238,16 @@ fn with_later_turns(
 
 impl Shares {
     /// Turns of equal length: what all share, what the conversation shares, and tokens of their own.
-    fn draw(
-        &self,
-        length: &Random,
-        counts: &[u64],
-        seed: u64,
-        vocabulary: &Vocabulary<'_>,
-    ) -> Result<Vec<Vec<Item>>, String> {
+    fn draw(&self, length: &Random, counts: &[u64], draw: &Draw<'_>) -> Result<Vec<Vec<Item>>, String> {
+        let Draw {
+            sampling, vocabulary, ..
+        } = *draw;
         let tokens = length.input_len.saturating_sub(vocabulary.added_specials()).max(1);
         let part = |share: f64| (tokens as f64 * share).floor() as u64;
         let (of_all, of_one) = (part(self.all), part(self.conversation));
         let own = tokens.saturating_sub(of_all + of_one);
         let allowed = vocabulary.allowed()?;
-        let mut random = NumpyPcg64::new(seed);
+        let mut random = NumpyPcg64::new(sampling.seed);
         let draw = |count: u64, random: &mut NumpyPcg64| -> Vec<u32> {
             let one = |_| allowed[random.integer(0, allowed.len() as u64) as usize];
             (0..count).map(one).collect()
@@ -148,7 +271,7 @@ impl Shares {
 
 #[cfg(test)]
 mod tests {
-    use super::super::RangeRatio;
+    use super::super::{RangeRatio, Vocabulary};
     use super::*;
     use proptest::prelude::*;
 
@@ -173,7 +296,9 @@ mod tests {
             shuffle: true,
             oversample: true,
         };
-        conversations.draw(&sampling, &Vocabulary::Ids(10..500)).expect("drawn")
+        conversations
+            .draw(&Draw::of(sampling, &Vocabulary::Ids(10..500)))
+            .expect("drawn")
     }
 
     proptest! {

@@ -1,26 +1,66 @@
 //! The `custom` dataset: prompts from a file of one's own.
 
+use super::kind::PATH;
 use super::rows::Rows;
-use super::{ChatTemplate, Item, Prompt, Sampling, Vocabulary};
+use super::{ChatTemplate, Dataset, Draw, Item, Kind, Prompt, Traits, Vocabulary};
+use crate::params::{FromParam, Param, Takes, param};
+use serde_json::Value;
 use std::path::PathBuf;
 
-/// Settings of the `custom` dataset.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Custom {
-    /// A file with a column `prompt`.
-    pub path: PathBuf,
-    /// Output tokens; unset means those in the column `output_tokens`.
-    pub output_len: Option<u64>,
+pub(super) const KIND: Kind = Kind::of::<Custom>("custom", "texts of your own");
+
+/// Output tokens of the datasets of one's own.
+pub(super) const OUTPUT_LEN: Param = param("custom_output_len").or("output_len").least(1).default("256");
+
+crate::params! {
+    /// The `custom` dataset.
+    pub struct Custom {
+        /// A file with a column `prompt`.
+        path: PathBuf = PATH,
+        /// Output tokens; -1 takes the column output_tokens.
+        output_len: OutputLen = OUTPUT_LEN,
+    }
 }
 
-impl Custom {
-    /// Draws the requests.
-    pub fn draw(
-        &self,
-        sampling: &Sampling,
-        vocabulary: &Vocabulary<'_>,
-        template: Option<&ChatTemplate>,
-    ) -> Result<Vec<Item>, String> {
+/// Output tokens of each row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputLen {
+    /// So many for all.
+    Fixed(u64),
+    /// As the column `output_tokens` says.
+    Column,
+}
+
+impl FromParam for OutputLen {
+    const TAKES: Takes = Takes::Number;
+
+    fn from_param(param: &Param, value: &Value) -> Result<Self, String> {
+        match f64::from_param(param, value) {
+            Ok(-1.0) => Ok(OutputLen::Column),
+            _ => match u64::from_param(param, value) {
+                Ok(length) => Ok(OutputLen::Fixed(length)),
+                Err(_) => Err(param.wrong(value, "a whole number of at least 1, or -1")),
+            },
+        }
+    }
+}
+
+impl Dataset for Custom {
+    fn traits(&self) -> Traits {
+        Traits {
+            wants_template: true,
+            takes_every_row: true,
+            ..Traits::default()
+        }
+    }
+
+    fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
+        let Draw {
+            sampling,
+            vocabulary,
+            template,
+            ..
+        } = *draw;
         let rows = Rows::read(&self.path)?;
         let items = sampling.gather(sampling.shuffled(rows.rows.iter().collect()), |index, row| {
             let output_len = rows.output_len(row, self.output_len)?;

@@ -1,35 +1,59 @@
 //! The datasets `custom_image` and `custom_audio`: texts of one's own with pictures or sounds beside them.
 
+use super::custom::{OUTPUT_LEN, OutputLen};
+use super::kind::PATH;
 use super::rows::{Row, Rows};
-use super::{Item, Prompt, Sampling, Vocabulary, media};
+use super::{Dataset, Draw, Item, Kind, Prompt, Traits, media};
+use crate::load::Backend;
+use crate::params::Reader;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// Settings of the `custom_image` dataset.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CustomImage {
-    /// A file with columns `prompt` and `image_files`, or a column `content`: parts of a message, texts and pictures.
-    pub path: PathBuf,
-    /// Output tokens; unset means those in the column `output_tokens`.
-    pub output_len: Option<u64>,
-    /// Send the bytes of pictures rather than their addresses.
-    pub as_data: bool,
+pub(super) const IMAGE: Kind = Kind::of::<CustomImage>("custom_image", "texts of your own with pictures beside them");
+pub(super) const AUDIO: Kind = Kind::of::<CustomAudio>("custom_audio", "sounds to transcribe, or to answer");
+
+crate::params! {
+    /// The `custom_image` dataset.
+    pub struct CustomImage {
+        /// A file with a column `prompt` and a list `image_files`, or with a list `content`.
+        path: PathBuf = PATH,
+        /// Output tokens; -1 takes the column output_tokens.
+        output_len: OutputLen = OUTPUT_LEN,
+        /// Send the bytes of custom_image's pictures, not their addresses.
+        as_data: bool = param("custom_ensure_client_side_data"),
+    }
 }
 
-/// Settings of the `custom_audio` dataset.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CustomAudio {
-    /// A file with columns `audio`, the path of a WAV file, and perhaps `prompt`.
-    pub path: PathBuf,
-    /// Output tokens; unset means those in the column `output_tokens`.
-    pub output_len: Option<u64>,
-    /// Send sounds as parts of a message rather than as files to transcribe.
-    pub as_message: bool,
+crate::params! {
+    /// The `custom_audio` dataset.
+    pub struct CustomAudio {
+        /// A file with a column `audio`, and maybe one `prompt`.
+        path: PathBuf = PATH,
+        /// Output tokens; -1 takes the column output_tokens.
+        output_len: OutputLen = OUTPUT_LEN,
+        /// Send media in messages.
+        in_messages: bool = param("enable_multimodal_chat").otherwise("always so for openai-chat"),
+    }
 }
 
-impl CustomImage {
-    /// Draws the requests.
-    pub fn draw(&self, sampling: &Sampling, vocabulary: &Vocabulary<'_>) -> Result<Vec<Item>, String> {
+impl Dataset for CustomImage {
+    fn traits(&self) -> Traits {
+        Traits {
+            takes_every_row: true,
+            ..Traits::default()
+        }
+    }
+
+    fn check(&self, backend: Backend, _: usize, reader: &mut Reader<'_>) {
+        if !backend.takes_pictures() {
+            reader.problem("dataset_name custom_image sends pictures in messages; set backend to openai-chat");
+        }
+    }
+
+    fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
+        let Draw {
+            sampling, vocabulary, ..
+        } = *draw;
         let rows = Rows::read(&self.path)?;
         let items = sampling.gather(sampling.shuffled(rows.rows.iter().collect()), |index, row| {
             let (prompt, text, beside) = match row.fields.get("content") {
@@ -51,7 +75,9 @@ impl CustomImage {
         })?;
         Ok(sampling.filled_up(items))
     }
+}
 
+impl CustomImage {
     fn images(&self, row: &Row) -> Result<Vec<Value>, String> {
         let files = row.fields.get("image_files").and_then(Value::as_array);
         let files = files
@@ -93,9 +119,31 @@ impl CustomImage {
     }
 }
 
-impl CustomAudio {
-    /// Draws the requests.
-    pub fn draw(&self, sampling: &Sampling, vocabulary: &Vocabulary<'_>) -> Result<Vec<Item>, String> {
+impl Dataset for CustomAudio {
+    fn traits(&self) -> Traits {
+        Traits {
+            takes_every_row: true,
+            ..Traits::default()
+        }
+    }
+
+    fn check(&self, backend: Backend, _: usize, reader: &mut Reader<'_>) {
+        match backend {
+            Backend::Audio if self.in_messages => {
+                reader.problem("enable_multimodal_chat sends sounds in messages; set backend to openai-chat");
+            }
+            Backend::Audio | Backend::Chat => {}
+            _ => reader.problem("dataset_name custom_audio needs backend openai-audio or openai-chat; set one of them"),
+        }
+    }
+
+    fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
+        let Draw {
+            sampling,
+            vocabulary,
+            backend,
+            ..
+        } = *draw;
         let rows = Rows::read(&self.path)?;
         let items = sampling.gather(sampling.shuffled(rows.rows.iter().collect()), |index, row| {
             let path = rows.text(row, "audio")?;
@@ -106,9 +154,9 @@ impl CustomAudio {
             let prompt_len = vocabulary.count(&text)?;
             let output_len = rows.output_len(row, self.output_len)?;
             let mut item = Item::new(index, Prompt::Text(text), prompt_len, output_len);
-            item.media = Some(match self.as_message {
-                true => media::sound(&path).map_err(|problem| rows.wrong(row, &problem))?,
-                false => json!({"audio_path": path}),
+            item.media = Some(match backend {
+                Backend::Audio => json!({"audio_path": path}),
+                _ => media::sound(&path).map_err(|problem| rows.wrong(row, &problem))?,
             });
             Ok(Some(item))
         })?;

@@ -2,8 +2,9 @@
 //! columns hold prompts and answers is found out from their names.
 
 use super::custom::text_item;
+use super::kind::PATH;
 use super::rows::{Row, Rows};
-use super::{ChatTemplate, Item, Sampling, Vocabulary, hub, split};
+use super::{Dataset, Draw, Item, Kind, Traits, hub, split};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use vsweep_metrics::rng::NumpyPcg64;
@@ -42,29 +43,47 @@ const USUAL_OUTPUT: u64 = 128;
 /// Rows among which the `datasets` library shuffles a stream.
 const SHUFFLE_BUFFER: usize = 1000;
 
-/// Settings of the `hf` dataset.
-#[derive(Debug, Clone, PartialEq)]
-pub struct HuggingFace {
-    /// A file, a folder of files, or the name of a data set on the Hub.
-    pub path: String,
-    /// Its configuration, where it has several.
-    pub subset: Option<String>,
-    /// Its split; `train` or whatever there is if unset.
-    pub split: Option<String>,
-    /// The column with the prompts, if its name does not tell.
-    pub text_column: Option<String>,
-    /// Output tokens, if not those of the answers.
-    pub output_len: Option<u64>,
+pub(super) const KIND: Kind = Kind::of::<HuggingFace>("hf", "any data set in the form of the Hugging Face Hub");
+
+crate::params! {
+    /// The `hf` dataset.
+    pub struct HuggingFace {
+        /// A file, a folder of files, or the name of a data set on the Hub.
+        path: String = PATH,
+        /// Subset of the data set.
+        subset: Option<String> = param("hf_subset"),
+        /// Split of the data set.
+        split: Option<String> = param("hf_split").otherwise("train, else what there is"),
+        /// Column of the prompts.
+        text_column: Option<String> = param("hf_text_column").otherwise("found by its name"),
+        /// Output tokens.
+        output_len: Option<u64> = param("hf_output_len")
+            .or("output_len")
+            .least(1)
+            .otherwise("those of the answers, else 128"),
+    }
 }
 
-impl HuggingFace {
-    /// Draws the requests.
-    pub fn draw(
-        &self,
-        sampling: &Sampling,
-        vocabulary: &Vocabulary<'_>,
-        template: Option<&ChatTemplate>,
-    ) -> Result<Vec<Item>, String> {
+impl Dataset for HuggingFace {
+    fn traits(&self) -> Traits {
+        Traits {
+            wants_template: true,
+            depends_on_counts: true,
+            ..Traits::default()
+        }
+    }
+
+    fn to_download(&self) -> Option<&str> {
+        (!Path::new(&self.path).exists()).then_some(&self.path)
+    }
+
+    fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
+        let Draw {
+            sampling,
+            vocabulary,
+            template,
+            ..
+        } = *draw;
         let files: Result<Vec<Rows>, String> = self.files()?.iter().map(|file| Rows::read(file)).collect();
         let files = files?;
         let mut rows: Vec<(&Rows, &Row)> = files
@@ -91,7 +110,9 @@ impl HuggingFace {
         }
         Ok(sampling.filled_up(items))
     }
+}
 
+impl HuggingFace {
     fn files(&self) -> Result<Vec<PathBuf>, String> {
         let path = Path::new(&self.path);
         if path.is_file() {
@@ -181,6 +202,7 @@ fn shuffled_in_buffer<T>(items: Vec<T>, seed: u64) -> Vec<T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Sampling, Vocabulary};
     use super::*;
     use serde_json::json;
 
@@ -199,7 +221,7 @@ mod tests {
             shuffle: true,
             oversample: true,
         };
-        let items = settings.draw(&sampling, &Vocabulary::Words, None)?;
+        let items = settings.draw(&Draw::of(sampling, &Vocabulary::Words))?;
         Ok(items
             .iter()
             .map(|item| (item.prompt.to_value(), item.output_len))

@@ -1,5 +1,6 @@
 //! Lengths of random prompts and outputs: uniform around a mean, from numpy's `default_rng`.
 
+use crate::params::{FromParam, Param, Takes};
 use serde_json::Value;
 use vsweep_metrics::rng::NumpyPcg64;
 
@@ -12,18 +13,26 @@ pub struct RangeRatio {
     pub output: f64,
 }
 
-impl RangeRatio {
-    /// Reads a number for both, or `{"input": r, "output": r}` (also as JSON text).
-    pub fn parse(value: &Value) -> Result<RangeRatio, String> {
+/// A number for both, or `{"input": r, "output": r}`.
+impl FromParam for RangeRatio {
+    const TAKES: Takes = Takes::Json;
+
+    fn from_param(param: &Param, value: &Value) -> Result<Self, String> {
+        let wrong = |value: &Value| {
+            format!(
+                "{} is {value}; write a number of at least 0 and below 1, or {{\"input\": 0.2, \"output\": 0.1}}",
+                param.name
+            )
+        };
         let parsed = match value {
-            Value::String(text) => serde_json::from_str(text).map_err(|_| wrong_ratio(value))?,
+            Value::String(text) => serde_json::from_str(text).map_err(|_| wrong(value))?,
             other => other.clone(),
         };
         let ratio = |value: Option<&Value>| {
-            value
-                .and_then(Value::as_f64)
+            let ratio = value.and_then(Value::as_f64);
+            ratio
                 .filter(|ratio| (0.0..1.0).contains(ratio))
-                .ok_or_else(|| wrong_ratio(&parsed))
+                .ok_or_else(|| wrong(&parsed))
         };
         match &parsed {
             Value::Object(object) => Ok(RangeRatio {
@@ -36,12 +45,6 @@ impl RangeRatio {
             }),
         }
     }
-}
-
-fn wrong_ratio(value: &Value) -> String {
-    format!(
-        "random_range_ratio is {value}; write a number of at least 0 and below 1, or {{\"input\": 0.2, \"output\": 0.1}}"
-    )
 }
 
 /// Lengths and first tokens of random requests.

@@ -1,31 +1,54 @@
 //! The `prefix_repetition` dataset: a few random prefixes, each with many random suffixes.
 
-use super::{Item, Sampling, Vocabulary};
+use super::kind::share;
+use super::{Dataset, Draw, Item, Kind, Material, Sampling, Traits, random};
+use crate::load::Backend;
+use crate::params::Reader;
 use std::ops::Range;
 use vsweep_metrics::rng::NumpyLegacy;
 
-/// Settings of the `prefix_repetition` dataset.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PrefixRepetition {
-    /// Tokens of a prefix.
-    pub prefix_len: u64,
-    /// Tokens of a suffix.
-    pub suffix_len: u64,
-    /// Different prefixes.
-    pub num_prefixes: usize,
-    /// Output tokens.
-    pub output_len: u64,
+pub(super) const KIND: Kind =
+    Kind::of::<PrefixRepetition>("prefix_repetition", "random suffixes to a few random prefixes");
+
+crate::params! {
+    /// The `prefix_repetition` dataset.
+    pub struct PrefixRepetition {
+        /// Tokens of a prefix.
+        prefix_len: u64 = param("prefix_repetition_prefix_len").default("256"),
+        /// Tokens of a suffix.
+        suffix_len: u64 = param("prefix_repetition_suffix_len").default("256"),
+        /// Different prefixes.
+        num_prefixes: usize = param("prefix_repetition_num_prefixes").least(1).default("10"),
+        /// Output tokens.
+        output_len: u64 = param("prefix_repetition_output_len").or("output_len").least(1).default("128"),
+    }
 }
 
-impl PrefixRepetition {
-    /// The lengths that [`PrefixRepetition::draw`] gives, without the prompts.
-    pub(super) fn lengths(&self, sampling: &Sampling) -> Vec<(u64, u64)> {
-        let requests = sampling.num_prompts / self.num_prefixes.max(1) * self.num_prefixes;
-        vec![(self.prefix_len + self.suffix_len, self.output_len); requests]
+impl Dataset for PrefixRepetition {
+    fn traits(&self) -> Traits {
+        Traits {
+            made_of: Material::Vocabulary,
+            may_be_cut: true,
+            least: self.num_prefixes,
+            shared_share: share(self.prefix_len, self.suffix_len),
+            ..Traits::default()
+        }
     }
 
-    /// Draws the requests: as many as each prefix can have alike, so up to `num_prefixes - 1` fewer than asked for.
-    pub fn draw(&self, sampling: &Sampling, vocabulary: &Vocabulary<'_>) -> Result<Vec<Item>, String> {
+    fn check(&self, _: Backend, num_prompts: usize, reader: &mut Reader<'_>) {
+        random::limit_tokens(num_prompts, self.prefix_len + self.suffix_len, reader);
+    }
+
+    fn lengths(&self, sampling: &Sampling, _: u64) -> Option<Vec<(u64, u64)>> {
+        let requests = sampling.num_prompts / self.num_prefixes.max(1) * self.num_prefixes;
+        Some(vec![(self.prefix_len + self.suffix_len, self.output_len); requests])
+    }
+
+    /// As many requests as each prefix can have alike, so up to `num_prefixes - 1` fewer than asked for.
+    fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
+        let Draw {
+            sampling, vocabulary, ..
+        } = *draw;
         let for_each = sampling.num_prompts / self.num_prefixes.max(1);
         if for_each == 0 {
             return Err(format!(

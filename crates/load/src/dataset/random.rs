@@ -1,46 +1,101 @@
 //! The `random` dataset: runs of consecutive vocabulary ids, of random or fixed length, behind an optional common prefix.
 
+use super::kind::share;
 use super::lengths::{Lengths, RangeRatio};
 use super::vocabulary::Draft;
-use super::{Item, Prompt, Sampling, Vocabulary};
+use super::{Dataset, Draw, Item, Kind, Material, Prompt, Sampling, Traits, Vocabulary};
+use crate::load::Backend;
+use crate::params::{Param, Reader, param};
 use vsweep_metrics::rng::NumpyPcg64;
+
+pub(super) const KIND: Kind = Kind::of::<Random>("random", "consecutive ids of the vocabulary from a random one on");
 
 /// Prompts that are drawn at a time.
 const PART: usize = 2048;
+/// All requests are written out before the run, at about six bytes a token.
+const MOST_PROMPT_TOKENS: f64 = 4e9;
 
-/// Settings of the `random` dataset, named as the flags of `vllm bench serve`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Random {
-    /// Mean prompt tokens, without the prefix.
-    pub input_len: u64,
-    /// Mean output tokens.
-    pub output_len: u64,
-    /// Spread of both.
-    pub range_ratio: RangeRatio,
-    /// Tokens that all prompts share.
-    pub prefix_len: u64,
-    /// Prompts in one request.
-    pub batch_size: usize,
+pub(super) const INPUT_LEN: Param = param("random_input_len").or("input_len").default("1024");
+pub(super) const RANGE_RATIO: Param = param("random_range_ratio").default("0");
+pub(super) const BATCH_SIZE: Param = param("random_batch_size").least(1).default("1");
+
+crate::params! {
+    /// The `random` dataset.
+    pub struct Random {
+        /// Mean prompt tokens.
+        input_len: u64 = INPUT_LEN,
+        /// Mean output tokens.
+        output_len: u64 = param("random_output_len").or("output_len").least(1).default("128"),
+        /// Spread of lengths around their mean, 0 to below 1.
+        range_ratio: RangeRatio = RANGE_RATIO,
+        /// Tokens that all prompts share, before those of random_input_len.
+        prefix_len: u64 = param("random_prefix_len").default("0"),
+        /// Inputs a request, for embeddings and reranking.
+        batch_size: usize = BATCH_SIZE,
+    }
 }
 
-impl Random {
-    /// Draws the requests.
-    pub fn draw(&self, sampling: &Sampling, vocabulary: &Vocabulary<'_>) -> Result<Vec<Item>, String> {
-        let mut items = Vec::with_capacity(sampling.num_prompts);
-        self.draw_in_parts(sampling, vocabulary, &mut |part| {
+/// Notes if there are more prompt tokens than fit in memory.
+pub(super) fn limit_tokens(num_prompts: usize, prompt_len: u64, reader: &mut Reader<'_>) {
+    let tokens = num_prompts as f64 * prompt_len as f64;
+    if tokens > MOST_PROMPT_TOKENS {
+        reader.problem(format!(
+            "num_prompts times the prompt length is {tokens:.0} tokens, which have to be in memory before the run; \
+             stay below {MOST_PROMPT_TOKENS:.0}"
+        ));
+    }
+}
+
+impl Dataset for Random {
+    fn traits(&self) -> Traits {
+        Traits {
+            made_of: Material::Vocabulary,
+            may_be_cut: true,
+            fixes_outputs: true,
+            shared_share: share(self.prefix_len, self.input_len),
+            ..Traits::default()
+        }
+    }
+
+    fn check(&self, backend: Backend, num_prompts: usize, reader: &mut Reader<'_>) {
+        let takes_batches = matches!(backend, Backend::Embeddings | Backend::Infinity | Backend::Pooling);
+        if self.batch_size > 1 && !takes_batches {
+            reader.wrong(BATCH_SIZE.name, "1 for this backend, which takes one prompt a request");
+        }
+        if backend == Backend::Rerank {
+            reader.problem("backend vllm-rerank asks with queries and documents; set dataset_name to random-rerank");
+        }
+        limit_tokens(num_prompts, self.input_len + self.prefix_len, reader);
+    }
+
+    fn lengths(&self, sampling: &Sampling, vocabulary: u64) -> Option<Vec<(u64, u64)>> {
+        if self.batch_size > 1 {
+            return None;
+        }
+        let mut random = NumpyPcg64::new(sampling.seed);
+        let (n, ratio) = (sampling.num_prompts, self.range_ratio);
+        let lengths = Lengths::draw(&mut random, n, self.input_len, self.output_len, ratio, vocabulary);
+        let inputs = lengths.input.into_iter().map(|input| input + self.prefix_len);
+        Some(inputs.zip(lengths.output).collect())
+    }
+
+    fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
+        let mut items = Vec::with_capacity(draw.sampling.num_prompts);
+        self.draw_in_parts(draw, &mut |part| {
             items.extend(part);
             Ok(())
         })?;
         Ok(items)
     }
 
-    /// The same, in parts that are taken before the next one is drawn.
-    pub(super) fn draw_in_parts(
+    fn draw_in_parts(
         &self,
-        sampling: &Sampling,
-        vocabulary: &Vocabulary<'_>,
+        draw: &Draw<'_>,
         take: &mut dyn FnMut(Vec<Item>) -> Result<(), String>,
     ) -> Result<(), String> {
+        let Draw {
+            sampling, vocabulary, ..
+        } = *draw;
         let mut random = NumpyPcg64::new(sampling.seed);
         let plan = self.plan(sampling.num_prompts, vocabulary, vocabulary.allowed()?, &mut random)?;
         let size = self.batch_size.max(1);
@@ -59,16 +114,9 @@ impl Random {
         }
         Ok(())
     }
+}
 
-    /// The lengths that [`Random::draw`] gives, without the prompts.
-    pub(super) fn lengths(&self, sampling: &Sampling, vocabulary: u64) -> Vec<(u64, u64)> {
-        let mut random = NumpyPcg64::new(sampling.seed);
-        let (n, ratio) = (sampling.num_prompts, self.range_ratio);
-        let lengths = Lengths::draw(&mut random, n, self.input_len, self.output_len, ratio, vocabulary);
-        let inputs = lengths.input.into_iter().map(|input| input + self.prefix_len);
-        inputs.zip(lengths.output).collect()
-    }
-
+impl Random {
     /// Draws lengths, offsets and the common prefix, of these ids.
     pub(super) fn plan(
         &self,
@@ -165,8 +213,10 @@ mod tests {
             shuffle: true,
             oversample: true,
         };
-        let items = random.draw(&sampling, &Vocabulary::Ids(100..900)).expect("drawn");
+        let items = random
+            .draw(&Draw::of(sampling, &Vocabulary::Ids(100..900)))
+            .expect("drawn");
         let drawn: Vec<(u64, u64)> = items.iter().map(|item| (item.prompt_len, item.output_len)).collect();
-        assert_eq!(random.lengths(&sampling, 900), drawn);
+        assert_eq!(random.lengths(&sampling, 900), Some(drawn));
     }
 }

@@ -1,31 +1,61 @@
 //! The `random-mm` dataset: random texts with images of random pixels beside them.
 
 use super::random::Random;
-use super::{Item, Sampling, Vocabulary};
+use super::{Dataset, Draw, Item, Kind, Material, Traits};
+use crate::load::Backend;
+use crate::params::{Declared, FromParam, Param, Reader, Takes};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::ops::Range;
 use vsweep_metrics::rng::NumpyPcg64;
+
+pub(super) const KIND: Kind =
+    Kind::of::<RandomMm>("random-mm", "the same with images of random pixels, in one message");
 
 /// What Pillow uses unless told otherwise.
 const JPEG_QUALITY: u8 = 75;
 
-/// Settings of the `random-mm` dataset.
+/// The `random-mm` dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RandomMm {
     /// The text of each request.
     pub text: Random,
-    /// Mean images a request.
-    pub items: u64,
-    /// Spread of the number of images: a ratio `r` in [0, 1] means from `(1 - r)` to `(1 + r)` times the mean.
-    pub items_ratio: f64,
-    /// Most images a request.
-    pub most_images: u64,
-    /// Sizes of images.
-    pub buckets: Vec<Bucket>,
+    /// What stands beside it.
+    pub images: Images,
 }
+
+impl Declared for RandomMm {
+    const TABLES: &'static [&'static [Param]] = &[Random::PARAMS, Images::PARAMS];
+
+    fn declared(reader: &mut Reader<'_>) -> Self {
+        RandomMm {
+            text: Random::read(reader),
+            images: Images::read(reader),
+        }
+    }
+}
+
+crate::params! {
+    /// Images beside random texts.
+    pub struct Images {
+        /// Mean images a request.
+        mean: u64 = param("random_mm_base_items_per_request").default("1"),
+        /// Spread of the number of images, 0 to 1.
+        ratio: f64 = param("random_mm_num_mm_items_range_ratio")
+            .within("a number from 0 to 1", |ratio| (0.0..=1.0).contains(&ratio))
+            .default("0"),
+        /// Most images a request.
+        limits: Map<String, Value> = param("random_mm_limit_mm_per_prompt").default("{\"image\": 255}"),
+        /// Sizes of images and their shares.
+        buckets: Buckets = param("random_mm_bucket_config").default("{(256, 256, 1): 0.5, (720, 1280, 1): 0.5}"),
+    }
+}
+
+/// Sizes of images.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Buckets(pub Vec<Bucket>);
 
 /// A size of images, and how often it is drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,26 +68,15 @@ pub struct Bucket {
     pub weight: f64,
 }
 
-impl Bucket {
-    /// The sizes of `vllm bench serve`: small and large images, equally often.
-    pub const USUAL: [Bucket; 2] = [
-        Bucket {
-            height: 256,
-            width: 256,
-            weight: 0.5,
-        },
-        Bucket {
-            height: 720,
-            width: 1280,
-            weight: 0.5,
-        },
-    ];
+/// `{"(256, 256, 1)": 0.5}`, as JSON or as a Python dictionary with tuples of height, width and frames as keys.
+impl FromParam for Buckets {
+    const TAKES: Takes = Takes::Json;
 
-    /// Reads `{"(256, 256, 1)": 0.5}`, as JSON or as a Python dictionary with tuples of height, width and frames as keys.
-    pub fn parse_all(value: &Value) -> Result<Vec<Bucket>, String> {
+    fn from_param(param: &Param, value: &Value) -> Result<Self, String> {
+        let name = param.name;
         let wrong = || {
             format!(
-                "random_mm_bucket_config is {value}; write {{\"(256, 256, 1)\": 0.5, …}}: height, width and frames of \
+                "{name} is {value}; write {{\"(256, 256, 1)\": 0.5, …}}: height, width and frames of \
                  each size, and its share above 0"
             )
         };
@@ -87,7 +106,7 @@ impl Bucket {
             }
             if frames > 1 && weight > 0.0 {
                 return Err(format!(
-                    "random_mm_bucket_config has a video of {frames} frames, and only images can be made; \
+                    "{name} has a video of {frames} frames, and only images can be made; \
                      write 1 as the third number of {key}, or give it the share 0"
                 ));
             }
@@ -96,9 +115,11 @@ impl Bucket {
         if buckets.is_empty() {
             return Err(wrong());
         }
-        Ok(buckets)
+        Ok(Buckets(buckets))
     }
+}
 
+impl Bucket {
     /// An image of random pixels as a data URL.
     fn image(&self, random: &mut NumpyPcg64) -> Result<String, String> {
         let pixels = random.bytes(usize::from(self.height) * usize::from(self.width) * 3);
@@ -123,9 +144,26 @@ fn python_pairs(text: &str) -> Option<Vec<(String, f64)>> {
     pairs.collect()
 }
 
-impl RandomMm {
-    /// Draws the requests: texts with images beside them.
-    pub fn draw(&self, sampling: &Sampling, vocabulary: &Vocabulary<'_>) -> Result<Vec<Item>, String> {
+impl Dataset for RandomMm {
+    fn traits(&self) -> Traits {
+        Traits {
+            made_of: Material::Vocabulary,
+            fixes_outputs: true,
+            ..Traits::default()
+        }
+    }
+
+    fn check(&self, backend: Backend, num_prompts: usize, reader: &mut Reader<'_>) {
+        if !backend.takes_pictures() {
+            reader.problem("dataset_name random-mm sends images in messages; set backend to openai-chat");
+        }
+        self.text.check(backend, num_prompts, reader);
+    }
+
+    fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
+        let Draw {
+            sampling, vocabulary, ..
+        } = *draw;
         let mut random = NumpyPcg64::new(sampling.seed);
         let plan = self
             .text
@@ -135,8 +173,8 @@ impl RandomMm {
             let mut pad = |ids: Range<u32>| random.integer(ids.start.into(), ids.end.into()) as u32;
             let (text, ids) = vocabulary.settle(plan.draft(i), &mut pad)?;
             let mut images = vec![];
-            for _ in 0..self.count(&mut random) {
-                let url = self.bucket(&mut random).image(&mut random)?;
+            for _ in 0..self.images.count(&mut random) {
+                let url = self.images.bucket(&mut random).image(&mut random)?;
                 images.push(json!({"type": "image_url", "image_url": {"url": url}}));
             }
             let (length, output) = (ids.len() as u64, plan.lengths.output[i]);
@@ -146,20 +184,28 @@ impl RandomMm {
         }
         Ok(items)
     }
+}
 
+impl Images {
     /// Draws how many images a request has.
     pub fn count(&self, random: &mut NumpyPcg64) -> u64 {
-        let least = (self.items as f64 * (1.0 - self.items_ratio)).floor().max(0.0) as u64;
-        let most = (self.items as f64 * (1.0 + self.items_ratio)).ceil() as u64;
-        let most = most.min(self.most_images);
+        let least = (self.mean as f64 * (1.0 - self.ratio)).floor().max(0.0) as u64;
+        let most = (self.mean as f64 * (1.0 + self.ratio)).ceil() as u64;
+        let most = most.min(self.limit());
         random.integer(least.min(most), most + 1)
+    }
+
+    /// Most images a request.
+    fn limit(&self) -> u64 {
+        let limit = self.limits.get("image");
+        limit.map_or(255, |limit| limit.as_u64().unwrap_or(0))
     }
 
     /// Draws the size of an image.
     pub fn bucket(&self, random: &mut NumpyPcg64) -> Bucket {
-        let weights: Vec<f64> = self.buckets.iter().map(|bucket| bucket.weight).collect();
+        let weights: Vec<f64> = self.buckets.0.iter().map(|bucket| bucket.weight).collect();
         // Rounding of the cumulative sum could otherwise point behind the last one.
-        self.buckets[random.weighted(&weights).min(self.buckets.len() - 1)]
+        self.buckets.0[random.weighted(&weights).min(self.buckets.0.len() - 1)]
     }
 }
 
@@ -169,10 +215,17 @@ mod tests {
 
     #[test]
     fn sizes_are_read_in_both_forms() {
+        let read = |value: &Value| Buckets::from_param(&crate::params::param("buckets"), value);
+        let bucket = |height, width| Bucket {
+            height,
+            width,
+            weight: 0.5,
+        };
+        let usual = Ok(Buckets(vec![bucket(256, 256), bucket(720, 1280)]));
         let python = json!("{(256, 256, 1): 0.5, (720, 1280, 1): 0.5, (720, 1280, 16): 0.0}");
-        assert_eq!(Bucket::parse_all(&python).as_deref(), Ok(&Bucket::USUAL[..]));
+        assert_eq!(read(&python), usual);
         let object = json!({"(256, 256, 1)": 0.5, "720x1280x1": 0.5});
-        assert_eq!(Bucket::parse_all(&object).as_deref(), Ok(&Bucket::USUAL[..]));
+        assert_eq!(read(&object), usual);
         for wrong in [
             json!("{}"),
             json!("{(1, 2): 1}"),
@@ -182,7 +235,7 @@ mod tests {
             json!({"(8,8,4)": 1}),
             json!(3),
         ] {
-            assert!(Bucket::parse_all(&wrong).is_err(), "{wrong}");
+            assert!(read(&wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -1,28 +1,50 @@
 //! The `random-rerank` dataset: one random query, and random documents to be ranked for it.
 
 use super::lengths::{Lengths, RangeRatio};
-use super::random::run_of;
-use super::{Item, Prompt, Sampling, Vocabulary};
+use super::random::{BATCH_SIZE, INPUT_LEN, RANGE_RATIO, run_of};
+use super::{Dataset, Draw, Item, Kind, Material, Prompt, Traits};
+use crate::load::Backend;
+use crate::params::Reader;
 use vsweep_metrics::rng::NumpyPcg64;
 
-/// Settings of the `random-rerank` dataset.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Rerank {
-    /// Mean tokens of a query and a document together, as one input of a reranker holds them.
-    pub input_len: u64,
-    /// Spread of lengths.
-    pub range_ratio: RangeRatio,
-    /// Documents a request; for a model that is no reranker, inputs a request, the query among them.
-    pub batch_size: usize,
-    /// Whether the model reads query and document as one input, with a separator after each.
-    pub is_reranker: bool,
+pub(super) const KIND: Kind = Kind::of::<Rerank>("random-rerank", "random documents for one random query");
+
+crate::params! {
+    /// The `random-rerank` dataset.
+    pub struct Rerank {
+        /// Mean prompt tokens.
+        input_len: u64 = INPUT_LEN,
+        /// Spread of lengths around their mean, 0 to below 1.
+        range_ratio: RangeRatio = RANGE_RATIO,
+        /// Inputs a request, for embeddings and reranking.
+        batch_size: usize = BATCH_SIZE,
+        /// The model reads query and documents as separate inputs.
+        no_reranker: bool = param("no_reranker"),
+    }
 }
 
-impl Rerank {
-    /// Draws the requests.
-    pub fn draw(&self, sampling: &Sampling, vocabulary: &Vocabulary<'_>) -> Result<Vec<Item>, String> {
-        let separator = u64::from(self.is_reranker);
-        let others = usize::from(!self.is_reranker);
+impl Dataset for Rerank {
+    fn traits(&self) -> Traits {
+        Traits {
+            made_of: Material::Vocabulary,
+            least: 2,
+            ..Traits::default()
+        }
+    }
+
+    fn check(&self, backend: Backend, _: usize, reader: &mut Reader<'_>) {
+        if backend != Backend::Rerank {
+            reader.problem("dataset_name random-rerank needs a backend that ranks; set backend to vllm-rerank");
+        }
+    }
+
+    fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
+        let Draw {
+            sampling, vocabulary, ..
+        } = *draw;
+        let is_reranker = !self.no_reranker;
+        let separator = u64::from(is_reranker);
+        let others = usize::from(!is_reranker);
         let (documents, batch) = (
             sampling.num_prompts.saturating_sub(others),
             self.batch_size.saturating_sub(others),
@@ -39,13 +61,13 @@ impl Rerank {
             let size = vocabulary.ids().end.into();
             Lengths::draw(&mut random, n, input, 0, self.range_ratio, size)
         };
-        let for_query = if self.is_reranker {
+        let for_query = if is_reranker {
             (self.input_len / 2).saturating_sub(separator)
         } else {
             self.input_len
         };
         let query = lengths(1, for_query);
-        let for_document = if self.is_reranker {
+        let for_document = if is_reranker {
             self.input_len.saturating_sub(query.input[0] + separator)
         } else {
             self.input_len
@@ -66,7 +88,7 @@ impl Rerank {
         let settled: Vec<(Prompt, u64)> = settled.collect();
         let item = |(i, group): (usize, &[(Prompt, u64)])| {
             let documents = group.iter().map(|(document, _)| document.clone());
-            let queries = if self.is_reranker {
+            let queries = if is_reranker {
                 (query_len + separator) * group.len() as u64
             } else {
                 query_len

@@ -1,6 +1,7 @@
 //! Rows of local data files: JSON lines, JSON, CSV, TSV and Parquet, told apart by the file's ending. Knows where each row
 //! stands, so that every complaint names the file, the place and the remedy.
 
+use super::custom::OutputLen;
 use serde_json::{Map, Value};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -125,8 +126,11 @@ impl Rows {
     }
 
     /// The output tokens that were given, else those in the column `output_tokens`.
-    pub fn output_len(&self, row: &Row, given: Option<u64>) -> Result<u64, String> {
-        given.map_or_else(|| self.count(row, "output_tokens"), Ok)
+    pub fn output_len(&self, row: &Row, given: OutputLen) -> Result<u64, String> {
+        match given {
+            OutputLen::Fixed(length) => Ok(length),
+            OutputLen::Column => self.count(row, "output_tokens"),
+        }
     }
 
     /// The rows whose column `category` is this, or all; at least one. `parameter` names it in a complaint.

@@ -1,24 +1,40 @@
 //! The `sharegpt` dataset: first questions of recorded conversations, each with the length of its answer.
 
+use super::kind::PATH;
 use super::rows::{Row, Rows};
 use super::sampling::is_usual_length;
-use super::{Item, Prompt, Sampling, Vocabulary, media};
+use super::{Dataset, Draw, Item, Kind, Prompt, Traits, media};
 use serde_json::Value;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-/// Settings of the `sharegpt` dataset.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ShareGpt {
-    /// A JSON list of `{"conversations": [{"value": …}, …]}`.
-    pub path: PathBuf,
-    /// Output tokens, if not those of the recorded answers.
-    pub output_len: Option<u64>,
+pub(super) const KIND: Kind = Kind::of::<ShareGpt>("sharegpt", "first questions of recorded conversations");
+
+crate::params! {
+    /// The `sharegpt` dataset.
+    pub struct ShareGpt {
+        /// A JSON file in the format of ShareGPT.
+        path: PathBuf = PATH,
+        /// Output tokens.
+        output_len: Option<u64> = param("sharegpt_output_len")
+            .or("output_len")
+            .least(1)
+            .otherwise("those of the recorded answers"),
+    }
 }
 
-impl ShareGpt {
-    /// Draws the requests.
-    pub fn draw(&self, sampling: &Sampling, vocabulary: &Vocabulary<'_>) -> Result<Vec<Item>, String> {
+impl Dataset for ShareGpt {
+    fn traits(&self) -> Traits {
+        Traits {
+            depends_on_counts: true,
+            ..Traits::default()
+        }
+    }
+
+    fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
+        let Draw {
+            sampling, vocabulary, ..
+        } = *draw;
         let rows = Rows::read(&self.path)?;
         let conversations = of_turns(&rows, 2)?;
         let items = sampling.gather(sampling.shuffled(conversations), |index, (row, turns)| {
@@ -51,14 +67,14 @@ impl ShareGpt {
         }
         Ok(sampling.filled_up(items))
     }
+}
 
+impl ShareGpt {
     /// Draws whole conversations of questions, of as many turns as there are within `turns`; at least two.
-    pub(super) fn converse(
-        &self,
-        sampling: &Sampling,
-        vocabulary: &Vocabulary<'_>,
-        turns: &RangeInclusive<u64>,
-    ) -> Result<Vec<Vec<Item>>, String> {
+    pub(super) fn converse(&self, draw: &Draw<'_>, turns: &RangeInclusive<u64>) -> Result<Vec<Vec<Item>>, String> {
+        let Draw {
+            sampling, vocabulary, ..
+        } = *draw;
         let rows = Rows::read(&self.path)?;
         let least = 2 * (*turns.start()).max(2) as usize;
         let rows_of_turns = sampling.shuffled(of_turns(&rows, least)?);

@@ -1,6 +1,7 @@
 //! The `sonnet` dataset: a request to choose from lines of a poem, of which the first are the same in all prompts.
 
-use super::{ChatTemplate, Item, Prompt, Sampling, Vocabulary};
+use super::kind::{PATH, share};
+use super::{Dataset, Draw, Item, Kind, Prompt, Traits};
 use std::fs;
 use std::path::PathBuf;
 use vsweep_metrics::rng::PythonRandom;
@@ -9,27 +10,39 @@ const INSTRUCTION: &str = "Pick as many lines as you can from these poem lines:\
 /// Tries for a prompt that is not too long, before the lines are taken to be too uneven.
 const MOST_TRIES: usize = 1000;
 
-/// Settings of the `sonnet` dataset.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Sonnet {
-    /// A text file, one line of a poem a line.
-    pub path: PathBuf,
-    /// Most prompt tokens; prompts are about this long.
-    pub input_len: u64,
-    /// About this many tokens at the start are the same in all prompts.
-    pub prefix_len: u64,
-    /// Output tokens.
-    pub output_len: u64,
+pub(super) const KIND: Kind = Kind::of::<Sonnet>("sonnet", "to choose from lines of a poem");
+
+crate::params! {
+    /// The `sonnet` dataset.
+    pub struct Sonnet {
+        /// A text file, one line of a poem a line.
+        path: PathBuf = PATH,
+        /// Most prompt tokens; prompts are about this long.
+        input_len: u64 = param("sonnet_input_len").or("input_len").default("550"),
+        /// Tokens that all prompts share, about.
+        prefix_len: u64 = param("sonnet_prefix_len").default("200"),
+        /// Output tokens.
+        output_len: u64 = param("sonnet_output_len").or("output_len").least(1).default("150"),
+    }
 }
 
-impl Sonnet {
-    /// Draws the requests.
-    pub fn draw(
-        &self,
-        sampling: &Sampling,
-        vocabulary: &Vocabulary<'_>,
-        template: Option<&ChatTemplate>,
-    ) -> Result<Vec<Item>, String> {
+impl Dataset for Sonnet {
+    fn traits(&self) -> Traits {
+        Traits {
+            wants_template: true,
+            depends_on_counts: true,
+            shared_share: share(self.prefix_len, self.input_len.saturating_sub(self.prefix_len)),
+            ..Traits::default()
+        }
+    }
+
+    fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
+        let Draw {
+            sampling,
+            vocabulary,
+            template,
+            ..
+        } = *draw;
         let file = self.path.display();
         let text = fs::read_to_string(&self.path)
             .map_err(|error| format!("cannot read the poem {file}: {error}; check dataset_path"))?;

@@ -1,29 +1,40 @@
 //! The `spec_bench` dataset: first questions of Spec-Bench, by category.
 
 use super::custom::text_item;
+use super::kind::PATH;
 use super::rows::Rows;
-use super::{ChatTemplate, Item, Sampling, Vocabulary};
+use super::{Dataset, Draw, Item, Kind, Traits};
 use std::path::PathBuf;
 
-/// Settings of the `spec_bench` dataset.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SpecBench {
-    /// JSON lines of `{"turns": ["…"], "category": "…"}`.
-    pub path: PathBuf,
-    /// Only questions of this category.
-    pub category: Option<String>,
-    /// Output tokens.
-    pub output_len: u64,
+pub(super) const KIND: Kind = Kind::of::<SpecBench>("spec_bench", "first questions of Spec-Bench");
+
+crate::params! {
+    /// The `spec_bench` dataset.
+    pub struct SpecBench {
+        /// JSON lines of `{"turns": ["…"], "category": "…"}`.
+        path: PathBuf = PATH,
+        /// Only questions of this category.
+        category: Option<String> = param("spec_bench_category").otherwise("all"),
+        /// Output tokens.
+        output_len: u64 = param("spec_bench_output_len").or("output_len").least(1).default("256"),
+    }
 }
 
-impl SpecBench {
-    /// Draws the requests.
-    pub fn draw(
-        &self,
-        sampling: &Sampling,
-        vocabulary: &Vocabulary<'_>,
-        template: Option<&ChatTemplate>,
-    ) -> Result<Vec<Item>, String> {
+impl Dataset for SpecBench {
+    fn traits(&self) -> Traits {
+        Traits {
+            wants_template: true,
+            ..Traits::default()
+        }
+    }
+
+    fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
+        let Draw {
+            sampling,
+            vocabulary,
+            template,
+            ..
+        } = *draw;
         let rows = Rows::read(&self.path)?;
         let wanted = rows.of_category(self.category.as_deref(), "spec_bench_category")?;
         let items = sampling.gather(sampling.shuffled(wanted), |index, row| {

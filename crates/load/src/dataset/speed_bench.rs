@@ -1,49 +1,69 @@
 //! The `speed_bench` dataset: first messages of SPEED-Bench, by subset and category.
 
 use super::custom::text_item;
+use super::kind::PATH;
 use super::rows::Rows;
-use super::{ChatTemplate, Item, Sampling, Vocabulary};
+use super::{Dataset, Draw, Item, Kind, Traits};
 use std::path::PathBuf;
 
-/// Settings of the `speed_bench` dataset.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SpeedBench {
-    /// A folder of files `<subset>.jsonl` with rows of `{"messages": [{"content": "…"}], "category": "…"}`.
-    pub folder: PathBuf,
-    /// The subset.
-    pub subset: String,
-    /// Only messages of this category.
-    pub category: Option<String>,
-    /// Output tokens.
-    pub output_len: u64,
+pub(super) const KIND: Kind = Kind::of::<SpeedBench>("speed_bench", "first messages of SPEED-Bench");
+
+crate::params! {
+    /// The `speed_bench` dataset.
+    pub struct SpeedBench {
+        /// A folder of files `<subset>.jsonl` with rows of `{"messages": [{"content": "…"}], "category": "…"}`.
+        folder: PathBuf = PATH,
+        /// qualitative, or throughput_ with 1k, 2k, 8k, 16k or 32k.
+        subset: Subset = param("speed_bench_dataset_subset").default("qualitative"),
+        /// Only messages of this category.
+        category: Option<String> = param("speed_bench_category").otherwise("all"),
+        /// Output tokens.
+        output_len: u64 = param("speed_bench_output_len").least(1).default("4096"),
+    }
 }
 
-impl SpeedBench {
-    /// Subsets of the data set.
-    pub const SUBSETS: [&str; 6] = [
-        "qualitative",
-        "throughput_1k",
-        "throughput_2k",
-        "throughput_8k",
-        "throughput_16k",
-        "throughput_32k",
-    ];
+crate::one_of! {
+    /// A subset of the data set.
+    pub enum Subset {
+        /// Questions with long answers.
+        Qualitative = "qualitative",
+        /// Prompts of about a thousand tokens.
+        Throughput1k = "throughput_1k",
+        /// Of two thousand.
+        Throughput2k = "throughput_2k",
+        /// Of eight thousand.
+        Throughput8k = "throughput_8k",
+        /// Of sixteen thousand.
+        Throughput16k = "throughput_16k",
+        /// Of thirty-two thousand.
+        Throughput32k = "throughput_32k",
+    }
+}
 
-    /// Draws the requests.
-    pub fn draw(
-        &self,
-        sampling: &Sampling,
-        vocabulary: &Vocabulary<'_>,
-        template: Option<&ChatTemplate>,
-    ) -> Result<Vec<Item>, String> {
+impl Dataset for SpeedBench {
+    fn traits(&self) -> Traits {
+        Traits {
+            wants_template: true,
+            ..Traits::default()
+        }
+    }
+
+    fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
+        let Draw {
+            sampling,
+            vocabulary,
+            template,
+            ..
+        } = *draw;
+        let subset = self.subset.name();
         if !self.folder.is_dir() {
             return Err(format!(
                 "{} is no folder; give the one that holds {}.jsonl",
                 self.folder.display(),
-                self.subset
+                subset
             ));
         }
-        let rows = Rows::read(&self.folder.join(format!("{}.jsonl", self.subset)))?;
+        let rows = Rows::read(&self.folder.join(format!("{subset}.jsonl")))?;
         let wanted = rows.of_category(self.category.as_deref(), "speed_bench_category")?;
         let items = sampling.gather(sampling.shuffled(wanted), |index, row| {
             let first = row

@@ -3,8 +3,11 @@
 //! Prefixes are told by the hashes of their chunks: equal hashes become equal tokens. The tokens of a chunk are those of
 //! `vllm bench serve` under `PYTHONHASHSEED=0`; without that setting its own differ from run to run.
 
+use super::kind::PATH;
 use super::rows::{Row, Rows};
-use super::{Item, Prompt, Sampling, Vocabulary};
+use super::{Dataset, Draw, Item, Kind, Material, Prompt, Traits};
+use crate::load::Backend;
+use crate::params::Reader;
 use serde_json::Value;
 use siphasher::sip::SipHasher13;
 use std::collections::HashMap;
@@ -15,28 +18,54 @@ use vsweep_metrics::rng::PythonRandom;
 /// No time is later, in seconds; those since 1970 are earlier.
 const LATEST: f64 = 1e11;
 
-/// Settings of the `timed_trace` dataset.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TimedTrace {
-    /// JSON lines, one a request.
-    pub path: PathBuf,
-    /// Tokens that one hash stands for.
-    pub chunk_size: u64,
-    /// Seconds in one unit of the file's timestamps.
-    pub second_multiplier: f64,
-    /// Column of the time.
-    pub timestamp: String,
-    /// Column of the prompt's tokens.
-    pub input_length: String,
-    /// Column of the output tokens.
-    pub output_length: String,
-    /// Column of the list of chunk hashes.
-    pub hash_ids: String,
+pub(super) const KIND: Kind = Kind::of::<TimedTrace>(
+    "timed_trace",
+    "token ids with the times, lengths and shared prefixes of recorded traffic",
+);
+
+crate::params! {
+    /// The `timed_trace` dataset.
+    pub struct TimedTrace {
+        /// Rows of times, lengths and hashes.
+        path: PathBuf = PATH,
+        /// Tokens that one hash of a trace stands for.
+        chunk_size: u64 = param("timed_trace_chunk_hash_size").least(1).default("16"),
+        /// Seconds in one unit of a trace's timestamps.
+        second_multiplier: f64 = param("timed_trace_sec_multiplier")
+            .within("a number above 0", |factor| factor > 0.0 && factor.is_finite())
+            .default("1"),
+        /// Column of the time.
+        timestamp: String = param("timed_trace_label_timestamp").default("timestamp"),
+        /// Column of the prompt tokens.
+        input_length: String = param("timed_trace_label_input_length").default("input_length"),
+        /// Column of the output tokens.
+        output_length: String = param("timed_trace_label_output_length").default("output_length"),
+        /// Column of the chunk hashes.
+        hash_ids: String = param("timed_trace_label_hash_ids").default("hash_ids"),
+    }
 }
 
-impl TimedTrace {
-    /// Reads the requests in the file's order, at most as many as were asked for.
-    pub fn draw(&self, sampling: &Sampling, vocabulary: &Vocabulary<'_>) -> Result<Vec<Item>, String> {
+impl Dataset for TimedTrace {
+    fn traits(&self) -> Traits {
+        Traits {
+            made_of: Material::TokenIds,
+            fixes_outputs: true,
+            is_timed: true,
+            ..Traits::default()
+        }
+    }
+
+    fn check(&self, backend: Backend, _: usize, reader: &mut Reader<'_>) {
+        if backend != Backend::Completions {
+            reader.problem("dataset_name timed_trace sends token ids to be continued; set backend to openai");
+        }
+    }
+
+    /// The rows in their order; [`sort_by_time`] sorts them.
+    fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
+        let Draw {
+            sampling, vocabulary, ..
+        } = *draw;
         let rows = Rows::read(&self.path)?;
         let allowed = vocabulary.allowed_with_added()?;
         let mut chunks: HashMap<(String, u64), Vec<u32>> = HashMap::new();
@@ -80,7 +109,9 @@ impl TimedTrace {
             })
             .collect()
     }
+}
 
+impl TimedTrace {
     fn hashes(&self, rows: &Rows, row: &Row) -> Result<Vec<String>, String> {
         let hashes = row.fields.get(&self.hash_ids).and_then(Value::as_array);
         let Some(hashes) = hashes else {
@@ -120,6 +151,7 @@ fn python_hash(text: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Sampling, Vocabulary};
     use super::*;
 
     #[test]
@@ -153,7 +185,7 @@ mod tests {
                 shuffle: false,
                 oversample: false,
             };
-            trace.draw(&sampling, &Vocabulary::Ids(260..1000)).err()
+            trace.draw(&Draw::of(sampling, &Vocabulary::Ids(260..1000))).err()
         };
         assert_eq!(refusal(5, 0.001), None);
         assert!(refusal(0, 1.0).is_some_and(|why| why.contains("\"output_length\" is less than a token")));

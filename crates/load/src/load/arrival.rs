@@ -26,22 +26,13 @@ pub struct Ramp {
     pub end: f64,
 }
 
-/// How a ramp grows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RampShape {
-    /// By equal steps.
-    Linear,
-    /// By equal factors.
-    Exponential,
-}
-
-impl RampShape {
-    /// The name in parameters and result files.
-    pub fn name(self) -> &'static str {
-        match self {
-            RampShape::Linear => "linear",
-            RampShape::Exponential => "exponential",
-        }
+crate::one_of! {
+    /// How a ramp grows.
+    pub enum RampShape {
+        /// By equal steps.
+        Linear = "linear",
+        /// By equal factors.
+        Exponential = "exponential",
     }
 }
 

@@ -1,8 +1,9 @@
 //! A plan's parameters as `vsweep bench` is to be told them: a plan allows more spellings of a value than a command line,
 //! and other metrics are the default there.
 
-use crate::bench::native::settings::{PLAN_METRICS, PLAN_PERCENTILES};
-use crate::bench::params::{self, Takes};
+use super::figures::{PLAN_METRICS, PLAN_PERCENTILES};
+use super::settings::TABLE;
+use crate::bench::params::Takes;
 use crate::plan::{Params, show};
 use serde_json::{Value, json};
 
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 pub fn told(params: &Params, warmup_prompts: u32) -> Params {
     let mut told = Params::new();
     for (name, value) in params {
-        let Some(flag) = params::find(name).filter(|_| !value.is_null()) else {
+        let Some(flag) = TABLE.find(name).filter(|_| !value.is_null()) else {
             continue;
         };
         let value = match (flag.takes, value) {

@@ -1,0 +1,177 @@
+//! What a dataset is to the rest of the program: how it can be asked for, and what it draws with.
+
+use super::{ChatTemplate, Item, PromptSource, Sampling, Vocabulary};
+use crate::load::Backend;
+use crate::params::{Declared, Param, Reader, param};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// A dataset as it can be asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Kind {
+    /// Its `dataset_name`.
+    pub name: &'static str,
+    /// What it asks, for the docs.
+    pub asks: &'static str,
+    /// Tables of its own parameters.
+    pub params: &'static [&'static [Param]],
+    /// Takes the values of its parameters.
+    pub read: fn(&mut Reader<'_>) -> Arc<dyn Dataset>,
+}
+
+/// The file of a dataset that has one.
+pub(super) const PATH: Param = param("dataset_path").default("");
+
+impl Kind {
+    /// A dataset under its name, with what it asks.
+    pub const fn of<D: Dataset + Declared + 'static>(name: &'static str, asks: &'static str) -> Kind {
+        Kind {
+            name,
+            asks,
+            params: D::TABLES,
+            read: |reader| Arc::new(D::declared(reader)),
+        }
+    }
+
+    /// Whether it draws from a file, which must be named.
+    pub fn has_file(&self) -> bool {
+        self.all_params().any(|param| param.name == PATH.name)
+    }
+
+    /// Its parameters.
+    pub fn all_params(&self) -> impl Iterator<Item = &'static Param> {
+        self.params.iter().copied().flatten()
+    }
+}
+
+/// A dataset with the values of its parameters.
+pub trait Dataset: Debug + Send + Sync {
+    /// Draws the requests. Texts from files are put into the chat template, if one is given.
+    fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String>;
+
+    /// What the program must know of it.
+    fn traits(&self) -> Traits {
+        Traits::default()
+    }
+
+    /// Notes what does not go with an API, or with a number of requests.
+    fn check(&self, _backend: Backend, _num_prompts: usize, _reader: &mut Reader<'_>) {}
+
+    /// The same as [`Dataset::draw`] in parts, where the requests can be drawn so: not all of them have to be kept then.
+    fn draw_in_parts(
+        &self,
+        draw: &Draw<'_>,
+        take: &mut dyn FnMut(Vec<Item>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        take(self.draw(draw)?)
+    }
+
+    /// Lengths of prompt and output of each request, in tokens, for datasets that need no prompts to know them; those of
+    /// [`Dataset::draw`] with a vocabulary of so many ids.
+    fn lengths(&self, _sampling: &Sampling, _vocabulary: u64) -> Option<Vec<(u64, u64)>> {
+        None
+    }
+
+    /// The data set that would have to be downloaded first, if it is not on this machine.
+    fn to_download(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// What a dataset draws with.
+#[derive(Debug, Clone, Copy)]
+pub struct Draw<'a> {
+    /// How many requests, and how they are chosen.
+    pub sampling: Sampling,
+    /// What synthetic prompts are made of, and who counts tokens.
+    pub vocabulary: &'a Vocabulary<'a>,
+    /// The model's chat template, where the API does not apply it.
+    pub template: Option<&'a ChatTemplate>,
+    /// The API that will be spoken.
+    pub backend: Backend,
+}
+
+impl<'a> Draw<'a> {
+    /// A draw of texts as they are, for completions.
+    pub fn of(sampling: Sampling, vocabulary: &'a Vocabulary<'a>) -> Draw<'a> {
+        Draw {
+            sampling,
+            vocabulary,
+            template: None,
+            backend: Backend::Completions,
+        }
+    }
+}
+
+/// What the program must know of a dataset. The default is that of texts from a file.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Traits {
+    /// What its prompts are made of.
+    pub made_of: Material,
+    /// Its texts are put into the model's chat template where the API does not do that itself.
+    pub wants_template: bool,
+    /// What it draws depends on how many tokens its texts have.
+    pub depends_on_counts: bool,
+    /// Prompts that the server's tokenizer finds longer than they should be may be cut.
+    pub may_be_cut: bool,
+    /// The lengths of its outputs are meant to be kept, even if the model would stop earlier.
+    pub fixes_outputs: bool,
+    /// It says itself when requests are due.
+    pub is_timed: bool,
+    /// It draws conversations, whose turns wait for each other.
+    pub has_turns: bool,
+    /// Each turn repeats what was said before.
+    pub has_history: bool,
+    /// `num_prompts = 0` means every row of its file.
+    pub takes_every_row: bool,
+    /// Fewest requests that it can draw.
+    pub least: usize,
+    /// The share of prompt tokens that all prompts have in common by design.
+    pub shared_share: f64,
+}
+
+/// What prompts are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Material {
+    /// Tokens of the vocabulary.
+    Vocabulary,
+    /// Token ids.
+    TokenIds,
+    /// Texts of a file.
+    Text,
+}
+
+impl Default for Traits {
+    fn default() -> Self {
+        Traits {
+            made_of: Material::Text,
+            wants_template: false,
+            depends_on_counts: false,
+            may_be_cut: false,
+            fixes_outputs: false,
+            is_timed: false,
+            has_turns: false,
+            has_history: false,
+            takes_every_row: false,
+            least: 1,
+            shared_share: 0.0,
+        }
+    }
+}
+
+impl Traits {
+    /// How the result file says where prompts come from.
+    pub fn source(&self, vocabulary: &Vocabulary<'_>, template: Option<&ChatTemplate>) -> PromptSource {
+        match self.made_of {
+            Material::Vocabulary => vocabulary.source(),
+            Material::TokenIds => PromptSource::TokenIds,
+            Material::Text if self.wants_template && template.is_some() => PromptSource::Template,
+            Material::Text => PromptSource::Text,
+        }
+    }
+}
+
+/// A part of a whole.
+pub(super) fn share(part: u64, rest: u64) -> f64 {
+    part as f64 / (part + rest).max(1) as f64
+}

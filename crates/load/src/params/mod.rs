@@ -1,0 +1,260 @@
+//! Parameters of a benchmark, each declared once.
+//!
+//! [`params!`](crate::params!) makes a struct of them: a field is where the value goes, its doc comment is the help, and
+//! behind it stand the name, the default and the bounds. The same lines make the table that checks, command lines, help and
+//! docs read. How values of each type are written is the work of `value`; taking them out of a table of parameters is that
+//! of `reader`. What values mean together is checked by whoever owns the struct.
+
+mod reader;
+mod value;
+
+pub use reader::Reader;
+pub use serde_json::Value;
+pub use value::FromParam;
+
+/// One parameter, as help, checks and docs need it.
+#[derive(Debug, Clone, Copy)]
+pub struct Param {
+    /// Its name in snake case, as in `vllm bench serve`.
+    pub name: &'static str,
+    /// What it takes.
+    pub takes: Takes,
+    help: &'static str,
+    stand_in: Option<&'static str>,
+    default: Option<&'static str>,
+    otherwise: Option<&'static str>,
+    least: u64,
+    wants: &'static str,
+    fits: fn(f64) -> bool,
+}
+
+/// What a parameter takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    /// A whole number of at least 0.
+    Count,
+    /// A number; `inf` is one.
+    Number,
+    /// A text.
+    Text,
+    /// Several texts.
+    Texts,
+    /// A JSON value.
+    Json,
+    /// Nothing: it is there or not.
+    Nothing,
+}
+
+/// Which numbers fit, in words and as a rule.
+pub type Bounds = (&'static str, fn(f64) -> bool);
+
+/// What is made of parameters.
+pub trait Declared: Sized {
+    /// Tables of its parameters.
+    const TABLES: &'static [&'static [Param]];
+
+    /// Takes its values; the reader notes what is wrong with them.
+    fn declared(reader: &mut Reader<'_>) -> Self;
+}
+
+/// Parameters that belong together, under a title.
+#[derive(Debug, Clone, Copy)]
+pub struct Group {
+    /// The title, as in help.
+    pub title: &'static str,
+    /// The parameters.
+    pub params: &'static [Param],
+}
+
+/// A parameter of this name, without a default. Its type is that of the field it is declared for.
+pub const fn param(name: &'static str) -> Param {
+    Param {
+        name,
+        takes: Takes::Text,
+        help: "",
+        stand_in: None,
+        default: None,
+        otherwise: None,
+        least: 0,
+        wants: "",
+        fits: |_| true,
+    }
+}
+
+impl Param {
+    /// Its value if it is not given, as a user would write it.
+    pub const fn default(self, value: &'static str) -> Param {
+        let default = Some(value);
+        Param { default, ..self }
+    }
+
+    /// What holds if it is not given, in words.
+    pub const fn otherwise(self, words: &'static str) -> Param {
+        let otherwise = Some(words);
+        Param { otherwise, ..self }
+    }
+
+    /// A more general parameter that stands in where this one is not given.
+    pub const fn or(self, general: &'static str) -> Param {
+        let stand_in = Some(general);
+        Param { stand_in, ..self }
+    }
+
+    /// The least whole number.
+    pub const fn least(self, least: u64) -> Param {
+        Param { least, ..self }
+    }
+
+    /// Which numbers fit, in words and as a rule.
+    pub const fn within(self, wants: &'static str, fits: fn(f64) -> bool) -> Param {
+        Param { wants, fits, ..self }
+    }
+
+    /// The same, for bounds that several parameters have.
+    pub const fn bounded(self, (wants, fits): Bounds) -> Param {
+        self.within(wants, fits)
+    }
+
+    /// The same for a field of type `T`, with the help.
+    pub const fn described<T: FromParam>(self, help: &'static str) -> Param {
+        let takes = T::TAKES;
+        Param { takes, help, ..self }
+    }
+
+    /// One line of help, with the default in brackets.
+    pub fn help(&self) -> String {
+        let help = self.help.trim().trim_end_matches('.');
+        match self.unset() {
+            Some(unset) => format!("{help} [{unset}]"),
+            None => help.to_owned(),
+        }
+    }
+
+    /// What holds if it is not given; `None` if that goes without saying.
+    pub fn unset(&self) -> Option<&'static str> {
+        self.otherwise.or(self.default)
+    }
+
+    /// The sentence about a value that it cannot take.
+    pub fn wrong(&self, value: &Value, wants: &str) -> String {
+        format!("{} is {value}; it must be {wants}", self.name)
+    }
+}
+
+/// Makes a struct of parameters.
+///
+/// ```
+/// vsweep_load::params! {
+///     /// Lengths of a benchmark.
+///     pub struct Lengths {
+///         /// Tokens of each prompt.
+///         input_len: u64 = param("my_input_len").or("input_len").default("550"),
+///         /// Share of them that all prompts have in common.
+///         shared: f64 = param("my_shared").within("a share from 0 to 1", |share| (0.0..=1.0).contains(&share)).default("0"),
+///         /// Only prompts of this category.
+///         category: Option<String> = param("my_category"),
+///     }
+/// }
+/// assert_eq!(Lengths::PARAMS[0].help(), "Tokens of each prompt [550]");
+/// ```
+#[macro_export]
+macro_rules! params {
+    (
+        $(#[$about:meta])*
+        $vis:vis struct $name:ident {
+            $($(#[doc = $help:literal])+ $field:ident: $type:ty = $param:expr,)*
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, PartialEq)]
+        $vis struct $name {
+            $($(#[doc = $help])+ pub $field: $type,)*
+        }
+
+        impl $crate::params::Declared for $name {
+            const TABLES: &'static [&'static [$crate::params::Param]] = &[Self::PARAMS];
+
+            fn declared(reader: &mut $crate::params::Reader<'_>) -> Self {
+                Self::read(reader)
+            }
+        }
+
+        impl $name {
+            /// The table of its parameters, in the order of its fields.
+            pub const PARAMS: &'static [$crate::params::Param] = {
+                #[allow(unused_imports)]
+                use $crate::params::param;
+                &[$($param.described::<$type>(concat!($($help),+)),)*]
+            };
+
+            /// Takes its values; the reader notes what is wrong with them.
+            pub fn read(reader: &mut $crate::params::Reader<'_>) -> Self {
+                let mut table = Self::PARAMS.iter();
+                Self {
+                    $($field: reader.take(table.next().expect("a parameter for each field")),)*
+                }
+            }
+        }
+    };
+}
+
+/// Makes an enum of the texts that a parameter can be.
+///
+/// ```
+/// vsweep_load::one_of! {
+///     /// What is measured.
+///     pub enum Phase {
+///         /// Prompts.
+///         Prefill = "prefill",
+///         /// Outputs.
+///         Decode = "decode",
+///     }
+/// }
+/// assert_eq!(Phase::Decode.name(), "decode");
+/// ```
+#[macro_export]
+macro_rules! one_of {
+    (
+        $(#[$about:meta])*
+        $vis:vis enum $name:ident {
+            $($(#[$help:meta])+ $variant:ident = $text:literal,)*
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        $vis enum $name {
+            $($(#[$help])+ $variant,)*
+        }
+
+        impl $name {
+            /// The text that it is given as.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)*
+                }
+            }
+        }
+
+        impl $crate::params::FromParam for $name {
+            const TAKES: $crate::params::Takes = $crate::params::Takes::Text;
+
+            fn from_param(
+                param: &$crate::params::Param,
+                value: &$crate::params::Value,
+            ) -> std::result::Result<Self, String> {
+                match value.as_str() {
+                    $(Some($text) => Ok(Self::$variant),)*
+                    _ => Err(param.wrong(value, &$crate::params::one_of(&[$($text),*]))),
+                }
+            }
+        }
+    };
+}
+
+/// These texts as what a value must be.
+pub fn one_of(texts: &[&str]) -> String {
+    match texts {
+        [a, b] => format!("\"{a}\" or \"{b}\""),
+        _ => format!("one of {}", texts.join(", ")),
+    }
+}

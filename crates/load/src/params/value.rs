@@ -1,0 +1,223 @@
+//! How values of each type are written in plans and on command lines: numbers and lists may be texts, flags may be empty.
+
+use super::{Param, Takes};
+use serde_json::{Map, Value};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Whole numbers up to here are exact as JSON numbers.
+const MOST: f64 = 1e15;
+/// Longer times are no limit, and would not fit in a clock.
+const LONGEST_S: f64 = 1e9;
+
+/// A value that a parameter can have.
+pub trait FromParam: Sized {
+    /// How it is written.
+    const TAKES: Takes;
+
+    /// Reads it; the error is a sentence that names the parameter.
+    fn from_param(param: &Param, value: &Value) -> Result<Self, String>;
+
+    /// The value of a parameter that is not given and has no default; `None` if it must have one.
+    fn absent() -> Option<Self> {
+        None
+    }
+}
+
+impl<T: FromParam> FromParam for Option<T> {
+    const TAKES: Takes = T::TAKES;
+
+    fn from_param(param: &Param, value: &Value) -> Result<Self, String> {
+        T::from_param(param, value).map(Some)
+    }
+
+    fn absent() -> Option<Self> {
+        Some(None)
+    }
+}
+
+impl FromParam for u64 {
+    const TAKES: Takes = Takes::Count;
+
+    fn from_param(param: &Param, value: &Value) -> Result<Self, String> {
+        let number = number_of(value);
+        let fits = |number: &f64| number.fract() == 0.0 && *number >= param.least as f64 && *number <= MOST;
+        number.filter(fits).map(|number| number as u64).ok_or_else(|| {
+            let wants = match param.wants {
+                "" => format!("a whole number of at least {}", param.least),
+                wants => wants.to_owned(),
+            };
+            let is_huge = number.is_some_and(|number| number > MOST);
+            param.wrong(value, if is_huge { "at most 10^15" } else { &wants })
+        })
+    }
+}
+
+impl FromParam for usize {
+    const TAKES: Takes = Takes::Count;
+
+    fn from_param(param: &Param, value: &Value) -> Result<Self, String> {
+        let count = u64::from_param(param, value)?;
+        Ok(usize::try_from(count).unwrap_or(usize::MAX))
+    }
+}
+
+impl FromParam for u32 {
+    const TAKES: Takes = Takes::Count;
+
+    fn from_param(param: &Param, value: &Value) -> Result<Self, String> {
+        limited(param, value, u32::MAX.into()).map(|count| count as u32)
+    }
+}
+
+impl FromParam for u16 {
+    const TAKES: Takes = Takes::Count;
+
+    fn from_param(param: &Param, value: &Value) -> Result<Self, String> {
+        limited(param, value, u16::MAX.into()).map(|count| count as u16)
+    }
+}
+
+/// A whole number up to a limit.
+fn limited(param: &Param, value: &Value, most: u64) -> Result<u64, String> {
+    let count = u64::from_param(param, value).ok().filter(|count| *count <= most);
+    count.ok_or_else(|| param.wrong(value, &format!("a whole number from {} to {most}", param.least)))
+}
+
+impl FromParam for f64 {
+    const TAKES: Takes = Takes::Number;
+
+    fn from_param(param: &Param, value: &Value) -> Result<Self, String> {
+        number_of(value)
+            .filter(|number| !number.is_nan() && (param.fits)(*number))
+            .ok_or_else(|| {
+                param.wrong(
+                    value,
+                    if param.wants.is_empty() {
+                        "a number"
+                    } else {
+                        param.wants
+                    },
+                )
+            })
+    }
+}
+
+/// Seconds.
+impl FromParam for Duration {
+    const TAKES: Takes = Takes::Number;
+
+    fn from_param(param: &Param, value: &Value) -> Result<Self, String> {
+        let seconds = f64::from_param(param, value)?.min(LONGEST_S);
+        Duration::try_from_secs_f64(seconds).map_err(|_| param.wrong(value, "a number of seconds of at least 0"))
+    }
+}
+
+impl FromParam for bool {
+    const TAKES: Takes = Takes::Nothing;
+
+    fn from_param(param: &Param, value: &Value) -> Result<Self, String> {
+        match value {
+            Value::Bool(set) => Ok(*set),
+            Value::String(text) if text.is_empty() || text == "true" => Ok(true),
+            Value::String(text) if text == "false" => Ok(false),
+            _ => Err(param.wrong(value, "true or false")),
+        }
+    }
+
+    fn absent() -> Option<Self> {
+        Some(false)
+    }
+}
+
+impl FromParam for String {
+    const TAKES: Takes = Takes::Text;
+
+    fn from_param(param: &Param, value: &Value) -> Result<Self, String> {
+        match value {
+            Value::String(text) => Ok(text.clone()),
+            Value::Number(number) => Ok(number.to_string()),
+            Value::Array(items) => Ok(items.iter().map(text_of).collect::<Vec<_>>().join(",")),
+            _ => Err(param.wrong(value, "a text")),
+        }
+    }
+}
+
+impl FromParam for PathBuf {
+    const TAKES: Takes = Takes::Text;
+
+    fn from_param(param: &Param, value: &Value) -> Result<Self, String> {
+        String::from_param(param, value).map(PathBuf::from)
+    }
+}
+
+impl FromParam for Vec<String> {
+    const TAKES: Takes = Takes::Texts;
+
+    fn from_param(param: &Param, value: &Value) -> Result<Self, String> {
+        match value {
+            Value::String(text) => Ok(text.split_whitespace().map(str::to_owned).collect()),
+            Value::Array(items) if items.iter().all(Value::is_string) => Ok(items.iter().map(text_of).collect()),
+            _ => Err(param.wrong(value, "a list of texts")),
+        }
+    }
+
+    fn absent() -> Option<Self> {
+        Some(Vec::new())
+    }
+}
+
+/// Pairs of a table, or of texts with a `=`.
+impl FromParam for Vec<(String, String)> {
+    const TAKES: Takes = Takes::Texts;
+
+    fn from_param(param: &Param, value: &Value) -> Result<Self, String> {
+        if let Value::Object(object) = value {
+            return Ok(object
+                .iter()
+                .map(|(key, value)| (key.clone(), text_of(value)))
+                .collect());
+        }
+        let texts = Vec::<String>::from_param(param, value)?;
+        let pair = |text: &String| match text.split_once('=') {
+            Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
+            None => Err(format!("{} \"{text}\" has no \"=\"; write KEY=VALUE", param.name)),
+        };
+        texts.iter().map(pair).collect()
+    }
+
+    fn absent() -> Option<Self> {
+        Some(Vec::new())
+    }
+}
+
+impl FromParam for Map<String, Value> {
+    const TAKES: Takes = Takes::Json;
+
+    fn from_param(param: &Param, value: &Value) -> Result<Self, String> {
+        let parsed = match value {
+            Value::String(text) => serde_json::from_str(text).unwrap_or_default(),
+            value => value.clone(),
+        };
+        match parsed {
+            Value::Object(object) => Ok(object),
+            _ => Err(param.wrong(value, "a JSON object")),
+        }
+    }
+
+    fn absent() -> Option<Self> {
+        Some(Map::new())
+    }
+}
+
+fn number_of(value: &Value) -> Option<f64> {
+    match value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+fn text_of(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

@@ -40,7 +40,7 @@ impl Secrets {
         }
     }
 
-    /// Whether a variable, header or parameter of this name holds a secret: by [`is_secret_name`], or by the plan.
+    /// Whether a variable, header or parameter of this name holds a secret: by its words, or by the plan.
     pub fn announces(&self, name: &str) -> bool {
         let is_named = || {
             let name = canonical(name);
@@ -95,7 +95,7 @@ impl Secrets {
         self.keep("SECRET", value, "");
     }
 
-    /// Remembers what announces itself in a text, as in [`scan`].
+    /// Remembers what announces itself in a text.
     pub fn note_text(&mut self, text: &str) {
         // A header's value is hidden as a whole, with its scheme and blanks.
         let header = text.split_once(['=', ':']).map(|(name, value)| (name, value.trim()));

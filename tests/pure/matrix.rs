@@ -232,7 +232,7 @@ fn only_names_what_it_does_not_know() {
         let only = Only::parse(text).and_then(|only| matrix.only(&only).map(|_| ()));
         only.expect_err("refused").to_string()
     };
-    assert!(refusal("sed=1").contains("did you mean `serve.seed`?"));
+    assert!(refusal("sed=1").contains("did you mean `serve.seed` or `bench.seed`?"));
     assert!(refusal("seed=1").contains("write serve.seed or bench.seed"));
     assert!(refusal("serve.seed=7").contains("leaves no point"));
     assert!(refusal("dtype").contains("no comparison"));

@@ -90,7 +90,7 @@ mod tests {
         for output in ["-o r/x", "--output r/x", "--output=r/x", "-or/x"] {
             assert_eq!(
                 go_on(&format!("run p.toml {output} --fresh --only a=1")),
-                "run p.toml --only a=1 -o r/x-2"
+                "run p.toml --only 'a=1' -o r/x-2"
             );
         }
     }

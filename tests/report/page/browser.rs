@@ -113,9 +113,24 @@ impl Browser {
 
     /// Moves the mouse to a place in the window, in pixels.
     pub fn point_at(&self, x: f64, y: f64) {
-        let step = json!({"type": "pointerMove", "duration": 0, "x": x.round() as i64, "y": y.round() as i64});
+        self.mouse(&json!([move_to(x, y)]));
+    }
+
+    /// Moves the mouse from one place to another and clicks there, in one go: nothing can be too late for it.
+    pub fn click_by_way_of(&self, first: (f64, f64), then: (f64, f64)) {
+        let press = json!({"type": "pointerDown", "button": 0});
+        let release = json!({"type": "pointerUp", "button": 0});
+        self.mouse(&json!([
+            move_to(first.0, first.1),
+            move_to(then.0, then.1),
+            press,
+            release
+        ]));
+    }
+
+    fn mouse(&self, actions: &Value) {
         let mouse =
-            json!({"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": [step]});
+            json!({"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": actions});
         self.post("actions", &json!({"actions": [mouse]}));
     }
 
@@ -228,4 +243,8 @@ impl Drop for Browser {
         let _ = self.driver.kill();
         let _ = self.driver.wait();
     }
+}
+
+fn move_to(x: f64, y: f64) -> Value {
+    json!({"type": "pointerMove", "duration": 0, "x": x.round() as i64, "y": y.round() as i64})
 }

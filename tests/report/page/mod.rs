@@ -176,12 +176,17 @@ fn the_page_works_by_mouse_and_keyboard() {
     for part in ["gpu_memory_utilization", "vllm serve meta-llama", "--max-concurrency"] {
         assert!(shown.contains(part), "{part} is not in {shown}");
     }
+    let button = browser.run(
+        "const frame = document.querySelector('#curves .tip .copy').getBoundingClientRect();
+         return [frame.left + frame.width / 2, frame.top + frame.height / 2]",
+    );
+    let pixels = |at: usize| button[at].as_f64().expect("pixels");
     keep_pictures(&browser, "hover");
     browser.devtools(
         "Browser.grantPermissions",
         &json!({"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}),
     );
-    browser.click("#curves .tip .copy");
+    browser.click_by_way_of((x, y), (pixels(0), pixels(1)));
     browser.wait("return document.querySelector('#curves .tip .copy').textContent === 'Copied'");
     let copied = browser.run("return navigator.clipboard.readText()");
     assert!(

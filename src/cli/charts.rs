@@ -1,12 +1,12 @@
 //! What `plot` and `pareto` share: the names in their arguments, and delivering their pictures.
 
-use super::output::finish;
+use super::output::{self, finish};
 use crate::error::{Error, Exit, Result};
 use crate::files::{create_folder, write_atomic};
 use crate::report::chart::Chart;
 use crate::report::png::{Size, render_at};
 use std::collections::HashMap;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 
 /// The names of a comma-separated list.
@@ -68,7 +68,7 @@ pub fn deliver<'a>(
         }
         said += ")\n";
     }
-    finish(io::stdout().lock().write_all(said.as_bytes()))
+    finish(output::text().write_all(said.as_bytes()))
 }
 
 /// `2 rows x 1 column, 8 points`

@@ -1,9 +1,10 @@
 //! Writing to standard output and standard error. A reader that has seen enough, such as `head`, is no error; a full disk is
-//! one that the exit code tells of, but neither ends what is being measured.
+//! one that the exit code tells of, but neither ends what is being measured. Whatever would act on a terminal is escaped here.
 
 use crate::error::{Error, Exit, Result};
+use crate::printable::Printable;
 use std::fmt::Display;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, StdoutLock, Write};
 use std::sync::OnceLock;
 
 /// Why something that was said on the way is lost.
@@ -17,9 +18,19 @@ pub fn finish(written: io::Result<()>) -> Result<Exit> {
     }
 }
 
+/// Standard output for text that people read.
+pub fn text() -> Printable<StdoutLock<'static>> {
+    Printable::lines(io::stdout().lock())
+}
+
+/// Standard output for JSON.
+pub fn json() -> Printable<StdoutLock<'static>> {
+    Printable::json(io::stdout().lock())
+}
+
 /// Says a line on standard output while there is more to do. If it cannot be written, [`all_said`] tells of it at the end.
 pub fn say(line: impl Display) {
-    if let Err(error) = writeln!(io::stdout().lock(), "{line}")
+    if let Err(error) = writeln!(text(), "{line}")
         && error.kind() != ErrorKind::BrokenPipe
     {
         // One is enough to be told.
@@ -40,5 +51,10 @@ pub fn tell(sentence: impl Display) {
 
 /// The same for what is more than a sentence.
 pub fn tell_plain(text: impl Display) {
+    let _ = writeln!(Printable::lines(io::stderr().lock()), "{text}");
+}
+
+/// The same for what has colours, and is printable but for them.
+pub fn tell_styled(text: impl Display) {
     let _ = writeln!(io::stderr(), "{text}");
 }

@@ -1,7 +1,7 @@
 //! `vsweep pareto`: what one figure can be had for the other, and which points no other beats.
 
 use super::charts::{self, list};
-use super::output::{finish, tell};
+use super::output::{self, finish, tell};
 use super::report::planned_price;
 use crate::error::{Error, Exit, Result};
 use crate::report::chart::Chart;
@@ -12,7 +12,7 @@ use crate::report::{Runs, read_any};
 use crate::table::{Measure, Points, Tradeoff, list_placed, write_csv};
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 /// Find the points that no other beats, from a directory of vsweep or a result tree of vLLM
@@ -99,9 +99,9 @@ pub fn run(args: Args) -> Result<Exit> {
         Format::Json => {
             let text = serde_json::to_string_pretty(&to_json(&points, &tradeoffs, (&x, &y)))
                 .expect("JSON has no shape that fails");
-            finish(writeln!(io::stdout().lock(), "{text}"))
+            finish(writeln!(output::json(), "{text}"))
         }
-        Format::Csv => finish(write_csv(&list_placed(&tradeoffs, &table), io::stdout().lock())),
+        Format::Csv => finish(write_csv(&list_placed(&tradeoffs, &table), output::text())),
         Format::Png => draw(&args, &points, &tradeoffs, &labels),
     }
 }

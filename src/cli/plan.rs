@@ -15,7 +15,7 @@ use crate::plan::Plan;
 use crate::rehearse::Rehearsal;
 use crate::run::Schedule;
 use clap::ValueEnum;
-use std::io::{BufWriter, Write, stdout};
+use std::io::{BufWriter, Write};
 
 /// Show servers, points and exact command lines of a plan
 #[derive(Debug, clap::Args)]
@@ -61,7 +61,10 @@ pub fn run(args: Args) -> Result<Exit> {
 
 /// Shows a matrix on standard output, with what it will likely take.
 fn show(plan: &Plan, matrix: &Matrix, format: Format, machine: &Machine) -> Result<Exit> {
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = BufWriter::new(match format {
+        Format::Json => output::json(),
+        Format::Table | Format::Sh => output::text(),
+    });
     let estimate = || {
         let schedule = Schedule::new(matrix, plan.runs, Shard::WHOLE, false);
         // A record that cannot be read is for `run` to complain about.

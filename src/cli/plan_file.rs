@@ -1,6 +1,6 @@
 //! The arguments of every subcommand that takes a plan, and how its problems are shown.
 
-use super::output::tell_plain;
+use super::output::tell_styled;
 use super::{native_check, report_check, server_check};
 use crate::error::Exit;
 use crate::matrix::Matrix;
@@ -49,6 +49,6 @@ impl PlanFile {
 /// Prints the problems; the exit code to end with.
 pub fn show(problems: Problems) -> Exit {
     let colours = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    tell_plain(problems.render(colours));
+    tell_styled(problems.render(colours));
     Exit::Usage
 }

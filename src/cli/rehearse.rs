@@ -1,7 +1,7 @@
 //! `vsweep rehearse`: what a plan will likely take, before anything is started.
 
 use super::experiment::{folder, recorded};
-use super::output::finish;
+use super::output::{self, finish};
 use super::plan_file::PlanFile;
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Shard, State};
@@ -14,7 +14,7 @@ use crate::telemetry::gpu::visible;
 use crate::units::{show_count, show_duration, show_many};
 use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -80,11 +80,10 @@ pub fn run(args: Args) -> Result<Exit> {
     let rehearsal = rehearse(&plan, &matrix, schedule, done, &record, &options)
         .map_err(|why| Error::Usage(format!("cannot rehearse the plan: {why}")))?;
     let recorded = done.runs().count();
-    let text = match args.format {
-        Format::Table => table(&rehearsal, recorded),
-        Format::Json => format!("{:#}\n", json(&rehearsal, recorded)),
-    };
-    finish(stdout().lock().write_all(text.as_bytes()))
+    finish(match args.format {
+        Format::Table => output::text().write_all(table(&rehearsal, recorded).as_bytes()),
+        Format::Json => writeln!(output::json(), "{:#}", json(&rehearsal, recorded)),
+    })
 }
 
 impl Machine {

@@ -1,7 +1,7 @@
 //! `vsweep report`: rebuilds every table and chart of an experiment from its journal.
 
 use super::charts;
-use super::output::{finish, tell};
+use super::output::{self, finish, tell};
 use crate::error::{Exit, Result};
 use crate::journal::{self, Directory};
 use crate::plan::{self, ReportOptions};
@@ -28,7 +28,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let state = journal::load(&directory)?;
     if let Some(wanted) = &args.timeline {
         let path = report::write_timeline(&directory, &state, wanted)?;
-        return finish(writeln!(io::stdout().lock(), "wrote {}", path.display()));
+        return finish(writeln!(output::text(), "wrote {}", path.display()));
     }
     let mut options = options(&directory);
     options.price_per_gpu_hour = args.price_per_gpu_hour.or(options.price_per_gpu_hour);
@@ -63,7 +63,7 @@ fn options(directory: &Directory) -> ReportOptions {
 }
 
 fn show(written: &Written) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = output::text();
     writeln!(out, "{}", written.summary)?;
     for file in &written.files {
         writeln!(out, "wrote {}", file.display())?;

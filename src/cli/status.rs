@@ -1,11 +1,11 @@
 //! `vsweep status`: what is done, failed and left.
 
-use super::output::finish;
+use super::output::{self, finish};
 use crate::error::{Exit, Result};
 use crate::journal::Directory;
 use crate::report::status::{Orphan, Status};
 use crate::server::trees::{self, Remains};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 /// Show what is done, failed and left in an experiment directory
@@ -30,11 +30,13 @@ enum Format {
 pub fn run(args: Args) -> Result<Exit> {
     let mut status = Status::read(&Directory::open(args.directory)?)?;
     status.orphans = Remains::of(&status.killed).orphans.into_iter().map(told).collect();
-    let text = match args.format {
-        Format::Text => status.to_text(),
-        Format::Json => serde_json::to_string_pretty(&status).expect("plain data always serialises") + "\n",
-    };
-    finish(io::stdout().lock().write_all(text.as_bytes()))
+    finish(match args.format {
+        Format::Text => output::text().write_all(status.to_text().as_bytes()),
+        Format::Json => {
+            let json = serde_json::to_string_pretty(&status).expect("plain data always serialises");
+            writeln!(output::json(), "{json}")
+        }
+    })
 }
 
 fn told(orphan: trees::Orphan) -> Orphan {

@@ -5,6 +5,7 @@
 
 use super::guard::{Exit, NOT_EXECUTED};
 use crate::cause::{Cause, Failure};
+use crate::printable::printable;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -147,12 +148,12 @@ pub fn decisive(log: &Path) -> String {
     clean(decisive_line(&read_log(log, 0)))
 }
 
-/// One line without its log prefix, cut to a bearable length.
+/// One harmless line without its log prefix, cut to a bearable length.
 fn clean(line: &str) -> String {
-    let text = without_prefix(line);
+    let text = printable(without_prefix(line));
     match text.char_indices().nth(DETAIL) {
         Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+        None => text.into_owned(),
     }
 }
 

@@ -4,6 +4,7 @@ use super::http::{Answer, Http};
 use super::procfs::{self, Listener};
 use super::{Identity, Process, Server};
 use crate::cause::{Cause, Failure};
+use crate::printable::printable;
 use crate::units::show_duration;
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -96,7 +97,8 @@ async fn identify(http: &Http, base_url: &str, expected: &[String], seen: &mut S
         .ok()
         .filter(Answer::is_success)
         .map(|answer| answer.json());
-    let text = |value: &Value| value.as_str().map(str::to_owned);
+    // Names from outside come in here.
+    let text = |value: &Value| value.as_str().map(|name| printable(name).into_owned());
     let served_model = text(&first["id"]).unwrap_or_default();
     Ok(Identity {
         names: models.iter().filter_map(|model| text(&model["id"])).collect(),

@@ -3,6 +3,7 @@
 use super::guard::Exit;
 use super::guarded::{Guarded, Order};
 use super::http::Http;
+use crate::shell::shell_line;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::time::Duration;
@@ -58,7 +59,7 @@ pub(super) async fn command(argv: &[String], base_url: &str) -> Result<(), Strin
         grace: COMMAND_GRACE,
     };
     let mut guarded = Guarded::start(order).map_err(|failure| failure.detail)?;
-    let command = shell_words::join(argv);
+    let command = shell_line(argv);
     let exited = timeout(COMMAND_LIMIT, guarded.exited()).await;
     // Whatever the command left running would disturb the next run.
     guarded.stop().await;

@@ -14,6 +14,7 @@ const LAYERS: [&[&str]; 7] = [
         "cause",
         "validity",
         "printable",
+        "shell",
         "rng",
         "spool",
         "threads",
@@ -27,8 +28,10 @@ const LAYERS: [&[&str]; 7] = [
 ];
 
 /// What a room may use in its own layer.
-const NEIGHBOURS: [(&str, &[&str]); 8] = [
+const NEIGHBOURS: [(&str, &[&str]); 10] = [
     ("cause", &["printable"]),
+    ("validity", &["printable"]),
+    ("shell", &["printable"]),
     ("files", &["error"]),
     ("matrix", &["plan"]),
     ("table", &["journal"]),
@@ -51,6 +54,7 @@ const FOREIGN: [(&[&str], &[&str]); 3] = [
             "units",
             "cause",
             "printable",
+            "shell",
             "plan",
             "matrix",
             "metrics",
@@ -66,6 +70,7 @@ const FOREIGN: [(&[&str], &[&str]); 3] = [
             "units",
             "cause",
             "printable",
+            "shell",
             "metrics",
             "rng",
             "search",
@@ -81,6 +86,7 @@ const FOREIGN: [(&[&str], &[&str]); 3] = [
             "units",
             "cause",
             "printable",
+            "shell",
             "plan",
             "matrix",
             "metrics",

@@ -5,6 +5,7 @@ mod attached;
 mod deadline;
 mod directory;
 mod explore;
+mod foreign;
 #[path = "../support/harness.rs"]
 mod harness;
 mod iterations;

@@ -1,6 +1,7 @@
 //! Why a run failed or must be read with care: a closed list, each entry with a name for files, a sentence of advice
 //! and a policy. Finding the cause from exit codes and log lines is the server room's work, not this one's.
 
+use crate::printable::printable;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -213,7 +214,8 @@ pub struct Failure {
 impl Failure {
     /// A failure with what is known about it.
     pub fn new(cause: Cause, detail: impl Into<String>) -> Self {
-        let detail = detail.into();
+        // What servers and programs say comes in here.
+        let detail = printable(&detail.into()).into_owned();
         Failure { cause, detail }
     }
 

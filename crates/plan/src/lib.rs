@@ -1,6 +1,6 @@
 //! A sweep as declared: `plan` owns the plan as typed and its problems, `matrix` the plan as meant, with its servers, points
 //! and command lines. Beside them the words that every room shares: causes, validity, errors, identities, units, atomic files,
-//! printable text.
+//! printable text, words for a shell.
 
 pub mod cause;
 pub mod error;
@@ -9,5 +9,6 @@ pub mod ids;
 pub mod matrix;
 pub mod plan;
 pub mod printable;
+pub mod shell;
 pub mod units;
 pub mod validity;

@@ -4,6 +4,7 @@
 //! unchanged, where they are shown. What quotes mean in a format is for that format's writer.
 
 use std::borrow::Cow;
+use std::io::{self, Write};
 
 /// A text on one line.
 pub fn printable(text: &str) -> Cow<'_, str> {
@@ -30,11 +31,58 @@ pub fn printable_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// A writer whose text is made printable on the way.
+#[derive(Debug)]
+pub struct Printable<W> {
+    to: W,
+    escape: fn(&str) -> Cow<'_, str>,
+    /// The beginning of a character of which the rest is still to come.
+    begun: Vec<u8>,
+}
+
+impl<W: Write> Printable<W> {
+    /// For lines of text, as [`printable_lines`].
+    pub fn lines(to: W) -> Printable<W> {
+        let (escape, begun): (fn(&str) -> Cow<'_, str>, _) = (printable_lines, Vec::new());
+        Printable { to, escape, begun }
+    }
+
+    /// For JSON, as [`printable_json`].
+    pub fn json(to: W) -> Printable<W> {
+        let (escape, begun): (fn(&str) -> Cow<'_, str>, _) = (printable_json, Vec::new());
+        Printable { to, escape, begun }
+    }
+}
+
+impl<W: Write> Write for Printable<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.begun.extend_from_slice(bytes);
+        let mut whole = String::with_capacity(self.begun.len());
+        let mut rest = Vec::new();
+        let mut chunks = self.begun.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            whole += chunk.valid();
+            match chunk.invalid() {
+                // At most the first three bytes of a character that goes on.
+                unfinished if chunks.peek().is_none() && unfinished.len() < 4 => rest.extend_from_slice(unfinished),
+                _ => whole.push(char::REPLACEMENT_CHARACTER),
+            }
+        }
+        self.begun = rest;
+        self.to.write_all((self.escape)(&whole).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
 /// Whether a character does something instead of being shown: controls (C0, DEL, C1), marks and overrides of direction,
-/// separators of lines and paragraphs.
+/// separators of lines and paragraphs, the mark of byte order.
 pub fn acts(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
@@ -67,6 +115,17 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_writer_does_what_the_functions_do(text: String, cut in 0usize..40) {
+            let (mut lines, mut json) = (Printable::lines(Vec::new()), Printable::json(Vec::new()));
+            for part in [&text.as_bytes()[..cut.min(text.len())], &text.as_bytes()[cut.min(text.len())..]] {
+                lines.write_all(part).expect("memory");
+                json.write_all(part).expect("memory");
+            }
+            prop_assert_eq!(String::from_utf8(lines.to).expect("text"), printable_lines(&text));
+            prop_assert_eq!(String::from_utf8(json.to).expect("text"), printable_json(&text));
+        }
+
         #[test]
         fn nothing_acts_any_more(text: String) {
             prop_assert!(!printable(&text).contains(acts));

@@ -1,6 +1,7 @@
 //! Whether a measured run may be believed: a closed list of codes, each with a name for files, a severity and a sentence of
 //! advice. What a run must look like for a code to apply is judged where runs are measured, not here.
 
+use crate::printable::printable;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
@@ -158,7 +159,7 @@ pub struct Doubt {
 impl Doubt {
     /// A doubt with what was seen.
     pub fn new(code: Code, detail: impl Into<String>) -> Doubt {
-        let detail = detail.into();
+        let detail = printable(&detail.into()).into_owned();
         Doubt { code, detail }
     }
 }

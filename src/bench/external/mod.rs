@@ -13,6 +13,7 @@ pub use params::params_of;
 use crate::bench::{Job, Measurement, Verdict};
 use crate::cause::{Cause, Failure};
 use crate::plan::Params;
+use crate::printable::printable;
 use crate::server::diagnose;
 use crate::server::guard::Exit;
 use crate::server::guarded::{Guarded, Order};
@@ -229,10 +230,25 @@ fn read(path: &Path) -> Result<Params, Failure> {
     let failed = |what: String| Failure::new(Cause::BenchFailed, format!("exit code 0, but {what}"));
     let bytes = fs::read(path).map_err(|_| failed(format!("it wrote no result to {}", path.display())))?;
     match serde_json::from_slice(&without_bare_numbers(bytes)) {
-        Ok(Value::Object(result)) if !result.is_empty() => Ok(result),
+        Ok(Value::Object(result)) if !result.is_empty() => Ok(harmless_members(result)),
         Ok(_) => Err(failed("its result is no JSON object with figures".into())),
         Err(error) => Err(failed(format!("its result is no JSON: {error}"))),
     }
+}
+
+/// What another program says comes in here: its texts and keys must not act on whoever shows them.
+fn harmless(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(printable(&text).into_owned()),
+        Value::Array(items) => Value::Array(items.into_iter().map(harmless).collect()),
+        Value::Object(members) => Value::Object(harmless_members(members)),
+        scalar => scalar,
+    }
+}
+
+fn harmless_members(members: Params) -> Params {
+    let harmless = |(key, value): (String, Value)| (printable(&key).into_owned(), harmless(value));
+    members.into_iter().map(harmless).collect()
 }
 
 /// Replaces what Python writes although JSON has no such numbers: `NaN` by `null`, `Infinity` by vLLM's text `inf`.

@@ -2,12 +2,12 @@
 
 use crate::bench::Counters;
 use crate::bench::result::console;
-use crate::cli::output::tell;
+use crate::cli::output::{self, tell};
 use crate::metrics::RunResult;
 use crate::plan::Params;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
-use std::io::{self, IsTerminal, Write, stdout};
+use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -36,14 +36,14 @@ pub async fn progress(counters: Arc<Counters>, quiet: bool) {
 /// The sentences that came since the last time.
 pub fn notes(counters: &Counters) {
     for note in counters.take_notes() {
-        let _ = writeln!(stdout(), "{note}");
+        let _ = writeln!(output::text(), "{note}");
     }
     counters.take_cautions().iter().for_each(tell);
 }
 
 /// The block of `vllm bench serve`, after the commonest errors.
 pub fn block(result: &Params) -> io::Result<()> {
-    let mut out = stdout().lock();
+    let mut out = output::text();
     let reasons = result.get("failure_reasons").and_then(Value::as_object);
     if let Some(reasons) = reasons {
         writeln!(out, "Failed requests during benchmark run detected (capping to 10):")?;

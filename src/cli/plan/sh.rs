@@ -4,9 +4,10 @@
 use crate::bench::{Counters, Job, command_line, told};
 use crate::matrix::{Matrix, Point, ServerConfig, argv, text};
 use crate::plan::{BenchRunner, Piece, Plan, Reset, Target};
-use crate::printable::{acts, printable};
+use crate::printable::printable;
 use crate::server::address::Address;
 use crate::server::{reset, this_program};
+use crate::shell::shell_word;
 use itertools::Itertools;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -269,7 +270,7 @@ impl Script<'_> {
             }
         }
         let quoted = self.plan.secrets.pieces(word).into_iter().map(|piece| match piece {
-            Piece::Plain(text) => quote(text),
+            Piece::Plain(text) => shell_word(text),
             Piece::Secret(name) => self.reference(name),
         });
         quoted.collect()
@@ -284,54 +285,11 @@ impl Script<'_> {
     }
 }
 
-/// A text as part of a word. What would act on a terminal that shows the script is made by `printf` when it runs.
-fn quote(text: &str) -> String {
-    let is_made = |c: char| acts(c) && c != '\n' && c != '\t';
-    let mut quoted = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find(is_made) {
-        let (plain, from) = rest.split_at(at);
-        let (made, after) = from.split_at(from.find(|c| !is_made(c)).unwrap_or(from.len()));
-        let octal: String = made.bytes().map(|byte| format!("\\{byte:03o}")).collect();
-        if !plain.is_empty() {
-            quoted += &shell_words::quote(plain);
-        }
-        quoted += &format!("\"$(printf '{octal}')\"");
-        rest = after;
-    }
-    if !rest.is_empty() || text.is_empty() {
-        quoted += &shell_words::quote(rest);
-    }
-    quoted
-}
-
 /// A secret's name as that of a shell variable.
 fn variable(name: &str) -> String {
     let name = name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "_");
     match name.starts_with(|c: char| c.is_ascii_digit()) {
         true => format!("_{name}"),
         false => name,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::process::Command;
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
-        #[test]
-        fn a_shell_reads_back_every_text(texts in prop::collection::vec("(?s)[^\0]{0,12}|[\u{1}-\u{1f}'\"$`\\\\ \u{7f}-\u{9f}\u{202e}]{0,6}", 1..20)) {
-            let words: Vec<String> = texts.iter().map(|text| quote(text)).collect();
-            for word in &words {
-                prop_assert!(!word.contains(|c| acts(c) && c != '\n' && c != '\t'), "{word:?}");
-            }
-            let script = format!("printf '%s\\0' {}", words.join(" "));
-            let output = Command::new("sh").args(["-c", &script]).output().expect("a shell runs");
-            let read: Vec<&str> = std::str::from_utf8(&output.stdout).expect("text").split_terminator('\0').collect();
-            prop_assert_eq!(read, texts);
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::matrix::{Counts, LoadExploration, LoadSearch, Matrix, ServerConfig, text};
 use crate::plan::{HIDDEN, Plan, Target, show};
+use crate::shell::{shell_line, shell_word};
 use crate::units::{show_count, show_many};
 use itertools::Itertools;
 use std::io::{self, Write};
@@ -28,14 +29,14 @@ pub fn write_server(plan: &Plan, server: &ServerConfig, out: &mut impl Write) ->
     writeln!(out, "server {}  {}", server.id, plan.secrets.redact(&server.name))?;
     match &plan.serve.target {
         Target::Launch(_) => {
-            writeln!(out, "  {}", shell_words::join(plan.secrets.redact_argv(&server.argv)))?;
+            writeln!(out, "  {}", shell_line(plan.secrets.redact_argv(&server.argv)))?;
         }
         Target::Attach(url) => writeln!(out, "  already running at {}", plan.secrets.redact(url))?,
     }
     for (name, value) in plan.secrets.redact_env(&server.env) {
         let shown = match value.as_str() {
             HIDDEN => HIDDEN.into(),
-            value => shell_words::quote(value),
+            value => shell_word(value),
         };
         writeln!(out, "  {name}={shown}")?;
     }

@@ -9,12 +9,12 @@ use crate::journal::{Directory, State};
 use crate::run::{Sweep, Task};
 use crate::units::show_many;
 use itertools::Itertools;
-use std::io::{self, Write, stdout};
+use std::io::{self, Write};
 
 /// Shows what a real run would do now.
 pub fn show(sweep: &Sweep<'_>, directory: &Directory) -> Result<Exit> {
     let state = recorded(directory)?;
-    output::finish(write(sweep, directory, &state, &mut stdout().lock()))
+    output::finish(write(sweep, directory, &state, &mut output::text()))
 }
 
 fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl Write) -> io::Result<()> {

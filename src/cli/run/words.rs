@@ -2,9 +2,9 @@
 
 use crate::journal::{Directory, State};
 use crate::run::Ending;
+use crate::shell::shell_line;
 use crate::units::show_many;
-use itertools::Itertools;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -13,7 +13,7 @@ pub fn last(ending: Ending, directory: &Directory, state: &State, failed: usize)
     let recorded = state.runs().count();
     let root = directory.root().display();
     let again = again(std::env::args_os().skip(1), directory.root());
-    let again = format!("vsweep {}", again.iter().map(|word| shell_word(word)).join(" "));
+    let again = format!("vsweep {}", shell_line(again));
     let retry = match (failed, state.searches_given_up() as u64) {
         (0, 0) => String::new(),
         (0, lost) => format!(
@@ -58,19 +58,6 @@ fn again(args: impl Iterator<Item = OsString>, root: &Path) -> Vec<OsString> {
     args
 }
 
-/// A word as a shell reads it; bash and its like read any bytes in `$'…'`.
-fn shell_word(word: &OsStr) -> String {
-    if let Some(text) = word.to_str() {
-        return shell_words::quote(text).into_owned();
-    }
-    let escape = |&byte: &u8| match byte {
-        b'\'' | b'\\' => format!("\\{}", char::from(byte)),
-        b' '..=b'~' => char::from(byte).to_string(),
-        _ => format!("\\x{byte:02x}"),
-    };
-    format!("$'{}'", word.as_bytes().iter().map(escape).collect::<String>())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,14 +66,10 @@ mod tests {
     fn going_on_with_a_fresh_directory_stays_in_it() {
         let go_on = |line: &str| {
             let args = line.split(' ').map(OsString::from);
-            again(args, Path::new("r/x-2"))
-                .iter()
-                .map(|word| shell_word(word))
-                .join(" ")
+            shell_line(again(args, Path::new("r/x-2")))
         };
         assert_eq!(go_on("run p.toml -o r/x --quiet"), "run p.toml -o r/x --quiet");
         assert_eq!(go_on("run p.toml --fresh"), "run p.toml -o r/x-2");
-        assert_eq!(shell_word(OsStr::from_bytes(b"a'\\ \xff")), "$'a\\'\\\\ \\xff'");
         for output in ["-o r/x", "--output r/x", "--output=r/x", "-or/x"] {
             assert_eq!(
                 go_on(&format!("run p.toml {output} --fresh --only a=1")),

@@ -6,6 +6,7 @@ use super::{Cell, Column, Section, Table, normal};
 use std::collections::{HashMap, HashSet};
 use vsweep_plan::cause::{Cause, Outcome};
 use vsweep_plan::plan::{Params, spelling};
+use vsweep_plan::printable::printable;
 
 /// One run, as the table takes it in.
 #[derive(Debug, Clone)]
@@ -76,7 +77,7 @@ impl TableBuilder {
         self.set(Section::Identity, "cause", cause);
         // A probe that was cut short has no cause, but what made its verdict certain.
         if row.cause.is_some() || !row.detail.is_empty() {
-            self.set(Section::Cause, "detail", Cell::Text(row.detail.into()));
+            self.set(Section::Cause, "detail", Cell::text(row.detail));
         }
         if let Some(cause) = row.cause {
             self.set(Section::Cause, "advice", Cell::Text(cause.advice().into()));
@@ -153,7 +154,7 @@ impl TableBuilder {
             return *place;
         }
         self.columns.push(Column {
-            name: name.to_owned(),
+            name: printable(name).into_owned(),
             section,
             cells: Vec::new(),
         });

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use std::cmp::Ordering;
 use std::fmt;
+use vsweep_plan::printable::printable;
 
 /// One value. A column may mix kinds where a parameter does (`"auto"` and `4096`).
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -31,7 +32,7 @@ impl Cell {
                 None => number.as_f64().map_or(Cell::Missing, Cell::Float),
             },
             Value::String(text) => Cell::from_text(text),
-            nested => Cell::Text(nested.to_string().into()),
+            nested => Cell::text(&nested.to_string()),
         }
     }
 
@@ -41,8 +42,14 @@ impl Cell {
             "inf" => Cell::Float(f64::INFINITY),
             "-inf" => Cell::Float(f64::NEG_INFINITY),
             "nan" => Cell::Missing,
-            _ => Cell::Text(text.into()),
+            _ => Cell::text(text),
         }
+    }
+
+    /// A text that is none of these, on one line and harmless: parameters, details and other programs' results become cells
+    /// here.
+    pub fn text(text: &str) -> Cell {
+        Cell::Text(printable(text).into())
     }
 
     /// The value as JSON; an infinite number is vLLM's text `inf`.

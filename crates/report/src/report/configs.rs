@@ -14,6 +14,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::matrix::ServeFlags;
+use vsweep_plan::printable::printable;
 use vsweep_record::journal::RunRecord;
 use vsweep_record::table::{Cell, Column, Point, Section, Spread};
 
@@ -237,10 +238,7 @@ fn range(spread: &Spread) -> String {
 
 /// A text as YAML comments; nothing in it can end one.
 fn comment(text: &str) -> String {
-    let line = |line: &str| {
-        let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        format!("# {line}").trim_end().to_owned() + "\n"
-    };
+    let line = |line: &str| format!("# {}", printable(line)).trim_end().to_owned() + "\n";
     text.lines().map(line).collect()
 }
 
@@ -266,7 +264,10 @@ mod tests {
 
     #[test]
     fn comments_end_where_their_text_does() {
-        assert_eq!(comment("a\n\nb\u{2028}c\u{85}d: e"), "# a\n#\n# b\u{2028}c d: e\n");
+        assert_eq!(
+            comment("a\n\nb\u{2028}c\u{85}d: e"),
+            "# a\n#\n# b\\u{2028}c\\u{85}d: e\n"
+        );
         assert_eq!(file_name("../Chat 99%"), "-chat-99-");
     }
 

@@ -8,6 +8,7 @@ use std::path::Path;
 use vsweep_plan::cause::{Cause, NOT_TRIED, Outcome};
 use vsweep_plan::ids::{PointId, ServerId};
 use vsweep_plan::plan::Secrets;
+use vsweep_plan::printable::printable_lines;
 use vsweep_record::journal::{Directory, RunRecord, State};
 use vsweep_record::table::Points;
 
@@ -134,12 +135,9 @@ fn is_within(line: &str, detail: &str) -> bool {
     line.trim().len() >= 20 && detail.contains(line.trim())
 }
 
-/// A line without control characters, at most 400 characters long.
+/// A harmless line of at most 400 characters.
 fn clean(line: &str) -> String {
-    line.chars()
-        .filter(|c| !c.is_control() || *c == '\t')
-        .take(400)
-        .collect()
+    printable_lines(line).chars().take(400).collect()
 }
 
 #[cfg(test)]

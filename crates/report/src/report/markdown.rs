@@ -1,6 +1,10 @@
 //! The report as Markdown for a pull request: the answer, the best points, failures, the environment. Short enough for a
 //! comment; the page has the rest.
 
+mod text;
+
+pub(super) use text::escape;
+
 use super::answer::{Answer, KNEE};
 use super::charts::explore::in_words;
 use super::configs::Config;
@@ -12,6 +16,7 @@ use super::words::{axis_title, show_number, show_spread};
 use super::{sla, unsteady};
 use itertools::Itertools;
 use std::fmt::Write;
+use text::{block, code};
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::units::show_count;
 use vsweep_record::table::{Cell, Column, Point};
@@ -84,7 +89,7 @@ impl Page<'_> {
     fn searches(&self) -> String {
         match sla::to_text(self.inputs.state) {
             text if text.is_empty() => text,
-            text => format!("```text\n{}```\n\n", text.trim_start()),
+            text => block(&text),
         }
     }
 
@@ -237,43 +242,5 @@ fn link(configs: &[Config]) -> String {
     match configs.iter().map(path).join(", ") {
         files if files.is_empty() => files,
         files => format!("Ready for `vllm serve --config`: {files}.\n\n"),
-    }
-}
-
-/// Text without a meaning in Markdown or HTML, on one line.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '<' => escaped.push_str("&lt;"),
-            '&' => escaped.push_str("&amp;"),
-            '\\' | '`' | '*' | '[' | ']' | '|' | '~' | '_' | '#' | '@' => escaped.extend(['\\', c]),
-            c if c.is_control() => escaped.push(' '),
-            c => escaped.push(c),
-        }
-    }
-    escaped
-}
-
-/// Text as code, on one line and not too long for a comment.
-fn code(text: &str) -> String {
-    let line: String = text
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
-        .chars()
-        .take(200)
-        .collect();
-    format!("`{}`", line.replace('`', "'"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_from_outside_stays_text() {
-        assert_eq!(escape("a|b <img> [x](y)\n@team"), "a\\|b &lt;img> \\[x\\](y) \\@team");
-        assert_eq!(code("a `b`\nc"), "`a 'b' c`");
     }
 }

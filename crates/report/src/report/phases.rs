@@ -2,6 +2,7 @@
 //! Everything is drawn from the rows; nothing is measured here.
 
 use super::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style, Tick};
+use super::markdown::escape;
 use super::words::show_number;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -52,7 +53,7 @@ impl Phases {
 
     /// The rows as a page.
     pub fn markdown(&self) -> String {
-        let mut page = format!("# Benchmark: {}\n\n", cell(&self.model));
+        let mut page = format!("# Benchmark: {}\n\n", escape(&self.model));
         if self.simulated {
             page.push_str("**Simulated: these figures are of no real server.**\n\n");
         }
@@ -129,7 +130,7 @@ impl Phases {
         let most = warmups.iter().copied().fold(0.0, f64::max);
         let date = row.get("date").and_then(Value::as_str).unwrap_or_default();
         let lines = [
-            ("Model", cell(&self.model)),
+            ("Model", escape(&self.model)),
             ("TP", text(row, "tensor_parallel")),
             ("Engines (DP)", text(row, "engines")),
             ("Max Model Len", text(row, "sequence_limit")),
@@ -149,7 +150,7 @@ impl Phases {
         let mut sentences: Vec<String> = Vec::new();
         for row in self.rows() {
             for warning in row.get("warnings").and_then(Value::as_array).into_iter().flatten() {
-                let sentence = cell(warning.as_str().unwrap_or_default());
+                let sentence = escape(warning.as_str().unwrap_or_default());
                 if !sentences.contains(&sentence) {
                     sentences.push(sentence);
                 }
@@ -294,7 +295,7 @@ fn interval(row: &Row) -> Option<(f64, f64)> {
 fn text(row: &Row, key: &str) -> String {
     match row.get(key) {
         None | Some(Value::Null) => "unknown".to_owned(),
-        Some(Value::String(text)) => cell(text),
+        Some(Value::String(text)) => escape(text),
         Some(other) => other.to_string(),
     }
 }
@@ -313,11 +314,6 @@ fn margin(row: &Row) -> String {
     interval(row).map_or("-".to_owned(), |(low, high)| {
         format!("{:.1} %", (high - low) / (high + low).max(f64::MIN_POSITIVE) * 100.0)
     })
-}
-
-/// A text that stays within its cell.
-fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace(char::is_control, " ")
 }
 
 fn table(page: &mut String, head: &[&str], rows: impl Iterator<Item = Vec<String>>) {

@@ -58,6 +58,8 @@ fn is_plain_word(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use serde_json::{Map, Value};
 
     #[test]
     fn only_what_is_read_as_it_stands_is_bare() {
@@ -90,5 +92,28 @@ mod tests {
         assert_eq!(quoted.map(scalar), quoted.map(|text| format!("'{text}'")));
         assert_eq!(scalar("it's"), "'it''s'");
         assert_eq!(scalar("é\n\""), r#""\U000000e9\U0000000a\"""#);
+    }
+
+    /// The word that a server gets of a value.
+    fn word(value: &Value) -> String {
+        value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    }
+
+    proptest! {
+        #[test]
+        fn a_reader_gets_every_word(words in prop::collection::vec("(?s)[-+0-9.:#'\"\\\\&*!%@` {}\\[\\],~yn\n\t\u{1b}\u{85}\u{2028}\u{202e}]{0,6}.{0,8}", 3..6)) {
+            let flags = [("one", FlagValue::One(words[1].clone())), ("many", FlagValue::Many(words[2..].to_vec())), ("on", FlagValue::Switch)];
+            let command = ServeFlags {
+                model: Some(words[0].clone()),
+                flags: flags.map(|(name, value)| (name.to_owned(), value)).into(),
+                ..ServeFlags::default()
+            };
+            let yaml = write_flags(&command);
+            prop_assert!(!yaml.replace('\n', "").contains(vsweep_plan::printable::acts), "{yaml:?}");
+            let read: Map<String, Value> = serde_saphyr::from_str(&yaml).expect("YAML");
+            prop_assert_eq!((word(&read["model"]), word(&read["one"]), &read["on"]), (words[0].clone(), words[1].clone(), &Value::Bool(true)));
+            let many: Vec<String> = read["many"].as_array().expect("a list").iter().map(word).collect();
+            prop_assert_eq!(many, words[2..].to_vec());
+        }
     }
 }

@@ -9,6 +9,7 @@ use crate::report::variation::{settings, varying_within};
 use crate::report::words::{axis_title, show_number};
 use std::fmt::Write;
 use vsweep_plan::matrix::argv;
+use vsweep_plan::shell::shell_line;
 use vsweep_record::table::{Column, Point, Spread, Workload};
 
 /// Tied points that are named.
@@ -340,7 +341,7 @@ fn commands(page: &Page<'_>, point: &Point) -> String {
     };
     let server = page.inputs.state.servers.get(&run.server);
     let server = server.map_or(String::new(), |server| command_line(&server.env, &server.argv));
-    let bench = shell_words::join(argv::apply(page.inputs.bench_command, &run.params));
+    let bench = shell_line(argv::apply(page.inputs.bench_command, &run.params));
     let mut html = String::new();
     if !server.is_empty() {
         html += &code(&server, "the server's command line");

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use vsweep_plan::matrix::argv;
 use vsweep_plan::plan::Plot;
+use vsweep_plan::shell::{shell_line, shell_word};
 use vsweep_record::journal::RunRecord;
 use vsweep_record::table::{Cell, Column, Section};
 
@@ -144,7 +145,7 @@ impl Runs {
         let ended = |run: &&RunRecord| since(began, inputs.state.finished_at(&run.point, run.run)?);
         let command = |run: &&RunRecord| {
             let words = argv::apply(inputs.bench_command, &run.params);
-            Value::String(shell_words::join(words))
+            Value::String(shell_line(words))
         };
         Runs {
             began,
@@ -196,9 +197,9 @@ fn servers(inputs: &Inputs<'_>, runs: &Runs) -> Vec<Value> {
 pub fn command_line(env: &BTreeMap<String, String>, argv: &[String]) -> String {
     let mut line = String::new();
     for (name, value) in env {
-        line += &format!("{name}={} ", shell_words::quote(value));
+        line += &format!("{name}={} ", shell_word(value));
     }
-    line + &shell_words::join(argv)
+    line + &shell_line(argv)
 }
 
 /// `{"of":[distinct values],"at":[place of each]}`

@@ -1,17 +1,18 @@
 //! Text inside HTML: escaping, text to copy, and filling a template in one pass, so that nothing inserted is read as a
 //! template.
 
+use vsweep_plan::printable::{printable_json, printable_lines};
+
 /// Text as HTML shows it, in elements and in quoted attributes.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in printable_lines(text).chars() {
         match c {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            c if c.is_control() && c != '\n' && c != '\t' => {}
             c => escaped.push(c),
         }
     }
@@ -29,7 +30,7 @@ pub fn code(text: &str, what: &str) -> String {
 
 /// JSON as it may stand in a `<script>` element: a `<` inside it is written as an escape, so no text can end the element.
 pub fn embed_json(json: &str) -> String {
-    json.replace('<', "\\u003c")
+    printable_json(json).replace('<', "\\u003c")
 }
 
 /// The template with each `{{name}}` replaced by its part; a name without a part becomes nothing.
@@ -54,6 +55,7 @@ pub fn fill(template: &str, parts: &[(&str, &str)]) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use vsweep_plan::printable::acts;
 
     #[test]
     fn parts_are_not_read_as_templates() {
@@ -66,6 +68,10 @@ mod tests {
         fn nothing_escaped_opens_an_element(text: String) {
             let escaped = escape(&text);
             prop_assert!(!escaped.contains(['<', '>', '"', '\'']));
+            prop_assert!(!escaped.replace(['\n', '\t'], "").contains(acts));
+            let entities = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")];
+            let unescaped = entities.iter().fold(escaped, |text, (entity, c)| text.replace(entity, c));
+            prop_assert_eq!(unescaped, printable_lines(&text));
             let json = serde_json::to_string(&text).expect("text is JSON");
             prop_assert!(!embed_json(&json).contains('<'));
             prop_assert_eq!(serde_json::from_str::<String>(&embed_json(&json)).expect("still JSON"), text);

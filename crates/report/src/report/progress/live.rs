@@ -8,6 +8,7 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use vsweep_plan::cause::Outcome;
+use vsweep_plan::printable::printable;
 use vsweep_record::journal::{Entry, Event, State};
 
 /// Time between two drawings.
@@ -112,7 +113,8 @@ impl Live {
     }
 
     fn show_server(&self, doing: &str) {
-        self.server.set_message(format!("{}: {doing}", self.server_name));
+        let message = format!("{}: {doing}", self.server_name);
+        self.server.set_message(printable(&message).into_owned());
     }
 
     fn forget(&mut self) {
@@ -121,7 +123,7 @@ impl Live {
 
     fn print(&self, line: Option<String>) {
         // A terminal that went away must not end the sweep.
-        let _ = line.map_or(Ok(()), |line| self.screen.println(line));
+        let _ = line.map_or(Ok(()), |line| self.screen.println(printable(&line)));
     }
 }
 

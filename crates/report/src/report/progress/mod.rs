@@ -13,6 +13,7 @@ use live::Live;
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use vsweep_metrics::threads;
+use vsweep_plan::printable::{printable, printable_json};
 use vsweep_record::journal::{Entry, State};
 
 /// How progress is shown.
@@ -78,7 +79,9 @@ impl Progress {
                     print_error(&format!("{} {line}", wording::time_of_day(&entry.at)));
                 }
             }
-            Sink::Json => print(&serde_json::to_string(entry).expect("an event is plain data")),
+            Sink::Json => print(&printable_json(
+                &serde_json::to_string(entry).expect("an event is plain data"),
+            )),
             Sink::Quiet => {}
         }
     }
@@ -99,7 +102,7 @@ impl Progress {
                 let now = jiff::Timestamp::now().to_string();
                 print_error(&format!("{} {note}", wording::time_of_day(&now)));
             }
-            Sink::Json => print(&serde_json::json!({ "note": note }).to_string()),
+            Sink::Json => print(&printable_json(&serde_json::json!({ "note": note }).to_string())),
             Sink::Quiet => {}
         }
     }
@@ -112,5 +115,5 @@ fn print(line: &str) {
 }
 
 fn print_error(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
+    let _ = writeln!(std::io::stderr().lock(), "{}", printable(line));
 }

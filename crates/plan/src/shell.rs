@@ -1,0 +1,89 @@
+//! Words and command lines as a POSIX shell reads them back: for scripts, for command lines to copy, and for commands to give
+//! again.
+
+use crate::printable::acts;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+/// A word in quotes where it needs them. What would act on a terminal that shows it, and bytes that are no text, are made by
+/// `printf` when the shell runs; line feeds and tabs stay.
+pub fn shell_word<W: AsRef<OsStr> + ?Sized>(word: &W) -> String {
+    let bytes = word.as_ref().as_bytes();
+    if bytes.is_empty() {
+        return "''".to_owned();
+    }
+    let mut quoted = String::new();
+    for chunk in bytes.utf8_chunks() {
+        let mut rest = chunk.valid();
+        while let Some(at) = rest.find(is_made) {
+            let (plain, from) = rest.split_at(at);
+            let (made, after) = from.split_at(from.find(|c| !is_made(c)).unwrap_or(from.len()));
+            quoted += &plainly(plain);
+            quoted += &printed(made.as_bytes());
+            rest = after;
+        }
+        quoted += &plainly(rest);
+        quoted += &printed(chunk.invalid());
+    }
+    quoted
+}
+
+/// Words as one command line.
+pub fn shell_line<W: AsRef<OsStr>>(words: impl IntoIterator<Item = W>) -> String {
+    let words: Vec<String> = words.into_iter().map(|word| shell_word(&word)).collect();
+    words.join(" ")
+}
+
+fn is_made(c: char) -> bool {
+    acts(c) && c != '\n' && c != '\t'
+}
+
+fn plainly(text: &str) -> String {
+    match text {
+        "" => String::new(),
+        text => shell_words::quote(text).into_owned(),
+    }
+}
+
+fn printed(bytes: &[u8]) -> String {
+    let octal: String = bytes.iter().map(|byte| format!("\\{byte:03o}")).collect();
+    match octal.as_str() {
+        "" => octal,
+        octal => format!("\"$(printf '{octal}')\""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::process::Command;
+
+    #[test]
+    fn only_what_needs_it_is_quoted() {
+        assert_eq!(
+            shell_line(["vsweep", "run", "it's x.toml", ""]),
+            r"vsweep run 'it'\''s x.toml' ''"
+        );
+        assert_eq!(shell_word("a\u{1b}b"), "a\"$(printf '\\033')\"b");
+        assert_eq!(shell_word(OsStr::from_bytes(b"a\xff")), "a\"$(printf '\\377')\"");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn a_shell_reads_back_every_word(
+            texts in prop::collection::vec("(?s)[^\\x00]{0,12}|[\\x01-\\x1f'\"$`\\\\ \u{7f}-\u{9f}\u{202e}]{0,6}", 1..20),
+            bytes in prop::collection::vec(1u8..=255, 0..8),
+        ) {
+            let mut words: Vec<Vec<u8>> = texts.into_iter().map(String::into_bytes).collect();
+            words.push(bytes);
+            let line = shell_line(words.iter().map(|word| OsStr::from_bytes(word)));
+            prop_assert!(!line.contains(|c| acts(c) && c != '\n' && c != '\t'), "{line:?}");
+            let script = format!("printf '%s\\0' {line}");
+            let output = Command::new("sh").args(["-c", &script]).output().expect("a shell runs");
+            let read: Vec<&[u8]> = output.stdout.split(|byte| *byte == 0).collect();
+            prop_assert_eq!(&read[..words.len()], words.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        }
+    }
+}

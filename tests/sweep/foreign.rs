@@ -1,0 +1,117 @@
+//! Text from servers, benchmarks and plans: it reaches every output, and acts in none.
+
+use crate::harness::{Harness, rows, said};
+use std::fs;
+use std::path::{Path, PathBuf};
+use vsweep::printable::acts;
+
+/// Clears the screen, writes the clipboard, turns the direction of writing; also as C1 controls.
+const EVIL: &str = "\u{1b}[2J\u{1b}]52;c;ZXZpbA==\u{7}\u{9b}31m\u{202e}evil";
+
+/// The files of a directory that people open: neither pictures nor what programs read or wrote themselves.
+fn shown(directory: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory).expect("readable").flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        match path.is_dir() {
+            true if name == "servers" || name == "journal" || name == "runs" => {}
+            true => files.extend(shown(&path)),
+            false if path.extension().is_some_and(|end| end == "png" || end == "parquet") => {}
+            false => files.push(path),
+        }
+    }
+    files
+}
+
+/// The first line of a text in which a character acts.
+fn acting(text: &str) -> Option<&str> {
+    text.lines().find(|line| line.replace('\t', "").contains(acts))
+}
+
+fn assert_harmless(directory: &Path) {
+    for path in shown(directory) {
+        let text = fs::read_to_string(&path).expect("text");
+        assert_eq!(acting(&text), None, "{}", path.display());
+    }
+}
+
+#[test]
+fn the_last_words_of_a_server_do_not_act() {
+    let harness = Harness::new();
+    harness.write("words", &format!("RuntimeError: no {EVIL} luck\n"));
+    let plan = "[serve]\ncommand = [\"sh\", \"-c\", \"cat words >&2; exit 1\"]\n[bench.params]\nnum_prompts = 1\n";
+    harness.write("plan.toml", plan);
+    let run = harness.run(&["run", "plan.toml", "-o", "d", "--format", "plain"]);
+    let told = said(&run);
+    assert_eq!(acting(&told), None, "{told}");
+    assert!(told.contains("no \\u{1b}]52;c;ZXZpbA==\\u{7}"), "{told}");
+    assert_harmless(&harness.folder.path().join("d"));
+}
+
+#[test]
+fn names_and_results_of_others_do_not_act_and_are_no_formulas() {
+    let harness = Harness::new();
+    let result =
+        r#"{"completed": 1, "output_throughput": -1.5, "=1+1": "=HYPERLINK(1)", "said": "@SUM(1)EVIL", "EVIL": "-x"}"#;
+    // As another program would write it: escapes that only JSON shows.
+    let result = result.replace("EVIL", r"\u001b]52;c;ZXZpbA==\u0007\u009b31m\u202e");
+    harness.write("result.json", &result);
+    let evil = EVIL
+        .replace('\u{1b}', "\\u001b")
+        .replace('\u{7}', "\\u0007")
+        .replace('\u{9b}', "\\u009b")
+        .replace('\u{202e}', "\\u202e");
+    let plan = format!(
+        r#"
+runs = 1
+[serve]
+command = "vsweep sim serve tiny-8b --sim-start 50ms"
+[serve.params]
+served_model_name = "m{evil}"
+[bench]
+command = ["sh", "-c", "cp result.json $VSWEEP_RESULT; printf 'done\\033[2J'", "--"]
+[[bench.combos]]
+name = "=cmd|' /C calc'!A0"
+label = "+1"
+[[bench.combos]]
+name = "two\nlines{evil}"
+label = "-2"
+"#
+    );
+    harness.write("plan.toml", &plan);
+    for format in ["plain", "json"] {
+        let run = harness.run(&["run", "plan.toml", "-o", format, "--format", format]);
+        let told = said(&run);
+        assert!(run.status.success(), "{told}");
+        assert_eq!(acting(&told), None, "{told}");
+        assert_harmless(&harness.folder.path().join(format));
+    }
+    for args in [
+        ["plan", "plan.toml", "--format", "table"],
+        ["plan", "plan.toml", "--format", "json"],
+        ["plan", "plan.toml", "--format", "sh"],
+        ["status", "plain", "--format", "text"],
+        ["status", "json", "--format", "json"],
+    ] {
+        let told = said(&harness.run(&args));
+        assert_eq!(acting(&told), None, "{args:?}: {told}");
+    }
+    let rows = rows(&harness.folder.path().join("plain/summary.csv"));
+    assert_eq!(rows.len(), 2);
+    for (name, cell) in rows.iter().flatten() {
+        for text in [name, cell] {
+            let is_number = text.parse::<f64>().is_ok();
+            assert!(is_number || !text.starts_with(['=', '+', '-', '@']), "{name}: {cell}");
+        }
+    }
+    assert_eq!(rows[0]["output_throughput"], "-1.5");
+    assert_eq!(
+        (&*rows[0]["'=1+1"], &*rows[0]["combo"]),
+        ("'=HYPERLINK(1)", "'=cmd|' /C calc'!A0")
+    );
+    assert!(
+        rows[1]["combo"].starts_with("two\\nlines\\u{1b}[2J"),
+        "{}",
+        rows[1]["combo"]
+    );
+}

@@ -104,6 +104,7 @@ pub fn run(args: Args) -> Result<Exit> {
         Some(recorder) => recorder,
         None => Recorder::open(directory.clone(), args.shard)?,
     };
+    recorder.hide(plan.secrets.clone());
     write_plan(&plan, &directory)?;
     let options = Options {
         // A guess for a GPU that is not there would only lead the search astray.

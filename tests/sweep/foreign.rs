@@ -115,3 +115,42 @@ label = "-2"
         rows[1]["combo"]
     );
 }
+
+#[test]
+fn a_secret_that_a_benchmark_repeats_is_in_no_file() {
+    let harness = Harness::new();
+    let secret = "Zx9-quiet-key";
+    let plan = r#"
+runs = 1
+[serve]
+command = "vsweep sim serve tiny-8b --sim-start 50ms"
+[bench]
+command = ["sh", "-c", "printf '{\"completed\": 1, \"said\": \"with %s\", \"%s\": 1, \"api_key\": \"Other-1\"}' $GH_PAT $GH_PAT > $VSWEEP_RESULT", "--"]
+[bench.env]
+GH_PAT = "SECRET"
+"#;
+    harness.write("plan.toml", &plan.replace("SECRET", secret));
+    let run = harness.run(&["run", "plan.toml", "-o", "d", "--format", "json"]);
+    let told = said(&run);
+    assert!(run.status.success() && !told.contains(secret), "{told}");
+    let mut folders = vec![harness.folder.path().join("d")];
+    let mut files = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("readable").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            files += 1;
+            let content = String::from_utf8_lossy(&fs::read(&path).expect("readable")).into_owned();
+            for secret in [secret, "Other-1"] {
+                let is_raw = secret == "Other-1" && path.ends_with("result.json");
+                assert!(is_raw || !content.contains(secret), "{}", path.display());
+            }
+        }
+    }
+    assert!(files > 5);
+    let row = &rows(&harness.folder.path().join("d/summary.csv"))[0];
+    assert_eq!((&*row["said"], &*row["***"]), ("with ***", "1"));
+}

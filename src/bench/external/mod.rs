@@ -28,10 +28,13 @@ use tokio::time::timeout;
 /// Time from TERM to KILL: a benchmark has nothing to save.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// What the program writes its figures to, in the scratch folder of its run.
+pub const RESULT: &str = "result.json";
+
 /// Performs one run with an external program. Dropping the future ends the program.
 pub async fn measure(job: &Job, argv: &[String]) -> Result<Measurement, Failure> {
     let log = job.scratch.join("bench.log");
-    let result = job.scratch.join("result.json");
+    let result = job.scratch.join(RESULT);
     if result.to_str().is_none() {
         let detail = format!(
             "the program cannot be told of {}, which is no UTF-8; choose another directory with -o",

@@ -1,12 +1,12 @@
 //! One try at one run: the benchmark, with an eye on its server and on the user.
 
 use super::{GroupSession, Running, Try};
-use crate::bench::{self, Counters, Job, Measurement, Runner};
+use crate::bench::{self, Counters, Job, Measurement, RESULT, Runner};
 use crate::cause::{Cause, Failure};
 use crate::error::Result;
 use crate::files::{create_folder, write_atomic};
 use crate::journal::Recorder;
-use crate::plan::{Params, Plan, spelling};
+use crate::plan::{Params, Plan, Secrets, spelling};
 use crate::run::sampler::{self, Sampler};
 use crate::run::{Task, Update};
 use crate::server::{Identity, Server};
@@ -50,6 +50,7 @@ impl GroupSession<'_, '_> {
             () = self.interrupt.requested() => return Ok(Try::Interrupted),
         };
         let seconds = began.elapsed().as_secs_f64();
+        hide_in(&job.scratch.join(RESULT), &self.plan.secrets)?;
         let window = job.counters.measured.get().copied();
         let figures = self.keep(&telemetry, readings(sampler).await, window)?;
         let running = self.running.as_mut().expect("a run begins on a ready server");
@@ -100,6 +101,18 @@ impl GroupSession<'_, '_> {
             (self.observer)(Update::Note(&note), self.recorder)?;
         }
         Ok(series.summarize(window))
+    }
+}
+
+/// Hides secrets that another program repeats in the file of its figures, which stays. Its log is its own.
+fn hide_in(result: &Path, secrets: &Secrets) -> Result<()> {
+    let Ok(written) = std::fs::read(result) else {
+        return Ok(());
+    };
+    let hidden = secrets.redact_json(written.clone());
+    match hidden == written {
+        true => Ok(()),
+        false => write_atomic(result, &hidden),
     }
 }
 

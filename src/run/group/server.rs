@@ -92,7 +92,7 @@ impl GroupSession<'_, '_> {
         let measured = starts.iter().rev().find(|start| !start.model.is_empty());
         let has_figures = state.measured().any(|run| run.server == *server && run.file.is_some());
         match measured {
-            Some(start) if has_figures && start.model != identity.served_model => {
+            Some(start) if has_figures && start.model != self.plan.secrets.redact(&identity.served_model) => {
                 let detail = format!(
                     "{url} serves {}, and the runs recorded here are of {}; measure another model in a directory of its own (-o)",
                     identity.served_model, start.model

@@ -214,6 +214,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use serde_json::json;
+    use std::collections::BTreeMap;
 
     fn argv(words: &[&str]) -> Secrets {
         let mut secrets = Secrets::default();
@@ -322,6 +323,32 @@ mod tests {
             hidden,
             "args: {'api_key': ['***'], 'seed': 1} HF_TOKEN=*** max_tokens=5 HF_TOKENS=7"
         );
+    }
+
+    #[test]
+    fn only_texts_of_data_are_touched() {
+        let secrets = argv(&[
+            "--api-key",
+            "12345678",
+            "--b-token",
+            "a\"b-long",
+            "--c-token",
+            "finished",
+        ]);
+        let json = r#"{"a": 0.123456789, "12345678": ["x 12345678", 12345678, "a\"b-long", "\\"], "e": "finished"}"#;
+        let redacted = String::from_utf8(secrets.redact_json(json.into())).expect("text");
+        assert_eq!(
+            redacted,
+            r#"{"a": 0.123456789, "***": ["x ***", 12345678, "***", "\\"], "e": "***"}"#
+        );
+        let data: BTreeMap<String, f64> = [("12345678".to_owned(), 0.5)].into();
+        assert_eq!(secrets.redact_data(data), [("***".to_owned(), 0.5)].into());
+        #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        enum Word {
+            Finished,
+        }
+        assert_eq!(secrets.redact_data(Word::Finished), Word::Finished);
     }
 
     proptest! {

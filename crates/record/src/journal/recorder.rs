@@ -13,7 +13,7 @@ use std::fs;
 use vsweep_metrics::metrics::RunResult;
 use vsweep_plan::error::{Error, Result};
 use vsweep_plan::files::{create_folder, write_atomic};
-use vsweep_plan::plan::{Params, spelling};
+use vsweep_plan::plan::{Params, Secrets, spelling};
 
 /// An experiment opened for writing.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub struct Recorder {
     log: Log,
     state: State,
     shard: Shard,
+    /// Hidden in whatever is written.
+    secrets: Secrets,
     _lock: Lock,
 }
 
@@ -56,6 +58,7 @@ impl Recorder {
             log,
             state,
             shard,
+            secrets: Secrets::default(),
             _lock: lock,
         };
         if is_new {
@@ -71,6 +74,11 @@ impl Recorder {
         Ok(recorder)
     }
 
+    /// Hides these secrets in everything that is written from now on.
+    pub fn hide(&mut self, secrets: Secrets) {
+        self.secrets = secrets;
+    }
+
     /// Where the experiment lives.
     pub fn directory(&self) -> &Directory {
         &self.directory
@@ -83,14 +91,14 @@ impl Recorder {
 
     /// Appends one event durably.
     pub fn record(&mut self, event: Event) -> Result<Entry> {
-        let entry = self.log.append(event)?;
+        let entry = self.log.append(self.secrets.redact_data(event))?;
         self.state.apply(&entry);
         Ok(entry)
     }
 
     /// Commits a measured run: its file first, then the line that vouches for it. `result` is written with the run's
     /// parameters beside its metrics; a parameter never overwrites a metric of the same name.
-    pub fn commit(&mut self, started: &Entry, mut finished: RunFinished, measured: Measured) -> Result<Entry> {
+    pub fn commit(&mut self, started: &Entry, mut finished: RunFinished, mut measured: Measured) -> Result<Entry> {
         let path = Directory::run_file(&finished.point, finished.run);
         let provenance = Provenance {
             shard: self.shard.to_string(),
@@ -98,7 +106,10 @@ impl Recorder {
             started_at: started.at.clone(),
             finished: finished.clone(),
         };
+        measured.result.values = self.secrets.redact_result(&measured.result.values);
         let content = run_file(&provenance, &self.server_params(&finished), measured);
+        // Columns are texts of servers too.
+        let content = self.secrets.redact_json(content);
         let target = self.directory.root().join(&path);
         if let Some(folder) = target.parent() {
             create_folder(folder)?;

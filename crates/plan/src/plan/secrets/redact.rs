@@ -3,6 +3,8 @@
 use super::scan::announced;
 use super::{HIDDEN, Secrets, names};
 use crate::plan::Params;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -51,6 +53,47 @@ impl Secrets {
         merged
     }
 
+    /// Plain data without the secrets in its texts. Data that would not be read back without them stays as it is: a value that is
+    /// a word of the format is no secret there.
+    pub fn redact_data<T: Serialize + DeserializeOwned>(&self, data: T) -> T {
+        let Ok(written) = serde_json::to_value(&data) else {
+            return data;
+        };
+        let redacted = self.redact_value("", &written, false);
+        match redacted == written {
+            true => data,
+            false => serde_json::from_value(redacted).unwrap_or(data),
+        }
+    }
+
+    /// JSON without the secrets in its texts and keys; everything else stays byte for byte.
+    pub fn redact_json(&self, json: Vec<u8>) -> Vec<u8> {
+        let Ok(text) = std::str::from_utf8(&json) else {
+            return json;
+        };
+        if !self.known.iter().any(|known| text.contains(&known.value)) {
+            return json;
+        }
+        let mut redacted = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(start) = rest.find('"') {
+            let (before, from) = rest.split_at(start + 1);
+            let mut is_escaped = false;
+            let end = from.find(|c| {
+                let ends = c == '"' && !is_escaped;
+                is_escaped = c == '\\' && !is_escaped;
+                ends
+            });
+            let (inner, after) = from.split_at(end.unwrap_or(from.len()));
+            redacted += before;
+            redacted += &self.redact(inner);
+            let closed = after.len().min(1);
+            redacted += &after[..closed];
+            rest = &after[closed..];
+        }
+        (redacted + rest).into_bytes()
+    }
+
     /// An environment without the secrets in it.
     pub fn redact_env(&self, env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let redacted = env.iter().map(|(name, value)| match self.announces(name) {
@@ -67,19 +110,34 @@ impl Secrets {
 
     /// Parameters without the secrets in them.
     pub fn redact_params(&self, params: &Params) -> Params {
-        params
-            .iter()
-            .map(|(name, value)| (self.redact(name), self.redact_value(name, value)))
-            .collect()
+        self.redact_members(params, true)
     }
 
-    fn redact_value(&self, name: &str, value: &Value) -> Value {
+    /// A program's result without the secrets in it. Its numbers are figures, whatever they are called.
+    pub fn redact_result(&self, result: &Params) -> Params {
+        self.redact_members(result, false)
+    }
+
+    fn redact_members(&self, members: &Params, with_numbers: bool) -> Params {
+        let redacted = members.iter().map(|(name, value)| {
+            let value = self.redact_value(name, value, with_numbers);
+            (self.redact(name), value)
+        });
+        redacted.collect()
+    }
+
+    fn redact_value(&self, name: &str, value: &Value, with_numbers: bool) -> Value {
         match value {
             Value::String(text) if self.is_secret(name, text) => Value::String(HIDDEN.into()),
-            Value::Number(number) if self.is_secret(name, &number.to_string()) => Value::String(HIDDEN.into()),
+            Value::Number(number) if with_numbers && self.is_secret(name, &number.to_string()) => {
+                Value::String(HIDDEN.into())
+            }
             Value::String(text) => Value::String(self.redact(text)),
-            Value::Array(items) => Value::Array(items.iter().map(|item| self.redact_value(name, item)).collect()),
-            Value::Object(members) => Value::Object(self.redact_params(members)),
+            Value::Array(items) => {
+                let items = items.iter().map(|item| self.redact_value(name, item, with_numbers));
+                Value::Array(items.collect())
+            }
+            Value::Object(members) => Value::Object(self.redact_members(members, with_numbers)),
             scalar => scalar.clone(),
         }
     }

@@ -39,7 +39,9 @@ fn main() -> ExitCode {
         eprintln!("the sweep failed: {vsweep}");
         return ExitCode::FAILURE;
     }
-    let journal = fs::read_to_string(out.join("journal/1-of-1.jsonl")).expect("a journal");
+    let mut journals = fs::read_dir(out.join("journal")).expect("a folder");
+    let journal = journals.next().expect("one session").expect("readable").path();
+    let journal = fs::read_to_string(journal).expect("a journal");
     let entries: Vec<serde_json::Value> = journal
         .lines()
         .map(|line| serde_json::from_str(line).expect("an entry"))

@@ -234,7 +234,9 @@ fn run(folder: &Path, plan: &str, out: &str) -> f64 {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let journal = fs::read_to_string(Path::new(out).join("journal/1-of-1.jsonl")).expect("a journal");
+    let mut journals = fs::read_dir(Path::new(out).join("journal")).expect("a folder");
+    let journal = journals.next().expect("one session").expect("readable").path();
+    let journal = fs::read_to_string(journal).expect("a journal");
     let entries: Vec<Value> = journal
         .lines()
         .map(|line| serde_json::from_str(line).expect("an entry"))

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 use vsweep::bench::native::latencies;
-use vsweep::journal::{self, Directory, SearchEnd, State};
+use vsweep::journal::{self, Check, Directory, SearchEnd, State};
 use vsweep::matrix::{Matrix, ServerConfig};
 use vsweep::plan;
 use vsweep::search::{Answer, Found, Next, Search, Settings, Target, Vary};
@@ -109,10 +109,15 @@ fn start(plan: &Path, output: &Path) -> Child {
 
 /// Kills the sweep whenever one more probe is recorded, and starts it again, until there is nothing left; how often.
 fn kill_at_every_probe(plan: &Path, output: &Path) -> usize {
-    let journal = output.join("journal/1-of-1.jsonl");
     let probes = || {
-        let text = std::fs::read_to_string(&journal).unwrap_or_default();
-        text.matches("\"run_finished\"").count()
+        let journals = std::fs::read_dir(output.join("journal"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let texts = journals.map(|journal| std::fs::read_to_string(journal.path()).unwrap_or_default());
+        texts
+            .map(|text| text.matches("\"run_finished\"").count())
+            .sum::<usize>()
     };
     let mut kills = 0;
     loop {
@@ -135,7 +140,7 @@ fn kill_at_every_probe(plan: &Path, output: &Path) -> usize {
 }
 
 fn state(output: &PathBuf) -> State {
-    journal::load(&Directory::open(output).expect("an experiment")).expect("sound")
+    journal::load(&Directory::open(output).expect("an experiment"), Check::Lengths).expect("sound")
 }
 
 fn answer(state: &State, position: usize, target: &Target) -> Answer {

@@ -27,6 +27,7 @@ mod server_check;
 mod sim;
 mod status;
 mod sweeping;
+mod verify;
 
 use crate::error::{Exit, Result};
 use clap::{Parser, Subcommand};
@@ -49,6 +50,7 @@ enum Command {
     Rehearse(rehearse::Args),
     Status(status::Args),
     Report(report::Args),
+    Verify(verify::Args),
     Plot(plot::Args),
     Pareto(pareto::Args),
     Bench(bench::Args),
@@ -102,6 +104,7 @@ fn perform(command: Command) -> Result<Exit> {
         Command::Rehearse(args) => rehearse::run(args),
         Command::Status(args) => status::run(args),
         Command::Report(args) => report::run(args),
+        Command::Verify(args) => verify::run(args),
         Command::Plot(args) => plot::run(args),
         Command::Pareto(args) => pareto::run(args),
         Command::Bench(args) => machine::check().and_then(|()| bench::run(args)),

@@ -1,7 +1,8 @@
 //! `vsweep pareto`: what one figure can be had for the other, and which points no other beats.
 
 use super::charts::{self, list};
-use super::output::{self, finish, tell};
+use super::experiment::tell_problems;
+use super::output::{self, finish};
 use super::report::planned_price;
 use crate::error::{Error, Exit, Result};
 use crate::report::chart::Chart;
@@ -69,9 +70,7 @@ pub fn run(args: Args) -> Result<Exit> {
         )));
     }
     let Runs { mut table, damaged } = read_any(&args.directory)?;
-    for problem in &damaged {
-        tell(problem);
-    }
+    let damage = tell_problems(&damaged);
     // The usual column is what the table counts by anyway, and a sweep without limits need not have it.
     let users = Some(args.user_count_var.as_str()).filter(|name| *name != "max_concurrency");
     let counted = table.recount(users, args.gpu_count_var.as_deref());
@@ -103,7 +102,8 @@ pub fn run(args: Args) -> Result<Exit> {
         }
         Format::Csv => finish(write_csv(&list_placed(&tradeoffs, &table), output::text())),
         Format::Png => draw(&args, &points, &tradeoffs, &labels),
-    }
+    }?;
+    Ok(damage)
 }
 
 fn draw(args: &Args, points: &Points<'_>, tradeoffs: &[Tradeoff<'_>], labels: &[String]) -> Result<Exit> {

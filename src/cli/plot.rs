@@ -1,6 +1,7 @@
 //! `vsweep plot`: line charts of any figure against any setting or figure, from results of vsweep or of vLLM.
 
 use super::charts::{self, list};
+use super::experiment::tell_problems;
 use super::output::tell;
 use super::report::planned_price;
 use crate::error::{Error, Exit, Result};
@@ -104,9 +105,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let filters = Filter::parse_list(&args.filter_by).map_err(Error::Usage)?;
     let bins = Bin::parse_list(&args.bin_by).map_err(Error::Usage)?;
     let Runs { mut table, damaged } = read_any(&args.directory)?;
-    for problem in &damaged {
-        tell(problem);
-    }
+    let damage = tell_problems(&damaged);
     if let Some(price) = args.price_per_gpu_hour.or_else(|| planned_price(&args.directory)) {
         table.add_costs(price);
     }
@@ -143,7 +142,8 @@ pub fn run(args: Args) -> Result<Exit> {
         density: f64::from(args.fig_dpi) / UNITS_PER_INCH,
     };
     let pictures = figures.iter().map(|figure| (figure.group.as_str(), &figure.chart));
-    charts::deliver(&folder, pictures, &size, args.dry_run)
+    charts::deliver(&folder, pictures, &size, args.dry_run)?;
+    Ok(damage)
 }
 
 /// The rows whose figures count, of those that pass every filter.

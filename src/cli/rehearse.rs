@@ -1,6 +1,6 @@
 //! `vsweep rehearse`: what a plan will likely take, before anything is started.
 
-use super::experiment::{folder, recorded};
+use super::experiment::{folder, recorded, tell_damage};
 use super::output::{self, finish};
 use super::plan_file::PlanFile;
 use crate::error::{Error, Exit, Result};
@@ -83,7 +83,8 @@ pub fn run(args: Args) -> Result<Exit> {
     finish(match args.format {
         Format::Table => output::text().write_all(table(&rehearsal, recorded).as_bytes()),
         Format::Json => writeln!(output::json(), "{:#}", json(&rehearsal, recorded)),
-    })
+    })?;
+    Ok(tell_damage(&record))
 }
 
 impl Machine {

@@ -1,9 +1,10 @@
 //! `vsweep report`: rebuilds every table and chart of an experiment from its journal.
 
 use super::charts;
+use super::experiment::tell_damage;
 use super::output::{self, finish, tell};
 use crate::error::{Exit, Result};
-use crate::journal::{self, Directory};
+use crate::journal::{self, Check, Directory};
 use crate::plan::{self, ReportOptions};
 use crate::report::{self, Written};
 use std::io::{self, Write};
@@ -25,18 +26,21 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<Exit> {
     let directory = Directory::open(args.directory)?;
-    let state = journal::load(&directory)?;
+    let state = journal::load(&directory, Check::Hashes)?;
     if let Some(wanted) = &args.timeline {
         let path = report::write_timeline(&directory, &state, wanted)?;
-        return finish(writeln!(output::text(), "wrote {}", path.display()));
+        finish(writeln!(output::text(), "wrote {}", path.display()))?;
+        return Ok(tell_damage(&state));
     }
     let mut options = options(&directory);
     options.price_per_gpu_hour = args.price_per_gpu_hour.or(options.price_per_gpu_hour);
     let written = report::write_all(&directory, &state, &options)?;
+    let damage = tell_damage(&state);
     for problem in &written.problems {
         tell(problem);
     }
-    finish(show(&written))
+    finish(show(&written))?;
+    Ok(damage)
 }
 
 /// What the plan of an experiment says a GPU costs; nothing where there is no plan that can be read.
@@ -46,7 +50,7 @@ pub(super) fn planned_price(directory: &Path) -> Option<f64> {
 
 /// The `[report]` table of the plan that was run. Elsewhere than where it ran, the rest of the plan may refer to files and
 /// variables that are not there; nothing of it matters here.
-fn options(directory: &Directory) -> ReportOptions {
+pub(super) fn options(directory: &Directory) -> ReportOptions {
     let paths = [false, true].map(|json| directory.plan(json));
     let Some(path) = paths.into_iter().find(|path| path.exists()) else {
         return ReportOptions::default();

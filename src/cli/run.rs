@@ -3,7 +3,7 @@
 mod left;
 mod words;
 
-use super::experiment::folder;
+use super::experiment::{folder, tell_damage};
 use super::output;
 use super::plan_file::{self, PlanFile};
 use super::preflight;
@@ -11,16 +11,16 @@ use super::rehearse::installed;
 use crate::bench::Counters;
 use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
-use crate::journal::{self, Directory, Event, Recorder, Shard, State};
+use crate::journal::{self, Check, Directory, Event, Follower, Recorder, Shard, State};
 use crate::matrix::Only;
 use crate::plan::{Found, Plan};
 use crate::rehearse::{Options, foresee};
 use crate::report::progress::{Ahead, Counter, Mode, Progress, Requests};
 use crate::report::{self, LiveTables};
-use crate::run::{Ending, Forecasts, Interrupt, Sweep, Update};
+use crate::run::{Changes, Ending, Forecasts, Interrupt, Sweep, Update};
 use crate::threads;
 use std::panic::resume_unwind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -97,7 +97,18 @@ pub fn run(args: Args) -> Result<Exit> {
         true => None,
         false => Some(Recorder::open(directory.clone(), args.shard)?),
     };
-    if let Err(exit) = preflight(&sweep, begun.as_ref().map_or(&State::default(), Recorder::state)) {
+    let state = begun
+        .as_ref()
+        .map_or_else(State::default, |recorder| recorder.state().clone());
+    let changes = Changes::between(&state, &whole, &plan);
+    if let Some(other) = changes.foreign(&state) {
+        let root = directory.root().display();
+        return Err(Error::Usage(format!(
+            "{root} holds the results of another plan, {other}, and nothing of them is in this one; choose another directory \
+             with -o, or begin a new one with --fresh"
+        )));
+    }
+    if let Err(exit) = preflight(&sweep, &state) {
         return Ok(exit);
     }
     let mut recorder = match begun {
@@ -123,9 +134,9 @@ pub fn run(args: Args) -> Result<Exit> {
         .build()
         .map_err(|error| Error::Fatal(format!("cannot start the runtime: {error}")))?;
     let mut interrupt = runtime.block_on(async { Interrupt::install() })?;
-    let ending = runtime.block_on(perform(sweep, &mut recorder, mode, &mut interrupt))?;
+    let ending = runtime.block_on(perform(sweep, changes, &mut recorder, mode, &mut interrupt))?;
     // Read again from disk: other shards may have recorded meanwhile.
-    let state = journal::load(&directory)?;
+    let state = journal::load(&directory, Check::Hashes)?;
     let is_shown = matches!(mode, Mode::Auto | Mode::Plain);
     if !is_reported(&directory)? && (state.runs().next().is_some() || directory.summary_csv().exists()) {
         let write = {
@@ -146,6 +157,7 @@ pub fn run(args: Args) -> Result<Exit> {
             output::say(written.summary.trim_end());
         }
     }
+    let damage = tell_damage(&state);
     let failed = state.failures();
     let last_words = words::last(ending, &directory, &state, failed);
     if ending == Ending::Interrupted {
@@ -155,6 +167,8 @@ pub fn run(args: Args) -> Result<Exit> {
     }
     Ok(match ending {
         Ending::Interrupted => Exit::Interrupted,
+        Ending::Superseded => Exit::CannotGoOn,
+        _ if damage == Exit::SomeFailed => damage,
         _ if failed > 0 || state.searches_given_up() > 0 => Exit::SomeFailed,
         _ => Exit::Done,
     })
@@ -189,19 +203,34 @@ async fn unless_interrupted<T: Send + 'static>(
     }
 }
 
-async fn perform(sweep: Sweep<'_>, recorder: &mut Recorder, mode: Mode, interrupt: &mut Interrupt) -> Result<Ending> {
+async fn perform(
+    sweep: Sweep<'_>,
+    changes: Changes,
+    recorder: &mut Recorder,
+    mode: Mode,
+    interrupt: &mut Interrupt,
+) -> Result<Ending> {
     let mut tables = LiveTables::of(recorder.directory()).priced_at(sweep.plan.report.price_per_gpu_hour);
     let mut progress = Progress::new(mode, ahead(&sweep, recorder.state()));
-    let is_whole = sweep.shard == Shard::WHOLE;
+    // The other shards' runs belong into the tables too.
+    let mut others = match sweep.shard {
+        Shard::WHOLE => None,
+        _ => Some(Follower::open(recorder.directory())?),
+    };
     let mut observer = |update: Update<'_>, recorder: &Recorder| {
         match update {
             Update::Recorded(entry) => {
                 progress.event(entry, recorder.state());
-                if matches!(entry.event, Event::RunFinished(_) | Event::SearchFinished { .. }) {
-                    match is_whole {
-                        true => tables.write(recorder.state())?,
-                        // The other shards' runs belong into the tables too.
-                        false => tables.write(&journal::load(recorder.directory())?)?,
+                if matches!(
+                    entry.event,
+                    Event::RunFinished(_) | Event::SearchFinished { .. } | Event::GroupGivenUp(_)
+                ) {
+                    match &mut others {
+                        None => tables.write(recorder.state())?,
+                        Some(all) => {
+                            all.refresh()?;
+                            tables.write(all.state())?
+                        }
                     };
                 }
             }
@@ -210,7 +239,7 @@ async fn perform(sweep: Sweep<'_>, recorder: &mut Recorder, mode: Mode, interrup
         }
         Ok(())
     };
-    sweep.perform(recorder, interrupt, &mut observer).await
+    sweep.perform(changes, recorder, interrupt, &mut observer).await
 }
 
 /// What this invocation has to do, and what earlier ones teach about it.
@@ -252,17 +281,26 @@ impl Args {
     }
 }
 
-/// Whether the report was written after the last event: a vsweep may have been killed between the two.
+/// Whether the report was written after the last event, and is still there: a vsweep may have been killed between the two,
+/// or a file removed since, which its folder tells.
 fn is_reported(directory: &Directory) -> Result<bool> {
-    let modified = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
-    let Some(reported) = modified(&directory.report_markdown()) else {
+    let modified = |path: PathBuf| path.metadata().and_then(|metadata| metadata.modified()).ok();
+    let Some(reported) = modified(directory.report_markdown()) else {
         return Ok(false);
     };
-    let journals = directory.journals()?;
-    Ok(journals
-        .iter()
-        .filter_map(|journal| modified(journal))
-        .all(|recorded| recorded < reported))
+    let files = [
+        directory.summary_csv(),
+        directory.summary_parquet(),
+        directory.points_csv(),
+        directory.report_html(),
+    ];
+    let mut made_of = directory.journals()?;
+    made_of.extend([directory.charts(), directory.best()]);
+    let is_newest = made_of
+        .into_iter()
+        .filter_map(modified)
+        .all(|earlier| earlier < reported);
+    Ok(is_newest && files.iter().all(|file| file.exists()))
 }
 
 fn write_plan(plan: &Plan, directory: &Directory) -> Result<()> {

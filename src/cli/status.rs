@@ -36,6 +36,10 @@ pub fn run(args: Args) -> Result<Exit> {
             let json = serde_json::to_string_pretty(&status).expect("plain data always serialises");
             writeln!(output::json(), "{json}")
         }
+    })?;
+    Ok(match status.damage.is_empty() {
+        true => Exit::Done,
+        false => Exit::SomeFailed,
     })
 }
 

@@ -12,11 +12,12 @@ use super::threads::Company;
 use super::{Forecast, Loss, Unknown};
 use crate::bench::{Measurement, Verdict, params_of};
 use crate::cause::{Cause, Failure, Outcome};
-use crate::journal::{Entry, Event, RunFinished, Searched, State};
+use crate::journal::{Event, FIRST_SLOT, Learned, Link, RunFinished, RunStarted, State};
 use crate::matrix::{LoadSearch, Point};
 use crate::plan::{BenchRunner, Params, Reset};
 use crate::run::{Asked, Group, replay, search_started, wants_forecast};
 use crate::search::{Next, Probe};
+use crate::validity::Validity;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 
@@ -266,10 +267,12 @@ impl<'a> Rehearsed<'a> {
                         .iter()
                         .map(|answer| (answer.target.clone(), answer.found.value()));
                     self.forecast.answers.extend(found);
-                    let search = planned.id.clone();
+                    let record = self.state.search(&planned.id).expect("a search begins before it asks");
+                    let (search, after) = (planned.id.clone(), record.tip);
                     let (cause, detail) = (None, String::new());
                     self.record(Event::SearchFinished {
                         search,
+                        after,
                         answers,
                         cause,
                         detail,
@@ -316,33 +319,44 @@ impl<'a> Rehearsed<'a> {
     }
 
     fn note_probe(&mut self, point: &Point, run: u32, asked: &Asked, probe: Option<Probe>) {
-        let finished = RunFinished {
+        let search = self
+            .state
+            .search(&asked.search)
+            .expect("a search begins before it asks");
+        let started = RunStarted {
             point: point.id.clone(),
             server: point.server.clone(),
+            slot: FIRST_SLOT,
             run,
+            launch: 0,
             name: point.name.clone(),
             params: Params::new(),
             combo: None,
+            search: Some(Link {
+                id: asked.search.clone(),
+                after: search.tip,
+                step: search.steps,
+                draw: 0,
+            }),
+            anew: None,
+        };
+        let started = self.state.imagine(Event::RunStarted(Box::new(started)));
+        let finished = RunFinished {
+            started: started.place.line.seq,
             outcome: Outcome::Ok,
+            validity: Validity::Valid,
+            doubts: Vec::new(),
             cause: None,
             detail: String::new(),
             seconds: 0.0,
             file: None,
-            search: Some(Searched {
-                id: asked.search.clone(),
-                probe,
-                level: None,
-            }),
+            learned: probe.map(Learned::Probe),
         };
         self.record(Event::RunFinished(Box::new(finished)));
     }
 
     fn record(&mut self, event: Event) {
-        self.state.apply(&Entry {
-            seq: 0,
-            at: String::new(),
-            event,
-        });
+        self.state.imagine(event);
     }
 }
 

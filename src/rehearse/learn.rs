@@ -10,7 +10,7 @@ use crate::cause::Outcome;
 use crate::ids::{PointId, ServerId};
 use crate::journal::{RunRecord, State};
 use crate::matrix::{Matrix, ServerConfig};
-use crate::plan::{BenchRunner, Plan, Reset};
+use crate::plan::{BenchRunner, Params, Plan, Reset};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 
@@ -120,7 +120,7 @@ impl Lessons {
     /// From the times between the ends of runs, without the runs; where a server was started between, it is far longer,
     /// which the median leaves out.
     fn learn_pauses(&mut self, state: &State) {
-        let end = |run: &RunRecord| -> Option<jiff::Timestamp> { state.finished_at(&run.point, run.run)?.parse().ok() };
+        let end = |run: &RunRecord| -> Option<jiff::Timestamp> { run.finished_at.parse().ok() };
         let mut ends: Vec<(jiff::Timestamp, f64)> =
             state.runs().filter_map(|run| Some((end(run)?, run.seconds))).collect();
         ends.sort_by_key(|(at, _)| *at);
@@ -164,11 +164,11 @@ impl Lessons {
 /// How much longer a run took than the model says.
 fn ratio(run: &RunRecord, plan: &Plan, stand_ins: &BTreeMap<ServerId, StandIn>) -> Option<f64> {
     let stand_in = stand_ins.get(&run.server)?;
-    let mut params = run.params.clone();
+    let mut params = Params::clone(&run.params);
     let driver = match &plan.bench.runner {
         BenchRunner::Native => {
             let seed = params.get("seed").and_then(Value::as_u64).unwrap_or(0);
-            let probe = run.search.as_ref().and_then(|searched| searched.probe.as_ref());
+            let probe = run.search.as_ref().and_then(|searched| searched.probe());
             let draw = probe.map_or(run.run, |probe| probe.question.draw);
             params.insert("seed".to_owned(), seed.wrapping_add(u64::from(draw)).into());
             Driver::Native

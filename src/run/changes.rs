@@ -1,8 +1,8 @@
 //! What an edited plan means for what was measured before: which points stay, which are new and why, which leave the
 //! tables.
 
-use crate::ids::{PointId, SearchId, ServerId, sha256_hex};
-use crate::journal::State;
+use crate::ids::{PointId, ServerId, sha256_hex};
+use crate::journal::{RecordedPlan, State};
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::{Plan, Secrets};
 use crate::units::{show_count, show_many};
@@ -12,8 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const MOST_NAMED: usize = 5;
 
 /// The difference between a record and a plan.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Changes {
+    /// The plan as it is to be recorded.
+    pub plan: RecordedPlan,
     /// Recorded points that are not in the plan and were until now.
     pub dropped: Vec<PointId>,
     /// Recorded points that are in the plan again.
@@ -28,64 +30,64 @@ pub struct Changes {
     dropped_names: Vec<String>,
     /// Why servers have a new identity, one sentence each.
     pub reasons: Vec<String>,
-    /// The searches of the plan.
-    pub searches: BTreeSet<SearchId>,
     is_edited: bool,
 }
 
 impl Changes {
     /// Compares. An untouched plan has no changes unless the environment or a file it names has changed.
     pub fn between(state: &State, matrix: &Matrix, plan: &Plan) -> Changes {
-        let is_first = state.sessions.is_empty();
-        let digest = sha256_hex(plan.redacted_text().as_bytes());
-        let is_edited = state
-            .sessions
-            .last()
-            .is_some_and(|session| session.plan_sha256 != digest);
         // The environment and local files also decide identities, so recorded points are compared even if the text is
         // the same.
         let recorded: BTreeSet<&PointId> = state.recorded_points();
-        let of_server = |server: ServerConfig| matrix.search_ids_of(&server);
-        let searches: BTreeSet<SearchId> = match matrix.counts().searches {
-            0 => BTreeSet::new(),
-            _ => matrix.servers().flat_map(of_server).collect(),
-        };
-        if is_first || recorded.is_empty() {
-            return Changes {
-                searches,
-                ..Changes::default()
-            };
-        }
-        let mut present: BTreeSet<PointId> = state.probed_points(&searches).cloned().collect();
-        let mut changes = Changes {
-            is_edited,
-            searches,
-            ..Changes::default()
-        };
         let mut unknown_servers: BTreeMap<ServerId, ServerConfig> = BTreeMap::new();
+        let mut present: BTreeSet<PointId> = BTreeSet::new();
+        let mut new_names = Vec::new();
+        let (mut new, mut points, mut searches) = (0, Vec::new(), BTreeSet::new());
         for server in matrix.servers() {
+            searches.extend(matrix.search_ids_of(&server));
             if !state.servers.contains_key(&server.id) {
                 unknown_servers.insert(server.id.clone(), server.clone());
             }
             for point in matrix.points_of(&server) {
-                match recorded.get(&point.id) {
-                    Some(id) => {
-                        present.insert((*id).clone());
-                    }
-                    None => {
-                        changes.new += 1;
-                        if changes.new_names.len() < MOST_NAMED {
-                            changes.new_names.push(format!("{}, {}", server.name, point.name));
-                        }
+                if recorded.contains(&point.id) {
+                    present.insert(point.id.clone());
+                } else {
+                    new += 1;
+                    if new_names.len() < MOST_NAMED {
+                        new_names.push(format!("{}, {}", server.name, point.name));
                     }
                 }
+                points.push(point.id);
             }
         }
+        let plan_of = RecordedPlan::new(&plan.name, plan.redacted_text(), &points, &searches);
+        let last = state.last_session();
+        let is_edited = match last.map(|session| (&session.plan, &session.plan_sha256)) {
+            None => false,
+            Some((Some(last), _)) => last.sha256 != plan_of.sha256,
+            Some((None, of_text)) => *of_text != sha256_hex(plan.redacted_text().as_bytes()),
+        };
+        let mut changes = Changes {
+            plan: plan_of,
+            dropped: Vec::new(),
+            restored: Vec::new(),
+            kept: 0,
+            new,
+            new_names,
+            dropped_names: Vec::new(),
+            reasons: Vec::new(),
+            is_edited,
+        };
+        if last.is_none() || recorded.is_empty() {
+            return changes;
+        }
+        present.extend(state.probed_points(&searches).into_iter().cloned());
         changes.kept = present.len() as u64;
+        let before = state.planned_points();
         for id in recorded {
-            match (present.contains(id), state.dropped.contains(id)) {
-                (false, false) => changes.dropped.push(id.clone()),
-                (true, true) => changes.restored.push(id.clone()),
+            match (present.contains(id), before.contains(id)) {
+                (false, true) => changes.dropped.push(id.clone()),
+                (true, false) => changes.restored.push(id.clone()),
                 _ => {}
             }
         }
@@ -100,6 +102,13 @@ impl Changes {
             .filter_map(|server| reason(server, state, &plan.secrets))
             .collect();
         changes
+    }
+
+    /// The name of the plan that the record is of, if that is another one with not a single point in common.
+    pub fn foreign<'s>(&self, state: &'s State) -> Option<&'s str> {
+        let recorded = state.last_session()?.plan.as_ref()?;
+        let is_foreign = recorded.name != self.plan.name && self.kept == 0 && !self.dropped.is_empty();
+        is_foreign.then_some(&recorded.name)
     }
 
     /// Whether the record must say that something changed.

@@ -1,5 +1,6 @@
 //! What the manifest says about the machine and the plan's repository. A fact that cannot be had is left out.
 
+use crate::files::process_started;
 use crate::journal::Manifest;
 use crate::plan::Plan;
 use crate::telemetry::gpu;
@@ -20,7 +21,7 @@ pub async fn collect(plan: &Plan) -> Manifest {
     Manifest {
         format: String::new(),
         vsweep: env!("CARGO_PKG_VERSION").into(),
-        host: nix::unistd::gethostname().map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned()),
+        host: host(),
         os: read_first_line("/proc/version"),
         cpu: field_of("/proc/cpuinfo", "model name"),
         cpus: std::thread::available_parallelism().map_or(0, usize::from),
@@ -33,6 +34,30 @@ pub async fn collect(plan: &Plan) -> Manifest {
             .map(|status| !status.is_empty()),
         plan: plan.path.display().to_string(),
     }
+}
+
+/// This process, so exactly that no other one on any machine is taken for it.
+pub struct Process {
+    pub host: String,
+    pub boot: String,
+    pub pid: u32,
+    /// In clock ticks since the boot.
+    pub started: u64,
+}
+
+/// Which process this is.
+pub fn process() -> Process {
+    let pid = std::process::id();
+    Process {
+        host: host(),
+        boot: read_first_line("/proc/sys/kernel/random/boot_id"),
+        pid,
+        started: process_started(pid).unwrap_or_default(),
+    }
+}
+
+fn host() -> String {
+    nix::unistd::gethostname().map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned())
 }
 
 fn read_first_line(path: &str) -> String {

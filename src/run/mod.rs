@@ -19,8 +19,8 @@ pub use schedule::{Asked, Group, Schedule, Task};
 use crate::bench::Counters;
 use crate::cause::Outcome;
 use crate::error::Result;
-use crate::ids::{SearchId, sha256_hex};
-use crate::journal::{Entry, Event, Recorder, Shard};
+use crate::ids::SearchId;
+use crate::journal::{Entry, Event, Recorder, SessionStarted, Shard};
 use crate::matrix::Matrix;
 use crate::plan::Plan;
 use crate::server::settle;
@@ -59,6 +59,8 @@ pub enum Ending {
     Interrupted,
     /// A run failed and the plan says to stop then.
     StoppedOnFailure,
+    /// Another session began with another plan, which counts from then on.
+    Superseded,
 }
 
 impl Ending {
@@ -67,6 +69,7 @@ impl Ending {
             Ending::NothingLeft | Ending::Finished => "finished",
             Ending::Interrupted => "interrupted",
             Ending::StoppedOnFailure => "stopped",
+            Ending::Superseded => "superseded",
         }
     }
 }
@@ -92,25 +95,23 @@ impl Sweep<'_> {
     /// Performs what the journal lacks. Whatever happens, no server of the sweep is left when this returns.
     pub async fn perform(
         self,
+        changes: Changes,
         recorder: &mut Recorder,
         interrupt: &mut Interrupt,
         observer: &mut Observer<'_>,
     ) -> Result<Ending> {
-        let changes = Changes::between(recorder.state(), self.whole, self.plan);
         for note in changes.notes() {
             observer(Update::Note(&note), recorder)?;
         }
-        let damaged = recorder.state().disowned.len();
-        if damaged > 0 {
-            let note = format!("{damaged} recorded run files are missing or damaged; those runs are measured again");
-            observer(Update::Note(&note), recorder)?;
+        for sentence in recorder.damage() {
+            observer(Update::Note(&sentence), recorder)?;
         }
-        let is_new = recorder.state().sessions.is_empty();
+        let is_new = recorder.state().sessions().is_empty();
         let has_work = self.schedule().has_work(recorder.state());
         if let Some(ending) = self.clear_away(has_work, recorder, interrupt, observer).await? {
             return Ok(ending);
         }
-        if !is_new && !has_work && !changes.is_any() {
+        if !is_new && !has_work && !changes.is_any() && recorder.gaps().is_empty() {
             return Ok(Ending::NothingLeft);
         }
         facts::collect(self.plan).await.write(recorder.directory())?;
@@ -153,31 +154,23 @@ impl Sweep<'_> {
         Schedule::new(self.wanted, self.plan.runs, self.shard, self.retry_failed)
     }
 
-    /// Notes the session, and which recorded points are in the plan no longer, or again.
+    /// Notes the session and its plan.
     fn begin(&self, changes: Changes, recorder: &mut Recorder, observer: &mut Observer<'_>) -> Result<()> {
         let counts = self.whole.counts();
-        let started = Event::SessionStarted {
-            vsweep: env!("CARGO_PKG_VERSION").into(),
-            pid: std::process::id(),
-            plan_sha256: sha256_hex(self.plan.redacted_text().as_bytes()),
+        let process = facts::process();
+        let started = SessionStarted {
+            host: process.host,
+            boot: process.boot,
+            pid: process.pid,
+            started: process.started,
+            plan: recorder.state().refer(changes.plan),
             servers: counts.servers,
             points: counts.points,
             runs: counts.runs,
             searches: counts.searches,
+            seen: recorder.news(),
         };
-        if !changes.searches.is_empty() || !recorder.state().planned_searches.is_empty() {
-            let searches = changes.searches.iter().cloned().collect();
-            record(recorder, observer, Event::SearchesPlanned { searches })?;
-        }
-        let Changes { dropped, restored, .. } = changes;
-        if !dropped.is_empty() {
-            record(recorder, observer, Event::PointsDropped { points: dropped })?;
-        }
-        if !restored.is_empty() {
-            record(recorder, observer, Event::PointsRestored { points: restored })?;
-        }
-        record(recorder, observer, started)?;
-        Ok(())
+        record(recorder, observer, Event::SessionStarted(Box::new(started))).map(drop)
     }
 
     async fn work(
@@ -188,6 +181,10 @@ impl Sweep<'_> {
     ) -> Result<Ending> {
         let gate = gate::Gate::now().await;
         for server in self.schedule().servers() {
+            recorder.refresh()?;
+            if recorder.is_superseded() {
+                return Ok(Ending::Superseded);
+            }
             let Some(group) = self.schedule().group(&server, recorder.state()) else {
                 continue;
             };

@@ -32,7 +32,7 @@ const NEIGHBOURS: [(&str, &[&str]); 10] = [
     ("cause", &["printable"]),
     ("validity", &["printable"]),
     ("shell", &["printable"]),
-    ("files", &["error"]),
+    ("files", &["error", "ids"]),
     ("matrix", &["plan"]),
     ("table", &["journal"]),
     ("server", &["telemetry"]),

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use tempfile::TempDir;
 use vsweep::cause::Cause;
-use vsweep::journal::{self, Directory, Shard};
+use vsweep::journal::{self, Check, Directory, RunRecord};
 use vsweep::plan::ReportOptions;
 use vsweep::report::write_all;
 
@@ -26,7 +26,7 @@ fn written(experiment: &Experiment) -> (TempDir, Directory) {
 }
 
 fn report(directory: &Directory) {
-    let state = journal::load(directory).expect("a sound journal");
+    let state = journal::load(directory, Check::Hashes).expect("a sound journal");
     write_all(directory, &state, &ReportOptions::default()).expect("written");
 }
 
@@ -233,11 +233,8 @@ num_prompts = 16
     let output = harness.run(&["run", path.to_str().expect("plain"), "-o", "out"]);
     assert!(output.status.success(), "{}", said(&output));
     let directory = Directory::open(harness.folder.path().join("out")).expect("a directory");
-    let state = journal::load(&directory).expect("a sound journal");
-    let servers: BTreeMap<String, String> = state
-        .runs()
-        .map(|run| (run.point.to_string(), run.server.to_string()))
-        .collect();
+    let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
+    let of_point = |point: &str| -> &RunRecord { state.runs().find(|run| run.point.0 == point).expect("a run") };
     let points = rows(&directory.points_csv());
     for (file, figure, best) in [
         (
@@ -250,11 +247,8 @@ num_prompts = 16
         let value = |point: &BTreeMap<String, String>| point[figure].parse::<f64>().expect("a number");
         let wanted = points.iter().map(value).reduce(best).expect("a point");
         let winner = points.iter().find(|point| value(point) == wanted).expect("the winner");
-        let log = directory
-            .root()
-            .join("servers")
-            .join(&servers[&winner["point"]])
-            .join("1.log");
+        let run = of_point(&winner["point"]);
+        let log = directory.server_log(&run.server, run.launch.expect("it was measured"));
         let log = fs::read_to_string(log).expect("the server's log");
         let measured = log.lines().find_map(settings_in).expect("its settings");
         for name in ["max_num_seqs", "max_num_batched_tokens"] {
@@ -316,7 +310,7 @@ fn each_load_has_its_winner_even_one_whose_run_was_cut() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let directory = Directory::at(folder.path().join("demo"));
     directory.create().expect("created");
-    fs::write(directory.journal(Shard::WHOLE), searched()).expect("written");
+    fs::write(directory.journal_folder().join("1-of-1.jsonl"), searched()).expect("written");
     report(&directory);
     let page = fs::read_to_string(directory.report_html()).expect("readable");
     let card = |title: &str| {

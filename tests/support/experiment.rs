@@ -7,12 +7,17 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use vsweep::cause::{Cause, Outcome};
 use vsweep::ids::{PointId, ServerId, sha256_hex};
-use vsweep::journal::{Directory, Entry, Event, RunFinished, Shard, StoredFile};
+use vsweep::journal::{
+    Directory, Entry, Event, FIRST_SLOT, FORMAT, GroupBegun, LineId, Nonce, Place, RecordedPlan, RunFiles, RunFinished,
+    RunStarted, Seen, ServerDeclared, SessionStarted, StoredFile, Sum,
+};
 use vsweep::matrix::{argv, text};
 use vsweep::plan::Params;
+use vsweep::validity::{Code, Doubt, Validity};
 
 /// What to write.
 pub struct Experiment {
@@ -67,36 +72,36 @@ impl Experiment {
     pub fn write(&self, root: &Path) -> Directory {
         let directory = Directory::at(root);
         directory.create().expect("created");
-        let mut journal = Journal::default();
-        journal.push(Event::JournalCreated {
-            format: "1.0".into(),
-            vsweep: "0.1.0".into(),
-            shard: Shard::WHOLE.to_string(),
-        });
-        let points = (self.servers.len() * self.loads.len()) as u64;
-        journal.push(Event::SessionStarted {
-            vsweep: "0.1.0".into(),
+        let mut journal = Journal::begin(&directory, "1-of-1");
+        let (servers, loads) = (self.servers.len(), self.loads.len());
+        let points = (0..servers).flat_map(|i| (0..loads).map(move |j| point(i, j)));
+        let points: Vec<PointId> = points.collect();
+        let count = points.len() as u64;
+        journal.push(Event::SessionStarted(Box::new(SessionStarted {
+            host: String::new(),
+            boot: String::new(),
             pid: 1,
-            plan_sha256: String::new(),
-            servers: self.servers.len() as u64,
-            points,
-            runs: points * u64::from(self.runs),
+            started: 0,
+            plan: RecordedPlan::new("demo", String::new(), &points, &[]),
+            servers: servers as u64,
+            points: count,
+            runs: count * u64::from(self.runs),
             searches: 0,
-        });
+            seen: Seen::new(),
+        })));
         for (i, server) in self.servers.iter().enumerate() {
             self.write_server(&directory, &mut journal, i, server);
         }
         journal.push(Event::SessionEnded {
             reason: "finished".into(),
         });
-        fs::write(directory.journal(Shard::WHOLE), journal.text).expect("written");
         directory
     }
 
     fn write_server(&self, directory: &Directory, journal: &mut Journal, i: usize, params_of: &Value) {
         let server = ServerId(format!("{i:016x}"));
-        journal.push(Event::ServerDeclared {
-            server: server.clone(),
+        let (slot, launch) = (FIRST_SLOT, i as u32 + 1);
+        let config = ServerDeclared {
             name: text(&params(params_of)),
             argv: argv::apply(
                 &["vllm", "serve", "meta-llama/Llama-3.1-8B-Instruct"].map(str::to_owned),
@@ -105,17 +110,24 @@ impl Experiment {
             env: BTreeMap::new(),
             params: params(params_of),
             combo: combo_of(params_of),
-        });
+        };
+        journal.push(Event::GroupBegun(Box::new(GroupBegun {
+            server: server.clone(),
+            slot,
+            config,
+            seen: Seen::new(),
+        })));
         journal.push(Event::ServerStarting {
             server: server.clone(),
-            start: 1,
+            slot,
+            launch,
         });
         let fatal = (self.fails)(i, 0).filter(|cause| AT_START.contains(cause));
         journal.pass(if fatal.is_some() { 9 } else { 20 });
         if fatal.is_none() {
             journal.push(Event::ServerReady {
                 server: server.clone(),
-                start: 1,
+                launch,
                 seconds: 20.0,
                 model: "m".into(),
                 version: None,
@@ -123,19 +135,24 @@ impl Experiment {
             });
         }
         for (j, load) in self.loads.iter().enumerate() {
-            let point = PointId(format!("{i:08x}{j:08x}"));
             for run in 0..self.runs {
                 let cause = (self.fails)(i, j);
-                journal.push(Event::RunStarted {
-                    name: String::new(),
-                    point: point.clone(),
+                let started = journal.push(Event::RunStarted(Box::new(RunStarted {
+                    point: point(i, j),
+                    server: server.clone(),
+                    slot,
                     run,
-                    start: 1,
-                });
+                    launch,
+                    name: text(&params(load)),
+                    params: params(load),
+                    combo: combo_of(load),
+                    search: None,
+                    anew: None,
+                })));
                 let measured = cause.is_none_or(|cause| IN_DOUBT.contains(&cause));
                 journal.pass(if measured { 13 } else { 1 });
                 let file = measured.then(|| {
-                    let path = Directory::run_file(&point, run);
+                    let path = RunFiles::begun_by(&started).json();
                     let content = serde_json::to_vec(&self.result(params_of, load, run)).expect("JSON");
                     let target = directory.root().join(&path);
                     fs::create_dir_all(target.parent().expect("a folder")).expect("created");
@@ -143,29 +160,29 @@ impl Experiment {
                     let (bytes, sha256) = (content.len() as u64, sha256_hex(&content));
                     StoredFile { path, bytes, sha256 }
                 });
+                let doubt = cause.filter(|_| measured);
+                let doubts = doubt.map(|cause| Doubt::new(Code::named(cause.name()), detail(cause)));
+                let doubts: Vec<Doubt> = doubts.into_iter().collect();
                 journal.push(Event::RunFinished(Box::new(RunFinished {
-                    point: point.clone(),
-                    server: server.clone(),
-                    run,
-                    name: text(&params(load)),
-                    params: params(load),
-                    combo: combo_of(load),
+                    started: started.place.line.seq,
                     outcome: match cause {
                         None => Outcome::Ok,
                         Some(_) if measured => Outcome::Suspect,
                         Some(_) => Outcome::Failed,
                     },
+                    validity: Validity::of(doubts.iter().map(|doubt| doubt.code)),
+                    doubts,
                     cause,
                     detail: cause.map(detail).unwrap_or_default(),
                     seconds: if measured { 12.5 } else { 0.4 },
                     file,
-                    search: None,
+                    learned: None,
                 })));
             }
         }
         journal.push(Event::ServerExited {
             server,
-            start: 1,
+            launch,
             cause: fatal,
             detail: fatal.map(detail).unwrap_or_default(),
         });
@@ -209,28 +226,56 @@ impl Experiment {
     }
 }
 
-#[derive(Default)]
+fn point(server: usize, load: usize) -> PointId {
+    PointId(format!("{server:08x}{load:08x}"))
+}
+
+/// A journal of one session, written without waiting for a disk.
 struct Journal {
-    text: String,
-    seq: u64,
+    file: fs::File,
+    next: LineId,
+    prev: Sum,
     clock: SignedDuration,
 }
 
 impl Journal {
+    fn begin(directory: &Directory, shard: &str) -> Journal {
+        let nonce = Nonce::from(0x1234_5678_9abc_def0);
+        let path = directory.journal_folder().join(format!("{nonce}.jsonl"));
+        let mut journal = Journal {
+            file: fs::File::create(path).expect("created"),
+            next: LineId { journal: nonce, seq: 0 },
+            prev: nonce,
+            clock: SignedDuration::ZERO,
+        };
+        journal.push(Event::JournalCreated {
+            format: format!("{}.{}", FORMAT.0, FORMAT.1),
+            vsweep: "0.1.0".into(),
+            shard: shard.into(),
+        });
+        journal
+    }
+
     fn pass(&mut self, seconds: i64) {
         self.clock += SignedDuration::from_secs(seconds);
     }
 
-    fn push(&mut self, event: Event) {
+    fn push(&mut self, event: Event) -> Entry {
         let began: Timestamp = "2026-11-20T10:00:00Z".parse().expect("a moment");
         let entry = Entry {
-            seq: self.seq,
+            place: Place {
+                lamport: self.next.seq + 1,
+                line: self.next,
+            },
             at: (began + self.clock).to_string(),
             event,
+            prev: self.prev,
         };
-        self.seq += 1;
-        self.text += &serde_json::to_string(&entry).expect("JSON");
-        self.text.push('\n');
+        let (line, sum) = entry.encode();
+        self.file.write_all(&line).expect("written");
+        self.next.seq += 1;
+        self.prev = sum;
+        entry
     }
 }
 

@@ -129,22 +129,75 @@ pub fn said(output: &Output) -> String {
     )
 }
 
-/// Lines of a journal that are whole.
-pub fn journal_lines(directory: &Path) -> usize {
-    let journal = fs::read(directory.join("journal/1-of-1.jsonl")).unwrap_or_default();
-    journal.iter().filter(|&&byte| byte == b'\n').count()
+/// The files of a folder with an ending, in the order of their names; none if it is not there.
+fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|file| file.path());
+    let mut files: Vec<PathBuf> = files.filter(|path| path.to_string_lossy().ends_with(ending)).collect();
+    files.sort();
+    files
 }
 
-/// How often each (point, run) has an outcome in the journal.
+/// The journals of a directory, one for each session.
+pub fn journal_files(directory: &Path) -> Vec<PathBuf> {
+    files(&directory.join("journal"), ".jsonl")
+}
+
+/// The files of all runs of a directory, point by point.
+pub fn run_files(directory: &Path) -> Vec<PathBuf> {
+    let points = files(&directory.join("runs"), "");
+    points.iter().flat_map(|point| files(point, ".json")).collect()
+}
+
+/// What was read of servers and machine during the runs of a point.
+pub fn telemetry_files(directory: &Path, point: &str) -> Vec<PathBuf> {
+    files(&directory.join("runs").join(point), ".telemetry.csv")
+}
+
+/// The texts of all journals.
+pub fn journals(directory: &Path) -> Vec<String> {
+    let journals = journal_files(directory);
+    journals
+        .iter()
+        .map(|path| fs::read_to_string(path).expect("text"))
+        .collect()
+}
+
+/// Lines of all journals that are whole.
+pub fn journal_lines(directory: &Path) -> usize {
+    journals(directory)
+        .iter()
+        .map(|journal| journal.matches('\n').count())
+        .sum()
+}
+
+/// How often each (point, run) has a result in the journals.
 pub fn outcomes_in_journal(directory: &Path) -> BTreeMap<(String, u64), usize> {
     let mut count = BTreeMap::new();
-    let journal = fs::read_to_string(directory.join("journal/1-of-1.jsonl")).unwrap_or_default();
-    for line in journal.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
-        let entry: serde_json::Value = serde_json::from_str(line).expect("a whole line is JSON");
-        if let Some(finished) = entry["event"].get("run_finished") {
-            let point = finished["point"].as_str().expect("a point").to_owned();
-            let run = finished["run"].as_u64().expect("a run");
-            *count.entry((point, run)).or_default() += 1;
+    for journal in journals(directory) {
+        let mut begun = BTreeMap::new();
+        for line in journal.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
+            let entry: serde_json::Value = serde_json::from_str(line).expect("a whole line is JSON");
+            let run = |run: &serde_json::Value| {
+                let point = run["point"].as_str().expect("a point").to_owned();
+                (point, run["run"].as_u64().expect("a run"))
+            };
+            let event = &entry["event"];
+            if let Some(started) = event.get("run_started") {
+                begun.insert(entry["seq"].as_u64(), run(started));
+            } else if let Some(finished) = event.get("run_finished") {
+                *count.entry(begun[&finished["started"].as_u64()].clone()).or_default() += 1;
+            } else if let Some(given_up) = event.get("group_given_up") {
+                for point in given_up["points"].as_array().expect("points") {
+                    for run in point["runs"].as_array().expect("runs") {
+                        let point = point["point"].as_str().expect("a point").to_owned();
+                        *count.entry((point, run.as_u64().expect("a number"))).or_default() += 1;
+                    }
+                }
+            }
         }
     }
     count

@@ -1,9 +1,11 @@
 //! What stands in an experiment directory decides what is done there: other people's files do not, lost and damaged ones
 //! do, and one address must not stand for two models.
 
-use crate::harness::{Harness, rows, said};
+use crate::harness::{Harness, journal_files, rows, run_files, said};
 use crate::standing::Standing;
+use std::ffi::OsStr;
 use std::fs;
+use std::path::Path;
 
 const PLAN: &str = r#"
 version = 1
@@ -51,13 +53,18 @@ fn a_damaged_run_is_left_to_do_wherever_one_looks() {
     let plan = plan(&harness, SIMULATED);
     assert!(harness.run(&["run", &plan, "-o", "out"]).status.success());
     let out = harness.folder.path().join("out");
-    let row = &rows(&out.join("summary.csv"))[0];
-    fs::write(out.join(format!("runs/{}/{}.json", row["point"], row["run"])), "{").expect("it is there");
+    let damaged = &run_files(&out)[0];
+    fs::write(damaged, "{").expect("it is there");
+    let point = damaged
+        .parent()
+        .and_then(Path::file_name)
+        .and_then(OsStr::to_str)
+        .expect("a point");
 
     let status = harness.run(&["status", "out"]);
     assert!(said(&status).contains("3 of 4 runs done"), "{}", said(&status));
     assert!(
-        said(&status).contains("1 recorded run is missing or damaged"),
+        said(&status).contains("1 run file is missing or damaged"),
         "{}",
         said(&status)
     );
@@ -67,11 +74,7 @@ fn a_damaged_run_is_left_to_do_wherever_one_looks() {
         "{}",
         said(&dry)
     );
-    assert!(
-        said(&dry).contains(&format!("point {}", row["point"])),
-        "{}",
-        said(&dry)
-    );
+    assert!(said(&dry).contains(&format!("point {point}")), "{}", said(&dry));
     assert_eq!(said(&dry).matches("  point ").count(), 1, "{}", said(&dry));
 }
 
@@ -81,7 +84,7 @@ fn results_without_their_journal_are_not_taken_for_a_new_experiment() {
     let plan = plan(&harness, SIMULATED);
     assert!(harness.run(&["run", &plan, "-o", "out"]).status.success());
     let journal = harness.folder.path().join("out/journal");
-    fs::write(journal.join("1-of-1.jsonl"), "").expect("it is there");
+    fs::write(&journal_files(&harness.folder.path().join("out"))[0], "").expect("it is there");
     let told = |args: &[&str]| {
         let output = harness.run(args);
         assert!(!output.status.success(), "{}", said(&output));

@@ -3,7 +3,7 @@
 
 use crate::harness::{Harness, journal_lines, rows, said, wait_for};
 use std::path::Path;
-use vsweep::journal::{self, Directory, State};
+use vsweep::journal::{self, Check, Directory, State};
 use vsweep::matrix::{LoadExploration, Matrix};
 use vsweep::plan;
 use vsweep::search::{Exploration, Level};
@@ -41,7 +41,7 @@ fn explorations(path: &Path) -> Vec<LoadExploration> {
 }
 
 fn state(directory: &Path) -> State {
-    journal::load(&Directory::open(directory).expect("an experiment")).expect("sound")
+    journal::load(&Directory::open(directory).expect("an experiment"), Check::Lengths).expect("sound")
 }
 
 /// Every level was asked for after what was measured before it.

@@ -15,6 +15,7 @@ mod resume;
 mod run;
 #[path = "../support/scripted.rs"]
 mod scripted;
+mod sessions;
 mod sla;
 mod standing;
 mod telemetry;

@@ -2,7 +2,7 @@
 //! tables are those of a sweep that was never interrupted.
 
 use crate::deadline::output;
-use crate::harness::{Harness, journal_lines, outcomes_in_journal, rows, said, wait_for};
+use crate::harness::{Harness, journal_lines, journals, outcomes_in_journal, rows, said, wait_for};
 use crate::standing::Standing;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -101,8 +101,8 @@ fn what_outlives_its_vsweep_and_its_guard_is_named_and_ended() {
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     let mut vsweep = vsweep.spawn().expect("the binary starts");
-    let journal = harness.folder.path().join("out/journal/1-of-1.jsonl");
-    let is_measuring = || std::fs::read_to_string(&journal).is_ok_and(|journal| journal.contains("run_started"));
+    let directory = harness.folder.path().join("out");
+    let is_measuring = || journals(&directory).concat().contains("run_started");
     wait_for("a run", is_measuring);
     let name = |pid: i32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     let mut guards = harness

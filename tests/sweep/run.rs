@@ -2,7 +2,9 @@
 //! twice, nothing is left behind.
 
 use crate::deadline::{ended, output};
-use crate::harness::{Harness, journal_lines, outcomes_in_journal, rows, said, wait_for};
+use crate::harness::{
+    Harness, journal_files, journal_lines, journals, outcomes_in_journal, rows, run_files, said, wait_for,
+};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
@@ -192,7 +194,7 @@ fn ctrl_c_ends_in_order_and_the_same_command_continues() {
     signal(&vsweep, Signal::SIGINT);
     assert_eq!(ended(&mut vsweep).code(), Some(130));
     harness.wait_until_alone();
-    let journal = fs::read_to_string(directory.join("journal/1-of-1.jsonl")).expect("a journal");
+    let journal = journals(&directory).concat();
     assert!(journal.contains(r#""reason":"interrupted""#), "{journal}");
     let continued = harness.run(&args);
     assert!(continued.status.success(), "{}", said(&continued));
@@ -208,7 +210,7 @@ fn a_second_ctrl_c_does_not_wait_for_a_server_that_will_not_go() {
     let directory = harness.folder.path().join("out");
     let mut vsweep = harness.start(&["run", path.to_str().expect("plain"), "-o", "out"]);
     wait_for("a ready server", || {
-        fs::read_to_string(directory.join("journal/1-of-1.jsonl")).is_ok_and(|journal| journal.contains("server_ready"))
+        journals(&directory).concat().contains("server_ready")
     });
     signal(&vsweep, Signal::SIGINT);
     // Signals of one kind are merged while they wait to be delivered, so the second is another kind.
@@ -333,18 +335,69 @@ fn fresh_starts_over_beside_and_a_foreign_directory_is_left_alone() {
     );
 }
 
+/// Whether the only journal of a directory can be changed by this.
+fn edit_journal(directory: &Path, edit: impl Fn(&str) -> String) {
+    let [journal] = &journal_files(directory)[..] else {
+        panic!("one journal")
+    };
+    let before = fs::read_to_string(journal).expect("text");
+    let after = edit(&before);
+    assert_ne!(before, after);
+    fs::write(journal, after).expect("writable");
+}
+
 #[test]
-fn a_damaged_journal_stops_before_anything_starts() {
+fn a_damaged_line_is_named_by_every_command_and_costs_at_most_its_run() {
     let harness = Harness::new();
-    let path = harness.write("plan.toml", &plan("", "max_concurrency = 1"));
+    let path = harness.write("plan.toml", &plan("", "max_concurrency = [1, 2]"));
     let args = ["run", path.to_str().expect("plain"), "-o", "out"];
     assert!(harness.run(&args).status.success());
-    let journal = harness.folder.path().join("out/journal/1-of-1.jsonl");
-    let text = fs::read_to_string(&journal).expect("a journal");
-    fs::write(&journal, text.replacen("\"seq\":1,", "\"seq\":7,", 1)).expect("writable");
-    let output = harness.run(&args);
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("1-of-1.jsonl:2"), "{}", said(&output));
+    let directory = harness.folder.path().join("out");
+    // A parameter's value, in the line that begins a run: the file still says what it was.
+    edit_journal(&directory, |text| {
+        text.replacen("\"max_concurrency\":2", "\"max_concurrency\":3", 1)
+    });
+    for args in [
+        &["status", "out"][..],
+        &["report", "out"],
+        &["verify", "out"],
+        &["plot", "out", "--var-y", "output_throughput", "--dry-run"],
+        &["pareto", "out", "--dry-run"],
+        &args,
+        &[&args[..], &["--dry-run"]].concat(),
+    ] {
+        let output = harness.run(args);
+        let code = if args[0] == "verify" { 1 } else { 3 };
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {}", said(&output));
+        assert!(said(&output).contains("damaged line"), "{args:?}: {}", said(&output));
+    }
+    let values: Vec<String> = rows(&directory.join("summary.csv"))
+        .iter()
+        .map(|row| row["max_concurrency"].clone())
+        .collect();
+    assert_eq!(values, ["1", "2"]);
+}
+
+#[test]
+fn a_plan_that_is_damaged_is_an_error_that_running_again_mends() {
+    let harness = Harness::new();
+    let path = harness.write("plan.toml", &plan("", "max_concurrency = [1, 2]"));
+    let args = ["run", path.to_str().expect("plain"), "-o", "out"];
+    assert!(harness.run(&args).status.success());
+    let directory = harness.folder.path().join("out");
+    edit_journal(&directory, |text| text.replacen("\"points\":2,", "\"points\":3,", 1));
+    for command in ["status", "report", "verify"] {
+        let output = harness.run(&[command, "out"]);
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        assert!(said(&output).contains("run the plan again"), "{}", said(&output));
+    }
+    let lines = journal_lines(&directory);
+    let again = harness.run(&args);
+    assert_eq!(again.status.code(), Some(3), "{}", said(&again));
+    assert!(said(&again).contains("damaged line"), "{}", said(&again));
+    assert_eq!(journal_lines(&directory), lines + 3, "nothing is measured again");
+    let status = harness.run(&["status", "out"]);
+    assert!(said(&status).contains("2 of 2 runs done (2 ok)"), "{}", said(&status));
 }
 
 #[test]
@@ -366,7 +419,7 @@ fn shards_may_work_at_the_same_time() {
 }
 
 #[test]
-fn what_was_measured_last_counts_whichever_journal_it_is_in() {
+fn what_was_measured_counts_whichever_journal_it_is_in() {
     let harness = Harness::new();
     let path = harness.write("plan.toml", &plan("", "max_concurrency = 1"));
     let args = ["run", path.to_str().expect("plain"), "-o", "out"];
@@ -387,10 +440,7 @@ fn a_run_whose_file_is_damaged_is_measured_again() {
     let args = ["run", path.to_str().expect("plain"), "-o", "out"];
     assert!(harness.run(&args).status.success());
     let directory = harness.folder.path().join("out");
-    let files: Vec<_> = fs::read_dir(directory.join("runs"))
-        .expect("runs")
-        .map(|point| point.expect("a point").path().join("0.json"))
-        .collect();
+    let files = run_files(&directory);
     fs::remove_file(&files[0]).expect("removed");
     let mut content = fs::read(&files[1]).expect("readable");
     content[20] ^= 1;
@@ -398,14 +448,16 @@ fn a_run_whose_file_is_damaged_is_measured_again() {
     let again = harness.run(&args);
     assert!(again.status.success(), "{}", said(&again));
     assert!(
-        said(&again).contains("2 recorded run files are missing or damaged"),
+        said(&again).contains("2 run files are missing or damaged"),
         "{}",
         said(&again)
     );
     assert_eq!(outcomes_in_journal(&directory).values().sum::<usize>(), 5);
     assert!(causes(&directory, "point").into_values().all(|cause| cause == "ok"));
 
-    fs::write(directory.join("journal/1-of-1.jsonl"), "").expect("written");
+    journal_files(&directory)
+        .iter()
+        .for_each(|journal| fs::write(journal, "").expect("written"));
     let lost = harness.run(&args);
     assert_eq!(lost.status.code(), Some(1), "{}", said(&lost));
     assert!(said(&lost).contains("journal is missing or empty"), "{}", said(&lost));

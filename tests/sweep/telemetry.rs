@@ -1,7 +1,7 @@
 //! What is read beside a run: of a launched and of an attached server, of GPUs through the driver's library, or not at all.
 
 use crate::deadline::output;
-use crate::harness::{Harness, rows, said};
+use crate::harness::{Harness, rows, said, telemetry_files};
 use crate::scripted::{Answer, Seen, Server, completion, refusal};
 use crate::standing::Standing;
 use std::collections::BTreeMap;
@@ -44,8 +44,8 @@ stop_grace = "1s""#;
 fn read(directory: &Path) -> (Vec<Row>, Vec<Vec<Row>>) {
     let runs = rows(&directory.join("summary.csv"));
     let telemetry = |row: &Row| {
-        let path = directory.join(format!("runs/{}/0.telemetry.csv", row["point"]));
-        rows(&path)
+        let files = telemetry_files(directory, &row["point"]);
+        rows(files.last().expect("readings"))
     };
     let readings = runs.iter().map(telemetry).collect();
     (runs, readings)
@@ -104,11 +104,7 @@ fn a_plan_may_turn_it_off() {
     let directory = sweep(&harness, &plan(LAUNCHED, "telemetry = false"));
     let runs = rows(&directory.join("summary.csv"));
     assert!(!runs[0].contains_key("telemetry_samples"));
-    assert!(
-        !directory
-            .join(format!("runs/{}/0.telemetry.csv", runs[0]["point"]))
-            .exists()
-    );
+    assert!(telemetry_files(&directory, &runs[0]["point"]).is_empty());
     harness.wait_until_alone();
 }
 

@@ -1,9 +1,12 @@
 //! Writing files so that a crash at any moment leaves either the old content or the new, never a torn one.
 
 use crate::error::{Error, Result};
+use crate::ids::digest_start;
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Replaces a file's content durably: write beside it, fsync, rename over it, fsync the folder.
@@ -45,16 +48,90 @@ fn sync_folder_of(path: &Path) -> Result<()> {
         .map_err(Error::io("sync", folder))
 }
 
-/// A neighbour's name of this process and this call alone: several vsweeps may write one directory.
+/// A neighbour's name of this process and this call alone: several vsweeps may write one directory. It says whose it is:
+/// `<name>.<machine>-<pid>-<start>-<count>.tmp`.
 fn temporary_name(path: &Path) -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
+    static WRITER: LazyLock<Writer> = LazyLock::new(|| Writer::with(std::process::id()).unwrap_or_default());
     let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(
-        ".{}-{}.tmp",
-        std::process::id(),
-        COUNT.fetch_add(1, Ordering::Relaxed)
-    ));
+    name.push(format!(".{}-{}.tmp", *WRITER, COUNT.fetch_add(1, Ordering::Relaxed)));
     path.with_file_name(name)
+}
+
+/// A process, so exactly that no other one is taken for it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Writer {
+    /// Which boot of which machine, and which of its namespaces of process ids.
+    machine: u64,
+    pid: u32,
+    /// When it started, in clock ticks since the boot.
+    started: u64,
+}
+
+impl Writer {
+    /// The process of this id on this machine, if there is one and the system tells.
+    fn with(pid: u32) -> Option<Writer> {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
+        Some(Writer {
+            machine: digest_start(format!("{boot}{}", namespace.display()).as_bytes()),
+            pid,
+            started: process_started(pid)?,
+        })
+    }
+
+    /// The writer of a temporary file, by its name.
+    fn of(name: &str) -> Option<Writer> {
+        let (_, writer) = name.strip_suffix(".tmp")?.rsplit_once('.')?;
+        let mut parts = writer.split('-');
+        let writer = Writer {
+            machine: u64::from_str_radix(parts.next()?, 16).ok()?,
+            pid: parts.next()?.parse().ok()?,
+            started: parts.next()?.parse().ok()?,
+        };
+        (parts.next()?.parse::<u64>().is_ok() && parts.next().is_none()).then_some(writer)
+    }
+
+    /// Whether it is certain that the process is gone. Of one on another machine, or before a boot, it never is.
+    fn is_dead(self) -> bool {
+        let here = Writer::with(std::process::id());
+        here.is_some_and(|here| here.machine == self.machine) && Writer::with(self.pid) != Some(self)
+    }
+}
+
+impl fmt::Display for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}-{}-{}", self.machine, self.pid, self.started)
+    }
+}
+
+/// When the process of this id started, in clock ticks since the boot; `None` if there is none, or the system does not tell.
+pub fn process_started(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The program's name, in brackets, may hold blanks and brackets; the start is the 20th field behind it.
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// How deep temporary files may lie.
+const DEEPEST: u32 = 2;
+
+/// Removes what killed processes left half written in a folder, two levels deep. What cannot be removed stays.
+pub fn remove_abandoned(folder: &Path) {
+    remove_abandoned_below(folder, DEEPEST);
+}
+
+fn remove_abandoned_below(folder: &Path, depth: u32) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let Ok(kind) = entry.file_type() else { continue };
+        let name = entry.file_name();
+        if kind.is_dir() && depth > 0 {
+            remove_abandoned_below(&entry.path(), depth - 1);
+        } else if kind.is_file() && name.to_str().and_then(Writer::of).is_some_and(Writer::is_dead) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 #[cfg(test)]
@@ -75,5 +152,30 @@ mod tests {
     fn an_unwritable_place_is_named() {
         let error = write_atomic(Path::new("/proc/none/a.json"), b"x").expect_err("cannot be written");
         assert!(error.to_string().contains("/proc/none/a.json"), "{error}");
+    }
+
+    #[test]
+    fn only_what_the_dead_left_is_removed() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let inner = folder.path().join("runs/p");
+        fs::create_dir_all(&inner).expect("created");
+        let own = Writer::with(std::process::id()).expect("proc");
+        let before = Writer {
+            started: own.started - 1,
+            ..own
+        };
+        let elsewhere = Writer {
+            machine: own.machine + 1,
+            ..before
+        };
+        let of = |writer: Writer| format!("a.json.{writer}-0.tmp");
+        for name in [of(own), of(elsewhere), "a.json.12-3.tmp".to_owned(), "b.tmp".to_owned()] {
+            fs::write(inner.join(name), "x").expect("written");
+        }
+        fs::write(inner.join(of(before)), "x").expect("written");
+        fs::write(folder.path().join(of(before)), "x").expect("written");
+        remove_abandoned(folder.path());
+        assert_eq!(fs::read_dir(&inner).expect("readable").count(), 4);
+        assert!(!inner.join(of(before)).exists() && !folder.path().join(of(before)).exists());
     }
 }

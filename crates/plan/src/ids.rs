@@ -3,7 +3,8 @@
 //! Two configurations have one id exactly if everything that can change their measurement is equal, so nothing stale
 //! is ever reused and editing a plan re-measures exactly what changed.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -35,6 +36,61 @@ impl fmt::Display for ServerId {
 impl fmt::Display for PointId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
+    }
+}
+
+/// A set of ids of 16 digits each, written as one text: a plan may have a million.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ids(Vec<[u8; 16]>);
+
+impl Ids {
+    /// The set of these ids.
+    ///
+    /// # Panics
+    /// If one has not 16 digits, as every id has that is made here.
+    pub fn of<'a>(ids: impl IntoIterator<Item = &'a str>) -> Ids {
+        let digits = |id: &str| <[u8; 16]>::try_from(id.as_bytes()).expect("an id has 16 digits");
+        let mut ids: Vec<[u8; 16]> = ids.into_iter().map(digits).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        Ids(ids)
+    }
+
+    /// Whether an id is among them.
+    pub fn contains(&self, id: &str) -> bool {
+        <[u8; 16]>::try_from(id.as_bytes()).is_ok_and(|id| self.0.binary_search(&id).is_ok())
+    }
+
+    /// How many they are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The ids in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|id| std::str::from_utf8(id).expect("made from text"))
+    }
+}
+
+impl Serialize for Ids {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&self.iter().collect::<String>())
+    }
+}
+
+impl<'de> Deserialize<'de> for Ids {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Ids, D::Error> {
+        let text = String::deserialize(from)?;
+        if !text.is_ascii() || text.len() % 16 != 0 {
+            return Err(D::Error::custom("no text of ids with 16 digits each"));
+        }
+        let ids = text.as_bytes().chunks_exact(16);
+        Ok(Ids::of(ids.map(|id| std::str::from_utf8(id).expect("ASCII"))))
     }
 }
 
@@ -78,6 +134,12 @@ fn write_canonical(value: &Value, out: &mut String) {
 /// SHA-256 of some bytes as 64 lower-case hex digits.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The first 64 bits of the SHA-256 of some bytes.
+pub fn digest_start(bytes: &[u8]) -> u64 {
+    let digest = Sha256::digest(bytes);
+    u64::from_be_bytes(digest[..8].try_into().expect("a digest has 32 bytes"))
 }
 
 /// The first 16 hex digits of the SHA-256 of a text: short enough for a path, and among a million points the odds that

@@ -2,7 +2,7 @@
 //! `cargo run -p vsweep-report --example read_result -- results/demo output_throughput`.
 
 use std::error::Error;
-use vsweep_record::journal::{self, Directory};
+use vsweep_record::journal::{self, Check, Directory};
 use vsweep_record::table::Points;
 use vsweep_report::report::read_runs;
 
@@ -11,7 +11,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let path = args.next().unwrap_or_else(|| "results/demo".into());
     let metric = args.next().unwrap_or_else(|| "output_throughput".into());
     let directory = Directory::open(path)?;
-    let state = journal::load(&directory)?;
+    let state = journal::load(&directory, Check::Hashes)?;
     let runs = read_runs(&directory, &state);
     let points = Points::of(&runs.table);
     println!("{metric} of {} points, median of their good runs:", points.points.len());

@@ -1,6 +1,6 @@
 //! `vsweep run --dry-run`: what a plan still lacks in a directory, and what that will likely take.
 
-use crate::cli::experiment::recorded;
+use crate::cli::experiment::{recorded, tell_damage};
 use crate::cli::output;
 use crate::cli::plan::{estimate, table, write_estimate};
 use crate::cli::rehearse::Machine;
@@ -14,7 +14,8 @@ use std::io::{self, Write};
 /// Shows what a real run would do now.
 pub fn show(sweep: &Sweep<'_>, directory: &Directory) -> Result<Exit> {
     let state = recorded(directory)?;
-    output::finish(write(sweep, directory, &state, &mut output::text()))
+    output::finish(write(sweep, directory, &state, &mut output::text()))?;
+    Ok(tell_damage(&state))
 }
 
 fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl Write) -> io::Result<()> {

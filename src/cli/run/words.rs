@@ -23,6 +23,10 @@ pub fn last(ending: Ending, directory: &Directory, state: &State, failed: usize)
         _ => format!("; {failed} of them failed, --retry-failed measures those again"),
     };
     match ending {
+        Ending::Superseded => format!(
+            "stopped: another session began here with another plan, which counts now; what this one measured of that plan counts \
+             with it: see `vsweep status {root}`"
+        ),
         Ending::NothingLeft => format!("nothing left to do: {recorded} runs are recorded in {root}{retry}"),
         Ending::Finished => format!("results are in {root}{retry}"),
         Ending::Interrupted => {

@@ -2,11 +2,11 @@
 //! but the recorded runs.
 
 use super::search::Ended;
-use super::{Attempt, GroupSession, not_tried};
+use super::{Attempt, GroupSession, Lost};
 use crate::bench::{Measurement, Verdict};
 use crate::cause::{Cause, Failure, Outcome};
 use crate::error::Result;
-use crate::journal::{Event, SearchStarted, Searched, State};
+use crate::journal::{Event, FIRST_SLOT, Learned, SearchStarted, State};
 use crate::matrix::LoadExploration;
 use crate::plan::OnFailure;
 use crate::run::schedule::Asked;
@@ -16,24 +16,32 @@ use serde_json::Value;
 
 impl GroupSession<'_, '_> {
     pub(super) async fn explore_all(&mut self) -> Result<Ending> {
-        let mut lost: Option<Failure> = None;
-        for planned in &self.group.explorations {
+        let explorations = &self.group.explorations;
+        for (position, planned) in explorations.iter().enumerate() {
             self.begin_exploration(planned)?;
-            let ended = match &lost {
-                None => self.explore(planned).await?,
-                Some(failure) => Ended::ServerLost(failure.clone()),
-            };
-            match ended {
+            match self.explore(planned).await? {
                 Ended::Done => {}
-                Ended::ServerLost(failure) => {
-                    let failure = if lost.is_some() { failure } else { not_tried(&failure) };
-                    self.end_search(&planned.id, Vec::new(), Some(&failure))?;
-                    lost = Some(failure);
+                Ended::ServerLost(lost) => {
+                    let left = position + usize::from(lost.under.is_some());
+                    self.give_up_explorations(&explorations[left..], &lost)?;
+                    return Ok(self.after(Some(&lost.failure)));
                 }
                 Ended::Early(ending) => return Ok(ending),
             }
         }
-        Ok(self.after(lost.as_ref()))
+        Ok(self.after(None))
+    }
+
+    /// Records explorations that cannot be done because their server is lost, each with the run that it would ask for.
+    fn give_up_explorations(&mut self, explorations: &[LoadExploration], lost: &Lost) -> Result<()> {
+        let (mut tasks, mut ended) = (Vec::new(), Vec::new());
+        for planned in explorations {
+            self.begin_exploration(planned)?;
+            let load = replay(planned, self.recorder.state()).ask();
+            tasks.extend(load.map(|load| self.task_at(planned, load)));
+            ended.push((planned.id.clone(), self.tip(&planned.id)));
+        }
+        self.give_up(tasks.iter(), ended, &lost.failure, lost.under.as_ref())
     }
 
     async fn explore(&mut self, planned: &LoadExploration) -> Result<Ended> {
@@ -54,10 +62,13 @@ impl GroupSession<'_, '_> {
             let task = self.task_at(planned, load);
             let outcome = match self.attempt(&task).await? {
                 Attempt::Recorded(outcome) => outcome,
-                Attempt::PointLost(_) => Outcome::Failed,
-                Attempt::ServerLost(failure) => {
-                    self.record_failed(&task, &failure, 0.0)?;
-                    return Ok(Ended::ServerLost(failure));
+                Attempt::PointLost(..) => Outcome::Failed,
+                Attempt::ServerLost(lost) => {
+                    if let Some(started) = &lost.under {
+                        self.record_failed(&task, started, &lost.failure, 0.0)?;
+                        self.end_search(&planned.id, Vec::new(), Some(&lost.failure))?;
+                    }
+                    return Ok(Ended::ServerLost(lost));
                 }
                 Attempt::Interrupted => return Ok(Ended::Early(Ending::Interrupted)),
             };
@@ -74,6 +85,7 @@ impl GroupSession<'_, '_> {
         let started = SearchStarted {
             search: planned.id.clone(),
             server: planned.server.clone(),
+            slot: FIRST_SLOT,
             name: planned.name.clone(),
             params: self.plan.secrets.redact_params(&planned.params),
             vary: planned.settings.vary,
@@ -119,24 +131,21 @@ fn replay(planned: &LoadExploration, state: &State) -> Exploration {
 
 impl Asked {
     /// What a measured run says to whoever asked for it.
-    pub(super) fn learn(&self, measurement: &Measurement) -> Searched {
-        Searched {
-            id: self.search.clone(),
-            probe: self.load.is_none().then(|| self.probe_of(measurement)),
-            level: self.load.map(|load| Level {
+    pub(super) fn learn(&self, measurement: &Measurement) -> Option<Learned> {
+        Some(match self.load {
+            None => Learned::Probe(self.probe_of(measurement)),
+            Some(load) => Learned::Level(Level {
                 load,
                 figures: figures(&load, measurement),
             }),
-        }
+        })
     }
 
     /// The same of a run without figures.
-    pub(super) fn learn_of_failure(&self, failure: &Failure) -> Searched {
-        let probe = || self.probe_of_failure(failure);
-        Searched {
-            id: self.search.clone(),
-            probe: if self.load.is_none() { probe() } else { None },
-            level: self.load.map(|load| Level { load, figures: None }),
+    pub(super) fn learn_of_failure(&self, failure: &Failure) -> Option<Learned> {
+        match self.load {
+            None => self.probe_of_failure(failure).map(Learned::Probe),
+            Some(load) => Some(Learned::Level(Level { load, figures: None })),
         }
     }
 }

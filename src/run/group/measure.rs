@@ -5,13 +5,13 @@ use crate::bench::{self, Counters, Job, Measurement, RESULT, Runner};
 use crate::cause::{Cause, Failure};
 use crate::error::Result;
 use crate::files::{create_folder, write_atomic};
-use crate::journal::Recorder;
+use crate::journal::RunFiles;
 use crate::plan::{Params, Plan, Secrets, spelling};
 use crate::run::sampler::{self, Sampler};
 use crate::run::{Task, Update};
 use crate::server::{Identity, Server};
 use crate::telemetry::series::{Series, Window};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
@@ -24,16 +24,17 @@ const ENDS: Duration = Duration::from_secs(20);
 const IDLES: Duration = Duration::from_secs(20);
 
 impl GroupSession<'_, '_> {
-    pub(super) async fn measure(&mut self, task: &Task) -> Result<Try> {
+    pub(super) async fn measure(&mut self, task: &Task, files: &RunFiles) -> Result<Try> {
         let running = self.running.as_mut().expect("a run begins on a ready server");
         running.is_used = true;
         if let Err(failure) = offers(&running.identity, task) {
             return Ok(Try::BenchFailed(failure, 0.0));
         }
         let is_warm = !running.warmed.insert(task.point.id.clone());
-        let job = job(self.plan, task, running, is_warm, self.recorder);
+        let scratch = files.scratch(self.recorder.directory());
+        let job = job(self.plan, task, running, is_warm, scratch);
         let watch = task.asked.as_ref().and_then(|asked| asked.watch.clone());
-        let telemetry = self.recorder.directory().run_telemetry(&task.point.id, task.run);
+        let telemetry = files.telemetry(self.recorder.directory());
         let began = Instant::now();
         (self.observer)(Update::Running(&job.counters), self.recorder)?;
         let is_watched = self.plan.bench.telemetry;
@@ -160,7 +161,7 @@ fn offers(identity: &Identity, task: &Task) -> std::result::Result<(), Failure> 
     }
 }
 
-fn job(plan: &Plan, task: &Task, running: &Running, is_warm: bool, recorder: &Recorder) -> Job {
+fn job(plan: &Plan, task: &Task, running: &Running, is_warm: bool, scratch: PathBuf) -> Job {
     let mut params = task.point.params.clone();
     if task.point.argv.is_none() {
         // Repetitions differ in their random choices; the same repetition of different points of a grid does not.
@@ -172,7 +173,6 @@ fn job(plan: &Plan, task: &Task, running: &Running, is_warm: bool, recorder: &Re
         // A search says how many requests to send; a window of time has no use for it.
         params.shift_remove("num_prompts");
     }
-    let scratch = recorder.directory().run_scratch(&task.point.id, task.run);
     Job {
         base_url: running.server.base_url().to_owned(),
         served_model: asked_model(task)

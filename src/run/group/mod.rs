@@ -18,15 +18,15 @@ pub(crate) use start::{search_started, wants_forecast};
 use super::gate::Gate;
 use super::{Ending, Forecasts, Group, Interrupt, Observer, Sweep, Task, Update};
 use crate::bench::{Measurement, Verdict};
-use crate::cause::{Cause, Failure, NOT_TRIED, Outcome};
+use crate::cause::{Cause, Failure, Outcome};
 use crate::error::Result;
 use crate::ids::PointId;
-use crate::journal::{Recorder, Shard};
+use crate::journal::{Entry, Recorder, RunFiles};
 use crate::matrix::Matrix;
 use crate::plan::{OnFailure, Plan, Target};
 use crate::server::{Identity, Server};
 use crate::telemetry::nvml::Gpus;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// How often the same thing is tried when the cause of its failure may pass.
@@ -43,9 +43,10 @@ pub struct GroupSession<'s, 'o> {
     observer: &'s mut Observer<'o>,
     gate: &'s Gate,
     forecasts: &'s Forecasts,
-    shard: Shard,
     running: Option<Running>,
     lost_in_a_row: u32,
+    /// Starts that failed at the end of a session that was killed: tries that are used up.
+    failed_starts: u32,
     /// Why the server did not start when it was wanted before the first run: the next run is told, instead of trying again.
     failed_start: Option<Failure>,
     /// Why the server died last, until something is measured again.
@@ -56,7 +57,7 @@ pub struct GroupSession<'s, 'o> {
 struct Running {
     server: Server,
     identity: Identity,
-    start: u32,
+    launch: u32,
     /// The GPUs it uses, as far as they can be read.
     gpus: Arc<Gpus>,
     /// Whether a run used it since it started, so that its caches hold something.
@@ -68,11 +69,18 @@ struct Running {
 /// Where one task got to.
 enum Attempt {
     Recorded(Outcome),
-    /// The server died under the run: recorded, and the point is not tried again.
-    PointLost(Failure),
-    /// The config is beyond hope: nothing recorded for this task yet.
-    ServerLost(Failure),
+    /// The server died under the run that this line began: recorded, and the point is not tried again.
+    PointLost(Failure, Entry),
+    /// The config is beyond hope: no result recorded for this task yet.
+    ServerLost(Lost),
     Interrupted,
+}
+
+/// Why a server config is beyond hope.
+struct Lost {
+    failure: Failure,
+    /// The `run_started` of the task under which the server died; `None` if it did not start.
+    under: Option<Entry>,
 }
 
 /// What came of one try to measure.
@@ -100,6 +108,8 @@ impl<'s, 'o> GroupSession<'s, 'o> {
         observer: &'s mut Observer<'o>,
         gate: &'s Gate,
     ) -> Self {
+        let lost_in_a_row = recorder.state().lost_in_a_row(&group.server.id);
+        let failed_starts = recorder.state().failed_starts(&group.server.id).len() as u32;
         GroupSession {
             plan: sweep.plan,
             matrix: sweep.wanted,
@@ -109,9 +119,9 @@ impl<'s, 'o> GroupSession<'s, 'o> {
             observer,
             gate,
             forecasts: sweep.forecasts,
-            shard: sweep.shard,
             running: None,
-            lost_in_a_row: 0,
+            lost_in_a_row,
+            failed_starts,
             failed_start: None,
             death: None,
         }
@@ -138,45 +148,44 @@ impl<'s, 'o> GroupSession<'s, 'o> {
 
     async fn work(&mut self) -> Result<Ending> {
         self.declare()?;
-        let mut lost_points: HashMap<PointId, Failure> = HashMap::new();
-        for (position, task) in self.group.tasks.iter().enumerate() {
+        let group = self.group;
+        let mut lost_points: HashSet<&PointId> = HashSet::new();
+        for (position, task) in group.tasks.iter().enumerate() {
             if self.interrupt.is_requested() {
                 return Ok(Ending::Interrupted);
             }
-            let outcome = if let Some(failure) = lost_points.get(&task.point.id) {
-                self.record_failed(task, &not_tried(failure), 0.0)?;
-                Outcome::Failed
-            } else {
-                match self.attempt(task).await? {
-                    Attempt::Recorded(outcome) => outcome,
-                    Attempt::PointLost(failure) => {
-                        lost_points.insert(task.point.id.clone(), failure);
-                        Outcome::Failed
-                    }
-                    Attempt::ServerLost(failure) => return self.give_up(position, &failure),
-                    Attempt::Interrupted => return Ok(Ending::Interrupted),
+            if lost_points.contains(&task.point.id) {
+                continue;
+            }
+            let rest = &group.tasks[position + 1..];
+            let stops = self.plan.on_failure == OnFailure::Stop;
+            match self.attempt(task).await? {
+                Attempt::Recorded(Outcome::Failed) | Attempt::PointLost(..) if stops => {
+                    return Ok(Ending::StoppedOnFailure);
                 }
-            };
-            if outcome == Outcome::Failed && self.plan.on_failure == OnFailure::Stop {
-                return Ok(Ending::StoppedOnFailure);
+                Attempt::Recorded(_) => {}
+                Attempt::PointLost(failure, started) => {
+                    let others = rest.iter().filter(|other| other.point.id == task.point.id);
+                    self.give_up(others, Vec::new(), &failure, Some(&started))?;
+                    lost_points.insert(&task.point.id);
+                }
+                Attempt::ServerLost(Lost { failure, under }) => {
+                    let mut left = rest;
+                    match &under {
+                        Some(started) => self.record_failed(task, started, &failure, 0.0)?,
+                        None => left = &group.tasks[position..],
+                    }
+                    let left = left.iter().filter(|task| !lost_points.contains(&task.point.id));
+                    self.give_up(left, Vec::new(), &failure, under.as_ref())?;
+                    return Ok(self.after(Some(&failure)));
+                }
+                Attempt::Interrupted => return Ok(Ending::Interrupted),
             }
         }
         match self.search_all().await? {
             Ending::Finished => self.explore_all().await,
             early => Ok(early),
         }
-    }
-
-    /// Records the rest of the group as failed for one reason.
-    fn give_up(&mut self, position: usize, failure: &Failure) -> Result<Ending> {
-        for (i, task) in self.group.tasks[position..].iter().enumerate() {
-            if i == 0 {
-                self.record_failed(task, failure, 0.0)?;
-            } else {
-                self.record_failed(task, &not_tried(failure), 0.0)?;
-            }
-        }
-        Ok(self.after(Some(failure)))
     }
 
     /// How a group ends that has recorded all it had to, the server lost or not.
@@ -201,8 +210,17 @@ impl<'s, 'o> GroupSession<'s, 'o> {
     }
 
     async fn attempt(&mut self, task: &Task) -> Result<Attempt> {
-        let mut tries = 1;
-        let mut died_here = false;
+        // Tries that a session used up before it was killed are not granted again.
+        let deaths = self.recorder.state().deaths(&task.point.id, task.run);
+        if let Some(death) = deaths
+            .last()
+            .filter(|death| deaths.len() as u32 >= TRIES || !death.cause.is_transient())
+        {
+            let started = self.begin_run(task)?;
+            return self.lose(task, death.clone(), started, 0.0);
+        }
+        let mut tries = 1 + deaths.len() as u32 + std::mem::take(&mut self.failed_starts);
+        let mut under = None;
         loop {
             let start = match self.failed_start.take() {
                 Some(failure) => Start::Failed(failure),
@@ -215,12 +233,16 @@ impl<'s, 'o> GroupSession<'s, 'o> {
                     self.note_retry(&failure)?;
                     continue;
                 }
-                Start::Failed(failure) => return Ok(Attempt::ServerLost(self.blame(failure, died_here))),
+                Start::Failed(failure) => {
+                    let failure = self.blame(failure, under.is_some());
+                    return Ok(Attempt::ServerLost(Lost { failure, under }));
+                }
                 Start::Interrupted => return Ok(Attempt::Interrupted),
             }
             let started = self.begin_run(task)?;
             let reset = self.reset().await;
-            match self.measure(task).await? {
+            let files = RunFiles::begun_by(&started);
+            match self.measure(task, &files).await? {
                 Try::Measured(mut measurement, seconds) => {
                     if let (Err(refusal), Verdict::Sound) = (reset, &measurement.verdict) {
                         measurement.verdict = Verdict::Suspect(Failure::new(Cause::CachesNotReset, refusal));
@@ -230,32 +252,34 @@ impl<'s, 'o> GroupSession<'s, 'o> {
                     return self.commit(task, &started, measurement, seconds);
                 }
                 Try::BenchFailed(failure, seconds) => {
-                    self.record_failed(task, &failure, seconds)?;
+                    self.record_failed(task, &started, &failure, seconds)?;
                     return Ok(Attempt::Recorded(Outcome::Failed));
                 }
                 Try::ServerDied(failure, seconds) => {
                     self.stop(Some(&failure)).await?;
                     self.death = Some(failure.clone());
-                    died_here = true;
                     if failure.cause.is_transient() && tries < TRIES {
                         tries += 1;
+                        under = Some(started);
                         self.note_retry(&failure)?;
                         continue;
                     }
-                    self.lost_in_a_row += 1;
-                    // A search learns from deaths: they say that its load was too high.
-                    if self.lost_in_a_row >= LOST_POINTS && task.asked.is_none() {
-                        return Ok(Attempt::ServerLost(failure));
-                    }
-                    self.record_failed(task, &failure, seconds)?;
-                    return Ok(Attempt::PointLost(failure));
+                    return self.lose(task, failure, started, seconds);
                 }
                 Try::Interrupted => return Ok(Attempt::Interrupted),
             }
         }
     }
-}
 
-fn not_tried(failure: &Failure) -> Failure {
-    Failure::new(failure.cause, format!("{NOT_TRIED}{}", failure.detail))
+    /// The server died under a run, and that is final.
+    fn lose(&mut self, task: &Task, failure: Failure, started: Entry, seconds: f64) -> Result<Attempt> {
+        self.lost_in_a_row += 1;
+        // A search learns from deaths: they say that its load was too high.
+        if self.lost_in_a_row >= LOST_POINTS && task.asked.is_none() {
+            let under = Some(started);
+            return Ok(Attempt::ServerLost(Lost { failure, under }));
+        }
+        self.record_failed(task, &started, &failure, seconds)?;
+        Ok(Attempt::PointLost(failure, started))
+    }
 }

@@ -4,36 +4,61 @@ use super::{Attempt, GroupSession};
 use crate::bench::{Measurement, Verdict};
 use crate::cause::{Failure, Outcome};
 use crate::error::Result;
-use crate::journal::{Entry, Event, Measured, RunFinished};
-use crate::plan::Plan;
-use crate::run::{Group, Task, Update, record};
+use crate::ids::SearchId;
+use crate::journal::{
+    Entry, Event, FIRST_SLOT, GroupBegun, GroupGivenUp, LineId, Link, Measured, RunFinished, RunStarted,
+    ServerDeclared, Untried,
+};
+use crate::plan::Params;
+use crate::run::{Task, Update, record};
+use crate::validity::{Code, Doubt, Validity};
 
 impl GroupSession<'_, '_> {
+    /// Says on which server config work begins, and what was read of other sessions.
     pub(super) fn declare(&mut self) -> Result<()> {
         let server = &self.group.server;
-        if self.recorder.state().servers.contains_key(&server.id) {
-            return Ok(());
-        }
         let secrets = &self.plan.secrets;
-        let declared = Event::ServerDeclared {
-            server: server.id.clone(),
+        let config = ServerDeclared {
             name: server.name.clone(),
             argv: secrets.redact_argv(&server.argv),
             env: secrets.redact_env(&server.env),
             params: secrets.redact_params(&server.params),
             combo: server.combo.clone(),
         };
-        record(self.recorder, self.observer, declared).map(drop)
+        let begun = GroupBegun {
+            server: server.id.clone(),
+            slot: FIRST_SLOT,
+            config,
+            seen: self.recorder.news(),
+        };
+        record(self.recorder, self.observer, Event::GroupBegun(Box::new(begun))).map(drop)
     }
 
     pub(super) fn begin_run(&mut self, task: &Task) -> Result<Entry> {
-        let started = Event::RunStarted {
+        let server = &self.group.server.id;
+        let state = self.recorder.state();
+        let link = task.asked.as_ref().map(|asked| {
+            let search = state.search(&asked.search).expect("a search begins before it asks");
+            Link {
+                id: asked.search.clone(),
+                after: search.tip,
+                step: search.steps,
+                draw: task.draw(),
+            }
+        });
+        let started = RunStarted {
             point: task.point.id.clone(),
+            server: server.clone(),
+            slot: FIRST_SLOT,
             run: task.run,
+            launch: self.running.as_ref().map_or(0, |running| running.launch),
             name: task.point.name.clone(),
-            start: self.running.as_ref().map_or(0, |running| running.start),
+            params: self.plan.secrets.redact_params(&task.point.params),
+            combo: task.point.combo.clone(),
+            search: link,
+            anew: state.retired_by(server, self.recorder.nonce()),
         };
-        record(self.recorder, self.observer, started)
+        record(self.recorder, self.observer, Event::RunStarted(Box::new(started)))
     }
 
     pub(super) fn commit(
@@ -43,24 +68,35 @@ impl GroupSession<'_, '_> {
         measurement: Measurement,
         seconds: f64,
     ) -> Result<Attempt> {
-        let outcome = match measurement.verdict {
-            Verdict::Sound | Verdict::Suspect(_) if measurement.cut.is_some() => {
-                return self.record_cut(task, &measurement, seconds);
-            }
-            Verdict::Sound => Outcome::Ok,
-            Verdict::Suspect(_) => Outcome::Suspect,
-            Verdict::Void(_) => Outcome::Failed,
+        let (outcome, doubt) = match &measurement.verdict {
+            Verdict::Sound | Verdict::Suspect(_) if measurement.cut.is_some() => (Outcome::Cut, None),
+            Verdict::Sound => (Outcome::Ok, None),
+            Verdict::Suspect(failure) => (Outcome::Suspect, Some(failure)),
+            Verdict::Void(_) => (Outcome::Failed, None),
         };
-        let objection = measurement.verdict.objection();
-        let learned = task.asked.as_ref().map(|asked| asked.learn(&measurement));
+        let redact = |text: &str| self.plan.secrets.redact(text);
+        let doubts = doubt.map(|failure| Doubt::new(Code::named(failure.cause.name()), redact(&failure.detail)));
+        let doubts: Vec<Doubt> = doubts.into_iter().collect();
+        let failure = measurement.verdict.objection();
+        let detail = match (&measurement.cut, failure) {
+            (Some(cut), _) => cut.why.clone(),
+            (None, failure) => failure.map_or_else(String::new, |failure| redact(&failure.detail)),
+        };
         let finished = RunFinished {
-            search: learned,
+            started: started.place.line.seq,
             outcome,
-            cause: objection.map(|failure| failure.cause),
-            detail: objection.map_or_else(String::new, |failure| self.plan.secrets.redact(&failure.detail)),
+            validity: Validity::of(doubts.iter().map(|doubt| doubt.code)),
+            doubts,
+            cause: failure.map(|failure| failure.cause),
+            detail,
             seconds,
-            ..finished(self.plan, self.group, task)
+            file: None,
+            learned: task.asked.as_ref().and_then(|asked| asked.learn(&measurement)),
         };
+        if measurement.result.values.is_empty() {
+            record(self.recorder, self.observer, Event::RunFinished(Box::new(finished)))?;
+            return Ok(Attempt::Recorded(outcome));
+        }
         let running = self.running.as_ref().expect("a run was measured on a ready server");
         let measured = Measured {
             result: measurement.result,
@@ -71,53 +107,69 @@ impl GroupSession<'_, '_> {
         Ok(Attempt::Recorded(outcome))
     }
 
-    /// Records a probe that was ended early: what it says, and no figures.
-    fn record_cut(&mut self, task: &Task, measurement: &Measurement, seconds: f64) -> Result<Attempt> {
-        let why = measurement.cut.as_ref().map(|cut| cut.why.clone());
-        let cut = RunFinished {
-            search: task.asked.as_ref().map(|asked| asked.learn(measurement)),
-            outcome: Outcome::Cut,
-            detail: why.unwrap_or_default(),
-            seconds,
-            ..finished(self.plan, self.group, task)
-        };
-        record(self.recorder, self.observer, Event::RunFinished(Box::new(cut)))?;
-        Ok(Attempt::Recorded(Outcome::Cut))
-    }
-
-    pub(super) fn record_failed(&mut self, task: &Task, failure: &Failure, seconds: f64) -> Result<()> {
-        let learned = task.asked.as_ref().map(|asked| asked.learn_of_failure(failure));
+    pub(super) fn record_failed(
+        &mut self,
+        task: &Task,
+        started: &Entry,
+        failure: &Failure,
+        seconds: f64,
+    ) -> Result<()> {
         let failed = RunFinished {
-            search: learned,
+            started: started.place.line.seq,
             outcome: Outcome::Failed,
+            validity: Validity::Valid,
+            doubts: Vec::new(),
             cause: Some(failure.cause),
             detail: self.plan.secrets.redact(&failure.detail),
             seconds,
-            ..finished(self.plan, self.group, task)
+            file: None,
+            learned: task.asked.as_ref().and_then(|asked| asked.learn_of_failure(failure)),
         };
         record(self.recorder, self.observer, Event::RunFinished(Box::new(failed))).map(drop)
+    }
+
+    /// Records that runs, and with them searches, have failed untried. The server died under the run that `blamed` began, or did
+    /// not start.
+    pub(super) fn give_up<'t>(
+        &mut self,
+        tasks: impl Iterator<Item = &'t Task>,
+        searches: Vec<(SearchId, LineId)>,
+        failure: &Failure,
+        blamed: Option<&Entry>,
+    ) -> Result<()> {
+        let mut points: Vec<Untried> = Vec::new();
+        for task in tasks {
+            match points.iter_mut().find(|point| point.point == task.point.id) {
+                Some(point) => point.runs.push(task.run),
+                None => points.push(Untried {
+                    point: task.point.id.clone(),
+                    runs: vec![task.run],
+                    name: task.point.name.clone(),
+                    params: self.plan.secrets.redact_params(&task.point.params),
+                    combo: task.point.combo.clone(),
+                    search: task.asked.as_ref().map(|asked| asked.search.clone()),
+                }),
+            }
+        }
+        if points.is_empty() && searches.is_empty() {
+            return Ok(());
+        }
+        let given_up = GroupGivenUp {
+            server: self.group.server.id.clone(),
+            slot: FIRST_SLOT,
+            cause: failure.cause,
+            detail: self.plan.secrets.redact(&failure.detail),
+            blamed: blamed.map(|started| started.place.line.seq),
+            common: Params::new(),
+            points,
+            searches,
+        };
+        let event = Event::GroupGivenUp(Box::new(given_up.compact()));
+        record(self.recorder, self.observer, event).map(drop)
     }
 
     pub(super) fn note_retry(&mut self, failure: &Failure) -> Result<()> {
         let note = format!("trying again after {}: {}", failure.cause, failure.detail);
         (self.observer)(Update::Note(&note), self.recorder)
-    }
-}
-
-/// The part of a run's record that does not depend on how it went.
-fn finished(plan: &Plan, group: &Group, task: &Task) -> RunFinished {
-    RunFinished {
-        point: task.point.id.clone(),
-        server: group.server.id.clone(),
-        run: task.run,
-        name: task.point.name.clone(),
-        params: plan.secrets.redact_params(&task.point.params),
-        combo: task.point.combo.clone(),
-        outcome: Outcome::Ok,
-        cause: None,
-        detail: String::new(),
-        seconds: 0.0,
-        file: None,
-        search: None,
     }
 }

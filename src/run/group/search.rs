@@ -1,12 +1,12 @@
 //! The searches of a group: each asks for one run at a time, and what it asks next depends on nothing but the recorded
 //! runs, so a search that was interrupted goes on where it was.
 
-use super::{Attempt, GroupSession, not_tried};
+use super::{Attempt, GroupSession, Lost};
 use crate::bench::{Measurement, Verdict};
 use crate::cause::{Cause, Failure};
 use crate::error::Result;
 use crate::ids::SearchId;
-use crate::journal::{Event, State};
+use crate::journal::{Event, LineId, State};
 use crate::matrix::LoadSearch;
 use crate::plan::OnFailure;
 use crate::run::schedule::Asked;
@@ -17,25 +17,25 @@ use serde_json::Value;
 /// How a search of this session ended.
 pub(super) enum Ended {
     Done,
-    ServerLost(Failure),
+    ServerLost(Lost),
     Early(Ending),
 }
 
 impl GroupSession<'_, '_> {
     pub(super) async fn search_all(&mut self) -> Result<Ending> {
-        let mut lost: Option<Failure> = None;
-        for search in &self.group.searches {
-            if let Some(failure) = &lost {
-                self.skip(search, failure)?;
-                continue;
-            }
+        let searches = &self.group.searches;
+        for (position, search) in searches.iter().enumerate() {
             match self.search(search).await? {
                 Ended::Done => {}
-                Ended::ServerLost(failure) => lost = Some(not_tried(&failure)),
+                Ended::ServerLost(lost) => {
+                    let left = position + usize::from(lost.under.is_some());
+                    self.give_up_searches(&searches[left..], &lost)?;
+                    return Ok(self.after(Some(&lost.failure)));
+                }
                 Ended::Early(ending) => return Ok(ending),
             }
         }
-        Ok(self.after(lost.as_ref()))
+        Ok(self.after(None))
     }
 
     async fn search(&mut self, planned: &LoadSearch) -> Result<Ended> {
@@ -60,11 +60,13 @@ impl GroupSession<'_, '_> {
             };
             let task = self.task(planned, &search, question);
             match self.attempt(&task).await? {
-                Attempt::Recorded(_) | Attempt::PointLost(_) => {}
-                Attempt::ServerLost(failure) => {
-                    self.record_failed(&task, &failure, 0.0)?;
-                    self.end_search(&planned.id, Vec::new(), Some(&failure))?;
-                    return Ok(Ended::ServerLost(failure));
+                Attempt::Recorded(_) | Attempt::PointLost(..) => {}
+                Attempt::ServerLost(lost) => {
+                    if let Some(started) = &lost.under {
+                        self.record_failed(&task, started, &lost.failure, 0.0)?;
+                        self.end_search(&planned.id, Vec::new(), Some(&lost.failure))?;
+                    }
+                    return Ok(Ended::ServerLost(lost));
                 }
                 Attempt::Interrupted => return Ok(Ended::Early(Ending::Interrupted)),
             }
@@ -82,15 +84,24 @@ impl GroupSession<'_, '_> {
         })
     }
 
-    /// Records a search that cannot be done because its server is lost.
-    fn skip(&mut self, planned: &LoadSearch, failure: &Failure) -> Result<()> {
-        self.note_search(planned)?;
-        let search = replay(planned, self.recorder.state());
-        if let Next::Probe(question) = search.ask() {
-            let task = self.task(planned, &search, question);
-            self.record_failed(&task, failure, 0.0)?;
+    /// Records searches that cannot be done because their server is lost, each with the run that it would ask for.
+    fn give_up_searches(&mut self, searches: &[LoadSearch], lost: &Lost) -> Result<()> {
+        let (mut tasks, mut ended) = (Vec::new(), Vec::new());
+        for planned in searches {
+            self.note_search(planned)?;
+            let search = replay(planned, self.recorder.state());
+            if let Next::Probe(question) = search.ask() {
+                tasks.push(self.task(planned, &search, question));
+            }
+            ended.push((planned.id.clone(), self.tip(&planned.id)));
         }
-        self.end_search(&planned.id, Vec::new(), Some(failure))
+        self.give_up(tasks.iter(), ended, &lost.failure, lost.under.as_ref())
+    }
+
+    /// What the next line of a search follows.
+    pub(super) fn tip(&self, search: &SearchId) -> LineId {
+        let record = self.recorder.state().search(search);
+        record.expect("a search begins before it asks").tip
     }
 
     pub(super) fn end_search(
@@ -101,6 +112,7 @@ impl GroupSession<'_, '_> {
     ) -> Result<()> {
         let finished = Event::SearchFinished {
             search: search.clone(),
+            after: self.tip(search),
             answers,
             cause: failure.map(|failure| failure.cause),
             detail: failure.map_or_else(String::new, |failure| failure.detail.clone()),
@@ -127,7 +139,7 @@ impl GroupSession<'_, '_> {
     /// Why the search cannot learn from its runs, after the latest one.
     fn objection(&self, planned: &LoadSearch, task: &Task) -> Option<Failure> {
         let run = self.recorder.state().run(&task.point.id, task.run)?;
-        let probe = run.search.as_ref().and_then(|searched| searched.probe.as_ref());
+        let probe = run.search.as_ref().and_then(|searched| searched.probe());
         let Some(probe) = probe else {
             let cause = run.cause.unwrap_or(Cause::BenchFailed);
             let detail = match cause {
@@ -184,8 +196,11 @@ impl Asked {
         if matches!(measurement.verdict, Verdict::Void(_)) {
             return self.failed();
         }
-        // A run that was cut has no result, so it says nothing about criteria that are not about single requests.
-        let metric = |key: &str| measurement.result.get(key).and_then(Value::as_f64);
+        // A run that was cut says nothing about criteria that are not about single requests: its figures are those of a part.
+        let metric = |key: &str| {
+            let whole = measurement.cut.is_none();
+            measurement.result.get(key).filter(|_| whole).and_then(Value::as_f64)
+        };
         let is_certain = |text: &String| measurement.cut.as_ref().is_none_or(|cut| cut.certain.contains(text));
         let criteria = self.targets.iter().flat_map(|target| &target.criteria);
         let readings = criteria

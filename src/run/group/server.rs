@@ -4,7 +4,7 @@ use super::{GroupSession, Running, Start};
 use crate::cause::{Cause, Failure};
 use crate::error::Result;
 use crate::files::create_folder;
-use crate::journal::Event;
+use crate::journal::{Event, FIRST_SLOT, Launch as LaunchId};
 use crate::plan::{Plan, Reset, Target};
 use crate::run::gate::Gate;
 use crate::run::{Group, record};
@@ -27,14 +27,19 @@ impl GroupSession<'_, '_> {
             return Ok(Start::Ready);
         }
         let server_id = self.group.server.id.clone();
-        let start = self.recorder.state().starts_of(&server_id) + 1;
-        let log = self.recorder.directory().server_log(&server_id, start);
+        let launch = self.recorder.next_launch();
+        let session = self.recorder.nonce();
+        let log = self
+            .recorder
+            .directory()
+            .server_log(&server_id, LaunchId { session, n: launch });
         record(
             self.recorder,
             self.observer,
             Event::ServerStarting {
                 server: server_id.clone(),
-                start,
+                slot: FIRST_SLOT,
+                launch,
             },
         )?;
         if let Some(folder) = log.parent() {
@@ -43,7 +48,7 @@ impl GroupSession<'_, '_> {
         let launched = Instant::now();
         let mut spawned = None;
         let ready = tokio::select! {
-            ready = launch(self.plan, self.group, log, self.gate, &mut spawned) => Some(ready),
+            ready = bring_up(self.plan, self.group, log, self.gate, &mut spawned) => Some(ready),
             () = self.interrupt.requested() => None,
         };
         let ready = ready.map(|ready| ready.and_then(|identity| self.require_same_model(identity)));
@@ -51,7 +56,7 @@ impl GroupSession<'_, '_> {
             Some(Ok(identity)) => {
                 let ready = Event::ServerReady {
                     server: server_id,
-                    start,
+                    launch,
                     seconds: launched.elapsed().as_secs_f64(),
                     model: identity.served_model.clone(),
                     version: identity.version.clone(),
@@ -63,7 +68,7 @@ impl GroupSession<'_, '_> {
                     gpus: Arc::new(gpus_of(self.group, &server, &identity)),
                     server,
                     identity,
-                    start,
+                    launch,
                     is_used: false,
                     warmed: HashSet::new(),
                 });
@@ -71,11 +76,11 @@ impl GroupSession<'_, '_> {
                 Ok(Start::Ready)
             }
             Some(Err(failure)) => {
-                self.end(spawned, start, Some(&failure)).await?;
+                self.end(spawned, launch, Some(&failure)).await?;
                 Ok(Start::Failed(failure))
             }
             None => {
-                self.end(spawned, start, None).await?;
+                self.end(spawned, launch, None).await?;
                 Ok(Start::Interrupted)
             }
         }
@@ -117,13 +122,13 @@ impl GroupSession<'_, '_> {
 
     pub(super) async fn stop(&mut self, failure: Option<&Failure>) -> Result<()> {
         match self.running.take() {
-            Some(running) => self.end(Some(running.server), running.start, failure).await,
+            Some(running) => self.end(Some(running.server), running.launch, failure).await,
             None => Ok(()),
         }
     }
 
     /// Ends a server that was spawned, if it was, and records that it is gone.
-    async fn end(&mut self, server: Option<Server>, start: u32, failure: Option<&Failure>) -> Result<()> {
+    async fn end(&mut self, server: Option<Server>, launch: u32, failure: Option<&Failure>) -> Result<()> {
         if let Some(mut server) = server {
             let is_stopped = tokio::select! {
                 () = server.stop() => true,
@@ -135,7 +140,7 @@ impl GroupSession<'_, '_> {
         }
         let exited = Event::ServerExited {
             server: self.group.server.id.clone(),
-            start,
+            launch,
             cause: failure.map(|failure| failure.cause),
             detail: failure.map_or_else(String::new, |failure| self.plan.secrets.redact(&failure.detail)),
         };
@@ -156,7 +161,7 @@ fn gpus_of(group: &Group, server: &Server, identity: &Identity) -> Gpus {
 
 /// Waits until the machine is as it was, launches the server (or attaches to it) and waits until it is ready. The server
 /// is put into `spawned` as soon as there is a process to end.
-async fn launch(
+async fn bring_up(
     plan: &Plan,
     group: &Group,
     log: PathBuf,

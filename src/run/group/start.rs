@@ -4,7 +4,7 @@
 use super::{GroupSession, Start};
 use crate::bench;
 use crate::error::Result;
-use crate::journal::{self, Event, SearchEnd, SearchRecord, SearchStarted, Shard, State};
+use crate::journal::{Event, FIRST_SLOT, SearchEnd, SearchRecord, SearchStarted, State};
 use crate::matrix::LoadSearch;
 use crate::plan::{BenchRunner, Plan};
 use crate::run::{Ending, record};
@@ -48,14 +48,11 @@ impl GroupSession<'_, '_> {
         record(self.recorder, self.observer, event).map(drop)
     }
 
-    fn start_of(&self, planned: &LoadSearch) -> Result<SearchStarted> {
+    fn start_of(&mut self, planned: &LoadSearch) -> Result<SearchStarted> {
+        // What other shards have found is in journals of their own.
+        self.recorder.refresh()?;
         let forecast = self.forecasts.get(&planned.id);
-        let from = |state: &State| search_started(planned, self.plan, state, forecast);
-        Ok(match self.shard {
-            Shard::WHOLE => from(self.recorder.state()),
-            // What other shards have found is in journals of their own.
-            _ => from(&journal::load(self.recorder.directory())?),
-        })
+        Ok(search_started(planned, self.plan, self.recorder.state(), forecast))
     }
 
     /// Whether the size of the KV cache says something about the load: requests in flight whose lengths are known.
@@ -108,6 +105,7 @@ pub(crate) fn search_started(
     let started = SearchStarted {
         search: planned.id.clone(),
         server: planned.server.clone(),
+        slot: FIRST_SLOT,
         name: planned.name.clone(),
         params: plan.secrets.redact_params(&planned.params),
         vary: planned.settings.vary,

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 use vsweep::cause::Cause;
-use vsweep::journal::{self, Directory};
+use vsweep::journal::{self, Check, Directory, RunFiles};
 use vsweep::plan::ReportOptions;
 use vsweep::report::{Requests, read_runs, write_pages};
 use vsweep::table::Points;
@@ -105,12 +105,14 @@ fn watch(directory: &Directory) {
         );
     }
     for point in points.iter().take(300) {
-        fs::write(point.path().join("0.telemetry.csv"), &text).expect("written");
+        let files = fs::read_dir(point.path()).expect("a folder").flatten();
+        let first = files.map(|file| file.path()).min().expect("a run");
+        fs::write(first.with_extension("telemetry.csv"), &text).expect("written");
     }
 }
 
 fn write_report(directory: &Directory) {
-    let state = journal::load(directory).expect("a sound journal");
+    let state = journal::load(directory, Check::Hashes).expect("a sound journal");
     let runs = read_runs(directory, &state);
     assert_eq!(runs.damaged, Vec::<String>::new());
     write_pages(directory, &state, &Points::of(&runs.table), &ReportOptions::default()).expect("written");
@@ -427,7 +429,12 @@ fn equal_experiments_give_equal_pages_and_nothing_in_them_is_code() {
 fn readings_are_drawn_for_the_run_that_is_chosen() {
     let Some(browser) = Browser::start() else { return };
     let (_folder, directory) = write(&realistic());
-    let missing = directory.run_telemetry(&vsweep::ids::PointId("0000000000000001".into()), 0);
+    let state = journal::load(&directory, Check::Lengths).expect("a sound journal");
+    let second = state
+        .runs()
+        .find(|run| run.point.0 == "0000000000000001")
+        .expect("a run");
+    let missing = RunFiles::of(second).telemetry(&directory);
     fs::remove_file(missing).expect("was there");
     write_report(&directory);
     let page = directory.report_html();

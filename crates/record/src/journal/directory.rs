@@ -1,7 +1,11 @@
 //! The layout of an experiment directory (contract): every path in it is made here.
 
+use super::event::{Event, RunStarted};
+use super::line::{Entry, LineId, Nonce};
+use super::state::{Launch, RunRecord};
 use std::fmt;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use vsweep_plan::error::{Error, Result};
@@ -55,7 +59,16 @@ impl Directory {
             return true;
         }
         const NAMES: [&str; 6] = ["journal", "runs", "servers", "charts", "timelines", "best"];
-        const FILES: [&str; 7] = ["lock", "plan.", "manifest.", "summary.", "points.", "report.", "sla."];
+        const FILES: [&str; 8] = [
+            "lock",
+            "plan.",
+            "manifest.",
+            "summary.",
+            "points.",
+            "duplicates.",
+            "report.",
+            "sla.",
+        ];
         let Ok(entries) = fs::read_dir(&self.root) else {
             return true;
         };
@@ -96,9 +109,9 @@ impl Directory {
         })
     }
 
-    /// The journal of one shard.
-    pub fn journal(&self, shard: Shard) -> PathBuf {
-        self.root.join("journal").join(format!("{shard}.jsonl"))
+    /// Where the journals are.
+    pub fn journal_folder(&self) -> PathBuf {
+        self.root.join("journal")
     }
 
     /// Whether no sweep was begun in it yet.
@@ -113,9 +126,13 @@ impl Directory {
 
     /// Every journal that exists, in name order.
     pub fn journals(&self) -> Result<Vec<PathBuf>> {
-        let folder = self.root.join("journal");
+        let folder = self.journal_folder();
         let mut journals = Vec::new();
-        for entry in fs::read_dir(&folder).map_err(Error::io("read", &folder))? {
+        let entries = match fs::read_dir(&folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(journals),
+            entries => entries.map_err(Error::io("read", &folder))?,
+        };
+        for entry in entries {
             let path = entry.map_err(Error::io("read", &folder))?.path();
             if path.extension().is_some_and(|extension| extension == "jsonl") {
                 journals.push(path);
@@ -125,27 +142,9 @@ impl Directory {
         Ok(journals)
     }
 
-    /// Where one run's file goes, relative to the directory.
-    pub fn run_file(point: &PointId, run: u32) -> String {
-        format!("runs/{point}/{run}.json")
-    }
-
-    /// What was read of the server and the machine during one run.
-    pub fn run_telemetry(&self, point: &PointId, run: u32) -> PathBuf {
-        self.root
-            .join("runs")
-            .join(&point.0)
-            .join(format!("{run}.telemetry.csv"))
-    }
-
-    /// Scratch folder of an external benchmark for one run; its output is kept there.
-    pub fn run_scratch(&self, point: &PointId, run: u32) -> PathBuf {
-        self.root.join("runs").join(&point.0).join(format!("{run}.bench"))
-    }
-
     /// The log of one start of a server.
-    pub fn server_log(&self, server: &ServerId, start: u32) -> PathBuf {
-        self.root.join("servers").join(&server.0).join(format!("{start}.log"))
+    pub fn server_log(&self, server: &ServerId, launch: Launch) -> PathBuf {
+        self.root.join("servers").join(&server.0).join(format!("{launch}.log"))
     }
 
     /// One row a run.
@@ -161,6 +160,11 @@ impl Directory {
     /// One row a point.
     pub fn points_csv(&self) -> PathBuf {
         self.root.join("points.csv")
+    }
+
+    /// Results that do not count, one row each.
+    pub fn duplicates_csv(&self) -> PathBuf {
+        self.root.join("duplicates.csv")
     }
 
     /// `sla.csv`.
@@ -192,6 +196,60 @@ impl Directory {
     pub fn charts(&self) -> PathBuf {
         self.root.join("charts")
     }
+}
+
+/// What the files of one run are called. Nobody else writes files of these names: the line that began the run is part of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunFiles {
+    /// Relative to the directory, with forward slashes, without an extension.
+    stem: String,
+}
+
+impl RunFiles {
+    /// Those of a recorded run.
+    pub fn of(run: &RunRecord) -> RunFiles {
+        let stem = match run.started.journal {
+            Nonce::SEALED => format!("runs/{}/{}", run.point, run.run),
+            _ => stem(&run.point, run.slot, run.run, run.started),
+        };
+        RunFiles { stem }
+    }
+
+    /// Those of a run that was begun by this line.
+    pub fn begun(run: &RunStarted, line: LineId) -> RunFiles {
+        let stem = stem(&run.point, run.slot, run.run, line);
+        RunFiles { stem }
+    }
+
+    /// Those of the run that this entry begins.
+    ///
+    /// # Panics
+    /// If it begins none.
+    pub fn begun_by(entry: &Entry) -> RunFiles {
+        match &entry.event {
+            Event::RunStarted(run) => RunFiles::begun(run, entry.place.line),
+            _ => unreachable!("only a run that was begun has files"),
+        }
+    }
+
+    /// Its figures, relative to the directory.
+    pub fn json(&self) -> String {
+        format!("{}.json", self.stem)
+    }
+
+    /// What was read of the server and the machine while it was measured.
+    pub fn telemetry(&self, directory: &Directory) -> PathBuf {
+        directory.root.join(format!("{}.telemetry.csv", self.stem))
+    }
+
+    /// Scratch folder of an external benchmark; its output is kept there.
+    pub fn scratch(&self, directory: &Directory) -> PathBuf {
+        directory.root.join(format!("{}.bench", self.stem))
+    }
+}
+
+fn stem(point: &PointId, slot: u32, run: u32, line: LineId) -> String {
+    format!("runs/{point}/{slot}.{run}-{line}")
 }
 
 /// A share of the server groups: `index` of `count`, counted from 1, written `2/8` by users and `2-of-8` in names.

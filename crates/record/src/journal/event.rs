@@ -1,87 +1,46 @@
 //! One durable fact a line. The names and fields here are a file format: see `docs/formats.md`.
 
+use super::given_up::GroupGivenUp;
+use super::line::{LineId, Nonce, Sum};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use vsweep_plan::cause::{Cause, Outcome};
-use vsweep_plan::ids::{PointId, SearchId, ServerId};
+use vsweep_plan::ids::{Ids, PointId, SearchId, ServerId, sha256_hex};
 use vsweep_plan::plan::Params;
+use vsweep_plan::validity::{Doubt, Validity};
 use vsweep_strategy::search::{Answer, Level, Probe, Rival, Seed, Target, Vary};
 
-/// Version of the journal and of the directory, `major.minor`. A reader refuses a newer major and skips events it does
-/// not know from a newer minor.
+/// Version of the record, `major.minor`. A reader refuses a newer major and skips events it does not know from a newer
+/// minor. What vsweep 1.x wrote is read, and never added to.
 ///
-/// - 1.0: first.
-/// - 1.1: searches: the events `searches_planned`, `search_started` and `search_finished`, and the field `search` of a run.
-/// - 1.2: the outcome `cut`; explorations: searches without targets, and the field `level` of a run's `search`.
-/// - 1.3: what the `seed` of a search comes from, and its `rivals`; the verdict `skipped`.
-/// - 1.4: the `combo` of a server and of a run.
-/// - 1.5: whether a probe's reading is `starved`.
-/// - 1.6: the `draw` of a probe's question, what it `served`, and the `missed` of a reading's `requests`.
-pub const FORMAT: (u32, u32) = (1, 6);
-
-/// One line of the journal.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
-    /// Counts from 0 without gaps.
-    pub seq: u64,
-    /// When it was written, RFC 3339 in UTC. For people only: nothing is decided by it.
-    pub at: String,
-    /// What happened.
-    pub event: Event,
-}
+/// - 2.0: one journal for each session, checksums, an order without clocks, chains of probes, validity.
+pub const FORMAT: (u32, u32) = (2, 0);
 
 /// What can happen to an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
-    /// First line of a journal.
+    /// First line of a journal. vsweep 1.x knows it, too, and refuses the directory by it.
     JournalCreated {
         /// `major.minor` of [`FORMAT`].
         format: String,
         /// vsweep's own version.
         vsweep: String,
-        /// Which share of the server groups this journal holds, e.g. `1-of-1`.
+        /// Which share of the server groups the session takes, e.g. `1-of-1`.
         shard: String,
     },
-    /// A vsweep began to work on the directory.
-    SessionStarted {
-        /// vsweep's own version.
-        vsweep: String,
-        /// Its process id, for whoever looks for it.
-        pid: u32,
-        /// SHA-256 of the plan's text.
-        plan_sha256: String,
-        /// Servers of the whole plan.
-        servers: u64,
-        /// Points of the whole plan.
-        points: u64,
-        /// Runs of the whole plan.
-        runs: u64,
-        /// Searches of the whole plan; they decide on their runs themselves.
-        #[serde(default)]
-        searches: u64,
-    },
-    /// These points are recorded but no longer in the plan: their runs leave the tables.
-    PointsDropped {
-        /// The points.
-        points: Vec<PointId>,
-    },
-    /// These points are in the plan again: their runs count again.
-    PointsRestored {
-        /// The points.
-        points: Vec<PointId>,
-    },
-    /// These are the searches of the plan; answers of all others leave the tables.
-    SearchesPlanned {
-        /// The searches.
-        searches: Vec<SearchId>,
-    },
+    /// Second line of a journal: who works here, on which plan.
+    SessionStarted(Box<SessionStarted>),
+    /// The session is about to work on a server config.
+    GroupBegun(Box<GroupBegun>),
     /// A search is about to ask its first question.
     SearchStarted(Box<SearchStarted>),
     /// A search has its answers, or was given up.
     SearchFinished {
         /// Which search.
         search: SearchId,
+        /// The last probe of the chain that led here; the search's beginning if it asked nothing.
+        after: LineId,
         /// One a target; empty if it was given up.
         answers: Vec<Answer>,
         /// Why it was given up.
@@ -89,35 +48,21 @@ pub enum Event {
         /// What was seen; empty if nothing is to be said.
         detail: String,
     },
-    /// A server config is about to be used for the first time in this journal.
-    ServerDeclared {
-        /// Its identity.
-        server: ServerId,
-        /// Short text for people.
-        name: String,
-        /// Command line, secrets redacted; empty when attached.
-        argv: Vec<String>,
-        /// Environment of the plan, secrets redacted.
-        env: BTreeMap<String, String>,
-        /// Every parameter.
-        params: Params,
-        /// Name of its combination, if the plan names one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        combo: Option<String>,
-    },
-    /// A server process is being started.
+    /// A server process is being started, or a connection made to one that runs.
     ServerStarting {
         /// Which config.
         server: ServerId,
-        /// Counts the starts of this config from 1.
-        start: u32,
+        /// The planned start that it stands for, from 0.
+        slot: u32,
+        /// Counts the launches of this session from 1.
+        launch: u32,
     },
     /// It answers and serves the expected model.
     ServerReady {
         /// Which config.
         server: ServerId,
-        /// Which start.
-        start: u32,
+        /// Which launch of this session.
+        launch: u32,
         /// From launch to ready, in seconds.
         seconds: f64,
         /// Name of the model it serves.
@@ -131,31 +76,146 @@ pub enum Event {
     ServerExited {
         /// Which config.
         server: ServerId,
-        /// Which start.
-        start: u32,
+        /// Which launch of this session.
+        launch: u32,
         /// Why, unless we stopped it.
         cause: Option<Cause>,
         /// What it said.
         detail: String,
     },
     /// A run is about to be measured.
-    RunStarted {
-        /// Which point.
-        point: PointId,
-        /// Which repetition, from 0.
-        run: u32,
-        /// Short text of the point for people.
-        name: String,
-        /// On which start of the server.
-        start: u32,
-    },
-    /// A run has an outcome; if it was measured, its file is on disk.
+    RunStarted(Box<RunStarted>),
+    /// A run has a result; if it was measured, its file is on disk.
     RunFinished(Box<RunFinished>),
-    /// vsweep ended its work in order.
-    SessionEnded {
-        /// `finished`, `interrupted` or `stopped`.
+    /// Runs that will not be tried, because their server or their point is beyond hope: each of them has failed.
+    GroupGivenUp(Box<GroupGivenUp>),
+    /// What this session knows to be measured on a server counts no more: the server is another one now.
+    ResultsRetired {
+        /// Which config.
+        server: ServerId,
+        /// Why, as a sentence.
         reason: String,
     },
+    /// The session ended in order.
+    SessionEnded {
+        /// `finished`, `interrupted`, `stopped` or `superseded`.
+        reason: String,
+    },
+}
+
+/// A session and its plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionStarted {
+    /// Name of the machine.
+    pub host: String,
+    /// Which boot of it: process ids are given out anew after each.
+    pub boot: String,
+    /// Process id of vsweep.
+    pub pid: u32,
+    /// When the process started, in clock ticks since the boot.
+    pub started: u64,
+    /// What is to be measured.
+    pub plan: RecordedPlan,
+    /// Servers of the plan.
+    pub servers: u64,
+    /// Points of the plan.
+    pub points: u64,
+    /// Runs of the plan.
+    pub runs: u64,
+    /// Searches of the plan; they decide on their runs themselves.
+    pub searches: u64,
+    /// What of the other journals the session had read.
+    pub seen: Seen,
+}
+
+/// A plan as meant. A point belongs to the experiment if it is in the plan of the last session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedPlan {
+    /// Name of the plan.
+    pub name: String,
+    /// SHA-256 of its content.
+    pub sha256: String,
+    /// Where that is.
+    pub content: PlanContent,
+}
+
+impl RecordedPlan {
+    /// A plan with all its points and searches.
+    pub fn new<'a>(
+        name: &str,
+        text: String,
+        points: impl IntoIterator<Item = &'a PointId>,
+        searches: impl IntoIterator<Item = &'a SearchId>,
+    ) -> RecordedPlan {
+        let points = Ids::of(points.into_iter().map(|id| id.0.as_str()));
+        let searches = Ids::of(searches.into_iter().map(|id| id.0.as_str()));
+        let content = PlanContent::Here { text, points, searches };
+        let written = serde_json::to_vec(&content).expect("plain data always serialises");
+        RecordedPlan {
+            name: name.to_owned(),
+            sha256: sha256_hex(&written),
+            content,
+        }
+    }
+}
+
+/// The content of a plan, or where it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanContent {
+    /// Here.
+    Here {
+        /// The plan's text after `--set` and the files it names, secrets masked.
+        text: String,
+        /// Every point.
+        points: Ids,
+        /// Every search and exploration.
+        searches: Ids,
+    },
+    /// In the beginning of the journal of this nonce, which has the same plan.
+    In(Nonce),
+}
+
+/// How far journals were read: by nonce, those of vsweep 1.x by the names of their files.
+pub type Seen = BTreeMap<String, SeenJournal>;
+
+/// How far one journal was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenJournal {
+    /// Number of lines.
+    pub lines: u64,
+    /// Sum of the last line; of a journal of vsweep 1.x that of the whole file.
+    pub sum: Sum,
+}
+
+/// A server config, and what the session has read of other journals since it said so last.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GroupBegun {
+    /// Its identity.
+    pub server: ServerId,
+    /// The planned start, from 0.
+    pub slot: u32,
+    /// What it is.
+    pub config: ServerDeclared,
+    /// Journals that have grown.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub seen: Seen,
+}
+
+/// What a server config is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServerDeclared {
+    /// Short text for people.
+    pub name: String,
+    /// Command line, secrets redacted; empty when attached.
+    pub argv: Vec<String>,
+    /// Environment of the plan, secrets redacted.
+    pub env: BTreeMap<String, String>,
+    /// Every parameter.
+    pub params: Params,
+    /// Name of its combination, if the plan names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub combo: Option<String>,
 }
 
 /// What a search looks for. Together with the probes of its runs it decides the next question.
@@ -165,6 +225,9 @@ pub struct SearchStarted {
     pub search: SearchId,
     /// The server config it runs on.
     pub server: ServerId,
+    /// The planned start, from 0.
+    #[serde(default)]
+    pub slot: u32,
     /// Short text of the load for people; `default` if only the searched parameter varies.
     pub name: String,
     /// Every bench parameter but those that the search decides.
@@ -180,27 +243,19 @@ pub struct SearchStarted {
     pub rivals: Vec<Rival>,
 }
 
-/// A run's part in a search.
+/// Everything that is to be known of a run before it is measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Searched {
-    /// The search that asked for it.
-    pub id: SearchId,
-    /// The question and what the run says; `None` if it says nothing about its load.
-    pub probe: Option<Probe>,
-    /// The load and what was measured, if an exploration asked for it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub level: Option<Level>,
-}
-
-/// The outcome of one run with all that tables need except the metrics, which are in its file.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RunFinished {
+pub struct RunStarted {
     /// Which point.
     pub point: PointId,
     /// The server config it belongs to.
     pub server: ServerId,
+    /// The planned start of the server, from 0.
+    pub slot: u32,
     /// Which repetition, from 0.
     pub run: u32,
+    /// Which launch of this session.
+    pub launch: u32,
     /// Short text of the point for people.
     pub name: String,
     /// Every bench parameter.
@@ -208,8 +263,40 @@ pub struct RunFinished {
     /// Name of the load's combination, if the plan names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub combo: Option<String>,
+    /// The search that asks for it; `None` for a point of the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Link>,
+    /// The line of this journal that retired what was measured on the server before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anew: Option<u64>,
+}
+
+/// A run's place in the chain of a search.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// The search.
+    pub id: SearchId,
+    /// The `run_started` of the probe before; the search's beginning for the first one.
+    pub after: LineId,
+    /// How many probes are before it.
+    pub step: u32,
+    /// What is added to the plan's seed.
+    pub draw: u32,
+}
+
+/// What came of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunFinished {
+    /// Its `run_started` in the same journal.
+    pub started: u64,
     /// How it ended.
     pub outcome: Outcome,
+    /// Whether its figures may be believed.
+    #[serde(default)]
+    pub validity: Validity,
+    /// Why they may not.
+    #[serde(default, rename = "codes", skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<Doubt>,
     /// Why it failed or is suspect.
     pub cause: Option<Cause>,
     /// What was seen, in one line; empty if nothing is to be said.
@@ -218,9 +305,19 @@ pub struct RunFinished {
     pub seconds: f64,
     /// Where the figures are; `None` if nothing was measured.
     pub file: Option<StoredFile>,
-    /// The search that asked for it; `None` for a point of the plan.
+    /// What the search that asked for it learned; `None` if nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub search: Option<Searched>,
+    pub learned: Option<Learned>,
+}
+
+/// What a run says to a search or an exploration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Learned {
+    /// To a search: its question, and what the run says of it.
+    Probe(Probe),
+    /// To an exploration: the load, and what was measured.
+    Level(Level),
 }
 
 /// A file that the journal vouches for.

@@ -5,20 +5,36 @@
 
 mod directory;
 mod event;
+mod files;
+mod follow;
+mod given_up;
+#[cfg(test)]
+mod laws;
+mod legacy;
+mod line;
 mod lock;
 mod log;
 mod manifest;
+mod reader;
 mod recorder;
+mod run_file;
 mod state;
-mod vouch;
 
-pub use directory::{Directory, Shard};
-pub use event::{Entry, Event, FORMAT, RunFinished, SearchStarted, Searched, StoredFile};
+pub use directory::{Directory, RunFiles, Shard};
+pub use event::{
+    Event, FORMAT, GroupBegun, Learned, Link, PlanContent, RecordedPlan, RunFinished, RunStarted, SearchStarted, Seen,
+    SeenJournal, ServerDeclared, SessionStarted, StoredFile,
+};
+pub use files::Check;
+pub use follow::Follower;
+pub use given_up::{GroupGivenUp, Untried};
+pub use line::{Entry, Hex64, LineId, Nonce, Place, Sum};
 pub use lock::{Lock, holders};
 pub use log::Log;
 pub use manifest::Manifest;
-pub use recorder::{Measured, Recorder};
+pub use recorder::{Recorder, load};
+pub use run_file::Measured;
 pub use state::{
-    Planned, RunRecord, SearchEnd, SearchRecord, ServerRecord, Session, StartRecord, State, Unfinished, load,
+    FIRST_SLOT, Gap, Launch, Planned, RunRecord, SearchEnd, SearchRecord, Searched, ServerRecord, Session, Spare,
+    StartRecord, State,
 };
-pub use vouch::inspect;

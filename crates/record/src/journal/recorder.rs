@@ -1,77 +1,57 @@
-//! The one writer of an experiment: holds the lock, appends events, commits run files, and on opening adopts the run
-//! files whose journal line a crash prevented.
+//! The one writer of a session: its journal, and the files of its runs. Holds the lock while it lives, which only saves work:
+//! what two sessions write at once is never mixed.
 
-use super::directory::{Directory, Shard};
-use super::event::{Entry, Event, FORMAT, RunFinished};
+use super::directory::{Directory, RunFiles, Shard};
+use super::event::{Event, FORMAT, RunFinished, Seen};
+use super::files::{self, Check, stored};
+use super::follow::Follower;
+use super::line::{Entry, Nonce};
 use super::lock::Lock;
-use super::log::{self, Log};
-use super::state::{State, Unfinished, fold};
-use super::vouch::{disowned, stored};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use std::fs;
-use vsweep_metrics::metrics::RunResult;
+use super::log::Log;
+use super::run_file::{self, Measured, Provenance};
+use super::state::{Gap, State};
 use vsweep_plan::error::{Error, Result};
-use vsweep_plan::files::{create_folder, write_atomic};
-use vsweep_plan::plan::{Params, Secrets, spelling};
+use vsweep_plan::files::{create_folder, remove_abandoned, write_atomic};
+use vsweep_plan::plan::Secrets;
 
 /// An experiment opened for writing.
 #[derive(Debug)]
 pub struct Recorder {
     directory: Directory,
-    log: Log,
-    state: State,
+    follower: Follower,
+    /// Begun with the first event.
+    log: Option<Log>,
+    nonce: Nonce,
     shard: Shard,
     /// Hidden in whatever is written.
     secrets: Secrets,
+    launches: u32,
+    /// What of other journals was recorded as read.
+    told: Seen,
     _lock: Lock,
 }
 
-/// The part of a run file that makes it a commit of its own: enough to write the journal line if a crash prevented it.
-#[derive(Serialize, Deserialize)]
-struct Provenance {
-    shard: String,
-    started_seq: u64,
-    started_at: String,
-    finished: RunFinished,
-}
-
-const PROVENANCE_KEY: &str = "vsweep";
-
 impl Recorder {
-    /// Creates or opens the directory, takes its lock and recovers what an earlier crash left half done.
+    /// Creates or opens the directory, takes its lock and reads what is there. Nothing is recorded yet.
     pub fn open(directory: Directory, shard: Shard) -> Result<Recorder> {
         directory.create()?;
         let lock = Lock::take(&directory, shard)?;
-        let own = directory.journal(shard);
-        let (log, entries) = Log::open(&own)?;
-        let interrupted = State::of(&entries).unfinished;
-        let is_new = entries.is_empty();
-        let mut journals = vec![entries];
-        for journal in directory.journals()?.iter().filter(|journal| **journal != own) {
-            journals.push(log::read(journal)?);
+        remove_abandoned(directory.root());
+        let follower = follow(&directory, Check::Hashes)?;
+        if let Some(gap) = follower.gaps().into_iter().find(|gap| !gap.heals) {
+            return Err(Error::Fatal(gap.text));
         }
-        let mut state = fold(&directory, journals)?;
-        state.disowned = disowned(&directory, &state);
-        let mut recorder = Recorder {
+        Ok(Recorder {
             directory,
-            log,
-            state,
+            follower,
+            log: None,
+            nonce: Nonce::random(),
             shard,
             secrets: Secrets::default(),
+            launches: 0,
+            told: Seen::new(),
             _lock: lock,
-        };
-        if is_new {
-            recorder.record(Event::JournalCreated {
-                format: format!("{}.{}", FORMAT.0, FORMAT.1),
-                vsweep: env!("CARGO_PKG_VERSION").into(),
-                shard: shard.to_string(),
-            })?;
-        }
-        for unfinished in &interrupted {
-            recorder.adopt(unfinished)?;
-        }
-        Ok(recorder)
+        })
     }
 
     /// Hides these secrets in everything that is written from now on.
@@ -86,30 +66,93 @@ impl Recorder {
 
     /// Everything known so far.
     pub fn state(&self) -> &State {
-        &self.state
+        self.follower.state()
+    }
+
+    /// What is lost or damaged, one sentence each.
+    pub fn damage(&self) -> Vec<String> {
+        let mut damage = self.state().damage.clone();
+        damage.extend(self.follower.damage());
+        damage.extend(self.follower.gaps().into_iter().map(|gap| gap.text));
+        damage
+    }
+
+    /// The name of this session.
+    pub fn nonce(&self) -> Nonce {
+        self.nonce
+    }
+
+    /// Counts the launches of this session.
+    pub fn next_launch(&mut self) -> u32 {
+        self.launches += 1;
+        self.launches
+    }
+
+    /// What is missing of the record that this session makes good by what it records.
+    pub fn gaps(&self) -> Vec<Gap> {
+        self.follower.gaps()
+    }
+
+    /// Whether another session's plan counts now.
+    pub fn is_superseded(&self) -> bool {
+        let sessions = self.state().sessions();
+        let own = sessions.iter().find(|session| session.place.line.journal == self.nonce);
+        let last = self.state().last_session();
+        own.zip(last)
+            .is_some_and(|(own, last)| own.plan_sha256 != last.plan_sha256)
+    }
+
+    /// Reads what other sessions have written since.
+    pub fn refresh(&mut self) -> Result<()> {
+        self.follower.refresh()
+    }
+
+    /// How far other journals were read, as far as that has changed since it was last asked: to be recorded.
+    pub fn news(&mut self) -> Seen {
+        let mut seen = self.follower.seen();
+        seen.retain(|name, now| self.told.get(name) != Some(now));
+        self.told.extend(seen.clone());
+        seen
     }
 
     /// Appends one event durably.
     pub fn record(&mut self, event: Event) -> Result<Entry> {
-        let entry = self.log.append(self.secrets.redact_data(event))?;
-        self.state.apply(&entry);
+        let event = self.secrets.redact_data(event);
+        let log = match &mut self.log {
+            Some(log) => log,
+            empty => {
+                let log = empty.insert(Log::create(&self.directory.journal_folder(), self.nonce)?);
+                let created = Event::JournalCreated {
+                    format: format!("{}.{}", FORMAT.0, FORMAT.1),
+                    vsweep: env!("CARGO_PKG_VERSION").into(),
+                    shard: self.shard.to_string(),
+                };
+                let entry = log.append(self.follower.state().lamport() + 1, created)?;
+                self.follower.note_own(entry);
+                log
+            }
+        };
+        let entry = log.append(self.follower.state().lamport() + 1, event)?;
+        self.follower.note_own(entry.clone());
         Ok(entry)
     }
 
-    /// Commits a measured run: its file first, then the line that vouches for it. `result` is written with the run's
-    /// parameters beside its metrics; a parameter never overwrites a metric of the same name.
-    pub fn commit(&mut self, started: &Entry, mut finished: RunFinished, mut measured: Measured) -> Result<Entry> {
-        let path = Directory::run_file(&finished.point, finished.run);
+    /// Commits a measured run: its file first, then the line that vouches for it. `started` is its `run_started`.
+    pub fn commit(&mut self, started: &Entry, mut finished: RunFinished, measured: Measured) -> Result<Entry> {
+        let Event::RunStarted(run) = &started.event else {
+            unreachable!("a run is committed after it was begun");
+        };
+        let server = self.state().servers.get(&run.server);
         let provenance = Provenance {
-            shard: self.shard.to_string(),
-            started_seq: started.seq,
-            started_at: started.at.clone(),
+            line: started.place.line,
+            lamport: started.place.lamport,
+            at: started.at.clone(),
+            server: server.map(|record| record.config.clone()).unwrap_or_default(),
+            started: (**run).clone(),
             finished: finished.clone(),
         };
-        measured.result.values = self.secrets.redact_result(&measured.result.values);
-        let content = run_file(&provenance, &self.server_params(&finished), measured);
-        // Columns are texts of servers too.
-        let content = self.secrets.redact_json(content);
+        let content = run_file::encode(&provenance, measured, &self.secrets);
+        let path = RunFiles::begun(run, started.place.line).json();
         let target = self.directory.root().join(&path);
         if let Some(folder) = target.parent() {
             create_folder(folder)?;
@@ -118,120 +161,97 @@ impl Recorder {
         finished.file = Some(stored(path, &content));
         self.record(Event::RunFinished(Box::new(finished)))
     }
-
-    fn is_of(&self, provenance: &Provenance, unfinished: &Unfinished) -> bool {
-        provenance.shard == self.shard.to_string()
-            && (provenance.started_seq, &provenance.started_at) == (unfinished.seq, &unfinished.at)
-    }
-
-    fn server_params(&self, finished: &RunFinished) -> Params {
-        let server = self.state.servers.get(&finished.server);
-        server.map(|record| record.params.clone()).unwrap_or_default()
-    }
-
-    /// Writes the journal line of a run whose file is complete: the crash came between the two.
-    fn adopt(&mut self, unfinished: &Unfinished) -> Result<()> {
-        let path = Directory::run_file(&unfinished.point, unfinished.run);
-        let target = self.directory.root().join(&path);
-        let content = match fs::read(&target) {
-            Ok(content) => content,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(Error::io("read", &target)(error)),
-        };
-        let provenance = serde_json::from_slice::<Params>(&content)
-            .ok()
-            .and_then(|mut file| file.remove(PROVENANCE_KEY))
-            .and_then(|value| serde_json::from_value::<Provenance>(value).ok());
-        match provenance {
-            Some(mut provenance) if self.is_of(&provenance, unfinished) => {
-                let finished = &mut provenance.finished;
-                finished.file = Some(stored(path, &content));
-                self.record(Event::RunFinished(Box::new(provenance.finished)))?;
-                Ok(())
-            }
-            // The file of an earlier measurement of the same run: the journal already knows it.
-            _ => Ok(()),
-        }
-    }
 }
 
-/// What a benchmark gave, and on what kind of server.
-#[derive(Debug, Clone)]
-pub struct Measured {
-    /// What the benchmark gave.
-    pub result: RunResult,
-    /// Whether the server was the simulator.
-    pub simulated: bool,
+/// Reads the journals of a directory and looks at the run files.
+pub(super) fn follow(directory: &Directory, check: Check) -> Result<Follower> {
+    let listed = files::list(directory)?;
+    let mut follower = Follower::open(directory)?;
+    if follower.is_blank() && directory.has_runs() {
+        return Err(Error::Fatal(format!(
+            "{} holds runs, but its journal is missing or empty; restore journal/ from a copy, or start over with --fresh",
+            directory.root().display()
+        )));
+    }
+    files::compare(directory, follower.state_mut(), listed, check);
+    Ok(follower)
 }
 
-fn run_file(provenance: &Provenance, server_params: &Params, measured: Measured) -> Vec<u8> {
-    let mut result = measured.result;
-    let file = &mut result.values;
-    // Readers take everything before `run_number` for the result, so a result's own key of that name must not stay.
-    for key in ["run_number", "simulated", PROVENANCE_KEY] {
-        file.shift_remove(key);
+/// Everything that the journals and the run files of a directory tell, without changing anything. An error if something is
+/// missing without which the tables would be those of an earlier time.
+pub fn load(directory: &Directory, check: Check) -> Result<State> {
+    let follower = follow(directory, check)?;
+    match follower.gaps().into_iter().next() {
+        Some(gap) => Err(Error::Fatal(gap.text)),
+        None => Ok(follower.into_state()),
     }
-    file.insert("run_number".into(), provenance.finished.run.into());
-    file.insert("simulated".into(), measured.simulated.into());
-    let bench_params = &provenance.finished.params;
-    let mut keep = |key: String, value: &Value| {
-        file.entry(key).or_insert_with(|| value.clone());
-    };
-    for (key, value) in server_params.iter().chain(bench_params) {
-        keep(key.clone(), value);
-    }
-    // The plain name says only one side's value where both have it.
-    for (key, value) in server_params {
-        if let Some(other) = spelling::find(bench_params, key) {
-            keep(format!("serve.{key}"), value);
-            keep(format!("bench.{key}"), other);
-        }
-    }
-    let provenance = serde_json::to_value(provenance).expect("plain data always serialises");
-    file.insert(PROVENANCE_KEY.into(), provenance);
-    serde_json::to_vec(&result).expect("a JSON object always serialises")
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::event::{GroupBegun, RunStarted, ServerDeclared};
+    use super::super::state::FIRST_SLOT;
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
+    use std::fs;
     use vsweep_plan::cause::Outcome;
     use vsweep_plan::ids::{PointId, ServerId, sha256_hex};
+    use vsweep_plan::plan::Params;
+    use vsweep_plan::validity::Validity;
 
-    fn finished() -> RunFinished {
-        let params = json!({"max_concurrency": 4, "duration": 99, "seed": 3});
-        RunFinished {
+    fn params(value: Value) -> Params {
+        value.as_object().expect("an object").clone()
+    }
+
+    fn begun() -> Event {
+        let config = ServerDeclared {
+            params: params(json!({"seed": 1, "tensor_parallel_size": 2})),
+            ..ServerDeclared::default()
+        };
+        let (server, slot, seen) = (ServerId("s".into()), FIRST_SLOT, Seen::new());
+        Event::GroupBegun(Box::new(GroupBegun {
+            server,
+            slot,
+            config,
+            seen,
+        }))
+    }
+
+    fn started() -> Event {
+        Event::RunStarted(Box::new(RunStarted {
             point: PointId("p".into()),
             server: ServerId("s".into()),
+            slot: FIRST_SLOT,
             run: 0,
+            launch: 1,
             name: "max_concurrency=4".into(),
-            params: params.as_object().expect("an object").clone(),
+            params: params(json!({"max_concurrency": 4, "duration": 99, "seed": 3})),
             combo: None,
+            search: None,
+            anew: None,
+        }))
+    }
+
+    fn finished(started: &Entry) -> RunFinished {
+        RunFinished {
+            started: started.place.line.seq,
             outcome: Outcome::Ok,
+            validity: Validity::Valid,
+            doubts: Vec::new(),
             cause: None,
             detail: String::new(),
             seconds: 1.5,
             file: None,
-            search: None,
-        }
-    }
-
-    fn started() -> Event {
-        let finished = finished();
-        Event::RunStarted {
-            point: finished.point,
-            run: finished.run,
-            name: String::new(),
-            start: 1,
+            learned: None,
         }
     }
 
     fn result() -> Measured {
-        let result = json!({"run_number": "mine", "duration": 1.25});
+        let result = params(json!({"run_number": "mine", "duration": 1.25}));
+        let simulated = false;
         Measured {
-            result: result.as_object().expect("an object").clone().into(),
-            simulated: false,
+            result: result.into(),
+            simulated,
         }
     }
 
@@ -239,63 +259,77 @@ mod tests {
     fn a_commit_is_a_file_and_a_line_that_vouches_for_it() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut recorder = Recorder::open(Directory::at(folder.path()), Shard::WHOLE).expect("new");
+        assert!(
+            !recorder.directory().is_experiment(),
+            "a session that records nothing has no journal"
+        );
+        recorder.record(begun()).expect("recorded");
         let start = recorder.record(started()).expect("recorded");
-        let params = json!({"seed": 1, "tensor_parallel_size": 2});
-        let declared = Event::ServerDeclared {
-            server: ServerId("s".into()),
-            name: "s".into(),
-            argv: Vec::new(),
-            env: Default::default(),
-            combo: None,
-            params: params.as_object().expect("an object").clone(),
-        };
-        recorder.record(declared).expect("recorded");
-        recorder.commit(&start, finished(), result()).expect("committed");
+        recorder.commit(&start, finished(&start), result()).expect("committed");
         let run = recorder.state().runs().next().expect("one run").clone();
         let file = run.file.expect("a file");
+        assert_eq!(file.path, format!("runs/p/0.0-{}.json", start.place.line));
         let content = fs::read(folder.path().join(&file.path)).expect("readable");
         assert_eq!((file.bytes, file.sha256), (content.len() as u64, sha256_hex(&content)));
         let content: Params = serde_json::from_slice(&content).expect("JSON");
         assert_eq!(content["duration"], 1.25, "a parameter must not overwrite a metric");
+        assert_eq!(content["run_number"], 0);
         assert_eq!(content["max_concurrency"], 4);
         assert_eq!(content["tensor_parallel_size"], 2);
         assert_eq!((&content["serve.seed"], &content["bench.seed"]), (&json!(1), &json!(3)));
     }
 
     #[test]
-    fn a_file_without_its_line_is_adopted_not_measured_again() {
+    fn what_lines_have_lost_is_read_in_the_run_file() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let directory = Directory::at(folder.path());
         let mut recorder = Recorder::open(directory.clone(), Shard::WHOLE).expect("new");
+        recorder.record(begun()).expect("recorded");
         let start = recorder.record(started()).expect("recorded");
-        let before = fs::read(directory.journal(Shard::WHOLE)).expect("readable");
-        recorder.commit(&start, finished(), result()).expect("committed");
+        recorder.commit(&start, finished(&start), result()).expect("committed");
         drop(recorder);
-        // The crash: the file is there, the line is not.
-        fs::write(directory.journal(Shard::WHOLE), &before).expect("written");
-        let recorder = Recorder::open(directory, Shard::WHOLE).expect("recovered");
-        assert_eq!(recorder.state().outcome(&PointId("p".into()), 0), Some(Outcome::Ok));
-        assert!(recorder.state().unfinished.is_empty());
+        let path = directory.journals().expect("readable").remove(0);
+        let whole = fs::read_to_string(&path).expect("readable");
+        let lines: Vec<&str> = whole.split_inclusive('\n').collect();
+        for lost in [&[3][..], &[2], &[1], &[1, 2]] {
+            let mut text = String::new();
+            for (at, line) in lines.iter().enumerate() {
+                match lost.contains(&at) {
+                    // The crash came before the last line.
+                    true if at == 3 => {}
+                    true => text += &line.replacen("lamport", "lampost", 1),
+                    false => text += line,
+                }
+            }
+            fs::write(&path, text).expect("written");
+            let state = follow(&directory, Check::Lengths).expect("readable").into_state();
+            let run = state.runs().next().expect("the run is there");
+            assert_eq!(
+                (run.outcome, run.params["max_concurrency"].as_u64()),
+                (Outcome::Ok, Some(4)),
+                "{lost:?}"
+            );
+            assert_eq!(state.servers[&run.server].params["tensor_parallel_size"], 2, "{lost:?}");
+        }
     }
 
     #[test]
-    fn an_older_file_of_the_same_run_is_not_adopted() {
+    fn a_second_writer_is_refused_and_could_do_no_harm() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let directory = Directory::at(folder.path());
-        let mut recorder = Recorder::open(directory.clone(), Shard::WHOLE).expect("new");
-        let start = recorder.record(started()).expect("recorded");
-        recorder.commit(&start, finished(), result()).expect("committed");
-        recorder.record(started()).expect("measured again");
-        drop(recorder);
-        let recorder = Recorder::open(directory, Shard::WHOLE).expect("recovered");
-        assert_eq!(recorder.state().unfinished.len(), 1);
-    }
-
-    #[test]
-    fn a_second_writer_is_refused() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let directory = Directory::at(folder.path());
-        let _first = Recorder::open(directory.clone(), Shard::WHOLE).expect("new");
-        assert!(Recorder::open(directory, Shard::WHOLE).is_err());
+        let mut first = Recorder::open(directory.clone(), Shard::WHOLE).expect("new");
+        assert!(Recorder::open(directory.clone(), Shard::WHOLE).is_err());
+        fs::remove_file(directory.lock(Shard::WHOLE)).expect("it is there");
+        let mut second = Recorder::open(directory.clone(), Shard::WHOLE).expect("nobody is in the way");
+        for recorder in [&mut first, &mut second] {
+            recorder.record(begun()).expect("recorded");
+            let start = recorder.record(started()).expect("recorded");
+            recorder.commit(&start, finished(&start), result()).expect("committed");
+        }
+        let state = load(&directory, Check::Hashes).expect("sound");
+        assert_eq!(
+            (state.runs().count(), state.spares().len(), state.damage.len()),
+            (1, 1, 0)
+        );
     }
 }

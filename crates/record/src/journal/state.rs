@@ -1,88 +1,98 @@
-//! What is known after all events so far: a pure fold. Resume asks it what is missing; tables, status and reports are
-//! made from it.
+//! What is known after all lines so far: a pure fold, in whatever order the lines of different journals come, because every
+//! decision compares places in the total order. Resume asks it what is missing; tables, status and reports are made from it.
+//!
+//! Owns which result of a run counts, which chain of a search counts, and which points belong to the experiment. Reads no
+//! file: who does tells it which results are lost.
 
 mod apply;
+mod chains;
+mod counts;
+mod mend;
 mod records;
+mod resume;
 
-pub use records::{Planned, RunRecord, SearchEnd, SearchRecord, ServerRecord, Session, StartRecord, Unfinished};
+pub use counts::Spare;
+pub use records::{Launch, Planned, RunRecord, SearchEnd, SearchRecord, Searched, ServerRecord, Session, StartRecord};
+pub use resume::Gap;
 
-use super::directory::Directory;
-use super::event::{Entry, Searched};
-use super::log;
+use super::event::{Event, RunFinished, Seen, SeenJournal};
+use super::legacy::Sealed;
+use super::line::{Entry, LineId, Nonce, Place};
+use chains::Facts;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::OnceLock;
 use vsweep_plan::cause::Outcome;
-use vsweep_plan::error::{Error, Result};
 use vsweep_plan::ids::{PointId, SearchId, ServerId};
 use vsweep_strategy::search::{Level, Probe};
 
-/// Everything a journal tells.
+/// Everything that the journals of a directory tell.
 #[derive(Debug, Clone, Default)]
 pub struct State {
     /// Server configs that were used.
     pub servers: BTreeMap<ServerId, ServerRecord>,
-    /// Size of the plan at the last session.
-    pub planned: Option<Planned>,
-    /// Every session, oldest first (of the first shard, then the next).
-    pub sessions: Vec<Session>,
-    /// Runs that were started and have no outcome: interrupted ones, or the one in progress.
-    pub unfinished: Vec<Unfinished>,
-    /// Recorded points that are no longer in the plan.
-    pub dropped: BTreeSet<PointId>,
-    /// Searches of the plan as of the last session.
-    pub planned_searches: BTreeSet<SearchId>,
-    searches: Vec<SearchRecord>,
-    /// Recorded runs whose file is missing or not what was recorded: they count as not measured.
-    pub disowned: BTreeSet<(PointId, u32)>,
-    positions: HashMap<(PointId, u32), usize>,
-    recorded: Vec<RunRecord>,
-    finished_at: Vec<String>,
+    /// What is lost or damaged, one sentence each.
+    pub damage: Vec<String>,
+    sessions: Vec<Session>,
+    /// How sessions ended.
+    endings: BTreeMap<Nonce, String>,
+    /// What sessions had read of other journals, by which of their lines.
+    seen: BTreeMap<Nonce, Vec<(u64, Seen)>>,
+    attempts: Vec<Attempt>,
+    by_line: HashMap<LineId, usize>,
+    by_point: HashMap<PointId, Vec<usize>>,
+    /// Results whose `run_started` was not read, by its line.
+    orphans: BTreeMap<LineId, (Option<LineId>, String, RunFinished)>,
+    searches: BTreeMap<(SearchId, u32), Facts>,
+    retirements: Vec<Retirement>,
+    sealed: Option<Sealed>,
+    lamport: u64,
+    /// The attempts that count, in the order of the tables; made when asked for.
+    counted: OnceLock<Vec<usize>>,
 }
 
-/// Folds every journal of a directory without changing anything.
-pub fn load(directory: &Directory) -> Result<State> {
-    // Results without any journal are told apart from a directory that is not there.
-    let journals = match directory.is_new() || directory.is_experiment() {
-        true => directory.journals()?,
-        false => Vec::new(),
-    };
-    let journals = journals
-        .iter()
-        .map(|journal| log::read(journal))
-        .collect::<Result<Vec<_>>>()?;
-    fold(directory, journals)
+/// One try at a run, or one that was given up untried.
+#[derive(Debug, Clone)]
+struct Attempt {
+    record: RunRecord,
+    standing: Standing,
+    /// Of its `run_started`, or of the line that gave it up.
+    place: Place,
+    /// Among the runs of that line.
+    index: u32,
+    /// The line of its result; none where only the run's file has it.
+    finished: Option<LineId>,
+    /// It was given up with others, for a failure of their server.
+    is_given_up: bool,
+    /// The line that it follows in the chain of a search, and how many probes are before it.
+    after: Option<(LineId, u32)>,
+    /// The line of its journal that retired what was measured before it.
+    anew: Option<u64>,
 }
 
-/// What the entries of all journals of a directory tell. Results that no journal tells of are an error, for whoever took the
-/// directory for a new one would measure over them.
-pub fn fold(directory: &Directory, journals: Vec<Vec<Entry>>) -> Result<State> {
-    let is_blank = journals.iter().all(Vec::is_empty);
-    if is_blank && directory.has_runs() {
-        return Err(Error::Fatal(format!(
-            "{} holds runs, but its journal is missing or empty; restore journal/ from a copy, or start over with --fresh",
-            directory.root().display()
-        )));
-    }
-    Ok(State::of(&merge(journals)))
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// It has no result: it was interrupted, or is in progress.
+    Open,
+    /// It has a result.
+    Done,
+    /// It had one, but the file is missing or not what was recorded.
+    Lost,
 }
 
-/// Brings the entries of several journals into one order: that of each journal, and between journals that of their clocks.
-fn merge(journals: Vec<Vec<Entry>>) -> Vec<Entry> {
-    let mut timed = Vec::new();
-    for journal in journals {
-        let mut latest = jiff::Timestamp::MIN;
-        for entry in journal {
-            // A clock that was set back does not reorder a journal.
-            latest = latest.max(entry.at.parse().unwrap_or(latest));
-            timed.push((latest, entry));
-        }
-    }
-    timed.sort_by_key(|(at, _)| *at);
-    timed.into_iter().map(|(_, entry)| entry).collect()
+/// A server whose earlier results count no more.
+#[derive(Debug, Clone)]
+struct Retirement {
+    server: ServerId,
+    line: LineId,
+    reason: String,
 }
+
+/// The first planned start of a server.
+pub const FIRST_SLOT: u32 = 0;
 
 impl State {
     /// Folds some entries.
-    pub fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> State {
+    pub fn of(entries: impl IntoIterator<Item = Entry>) -> State {
         let mut state = State::default();
         for entry in entries {
             state.apply(entry);
@@ -90,20 +100,39 @@ impl State {
         state
     }
 
-    /// Outcomes, one for each point and run, in the order of first completion; without those of dropped points.
+    /// Results, one for each point, start slot and repetition, in the order in which they were first begun; without those of
+    /// points that are not in the plan. One whose file is lost is among them.
     pub fn runs(&self) -> impl Iterator<Item = &RunRecord> {
-        self.recorded.iter().filter(|run| !self.dropped.contains(&run.point))
+        self.counted().iter().map(|at| &self.attempts[*at].record)
     }
 
-    /// Those of [`State::runs`] that count as measured: their file is what was recorded, as far as that was looked at.
+    /// Those of [`State::runs`] that are not lost, so that they need not be measured again.
     pub fn measured(&self) -> impl Iterator<Item = &RunRecord> {
-        self.runs()
-            .filter(|run| self.disowned.is_empty() || !self.disowned.contains(&(run.point.clone(), run.run)))
+        let attempts = self.counted().iter().map(|at| &self.attempts[*at]);
+        attempts
+            .filter(|attempt| attempt.standing == Standing::Done)
+            .map(|attempt| &attempt.record)
+    }
+
+    /// Whether the file of a result is missing or not what was recorded, as far as that was looked at.
+    pub fn is_lost(&self, run: &RunRecord) -> bool {
+        let attempt = self.by_line.get(&run.started).map(|at| &self.attempts[*at]);
+        attempt.is_some_and(|attempt| attempt.standing == Standing::Lost)
+    }
+
+    /// How many of [`State::runs`] are lost.
+    pub fn lost(&self) -> usize {
+        self.runs().count() - self.measured().count()
+    }
+
+    /// Size of the plan at the last session.
+    pub fn planned(&self) -> Option<Planned> {
+        self.last_session().map(|session| session.planned)
     }
 
     /// Runs of the plan; where searches decide on their runs, those recorded.
     pub fn planned_runs(&self) -> u64 {
-        match &self.planned {
+        match self.planned() {
             // More may be recorded than planned: runs of an earlier, longer plan.
             Some(planned) if planned.searches == 0 => planned.runs.max(self.runs().count() as u64),
             _ => self.runs().count() as u64,
@@ -113,10 +142,11 @@ impl State {
     /// Searches of the plan that have not ended.
     pub fn searches_left(&self) -> u64 {
         let ended = self.searches().filter(|record| record.ended.is_some()).count() as u64;
-        self.planned.map_or(0, |planned| planned.searches).saturating_sub(ended)
+        self.planned()
+            .map_or(0, |planned| planned.searches.saturating_sub(ended))
     }
 
-    /// Searches that an error ended before they had an answer.
+    /// How many searches of the plan were given up.
     pub fn searches_given_up(&self) -> usize {
         let is_given_up = |record: &&SearchRecord| matches!(record.ended, Some(SearchEnd::GivenUp(..)));
         self.searches().filter(is_given_up).count()
@@ -124,26 +154,20 @@ impl State {
 
     /// How many runs failed; a probe that failed under its load is an answer and does not count.
     pub fn failures(&self) -> usize {
-        let taught = |run: &RunRecord| run.search.as_ref().is_some_and(|searched| searched.probe.is_some());
+        let taught = |run: &RunRecord| run.search.as_ref().is_some_and(|searched| searched.probe().is_some());
         self.runs()
             .filter(|run| run.outcome == Outcome::Failed && !taught(run))
             .count()
     }
 
-    /// When a run ended, RFC 3339.
-    pub fn finished_at(&self, point: &PointId, run: u32) -> Option<&str> {
-        let at = self.positions.get(&(point.clone(), run))?;
-        Some(&self.finished_at[*at])
-    }
-
-    /// The recorded outcome of a run, whether or not its point is still in the plan.
+    /// The result of a run that counts, whether or not its point is still in the plan; `None` where it is still to be measured.
     pub fn outcome(&self, point: &PointId, run: u32) -> Option<Outcome> {
-        let key = (point.clone(), run);
-        let at = self.positions.get(&key).filter(|_| !self.disowned.contains(&key))?;
-        Some(self.recorded[*at].outcome)
+        let at = self.counting(point, FIRST_SLOT, run)?;
+        let attempt = &self.attempts[at];
+        (attempt.standing == Standing::Done).then_some(attempt.record.outcome)
     }
 
-    /// The first repetition of a point that has no outcome.
+    /// The first repetition of a point that has no result.
     pub fn free_run(&self, point: &PointId) -> u32 {
         let run = (0..).find(|run| self.outcome(point, *run).is_none());
         run.expect("a journal does not hold four billion runs")
@@ -151,47 +175,107 @@ impl State {
 
     /// The record of a run, whether or not its point is still in the plan.
     pub fn run(&self, point: &PointId, run: u32) -> Option<&RunRecord> {
-        let at = self.positions.get(&(point.clone(), run))?;
-        Some(&self.recorded[*at])
+        let at = self.counting(point, FIRST_SLOT, run)?;
+        Some(&self.attempts[at].record)
+    }
+
+    /// The run that a line gives a result to.
+    pub fn run_of(&self, entry: &Entry) -> Option<&RunRecord> {
+        let Event::RunFinished(finished) = &entry.event else {
+            return None;
+        };
+        let line = LineId {
+            journal: entry.place.line.journal,
+            seq: finished.started,
+        };
+        Some(&self.attempts[*self.by_line.get(&line)?].record)
+    }
+
+    /// Takes an event into account as if it were written next: for what is only played, and for tests.
+    pub fn imagine(&mut self, event: Event) -> Entry {
+        let entry = Entry {
+            place: Place {
+                lamport: self.lamport + 1,
+                line: LineId {
+                    journal: Nonce::IMAGINED,
+                    seq: self.lamport + 1,
+                },
+            },
+            at: String::new(),
+            event,
+            prev: Nonce::IMAGINED,
+        };
+        self.apply(entry.clone());
+        entry
     }
 
     /// The record of a search, whether or not it is still in the plan.
     pub fn search(&self, search: &SearchId) -> Option<&SearchRecord> {
-        self.searches.iter().find(|record| record.started.search == *search)
+        self.chain(search, FIRST_SLOT).map(|chain| &chain.record)
     }
 
     /// The searches that were started and are still in the plan, oldest first.
     pub fn searches(&self) -> impl Iterator<Item = &SearchRecord> {
-        let planned = |record: &&SearchRecord| self.planned_searches.contains(&record.started.search);
-        self.searches.iter().filter(planned)
+        let planned = self
+            .searches
+            .iter()
+            .filter(|((search, _), _)| self.is_planned_search(search));
+        let mut begun: Vec<(Place, &SearchRecord)> = planned
+            .filter_map(|((search, slot), facts)| Some((facts.began()?, &self.chain(search, *slot)?.record)))
+            .collect();
+        begun.sort_by_key(|(place, _)| *place);
+        begun.into_iter().map(|(_, record)| record)
     }
 
     /// What a search has learned, in the order in which it did.
-    pub fn probes<'a>(&'a self, search: &'a SearchId) -> impl Iterator<Item = &'a Probe> {
-        self.searched(search).filter_map(|searched| searched.probe.as_ref())
+    pub fn probes(&self, search: &SearchId) -> impl Iterator<Item = &Probe> {
+        self.chained(search).filter_map(|run| run.search.as_ref()?.probe())
     }
 
-    /// The runs of an exploration, in their order.
-    pub fn levels<'a>(&'a self, exploration: &'a SearchId) -> impl Iterator<Item = &'a Level> {
-        self.searched(exploration)
-            .filter_map(|searched| searched.level.as_ref())
+    /// What an exploration has learned, in the order in which it did.
+    pub fn levels(&self, exploration: &SearchId) -> impl Iterator<Item = &Level> {
+        self.chained(exploration).filter_map(|run| run.search.as_ref()?.level())
     }
 
-    /// What the runs of a search or an exploration say, in their order.
-    fn searched<'a>(&'a self, search: &'a SearchId) -> impl Iterator<Item = &'a Searched> {
-        let searched = self.recorded.iter().filter_map(|run| run.search.as_ref());
-        searched.filter(move |searched| searched.id == *search)
+    /// The runs of the chain of a search that counts, in their order.
+    fn chained(&self, search: &SearchId) -> impl Iterator<Item = &RunRecord> {
+        let chain = self.chain(search, FIRST_SLOT);
+        let probes = chain.map_or(&[][..], |chain| &chain.probes);
+        probes.iter().map(|at| &self.attempts[*at].record)
     }
 
-    /// Points at which some of these searches measured, dropped or not.
-    pub fn probed_points<'a>(&'a self, searches: &'a BTreeSet<SearchId>) -> impl Iterator<Item = &'a PointId> {
-        let asked = |run: &&RunRecord| run.search.as_ref().is_some_and(|search| searches.contains(&search.id));
-        self.recorded.iter().filter(asked).map(|run| &run.point)
+    /// Points at which some of these searches measured, in the plan or not.
+    pub fn probed_points(&self, searches: &BTreeSet<SearchId>) -> BTreeSet<&PointId> {
+        let asked = |run: &&RunRecord| {
+            run.search
+                .as_ref()
+                .is_some_and(|searched| searches.contains(&searched.id))
+        };
+        self.recorded().filter(asked).map(|run| &run.point).collect()
     }
 
-    /// Every point with an outcome, dropped or not.
+    /// Every point with a result, in the plan or not.
     pub fn recorded_points(&self) -> BTreeSet<&PointId> {
-        self.recorded.iter().map(|run| &run.point).collect()
+        self.recorded().map(|run| &run.point).collect()
+    }
+
+    /// Every result, whether or not it counts.
+    fn recorded(&self) -> impl Iterator<Item = &RunRecord> {
+        let with_result = self
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.standing != Standing::Open);
+        with_result.map(|attempt| &attempt.record)
+    }
+
+    /// Every session, oldest first.
+    pub fn sessions(&self) -> &[Session] {
+        &self.sessions
+    }
+
+    /// The latest session.
+    pub fn last_session(&self) -> Option<&Session> {
+        self.sessions.last()
     }
 
     /// Pids of the vsweeps whose sessions did not end in order, other than this process.
@@ -203,89 +287,20 @@ impl State {
             .collect()
     }
 
-    /// How many times a server config was started.
-    pub fn starts_of(&self, server: &ServerId) -> u32 {
-        self.servers
-            .get(server)
-            .and_then(|record| record.starts.last())
-            .map_or(0, |last| last.start)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::journal::{Event, RunFinished};
-    use vsweep_plan::plan::Params;
-
-    fn entry(seq: u64, event: Event) -> Entry {
-        Entry {
-            seq,
-            at: format!("t{seq}"),
-            event,
-        }
+    /// The greatest lamport number read.
+    pub fn lamport(&self) -> u64 {
+        self.lamport
     }
 
-    fn finished(point: &str, run: u32, outcome: Outcome) -> Event {
-        Event::RunFinished(Box::new(RunFinished {
-            point: PointId(point.into()),
-            server: ServerId("s".into()),
-            run,
-            name: String::new(),
-            params: Params::new(),
-            combo: None,
-            outcome,
-            cause: None,
-            detail: String::new(),
-            seconds: 1.0,
-            file: None,
-            search: None,
-        }))
+    /// Everything that sessions saw of each other's journals.
+    pub(super) fn all_seen(&self) -> impl Iterator<Item = (&String, &SeenJournal)> {
+        self.seen.values().flatten().flat_map(|(_, seen)| seen)
     }
 
-    #[test]
-    fn a_started_run_is_unfinished_until_it_has_an_outcome() {
-        let started = entry(
-            0,
-            Event::RunStarted {
-                point: PointId("a".into()),
-                run: 1,
-                name: String::new(),
-                start: 1,
-            },
-        );
-        let done = entry(1, finished("a", 1, Outcome::Ok));
-        assert_eq!(State::of([&started]).unfinished.len(), 1);
-        let state = State::of([&started, &done]);
-        assert!(state.unfinished.is_empty());
-        assert_eq!(state.outcome(&PointId("a".into()), 1), Some(Outcome::Ok));
-        assert_eq!(state.outcome(&PointId("a".into()), 0), None);
-    }
-
-    #[test]
-    fn measuring_again_replaces_the_outcome() {
-        let entries = [
-            entry(0, finished("a", 0, Outcome::Failed)),
-            entry(1, finished("a", 0, Outcome::Ok)),
-        ];
-        let state = State::of(&entries);
-        assert_eq!(state.runs().map(|run| run.outcome).collect::<Vec<_>>(), [Outcome::Ok]);
-    }
-
-    #[test]
-    fn dropped_points_leave_the_runs_and_come_back() {
-        let point = PointId("a".into());
-        let entries = [
-            entry(0, finished("a", 0, Outcome::Ok)),
-            entry(
-                1,
-                Event::PointsDropped {
-                    points: vec![point.clone()],
-                },
-            ),
-            entry(2, Event::PointsRestored { points: vec![point] }),
-        ];
-        assert_eq!(State::of(&entries[..2]).runs().count(), 0);
-        assert_eq!(State::of(&entries).runs().count(), 1);
+    /// Whether some session had read so many lines of a journal.
+    pub(super) fn is_known(&self, journal: Nonce, lines: u64) -> bool {
+        let name = journal.to_string();
+        self.all_seen()
+            .any(|(other, seen)| *other == name && seen.lines >= lines)
     }
 }

@@ -151,7 +151,7 @@ fn comments(
     text += &format!("Start it with:\n  {}\n\n", command_line(env, &argv));
     text += &envelope(inputs, runs, point, server);
     text += &format!("\nexperiment: {}\n", inputs.experiment);
-    if let Some(session) = inputs.state.sessions.last() {
+    if let Some(session) = inputs.state.last_session() {
         text += &format!("measured: {}\n", session.started_at);
     }
     let facts = facts(inputs.manifest, inputs.state).into_iter();

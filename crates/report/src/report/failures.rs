@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
-use vsweep_plan::cause::{Cause, NOT_TRIED, Outcome};
+use vsweep_plan::cause::{Cause, Outcome};
 use vsweep_plan::ids::{PointId, ServerId};
 use vsweep_plan::plan::Secrets;
 use vsweep_plan::printable::printable_lines;
@@ -73,9 +73,8 @@ fn group_runs<'a>(runs: impl Iterator<Item = (usize, &'a RunRecord, Outcome, Cau
         if counts.points.insert(&run.point) {
             group.rows.push(row);
         }
-        let detail = run.detail.strip_prefix(NOT_TRIED).unwrap_or(&run.detail);
-        if !detail.is_empty() {
-            *counts.details.entry(detail).or_default() += 1;
+        if !run.detail.is_empty() {
+            *counts.details.entry(&run.detail).or_default() += 1;
         }
     }
     let sort = |(mut group, counts): (Group, Counts<'_>)| {
@@ -101,7 +100,7 @@ pub fn read_excerpts(directory: &Directory, state: &State, groups: &[Group]) -> 
     let excerpt = |group: &Group| {
         let starts = &state.servers.get(&group.server)?.starts;
         let guilty = starts.iter().rfind(|start| start.cause.is_some()).or(starts.last())?;
-        let tail = read_tail(&directory.server_log(&group.server, guilty.start)).ok()?;
+        let tail = read_tail(&directory.server_log(&group.server, guilty.launch)).ok()?;
         let decisive = group.details.first().map_or("", |(detail, _)| detail);
         let excerpt = Secrets::default().redact_foreign(&choose_lines(&tail, decisive));
         (!excerpt.trim().is_empty()).then_some(excerpt)

@@ -14,13 +14,17 @@ use vsweep_plan::plan::{self, BenchRunner, Format, ReportOptions, World};
 use vsweep_record::journal::{Directory, State};
 use vsweep_record::table::Points;
 
-/// Writes them and returns where. `points.runs` are the runs of `state`, as [`super::read_runs`] makes them.
-pub fn write_pages(
-    directory: &Directory,
-    state: &State,
-    points: &Points<'_>,
-    options: &ReportOptions,
-) -> Result<Vec<PathBuf>> {
+/// What is in a directory beside tables and charts.
+#[derive(Debug)]
+pub(super) struct Pages {
+    /// The files of `best/`, by name.
+    pub configs: Vec<(String, Vec<u8>)>,
+    /// The reports, the one that is written last at the end.
+    pub reports: Vec<(PathBuf, String)>,
+}
+
+/// Makes them. `points.runs` are the runs of `state`, as [`super::read_runs`] makes them.
+pub(super) fn make_pages(directory: &Directory, state: &State, points: &Points<'_>, options: &ReportOptions) -> Pages {
     let read = |path: &Path| fs::read_to_string(path).ok();
     let plans = [(false, Format::Toml), (true, Format::Json)].into_iter();
     let plan = plans
@@ -43,18 +47,31 @@ pub fn write_pages(
         plots: &options.plots,
     };
     let configs = configs::render(&inputs);
-    let pages = [
-        (directory.report_html(), html::render(&inputs, &configs)),
-        (directory.report_markdown(), markdown::render(&inputs, &configs)),
-    ];
-    for (path, text) in &pages {
-        write_atomic(path, text.as_bytes())?;
+    Pages {
+        reports: vec![
+            (directory.report_html(), html::render(&inputs, &configs)),
+            (directory.report_markdown(), markdown::render(&inputs, &configs)),
+        ],
+        configs: configs
+            .into_iter()
+            .map(|config| (config.file, config.text.into_bytes()))
+            .collect(),
     }
-    let mut written: Vec<PathBuf> = pages.into_iter().map(|(path, _)| path).collect();
-    let files = configs
-        .into_iter()
-        .map(|config| (config.file, config.text.into_bytes()));
-    written.extend(write_folder(&directory.best(), "yaml", files)?);
+}
+
+/// Writes them and returns where. The Markdown is written last: it tells that all the others are there.
+pub fn write_pages(
+    directory: &Directory,
+    state: &State,
+    points: &Points<'_>,
+    options: &ReportOptions,
+) -> Result<Vec<PathBuf>> {
+    let pages = make_pages(directory, state, points, options);
+    let mut written = write_folder(&directory.best(), "yaml", pages.configs.into_iter())?;
+    for (path, text) in pages.reports {
+        write_atomic(&path, text.as_bytes())?;
+        written.push(path);
+    }
     Ok(written)
 }
 

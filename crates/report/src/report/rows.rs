@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use vsweep_metrics::threads;
-use vsweep_plan::cause::{Cause, Outcome};
+use vsweep_plan::cause::{Cause, NOT_TRIED, Outcome};
 use vsweep_plan::ids::{ServerId, sha256_hex};
 use vsweep_plan::plan::{Params, spelling};
 use vsweep_record::journal::{Directory, RunRecord, ServerRecord, State, StoredFile};
@@ -33,7 +33,7 @@ impl Runs {
 /// Runs read between two additions to the table: enough to keep every core busy, few enough to hold in memory.
 const BATCH: usize = 256;
 
-type Figures = Vec<(Box<str>, Cell)>;
+pub(super) type Figures = Vec<(Box<str>, Cell)>;
 
 /// Figures of run files that were read and believed before, by their SHA-256: while a sweep runs, its tables are written
 /// after every run, and only the new file needs to be read.
@@ -67,7 +67,10 @@ fn make_rows(directory: &Directory, state: &State, mut believed: Option<&mut Has
             let (outcome, cause, figures) = match figures {
                 Ok(figures) => (run.outcome, run.cause, figures),
                 Err(problem) => {
-                    damaged.push(problem);
+                    // What was lost before is told of all together.
+                    if !state.is_lost(run) {
+                        damaged.push(problem);
+                    }
                     (Outcome::Failed, Some(Cause::ResultDamaged), Figures::new())
                 }
             };
@@ -76,10 +79,10 @@ fn make_rows(directory: &Directory, state: &State, mut believed: Option<&mut Has
                 run: run.run,
                 outcome,
                 cause,
-                detail: &run.detail,
+                detail: &told(run),
                 serve: &serve,
                 bench: &bench,
-                simulated: is_simulated(server),
+                simulated: server.is_simulated(),
                 gpus: gpus.get(&run.server).copied(),
                 metrics: &figures,
             });
@@ -106,10 +109,12 @@ pub(super) fn with_combo<'p>(params: &'p Params, combo: Option<&str>) -> Cow<'p,
     }
 }
 
-/// Whether a server config is the simulator; unknown if it never became ready.
-fn is_simulated(server: &ServerRecord) -> Option<bool> {
-    let mut ready = server.starts.iter().filter(|start| start.ready_seconds.is_some());
-    ready.next_back().map(|start| start.simulated)
+/// What was seen of a run, for people.
+pub(super) fn told(run: &RunRecord) -> Cow<'_, str> {
+    match run.tried {
+        true => Cow::Borrowed(&run.detail),
+        false => Cow::Owned(format!("{NOT_TRIED}{}", run.detail)),
+    }
 }
 
 fn read_batch(
@@ -121,7 +126,7 @@ fn read_batch(
     threads::map(threads::cores(), runs, read)
 }
 
-fn read_figures(root: &Path, run: &RunRecord) -> Result<Figures, String> {
+pub(super) fn read_figures(root: &Path, run: &RunRecord) -> Result<Figures, String> {
     let Some(file) = &run.file else {
         return Ok(Figures::new());
     };

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::error::{Error, Result};
 use vsweep_plan::plan::Params;
-use vsweep_record::journal::{self, Directory};
+use vsweep_record::journal::{self, Check, Directory};
 use vsweep_record::table::{Cell, ECHOED, Row, Scalar, TableBuilder, count_gpus};
 
 /// The runs of either kind of directory.
@@ -27,7 +27,10 @@ pub fn read_any(root: &Path) -> Result<Runs> {
     }
     let directory = Directory::at(root);
     if directory.is_experiment() {
-        return Ok(read_runs(&directory, &journal::load(&directory)?));
+        let state = journal::load(&directory, Check::Hashes)?;
+        let mut runs = read_runs(&directory, &state);
+        runs.damaged.extend(state.damage);
+        return Ok(runs);
     }
     let mut files = Vec::new();
     find_summaries(root, &mut files)?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use vsweep_plan::cause::{Cause, MOST_OFTEN, Outcome};
 use vsweep_plan::error::Result;
 use vsweep_plan::units::{show_duration, show_many};
-use vsweep_record::journal::{self, Directory, State};
+use vsweep_record::journal::{self, Check, Directory, State};
 
 /// What is told of one cause.
 const MOST_SEEN: usize = 3;
@@ -39,6 +39,9 @@ pub struct Status {
     /// Recorded runs whose file is missing or damaged: they are measured again, so they count among those left.
     #[serde(skip_serializing_if = "is_zero")]
     pub damaged: u64,
+    /// What is lost or damaged, one sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub damage: Vec<String>,
     /// Searches of the plan; they decide on their runs themselves, so those are not counted before they are done.
     #[serde(skip_serializing_if = "is_zero")]
     pub searches: u64,
@@ -52,6 +55,9 @@ pub struct Status {
     pub causes: Vec<CauseCount>,
     /// Estimate for the runs left, in seconds; `None` before the first run is done.
     pub seconds_left: Option<f64>,
+    /// Whether a session was ever begun.
+    #[serde(skip)]
+    pub has_begun: bool,
     /// Process ids of the vsweeps that work on the directory now.
     pub running: Vec<u32>,
     /// How the last session ended: `finished`, `interrupted`, `stopped`, or `null` if it was killed or still runs.
@@ -107,7 +113,7 @@ pub struct Seen {
 impl Status {
     /// Reads the state of an experiment directory.
     pub fn read(directory: &Directory) -> Result<Status> {
-        let state = journal::inspect(directory)?;
+        let state = journal::load(directory, Check::Lengths)?;
         let mut status = Status::of(&directory.name(), &state);
         status.running = journal::holders(directory)?;
         Ok(status)
@@ -119,7 +125,7 @@ impl Status {
         let (ok, suspect, failed) = (count(Outcome::Ok), count(Outcome::Suspect), count(Outcome::Failed));
         let cut = count(Outcome::Cut);
         let done = ok + suspect + failed + cut;
-        let planned = state.planned.map_or(done, |_| state.planned_runs());
+        let planned = state.planned().map_or(done, |_| state.planned_runs());
         Status {
             experiment: experiment.to_owned(),
             planned,
@@ -129,14 +135,16 @@ impl Status {
             failed,
             cut,
             left: planned.saturating_sub(done),
-            damaged: state.disowned.len() as u64,
-            searches: state.planned.map_or(0, |planned| planned.searches),
+            damaged: state.lost() as u64,
+            damage: state.damage.clone(),
+            searches: state.planned().map_or(0, |planned| planned.searches),
             searches_left: state.searches_left(),
             answers: sla::to_text(state),
             causes: count_causes(state),
             seconds_left: Ahead::of_journal(state).and_then(|ahead| ahead.seconds_left()),
+            has_begun: state.last_session().is_some(),
             running: Vec::new(),
-            ended: state.sessions.last().and_then(|session| session.ended.clone()),
+            ended: state.last_session().and_then(|session| session.ended.clone()),
             killed: state.killed_sessions(),
             orphans: Vec::new(),
         }
@@ -164,16 +172,9 @@ impl Status {
             text += &format!(", about {} to go", show_duration(Duration::from_secs_f64(seconds)));
         }
         text.push('\n');
-        if self.damaged > 0 {
-            let (are, those) = if self.damaged == 1 {
-                ("is", "it is")
-            } else {
-                ("are", "they are")
-            };
-            let runs = show_many(self.damaged, "recorded run");
-            text += &format!("{runs} {are} missing or damaged on disk: {those} measured again\n");
-        }
+        self.damage.iter().for_each(|sentence| text += &format!("{sentence}\n"));
         text += &match (self.running.as_slice(), &self.ended) {
+            ([], _) if !self.has_begun => "nothing was begun here yet; run the plan\n".to_owned(),
             ([], _) if self.left == 0 && self.searches_left == 0 => "nothing is left to do\n".to_owned(),
             ([], Some(reason)) => format!("not running: {reason}; run the plan again to continue\n"),
             ([], None) => "not running: the last vsweep was killed; run the plan again to continue\n".to_owned(),
@@ -199,7 +200,7 @@ impl Status {
 
 /// What is left of the plan, for a report that is made before its end; `None` where nothing is.
 pub(super) fn unfinished(state: &State) -> Option<String> {
-    let planned = state.planned?;
+    let planned = state.planned()?;
     let (left, all, noun) = match planned.searches {
         0 => (
             planned.runs.saturating_sub(state.runs().count() as u64),
@@ -208,7 +209,7 @@ pub(super) fn unfinished(state: &State) -> Option<String> {
         ),
         all => (state.searches_left(), all, "search"),
     };
-    let ended = state.sessions.last().and_then(|session| session.ended.as_deref());
+    let ended = state.last_session().and_then(|session| session.ended.as_deref());
     let how = match ended {
         Some("finished") => "a part of the plan was run",
         Some(reason) => reason,

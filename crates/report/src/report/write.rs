@@ -3,6 +3,7 @@
 
 use super::chart::Chart;
 use super::charts::{Subject, make_charts, make_search_charts};
+use super::duplicates;
 use super::pages::write_pages;
 use super::png::render;
 use super::rows::{Believed, Runs, read_runs, reread_runs};
@@ -59,7 +60,7 @@ impl LiveTables {
         }
     }
 
-    /// Replaces `summary.csv`, `points.csv` and, if a search has ended, `sla.csv` by what the journal tells now.
+    /// Replaces the tables in text by what the journals tell now.
     pub fn write(&mut self, state: &State) -> Result<Written> {
         let mut runs = reread_runs(&self.directory, state, &mut self.believed);
         runs.price(self.price_per_gpu_hour);
@@ -127,18 +128,38 @@ pub(super) fn write_folder(
 /// Charts drawn at the same time; each takes 25 MB while it is drawn.
 const DRAWN_AT_ONCE: usize = 4;
 
+/// The tables in text, each with its content as it must be; one that does not apply has none.
+pub(super) fn make_tables(
+    directory: &Directory,
+    state: &State,
+    runs: &Runs,
+    points: &Points<'_>,
+) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+    vec![
+        (directory.summary_csv(), Some(to_csv(&runs.table))),
+        (directory.points_csv(), Some(to_csv(&points.to_table()))),
+        (directory.sla_csv(), sla::to_csv(state)),
+        (directory.duplicates_csv(), duplicates::to_csv(directory, state)),
+    ]
+}
+
+fn to_csv(table: &Table) -> Vec<u8> {
+    let mut text = Vec::new();
+    write_csv(table, &mut text).expect("memory takes every row");
+    text
+}
+
 fn write_tables(directory: &Directory, state: &State, runs: &Runs, points: &Points<'_>) -> Result<Written> {
-    let (summary, medians) = (directory.summary_csv(), directory.points_csv());
-    write_table(&summary, &runs.table)?;
-    write_table(&medians, &points.to_table())?;
-    let mut files = vec![summary, medians];
-    if let Some(text) = sla::to_csv(state) {
-        let answers = directory.sla_csv();
-        write_atomic(&answers, &text)?;
-        files.push(answers);
-    } else if directory.sla_csv().exists() {
-        let answers = directory.sla_csv();
-        fs::remove_file(&answers).map_err(Error::io("remove", &answers))?;
+    let mut files = Vec::new();
+    for (path, content) in make_tables(directory, state, runs, points) {
+        match content {
+            Some(content) => {
+                write_atomic(&path, &content)?;
+                files.push(path);
+            }
+            None if path.exists() => fs::remove_file(&path).map_err(Error::io("remove", &path))?,
+            None => {}
+        }
     }
     Ok(Written {
         files,
@@ -149,18 +170,17 @@ fn write_tables(directory: &Directory, state: &State, runs: &Runs, points: &Poin
     })
 }
 
-fn write_typed(directory: &Directory, table: &Table) -> Result<PathBuf> {
-    let path = directory.summary_parquet();
+/// The content of `summary.parquet`.
+pub(super) fn make_typed(directory: &Directory, table: &Table) -> Result<Vec<u8>> {
     let mut content = Vec::new();
-    write_parquet(table, &mut content).map_err(Error::io("write", &path))?;
-    write_atomic(&path, &content)?;
-    Ok(path)
+    write_parquet(table, &mut content).map_err(Error::io("write", &directory.summary_parquet()))?;
+    Ok(content)
 }
 
-fn write_table(path: &Path, table: &Table) -> Result<()> {
-    let mut text = Vec::new();
-    write_csv(table, &mut text).map_err(Error::io("write", path))?;
-    write_atomic(path, &text)
+fn write_typed(directory: &Directory, table: &Table) -> Result<PathBuf> {
+    let path = directory.summary_parquet();
+    write_atomic(&path, &make_typed(directory, table)?)?;
+    Ok(path)
 }
 
 fn remove_others(folder: &Path, extension: &str, written: &[PathBuf]) -> Result<()> {

@@ -1,141 +1,335 @@
 //! What each event adds to what is known: the step of the fold.
 
-use super::{Planned, SearchEnd, SearchRecord, Session, StartRecord, State, Unfinished};
-use crate::journal::event::{Entry, Event};
-use vsweep_plan::ids::ServerId;
+use super::{
+    Attempt, FIRST_SLOT, Launch, Planned, Retirement, RunRecord, SearchEnd, Searched, Session, Standing, StartRecord,
+    State,
+};
+use crate::journal::event::{Event, RunFinished, RunStarted, Seen, SessionStarted};
+use crate::journal::given_up::GroupGivenUp;
+use crate::journal::legacy::Sealed;
+use crate::journal::line::{Entry, LineId, Place};
+use std::sync::{Arc, OnceLock};
+use vsweep_plan::ids::{SearchId, ServerId};
+use vsweep_plan::plan::Params;
 
 impl State {
-    /// Takes one more event into account.
-    pub fn apply(&mut self, entry: &Entry) {
-        match &entry.event {
+    /// Takes one more line into account.
+    pub fn apply(&mut self, entry: Entry) {
+        let Entry { place, at, event, .. } = entry;
+        self.lamport = self.lamport.max(place.lamport);
+        self.counted = OnceLock::new();
+        let launched = |n: u32| Launch {
+            session: place.line.journal,
+            n,
+        };
+        match event {
             Event::JournalCreated { .. } => {}
-            Event::SessionStarted {
-                pid,
-                plan_sha256,
-                servers,
-                points,
-                runs,
-                searches,
-                ..
-            } => {
-                self.planned = Some(Planned {
-                    servers: *servers,
-                    points: *points,
-                    runs: *runs,
-                    searches: *searches,
-                });
-                self.sessions.push(Session {
-                    started_at: entry.at.clone(),
-                    pid: *pid,
-                    plan_sha256: plan_sha256.clone(),
-                    ended: None,
-                });
+            Event::SessionStarted(started) => self.begin_session(place, at, *started),
+            Event::GroupBegun(begun) => {
+                self.note_seen(place, begun.seen);
+                let record = self.servers.entry(begun.server).or_default();
+                if record.declared.is_none_or(|declared| declared < place) {
+                    record.declared = Some(place);
+                    record.config = begun.config;
+                }
             }
-            Event::PointsDropped { points } => self.dropped.extend(points.iter().cloned()),
-            Event::PointsRestored { points } => self.dropped.retain(|point| !points.contains(point)),
-            Event::SearchesPlanned { searches } => self.planned_searches = searches.iter().cloned().collect(),
-            Event::SearchStarted(started) => self.searches.push(SearchRecord {
-                started: (**started).clone(),
-                ended: None,
-            }),
+            Event::SearchStarted(started) => {
+                let facts = self.searches.entry((started.search.clone(), started.slot)).or_default();
+                facts.roots.push((place, *started));
+                facts.counts = OnceLock::new();
+            }
             Event::SearchFinished {
                 search,
+                after,
                 answers,
                 cause,
                 detail,
             } => {
-                if let Some(record) = self.searches.iter_mut().find(|record| record.started.search == *search) {
-                    record.ended = Some(match cause {
-                        None => SearchEnd::Answered(answers.clone()),
-                        Some(cause) => SearchEnd::GivenUp(*cause, detail.clone()),
-                    });
-                }
+                let end = match cause {
+                    None => SearchEnd::Answered(answers),
+                    Some(cause) => SearchEnd::GivenUp(cause, detail),
+                };
+                self.end_search(search, place, after, end);
             }
-            Event::ServerDeclared {
-                server,
-                name,
-                argv,
-                env,
-                params,
-                combo,
-            } => {
-                let record = self.servers.entry(server.clone()).or_default();
-                record.name.clone_from(name);
-                record.argv.clone_from(argv);
-                record.env.clone_from(env);
-                record.params.clone_from(params);
-                record.combo.clone_from(combo);
-            }
-            Event::ServerStarting { server, start } => {
-                self.servers
-                    .entry(server.clone())
-                    .or_default()
-                    .starts
-                    .push(StartRecord {
-                        start: *start,
-                        started_at: entry.at.clone(),
-                        ..StartRecord::default()
-                    });
+            Event::ServerStarting { server, slot, launch } => {
+                let start = self.start(&server, launched(launch), place);
+                start.slot = slot;
+                start.started_at = at;
             }
             Event::ServerReady {
                 server,
-                start,
+                launch,
                 seconds,
                 model,
                 version,
                 simulated,
             } => {
-                if let Some(record) = self.start(server, *start) {
-                    record.ready_seconds = Some(*seconds);
-                    record.model.clone_from(model);
-                    record.version.clone_from(version);
-                    record.simulated = *simulated;
-                }
+                let start = self.start(&server, launched(launch), place);
+                start.ready_seconds = Some(seconds);
+                start.model = model;
+                start.version = version;
+                start.simulated = simulated;
             }
             Event::ServerExited {
-                server, start, cause, ..
+                server,
+                launch,
+                cause,
+                detail,
             } => {
-                if let Some(record) = self.start(server, *start) {
-                    record.exited_at = Some(entry.at.clone());
-                    record.cause = *cause;
-                }
+                let start = self.start(&server, launched(launch), place);
+                start.exited_at = Some(at);
+                start.cause = cause;
+                start.detail = detail;
             }
-            Event::RunStarted { point, run, .. } => {
-                self.unfinished.retain(|open| (&open.point, open.run) != (point, *run));
-                self.unfinished.push(Unfinished {
-                    point: point.clone(),
-                    run: *run,
-                    seq: entry.seq,
-                    at: entry.at.clone(),
-                });
-            }
+            Event::RunStarted(started) => self.begin_run(place, *started),
             Event::RunFinished(finished) => {
-                self.unfinished
-                    .retain(|open| (&open.point, open.run) != (&finished.point, finished.run));
-                let key = (finished.point.clone(), finished.run);
-                self.disowned.remove(&key);
-                match self.positions.get(&key) {
-                    Some(at) => {
-                        self.recorded[*at] = (**finished).clone();
-                        self.finished_at[*at].clone_from(&entry.at);
-                    }
-                    None => {
-                        self.positions.insert(key, self.recorded.len());
-                        self.recorded.push((**finished).clone());
-                        self.finished_at.push(entry.at.clone());
-                    }
-                }
+                let line = LineId {
+                    journal: place.line.journal,
+                    seq: finished.started,
+                };
+                self.finish_run(line, Some(place.line), at, *finished);
+            }
+            Event::GroupGivenUp(given_up) => self.give_up(place, at, *given_up),
+            Event::ResultsRetired { server, reason } => {
+                let line = place.line;
+                self.retirements.push(Retirement { server, line, reason });
+                self.forget_chains();
             }
             Event::SessionEnded { reason } => {
-                if let Some(session) = self.sessions.last_mut() {
+                let journal = place.line.journal;
+                let is_its = |session: &&mut Session| session.place.line.journal == journal;
+                if let Some(session) = self.sessions.iter_mut().find(is_its) {
                     session.ended = Some(reason.clone());
                 }
+                self.endings.insert(journal, reason);
             }
         }
     }
 
-    fn start(&mut self, server: &ServerId, start: u32) -> Option<&mut StartRecord> {
-        let starts = &mut self.servers.get_mut(server)?.starts;
-        starts.iter_mut().rfind(|record| record.start == start)
+    /// Takes what vsweep 1.x left into account.
+    pub fn seal(&mut self, mut sealed: Sealed) {
+        for entry in std::mem::take(&mut sealed.entries) {
+            self.apply(entry);
+        }
+        self.sessions.append(&mut sealed.sessions);
+        self.sessions.sort_by_key(|session| session.place);
+        self.damage.append(&mut sealed.damage);
+        self.sealed = Some(sealed);
+    }
+
+    fn begin_session(&mut self, place: Place, at: String, started: SessionStarted) {
+        let session = Session {
+            started_at: at,
+            host: started.host,
+            boot: started.boot,
+            pid: started.pid,
+            started: started.started,
+            plan_sha256: started.plan.sha256.clone(),
+            plan: Some(started.plan),
+            planned: Planned {
+                servers: started.servers,
+                points: started.points,
+                runs: started.runs,
+                searches: started.searches,
+            },
+            ended: self.endings.get(&place.line.journal).cloned(),
+            place,
+        };
+        self.note_seen(place, started.seen);
+        let at = self.sessions.partition_point(|other| other.place < place);
+        self.sessions.insert(at, session);
+    }
+
+    fn note_seen(&mut self, place: Place, seen: Seen) {
+        if !seen.is_empty() {
+            self.seen
+                .entry(place.line.journal)
+                .or_default()
+                .push((place.line.seq, seen));
+            if !self.retirements.is_empty() {
+                // What a retirement covers depends on what its session had seen.
+                self.forget_chains();
+            }
+        }
+    }
+
+    /// Ends a search, or notes that it was given up.
+    fn end_search(&mut self, search: SearchId, place: Place, after: LineId, end: SearchEnd) {
+        let facts = self.searches.entry((search, FIRST_SLOT)).or_default();
+        facts.ends.push((place, after, end));
+        facts.counts = OnceLock::new();
+    }
+
+    /// Chains are to be chosen anew.
+    pub(super) fn forget_chains(&mut self) {
+        self.counted = OnceLock::new();
+        self.searches
+            .values_mut()
+            .for_each(|facts| facts.counts = OnceLock::new());
+    }
+
+    /// The record of a launch, made where the line that began it was not read.
+    fn start(&mut self, server: &ServerId, launch: Launch, place: Place) -> &mut StartRecord {
+        let starts = &mut self.servers.entry(server.clone()).or_default().starts;
+        let at = match starts.iter().rposition(|start| start.launch == launch) {
+            Some(at) => at,
+            None => {
+                let at = starts.partition_point(|other| other.place < place);
+                starts.insert(at, StartRecord::new(launch, place));
+                at
+            }
+        };
+        &mut starts[at]
+    }
+
+    pub(super) fn begin_run(&mut self, place: Place, started: RunStarted) {
+        let line = place.line;
+        if self.by_line.contains_key(&line) {
+            return;
+        }
+        let params = self.shared(&started);
+        let after = started.search.as_ref().map(|link| (link.after, link.step));
+        let attempt = Attempt {
+            record: RunRecord {
+                slot: started.slot,
+                run: started.run,
+                launch: (started.launch > 0).then_some(Launch {
+                    session: line.journal,
+                    n: started.launch,
+                }),
+                name: started.name,
+                combo: started.combo,
+                tried: true,
+                search: started.search.map(|link| Searched {
+                    id: link.id,
+                    draw: link.draw,
+                    learned: None,
+                }),
+                ..RunRecord::new(started.point, started.server, params, line)
+            },
+            standing: Standing::Open,
+            place,
+            index: 0,
+            finished: None,
+            is_given_up: false,
+            after,
+            anew: started.anew,
+        };
+        let at = self.add(attempt);
+        self.by_line.insert(line, at);
+        if let Some((by, at, finished)) = self.orphans.remove(&line) {
+            self.finish_run(line, by, at, finished);
+        }
+    }
+
+    /// The parameters of a run, kept once for all repetitions of its point.
+    fn shared(&self, started: &RunStarted) -> Arc<Params> {
+        let known = self.by_point.get(&started.point).and_then(|attempts| attempts.first());
+        match known.map(|at| &self.attempts[*at].record.params) {
+            Some(params) if **params == started.params => Arc::clone(params),
+            _ => Arc::new(started.params.clone()),
+        }
+    }
+
+    fn add(&mut self, attempt: Attempt) -> usize {
+        let at = self.attempts.len();
+        let record = &attempt.record;
+        match self.by_point.get_mut(&record.point) {
+            Some(attempts) => attempts.push(at),
+            None => _ = self.by_point.insert(record.point.clone(), vec![at]),
+        }
+        if let (Some(searched), Some(_)) = (&record.search, attempt.after) {
+            let facts = self.searches.entry((searched.id.clone(), record.slot)).or_default();
+            facts.asked.push(at);
+            facts.counts = OnceLock::new();
+        }
+        self.attempts.push(attempt);
+        at
+    }
+
+    pub(super) fn finish_run(&mut self, line: LineId, by: Option<LineId>, at: String, finished: RunFinished) {
+        self.counted = OnceLock::new();
+        let Some(place) = self.by_line.get(&line).copied() else {
+            self.orphans.insert(line, (by, at, finished));
+            return;
+        };
+        let attempt = &mut self.attempts[place];
+        attempt.standing = Standing::Done;
+        attempt.finished = by;
+        let record = &mut attempt.record;
+        record.outcome = finished.outcome;
+        record.validity = finished.validity;
+        record.doubts = finished.doubts;
+        record.cause = finished.cause;
+        record.detail = finished.detail;
+        record.seconds = finished.seconds;
+        record.file = finished.file;
+        record.finished_at = at;
+        if let Some(searched) = &mut record.search {
+            searched.learned = finished.learned;
+            let key = (searched.id.clone(), record.slot);
+            self.searches.entry(key).or_default().counts = OnceLock::new();
+        }
+    }
+
+    fn give_up(&mut self, place: Place, at: String, given_up: GroupGivenUp) {
+        let GroupGivenUp {
+            server,
+            slot,
+            cause,
+            detail,
+            common,
+            points,
+            searches,
+            blamed,
+        } = given_up;
+        for (search, after) in searches {
+            self.end_search(search, place, after, SearchEnd::GivenUp(cause, detail.clone()));
+        }
+        let mut runs: Vec<(u32, usize)> = Vec::new();
+        for (at, point) in points.iter().enumerate() {
+            runs.extend(point.runs.iter().map(|run| (*run, at)));
+        }
+        // Repetitions go round.
+        runs.sort_unstable();
+        let params: Vec<Arc<Params>> = points
+            .iter()
+            .map(|point| Arc::new(point.params_with(&common)))
+            .collect();
+        for (index, (run, at_point)) in runs.into_iter().enumerate() {
+            let point = &points[at_point];
+            let record = RunRecord {
+                slot,
+                run,
+                name: point.name.clone(),
+                combo: point.combo.clone(),
+                cause: Some(cause),
+                detail: detail.clone(),
+                // Its server was tried for the first one.
+                tried: index == 0 && blamed.is_none(),
+                search: point.search.clone().map(|id| Searched {
+                    id,
+                    draw: 0,
+                    learned: None,
+                }),
+                finished_at: at.clone(),
+                ..RunRecord::new(
+                    point.point.clone(),
+                    server.clone(),
+                    Arc::clone(&params[at_point]),
+                    place.line,
+                )
+            };
+            self.add(Attempt {
+                record,
+                standing: Standing::Done,
+                place,
+                index: index as u32,
+                finished: Some(place.line),
+                is_given_up: true,
+                after: None,
+                anew: None,
+            });
+        }
     }
 }

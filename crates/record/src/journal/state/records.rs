@@ -1,22 +1,143 @@
-//! What is known of one run, search, server, start and session.
+//! What is known of one run, search, server, launch and session.
 
-use crate::journal::event::{RunFinished, SearchStarted};
-use std::collections::BTreeMap;
-use vsweep_plan::cause::Cause;
-use vsweep_plan::ids::PointId;
+use crate::journal::event::{Learned, RecordedPlan, SearchStarted, ServerDeclared, StoredFile};
+use crate::journal::line::{LineId, Nonce, Place};
+use std::fmt;
+use std::sync::Arc;
+use vsweep_plan::cause::{Cause, Outcome};
+use vsweep_plan::ids::{PointId, SearchId, ServerId};
 use vsweep_plan::plan::Params;
-use vsweep_strategy::search::Answer;
+use vsweep_plan::validity::{Doubt, Validity};
+use vsweep_strategy::search::{Answer, Found, Level, Probe};
 
-/// The outcome of one run, as the journal has it.
-pub type RunRecord = RunFinished;
+/// One run and its result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunRecord {
+    /// Which point.
+    pub point: PointId,
+    /// The server config it belongs to.
+    pub server: ServerId,
+    /// The planned start of the server that it belongs to, from 0.
+    pub slot: u32,
+    /// Which repetition, from 0.
+    pub run: u32,
+    /// The start of a server process that it was measured on; intervals group by it. `None` where none was ready.
+    pub launch: Option<Launch>,
+    /// Short text of the point for people.
+    pub name: String,
+    /// Every bench parameter.
+    pub params: Arc<Params>,
+    /// Name of the load's combination, if the plan names one.
+    pub combo: Option<String>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Whether its figures may be believed.
+    pub validity: Validity,
+    /// Why they may not.
+    pub doubts: Vec<Doubt>,
+    /// Why it failed or is suspect.
+    pub cause: Option<Cause>,
+    /// What was seen, in one line; empty if nothing is to be said.
+    pub detail: String,
+    /// Whether it was tried. One that was not failed for what happened to another.
+    pub tried: bool,
+    /// From start to end of the benchmark, in seconds.
+    pub seconds: f64,
+    /// Where the figures are; `None` if nothing was measured.
+    pub file: Option<StoredFile>,
+    /// The search that asked for it, and what it learned.
+    pub search: Option<Searched>,
+    /// The line that began it, or that gave it up; its files are named by it.
+    pub started: LineId,
+    /// When it ended, RFC 3339; for people only.
+    pub finished_at: String,
+}
 
-/// One search.
+impl RunRecord {
+    /// A run of which nothing is known but what it is.
+    pub(super) fn new(point: PointId, server: ServerId, params: Arc<Params>, started: LineId) -> RunRecord {
+        RunRecord {
+            point,
+            server,
+            slot: 0,
+            run: 0,
+            launch: None,
+            name: String::new(),
+            params,
+            combo: None,
+            outcome: Outcome::Failed,
+            validity: Validity::Valid,
+            doubts: Vec::new(),
+            cause: None,
+            detail: String::new(),
+            tried: true,
+            seconds: 0.0,
+            file: None,
+            search: None,
+            started,
+            finished_at: String::new(),
+        }
+    }
+}
+
+/// A run's part in a search.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Searched {
+    /// The search that asked for it.
+    pub id: SearchId,
+    /// What is added to the plan's seed.
+    pub draw: u32,
+    /// What the search learned; `None` if the run says nothing about its load.
+    pub learned: Option<Learned>,
+}
+
+impl Searched {
+    /// The question and what the run says, if a search asked and it says something.
+    pub fn probe(&self) -> Option<&Probe> {
+        match &self.learned {
+            Some(Learned::Probe(probe)) => Some(probe),
+            _ => None,
+        }
+    }
+
+    /// The load and what was measured, if an exploration asked.
+    pub fn level(&self) -> Option<&Level> {
+        match &self.learned {
+            Some(Learned::Level(level)) => Some(level),
+            _ => None,
+        }
+    }
+}
+
+/// One start of a server process: the unit of intervals. Written `<nonce>-<n>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Launch {
+    /// The session that started it.
+    pub session: Nonce,
+    /// Counts its launches from 1; of vsweep 1.x those of the server config.
+    pub n: u32,
+}
+
+impl fmt::Display for Launch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.session {
+            Nonce::SEALED => write!(f, "{}", self.n),
+            session => write!(f, "{session}-{}", self.n),
+        }
+    }
+}
+
+/// One search, as the chain of probes that counts tells it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchRecord {
     /// What it looks for.
     pub started: SearchStarted,
     /// How it ended, if it did.
     pub ended: Option<SearchEnd>,
+    /// What the next probe follows: the last one, or the search's beginning.
+    pub tip: LineId,
+    /// How many probes it has.
+    pub steps: u32,
 }
 
 /// How a search ended.
@@ -28,17 +149,14 @@ pub enum SearchEnd {
     GivenUp(Cause, String),
 }
 
-/// A run without an outcome.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unfinished {
-    /// Its point.
-    pub point: PointId,
-    /// Its repetition.
-    pub run: u32,
-    /// Sequence number of its `run_started`, which its file repeats.
-    pub seq: u64,
-    /// When that was written.
-    pub at: String,
+impl SearchEnd {
+    /// Whether every target has its answer. A search that was skipped has not: another plan may go on with it.
+    pub(super) fn is_final(&self) -> bool {
+        match self {
+            SearchEnd::Answered(answers) => answers.iter().all(|answer| answer.found != Found::Skipped),
+            SearchEnd::GivenUp(..) => false,
+        }
+    }
 }
 
 /// Size of a plan.
@@ -55,27 +173,42 @@ pub struct Planned {
 }
 
 /// One server config that was used.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ServerRecord {
-    /// Short text for people.
-    pub name: String,
-    /// Command line, secrets redacted; empty when attached.
-    pub argv: Vec<String>,
-    /// Environment of the plan, secrets redacted.
-    pub env: BTreeMap<String, String>,
-    /// Every server parameter.
-    pub params: Params,
-    /// Name of its combination, if the plan names one.
-    pub combo: Option<String>,
+    /// What it is.
+    pub config: ServerDeclared,
     /// Its starts, oldest first.
     pub starts: Vec<StartRecord>,
+    /// Whether a run's file says that it is the simulator, where no line does.
+    pub(super) simulated: Option<bool>,
+    /// Where it was declared last; `None` if no intact line does.
+    pub(super) declared: Option<Place>,
+}
+
+impl ServerRecord {
+    /// Whether it is the simulator; unknown if it never became ready.
+    pub fn is_simulated(&self) -> Option<bool> {
+        let ready = self.starts.iter().rfind(|start| start.ready_seconds.is_some());
+        ready.map(|start| start.simulated).or(self.simulated)
+    }
+}
+
+/// Everything that is declared of a config can be asked of its record.
+impl std::ops::Deref for ServerRecord {
+    type Target = ServerDeclared;
+
+    fn deref(&self) -> &ServerDeclared {
+        &self.config
+    }
 }
 
 /// One start of a server.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct StartRecord {
-    /// Counts from 1.
-    pub start: u32,
+    /// Which one.
+    pub launch: Launch,
+    /// The planned start that it stands for, from 0.
+    pub slot: u32,
     /// When it was launched, RFC 3339.
     pub started_at: String,
     /// From launch to ready, in seconds, if it got there.
@@ -90,17 +223,49 @@ pub struct StartRecord {
     pub exited_at: Option<String>,
     /// Why it ended, unless vsweep stopped it.
     pub cause: Option<Cause>,
+    /// What it said then.
+    pub detail: String,
+    pub(super) place: Place,
+}
+
+impl StartRecord {
+    pub(super) fn new(launch: Launch, place: Place) -> StartRecord {
+        StartRecord {
+            launch,
+            slot: 0,
+            started_at: String::new(),
+            ready_seconds: None,
+            simulated: false,
+            model: String::new(),
+            version: None,
+            exited_at: None,
+            cause: None,
+            detail: String::new(),
+            place,
+        }
+    }
 }
 
 /// One stretch of work on the directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Session {
     /// When it began, RFC 3339.
     pub started_at: String,
+    /// Name of the machine; empty in older records.
+    pub host: String,
+    /// Which boot of it.
+    pub boot: String,
     /// Process id.
     pub pid: u32,
-    /// SHA-256 of the plan's text.
+    /// When the process started, in clock ticks since the boot; 0 in older records.
+    pub started: u64,
+    /// Its plan; `None` in older records.
+    pub plan: Option<RecordedPlan>,
+    /// SHA-256 of the plan.
     pub plan_sha256: String,
+    /// Size of the plan.
+    pub planned: Planned,
     /// How it ended; `None` if it was killed, or is still running.
     pub ended: Option<String>,
+    pub(in crate::journal) place: Place,
 }

@@ -4,6 +4,7 @@
 use super::text::embed_json;
 use super::{Inputs, Page};
 use crate::report::answer::{Answer, FRONTIER};
+use crate::report::rows::told;
 use crate::report::variation::swept;
 use crate::report::words::{axis_title, short_name};
 use jiff::Timestamp;
@@ -142,7 +143,7 @@ impl Runs {
         let began = starts
             .filter_map(|start| start.started_at.parse::<Timestamp>().ok())
             .min();
-        let ended = |run: &&RunRecord| since(began, inputs.state.finished_at(&run.point, run.run)?);
+        let ended = |run: &&RunRecord| since(began, &run.finished_at);
         let command = |run: &&RunRecord| {
             let words = argv::apply(inputs.bench_command, &run.params);
             Value::String(shell_line(words))
@@ -155,7 +156,7 @@ impl Runs {
                 .collect(),
             ended: runs.iter().map(ended).collect(),
             seconds: runs.iter().map(|run| tenths(run.seconds)).collect(),
-            details: dictionary(runs.iter().map(|run| Value::String(run.detail.clone()))),
+            details: dictionary(runs.iter().map(|run| Value::String(told(run).into_owned()))),
             bench: dictionary(runs.iter().map(command)),
         }
     }
@@ -174,9 +175,9 @@ fn tenths(seconds: f64) -> f64 {
 
 fn servers(inputs: &Inputs<'_>, runs: &Runs) -> Vec<Value> {
     let servers = inputs.state.servers.iter().map(|(id, server)| {
-        let starts = server.starts.iter().map(|start| {
+        let starts = server.starts.iter().enumerate().map(|(at, start)| {
             json!({
-                "start": start.start,
+                "start": at + 1,
                 "from": since(runs.began, &start.started_at),
                 "ready": start.ready_seconds.map(tenths),
                 "to": start.exited_at.as_deref().and_then(|moment| since(runs.began, moment)),

@@ -72,7 +72,7 @@ impl Ahead {
     /// points there are that it does not know yet. `None` where searches decide on their runs.
     pub fn of_journal(state: &State) -> Option<Ahead> {
         let planned = state
-            .planned
+            .planned()
             .filter(|planned| planned.searches == 0 && planned.points > 0)?;
         let mut known: BTreeMap<&PointId, (&ServerId, &str, u64)> = BTreeMap::new();
         for run in state.measured() {
@@ -161,7 +161,7 @@ impl Ahead {
     }
 
     /// Takes note of an event.
-    pub fn note(&mut self, entry: &Entry) {
+    pub fn note(&mut self, entry: &Entry, state: &State) {
         let at = entry.at.parse::<jiff::Timestamp>().ok();
         let since = self
             .last
@@ -179,25 +179,40 @@ impl Ahead {
                 }
                 (self.up, self.last) = (None, None);
             }
-            Event::RunFinished(run) => {
+            Event::RunFinished(finished) => {
                 if let Some(since) = since {
-                    self.pause.add(since - run.seconds);
+                    self.pause.add(since - finished.seconds);
                 }
                 self.last = at;
-                self.learn_run(run);
-                if run.search.is_none() {
-                    self.finish(&run.server, &run.name);
+                if let Some(run) = state.run_of(entry) {
+                    self.learn_run(run);
+                    if run.search.is_none() {
+                        self.finish(&run.server, &run.name);
+                    }
                 }
+            }
+            Event::GroupGivenUp(given_up) => {
+                for point in given_up.points.iter().filter(|point| point.search.is_none()) {
+                    point
+                        .runs
+                        .iter()
+                        .for_each(|_| self.finish(&given_up.server, &point.name));
+                }
+                given_up.searches.iter().for_each(|(search, _)| self.end_search(search));
             }
             Event::SearchFinished { search, .. } => {
                 self.learn_ended(search);
-                self.shares
-                    .values_mut()
-                    .for_each(|share| _ = share.searches.remove(search));
-                self.shares.retain(|_, share| !share.is_empty());
+                self.end_search(search);
             }
             _ => {}
         }
+    }
+
+    fn end_search(&mut self, search: &SearchId) {
+        self.shares
+            .values_mut()
+            .for_each(|share| _ = share.searches.remove(search));
+        self.shares.retain(|_, share| !share.is_empty());
     }
 
     fn finish(&mut self, server: &ServerId, load: &str) {
@@ -253,70 +268,82 @@ impl Ahead {
 mod tests {
     use super::*;
     use vsweep_plan::plan::Params;
-    use vsweep_record::journal::RunFinished;
+    use vsweep_plan::validity::Validity;
+    use vsweep_record::journal::{
+        FIRST_SLOT, Hex64, LineId, PlanContent, RecordedPlan, RunFinished, RunStarted, SessionStarted,
+    };
 
     fn server(name: &str) -> ServerId {
         ServerId(name.into())
     }
 
-    fn note(ahead: &mut Ahead, second: u32, event: Event) {
-        ahead.note(&Entry {
-            seq: 0,
-            at: format!("2026-11-20T10:{:02}:{:02}Z", second / 60, second % 60),
-            event,
-        });
+    /// Takes an event of some second into account.
+    fn note(ahead: &mut Ahead, state: &mut State, second: u32, event: Event) {
+        let mut entry = state.imagine(event);
+        entry.at = format!("2026-11-20T10:{:02}:{:02}Z", second / 60, second % 60);
+        ahead.note(&entry, state);
     }
 
-    fn start(ahead: &mut Ahead, name: &str, from: u32, seconds: f64) {
-        let (server, start) = (server(name), 1);
-        note(
-            ahead,
-            from,
-            Event::ServerStarting {
-                server: server.clone(),
-                start,
-            },
-        );
+    fn start(ahead: &mut Ahead, state: &mut State, name: &str, from: u32, seconds: f64) {
+        let (server, slot, launch) = (server(name), FIRST_SLOT, 1);
+        let starting = Event::ServerStarting {
+            server: server.clone(),
+            slot,
+            launch,
+        };
+        note(ahead, state, from, starting);
         let (model, version, simulated) = (String::new(), None, true);
         let ready = Event::ServerReady {
             server,
-            start,
+            launch,
             seconds,
             model,
             version,
             simulated,
         };
-        note(ahead, from + seconds as u32, ready);
+        note(ahead, state, from + seconds as u32, ready);
     }
 
-    fn finished(name: &str, load: &str, seconds: f64) -> Event {
-        Event::RunFinished(Box::new(RunFinished {
+    /// A run that ended.
+    fn run(state: &mut State, name: &str, load: &str, seconds: f64) -> Event {
+        let started = state.imagine(Event::RunStarted(Box::new(RunStarted {
             point: PointId(load.into()),
             server: server(name),
+            slot: FIRST_SLOT,
             run: 0,
+            launch: 1,
             name: load.into(),
             params: Params::new(),
             combo: None,
+            search: None,
+            anew: None,
+        })));
+        Event::RunFinished(Box::new(RunFinished {
+            started: started.place.line.seq,
             outcome: Outcome::Ok,
+            validity: Validity::Valid,
+            doubts: Vec::new(),
             cause: None,
             detail: String::new(),
             seconds,
             file: None,
-            search: None,
+            learned: None,
         }))
     }
 
     #[test]
     fn the_rest_is_counted_by_load_with_starts_and_pauses() {
-        let mut ahead = Ahead::default();
+        let (mut ahead, mut state) = (Ahead::default(), State::default());
         for name in ["a", "b"] {
             ahead.add_runs(&server(name), "users=1", 2);
             ahead.add_runs(&server(name), "users=64", 1);
         }
         assert_eq!((ahead.total(), ahead.seconds_left()), (6, None));
-        start(&mut ahead, "a", 0, 10.0);
-        note(&mut ahead, 42, finished("a", "users=1", 30.0));
-        note(&mut ahead, 49, finished("a", "users=64", 5.0));
+        start(&mut ahead, &mut state, "a", 0, 10.0);
+        for (second, load, seconds) in [(42, "users=1", 30.0), (49, "users=64", 5.0)] {
+            let finished = run(&mut state, "a", load, seconds);
+            note(&mut ahead, &mut state, second, finished);
+        }
         // Left: one slow run here; on the other server a start, two slow runs and a quick one; a pause of 2 s for each.
         assert_eq!(ahead.seconds_left(), Some(32.0 + 10.0 + 64.0 + 7.0));
         assert_eq!((ahead.done(), ahead.total()), (2, 6));
@@ -324,22 +351,29 @@ mod tests {
 
     #[test]
     fn a_journal_alone_tells_what_its_points_lack_and_counts_the_rest() {
-        let planned = Event::SessionStarted {
-            vsweep: String::new(),
+        let mut state = State::default();
+        state.imagine(Event::SessionStarted(Box::new(SessionStarted {
+            host: String::new(),
+            boot: String::new(),
             pid: 1,
-            plan_sha256: String::new(),
+            started: 0,
+            // The points of this test have no ids of 16 digits; without a plan all count.
+            plan: RecordedPlan {
+                name: String::new(),
+                sha256: String::new(),
+                content: PlanContent::In(Hex64(0)),
+            },
             servers: 2,
             points: 4,
             runs: 8,
             searches: 0,
-        };
-        let events = [planned, finished("a", "users=1", 30.0), finished("a", "users=64", 6.0)];
-        let entries = events.map(|event| Entry {
-            seq: 0,
-            at: String::new(),
-            event,
-        });
-        let ahead = Ahead::of_journal(&State::of(&entries)).expect("no searches");
+            seen: Default::default(),
+        })));
+        for (load, seconds) in [("users=1", 30.0), ("users=64", 6.0)] {
+            let finished = run(&mut state, "a", load, seconds);
+            state.imagine(finished);
+        }
+        let ahead = Ahead::of_journal(&state).expect("no searches");
         // One more of each known load, and four runs of which only the mean is known.
         assert_eq!(ahead.total(), 6);
         assert_eq!(ahead.seconds_left(), Some(30.0 + 6.0 + 4.0 * 18.0));
@@ -347,30 +381,34 @@ mod tests {
 
     #[test]
     fn runs_of_others_are_learned_from_and_not_counted() {
-        let mut ahead = Ahead::default();
+        let (mut ahead, mut state) = (Ahead::default(), State::default());
         ahead.add_runs(&server("a"), "users=1", 1);
-        note(&mut ahead, 5, finished("b", "users=1", 4.0));
+        let finished = run(&mut state, "b", "users=1", 4.0);
+        note(&mut ahead, &mut state, 5, finished);
         assert_eq!((ahead.done(), ahead.seconds_left()), (0, Some(4.0)));
     }
 
     #[test]
     fn a_search_is_as_long_as_those_before() {
-        let mut ahead = Ahead::default();
+        let (mut ahead, mut state) = (Ahead::default(), State::default());
         let search = SearchId("s".into());
         ahead.add_search(&server("a"), &search);
-        note(&mut ahead, 5, finished("a", "users=1", 4.0));
+        let finished = run(&mut state, "a", "users=1", 4.0);
+        note(&mut ahead, &mut state, 5, finished);
         assert_eq!(ahead.seconds_left(), Some(8.0 * 4.0));
         let (answers, cause, detail) = (Vec::new(), None, String::new());
-        note(
-            &mut ahead,
-            9,
-            Event::SearchFinished {
-                search,
-                answers,
-                cause,
-                detail,
-            },
-        );
+        let after = LineId {
+            journal: Hex64(0),
+            seq: 0,
+        };
+        let ended = Event::SearchFinished {
+            search,
+            after,
+            answers,
+            cause,
+            detail,
+        };
+        note(&mut ahead, &mut state, 9, ended);
         assert_eq!(ahead.seconds_left(), Some(0.0));
     }
 }

@@ -67,26 +67,23 @@ impl Live {
                 self.forget();
                 self.server.set_message("no server");
                 if cause.is_some() {
-                    self.print(describe(&entry.event, state, ahead));
+                    self.print(describe(entry, state, ahead));
                 }
             }
-            Event::RunStarted { name, run, .. } => {
-                self.show_server(&format!("{name} #{run}"));
+            Event::RunStarted(run) => {
+                self.show_server(&format!("{} #{}", run.name, run.run));
             }
-            Event::RunFinished(run) => {
+            Event::RunFinished(_) => {
                 self.forget();
-                if run.outcome != Outcome::Ok {
+                if let Some(run) = state.run_of(entry).filter(|run| run.outcome != Outcome::Ok) {
                     self.print(Some(outcome(run, state)));
                 }
             }
-            Event::PointsDropped { .. }
-            | Event::PointsRestored { .. }
-            | Event::SearchStarted(_)
-            | Event::SearchFinished { .. } => self.print(describe(&entry.event, state, ahead)),
-            Event::JournalCreated { .. }
-            | Event::ServerDeclared { .. }
-            | Event::SearchesPlanned { .. }
-            | Event::SessionEnded { .. } => {}
+            Event::SearchStarted(_)
+            | Event::SearchFinished { .. }
+            | Event::GroupGivenUp(_)
+            | Event::ResultsRetired { .. } => self.print(describe(entry, state, ahead)),
+            Event::JournalCreated { .. } | Event::GroupBegun(_) | Event::SessionEnded { .. } => {}
         }
         let failed = state.runs().filter(|run| run.outcome == Outcome::Failed).count();
         let left = time_left(ahead);

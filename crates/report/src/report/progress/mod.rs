@@ -71,17 +71,15 @@ impl Progress {
 
     /// Shows an event that was just recorded; the state includes it.
     pub fn event(&mut self, entry: &Entry, state: &State) {
-        self.ahead.note(entry);
+        self.ahead.note(entry, state);
         match &mut self.sink {
             Sink::Live(live) => live.event(entry, state, &self.ahead),
             Sink::Plain => {
-                if let Some(line) = wording::describe(&entry.event, state, &self.ahead) {
+                if let Some(line) = wording::describe(entry, state, &self.ahead) {
                     print_error(&format!("{} {line}", wording::time_of_day(&entry.at)));
                 }
             }
-            Sink::Json => print(&printable_json(
-                &serde_json::to_string(entry).expect("an event is plain data"),
-            )),
+            Sink::Json => print(&printable_json(&entry.to_text())),
             Sink::Quiet => {}
         }
     }

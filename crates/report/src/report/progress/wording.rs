@@ -3,47 +3,52 @@
 use super::Ahead;
 use crate::report::words::show_number;
 use std::time::Duration;
-use vsweep_plan::cause::{NOT_TRIED, Outcome};
+use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::units::{show_count, show_duration, show_many};
-use vsweep_record::journal::{Event, RunFinished, SearchStarted, State};
+use vsweep_record::journal::{Entry, Event, RunRecord, SearchStarted, State};
 use vsweep_strategy::search::{Answer, Basis, Found};
 
 /// The line for an event; none for those that say nothing new.
-pub fn describe(event: &Event, state: &State, ahead: &Ahead) -> Option<String> {
-    let line = match event {
-        Event::JournalCreated { .. }
-        | Event::ServerDeclared { .. }
-        | Event::RunStarted { .. }
-        | Event::SearchesPlanned { .. } => return None,
-        Event::SessionStarted { servers, searches, .. } if *searches > 0 => {
+pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<String> {
+    let line = match &entry.event {
+        Event::JournalCreated { .. } | Event::GroupBegun(_) | Event::RunStarted(_) => return None,
+        Event::SessionStarted(session) if session.searches > 0 => {
             let left = state.searches_left();
-            let (servers, searches) = (show_many(*servers, "server"), show_count(*searches));
+            let (servers, searches) = (show_many(session.servers, "server"), show_count(session.searches));
             format!("{servers}, {searches} to search for the load; {left} left")
         }
-        Event::SessionStarted {
-            servers, points, runs, ..
-        } => {
+        Event::SessionStarted(session) => {
             let left = show_count(ahead.total());
             let (servers, points, runs) = (
-                show_many(*servers, "server"),
-                show_many(*points, "point"),
-                show_many(*runs, "run"),
+                show_many(session.servers, "server"),
+                show_many(session.points, "point"),
+                show_many(session.runs, "run"),
             );
             format!("{servers}, {points}, {runs}; {left} to do now")
         }
-        Event::PointsDropped { points } => {
-            let points = show_many(points.len() as u64, "recorded point");
-            format!("{points} no longer in the plan, and out of the tables")
+        Event::ResultsRetired { server, reason } => {
+            let name = server_name(server, state);
+            format!("server {name}: earlier results leave the tables: {reason}")
         }
-        Event::PointsRestored { points } => {
-            format!("{} in the plan again", show_many(points.len() as u64, "recorded point"))
+        Event::GroupGivenUp(given_up) => {
+            let runs: usize = given_up.points.iter().map(|point| point.runs.len()).sum();
+            let (name, cause) = (server_name(&given_up.server, state), given_up.cause);
+            let what = show_many(runs as u64, "run");
+            match given_up.blamed {
+                None => format!(
+                    "server {name}: {what} failed: {cause}: {}; {}",
+                    given_up.detail,
+                    cause.advice()
+                ),
+                Some(_) => format!("server {name}: {what} not tried again: {cause}"),
+            }
         }
         Event::ServerStarting { server, .. } if is_attached(server, state) => {
             format!("server {}: connecting", server_name(server, state))
         }
-        Event::ServerStarting { server, start } => match start {
-            1 => format!("server {}: starting", server_name(server, state)),
+        Event::ServerStarting { server, .. } => match state.starts_of(server) {
+            0 | 1 => format!("server {}: starting", server_name(server, state)),
             again => format!("server {}: starting (start {again})", server_name(server, state)),
         },
         Event::ServerReady { server, seconds, .. } => {
@@ -87,6 +92,7 @@ pub fn describe(event: &Event, state: &State, ahead: &Ahead) -> Option<String> {
             answers,
             cause,
             detail,
+            ..
         } => {
             let record = state.search(search)?;
             let name = search_name(&record.started, state);
@@ -99,14 +105,16 @@ pub fn describe(event: &Event, state: &State, ahead: &Ahead) -> Option<String> {
                 ),
             }
         }
-        Event::RunFinished(run) if run.search.is_some() => {
+        Event::RunFinished(_) => {
+            let run = state.run_of(entry)?;
             let left = time_left(ahead).map_or(String::new(), |left| format!(", {left}"));
-            format!("probe{left}: {}", outcome(run, state))
-        }
-        Event::RunFinished(run) => {
-            let (done, total) = (ahead.done(), ahead.total());
-            let left = time_left(ahead).map_or(String::new(), |left| format!(", {left}"));
-            format!("run {done} of {total}{left}: {}", outcome(run, state))
+            match run.search {
+                Some(_) => format!("probe{left}: {}", outcome(run, state)),
+                None => {
+                    let (done, total) = (ahead.done(), ahead.total());
+                    format!("run {done} of {total}{left}: {}", outcome(run, state))
+                }
+            }
         }
         Event::SessionEnded { reason } => reason.clone(),
     };
@@ -114,7 +122,7 @@ pub fn describe(event: &Event, state: &State, ahead: &Ahead) -> Option<String> {
 }
 
 /// A run's outcome with its settings: `tp=2, max_concurrency=8 #1 ok in 12.5 s`.
-pub fn outcome(run: &RunFinished, state: &State) -> String {
+pub fn outcome(run: &RunRecord, state: &State) -> String {
     let names = [server_name(&run.server, state), run.name.clone()];
     let names: Vec<String> = names.into_iter().filter(|name| !name.is_empty()).collect();
     let what = format!("{} #{}", names.join(", "), run.run);
@@ -123,10 +131,6 @@ pub fn outcome(run: &RunFinished, state: &State) -> String {
         (Outcome::Ok, _) => format!("{what} ok in {seconds}"),
         (Outcome::Cut, _) => format!("{what} {} after {seconds}", run.detail),
         (outcome, None) => format!("{what} {outcome} after {seconds}"),
-        // What was seen has been said of the run that was tried.
-        (outcome, Some(cause)) if run.detail.starts_with(NOT_TRIED) => {
-            format!("{what} {outcome}: {cause}: {}", NOT_TRIED.trim_end_matches(": "))
-        }
         (outcome, Some(cause)) => format!("{what} {outcome}: {cause}: {}; {}", run.detail, cause.advice()),
     }
 }
@@ -180,87 +184,124 @@ fn show_seconds(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
     use vsweep_plan::cause::Cause;
     use vsweep_plan::ids::PointId;
     use vsweep_plan::plan::Params;
-    use vsweep_record::journal::Entry;
+    use vsweep_plan::validity::Validity;
+    use vsweep_record::journal::{
+        FIRST_SLOT, GroupBegun, GroupGivenUp, RecordedPlan, RunFinished, RunStarted, Seen, ServerDeclared,
+        SessionStarted, Untried,
+    };
 
     #[test]
     fn every_event_has_its_words() {
         let server = ServerId("s1".into());
-        let run = |run, outcome, cause: Option<Cause>| {
-            Event::RunFinished(Box::new(RunFinished {
+        let (slot, launch) = (FIRST_SLOT, 1);
+        let mut state = State::default();
+        let mut ahead = Ahead::default();
+        ahead.add_runs(&server, "max_concurrency=8", 4);
+        let mut lines = Vec::new();
+        let mut say = |event: Event| {
+            let mut entry = state.imagine(event);
+            entry.at = "2026-11-20T10:15:30.123Z".into();
+            ahead.note(&entry, &state);
+            lines.extend(describe(&entry, &state, &ahead));
+            entry.place.line.seq
+        };
+        let plan = RecordedPlan::new("p", String::new(), &[], &[]);
+        say(Event::SessionStarted(Box::new(SessionStarted {
+            host: "h".into(),
+            boot: String::new(),
+            pid: 1,
+            started: 1,
+            plan,
+            servers: 1,
+            points: 2,
+            runs: 4,
+            searches: 0,
+            seen: Seen::new(),
+        })));
+        let config = ServerDeclared {
+            name: "fp8 tp=2".into(),
+            argv: vec!["vllm".into()],
+            ..ServerDeclared::default()
+        };
+        say(Event::GroupBegun(Box::new(GroupBegun {
+            server: server.clone(),
+            slot,
+            config,
+            seen: Seen::new(),
+        })));
+        say(Event::ServerStarting {
+            server: server.clone(),
+            slot,
+            launch,
+        });
+        say(Event::ServerReady {
+            server: server.clone(),
+            launch,
+            seconds: 95.0,
+            model: "m".into(),
+            version: None,
+            simulated: false,
+        });
+        for (run, outcome, cause) in [(0, Outcome::Ok, None), (1, Outcome::Failed, Some(Cause::OomUnderLoad))] {
+            let started = say(Event::RunStarted(Box::new(RunStarted {
                 point: PointId("p".into()),
-                server: ServerId("s1".into()),
+                server: server.clone(),
+                slot,
                 run,
+                launch,
                 name: "max_concurrency=8".into(),
                 params: Params::new(),
                 combo: None,
+                search: None,
+                anew: None,
+            })));
+            say(Event::RunFinished(Box::new(RunFinished {
+                started,
                 outcome,
+                validity: Validity::Valid,
+                doubts: Vec::new(),
                 cause,
                 detail: cause.map_or(String::new(), |_| "CUDA out of memory".into()),
                 seconds: 12.5,
                 file: None,
-                search: None,
-            }))
-        };
-        let events = [
-            Event::SessionStarted {
-                vsweep: "0.1.0".into(),
-                pid: 1,
-                plan_sha256: String::new(),
-                servers: 1,
-                points: 2,
-                runs: 4,
-                searches: 0,
-            },
-            Event::ServerDeclared {
-                server: server.clone(),
-                name: "fp8 tp=2".into(),
-                argv: vec!["vllm".into()],
-                env: BTreeMap::new(),
+                learned: None,
+            })));
+        }
+        let given_up = |blamed: Option<u64>| GroupGivenUp {
+            server: server.clone(),
+            slot,
+            cause: Cause::OomUnderLoad,
+            detail: "CUDA out of memory".into(),
+            blamed,
+            common: Params::new(),
+            points: vec![Untried {
+                point: PointId("p".into()),
+                runs: vec![2, 3],
+                name: "max_concurrency=8".into(),
                 params: Params::new(),
                 combo: None,
-            },
-            Event::ServerStarting {
-                server: server.clone(),
-                start: 1,
-            },
-            Event::ServerReady {
-                server: server.clone(),
-                start: 1,
-                seconds: 95.0,
-                model: "m".into(),
-                version: None,
-                simulated: false,
-            },
-            run(0, Outcome::Ok, None),
-            run(1, Outcome::Failed, Some(Cause::OomUnderLoad)),
-            Event::ServerExited {
-                server,
-                start: 1,
-                cause: Some(Cause::OomUnderLoad),
-                detail: "exit status 1".into(),
-            },
-            Event::SessionEnded {
-                reason: "interrupted".into(),
-            },
-        ];
-        let mut state = State::default();
-        let mut ahead = Ahead::default();
-        ahead.add_runs(&ServerId("s1".into()), "max_concurrency=8", 4);
-        let mut lines = Vec::new();
-        for (seq, event) in events.into_iter().enumerate() {
-            let entry = Entry {
-                seq: seq as u64,
-                at: "2026-11-20T10:15:30.123Z".into(),
-                event,
-            };
-            state.apply(&entry);
-            ahead.note(&entry);
-            lines.extend(describe(&entry.event, &state, &ahead));
-        }
+                search: None,
+            }],
+            searches: Vec::new(),
+        };
+        say(Event::GroupGivenUp(Box::new(given_up(Some(7)))));
+        say(Event::GroupGivenUp(Box::new(given_up(None))));
+        say(Event::ServerExited {
+            server: server.clone(),
+            launch,
+            cause: Some(Cause::OomUnderLoad),
+            detail: "exit status 1".into(),
+        });
+        say(Event::ResultsRetired {
+            server: server.clone(),
+            reason: "it serves another model now".into(),
+        });
+        say(Event::SessionEnded {
+            reason: "interrupted".into(),
+        });
         insta::assert_snapshot!(lines.join("\n"));
         assert_eq!(time_of_day("2026-11-20T10:15:30.123Z"), "10:15:30");
         assert_eq!(time_of_day("soon"), "soon");

@@ -96,31 +96,31 @@ impl Requests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vsweep_plan::cause::Outcome;
+    use vsweep_plan::cause::Cause;
     use vsweep_plan::ids::{PointId, ServerId};
-    use vsweep_record::journal::{Entry, Event, RunFinished};
+    use vsweep_record::journal::{Event, FIRST_SLOT, GroupGivenUp, Untried};
 
     fn state(points: &[&str]) -> State {
-        let finished = |point: &&str| RunFinished {
+        let untried = |point: &&str| Untried {
             point: PointId((*point).into()),
-            server: ServerId("s".into()),
-            run: 0,
+            runs: vec![0],
             name: String::new(),
             params: Default::default(),
             combo: None,
-            outcome: Outcome::Ok,
-            cause: None,
-            detail: String::new(),
-            seconds: 1.0,
-            file: None,
             search: None,
         };
-        let entry = |(seq, point): (usize, &&str)| Entry {
-            seq: seq as u64,
-            at: String::new(),
-            event: Event::RunFinished(Box::new(finished(point))),
-        };
-        State::of(&points.iter().enumerate().map(entry).collect::<Vec<_>>())
+        let mut state = State::default();
+        state.imagine(Event::GroupGivenUp(Box::new(GroupGivenUp {
+            server: ServerId("s".into()),
+            slot: FIRST_SLOT,
+            cause: Cause::OomAtLoad,
+            detail: String::new(),
+            blamed: None,
+            common: Default::default(),
+            points: points.iter().map(untried).collect(),
+            searches: Vec::new(),
+        })));
+        state
     }
 
     #[test]

@@ -1,0 +1,153 @@
+//! The run files beside the journals: which are no longer what was recorded, which say what a lost line said, and which
+//! nobody names.
+
+use super::directory::Directory;
+use super::event::StoredFile;
+use super::run_file::Provenance;
+use super::state::State;
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+use vsweep_metrics::threads;
+use vsweep_plan::error::{Error, Result};
+use vsweep_plan::ids::sha256_hex;
+use vsweep_plan::units::show_many;
+
+/// How closely run files are compared with what was recorded of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Check {
+    /// By their lengths: for a look at how it stands.
+    Lengths,
+    /// Byte for byte.
+    Hashes,
+}
+
+/// Files that are named where many are meant.
+const MOST_NAMED: usize = 3;
+
+/// What a journal notes of a file.
+pub fn stored(path: String, content: &[u8]) -> StoredFile {
+    StoredFile {
+        path,
+        bytes: content.len() as u64,
+        sha256: sha256_hex(content),
+    }
+}
+
+/// Every run file in a directory, relative to it. Taken before the journals are read: a line precedes its file.
+pub(super) fn list(directory: &Directory) -> Result<Vec<String>> {
+    let folder = directory.root().join("runs");
+    let mut files = Vec::new();
+    let Ok(points) = fs::read_dir(&folder) else {
+        return Ok(files);
+    };
+    for point in points {
+        let point = point.map_err(Error::io("read", &folder))?;
+        let name = point.file_name();
+        let Ok(runs) = fs::read_dir(point.path()) else { continue };
+        for run in runs.flatten() {
+            let file = run.file_name();
+            let (Some(point), Some(file)) = (name.to_str(), file.to_str()) else {
+                continue;
+            };
+            if file.ends_with(".json") {
+                files.push(format!("runs/{point}/{file}"));
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// Compares the run files with what the journals say, and makes good from them what lines have lost.
+pub(super) fn compare(directory: &Directory, state: &mut State, listed: Vec<String>, check: Check) {
+    recover(directory, state);
+    let root = directory.root();
+    let files = state.files();
+    let lost: Vec<usize> = threads::map(threads::cores(), &files, |(_, file)| is_sound(root, file, check))
+        .into_iter()
+        .zip(&files)
+        .filter(|(is_sound, _)| !is_sound)
+        .map(|(_, (at, _))| *at)
+        .collect();
+    let named: HashSet<&str> = files.iter().map(|(_, file)| file.path.as_str()).collect();
+    let mut unnamed: Vec<String> = listed
+        .into_iter()
+        .filter(|path| !named.contains(path.as_str()))
+        .collect();
+    unnamed.sort();
+    drop((named, files));
+    state.lose(&lost);
+    let lost_names = state.missed(&lost);
+    if !lost_names.is_empty() {
+        let (are, they) = if lost_names.len() == 1 {
+            ("is", "it is")
+        } else {
+            ("are", "they are")
+        };
+        state.damage.push(format!(
+            "{} {are} missing or damaged: {}; {they} measured again unless restored from a copy",
+            show_many(lost_names.len() as u64, "run file"),
+            some(&lost_names)
+        ));
+    }
+    if !unnamed.is_empty() {
+        let is = if unnamed.len() == 1 { "is" } else { "are" };
+        state.damage.push(format!(
+            "{} {is} in no journal, and in no table: {}",
+            show_many(unnamed.len() as u64, "run file"),
+            some(&unnamed)
+        ));
+    }
+}
+
+fn some(names: &[String]) -> String {
+    let more = names.len().saturating_sub(MOST_NAMED);
+    let mut some = names[..names.len() - more].join(", ");
+    if more > 0 {
+        some += &format!(" and {more} more");
+    }
+    some
+}
+
+fn is_sound(root: &Path, file: &StoredFile, check: Check) -> bool {
+    let path = root.join(&file.path);
+    match check {
+        Check::Lengths => fs::metadata(path).is_ok_and(|metadata| metadata.len() == file.bytes),
+        Check::Hashes => fs::read(path)
+            .is_ok_and(|content| content.len() as u64 == file.bytes && sha256_hex(&content) == file.sha256),
+    }
+}
+
+/// Results whose line is missing, the beginnings of results, and what servers are, from run files that hold all of it.
+fn recover(directory: &Directory, state: &mut State) {
+    let read = |path: &str| {
+        let content = fs::read(directory.root().join(path)).ok()?;
+        let (provenance, simulated) = Provenance::read(&content)?;
+        Some((provenance, simulated, content))
+    };
+    for (line, path) in state.open_runs() {
+        match read(&path).filter(|(provenance, ..)| provenance.line == line) {
+            Some((provenance, _, content)) => {
+                let mut finished = provenance.finished;
+                finished.file = Some(stored(path, &content));
+                state.recover_result(line, finished);
+            }
+            None if directory.root().join(&path).exists() => state.damage.push(format!(
+                "{path} is damaged, and no line says what it held; its run is measured again unless it is restored from a copy"
+            )),
+            None => {}
+        }
+    }
+    for (line, file) in state.orphans() {
+        let whole = read(&file.path).filter(|(_, _, content)| stored(file.path.clone(), content) == file);
+        if let Some((provenance, ..)) = whole.filter(|(provenance, ..)| provenance.line == line) {
+            state.recover_beginning(provenance.place(), provenance.started);
+        }
+    }
+    for (server, path) in state.unknown_servers() {
+        if let Some((provenance, simulated, _)) = read(&path) {
+            let place = provenance.place();
+            state.recover_server(&server, provenance.server, place, simulated);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Runs that were given up untried, all in one line: what each of them is, said as briefly as it can be.
+
+use super::line::LineId;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use vsweep_plan::cause::Cause;
+use vsweep_plan::ids::{PointId, SearchId, ServerId};
+use vsweep_plan::plan::Params;
+
+/// Runs that will not be tried.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GroupGivenUp {
+    /// The server config.
+    pub server: ServerId,
+    /// The planned start, from 0.
+    pub slot: u32,
+    /// Why.
+    pub cause: Cause,
+    /// What was seen.
+    pub detail: String,
+    /// The run in this journal under which the server died; `None` if it did not start.
+    pub blamed: Option<u64>,
+    /// Parameters that are the same in all the points.
+    pub common: Params,
+    /// The points, in the order of the plan.
+    pub points: Vec<Untried>,
+    /// The searches that end here without an answer, each with the last probe of its chain.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub searches: Vec<(SearchId, LineId)>,
+}
+
+/// Runs of one point that will not be tried.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Untried {
+    /// Which point.
+    pub point: PointId,
+    /// Its repetitions, from 0.
+    pub runs: Vec<u32>,
+    /// Short text of the point for people.
+    pub name: String,
+    /// Every bench parameter in its order; null for those that are the same in all points.
+    pub params: Params,
+    /// Name of the load's combination, if the plan names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub combo: Option<String>,
+    /// The search that asks for it; `None` for a point of the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<SearchId>,
+}
+
+impl Untried {
+    /// Every parameter, in its order.
+    pub fn params_with(&self, common: &Params) -> Params {
+        let whole = |(name, value): (&String, &Value)| (name.clone(), common.get(name).unwrap_or(value).clone());
+        self.params.iter().map(whole).collect()
+    }
+}
+
+impl GroupGivenUp {
+    /// Says the parameters that all points have alike once.
+    pub fn compact(mut self) -> GroupGivenUp {
+        let Some((first, others)) = self.points.split_first() else {
+            return self;
+        };
+        let is_common = |name: &String, value: &Value| others.iter().all(|other| other.params.get(name) == Some(value));
+        let common: Params = first
+            .params
+            .iter()
+            .filter(|(name, value)| is_common(name, value))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        for point in &mut self.points {
+            for name in common.keys() {
+                point.params.insert(name.clone(), Value::Null);
+            }
+        }
+        self.common = common;
+        self
+    }
+}

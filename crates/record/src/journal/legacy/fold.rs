@@ -1,0 +1,303 @@
+//! Turns the lines of vsweep 1.x, in their order, into those of today.
+
+use super::Sealed;
+use super::lines::*;
+use crate::journal::directory::Directory;
+use crate::journal::event::{Event, Learned, Link, RunFinished, RunStarted, Seen};
+use crate::journal::given_up::{GroupGivenUp, Untried};
+use crate::journal::line::{Entry, LineId, Nonce, Place};
+use crate::journal::state::{Planned, Session};
+use std::collections::{BTreeMap, HashMap};
+use vsweep_plan::cause::{Cause, NOT_TRIED, Outcome};
+use vsweep_plan::ids::{PointId, SearchId};
+use vsweep_plan::plan::Params;
+use vsweep_plan::validity::{Code, Doubt, Validity};
+
+/// What was read so far.
+pub(super) struct Fold<'d> {
+    pub(super) sealed: Sealed,
+    pub(super) directory: &'d Directory,
+    /// Names of the journals.
+    pub(super) shards: Vec<String>,
+    /// Runs that were begun and have no result, by shard: where, when, on which start.
+    pub(super) open: BTreeMap<(usize, PointId, u32), (u64, String, u32)>,
+    /// Where the run of a point that has a file stands among the entries: one that was measured again wrote over it.
+    pub(super) runs: HashMap<(PointId, u32), usize>,
+    /// The probes of each search, as places of their `run_started` among the entries.
+    pub(super) probes: HashMap<SearchId, Vec<usize>>,
+    /// Where each search began.
+    pub(super) roots: HashMap<SearchId, LineId>,
+}
+
+impl Fold<'_> {
+    fn place(&self) -> Place {
+        let seq = self.sealed.entries.len() as u64;
+        let journal = Nonce::SEALED;
+        Place {
+            lamport: seq,
+            line: LineId { journal, seq },
+        }
+    }
+
+    fn push(&mut self, at: &str, event: Event) -> LineId {
+        let place = self.place();
+        let (at, prev) = (at.to_owned(), Nonce::SEALED);
+        self.sealed.entries.push(Entry { place, at, event, prev });
+        place.line
+    }
+
+    pub(super) fn apply(&mut self, line: OldLine) {
+        let OldLine { shard, seq, at, event } = line;
+        match event {
+            OldEvent::JournalCreated { .. } => {}
+            OldEvent::SessionStarted {
+                pid,
+                plan_sha256,
+                servers,
+                points,
+                runs,
+                searches,
+            } => {
+                // A shard works in one session at a time.
+                let host = self.shards[shard].clone();
+                let place = self.place();
+                self.sealed.sessions.push(Session {
+                    started_at: at,
+                    host,
+                    boot: String::new(),
+                    pid,
+                    started: 0,
+                    plan: None,
+                    plan_sha256,
+                    planned: Planned {
+                        servers,
+                        points,
+                        runs,
+                        searches,
+                    },
+                    ended: None,
+                    place,
+                });
+            }
+            OldEvent::PointsDropped { points } => self.sealed.dropped.extend(points),
+            OldEvent::PointsRestored { points } => {
+                points.iter().for_each(|point| _ = self.sealed.dropped.remove(point))
+            }
+            OldEvent::SearchesPlanned { searches } => self.sealed.searches = searches.into_iter().collect(),
+            OldEvent::SearchStarted(started) => {
+                let search = started.search.clone();
+                let line = self.push(&at, Event::SearchStarted(started));
+                self.roots.entry(search).or_insert(line);
+            }
+            OldEvent::SearchFinished {
+                search,
+                answers,
+                cause,
+                detail,
+            } => {
+                if let Some(after) = self.tip(&search) {
+                    let finished = Event::SearchFinished {
+                        search,
+                        after,
+                        answers,
+                        cause,
+                        detail,
+                    };
+                    self.push(&at, finished);
+                }
+            }
+            OldEvent::ServerDeclared { server, config } => {
+                let begun = crate::journal::event::GroupBegun {
+                    server,
+                    slot: 0,
+                    config,
+                    seen: Seen::new(),
+                };
+                self.push(&at, Event::GroupBegun(Box::new(begun)));
+            }
+            OldEvent::ServerStarting { server, start } => {
+                let (slot, launch) = (0, start);
+                self.push(&at, Event::ServerStarting { server, slot, launch });
+            }
+            OldEvent::ServerReady {
+                server,
+                start,
+                seconds,
+                model,
+                version,
+                simulated,
+            } => {
+                let ready = Event::ServerReady {
+                    server,
+                    launch: start,
+                    seconds,
+                    model,
+                    version,
+                    simulated,
+                };
+                self.push(&at, ready);
+            }
+            OldEvent::ServerExited {
+                server,
+                start,
+                cause,
+                detail,
+            } => {
+                let launch = start;
+                let exited = Event::ServerExited {
+                    server,
+                    launch,
+                    cause,
+                    detail,
+                };
+                self.push(&at, exited);
+            }
+            OldEvent::RunStarted { point, run, start, .. } => {
+                self.open.insert((shard, point, run), (seq, at, start));
+            }
+            OldEvent::RunFinished(run) => {
+                let open = self.open.remove(&(shard, run.point.clone(), run.run));
+                let start = open.map_or(0, |(_, _, start)| start);
+                self.run(&at, *run, start);
+            }
+            OldEvent::SessionEnded { reason } => {
+                let shard = &self.shards[shard];
+                let session = self.sealed.sessions.iter_mut().rfind(|session| session.host == *shard);
+                if let Some(session) = session {
+                    session.ended = Some(reason);
+                }
+            }
+        }
+    }
+
+    /// What the next probe of a search follows.
+    fn tip(&self, search: &SearchId) -> Option<LineId> {
+        let last = self.probes.get(search).and_then(|probes| probes.last());
+        last.map(|at| self.sealed.entries[*at].place.line)
+            .or_else(|| self.roots.get(search).copied())
+    }
+
+    fn run(&mut self, at: &str, run: OldRun, start: u32) {
+        let key = (run.point.clone(), run.run);
+        let (search, learned) = match run.search {
+            None => (None, None),
+            Some(OldSearched { id, probe, level }) => {
+                (Some(id), probe.map(Learned::Probe).or(level.map(Learned::Level)))
+            }
+        };
+        let replaced = self.runs.get(&key).copied().filter(|_| run.file.is_some());
+        let link = search.and_then(|id| {
+            let (after, step) = match replaced.map(|at| &self.sealed.entries[at].event) {
+                // Measured again in its place.
+                Some(Event::RunStarted(before)) if before.search.as_ref().is_some_and(|link| link.id == id) => {
+                    let link = before.search.as_ref()?;
+                    (link.after, link.step)
+                }
+                _ => (self.tip(&id)?, self.probes.get(&id).map_or(0, Vec::len) as u32),
+            };
+            let draw = match &learned {
+                Some(Learned::Probe(probe)) => probe.question.draw,
+                _ => 0,
+            };
+            Some(Link { id, after, step, draw })
+        });
+        let (validity, doubts, cause) = judge(run.outcome, run.cause.as_deref(), &run.detail);
+        if let (Some(detail), Some(cause)) = (run.detail.strip_prefix(NOT_TRIED), cause) {
+            let untried = Untried {
+                point: run.point,
+                runs: vec![run.run],
+                name: run.name,
+                params: run.params,
+                combo: run.combo,
+                search: link.map(|link| link.id),
+            };
+            let given_up = GroupGivenUp {
+                server: run.server,
+                slot: 0,
+                cause,
+                detail: detail.to_owned(),
+                blamed: Some(0),
+                common: Params::new(),
+                points: vec![untried],
+                searches: Vec::new(),
+            };
+            self.push(at, Event::GroupGivenUp(Box::new(given_up)));
+            return;
+        }
+        let started = RunStarted {
+            point: run.point,
+            server: run.server,
+            slot: 0,
+            run: run.run,
+            launch: start,
+            name: run.name,
+            params: run.params,
+            combo: run.combo,
+            search: link.clone(),
+            anew: None,
+        };
+        let has_file = run.file.is_some();
+        let finished = |started: u64| RunFinished {
+            started,
+            outcome: run.outcome,
+            validity,
+            doubts,
+            cause,
+            detail: run.detail,
+            seconds: run.seconds,
+            file: run.file,
+            learned,
+        };
+        if let Some(at_entry) = replaced {
+            // The same line number keeps its place in tables and chains; its file was written over.
+            let line = self.sealed.entries[at_entry].place.line;
+            self.sealed.entries[at_entry].event = Event::RunStarted(Box::new(started));
+            self.sealed.entries[at_entry + 1].event = Event::RunFinished(Box::new(finished(line.seq)));
+            self.sealed.entries[at_entry + 1].at = at.to_owned();
+            return;
+        }
+        let at_entry = self.sealed.entries.len();
+        let line = self.push(at, Event::RunStarted(Box::new(started)));
+        self.push(at, Event::RunFinished(Box::new(finished(line.seq))));
+        if let Some(link) = link {
+            self.probes.entry(link.id).or_default().push(at_entry);
+        }
+        if has_file {
+            self.runs.insert(key, at_entry);
+        }
+    }
+
+    /// Adopts runs whose file is complete and whose line is missing, as 1.x did when it went on.
+    pub(super) fn finish(mut self) -> Sealed {
+        for ((shard, point, run), (seq, at, start)) in std::mem::take(&mut self.open) {
+            let path = format!("runs/{point}/{run}.json");
+            let Ok(content) = std::fs::read(self.directory.root().join(&path)) else {
+                continue;
+            };
+            let provenance = serde_json::from_slice::<Params>(&content)
+                .ok()
+                .and_then(|mut file| file.remove(crate::journal::run_file::PROVENANCE))
+                .and_then(|value| serde_json::from_value::<OldProvenance>(value).ok());
+            let Some(provenance) = provenance else { continue };
+            let is_of = (&provenance.shard, provenance.started_seq, &provenance.started_at);
+            if is_of == (&self.shards[shard], seq, &at) {
+                let mut finished = provenance.finished;
+                finished.file = Some(crate::journal::files::stored(path, &content));
+                self.run(&at, finished, start);
+            }
+        }
+        self.sealed
+    }
+}
+
+/// What the outcome of then is today: a cause for doubt became a doubt.
+fn judge(outcome: Outcome, cause: Option<&str>, detail: &str) -> (Validity, Vec<Doubt>, Option<Cause>) {
+    let known = |name: &str| Cause::ALL.into_iter().find(|cause| cause.name() == name);
+    match outcome {
+        Outcome::Suspect => {
+            let doubts = cause.map(|name| Doubt::new(Code::named(name), detail)).into_iter();
+            (Validity::Suspect, doubts.collect(), cause.and_then(known))
+        }
+        _ => (Validity::Valid, Vec::new(), cause.and_then(known)),
+    }
+}

@@ -1,0 +1,326 @@
+//! A line of a journal: who wrote it, where it stands among all lines, and its text with the checksum. See
+//! `docs/formats.md`. Files and folds are not its business.
+
+use super::event::Event;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::str::FromStr;
+use vsweep_plan::ids::digest_start;
+
+/// 64 bits, written as 16 hex digits: a session's nonce, or the sum of a line.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Hex64(pub u64);
+
+/// Names a session and its journal.
+pub type Nonce = Hex64;
+
+/// The first 64 bits of the SHA-256 of a line.
+pub type Sum = Hex64;
+
+impl Hex64 {
+    /// Stands for everything that vsweep 1.x wrote, which counts as one session.
+    pub const SEALED: Nonce = Hex64(0);
+
+    /// The session of what is only played.
+    pub const IMAGINED: Nonce = Hex64(u64::MAX);
+
+    /// A nonce that nobody else has.
+    pub fn random() -> Nonce {
+        // The keys of a new `RandomState` come from the system.
+        Hex64(RandomState::new().build_hasher().finish().clamp(1, u64::MAX - 1))
+    }
+
+    /// The checksum of some bytes.
+    pub fn of(bytes: &[u8]) -> Sum {
+        Hex64(digest_start(bytes))
+    }
+}
+
+impl From<u64> for Hex64 {
+    fn from(bits: u64) -> Hex64 {
+        Hex64(bits)
+    }
+}
+
+impl fmt::Display for Hex64 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl fmt::Debug for Hex64 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Hex64 {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Hex64, Self::Err> {
+        let is_digit = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
+        match text.len() == 16 && text.bytes().all(is_digit) {
+            true => u64::from_str_radix(text, 16).map(Hex64).map_err(|_| "no 16 hex digits"),
+            false => Err("no 16 hex digits"),
+        }
+    }
+}
+
+/// A line of a journal, written `<nonce>-<seq>`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LineId {
+    /// The session that wrote it.
+    pub journal: Nonce,
+    /// Counts the lines of a journal from 0.
+    pub seq: u64,
+}
+
+impl fmt::Display for LineId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.journal, self.seq)
+    }
+}
+
+impl fmt::Debug for LineId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for LineId {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<LineId, Self::Err> {
+        let (journal, seq) = text.split_once('-').ok_or("no `<nonce>-<seq>`")?;
+        Ok(LineId {
+            journal: journal.parse()?,
+            seq: seq.parse().map_err(|_| "no `<nonce>-<seq>`")?,
+        })
+    }
+}
+
+/// Writes and reads a type as its text.
+macro_rules! as_text {
+    ($($type:ty),*) => {$(
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                std::borrow::Cow::<str>::deserialize(from)?.parse().map_err(D::Error::custom)
+            }
+        }
+    )*};
+}
+as_text!(Hex64, LineId);
+
+/// Where a line stands in the total order of all lines of a directory. No clock is part of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    /// One more than the greatest that the session had seen.
+    pub lamport: u64,
+    /// The line; decides between sessions that had not seen each other.
+    pub line: LineId,
+}
+
+/// One line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// Where it stands.
+    pub place: Place,
+    /// When it was written, RFC 3339 in UTC. For people only: nothing is decided by it.
+    pub at: String,
+    /// What happened.
+    pub event: Event,
+    /// The sum of the line before; the nonce in the first line.
+    pub prev: Sum,
+}
+
+/// The line as it is written but for its sum.
+#[derive(Serialize)]
+struct Unsummed<'a> {
+    seq: u64,
+    lamport: u64,
+    at: &'a str,
+    event: &'a Event,
+    prev: Sum,
+}
+
+#[derive(Deserialize)]
+struct Raw<E> {
+    seq: u64,
+    lamport: u64,
+    at: String,
+    event: E,
+    prev: Sum,
+}
+
+/// What stands between a line and its sum, and behind it.
+const BEFORE_SUM: &str = ",\"sum\":\"";
+const AFTER_SUM: &str = "\"}";
+
+/// The bytes with the sum of all that was written so far as the last member of the object; they must end before its brace.
+pub fn sealed(mut bytes: Vec<u8>) -> (Vec<u8>, Sum) {
+    let sum = Sum::of(&bytes);
+    bytes.extend_from_slice(format!("{BEFORE_SUM}{sum}{AFTER_SUM}").as_bytes());
+    (bytes, sum)
+}
+
+/// The sum of a sealed object; `None` if its bytes are not what was sealed.
+pub fn sum_of(bytes: &[u8]) -> Option<Sum> {
+    let at = bytes.len().checked_sub(BEFORE_SUM.len() + 16 + AFTER_SUM.len())?;
+    let (before, seal) = bytes.split_at(at);
+    let sum = seal
+        .strip_prefix(BEFORE_SUM.as_bytes())?
+        .strip_suffix(AFTER_SUM.as_bytes())?;
+    let sum: Sum = std::str::from_utf8(sum).ok()?.parse().ok()?;
+    (Sum::of(before) == sum).then_some(sum)
+}
+
+impl Entry {
+    /// The line with its line feed, and its sum.
+    pub fn encode(&self) -> (Vec<u8>, Sum) {
+        let line = Unsummed {
+            seq: self.place.line.seq,
+            lamport: self.place.lamport,
+            at: &self.at,
+            event: &self.event,
+            prev: self.prev,
+        };
+        let mut bytes = serde_json::to_vec(&line).expect("an event is plain data, which always serialises");
+        bytes.pop();
+        let (mut bytes, sum) = sealed(bytes);
+        bytes.push(b'\n');
+        (bytes, sum)
+    }
+
+    /// The line without its line feed, as `--format json` shows it.
+    pub fn to_text(&self) -> String {
+        let (mut bytes, _) = self.encode();
+        bytes.pop();
+        String::from_utf8(bytes).expect("JSON is UTF-8")
+    }
+}
+
+/// What can be read of an intact line.
+#[derive(Debug)]
+pub struct Decoded {
+    /// Its place in its journal.
+    pub seq: u64,
+    /// Its lamport number.
+    pub lamport: u64,
+    /// The sum of the line before.
+    pub prev: Sum,
+    /// Its own sum.
+    pub sum: Sum,
+    /// When it was written.
+    pub at: String,
+    /// What happened; `Err` says why it cannot be read, which an event of a newer version cannot.
+    pub event: Result<Event, String>,
+}
+
+/// Reads a line without its line feed; `None` if it is damaged.
+pub fn decode(bytes: &[u8]) -> Option<Decoded> {
+    let sum = sum_of(bytes)?;
+    let (raw, event) = match serde_json::from_slice::<Raw<Event>>(bytes) {
+        Ok(Raw {
+            seq,
+            lamport,
+            at,
+            event,
+            prev,
+        }) => (
+            Raw {
+                seq,
+                lamport,
+                at,
+                event: (),
+                prev,
+            },
+            Ok(event),
+        ),
+        Err(error) => {
+            let Raw {
+                seq, lamport, at, prev, ..
+            } = serde_json::from_slice::<Raw<serde::de::IgnoredAny>>(bytes).ok()?;
+            (
+                Raw {
+                    seq,
+                    lamport,
+                    at,
+                    event: (),
+                    prev,
+                },
+                Err(error.to_string()),
+            )
+        }
+    };
+    Some(Decoded {
+        seq: raw.seq,
+        lamport: raw.lamport,
+        prev: raw.prev,
+        sum,
+        at: raw.at,
+        event,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn entry(reason: &str) -> Entry {
+        let line = LineId {
+            journal: Hex64(0xab),
+            seq: 3,
+        };
+        Entry {
+            place: Place { lamport: 9, line },
+            at: "2026-11-22T05:00:00Z".into(),
+            event: Event::SessionEnded { reason: reason.into() },
+            prev: Hex64(7),
+        }
+    }
+
+    #[test]
+    fn a_line_says_what_it_is_and_ends_in_its_sum() {
+        let (bytes, sum) = entry("finished").encode();
+        let text = String::from_utf8(bytes).expect("text");
+        let start =
+            r#"{"seq":3,"lamport":9,"at":"2026-11-22T05:00:00Z","event":{"session_ended":{"reason":"finished"}},"#;
+        assert_eq!(
+            text,
+            format!("{start}\"prev\":\"0000000000000007\",\"sum\":\"{sum}\"}}\n")
+        );
+        let before = text.split(",\"sum\":").next().expect("a part");
+        assert_eq!(sum.to_string(), vsweep_plan::ids::sha256_hex(before.as_bytes())[..16]);
+        assert_eq!("00000000000000ab-3".parse(), Ok(entry("").place.line));
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read_and_no_flipped_bit_passes(reason: String, at: prop::sample::Index, bit in 0..8u8) {
+            let entry = entry(&reason);
+            let (mut bytes, sum) = entry.encode();
+            bytes.pop();
+            let decoded = decode(&bytes).expect("intact");
+            prop_assert_eq!((decoded.seq, decoded.lamport, decoded.prev, decoded.sum), (3, 9, Hex64(7), sum));
+            prop_assert_eq!(decoded.event, Ok(entry.event));
+            let at = at.index(bytes.len());
+            bytes[at] ^= 1 << bit;
+            prop_assert!(decode(&bytes).is_none());
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes: Vec<u8>) {
+            decode(&bytes);
+            decode(&sealed(bytes).0);
+        }
+    }
+}

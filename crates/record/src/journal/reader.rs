@@ -1,0 +1,415 @@
+//! Reads one journal as far as it is written, and goes on later from there. Every line is checked by itself; its `prev` tells
+//! a line that is missing, moved or doubled from one that is damaged. What is wrong is named and costs that line only.
+
+use super::event::{Event, FORMAT};
+use super::line::{Entry, LineId, Nonce, Place, Sum, decode};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use vsweep_plan::error::{Error, Result};
+
+/// A line further on than this is not of the journal: it would take more memory than there is to note what is missing.
+const LONGEST_GAP: u64 = 1 << 24;
+
+/// A journal as far as it was read.
+#[derive(Debug)]
+pub(super) struct Reader {
+    pub path: PathBuf,
+    pub nonce: Nonce,
+    /// What is wrong, one sentence each.
+    pub damage: Vec<String>,
+    /// Physical lines that are damaged and may have retired results.
+    pub doubtful: Vec<u64>,
+    offset: u64,
+    /// Physical lines read.
+    lines: u64,
+    /// Sums of the lines, by their number; none of those that are missing or damaged.
+    sums: Vec<Option<Sum>>,
+    /// Sums that missing lines must have, by their number.
+    wanted: BTreeMap<u64, Sum>,
+    /// Physical lines damaged since the last intact one.
+    damaged: Vec<u64>,
+    is_of_newer_minor: bool,
+}
+
+/// What came of reading on.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Read {
+    /// Everything that is written was read.
+    On,
+    /// The file has changed before where reading went on: all of it must be read again.
+    Changed,
+    /// It is no journal of the name it has.
+    Foreign,
+}
+
+impl Reader {
+    /// A journal of which nothing was read yet; `None` if its name is not a nonce.
+    pub fn of(path: &Path) -> Option<Reader> {
+        let nonce = path.file_stem()?.to_str()?.parse().ok()?;
+        Some(Reader {
+            path: path.to_path_buf(),
+            nonce,
+            damage: Vec::new(),
+            doubtful: Vec::new(),
+            offset: 0,
+            lines: 0,
+            sums: Vec::new(),
+            wanted: BTreeMap::new(),
+            damaged: Vec::new(),
+            is_of_newer_minor: false,
+        })
+    }
+
+    /// Reads on, and hands over every intact line.
+    pub fn read(&mut self, take: &mut dyn FnMut(Entry)) -> Result<Read> {
+        let mut file = File::open(&self.path).map_err(Error::io("read", &self.path))?;
+        let length = file.metadata().map_err(Error::io("read", &self.path))?.len();
+        if length < self.offset {
+            return Ok(Read::Changed);
+        }
+        file.seek(SeekFrom::Start(self.offset))
+            .map_err(Error::io("read", &self.path))?;
+        let mut file = BufReader::with_capacity(1 << 16, file);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let read = file
+                .read_until(b'\n', &mut line)
+                .map_err(Error::io("read", &self.path))?;
+            // A last line without a line feed is torn, or being written.
+            if read == 0 || line.pop() != Some(b'\n') {
+                self.note_damaged();
+                return Ok(Read::On);
+            }
+            self.offset += read as u64;
+            self.lines += 1;
+            if self.take_line(&line, take)? == Read::Foreign {
+                return Ok(Read::Foreign);
+            }
+        }
+    }
+
+    /// How many lines the journal has, those that are missing or damaged included.
+    pub fn length(&self) -> u64 {
+        (self.sums.len() + self.damaged.len()) as u64
+    }
+
+    /// The sum of a line, if it is intact.
+    pub fn sum(&self, seq: u64) -> Option<Sum> {
+        *self.sums.get(usize::try_from(seq).ok()?)?
+    }
+
+    /// The sum of the last line; zero if that is not intact.
+    pub fn last_sum(&self) -> Sum {
+        self.length()
+            .checked_sub(1)
+            .and_then(|last| self.sum(last))
+            .unwrap_or_default()
+    }
+
+    fn place(&self) -> String {
+        format!("{}:{}", self.path.display(), self.lines)
+    }
+
+    fn take_line(&mut self, line: &[u8], take: &mut dyn FnMut(Entry)) -> Result<Read> {
+        let Some(line) = decode(line) else {
+            if looks_like(line, b"results_retired") {
+                self.doubtful.push(self.lines);
+            }
+            self.damaged.push(self.lines);
+            return Ok(Read::On);
+        };
+        if line.seq == 0 && line.prev != self.nonce {
+            return match self.lines {
+                1 => Ok(Read::Foreign),
+                _ => Ok(self.refuse()),
+            };
+        }
+        let next = self.sums.len() as u64;
+        let before = line.seq.checked_sub(1).and_then(|seq| self.sum(seq));
+        if before.is_some_and(|sum| sum != line.prev) || line.seq > next + LONGEST_GAP {
+            return Ok(self.refuse());
+        }
+        if line.seq < next {
+            match self.sum(line.seq) {
+                Some(sum) if sum == line.sum => {
+                    self.damage
+                        .push(format!("{}: this line is here twice; it counts once", self.place()));
+                    return Ok(Read::On);
+                }
+                Some(_) => return Ok(self.refuse()),
+                None if self.wanted.get(&line.seq).is_some_and(|sum| *sum != line.sum) => return Ok(self.refuse()),
+                None => {
+                    self.damage
+                        .push(format!("{}: this line was moved here; it counts", self.place()));
+                    self.sums[line.seq as usize] = Some(line.sum);
+                }
+            }
+        } else {
+            self.note_gap(line.seq - next);
+            if line.seq > next {
+                self.wanted.insert(line.seq - 1, line.prev);
+            }
+            self.sums.resize(line.seq as usize, None);
+            self.sums.push(Some(line.sum));
+        }
+        let event = match line.event {
+            Ok(event) => event,
+            Err(_) if self.is_of_newer_minor => return Ok(Read::On),
+            Err(error) => {
+                return Err(Error::Fatal(format!(
+                    "{}: {error}; a newer vsweep wrote this: use that one",
+                    self.place()
+                )));
+            }
+        };
+        if let Event::JournalCreated { format, vsweep, .. } = &event {
+            match version_of(format) {
+                Some((major, minor)) if major == FORMAT.0 => self.is_of_newer_minor = minor > FORMAT.1,
+                _ => return Err(refuse_format(format, vsweep, &self.path)),
+            }
+        }
+        let (journal, seq) = (self.nonce, line.seq);
+        take(Entry {
+            place: Place {
+                lamport: line.lamport,
+                line: LineId { journal, seq },
+            },
+            at: line.at,
+            event,
+            prev: line.prev,
+        });
+        Ok(Read::On)
+    }
+
+    fn refuse(&mut self) -> Read {
+        self.damage.push(format!(
+            "{}: this line is of another journal or was changed; it does not count",
+            self.place()
+        ));
+        Read::On
+    }
+
+    /// Says what stands in the place of so many lines before an intact one.
+    fn note_gap(&mut self, missing: u64) {
+        let in_place = self.damaged.len() as u64;
+        if missing > in_place {
+            let (first, more) = (self.sums.len() as u64, missing - in_place);
+            let lines = if more == 1 { "line is" } else { "lines are" };
+            self.damage.push(format!(
+                "{}: {more} {lines} missing before this one (after seq {first}); what they told is lost; restore the file from a \
+                 copy if there is one",
+                self.place()
+            ));
+        }
+        self.name_damaged();
+        self.damaged.clear();
+    }
+
+    fn name_damaged(&mut self) {
+        let path = self.path.display().to_string();
+        for line in &self.damaged {
+            self.damage.push(format!(
+                "{path}:{line}: damaged line; what it told is lost; restore the file from a copy if there is one"
+            ));
+        }
+    }
+
+    /// Damaged lines at the end keep their numbers, so that a later look goes on behind them.
+    fn note_damaged(&mut self) {
+        self.name_damaged();
+        let damaged = std::mem::take(&mut self.damaged).len();
+        self.sums.resize(self.sums.len() + damaged, None);
+    }
+}
+
+/// Whether a word occurs at the beginning of a line, up to two wrong bytes.
+fn looks_like(line: &[u8], word: &[u8]) -> bool {
+    let head = &line[..line.len().min(200)];
+    let wrong = |window: &[u8]| window.iter().zip(word).filter(|(one, other)| one != other).count();
+    head.windows(word.len()).any(|window| wrong(window) <= 2)
+}
+
+/// `major.minor` as numbers.
+pub(super) fn version_of(format: &str) -> Option<(u32, u32)> {
+    let (major, minor) = format.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// Names the vsweep that reads a format which this one does not.
+pub(super) fn refuse_format(format: &str, vsweep: &str, path: &Path) -> Error {
+    Error::Fatal(format!(
+        "{} is in format {format}, this vsweep {} reads up to {}.x; use vsweep {vsweep} or newer for it",
+        path.display(),
+        env!("CARGO_PKG_VERSION"),
+        FORMAT.0,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::Log;
+
+    /// A journal of some lines, each by itself.
+    fn journal(folder: &Path, lines: usize) -> (PathBuf, Vec<Vec<u8>>) {
+        let nonce = Nonce::from(0xabc);
+        let mut log = Log::create(folder, nonce).expect("new");
+        let created = |format: &str| Event::JournalCreated {
+            format: format.into(),
+            vsweep: "9.9".into(),
+            shard: "1-of-1".into(),
+        };
+        for i in 0..lines as u64 {
+            let event = match i {
+                0 => created("2.0"),
+                _ => Event::SessionEnded {
+                    reason: format!("reason {i}"),
+                },
+            };
+            log.append(i + 1, event).expect("appended");
+        }
+        let path = folder.join(format!("{nonce}.jsonl"));
+        let bytes = std::fs::read(&path).expect("readable");
+        let lines = bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec);
+        (path.clone(), lines.collect())
+    }
+
+    /// Numbers of the lines that count, and what is said of the others.
+    fn read(path: &Path, lines: &[Vec<u8>]) -> (Vec<u64>, Vec<String>) {
+        std::fs::write(path, lines.concat()).expect("written");
+        let mut reader = Reader::of(path).expect("a journal's name");
+        let mut seqs = Vec::new();
+        let read = reader
+            .read(&mut |entry| seqs.push(entry.place.line.seq))
+            .expect("readable");
+        assert_eq!(read, Read::On);
+        (seqs, reader.damage)
+    }
+
+    #[test]
+    fn what_is_damaged_missing_moved_and_doubled_is_told_apart() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (path, lines) = journal(folder.path(), 6);
+        assert_eq!(read(&path, &lines), (vec![0, 1, 2, 3, 4, 5], Vec::new()));
+
+        let mut damaged = lines.clone();
+        damaged[2][10] ^= 1;
+        let (seqs, said) = read(&path, &damaged);
+        assert_eq!(seqs, [0, 1, 3, 4, 5]);
+        assert!(
+            said.len() == 1 && said[0].contains(".jsonl:3: damaged line"),
+            "{said:?}"
+        );
+
+        let mut last = lines.clone();
+        last[5][10] ^= 1;
+        let (seqs, said) = read(&path, &last);
+        assert_eq!(seqs, [0, 1, 2, 3, 4]);
+        assert!(said[0].contains(".jsonl:6: damaged line"), "{said:?}");
+
+        let mut missing = lines.clone();
+        missing.remove(2);
+        let (seqs, said) = read(&path, &missing);
+        assert_eq!(seqs, [0, 1, 3, 4, 5]);
+        assert!(said[0].contains(":3: 1 line is missing before"), "{said:?}");
+
+        let mut doubled = lines.clone();
+        doubled.insert(4, lines[1].clone());
+        let (seqs, said) = read(&path, &doubled);
+        assert_eq!(seqs, [0, 1, 2, 3, 4, 5]);
+        assert!(said[0].contains(":5: this line is here twice"), "{said:?}");
+
+        let mut moved = lines.clone();
+        moved.swap(2, 4);
+        let (seqs, said) = read(&path, &moved);
+        assert_eq!(seqs.len(), 6);
+        assert!(said.iter().any(|said| said.contains("was moved here")), "{said:?}");
+    }
+
+    #[test]
+    fn a_torn_end_is_no_damage_and_is_read_when_it_is_whole() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (path, lines) = journal(folder.path(), 4);
+        let whole = lines.concat();
+        for cut in 0..whole.len() {
+            std::fs::write(&path, &whole[..cut]).expect("written");
+            let mut reader = Reader::of(&path).expect("a journal's name");
+            let mut seqs = Vec::new();
+            reader
+                .read(&mut |entry| seqs.push(entry.place.line.seq))
+                .expect("readable");
+            std::fs::write(&path, &whole).expect("written");
+            reader
+                .read(&mut |entry| seqs.push(entry.place.line.seq))
+                .expect("readable");
+            assert_eq!((seqs, reader.damage), (vec![0, 1, 2, 3], Vec::new()), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_another_journal_does_not_count() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (path, lines) = journal(folder.path(), 3);
+        let elsewhere = tempfile::tempdir().expect("a temporary folder");
+        let mut log = Log::create(elsewhere.path(), Nonce::from(0xdef)).expect("new");
+        for reason in ["a", "b", "c", "d"] {
+            let reason = reason.into();
+            log.append(1, Event::SessionEnded { reason }).expect("appended");
+        }
+        let other = elsewhere.path().join("0000000000000def.jsonl");
+        let other = std::fs::read(other).expect("readable");
+        let fourth = other
+            .split_inclusive(|byte| *byte == b'\n')
+            .nth(3)
+            .expect("a line")
+            .to_vec();
+        let (seqs, said) = read(&path, &[lines, vec![fourth]].concat());
+        assert_eq!(seqs, [0, 1, 2]);
+        assert!(said[0].contains("of another journal"), "{said:?}");
+    }
+
+    #[test]
+    fn a_copy_under_another_name_is_not_read() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (path, _) = journal(folder.path(), 3);
+        let copy = folder.path().join("00000000000000aa.jsonl");
+        std::fs::copy(path, &copy).expect("copied");
+        let mut reader = Reader::of(&copy).expect("a journal's name");
+        let read = reader.read(&mut |entry| panic!("{entry:?} counts"));
+        assert_eq!(read.expect("readable"), Read::Foreign);
+        assert!(Reader::of(&folder.path().join("copy.jsonl")).is_none());
+    }
+
+    #[test]
+    fn other_versions_are_refused_or_read_as_far_as_they_are_known() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let nonce = Nonce::from(5);
+        let path = folder.path().join(format!("{nonce}.jsonl"));
+        let write = |format: &str, event: &str| {
+            let mut prev = nonce;
+            let mut text = Vec::new();
+            let created = format!(r#"{{"journal_created":{{"format":"{format}","vsweep":"3.1.4","shard":"1-of-1"}}}}"#);
+            for (seq, event) in [created.as_str(), event].iter().enumerate() {
+                let line = format!(r#"{{"seq":{seq},"lamport":{seq},"at":"","event":{event},"prev":"{prev}""#);
+                let (line, sum) = crate::journal::line::sealed(line.into_bytes());
+                text.extend(line);
+                text.push(b'\n');
+                prev = sum;
+            }
+            std::fs::write(&path, text).expect("written");
+            let mut reader = Reader::of(&path).expect("a journal's name");
+            let mut count = 0;
+            reader
+                .read(&mut |_| count += 1)
+                .map(|_| count)
+                .map_err(|error| error.to_string())
+        };
+        let tea = r#"{"tea_made":{}}"#;
+        assert_eq!(write("2.9", tea), Ok(1));
+        assert!(write("2.0", tea).is_err_and(|error| error.contains("a newer vsweep")));
+        assert!(write("3.0", tea).is_err_and(|error| error.contains("use vsweep 3.1.4")));
+    }
+}

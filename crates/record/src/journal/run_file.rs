@@ -1,0 +1,97 @@
+//! A run's file: its result, the parameters beside it, and all that its lines say of it, with a sum of itself. So it is a
+//! commit of its own: what a lost line told can be read here.
+
+use super::event::{RunFinished, RunStarted, ServerDeclared};
+use super::line::{LineId, Place, sealed, sum_of};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use vsweep_metrics::metrics::RunResult;
+use vsweep_plan::plan::{Secrets, spelling};
+
+/// The key of what its lines say.
+pub(super) const PROVENANCE: &str = "vsweep";
+
+/// What a benchmark gave, and on what kind of server.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// What the benchmark gave.
+    pub result: RunResult,
+    /// Whether the server was the simulator.
+    pub simulated: bool,
+}
+
+/// What the lines of a run say of it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Provenance {
+    /// Its `run_started`.
+    pub line: LineId,
+    /// Where that stands.
+    pub lamport: u64,
+    /// When it was written.
+    pub at: String,
+    pub started: RunStarted,
+    pub server: ServerDeclared,
+    pub finished: RunFinished,
+}
+
+impl Provenance {
+    /// Where the run began.
+    pub fn place(&self) -> Place {
+        Place {
+            lamport: self.lamport,
+            line: self.line,
+        }
+    }
+
+    /// What a run file says; `None` if it is damaged, or of vsweep 1.x.
+    pub fn read(content: &[u8]) -> Option<(Provenance, bool)> {
+        #[derive(Deserialize)]
+        struct Part {
+            simulated: bool,
+            vsweep: Provenance,
+        }
+        sum_of(content)?;
+        let part: Part = serde_json::from_slice(content).ok()?;
+        Some((part.vsweep, part.simulated))
+    }
+}
+
+/// The content of a run's file: the result, then the parameters; one never overwrites a figure of the same name.
+/// Whatever holds a secret is written without it.
+pub(super) fn encode(provenance: &Provenance, measured: Measured, secrets: &Secrets) -> Vec<u8> {
+    let mut result = measured.result;
+    result.values = secrets.redact_result(&result.values);
+    let file = &mut result.values;
+    // Readers take everything before `run_number` for the result, so a result's own key of that name must not stay.
+    for key in ["run_number", "simulated", PROVENANCE, "sum"] {
+        file.shift_remove(key);
+    }
+    let started = &provenance.started;
+    file.insert("run_number".into(), started.run.into());
+    file.insert("simulated".into(), measured.simulated.into());
+    let (bench_params, server_params) = (&started.params, &provenance.server.params);
+    let mut keep = |key: String, value: &Value| {
+        file.entry(key).or_insert_with(|| value.clone());
+    };
+    for (key, value) in server_params
+        .iter()
+        .chain(bench_params)
+        .filter(|(key, _)| *key != "sum")
+    {
+        keep(key.clone(), value);
+    }
+    // The plain name says only one side's value where both have it.
+    for (key, value) in server_params {
+        if let Some(other) = spelling::find(bench_params, key) {
+            keep(format!("serve.{key}"), value);
+            keep(format!("bench.{key}"), other);
+        }
+    }
+    let provenance = serde_json::to_value(provenance).expect("plain data always serialises");
+    file.insert(PROVENANCE.into(), provenance);
+    let content = serde_json::to_vec(&result).expect("a JSON object always serialises");
+    // Columns are texts of servers too.
+    let mut content = secrets.redact_json(content);
+    content.pop();
+    sealed(content).0
+}

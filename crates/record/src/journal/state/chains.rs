@@ -1,0 +1,135 @@
+//! The chains of a search. Each probe names the one before it, so that the probes of two sessions that did not know of each
+//! other are never taken for one search. One chain counts: one that has answers, else the longest, else the first.
+
+use super::{SearchEnd, SearchRecord, Standing, State};
+use crate::journal::event::SearchStarted;
+use crate::journal::line::{LineId, Place};
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use vsweep_plan::ids::SearchId;
+
+/// All that lines tell of one search on one start slot.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Facts {
+    /// Where it began: once for each session that did not know that it had begun.
+    pub roots: Vec<(Place, SearchStarted)>,
+    /// The attempts that it asked for.
+    pub asked: Vec<usize>,
+    /// Where it ended, after which line, and how.
+    pub ends: Vec<(Place, LineId, SearchEnd)>,
+    /// The chain that counts; made when asked for.
+    pub counts: OnceLock<Option<Chain>>,
+}
+
+/// A path from the beginning of a search to its last probe.
+#[derive(Debug, Clone)]
+pub(super) struct Chain {
+    pub record: SearchRecord,
+    /// The attempts, in their order.
+    pub probes: Vec<usize>,
+}
+
+impl Facts {
+    /// When it was first begun.
+    pub fn began(&self) -> Option<Place> {
+        self.roots.iter().map(|(place, _)| *place).min()
+    }
+}
+
+/// A chain while they are compared: better ones are greater.
+struct Candidate {
+    is_answered: bool,
+    /// From the beginning on.
+    places: Vec<Place>,
+    probes: Vec<usize>,
+}
+
+impl Candidate {
+    fn is_better(&self, other: &Candidate) -> bool {
+        let rank = |one: &Candidate| (one.is_answered, one.places.len());
+        let (own, others) = (rank(self), rank(other));
+        own > others || (own == others && self.places < other.places)
+    }
+}
+
+impl State {
+    /// The chain of a search that counts; `None` if it has not begun.
+    pub(super) fn chain(&self, search: &SearchId, slot: u32) -> Option<&Chain> {
+        let facts = self.searches.get(&(search.clone(), slot))?;
+        facts.counts.get_or_init(|| self.choose(facts)).as_ref()
+    }
+
+    /// Whether an attempt is a candidate as far as searches go: a point of the plan is, a probe if its chain counts.
+    pub(super) fn is_chained(&self, at: usize) -> bool {
+        let record = &self.attempts[at].record;
+        match &record.search {
+            // A probe that was given up untried stands in no chain.
+            Some(searched) if self.attempts[at].after.is_some() => {
+                let chain = self.chain(&searched.id, record.slot);
+                chain.is_some_and(|chain| chain.probes.contains(&at))
+            }
+            _ => true,
+        }
+    }
+
+    fn choose(&self, facts: &Facts) -> Option<Chain> {
+        let mut next: BTreeMap<LineId, Vec<usize>> = BTreeMap::new();
+        for at in &facts.asked {
+            let attempt = &self.attempts[*at];
+            // A chain ends before its first probe that is lost.
+            if attempt.standing == Standing::Done
+                && self.retirement_of(attempt).is_none()
+                && let Some((after, _)) = attempt.after
+            {
+                next.entry(after).or_default().push(*at);
+            }
+        }
+        let mut best: Option<Candidate> = None;
+        let mut open: Vec<(LineId, Vec<Place>, Vec<usize>)> = Vec::new();
+        open.extend(
+            facts
+                .roots
+                .iter()
+                .map(|(place, _)| (place.line, vec![*place], Vec::new())),
+        );
+        while let Some((line, places, probes)) = open.pop() {
+            let is_answered = facts
+                .ends
+                .iter()
+                .any(|(_, after, end)| *after == line && end.is_final());
+            for at in next.get(&line).into_iter().flatten() {
+                let place = self.attempts[*at].place;
+                // Damage could make lines follow each other in a circle.
+                if !probes.contains(at) {
+                    let places = places.iter().copied().chain([place]).collect();
+                    open.push((place.line, places, probes.iter().copied().chain([*at]).collect()));
+                }
+            }
+            let candidate = Candidate {
+                is_answered,
+                places,
+                probes,
+            };
+            if best.as_ref().is_none_or(|best| candidate.is_better(best)) {
+                best = Some(candidate);
+            }
+        }
+        let Candidate { places, probes, .. } = best?;
+        let begun = places[0];
+        let (_, started) = facts.roots.iter().find(|(place, _)| *place == begun)?;
+        let tip = places[places.len() - 1].line;
+        let of_tip = facts.ends.iter().filter(|(_, after, _)| *after == tip);
+        // An answer stands; a search that was given up may have gone on and been given up again.
+        let ended = of_tip.max_by_key(|(place, _, end)| match end {
+            SearchEnd::Answered(_) => (true, std::cmp::Reverse(Some(*place)), None),
+            SearchEnd::GivenUp(..) => (false, std::cmp::Reverse(None), Some(*place)),
+        });
+        let record = SearchRecord {
+            started: started.clone(),
+            ended: ended.map(|(_, _, end)| end.clone()),
+            tip,
+            steps: probes.len() as u32,
+        };
+        Some(Chain { record, probes })
+    }
+}

@@ -1,0 +1,291 @@
+//! Which result of a run counts, and which runs are in the tables.
+
+use super::{Attempt, Retirement, RunRecord, Session, Standing, State};
+use crate::journal::event::{PlanContent, RecordedPlan};
+use crate::journal::line::{LineId, Nonce, Place};
+use std::collections::{HashMap, HashSet};
+use vsweep_plan::cause::Outcome;
+use vsweep_plan::ids::{Ids, PointId, SearchId};
+use vsweep_plan::validity::Validity;
+
+/// How good a candidate is, best first: a better one counts, whatever the order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Class {
+    Ok,
+    Suspect,
+    Invalid,
+    Cut,
+    Lost,
+    Failed,
+    GivenUp,
+}
+
+/// A result that does not count, though its run is in the tables or would be.
+#[derive(Debug, Clone)]
+pub struct Spare<'s> {
+    /// The result.
+    pub run: &'s RunRecord,
+    /// The result that counts; `None` if the run has none.
+    pub counts: Option<&'s RunRecord>,
+    /// Why this one does not.
+    pub why: String,
+}
+
+impl State {
+    /// The attempts that count, of points in the plan, in the order in which their runs were first begun.
+    pub(super) fn counted(&self) -> &[usize] {
+        self.counted.get_or_init(|| {
+            let probed = self.planned_by_searches();
+            let mut counted: Vec<((Place, u32), usize)> = Vec::new();
+            for (point, attempts) in &self.by_point {
+                if !(probed.contains(point) || self.is_in_plan(point)) {
+                    continue;
+                }
+                for key in self.keys(attempts) {
+                    let of_key = || attempts.iter().copied().filter(|at| self.key(*at) == key);
+                    if let Some(best) = self.best(of_key()) {
+                        let candidates = of_key().filter(|at| self.class(*at).is_some());
+                        let first = candidates.map(|at| self.order(at)).min().expect("the best is one");
+                        counted.push((first, best));
+                    }
+                }
+            }
+            counted.sort_unstable();
+            counted.into_iter().map(|(_, at)| at).collect()
+        })
+    }
+
+    /// The attempt that counts for a run, in the plan or not.
+    pub(super) fn counting(&self, point: &PointId, slot: u32, run: u32) -> Option<usize> {
+        let attempts = self.by_point.get(point)?;
+        self.best(attempts.iter().copied().filter(|at| self.key(*at) == (slot, run)))
+    }
+
+    fn key(&self, at: usize) -> (u32, u32) {
+        let record = &self.attempts[at].record;
+        (record.slot, record.run)
+    }
+
+    /// Slot and repetition of some attempts at one point, each pair once.
+    fn keys(&self, attempts: &[usize]) -> Vec<(u32, u32)> {
+        let mut keys: Vec<(u32, u32)> = attempts.iter().map(|at| self.key(*at)).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    fn order(&self, at: usize) -> (Place, u32) {
+        (self.attempts[at].place, self.attempts[at].index)
+    }
+
+    /// The best of some attempts at one run. Of measured ones the first counts: nobody measures until a run looks good. Of
+    /// failed ones the last, which knows best.
+    fn best(&self, attempts: impl Iterator<Item = usize>) -> Option<usize> {
+        let ranked = attempts.filter_map(|at| Some((self.class(at)?, at)));
+        let best = ranked.reduce(|one, other| {
+            let later = if self.order(one.1) < self.order(other.1) {
+                other
+            } else {
+                one
+            };
+            let earlier = if later == one { other } else { one };
+            match one.0.cmp(&other.0) {
+                std::cmp::Ordering::Less => one,
+                std::cmp::Ordering::Greater => other,
+                std::cmp::Ordering::Equal if one.0 >= Class::Failed => later,
+                std::cmp::Ordering::Equal => earlier,
+            }
+        });
+        best.map(|(_, at)| at)
+    }
+
+    /// How good an attempt is; `None` if it is no candidate.
+    fn class(&self, at: usize) -> Option<Class> {
+        let attempt = &self.attempts[at];
+        if attempt.standing == Standing::Open || self.retirement_of(attempt).is_some() || !self.is_chained(at) {
+            return None;
+        }
+        let record = &attempt.record;
+        Some(match (record.outcome, record.validity) {
+            _ if attempt.standing == Standing::Lost => Class::Lost,
+            (Outcome::Ok, _) => Class::Ok,
+            (Outcome::Suspect, Validity::Invalid) => Class::Invalid,
+            (Outcome::Suspect, _) => Class::Suspect,
+            (Outcome::Cut, _) => Class::Cut,
+            (Outcome::Failed, _) if attempt.is_given_up => Class::GivenUp,
+            (Outcome::Failed, _) => Class::Failed,
+        })
+    }
+
+    /// Why an attempt counts no more, if its session retired it: it was measured on a server that has become another one.
+    pub(super) fn retirement_of(&self, attempt: &Attempt) -> Option<&Retirement> {
+        let of_server = self
+            .retirements
+            .iter()
+            .filter(|retired| retired.server == attempt.record.server);
+        of_server
+            .into_iter()
+            .find(|retired| self.had_seen(retired.line, attempt.place.line))
+    }
+
+    /// Whether the session of one line had read another line before it wrote that one.
+    pub(super) fn had_seen(&self, of: LineId, other: LineId) -> bool {
+        if of.journal == other.journal {
+            return other.seq < of.seq;
+        }
+        let seen = self.seen.get(&of.journal).into_iter().flatten();
+        let mut seen = seen.filter(|(by, _)| *by <= of.seq);
+        seen.any(|(_, seen)| match other.journal {
+            Nonce::SEALED => seen.keys().any(|name| name.parse::<Nonce>().is_err()),
+            journal => seen
+                .get(&journal.to_string())
+                .is_some_and(|seen| other.seq < seen.lines),
+        })
+    }
+
+    /// The last session's plan: its points and its searches. `None` in older records, and where the plan is lost.
+    pub(super) fn plan(&self) -> Option<(&Ids, &Ids)> {
+        self.last_session().and_then(|session| self.plan_of(session))
+    }
+
+    pub(super) fn plan_of<'s>(&'s self, session: &'s Session) -> Option<(&'s Ids, &'s Ids)> {
+        let plan = session.plan.as_ref()?;
+        let content = match &plan.content {
+            PlanContent::In(journal) => {
+                let of_journal = |other: &&Session| other.place.line.journal == *journal;
+                let other = self.sessions.iter().find(of_journal)?.plan.as_ref()?;
+                (other.sha256 == plan.sha256).then_some(&other.content)?
+            }
+            here => here,
+        };
+        match content {
+            PlanContent::Here { points, searches, .. } => Some((points, searches)),
+            PlanContent::In(_) => None,
+        }
+    }
+
+    /// Whether a point is in the plan by itself. Without any session nothing is known of a plan, and everything counts.
+    fn is_in_plan(&self, point: &PointId) -> bool {
+        match (self.plan(), &self.sealed) {
+            (Some((points, _)), _) => points.contains(&point.0),
+            (None, Some(sealed)) => !sealed.dropped.contains(point),
+            (None, None) => true,
+        }
+    }
+
+    /// Whether a search is in the plan.
+    pub(super) fn is_planned_search(&self, search: &SearchId) -> bool {
+        match (self.plan(), &self.sealed) {
+            (Some((_, searches)), _) => searches.contains(&search.0),
+            (None, Some(sealed)) => sealed.searches.contains(search),
+            (None, None) => true,
+        }
+    }
+
+    /// Points of the tables that searches of the plan ask for.
+    fn planned_by_searches(&self) -> HashSet<&PointId> {
+        let Some((_, searches)) = self.plan() else {
+            return HashSet::new();
+        };
+        if searches.is_empty() {
+            return HashSet::new();
+        }
+        let asked = |run: &&RunRecord| {
+            run.search
+                .as_ref()
+                .is_some_and(|searched| searches.contains(&searched.id.0))
+        };
+        self.recorded().filter(asked).map(|run| &run.point).collect()
+    }
+
+    /// Every point whose results are in the tables.
+    pub fn planned_points(&self) -> HashSet<&PointId> {
+        let probed = self.planned_by_searches();
+        let recorded = self.recorded().map(|run| &run.point);
+        recorded
+            .filter(|point| probed.contains(point) || self.is_in_plan(point))
+            .collect()
+    }
+
+    /// The plan, or where it is if another session has written out the same.
+    pub fn refer(&self, plan: RecordedPlan) -> RecordedPlan {
+        let is_same = |session: &&Session| {
+            let recorded = session.plan.as_ref();
+            recorded
+                .is_some_and(|other| other.sha256 == plan.sha256 && matches!(other.content, PlanContent::Here { .. }))
+        };
+        let written = self
+            .sessions
+            .iter()
+            .find(is_same)
+            .map(|session| session.place.line.journal);
+        match written {
+            Some(journal) => RecordedPlan {
+                content: PlanContent::In(journal),
+                ..plan
+            },
+            None => plan,
+        }
+    }
+
+    /// Every result that does not count although its point is in the plan: measured twice, tried again after a failure, of a
+    /// chain that another one has overtaken, or retired; in the total order.
+    pub fn spares(&self) -> Vec<Spare<'_>> {
+        let counted: HashMap<usize, ()> = self.counted().iter().map(|at| (*at, ())).collect();
+        let probed = self.planned_by_searches();
+        let is_spare = |at: &usize| {
+            let attempt = &self.attempts[*at];
+            let point = &attempt.record.point;
+            let has_result = attempt.standing != Standing::Open && !attempt.is_given_up;
+            has_result && !counted.contains_key(at) && (probed.contains(point) || self.is_in_plan(point))
+        };
+        let mut spare: Vec<usize> = (0..self.attempts.len()).filter(is_spare).collect();
+        spare.sort_by_key(|at| self.order(*at));
+        let tell = |at: usize| {
+            let attempt = &self.attempts[at];
+            let run = &attempt.record;
+            let counts = self.counting(&run.point, run.slot, run.run);
+            let why = match (self.retirement_of(attempt), self.class(at)) {
+                (Some(retired), _) => format!("retired: {}", retired.reason),
+                (None, None) => "of a chain that does not count".to_owned(),
+                (None, Some(Class::Lost)) => "its file is lost".to_owned(),
+                (None, Some(Class::Failed)) => "tried again".to_owned(),
+                (None, Some(_)) => "measured twice".to_owned(),
+            };
+            let counts = counts.map(|at| &self.attempts[at].record);
+            Spare { run, counts, why }
+        };
+        spare.into_iter().map(tell).collect()
+    }
+}
+
+#[cfg(test)]
+impl State {
+    /// Whether the result that a line began is retired.
+    pub(in crate::journal) fn is_retired(&self, line: LineId) -> bool {
+        let attempt = self.by_line.get(&line).map(|at| &self.attempts[*at]);
+        attempt.is_some_and(|attempt| self.retirement_of(attempt).is_some())
+    }
+
+    pub(in crate::journal) fn has_retired(&self) -> bool {
+        !self.retirements.is_empty()
+    }
+
+    /// Whether a run failed untried, with its group.
+    pub(in crate::journal) fn is_given_up(&self, run: &RunRecord) -> bool {
+        !self.by_line.contains_key(&run.started)
+    }
+
+    pub(in crate::journal) fn is_of_chain(&self, line: LineId) -> bool {
+        self.by_line.get(&line).is_some_and(|at| self.is_chained(*at))
+    }
+
+    /// The beginnings of all sound results with figures.
+    pub(in crate::journal) fn everything(&self) -> std::collections::BTreeSet<LineId> {
+        let sound = self
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.standing == Standing::Done && attempt.record.file.is_some());
+        sound.map(|attempt| attempt.place.line).collect()
+    }
+}

@@ -1,0 +1,116 @@
+//! What the run files say to the fold: which results are lost, and what lost lines have told.
+
+use super::{Standing, State};
+use crate::journal::directory::RunFiles;
+use crate::journal::event::{RunFinished, RunStarted, ServerDeclared, StoredFile};
+use crate::journal::line::{LineId, Nonce, Place};
+use std::collections::BTreeMap;
+use vsweep_plan::ids::ServerId;
+
+impl State {
+    /// The files of all results, each with its attempt.
+    pub(in crate::journal) fn files(&self) -> Vec<(usize, &StoredFile)> {
+        let attempts = self.attempts.iter().enumerate();
+        let done = attempts.filter(|(_, attempt)| attempt.standing == Standing::Done);
+        done.filter_map(|(at, attempt)| Some((at, attempt.record.file.as_ref()?)))
+            .collect()
+    }
+
+    /// The files of these attempts are missing or damaged.
+    pub(in crate::journal) fn lose(&mut self, attempts: &[usize]) {
+        for at in attempts {
+            self.attempts[*at].standing = Standing::Lost;
+        }
+        if !attempts.is_empty() {
+            self.forget_chains();
+        }
+    }
+
+    /// The files of those lost attempts that are missed: whatever counts in their place was not measured because of that.
+    pub(in crate::journal) fn missed(&self, lost: &[usize]) -> Vec<String> {
+        let missed = lost.iter().filter(|at| !self.is_made_good(**at));
+        let files = missed.filter_map(|at| self.attempts[*at].record.file.as_ref());
+        files.map(|file| file.path.clone()).collect()
+    }
+
+    /// Whether a session that knew of a lost result has measured it again, or it would not count.
+    fn is_made_good(&self, at: usize) -> bool {
+        let attempt = &self.attempts[at];
+        if self.retirement_of(attempt).is_some() {
+            return true;
+        }
+        let run = &attempt.record;
+        let search = run
+            .search
+            .as_ref()
+            .and_then(|searched| self.chain(&searched.id, run.slot));
+        let instead = match search {
+            Some(chain) => chain.record.ended.as_ref().map(|_| chain.record.tip),
+            None => {
+                let counting = self
+                    .counting(&run.point, run.slot, run.run)
+                    .filter(|counting| *counting != at);
+                counting.map(|counting| self.attempts[counting].place.line)
+            }
+        };
+        let known = attempt.finished.unwrap_or(attempt.place.line);
+        instead.is_some_and(|instead| self.had_seen(instead, known))
+    }
+
+    /// Runs without a result, each with the file that it would have.
+    pub(in crate::journal) fn open_runs(&self) -> Vec<(LineId, String)> {
+        let open = self
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.standing == Standing::Open);
+        open.map(|attempt| (attempt.place.line, RunFiles::of(&attempt.record).json()))
+            .collect()
+    }
+
+    /// Files of results whose beginning was not read, by its line.
+    pub(in crate::journal) fn orphans(&self) -> Vec<(LineId, StoredFile)> {
+        let files = self.orphans.iter();
+        files
+            .filter_map(|(line, (_, _, finished))| Some((*line, finished.file.clone()?)))
+            .collect()
+    }
+
+    /// Servers of which no line says what they are, or whether they are the simulator, each with a file of a run on it.
+    pub(in crate::journal) fn unknown_servers(&self) -> BTreeMap<ServerId, String> {
+        let is_known = |server: &ServerId| {
+            self.servers.get(server).is_some_and(|record| {
+                record.declared.is_some() && record.starts.iter().any(|start| start.ready_seconds.is_some())
+            })
+        };
+        let unknown = self.attempts.iter().map(|attempt| &attempt.record);
+        let unknown = unknown.filter(|run| run.started.journal != Nonce::SEALED && !is_known(&run.server));
+        unknown
+            .filter_map(|run| Some((run.server.clone(), run.file.as_ref()?.path.clone())))
+            .collect()
+    }
+
+    pub(in crate::journal) fn recover_result(&mut self, line: LineId, finished: RunFinished) {
+        let at = self.by_line[&line];
+        let ended_at = String::new();
+        self.finish_run(self.attempts[at].place.line, None, ended_at, finished);
+    }
+
+    pub(in crate::journal) fn recover_beginning(&mut self, place: Place, started: RunStarted) {
+        self.begin_run(place, started);
+    }
+
+    pub(in crate::journal) fn recover_server(
+        &mut self,
+        server: &ServerId,
+        config: ServerDeclared,
+        place: Place,
+        simulated: bool,
+    ) {
+        let record = self.servers.entry(server.clone()).or_default();
+        if record.declared.is_none() {
+            record.declared = Some(place);
+            record.config = config;
+        }
+        record.simulated.get_or_insert(simulated);
+    }
+}

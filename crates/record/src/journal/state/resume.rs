@@ -1,0 +1,177 @@
+//! What a session that goes on must know of those before it: tries that are used up, points that were lost in a row, and what
+//! is missing so that nothing can be said.
+
+use super::{Standing, State};
+use crate::journal::event::PlanContent;
+use crate::journal::line::{LineId, Nonce, Place};
+use vsweep_plan::cause::{Cause, Failure, Outcome};
+use vsweep_plan::ids::{PointId, ServerId};
+
+/// Something without which the tables would silently be those of an earlier time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gap {
+    /// What is missing and what to do, as a sentence.
+    pub text: String,
+    /// Whether `vsweep run` makes it good: it records the plan, or begins the search, anew.
+    pub heals: bool,
+}
+
+impl State {
+    /// Of what the server died in tries at a run since its last result: those are used up, also those of a session that was
+    /// killed.
+    pub fn deaths(&self, point: &PointId, run: u32) -> Vec<Failure> {
+        let of_point = self.by_point.get(point).into_iter().flatten();
+        let mut tries: Vec<_> = of_point
+            .map(|at| &self.attempts[*at])
+            .filter(|attempt| attempt.record.run == run && self.retirement_of(attempt).is_none())
+            .collect();
+        tries.sort_by_key(|attempt| attempt.place);
+        let after = tries.iter().rposition(|attempt| attempt.standing != Standing::Open);
+        let since = tries.into_iter().skip(after.map_or(0, |at| at + 1));
+        since
+            .filter_map(|attempt| self.death_under(attempt.place.line))
+            .collect()
+    }
+
+    /// Of what the server died under a run, if it did.
+    fn death_under(&self, line: LineId) -> Option<Failure> {
+        let attempt = &self.attempts[*self.by_line.get(&line)?];
+        let launch = attempt.record.launch?;
+        let starts = &self.servers.get(&attempt.record.server)?.starts;
+        let start = starts.iter().rfind(|start| start.launch == launch)?;
+        let is_last = self.last_on(launch) == Some(line);
+        let cause = start.cause.filter(|_| is_last && start.ready_seconds.is_some())?;
+        Some(Failure::new(cause, start.detail.clone()))
+    }
+
+    /// The last run that was begun on a launch.
+    fn last_on(&self, launch: super::Launch) -> Option<LineId> {
+        let on_launch = self
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.record.launch == Some(launch));
+        on_launch.map(|attempt| attempt.place).max().map(|place| place.line)
+    }
+
+    /// How many runs in a row a server config died under since something was measured on it or a session ended its work: what
+    /// a session that was killed or interrupted leaves to the next one.
+    pub fn lost_in_a_row(&self, server: &ServerId) -> u32 {
+        let since = self.sessions.iter().rev().find(|session| {
+            let ended = session.ended.as_deref();
+            matches!(ended, Some("finished" | "stopped"))
+        });
+        let since = since.map(|session| session.place);
+        let on_server = self.attempts.iter().filter(|attempt| {
+            attempt.record.server == *server
+                && attempt.after.is_none()
+                && since.is_none_or(|since| attempt.place > since)
+        });
+        let mut done: Vec<_> = on_server.filter(|attempt| attempt.standing == Standing::Done).collect();
+        done.sort_by_key(|attempt| attempt.place);
+        let is_lost = |place: Place| self.death_under(place.line).is_some();
+        let lost = done.iter().rev().filter(|attempt| attempt.record.tried);
+        let lost = lost.take_while(|attempt| attempt.record.outcome == Outcome::Failed && is_lost(attempt.place));
+        lost.count() as u32
+    }
+
+    /// How many launches of a server config failed in a row for a cause that may pass, at the end of a session that was killed.
+    pub fn failed_starts(&self, server: &ServerId) -> Vec<Cause> {
+        let Some(last) = self.servers.get(server).and_then(|record| record.starts.last()) else {
+            return Vec::new();
+        };
+        let session = self
+            .sessions
+            .iter()
+            .find(|session| session.place.line.journal == last.launch.session);
+        if session.is_none_or(|session| session.ended.is_some()) {
+            return Vec::new();
+        }
+        let starts = self.servers[server].starts.iter().rev();
+        let of_session = starts.take_while(|start| start.launch.session == last.launch.session);
+        let failed = of_session.take_while(|start| start.ready_seconds.is_none() && start.exited_at.is_some());
+        failed.filter_map(|start| start.cause).collect()
+    }
+
+    /// How many times a server config was launched.
+    pub fn starts_of(&self, server: &ServerId) -> u32 {
+        self.servers.get(server).map_or(0, |record| record.starts.len() as u32)
+    }
+
+    /// The last line of a journal that retired what was measured on a server.
+    pub fn retired_by(&self, server: &ServerId, journal: Nonce) -> Option<u64> {
+        let own = self
+            .retirements
+            .iter()
+            .filter(|retired| retired.server == *server && retired.line.journal == journal);
+        own.map(|retired| retired.line.seq).max()
+    }
+
+    /// What is missing so that nothing may be said of the experiment.
+    pub fn gaps(&self) -> Vec<Gap> {
+        let mut gaps = Vec::new();
+        gaps.extend(self.lost_plan());
+        gaps.extend(self.lost_searches());
+        gaps.extend(self.lost_retirements());
+        gaps
+    }
+
+    fn lost_plan(&self) -> Option<Gap> {
+        let session = self.last_session()?;
+        let Some(plan) = &session.plan else { return None };
+        if self.plan_of(session).is_some() {
+            return None;
+        }
+        let PlanContent::In(journal) = plan.content else {
+            return None;
+        };
+        Some(Gap {
+            text: format!(
+                "the plan is in journal/{journal}.jsonl, which is missing or damaged; restore that file from a copy, or run the \
+                 plan again, which records it anew and keeps the results"
+            ),
+            heals: true,
+        })
+    }
+
+    fn lost_searches(&self) -> Vec<Gap> {
+        let planned = self
+            .searches
+            .iter()
+            .filter(|((search, _), _)| self.is_planned_search(search));
+        let rootless = planned.filter(|(_, facts)| facts.roots.is_empty());
+        let told = rootless.filter_map(|((search, _), facts)| {
+            let asked = facts.asked.first().map(|at| self.attempts[*at].place.line);
+            let line = asked.or(facts.ends.first().map(|(place, ..)| place.line))?;
+            Some(Gap {
+                text: format!(
+                    "the line that begins search {search}, which journal/{}.jsonl goes on with, is missing or damaged; restore \
+                     that file from a copy, or run the plan again, which searches anew",
+                    line.journal
+                ),
+                heals: true,
+            })
+        });
+        told.collect()
+    }
+
+    fn lost_retirements(&self) -> Vec<Gap> {
+        let is_there = |line: LineId| self.retirements.iter().any(|retired| retired.line == line);
+        let told = self.attempts.iter().filter_map(|attempt| {
+            let seq = attempt.anew?;
+            let journal = attempt.place.line.journal;
+            Some(LineId { journal, seq })
+        });
+        let mut lost: Vec<LineId> = told.filter(|line| !is_there(*line)).collect();
+        lost.sort_unstable();
+        lost.dedup();
+        let gap = |line: LineId| Gap {
+            text: format!(
+                "journal/{}.jsonl: the line that retires earlier results (seq {}) is missing or damaged; restore the file from a \
+                 copy, or start over with --fresh",
+                line.journal, line.seq
+            ),
+            heals: false,
+        };
+        lost.into_iter().map(gap).collect()
+    }
+}

@@ -1,0 +1,265 @@
+//! Whether the tables and pages of an experiment say what its journals and run files say: makes each anew in memory, and names
+//! every figure that differs. Pictures are not looked at.
+
+use super::pages::make_pages;
+use super::rows::read_runs;
+use super::write::{make_tables, make_typed};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use vsweep_plan::plan::ReportOptions;
+use vsweep_record::journal::{Directory, State};
+use vsweep_record::table::Points;
+
+/// Differences of one file that are named.
+const MOST_NAMED: usize = 20;
+/// Characters of a line that are shown.
+const MOST_CHARACTERS: usize = 100;
+
+/// What was looked at, and what is wrong.
+#[derive(Debug, Default)]
+pub struct Verified {
+    /// Names of the files that were compared.
+    pub files: Vec<String>,
+    /// Runs that they tell of.
+    pub runs: usize,
+    /// One sentence for each figure that differs, and for each file that is missing or too many.
+    pub differences: Vec<String>,
+}
+
+/// Compares every table, both reports and the files of `best/`.
+pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> Verified {
+    let mut runs = read_runs(directory, state);
+    runs.price(options.price_per_gpu_hour);
+    let points = Points::of(&runs.table);
+    let mut verified = Verified {
+        runs: runs.table.rows(),
+        differences: runs.damaged.clone(),
+        ..Verified::default()
+    };
+    for (path, content) in make_tables(directory, state, &runs, &points) {
+        let content = content.map(text);
+        verified.compare(directory.root(), &path, content.as_deref(), csv_differences);
+    }
+    let pages = make_pages(directory, state, &points, options);
+    for (path, text) in &pages.reports {
+        let differences = match path.extension().is_some_and(|extension| extension == "html") {
+            true => page_differences,
+            false => line_differences,
+        };
+        verified.compare(directory.root(), path, Some(text), differences);
+    }
+    let typed = make_typed(directory, &runs.table);
+    if fs::read(directory.summary_parquet()).is_ok_and(|stored| typed.is_ok_and(|made| made != stored)) {
+        verified
+            .differences
+            .push("summary.parquet: is not what would be made of the runs".to_owned());
+    }
+    let mut configs: BTreeMap<PathBuf, Option<String>> = BTreeMap::new();
+    let stored = fs::read_dir(directory.best()).into_iter().flatten().flatten();
+    configs.extend(stored.map(|entry| (entry.path(), None)));
+    let made = pages.configs.into_iter();
+    configs.extend(made.map(|(name, content)| (directory.best().join(name), Some(text(content)))));
+    for (path, content) in configs {
+        verified.compare(directory.root(), &path, content.as_deref(), line_differences);
+    }
+    verified
+}
+
+fn text(content: Vec<u8>) -> String {
+    String::from_utf8(content).expect("tables and files of settings are text")
+}
+
+impl Verified {
+    /// Compares a file with what it must hold; `None` if it must not be there.
+    fn compare(&mut self, root: &Path, path: &Path, made: Option<&str>, differences: fn(&str, &str) -> Vec<String>) {
+        let name = path.strip_prefix(root).unwrap_or(path).display().to_string();
+        let found = match (fs::read(path), made) {
+            (Ok(stored), Some(made)) => differences(&String::from_utf8_lossy(&stored), made),
+            (Ok(_), None) => vec!["nothing of it is recorded".to_owned()],
+            (Err(_), Some(_)) => vec!["is missing".to_owned()],
+            (Err(_), None) => return,
+        };
+        let more = found.len().saturating_sub(MOST_NAMED);
+        let named = found.into_iter().take(MOST_NAMED);
+        self.differences
+            .extend(named.map(|difference| format!("{name}: {difference}")));
+        if more > 0 {
+            self.differences.push(format!("{name}: {more} more differences"));
+        }
+        self.files.push(name);
+    }
+}
+
+/// Differences of two tables, cell by cell.
+fn csv_differences(stored: &str, made: &str) -> Vec<String> {
+    let read = |text: &str| -> Result<Vec<csv::StringRecord>, csv::Error> {
+        let mut reader = csv::ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .from_reader(text.as_bytes());
+        reader.records().collect()
+    };
+    let (stored, made) = match (read(stored), read(made)) {
+        (Ok(stored), Ok(made)) => (stored, made),
+        (Err(error), _) | (_, Err(error)) => return vec![format!("is no table: {error}")],
+    };
+    let mut differences = Vec::new();
+    if stored.len() != made.len() {
+        let rows = |records: &[csv::StringRecord]| records.len().saturating_sub(1);
+        differences.push(format!("has {} rows, recomputed {}", rows(&stored), rows(&made)));
+    }
+    let none = csv::StringRecord::new();
+    let titles = made.first().unwrap_or(&none);
+    for (row, (stored, made)) in stored.iter().zip(&made).enumerate() {
+        for column in 0..stored.len().max(made.len()) {
+            let (stored, made) = (stored.get(column), made.get(column));
+            if stored != made {
+                let title = titles.get(column).unwrap_or("?");
+                differences.push(format!("row {row}, {title}: {}", both(stored, made)));
+            }
+        }
+    }
+    differences
+}
+
+fn both(stored: Option<&str>, made: Option<&str>) -> String {
+    let show = |cell: Option<&str>| cell.map_or("nothing".to_owned(), |cell| format!("`{}`", short(cell)));
+    format!("{}, recomputed {}", show(stored), show(made))
+}
+
+/// Differences of two texts, line by line.
+fn line_differences(stored: &str, made: &str) -> Vec<String> {
+    let (mut stored, mut made) = (stored.lines(), made.lines());
+    let mut differences = Vec::new();
+    for line in 1.. {
+        match (stored.next(), made.next()) {
+            (None, None) => break,
+            (stored, made) if stored == made => {}
+            (stored, made) => {
+                let (stored, made) = match (stored, made) {
+                    (Some(stored), Some(made)) => {
+                        let alike = alike(stored, made);
+                        (Some(&stored[alike..]), Some(&made[alike..]))
+                    }
+                    other => other,
+                };
+                differences.push(format!("line {line}: {}", both(stored, made)));
+            }
+        }
+    }
+    differences
+}
+
+/// Where two lines begin to differ, a few words before.
+fn alike(one: &str, other: &str) -> usize {
+    const BEFORE: usize = 30;
+    let pairs = one.char_indices().zip(other.chars());
+    let differ = pairs
+        .take_while(|((_, one), other)| one == other)
+        .map(|((at, _), _)| at);
+    let start = differ.last().unwrap_or(0).saturating_sub(BEFORE);
+    (start..).find(|at| one.is_char_boundary(*at)).unwrap_or(0)
+}
+
+fn short(text: &str) -> String {
+    match text.char_indices().nth(MOST_CHARACTERS) {
+        Some((end, _)) => format!("{} …", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// What surrounds the figures of a page.
+const DATA: (&str, &str) = ("<script type=\"application/json\" id=\"data\">", "</script>");
+
+/// Differences of two pages: figure by figure in their data, line by line in what is written out.
+fn page_differences(stored: &str, made: &str) -> Vec<String> {
+    let (Some((stored_text, stored_data)), Some((made_text, made_data))) = (split(stored), split(made)) else {
+        return vec!["is no report page".to_owned()];
+    };
+    let mut differences = line_differences(&stored_text, &made_text);
+    if stored_data != made_data {
+        match (parse(stored_data), parse(made_data)) {
+            (Ok(stored), Ok(made)) => value_differences(&stored, &made, "data", &mut differences),
+            _ => differences.push("its data is damaged".to_owned()),
+        }
+    }
+    differences
+}
+
+/// A page without its data, and its data.
+fn split(page: &str) -> Option<(String, &str)> {
+    let (before, rest) = page.split_once(DATA.0)?;
+    let (data, after) = rest.split_once(DATA.1)?;
+    Some((format!("{before}{after}"), data))
+}
+
+/// The data of a page, in which infinity is a number that no double holds.
+fn parse(data: &str) -> serde_json::Result<Value> {
+    serde_json::from_str(&data.replace("1e999", "null"))
+}
+
+fn value_differences(stored: &Value, made: &Value, path: &str, differences: &mut Vec<String>) {
+    match (stored, made) {
+        (Value::Object(one), Value::Object(other)) => {
+            let added = one.keys().filter(|key| !other.contains_key(*key));
+            for key in other.keys().chain(added) {
+                let (one, other) = (
+                    one.get(key).unwrap_or(&Value::Null),
+                    other.get(key).unwrap_or(&Value::Null),
+                );
+                value_differences(one, other, &format!("{path}.{key}"), differences);
+            }
+        }
+        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
+            for (at, (one, other)) in one.iter().zip(other).enumerate() {
+                value_differences(one, other, &format!("{path}[{at}]"), differences);
+            }
+        }
+        (one, other) if one == other => {}
+        (one, other) => {
+            let (one, other) = (one.to_string(), other.to_string());
+            differences.push(format!("{path}: {}", both(Some(&one), Some(&other))));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_that_differs_is_named_with_its_place() {
+        let table = "point,run,output_throughput\na,0,1.5\nb,0,2.5\n";
+        assert!(csv_differences(table, table).is_empty());
+        let changed = table.replace("2.5", "9.5");
+        assert_eq!(
+            csv_differences(&changed, table),
+            ["row 2, output_throughput: `9.5`, recomputed `2.5`"]
+        );
+        let shorter = "point,run,output_throughput\na,0,1.5\n";
+        assert_eq!(csv_differences(shorter, table), ["has 1 rows, recomputed 2"]);
+        let said = line_differences("a\nbest: 12 tokens\n", "a\nbest: 13 tokens\nc");
+        assert_eq!(
+            said,
+            [
+                "line 2: `best: 12 tokens`, recomputed `best: 13 tokens`",
+                "line 3: nothing, recomputed `c`"
+            ]
+        );
+        let page = |data: &str, text: &str| format!("<p>{text}</p>\n{}{data}{}", DATA.0, DATA.1);
+        let said = page_differences(&page(r#"{"a":[1,2]}"#, "x"), &page(r#"{"a":[1,3]}"#, "y"));
+        assert_eq!(
+            said,
+            [
+                "line 1: `<p>x</p>`, recomputed `<p>y</p>`",
+                "data.a[1]: `2`, recomputed `3`"
+            ]
+        );
+        let endless = page(r#"{"a":1e999,"b":1}"#, "x");
+        assert!(page_differences(&endless, &endless).is_empty());
+        let said = page_differences(&page(r#"{"a":1e999,"b":2}"#, "x"), &endless);
+        assert_eq!(said, ["data.b: `2`, recomputed `1`"]);
+    }
+}

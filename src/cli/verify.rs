@@ -1,0 +1,57 @@
+//! `vsweep verify`: recomputes every number of an experiment from its journals and run files.
+
+use super::charts;
+use super::output;
+use super::report::options;
+use crate::error::{Error, Exit, Result};
+use crate::journal::{self, Check, Directory};
+use crate::report::verify::verify;
+use crate::units::show_many;
+use std::path::PathBuf;
+
+/// Recompute every number of tables and reports from journals and run files, and name what differs
+///
+/// Also checks every line and every run file against its checksum. Changes nothing.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The directory that `vsweep run` wrote, such as results/demo
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// What one GPU costs an hour, if the report was made with a price of its own
+    #[arg(long, value_name = "PRICE", allow_negative_numbers = true, value_parser = charts::price)]
+    price_per_gpu_hour: Option<f64>,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    let directory = Directory::open(args.directory)?;
+    let state = journal::load(&directory, Check::Hashes)?;
+    let mut options = options(&directory);
+    options.price_per_gpu_hour = args.price_per_gpu_hour.or(options.price_per_gpu_hour);
+    let verified = verify(&directory, &state, &options);
+    for finding in state.damage.iter().chain(&verified.differences) {
+        output::say(finding);
+    }
+    let found = state.damage.len() + verified.differences.len();
+    let compared = format!(
+        "{} in {}",
+        show_many(verified.runs as u64, "run"),
+        show_many(verified.files.len() as u64, "file")
+    );
+    match found {
+        0 => {
+            output::say(format_args!("every number agrees: {compared}"));
+            Ok(Exit::Done)
+        }
+        found => {
+            let remedy = match verified.differences.is_empty() {
+                true => "the tables and the report say what is left".to_owned(),
+                false => format!(
+                    "`vsweep report {}` makes tables and report anew",
+                    directory.root().display()
+                ),
+            };
+            let found = show_many(found as u64, "difference");
+            Err(Error::Fatal(format!("{found} found in {compared}; {remedy}")))
+        }
+    }
+}

@@ -94,6 +94,26 @@ fn two_sessions_at_once_waste_work_and_lose_nothing() {
 }
 
 #[test]
+fn a_session_ends_where_a_later_one_has_another_plan() {
+    let harness = Harness::new();
+    let text = PLAN.replace("[4, 16]", "[2, 4, 6, 8, 10, 12, 14, 16]");
+    let path = harness.write("plan.toml", &text.replace("runs = 3", "runs = 1"));
+    let args = ["run", path.to_str().expect("plain"), "-o", "out"];
+    let directory = harness.folder.path().join("out");
+    let mut first = harness.start(&args);
+    wait_for("a result", || finished(&directory) > 0);
+    fs::remove_file(directory.join("lock")).expect("it is there");
+    let edited = [&args[..], &["--set", "bench.params.max_concurrency=[1, 2, 4]"]].concat();
+    let second = harness.run(&[&edited[..], &["--only", "max_num_seqs=16"]].concat());
+    assert!(second.status.success(), "{}", said(&second));
+    assert_eq!(ended(&mut first).code(), Some(1));
+    assert!(journals(&directory).concat().contains("\"superseded\""));
+    let rest = harness.run(&edited);
+    assert!(rest.status.success(), "{}", said(&rest));
+    assert_eq!(sound_rows(&directory).len(), 24);
+}
+
+#[test]
 fn a_copy_taken_during_a_sweep_is_read_and_goes_on() {
     let harness = Harness::new();
     let path = harness.write("plan.toml", PLAN);

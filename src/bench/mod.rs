@@ -17,18 +17,17 @@ pub use external::{RESULT, command_line, params_of};
 pub use native::as_flags::told;
 pub use side::limits::kv_cache_tokens;
 
-use native::settings;
-
-use crate::cause::{Cause, Failure, MOST_OFTEN};
+use crate::cause::Failure;
 use crate::metrics::RunResult;
-use crate::plan::{BenchRunner, Params};
+use crate::plan::{BenchRunner, Params, Warmup};
 use crate::search::{Cut, Request, Watch};
 use crate::telemetry::series::Window;
+use crate::validity::{Doubt, Validity};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What a benchmark needs to know.
 #[derive(Debug, Clone)]
@@ -49,9 +48,9 @@ pub struct Job {
     pub env: BTreeMap<String, String>,
     /// A folder of its own for whatever an external benchmark writes; its output is kept there as `bench.log`.
     pub scratch: PathBuf,
-    /// Requests sent and awaited before the measurement, not counted.
-    pub warmup_prompts: u32,
-    /// Limit for the whole run.
+    /// Unmeasured requests before the measurement.
+    pub warmup: Warmup,
+    /// Limit for the whole run, the warm-up aside.
     pub timeout: Duration,
     /// Live counters for a display.
     pub counters: Arc<Counters>,
@@ -95,6 +94,8 @@ pub struct Counters {
     pub cautions: Mutex<Vec<String>>,
     /// The server's profiler was told to start, and not yet to stop.
     pub is_profiling: AtomicBool,
+    /// When the warm-up began, and how long it took once it is over.
+    warmup: (OnceLock<Instant>, OnceLock<Duration>),
     /// From t0 to the end of the last answer, once that is over; an external benchmark does not say.
     pub measured: OnceLock<Window>,
 }
@@ -114,6 +115,13 @@ impl Counters {
             .push(sentence.into());
     }
 
+    /// How long the warm-up has taken so far.
+    pub(crate) fn warmed_for(&self) -> Duration {
+        let (began, took) = &self.warmup;
+        let so_far = || began.get().map(Instant::elapsed);
+        took.get().copied().or_else(so_far).unwrap_or_default()
+    }
+
     /// The sentences since this was last asked.
     pub fn take_notes(&self) -> Vec<String> {
         std::mem::take(&mut self.notes.lock().unwrap_or_else(PoisonError::into_inner))
@@ -130,8 +138,10 @@ impl Counters {
 pub struct Measurement {
     /// Keys and order as in `vllm bench serve`'s result JSON.
     pub result: RunResult,
-    /// Whether the figures can be believed.
-    pub verdict: Verdict,
+    /// Why the figures mean nothing, if so.
+    pub failure: Option<Failure>,
+    /// Why they may not be believed.
+    pub doubts: Vec<Doubt>,
     /// Latencies of every request; none from an external benchmark.
     pub requests: Vec<Request>,
     /// Why the run ended before its last request, if it did. It then has no result: figures of a part of a run are not
@@ -139,41 +149,16 @@ pub struct Measurement {
     pub cut: Option<Cut>,
 }
 
-/// How far a run's figures can be believed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// Nothing to object to.
-    Sound,
-    /// To be read with care, for this reason.
-    Suspect(Failure),
-    /// They mean nothing, for this reason.
-    Void(Failure),
-}
-
-/// Above this share of failed requests the figures mean nothing.
-const MOST_FAILED: f64 = 0.05;
-
-impl Verdict {
-    /// Judges by how many requests failed; `commonest` is what they said most often, if that is known.
-    fn on_failed_requests(failed: usize, all: usize, commonest: Option<&str>) -> Verdict {
-        let seen = match commonest {
-            Some(error) => format!("{failed} of {all} requests failed, {MOST_OFTEN}{error}"),
-            None => format!("{failed} of {all} requests failed"),
-        };
-        let failure = Failure::new(Cause::RequestErrors, seen);
-        match failed {
-            _ if failed as f64 > MOST_FAILED * all as f64 => Verdict::Void(failure),
-            0 => Verdict::Sound,
-            _ => Verdict::Suspect(failure),
-        }
+impl Measurement {
+    /// Whether the figures can be believed.
+    pub fn validity(&self) -> Validity {
+        Validity::of(self.doubts.iter().map(|doubt| doubt.code))
     }
 
-    /// The reason for care, if there is one.
-    pub fn objection(&self) -> Option<&Failure> {
-        match self {
-            Verdict::Sound => None,
-            Verdict::Suspect(failure) | Verdict::Void(failure) => Some(failure),
-        }
+    /// Why they cannot, in sentences; a failure first.
+    pub fn objections(&self) -> impl Iterator<Item = String> + '_ {
+        let failure = self.failure.iter().map(ToString::to_string);
+        failure.chain(self.doubts.iter().map(ToString::to_string))
     }
 }
 

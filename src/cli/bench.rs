@@ -12,7 +12,7 @@ use crate::bench::result::{json_file, pytorch};
 use crate::bench::{Job, native};
 use crate::error::{Error, Exit, Result};
 use crate::metrics::RunResult;
-use crate::plan::Params;
+use crate::plan::{Params, Warmup};
 use crate::run::Interrupt;
 use crate::server::http::{Silence, body_of, client_for};
 use clap::{ArgMatches, Command, FromArgMatches};
@@ -170,7 +170,8 @@ async fn job(params: Params, settings: &Settings) -> Result<Job> {
         argv: None,
         env: Default::default(),
         scratch: std::env::temp_dir(),
-        warmup_prompts: 0,
+        // What `num_warmups` says, as in vLLM: none unless asked for.
+        warmup: Warmup::Requests(0),
         timeout: LONGEST_RUN,
         counters: Arc::default(),
     })

@@ -2,7 +2,7 @@
 
 use crate::bench::{self, Runner};
 use crate::matrix::Matrix;
-use crate::plan::{BenchRunner, Found, Params, Plan, Problem, Side, Span, show, spelling};
+use crate::plan::{BenchRunner, Found, Params, Plan, Problem, Side, Span, Warmup, show, spelling};
 use crate::search::{Quantity, Target, Vary};
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     let is_whole = found.is_empty();
     let loads = matrix.specimens().take(MOST_POINTS);
     let sentences: BTreeSet<String> = loads.flat_map(|params| bench::check(runner, &params)).collect();
-    if runner != Runner::Native && plan.bench.warmup_prompts > 0 {
+    if runner != Runner::Native && matches!(plan.bench.warmup, Warmup::Requests(1..)) {
         let message = "`bench.warmup_prompts` is for the load generator; this runner warms up by itself";
         found.add(Problem::new(
             plan.origin.key_span(&["bench", "warmup_prompts"]),

@@ -142,6 +142,8 @@ fn to_json(points: &Points<'_>, tradeoffs: &[Tradeoff<'_>], (x, y): (&Measure, &
     let placed = tradeoffs.iter().flat_map(|tradeoff| &tradeoff.placed).map(|placed| {
         json!({
             "id": placed.point.id,
+            "validity": placed.point.validity,
+            "codes": placed.point.codes,
             "params": params(placed.point.row),
             "x": placed.x.median,
             "y": placed.y.median,

@@ -22,12 +22,22 @@ impl PlanFile {
     /// Reads and expands the plan. All its problems go to standard error, and the exit code to end with comes back. So do
     /// warnings, which end nothing.
     pub fn open(&self) -> Result<(Plan, Matrix), Exit> {
-        self.examine().map(|(plan, matrix, _)| (plan, matrix))
+        self.open_as(|_| ())
     }
 
-    /// The same, and whether there were warnings.
+    /// The same of a plan whose defaults depend on where its results are.
+    pub fn open_as(&self, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix), Exit> {
+        self.examine_as(adapt).map(|(plan, matrix, _)| (plan, matrix))
+    }
+
+    /// The same as [`PlanFile::open`], and whether there were warnings.
     pub fn examine(&self) -> Result<(Plan, Matrix, bool), Exit> {
-        let Draft { plan, mut found } = plan::draft(&self.plan, &self.overrides).map_err(show)?;
+        self.examine_as(|_| ())
+    }
+
+    fn examine_as(&self, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix, bool), Exit> {
+        let Draft { mut plan, mut found } = plan::draft(&self.plan, &self.overrides).map_err(show)?;
+        adapt(&mut plan);
         let matrix = Matrix::draft(&plan, &mut found);
         if let Some(matrix) = &matrix {
             server_check::check(&plan, matrix, &mut found);

@@ -156,7 +156,8 @@ fn choose(table: &Table, filters: &[Filter]) -> Result<Vec<usize>> {
         .collect();
     if rows.is_empty() {
         return Err(Error::Usage(
-            "no run was measured, so there is nothing to draw; see its causes in summary.csv".into(),
+            "no run was measured, or all are invalid, so there is nothing to draw; see its causes in summary.csv"
+                .into(),
         ));
     }
     rows.sort_unstable();

@@ -13,7 +13,7 @@ use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
 use crate::journal::{self, Check, Directory, Event, Follower, Recorder, Shard, State};
 use crate::matrix::Only;
-use crate::plan::{Found, Plan};
+use crate::plan::{Found, Plan, Warmup};
 use crate::rehearse::{Options, foresee};
 use crate::report::progress::{Ahead, Counter, Mode, Progress, Requests};
 use crate::report::{self, LiveTables};
@@ -71,7 +71,7 @@ enum Format {
 const MOST_TOKENS: u64 = 20_000_000;
 
 pub fn run(args: Args) -> Result<Exit> {
-    let (plan, whole) = match args.file.open() {
+    let (plan, whole) = match args.file.open_as(|plan| args.keep_defaults(plan)) {
         Ok(opened) => opened,
         Err(exit) => return Ok(exit),
     };
@@ -277,6 +277,21 @@ impl Args {
             Format::Auto => Mode::Auto,
             Format::Plain => Mode::Plain,
             Format::Json => Mode::Json,
+        }
+    }
+
+    /// What was begun without warm-ups goes on so: its points are known by that, and its runs compare.
+    fn keep_defaults(&self, plan: &mut Plan) {
+        let directory = Directory::at(folder(self.output.as_deref(), plan));
+        if self.fresh || plan.bench.warmup != Warmup::Automatic || !directory.began_without_warmup() {
+            return;
+        }
+        plan.bench.warmup = Warmup::Requests(0);
+        if !self.quiet {
+            output::tell(format_args!(
+                "{} was begun by a vsweep that did not warm up, and goes on so; --fresh begins anew with warm-ups",
+                directory.root().display()
+            ));
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::bench::params::server::ServerParams;
 use crate::bench::{Job, Measurement, Runner, measure};
 use crate::cause::Failure;
 use crate::error::Result;
-use crate::plan::Params;
+use crate::plan::{Params, Warmup};
 use crate::run::Interrupt;
 use serde_json::Value;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub async fn perform(server: &Server, runner: Runner, params: &Params, interrupt
         argv: None,
         env: Default::default(),
         scratch: std::env::temp_dir(),
-        warmup_prompts: 0,
+        warmup: Warmup::Requests(0),
         timeout: LONGEST,
         counters: Arc::default(),
     };
@@ -90,7 +90,7 @@ pub fn caution(what: &str, measurement: &Measurement) {
     {
         tell(format_args!("{what}: {}", warning.as_str().unwrap_or_default()));
     }
-    if let Some(objection) = measurement.verdict.objection() {
+    for objection in measurement.objections() {
         tell(format_args!("{what}: read these figures with care: {objection}"));
     }
 }

@@ -10,12 +10,12 @@ use super::server::StandIn;
 use super::spread::Total;
 use super::threads::Company;
 use super::{Forecast, Loss, Unknown};
-use crate::bench::{Measurement, Verdict, params_of};
+use crate::bench::{Measurement, params_of};
 use crate::cause::{Cause, Failure, Outcome};
 use crate::journal::{Event, FIRST_SLOT, Learned, Link, RunFinished, RunStarted, State};
 use crate::matrix::{LoadSearch, Point};
-use crate::plan::{BenchRunner, Params, Reset};
-use crate::run::{Asked, Group, replay, search_started, wants_forecast};
+use crate::plan::{BenchRunner, Params, Reset, Warmup};
+use crate::run::{Asked, Group, Warmth, replay, search_started, wants_forecast};
 use crate::search::{Next, Probe};
 use crate::validity::Validity;
 use serde_json::Value;
@@ -30,14 +30,18 @@ pub struct Rehearsed<'a> {
     forecast: Forecast,
     stage: Stage<'a>,
     is_up: bool,
-    /// Points that this start of the server has warmed up for.
-    warmed: HashMap<crate::ids::PointId, Timing>,
+    /// Points that were played.
+    played: HashMap<crate::ids::PointId, Timing>,
+    /// The loads that this start of the server has held.
+    warmth: Warmth,
 }
 
 /// What one point takes.
 #[derive(Debug, Clone, Copy)]
 struct Timing {
     seconds: f64,
+    /// What a warm-up before it takes, where it was played.
+    warmup_s: f64,
     requests: u64,
 }
 
@@ -66,7 +70,8 @@ impl<'a> Rehearsed<'a> {
             stand_in,
             state,
             is_up: false,
-            warmed: HashMap::new(),
+            played: HashMap::new(),
+            warmth: Warmth::default(),
         }
     }
 
@@ -105,6 +110,7 @@ impl<'a> Rehearsed<'a> {
         self.forecast.total.starts += self.company.lessons.start.time(start_s + stop_s);
         self.forecast.disk_bytes += disk::of_start(self.stand_in.kind);
         self.is_up = true;
+        self.warmth = Warmth::default();
     }
 
     /// Starts the server for the first run, and for every run if the plan wants that.
@@ -117,29 +123,36 @@ impl<'a> Rehearsed<'a> {
     /// A run of the plan. Repetitions are alike but for their random choices, so one of them is played for all.
     fn task(&mut self, point: &Point, run: u32) -> Result<(), Unknown> {
         if let Some(seconds) = self.company.lessons.measured(&point.id) {
-            self.count(point, Some(Timing { seconds, requests: 0 }));
+            let (warmup_s, requests) = (0.0, 0);
+            self.count(
+                point,
+                Some(Timing {
+                    seconds,
+                    warmup_s,
+                    requests,
+                }),
+            );
             self.forecast.total.runs += self.company.lessons.repeated.time(seconds);
             self.forecast.total.runs += self.company.lessons.pause.time(PAUSE_S);
             return Ok(());
         }
-        if let Some(timing) = self.warmed.get(&point.id).copied() {
+        if let Some(timing) = self.played.get(&point.id).copied() {
+            let warmup_s = if self.warmth.covers(&point.params) {
+                0.0
+            } else {
+                timing.warmup_s
+            };
+            self.warmth.note(&point.params);
             self.count(point, Some(timing));
-            self.add(point, timing.seconds);
+            self.add(point, warmup_s + timing.seconds);
             return Ok(());
         }
         let Some(played) = self.play(point, run, None)? else {
             self.count(point, None);
             return Ok(());
         };
-        let warm = self.warmup_share(&played);
         let seconds = self.limited(point, played.seconds);
-        let timing = Timing {
-            seconds: seconds - warm,
-            requests: played.requests,
-        };
-        self.warmed.insert(point.id.clone(), timing);
-        self.count(point, Some(timing));
-        self.add(point, seconds);
+        self.note(point, seconds, &played);
         if seconds < played.seconds {
             let limit = self.company.plan.bench.timeout.as_secs();
             let detail = format!(
@@ -156,14 +169,16 @@ impl<'a> Rehearsed<'a> {
         Ok(())
     }
 
-    /// The part of a played run that only the first one on a server has: nothing is known of it separately, so it is
-    /// taken to be as long as the requests' share.
-    fn warmup_share(&self, played: &Played) -> f64 {
-        if self.company.plan.serve.reset == Reset::Restart {
-            return 0.0;
-        }
-        let warmups = f64::from(self.company.plan.bench.warmup_prompts);
-        played.seconds * warmups / (warmups + played.requests as f64).max(1.0)
+    /// Counts a played run, which takes so long without its warm-up.
+    fn note(&mut self, point: &Point, seconds: f64, played: &Played) {
+        let timing = Timing {
+            seconds,
+            warmup_s: played.warmup_s,
+            requests: played.requests,
+        };
+        self.played.insert(point.id.clone(), timing);
+        self.count(point, Some(timing));
+        self.add(point, played.warmup_s + seconds);
     }
 
     fn count(&mut self, point: &Point, timing: Option<Timing>) {
@@ -213,21 +228,21 @@ impl<'a> Rehearsed<'a> {
             let draw = asked.and_then(Asked::draw).unwrap_or(run);
             params.insert("seed".to_owned(), seed.wrapping_add(u64::from(draw)).into());
         }
-        let warmups = if self.warmed.contains_key(&point.id) {
-            0
-        } else {
-            self.company.plan.bench.warmup_prompts
-        };
         let play = Play {
             params: &params,
-            warmups: warmups as usize,
+            warmup: match self.warmth.covers(&point.params) {
+                true => Warmup::Requests(0),
+                false => self.company.plan.bench.warmup,
+            },
             // An external benchmark cannot be ended early.
             watch: asked
                 .filter(|_| point.argv.is_none())
                 .and_then(|asked| asked.watch.clone()),
             budget: self.company.budget,
         };
-        Ok(Some(self.stage.play(play)?))
+        let played = self.stage.play(play)?;
+        self.warmth.note(&point.params);
+        Ok(Some(played))
     }
 
     /// What a search will likely find, by target, played to its end on a state of its own.
@@ -288,13 +303,7 @@ impl<'a> Rehearsed<'a> {
                 return Ok(());
             };
             let seconds = self.limited(&point, played.seconds);
-            let timing = Timing {
-                seconds,
-                requests: played.requests,
-            };
-            self.warmed.insert(point.id.clone(), timing);
-            self.count(&point, Some(timing));
-            self.add(&point, seconds);
+            self.note(&point, seconds, &played);
             let outcome = match seconds < played.seconds {
                 true => Outcomes::Failed(Failure::new(
                     Cause::BenchTimeout,
@@ -303,7 +312,7 @@ impl<'a> Rehearsed<'a> {
                 false => judge(played.measurement),
             };
             let probe = match &outcome {
-                Outcomes::Measured(measurement) => Some(asked.probe_of(measurement)),
+                Outcomes::Measured(measurement) => asked.probe_of(measurement),
                 Outcomes::Failed(failure) => asked.probe_of_failure(failure),
             };
             let says_all = probe
@@ -373,9 +382,9 @@ fn judge(measurement: Option<Measurement>) -> Outcomes {
             Cause::RequestErrors,
             "every request would be refused: prompt and output are longer than max_model_len",
         )),
-        Some(measurement) => match &measurement.verdict {
-            Verdict::Void(failure) => Outcomes::Failed(failure.clone()),
-            _ => Outcomes::Measured(Box::new(measurement)),
+        Some(measurement) => match &measurement.failure {
+            Some(failure) => Outcomes::Failed(failure.clone()),
+            None => Outcomes::Measured(Box::new(measurement)),
         },
     }
 }

@@ -10,7 +10,7 @@ use crate::cause::Outcome;
 use crate::ids::{PointId, ServerId};
 use crate::journal::{RunRecord, State};
 use crate::matrix::{Matrix, ServerConfig};
-use crate::plan::{BenchRunner, Params, Plan, Reset};
+use crate::plan::{BenchRunner, Params, Plan, Reset, Warmup};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 
@@ -186,7 +186,7 @@ fn ratio(run: &RunRecord, plan: &Plan, stand_ins: &BTreeMap<ServerId, StandIn>) 
     }
     let play = Play {
         params: &params,
-        warmups: 0,
+        warmup: Warmup::Requests(0),
         watch: None,
         budget: &Budget::of(None),
     };

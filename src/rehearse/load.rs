@@ -3,19 +3,21 @@
 
 use super::server::StandIn;
 use super::{Budget, Unknown};
+use crate::bench::Measurement;
 use crate::bench::native::settings::Settings;
+use crate::bench::native::warmup::{Amount, LONGEST};
 use crate::bench::native::{at_least, latencies, measurement_of, span};
 use crate::bench::params_of;
-use crate::bench::{Measurement, Verdict};
 use crate::dataset::{self, Dataset, Draw, Item, Prompt, Sampling, Vocabulary};
 use crate::matrix::Point;
 use crate::metrics::{Metric, Progress, RunResult, Sample, seconds};
-use crate::plan::Params;
+use crate::plan::{Params, Warmup};
 use crate::search::{Cut, Watch};
 use crate::sim::engine::Request;
 use crate::sim::engine::noise::mix;
 use crate::sim::virtual_time::{Load, Simulated, VirtualServer};
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 /// Ids that may stand in prompts; which ones is of no consequence here.
 const VOCABULARY: std::ops::Range<u32> = 260..32_000;
@@ -57,8 +59,10 @@ impl Driver {
 /// What came of a run in virtual time.
 #[derive(Debug)]
 pub struct Played {
-    /// Warm-up and load, in seconds.
+    /// The load, in seconds.
     pub seconds: f64,
+    /// The warm-up before it, in seconds.
+    pub warmup_s: f64,
     /// What a search would read of it; `None` if every request failed.
     pub measurement: Option<Measurement>,
     /// Requests sent and measured.
@@ -83,7 +87,7 @@ pub struct Play<'a> {
     /// Every bench parameter.
     pub params: &'a Params,
     /// Unmeasured requests before.
-    pub warmups: usize,
+    pub warmup: Warmup,
     /// Ends the run once its verdict is certain.
     pub watch: Option<Watch>,
     /// What it is charged to.
@@ -137,22 +141,40 @@ impl<'a> Stage<'a> {
             every_token,
             delay: DELAY,
         };
-        let mut played = 0.0;
-        if play.warmups > 0 {
+        let amount = Amount::of(play.warmup, &settings);
+        let mut warmup_s = 0.0;
+        let mut warm_up = |from: usize, due: Vec<u64>| {
             // Warm-up prompts are drawn with another seed.
-            let warmups = items.iter().cycle().take(play.warmups).map(|item| request(item, !seed));
-            let simulated = server.drive(load(warmups.collect(), vec![0; play.warmups]));
-            played += seconds(simulated.duration);
+            let requests = items
+                .iter()
+                .cycle()
+                .skip(from)
+                .take(due.len())
+                .map(|item| request(item, !seed));
+            let duration = server.drive(load(requests.collect(), due)).duration;
+            warmup_s += seconds(duration);
+            Duration::from_nanos(duration)
+        };
+        match amount {
+            Amount::AtOnce(0) => {}
+            Amount::AtOnce(count) => drop(warm_up(0, vec![0; count])),
+            Amount::AtRate(..) => {
+                let first = warm_up(0, vec![0]);
+                match amount.due_after(first) {
+                    due if due.is_empty() => {}
+                    due => drop(warm_up(1, due)),
+                }
+            }
         }
         let load = load(items.iter().map(|item| request(item, seed)).collect(), due);
         let (simulated, cut) = match play.watch {
             Some(watch) => Watched { watch, cut: None }.drive(server, load),
             None => (server.drive(load), None),
         };
-        played += seconds(simulated.duration);
         let whole = || measurement_of(&settings, &simulated.samples.into(), simulated.duration);
         Ok(Played {
-            seconds: played,
+            seconds: seconds(simulated.duration),
+            warmup_s: warmup_s.min(LONGEST.as_secs_f64()),
             measurement: cut.or_else(whole),
             requests: items.len() as u64,
         })
@@ -231,7 +253,8 @@ impl Watched {
         let cut = self.cut.take().filter(|_| !is_whole);
         let measurement = cut.map(|cut| Measurement {
             result: RunResult::default(),
-            verdict: Verdict::Sound,
+            failure: None,
+            doubts: Vec::new(),
             requests: self.watch.into_requests(),
             cut: Some(cut),
         });

@@ -10,11 +10,13 @@ mod group;
 mod interrupt;
 mod sampler;
 mod schedule;
+mod warmth;
 
 pub use changes::Changes;
 pub(crate) use group::{figures, replay, search_started, wants_forecast};
 pub use interrupt::Interrupt;
 pub use schedule::{Asked, Group, Schedule, Task};
+pub(crate) use warmth::Warmth;
 
 use crate::bench::Counters;
 use crate::cause::Outcome;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 use vsweep::bench::measure;
 use vsweep::cause::Cause;
+use vsweep::plan::Warmup;
 
 #[tokio::test]
 async fn a_closed_loop_measures_every_request() {
@@ -15,7 +16,7 @@ async fn a_closed_loop_measures_every_request() {
         &server.url,
         json!({"num-prompts": 12, "max_concurrency": "3", "random_input_len": 5, "random_output_len": 4}),
     );
-    job.warmup_prompts = 2;
+    job.warmup = Warmup::Requests(2);
     let result = measure(&job).await.expect("measured").result.to_values();
     assert_eq!(result["completed"], 12);
     assert_eq!(result["failed"], 0);
@@ -120,7 +121,7 @@ async fn error_of(answer: Answer) -> String {
         (&measured.result.values["completed"], &measured.result.values["failed"]),
         (&json!(2), &json!(1))
     );
-    let objection = measured.verdict.objection().expect("a third of the requests failed");
+    let objection = measured.failure.as_ref().expect("a third of the requests failed");
     assert_eq!(objection.cause, Cause::RequestErrors);
     measured.result.to_values()["errors"][0]
         .as_str()

@@ -211,7 +211,12 @@ fn a_frontier_is_a_picture_json_and_csv() {
     assert_eq!(front, [&json!(2), &json!(8)]);
     assert_eq!(points[0]["runs"], 2);
     let keys: Vec<&String> = points[0].as_object().expect("an object").keys().collect();
-    assert_eq!(keys, ["id", "params", "x", "y", "runs", "frontier", "knee"]);
+    assert_eq!(
+        keys,
+        [
+            "id", "validity", "codes", "params", "x", "y", "runs", "frontier", "knee"
+        ]
+    );
     let csv = succeed(&["pareto", "--format", "csv"], &root);
     assert_eq!(csv.lines().count(), 5);
     assert!(

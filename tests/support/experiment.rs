@@ -31,14 +31,14 @@ pub struct Experiment {
     pub requests: usize,
     /// Decides which runs fail, by server and load.
     pub fails: fn(usize, usize) -> Option<Cause>,
+    /// Decides which measured runs are in doubt, by server and load.
+    pub doubts: fn(usize, usize) -> Option<Code>,
     /// Whether the servers are simulated.
     pub simulated: bool,
 }
 
 /// Causes that end a server before it is ready.
 const AT_START: [Cause; 2] = [Cause::OomAtLoad, Cause::KvCacheTooSmall];
-/// Causes that leave figures, in doubt.
-const IN_DOUBT: [Cause; 2] = [Cause::GeneratorSaturated, Cause::CachesNotReset];
 
 impl Default for Experiment {
     fn default() -> Self {
@@ -48,6 +48,7 @@ impl Default for Experiment {
             runs: 3,
             requests: 16,
             fails: |_, _| None,
+            doubts: |_, _| None,
             simulated: false,
         }
     }
@@ -137,6 +138,11 @@ impl Experiment {
         for (j, load) in self.loads.iter().enumerate() {
             for run in 0..self.runs {
                 let cause = (self.fails)(i, j);
+                let doubts: Vec<Doubt> = (self.doubts)(i, j)
+                    .map(|code| Doubt::new(code, "seen"))
+                    .into_iter()
+                    .collect();
+                let validity = Validity::of(doubts.iter().map(|doubt| doubt.code));
                 let started = journal.push(Event::RunStarted(Box::new(RunStarted {
                     point: point(i, j),
                     server: server.clone(),
@@ -149,7 +155,7 @@ impl Experiment {
                     search: None,
                     anew: None,
                 })));
-                let measured = cause.is_none_or(|cause| IN_DOUBT.contains(&cause));
+                let measured = cause.is_none();
                 journal.pass(if measured { 13 } else { 1 });
                 let file = measured.then(|| {
                     let path = RunFiles::begun_by(&started).json();
@@ -160,17 +166,14 @@ impl Experiment {
                     let (bytes, sha256) = (content.len() as u64, sha256_hex(&content));
                     StoredFile { path, bytes, sha256 }
                 });
-                let doubt = cause.filter(|_| measured);
-                let doubts = doubt.map(|cause| Doubt::new(Code::named(cause.name()), detail(cause)));
-                let doubts: Vec<Doubt> = doubts.into_iter().collect();
                 journal.push(Event::RunFinished(Box::new(RunFinished {
                     started: started.place.line.seq,
-                    outcome: match cause {
-                        None => Outcome::Ok,
-                        Some(_) if measured => Outcome::Suspect,
-                        Some(_) => Outcome::Failed,
+                    outcome: match validity {
+                        _ if !measured => Outcome::Failed,
+                        Validity::Valid => Outcome::Ok,
+                        _ => Outcome::Suspect,
                     },
-                    validity: Validity::of(doubts.iter().map(|doubt| doubt.code)),
+                    validity,
                     doubts,
                     cause,
                     detail: cause.map(detail).unwrap_or_default(),
@@ -202,11 +205,13 @@ impl Experiment {
         let ttft_ms = (22.0 / tp.powf(0.6) + tpot_ms * (users / batch - 1.0) * out + 0.6 * batch) * noise;
         let e2el_ms = ttft_ms + tpot_ms * out;
         let output = batch * 1000.0 / (tpot_ms + ttft_ms.min(4000.0) / out);
+        // A closed loop keeps its slots full, so its requests take as long together as its slots do.
+        let closed = number(load, "max_concurrency").map(|slots| 16.0 * 1.05 * e2el_ms / 1000.0 / slots);
         let array: Vec<f64> = (0..self.requests).map(|i| e2el_ms / 1000.0 + i as f64 * 1e-4).collect();
         let mut result = params(&json!({
             "date": "20261120-101309", "backend": "vllm", "label": null, "model_id": "m", "num_prompts": 16,
             "request_rate": rate.map_or(json!("inf"), |rate| json!(rate)), "burstiness": 1.0,
-            "max_concurrency": load.get("max_concurrency"), "duration": 12.5, "completed": 16, "failed": 0,
+            "max_concurrency": load.get("max_concurrency"), "duration": closed.unwrap_or(12.5), "completed": 16, "failed": 0,
             "request_throughput": output / out, "request_goodput": null, "output_throughput": output,
             "total_token_throughput": output * 2.0, "latencies": array, "queue_times": array,
             "max_concurrent_requests": users,
@@ -284,7 +289,6 @@ fn detail(cause: Cause) -> String {
         Cause::OomAtLoad | Cause::OomUnderLoad => "torch.OutOfMemoryError: CUDA out of memory".into(),
         Cause::RequestErrors => "31 of 2560 requests failed, most with HTTP 503".into(),
         Cause::CrashedUnderLoad => "EngineDeadError: EngineCore encountered an issue".into(),
-        Cause::GeneratorSaturated => "17% of the requests were sent more than 10 ms late".into(),
         other => other.advice().into(),
     }
 }

@@ -28,7 +28,7 @@ pub fn job(url: &str, params: Value) -> Job {
         argv: None,
         env: Default::default(),
         scratch: std::env::temp_dir(),
-        warmup_prompts: 0,
+        warmup: vsweep::plan::Warmup::Requests(0),
         timeout: Duration::from_secs(60),
         counters: Default::default(),
     }

@@ -146,7 +146,7 @@ fn another_model_at_the_same_address_does_not_continue_the_first_ones_experiment
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
     for row in rows(&harness.folder.path().join("out/summary.csv")) {
         let expected = match row["max_concurrency"].as_str() {
-            "1" => ("ok", ""),
+            "1" => ("suspect", ""),
             _ => ("failed", "wrong_server"),
         };
         assert_eq!((row["outcome"].as_str(), row["cause"].as_str()), expected);

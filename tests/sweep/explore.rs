@@ -93,7 +93,7 @@ fn killed_between_its_levels_an_exploration_goes_on() {
     assert!(
         points
             .iter()
-            .all(|point| point["verdict"] == "ok" && point["runs_ok"] == "2"),
+            .all(|point| point["runs_failed"] == "0" && !point["output_throughput"].is_empty()),
         "{points:?}"
     );
     assert!(directory.join("charts/explored.png").exists());

@@ -19,3 +19,4 @@ mod sessions;
 mod sla;
 mod standing;
 mod telemetry;
+mod validity;

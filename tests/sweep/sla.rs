@@ -12,17 +12,20 @@ use vsweep::plan;
 use vsweep::search::{Answer, Basis, Next, Search, Settings};
 
 /// Three servers that die of their 24th, 60th and 150th request. Each run has a server of its own and sends two requests
-/// for each unit of load, so which loads pass depends on no clock.
+/// for each unit of load, none of them to warm up, so which loads pass depends on no clock.
 const PLAN: &str = r#"
 version = 1
 
 [serve]
-command = "vsweep sim serve tiny-8b --sim-start 20ms --sim-speed 4"
+command = "vsweep sim serve tiny-8b --sim-start 20ms --sim-speed 1"
 stop_grace = "2s"
 reset = "restart"
 
 [serve.params]
 sim_fault = ["crash-after:24", "crash-after:60", "crash-after:150"]
+
+[bench]
+warmup_prompts = 0
 
 [bench.params]
 random_input_len = 16
@@ -153,7 +156,7 @@ fn killed_at_its_probes_a_search_asks_and_answers_the_same() {
     assert_eq!(table.len(), 6);
     assert_eq!(table[0]["target"], "alive");
     assert_eq!(table[0]["sim_fault"], "crash-after:24");
-    assert_eq!(table[1]["verdict"], "none");
+    assert_eq!(table[1]["answer"], "none");
     let before = std::fs::read(directory.join("sla.csv")).expect("written");
     std::fs::remove_file(directory.join("sla.csv")).expect("removed");
     let report = harness.run(&["report", "killed"]);
@@ -186,7 +189,7 @@ fn assert_open_searches_are_told(harness: &Harness, name: &str) {
     let table = rows(&directory.join("sla.csv"));
     assert_eq!(table.len(), 2, "{table:?}");
     for row in &table {
-        assert_eq!((&*row["verdict"], &*row["value"]), ("not finished", ""));
+        assert_eq!((&*row["answer"], &*row["value"]), ("not finished", ""));
         assert!(row["notes"].starts_with("after "), "{row:?}");
     }
     for page in ["report.md", "report.html"] {
@@ -231,7 +234,7 @@ fn a_server_that_never_starts_ends_its_search_with_the_cause() {
     let output = harness.run(&["run", plan.to_str().expect("a plain path"), "-o", "out"]);
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
     let table = rows(&harness.folder.path().join("out/sla.csv"));
-    assert_eq!(table[0]["verdict"], "given up");
+    assert_eq!(table[0]["answer"], "given up");
     assert!(table[0]["notes"].contains("memory"), "{table:?}");
     harness.wait_until_alone();
 }
@@ -255,7 +258,7 @@ fn a_probe_whose_verdict_is_certain_is_cut_and_leaves_no_figures() {
         assert_eq!((run.outcome, &run.file), (Outcome::Cut, &None), "{run:?}");
         assert!(run.detail.contains("of 400 requests"), "{run:?}");
     }
-    assert_eq!(rows(&directory.join("sla.csv"))[0]["verdict"], "none");
+    assert_eq!(rows(&directory.join("sla.csv"))[0]["answer"], "none");
     for row in rows(&directory.join("summary.csv")) {
         assert_eq!(row["outcome"], "cut");
         assert!(!row.contains_key("p99_ttft_ms"), "{row:?}");
@@ -263,7 +266,7 @@ fn a_probe_whose_verdict_is_certain_is_cut_and_leaves_no_figures() {
     assert!(
         rows(&directory.join("points.csv"))
             .iter()
-            .all(|row| row["verdict"] == "cut")
+            .all(|row| row["outcome"] == "cut")
     );
     // Between probes the server goes on; only the plan's own `reset = "restart"` starts another.
     let starts: Vec<usize> = state.servers.values().map(|server| server.starts.len()).collect();
@@ -292,7 +295,7 @@ fn a_server_that_cannot_win_is_left_with_the_reason() {
     let directory = harness.folder.path().join("out");
     let table = rows(&directory.join("sla.csv"));
     assert_eq!(
-        [&table[0]["verdict"], &table[1]["verdict"]],
+        [&table[0]["answer"], &table[1]["answer"]],
         ["met", "skipped"],
         "{table:?}"
     );
@@ -332,7 +335,7 @@ fn a_server_beaten_by_the_highest_load_is_not_started() {
     let directory = harness.folder.path().join("out");
     let table = rows(&directory.join("sla.csv"));
     assert_eq!(
-        [&table[0]["verdict"], &table[1]["verdict"]],
+        [&table[0]["answer"], &table[1]["answer"]],
         ["beyond", "skipped"],
         "{table:?}"
     );
@@ -385,7 +388,7 @@ fn a_shard_knows_what_another_has_found() {
     let of = |row: &BTreeMap<String, String>| {
         [
             row["sim_fault"].clone(),
-            row["verdict"].clone(),
+            row["answer"].clone(),
             row["seed_from"].clone(),
         ]
     };
@@ -400,7 +403,7 @@ fn a_server_that_nothing_is_known_of_is_asked_for_its_kv_cache() {
     let server = Standing::start(&harness, &["--sim-speed", "4"], true);
     let text = PLAN
         .replace(
-            "command = \"vsweep sim serve tiny-8b --sim-start 20ms --sim-speed 4\"",
+            "command = \"vsweep sim serve tiny-8b --sim-start 20ms --sim-speed 1\"",
             &format!("url = \"{}\"", server.url()),
         )
         .replace("reset = \"restart\"\n", "")

@@ -26,13 +26,14 @@ hang_timeout = "1m"
 {serve}
 [bench]
 timeout = "60s"
+warmup_prompts = 0
 {bench}
 [bench.params]
 dataset_name = "random"
 random_input_len = 32
 random_output_len = 8
 num_prompts = 8
-max_concurrency = 4
+max_concurrency = 1
 "#
     )
 }

@@ -60,6 +60,8 @@ fn users_gpus_and_shares() {
             point: "p",
             run: 0,
             outcome: Outcome::Ok,
+            validity: None,
+            doubts: &[],
             cause: None,
             detail: "",
             serve: &Params::new(),

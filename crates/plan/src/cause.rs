@@ -1,5 +1,5 @@
-//! Why a run failed or must be read with care: a closed list, each entry with a name for files, a sentence of advice
-//! and a policy. Finding the cause from exit codes and log lines is the server room's work, not this one's.
+//! Why a run failed: a closed list, each entry with a name for files, a sentence of advice and a policy. Why a measured one
+//! may not be believed is another list (`validity`). Finding the cause from exit codes and log lines is the server room's work, not this one's.
 
 use crate::printable::printable;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use std::fmt;
 pub enum Outcome {
     /// Measured, nothing to object to.
     Ok,
-    /// Measured, but the cause names a reason to doubt the figures.
+    /// Measured, but its validity is not `valid`.
     Suspect,
     /// Not measured; the cause says why.
     Failed,
@@ -76,19 +76,13 @@ pub enum Cause {
     BenchTimeout,
     /// Too many requests failed for the figures to mean anything.
     RequestErrors,
-    /// The load generator, not the server, was the limit.
-    GeneratorSaturated,
-    /// The load that was asked for was not reached: a batch did not run as one, or a slot stayed without work.
-    LoadNotReached,
-    /// The server's caches could not be reset before the run.
-    CachesNotReset,
     /// The run's file is missing, unreadable, or not the one that the journal vouches for.
     ResultDamaged,
 }
 
 impl Cause {
     /// Every cause, in the order of a server's life.
-    pub const ALL: [Cause; 22] = [
+    pub const ALL: [Cause; 19] = [
         Cause::BadFlag,
         Cause::SystemRefused,
         Cause::CommandNotFound,
@@ -107,9 +101,6 @@ impl Cause {
         Cause::BenchFailed,
         Cause::BenchTimeout,
         Cause::RequestErrors,
-        Cause::GeneratorSaturated,
-        Cause::LoadNotReached,
-        Cause::CachesNotReset,
         Cause::ResultDamaged,
     ];
 
@@ -134,9 +125,6 @@ impl Cause {
             Cause::BenchFailed => "bench_failed",
             Cause::BenchTimeout => "bench_timeout",
             Cause::RequestErrors => "request_errors",
-            Cause::GeneratorSaturated => "generator_saturated",
-            Cause::LoadNotReached => "load_not_reached",
-            Cause::CachesNotReset => "caches_not_reset",
             Cause::ResultDamaged => "result_damaged",
         }
     }
@@ -177,12 +165,6 @@ impl Cause {
             Cause::RequestErrors => {
                 "HTTP 401 and 403 ask for a key (set OPENAI_API_KEY), 400 and 404 for other bench parameters; with other \
                  errors the load may be beyond what the server accepts"
-            }
-            Cause::GeneratorSaturated => "lower the load or give the generator more CPU; latencies include its own lag",
-            Cause::LoadNotReached => "lower the batch or the concurrency, or raise max_num_seqs or the KV cache",
-            Cause::CachesNotReset => {
-                "figures may profit from an earlier run's cache; start the server with VLLM_SERVER_DEV_MODE=1, or let \
-                 vsweep start it with reset = \"restart\""
             }
             Cause::ResultDamaged => {
                 "restore the run's file from a copy; its figures are left out because they are not what was measured"

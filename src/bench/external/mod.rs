@@ -10,9 +10,12 @@ mod saved_requests;
 
 pub use params::params_of;
 
-use crate::bench::{Job, Measurement, Verdict};
+use crate::bench::judge::{Seen, doubts, on_failed_requests};
+use crate::bench::native::settings::Settings;
+use crate::bench::native::warmup::Amount;
+use crate::bench::{Job, Measurement};
 use crate::cause::{Cause, Failure};
-use crate::plan::Params;
+use crate::plan::{Params, Warmup};
 use crate::printable::printable;
 use crate::server::diagnose;
 use crate::server::guard::Exit;
@@ -163,8 +166,10 @@ impl Target {
         if value_of(&argv, "--served-model-name").is_none() && asked_for != job.served_model {
             argv.extend(["--served-model-name".to_owned(), job.served_model.clone()]);
         }
-        if job.warmup_prompts > 0 && value_of(&argv, "--num-warmups").is_none() {
-            argv.extend(["--num-warmups".to_owned(), job.warmup_prompts.to_string()]);
+        if value_of(&argv, "--num-warmups").is_none()
+            && let count @ 1.. = warmups(job, &argv)
+        {
+            argv.extend(["--num-warmups".to_owned(), count.to_string()]);
         }
         if value_of(&argv, "--percentile-metrics").is_none() {
             argv.extend(["--percentile-metrics".to_owned(), "ttft,tpot,itl,e2el".to_owned()]);
@@ -181,6 +186,20 @@ impl Target {
             .replace("{port}", &self.port)
             .replace("{model}", &job.served_model)
             .replace("{result}", &self.result.display().to_string())
+    }
+}
+
+/// Requests that a command like `vllm bench serve` is to send unmeasured.
+fn warmups(job: &Job, argv: &[String]) -> usize {
+    let settings = params_of(argv).and_then(|params| Settings::read(&params).ok());
+    match (job.warmup, settings) {
+        (Warmup::Requests(count), _) => count as usize,
+        (Warmup::Automatic, Some(settings)) => Amount::of(job.warmup, &settings).count(),
+        // A load that we cannot read in full still says how many requests it keeps in flight.
+        (Warmup::Automatic, None) => {
+            let slots = value_of(argv, "--max-concurrency").and_then(|slots| slots.parse().ok());
+            slots.unwrap_or(0)
+        }
     }
 }
 
@@ -279,18 +298,17 @@ fn without_bare_numbers(mut json: Vec<u8>) -> Vec<u8> {
     json
 }
 
-/// Judges a result by its counts of completed and failed requests, if it has them.
+/// Judges a result by what it says of itself.
 fn judge(result: Params) -> Measurement {
-    let count = |key: &str| result.get(key).and_then(Value::as_f64).map(|count| count as usize);
-    let failed = count("failed").unwrap_or(0);
-    let verdict = match count("completed") {
-        Some(0) => Verdict::Void(Failure::new(Cause::RequestErrors, "no request completed")),
-        completed => Verdict::on_failed_requests(failed, completed.unwrap_or(0) + failed, None),
+    let seen = Seen {
+        figures: &result,
+        is_whole: true,
     };
     Measurement {
+        failure: on_failed_requests(seen),
+        doubts: doubts(seen),
         requests: saved_requests::requests(&result),
         result: result.into(),
-        verdict,
         cut: None,
     }
 }
@@ -298,6 +316,7 @@ fn judge(result: Params) -> Measurement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::validity::Code;
     use serde_json::json;
 
     fn job(base_url: &str) -> Job {
@@ -310,7 +329,7 @@ mod tests {
             argv: None,
             env: Default::default(),
             scratch: "/scratch".into(),
-            warmup_prompts: 0,
+            warmup: Warmup::Requests(0),
             timeout: Duration::from_secs(60),
             counters: Default::default(),
         }
@@ -369,18 +388,12 @@ mod tests {
     }
 
     #[test]
-    fn failed_requests_are_judged() {
-        let judge = |value: Value| judge(value.as_object().cloned().expect("an object")).verdict;
-        assert_eq!(judge(json!({"completed": 100, "failed": 0})), Verdict::Sound);
-        assert_eq!(
-            judge(json!({"throughput": 5})),
-            Verdict::Sound,
-            "no counts, no judgement"
-        );
-        let one = Failure::new(Cause::RequestErrors, "1 of 100 requests failed");
-        assert_eq!(judge(json!({"completed": 99, "failed": 1})), Verdict::Suspect(one));
-        for hopeless in [json!({"completed": 0}), json!({"completed": 90, "failed": 10})] {
-            assert!(matches!(judge(hopeless), Verdict::Void(_)));
-        }
+    fn a_result_is_judged_by_what_it_says() {
+        let judge = |value: Value| judge(value.as_object().cloned().expect("an object"));
+        assert!(judge(json!({"completed": 90, "failed": 10})).failure.is_some());
+        let few =
+            judge(json!({"completed": 40, "p99_ttft_ms": 3.0, "max_concurrency": 64, "max_concurrent_requests": 40}));
+        let codes: Vec<Code> = few.doubts.iter().map(|doubt| doubt.code).collect();
+        assert_eq!(codes, [Code::LoadNotReached, Code::SampleTooSmall]);
     }
 }

@@ -8,6 +8,7 @@ use crate::bench::side::endpoint::Endpoint;
 use crate::bench::side::limits::Facts;
 use crate::cause::{Cause, Failure};
 use crate::load::{Generator, Load, Outcome, Reply, Request, Requests};
+use crate::metrics::seconds;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,8 @@ pub(super) struct Timing {
     pub first_tokens: Vec<f64>,
     /// Between tokens, on average over those of one sequence after its first.
     pub steps: Vec<f64>,
+    /// The longest time a generator stood still while the batch was under way.
+    pub away: f64,
     /// Until the slowest server had answered that it goes on.
     pub wake: f64,
     /// Prompt tokens by the servers' count.
@@ -121,6 +124,7 @@ impl Batch {
             ..Timing::default()
         };
         for outcome in &outcomes {
+            timing.away = timing.away.max(seconds(outcome.longest_turn));
             let since = |nanos: u64| {
                 let at = outcome.began + Duration::from_nanos(nanos);
                 at.saturating_duration_since(let_go).as_secs_f64()

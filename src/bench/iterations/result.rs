@@ -4,10 +4,10 @@ use super::batch::Timing;
 use super::counts::mean_ms;
 use super::settings::{Mode, Settings};
 use crate::bench::side::limits::Facts;
-use crate::bench::{Job, Measurement, Verdict};
-use crate::cause::{Cause, Failure};
+use crate::bench::{Job, Measurement};
 use crate::metrics::percentile;
 use crate::plan::Params;
+use crate::validity::{Code, Doubt};
 use serde_json::{Value, json};
 
 /// Above this share of its context that had to be computed again, a batch had no context.
@@ -95,7 +95,8 @@ pub(super) fn measurement(
     }
     Measurement {
         result: result.into(),
-        verdict: verdict(timings),
+        failure: None,
+        doubts: apart(timings).into_iter().chain(stood_still(timings)).collect(),
         requests: Vec::new(),
         cut: None,
     }
@@ -120,14 +121,35 @@ fn whole(count: Option<f64>) -> Value {
     json!(count.map(|count| count.round() as u64))
 }
 
-fn verdict(timings: &[Timing]) -> Verdict {
+/// Standing still for longer than this shows in the time of a batch, in seconds.
+const NOTICED_S: f64 = 0.05;
+
+/// Batches during which the generator stood still. The median hides some of them, but not half.
+fn stood_still(timings: &[Timing]) -> Option<Doubt> {
+    let longest = timings.iter().map(|timing| timing.away).fold(0.0, f64::max);
+    let count = timings.iter().filter(|timing| timing.away > NOTICED_S).count();
+    let code = match count {
+        0 => return None,
+        _ if 2 * count >= timings.len() => Code::GeneratorStopped,
+        _ => Code::GeneratorStalled,
+    };
+    let detail = format!(
+        "the generator stood still for up to {:.0} ms in {count} of {} batches: it was stopped, or the machine was too busy",
+        longest * 1000.0,
+        timings.len()
+    );
+    Some(Doubt::new(code, detail))
+}
+
+/// Batches that did not run as one.
+fn apart(timings: &[Timing]) -> Option<Doubt> {
     let apart = timings
         .iter()
         .filter(|timing| timing.extra_steps.is_some_and(|extra| extra > 0.0));
     match apart.count() {
-        0 => Verdict::Sound,
-        apart => Verdict::Suspect(Failure::new(
-            Cause::LoadNotReached,
+        0 => None,
+        apart => Some(Doubt::new(
+            Code::LoadNotReached,
             format!(
                 "{apart} of {} batches took the engine more steps than one batch does, so their requests did not start \
                  together; raise settle_ms, and keep other load off the server",

@@ -2,13 +2,14 @@
 //! and other metrics are the default there.
 
 use super::figures::{PLAN_METRICS, PLAN_PERCENTILES};
-use super::settings::TABLE;
+use super::settings::{Settings, TABLE};
+use super::warmup::Amount;
 use crate::bench::params::Takes;
-use crate::plan::{Params, show};
+use crate::plan::{Params, Warmup, show};
 use serde_json::{Value, json};
 
 /// Parameters that give the same benchmark as flags of `vsweep bench`.
-pub fn told(params: &Params, warmup_prompts: u32) -> Params {
+pub fn told(params: &Params, warmup: Warmup) -> Params {
     let mut told = Params::new();
     for (name, value) in params {
         let Some(flag) = TABLE.find(name).filter(|_| !value.is_null()) else {
@@ -34,9 +35,9 @@ pub fn told(params: &Params, warmup_prompts: u32) -> Params {
     ] {
         told.entry(name).or_insert_with(|| json!(value));
     }
-    let warmups = told.get("num_warmups").and_then(Value::as_u64).unwrap_or(0);
-    if u64::from(warmup_prompts) > warmups {
-        told.insert("num_warmups".to_owned(), json!(warmup_prompts));
+    if let Ok(settings) = Settings::read(params) {
+        let warmups = Amount::of(warmup, &settings).count();
+        told.insert("num_warmups".to_owned(), json!(warmups));
     }
     told
 }
@@ -51,7 +52,7 @@ mod tests {
             "save-detailed": false, "disable_tqdm": "true", "seed": null, "header": {"X": "1"},
             "metric_percentiles": [50, 99.9], "goodput": "ttft:5 tpot:6", "num_prompts": 4,
         });
-        let told = told(plan.as_object().expect("an object"), 3);
+        let told = told(plan.as_object().expect("an object"), Warmup::Requests(3));
         let wanted = json!({
             "disable_tqdm": true, "header": ["X=1"], "metric_percentiles": "50,99.9",
             "goodput": ["ttft:5", "tpot:6"], "num_prompts": 4, "percentile_metrics": PLAN_METRICS, "num_warmups": 3,

@@ -10,18 +10,19 @@ mod prompts;
 mod refused;
 pub mod settings;
 mod traffic;
+pub mod warmup;
 mod watched;
 
 pub use profiler::stop_profiler;
 pub use refused::{REFUSED, harmless};
 
-use crate::bench::judge::{judge, refuse_empty};
+use crate::bench::judge::{Seen, doubts, on_failed_requests, refuse_empty};
 use crate::bench::native::settings::{Settings, TABLE};
 use crate::bench::result::warnings;
 use crate::bench::result::{Context, figures, result};
 use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::probe::Probe;
-use crate::bench::{Counters, Job, Measurement, Verdict, worker};
+use crate::bench::{Counters, Job, Measurement, worker};
 use crate::cause::{Cause, Failure};
 use crate::load::{BodyOptions, Generator, RequestOptions, Stop, Target, Tls};
 use crate::metrics::{Nanos, RunResult, Sample, Samples, Underway, seconds};
@@ -96,29 +97,42 @@ pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Fai
                 "cannot start the generator's thread: {error}; raise the limit of processes"
             ))
         })?;
-    let left = job.timeout.saturating_sub(started.elapsed());
-    match tokio::time::timeout(left, reported).await {
-        Ok(Ok(measured)) => measured,
-        Ok(Err(_)) => Err(failed("the generator's thread ended early".to_owned())),
-        Err(_) => {
-            let (finished, planned) = (job.counters.finished.load(Relaxed), job.counters.planned.load(Relaxed));
-            let detail = format!(
-                "{finished} of {planned} requests had ended after {} s",
-                job.timeout.as_secs()
-            );
-            Err(Failure::new(Cause::BenchTimeout, detail))
+    let mut reported = reported;
+    let mut limit = job.timeout;
+    loop {
+        let left = limit.saturating_sub(started.elapsed());
+        match tokio::time::timeout(left, &mut reported).await {
+            Ok(Ok(measured)) => return measured,
+            Ok(Err(_)) => return Err(failed("the generator's thread ended early".to_owned())),
+            // The time for the run begins after its warm-up.
+            Err(_) if limit < job.timeout + job.counters.warmed_for() => {
+                limit = job.timeout + job.counters.warmed_for()
+            }
+            Err(_) => break,
         }
     }
+    let (finished, planned) = (job.counters.finished.load(Relaxed), job.counters.planned.load(Relaxed));
+    let detail = format!(
+        "{finished} of {planned} requests had ended after {} s",
+        job.timeout.as_secs()
+    );
+    Err(Failure::new(Cause::BenchTimeout, detail))
 }
 
 /// What a run of these timelines would be measured as, as far as timelines tell; `None` if every request failed. For
 /// those that come from a forecast and not from a server.
 pub fn measurement_of(settings: &Settings, samples: &Samples, duration: Nanos) -> Option<Measurement> {
     refuse_empty(samples).ok()?;
-    let commonest = samples.iter().find_map(|sample| sample.error);
+    let figures = figures(settings, samples, duration);
+    let seen = Seen {
+        figures: &figures,
+        is_whole: true,
+    };
     Some(Measurement {
-        result: figures(settings, samples, duration).into(),
-        verdict: Verdict::on_failed_requests(samples.failed(), samples.len(), commonest.as_deref()),
+        failure: on_failed_requests(seen),
+        // What makes a measured run doubtful is not foreseen.
+        doubts: Vec::new(),
+        result: figures.into(),
         requests: requests(samples),
         cut: None,
     })
@@ -183,7 +197,7 @@ impl Run {
         load.turns = prompts.turns.take();
         // What was said is repeated.
         load.keep_texts |= load.turns.is_some();
-        let connection_setup = self.prepare(&prompts)?;
+        let (connection_setup, cold) = self.prepare(&prompts)?;
         let (before, unread) = self.read_counters();
         let probe = self.start_probe(&prompts)?;
         self.connect(self.connections(prompts.starts))?;
@@ -204,17 +218,13 @@ impl Run {
         let server = before
             .zip(after)
             .map_or(ServerCounters::default(), |(before, after)| after.since(&before));
-        if let Some(cut) = cut {
-            return Ok(cut.measurement(judge(&self.settings, &outcome)));
+        if cut.is_none() {
+            refuse_empty(&outcome.samples).map_err(|failure| self.with_url(failure))?;
         }
-        refuse_empty(&outcome.samples).map_err(|failure| self.with_url(failure))?;
-        let verdict = judge(&self.settings, &outcome);
         let mut warnings = std::mem::take(&mut prompts.warnings);
         warnings.extend(unread);
         warnings.extend(server.warning(self.settings.dataset.traits().shared_share));
         warnings.extend(warnings::of_lengths(&self.settings, &load, &outcome.samples));
-        warnings.extend(verdict.objection().map(warnings::of_verdict));
-        warnings.extend(warnings::of_absence(&outcome));
         // A million requests would lie beside their results for nothing.
         let turns = load.turns.take();
         drop(load);
@@ -233,12 +243,27 @@ impl Run {
             warnings,
         };
         let values = result(context, &outcome);
-        Ok(Measurement {
-            verdict,
-            requests: requests(&outcome.samples),
-            result: RunResult::new(values, outcome.samples),
+        let seen = Seen {
+            figures: &values,
+            is_whole: cut.is_none(),
+        };
+        let mut measurement = Measurement {
+            failure: on_failed_requests(seen),
+            doubts: cold.into_iter().chain(doubts(seen)).collect(),
+            requests: Vec::new(),
+            result: RunResult::default(),
             cut: None,
-        })
+        };
+        match cut {
+            Some(cut) => cut.complete(&mut measurement),
+            None => {
+                let mut values = values;
+                warnings::of_objections(&mut values, measurement.objections());
+                measurement.requests = requests(&outcome.samples);
+                measurement.result = RunResult::new(values, outcome.samples);
+            }
+        }
+        Ok(measurement)
     }
 
     /// Names the address behind a refusal that may be about it.

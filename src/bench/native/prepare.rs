@@ -2,14 +2,17 @@
 
 use super::prompts::Prompts;
 use super::traffic::traffic;
+use super::warmup::{self, Amount};
 use super::{CONNECT_TIMEOUT, Run, broke};
 use crate::bench::result::warnings;
 use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::probe::{Probe, pause_at};
 use crate::bench::side::{Aside, await_next_try};
 use crate::cause::{Cause, Failure};
-use crate::load::{Load, Requests, allow_connections, unopened};
+use crate::load::{Load, Request, Requests, allow_connections, unopened};
 use crate::metrics::Samples;
+use crate::validity::{Code, Doubt};
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 /// A probe in flight at the end is awaited for at most this long.
@@ -26,8 +29,8 @@ fn failed_warmups(samples: &Samples) -> Option<String> {
 
 impl Run {
     /// Everything that comes before t0 and after the requests are written: the ready check, connections, warm-ups, the
-    /// profiler. Returns how long opening the connections took.
-    pub(super) fn prepare(&mut self, prompts: &Prompts) -> Result<Duration, Failure> {
+    /// profiler. Returns how long opening the connections took, and why the server may be cold all the same.
+    pub(super) fn prepare(&mut self, prompts: &Prompts) -> Result<(Duration, Option<Doubt>), Failure> {
         self.note("Starting initial single prompt test run...");
         match self.settings.limits.ready() {
             Some(limit) => self.await_ready(prompts, limit)?,
@@ -38,21 +41,67 @@ impl Run {
         let began = Instant::now();
         self.connect(count)?;
         let connection_setup = began.elapsed();
-        if !prompts.warmup.is_empty() {
-            self.note(format!("Warming up with {} requests...", prompts.warmup.len()));
-            let warmup = self.load(prompts.warmup.clone(), vec![0; prompts.warmup.len()]);
-            let outcome = self.generator.drive(&warmup, &mut |_| {}).map_err(broke)?;
-            self.note("Warmup run completed.");
-            if let Some(caution) = failed_warmups(&outcome.samples) {
-                self.job.counters.caution(caution);
-            }
-        }
+        let cold = match prompts.warmup.as_slice() {
+            [] if Amount::of(self.job.warmup, &self.settings).most() == 0 => None,
+            [] => Some(Doubt::new(
+                Code::ColdServer,
+                "nothing of the dataset is left to warm up with",
+            )),
+            requests => self.warm_up(requests)?,
+        };
         self.start_profiler();
         self.note("Starting main benchmark run...");
         traffic(&self.settings)
             .into_iter()
             .for_each(|sentence| self.note(sentence));
-        Ok(connection_setup)
+        Ok((connection_setup, cold))
+    }
+
+    /// Sends unmeasured requests, for as long as a warm-up may take; says so if that warmed nothing.
+    fn warm_up(&mut self, requests: &[Request]) -> Result<Option<Doubt>, Failure> {
+        let began = Instant::now();
+        // A job is measured once, so nobody else sets these.
+        let _ = self.job.counters.warmup.0.set(began);
+        let amount = Amount::of(self.job.warmup, &self.settings);
+        let samples = match amount {
+            Amount::AtOnce(count) => {
+                self.note(format!("Warming up with {count} requests..."));
+                self.send_unmeasured(requests, vec![0; requests.len()], began)?
+            }
+            Amount::AtRate(..) => {
+                self.note("Warming up at the load's rate...");
+                let first = self.send_unmeasured(&requests[..1], vec![0], began)?;
+                let due = amount.due_after(began.elapsed());
+                let others = &requests[1..requests.len().min(1 + due.len())];
+                match others {
+                    [] => first,
+                    others => self.send_unmeasured(others, due, began)?,
+                }
+            }
+        };
+        let _ = self.job.counters.warmup.1.set(began.elapsed());
+        self.note("Warmup run completed.");
+        let Some(told) = failed_warmups(&samples) else {
+            return Ok(None);
+        };
+        if samples.ok().next().is_none() {
+            return Ok(Some(Doubt::new(Code::ColdServer, told)));
+        }
+        self.job.counters.caution(told);
+        Ok(None)
+    }
+
+    /// Sends requests of a warm-up that began then; those in flight when its time is over are given up.
+    fn send_unmeasured(&mut self, requests: &[Request], due: Vec<u64>, began: Instant) -> Result<Samples, Failure> {
+        let load = self.load(requests.to_vec(), due);
+        let longest = warmup::LONGEST.min(self.job.timeout);
+        let outcome = self
+            .generator
+            .drive_watched(&load, &mut |_| match began.elapsed() < longest {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            });
+        Ok(outcome.map_err(broke)?.samples)
     }
 
     pub(super) fn note(&self, sentence: impl Into<String>) {

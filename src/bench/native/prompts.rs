@@ -1,13 +1,17 @@
 //! The requests of a run, drawn and written out before it starts.
 
 use super::Run;
+use super::warmup::Amount;
 use crate::bench::exact_prompts::plain_ids;
 use crate::bench::native::settings::Settings;
 use crate::bench::result::warnings;
 use crate::bench::side::{Alignment, Aside, server_tokenizer};
 use crate::dataset::{self, ChatTemplate, Draw, Item, Material, Prompt, PromptSource, Tokenizer, Traits, Vocabulary};
 use crate::load::{Backend, Content, Request, RequestOptions, Requests, Turn, Turns};
+use crate::plan::Warmup;
 use std::cell::RefCell;
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Warm-up prompts are drawn with another seed, so that no measured prompt is in a cache.
 const WARMUP_SEED: u64 = 0x7761_726d;
@@ -50,7 +54,7 @@ impl Run {
         let (options, model_root) = (self.options.clone(), self.job.model_root.clone());
         let counters = self.job.counters.clone();
         let model = &options.body.model;
-        let count = 1 + settings.side.num_warmups.max(self.job.warmup_prompts as usize);
+        let count = 1 + Amount::of(self.job.warmup, &settings).most();
         let (aside, mut warnings) = (RefCell::new(self.aside()), vec![]);
         let vocabulary = vocabulary_of(&settings, &model_root, tokenizer.as_ref(), &aside, model, &mut warnings)?;
         let source = traits.source(&vocabulary, template.as_ref());
@@ -65,7 +69,7 @@ impl Run {
         let prefix = settings.api.request_id_prefix.clone().unwrap_or_else(fresh_prefix);
         let mut adapters = settings.api.adapters(seed);
         let (mut measured, mut talks, mut alignment) = (Requests::default(), vec![], None);
-        let mut due_seconds = vec![];
+        let (mut due_seconds, mut known) = (vec![], HashSet::new());
         let mut take = |mut items: Vec<Item>| {
             if is_aligned {
                 alignment = Some(aside.borrow_mut().align(model, alignment, &mut items));
@@ -77,6 +81,7 @@ impl Run {
                 talks = items;
                 return Ok(());
             }
+            known.extend(items.iter().filter_map(media_of));
             for item in &items {
                 let id = item.id.as_ref().map(|id| format!("{prefix}{id}"));
                 let adapter = adapters.next().flatten();
@@ -94,6 +99,11 @@ impl Run {
         let mut unmeasured = dataset.draw(&draw(count.max(traits.least), u64::from(seed) ^ WARMUP_SEED))?;
         unmeasured.retain(|item| item.turn == 0);
         unmeasured.truncate(count);
+        if traits.made_of != Material::Vocabulary {
+            // Another seed draws from the same file: what is measured must not be in a cache because of that.
+            unmeasured.retain(|item| media_of(item).is_none_or(|media| !known.contains(&media)));
+            unmeasured.iter_mut().for_each(|item| item.prompt.begin_otherwise());
+        }
         drop(vocabulary);
 
         let starts = measured.len() + talks.iter().filter(|item| item.turn == 0).count();
@@ -112,8 +122,11 @@ impl Run {
             measured = first_turns(&all)?;
             turns = Some(all);
         }
+        // As in vLLM the requests that a user asks for have no adapter; those that stand for the load have its own.
+        let is_load = self.job.warmup == Warmup::Automatic;
+        let mut adapters = settings.api.adapters(seed).map(|name| name.filter(|_| is_load));
         let unmeasured = unmeasured.iter().enumerate();
-        let mut unmeasured = unmeasured.map(|(i, item)| write(&options, i, item, None, None));
+        let mut unmeasured = unmeasured.map(|(i, item)| write(&options, i, item, None, adapters.next().flatten()));
         let hello = Item::new(0, Prompt::Text("Hi".to_owned()), 1, 1);
         let probe = settings
             .side
@@ -197,6 +210,13 @@ impl Run {
             )),
         }
     }
+}
+
+/// What tells a request's pictures, films and sounds from those of others.
+fn media_of(item: &Item) -> Option<u64> {
+    let mut hasher = DefaultHasher::new();
+    item.media.as_ref()?.to_string().hash(&mut hasher);
+    Some(hasher.finish())
 }
 
 /// What prompts are where no tokenizer is at hand, if that makes a difference.

@@ -1,10 +1,10 @@
 //! Driving the load, under the eyes of a watch if a search asked for the run.
 
 use super::{Run, at_least, broke, count_end, latencies, span};
-use crate::bench::{Measurement, Verdict};
+use crate::bench::Measurement;
 use crate::cause::Failure;
 use crate::load::{Load, Outcome};
-use crate::metrics::{Progress, RunResult};
+use crate::metrics::Progress;
 use crate::search::{Cut, Request};
 use std::ops::ControlFlow;
 
@@ -15,13 +15,10 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    pub fn measurement(self, verdict: Verdict) -> Measurement {
-        Measurement {
-            result: RunResult::default(),
-            verdict,
-            requests: self.requests,
-            cut: Some(self.cut),
-        }
+    /// Completes what was measured by why it was cut: figures of a part of a run are not those of a run.
+    pub fn complete(self, measurement: &mut Measurement) {
+        measurement.requests = self.requests;
+        measurement.cut = Some(self.cut);
     }
 }
 

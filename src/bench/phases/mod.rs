@@ -136,7 +136,7 @@ impl Run {
             preemptions: preemptions(&after) - preemptions(&before),
         });
         let Some(seen) = &outcome.window else {
-            let said = commonest_error(&outcome.samples);
+            let said = commonest_error(&outcome.samples).unwrap_or_default();
             let detail = format!("the server was given up after many failed requests, most often with: {said}");
             return Err(Failure::new(Cause::RequestErrors, detail));
         };

@@ -3,15 +3,16 @@
 use super::figures::Figures;
 use super::settings::{Phase, Settings};
 use super::{Grown, Shape};
-use crate::bench::judge::{commonest_error, core_saturated};
-use crate::bench::result::{cpu_share, failure_reasons, write_stats};
+use crate::bench::judge;
+use crate::bench::result::extra_keys::generator;
+use crate::bench::result::{failure_reasons, write_stats};
 use crate::bench::side::limits::Facts;
-use crate::bench::{Job, Measurement, Verdict};
-use crate::cause::{Cause, Failure};
+use crate::bench::{Job, Measurement};
 use crate::load::{Outcome, Seen};
 use crate::metrics::confidence::Interval;
 use crate::metrics::seconds;
 use crate::plan::Params;
+use crate::validity::{Code, Doubt};
 use serde_json::{Value, json};
 
 pub(super) fn measurement(
@@ -71,7 +72,7 @@ pub(super) fn measurement(
             write_stats(latency, stats, &mut set);
         }
     }
-    set("generator_cpu_share", json!(cpu_share(outcome)));
+    generator(outcome, &mut set);
     let reasons = failure_reasons(&outcome.samples);
     if !reasons.is_empty() {
         set("failure_reasons", json!(reasons));
@@ -103,32 +104,31 @@ pub(super) fn measurement(
     if !warnings.is_empty() {
         set("warnings", json!(warnings));
     }
+    let commonest = judge::commonest_error(&outcome.samples);
+    let all = outcome.samples.len() + seen.cut.len();
+    let (failure, some_failed) = judge::failed_requests(failed as f64, all as f64, commonest.as_deref());
+    let doubts = unprimed(settings, outcome, seen).into_iter().chain(some_failed);
     Measurement {
-        verdict: verdict(settings, outcome, seen, failed),
+        failure,
+        doubts: doubts.chain(judge::of_generator(&result)).collect(),
         result: result.into(),
         requests: Vec::new(),
         cut: None,
     }
 }
 
-fn verdict(settings: &Settings, outcome: &Outcome, seen: &Seen, failed: usize) -> Verdict {
-    let all = outcome.samples.len() + seen.cut.len();
-    match Verdict::on_failed_requests(failed, all, Some(&commonest_error(&outcome.samples))) {
-        Verdict::Sound => {}
-        objection => return objection,
+/// Slots that had no output when the window opened.
+fn unprimed(settings: &Settings, outcome: &Outcome, seen: &Seen) -> Option<Doubt> {
+    if seen.primed.is_some() {
+        return None;
     }
-    if seen.primed.is_none() {
-        let with_output = seen.cut.iter().filter(|sample| !sample.events.is_empty());
-        let ended = outcome.samples.ok().count();
-        return Verdict::Suspect(Failure::new(
-            Cause::LoadNotReached,
-            format!(
-                "not every one of {} slots had output when the window opened (at its end {ended} requests had ended and {} \
-                 had output)",
-                settings.concurrency,
-                with_output.count()
-            ),
-        ));
-    }
-    core_saturated(outcome).unwrap_or(Verdict::Sound)
+    let with_output = seen.cut.iter().filter(|sample| !sample.events.is_empty());
+    let ended = outcome.samples.ok().count();
+    let detail = format!(
+        "not every one of {} slots had output when the window opened (at its end {ended} requests had ended and {} had \
+         output)",
+        settings.concurrency,
+        with_output.count()
+    );
+    Some(Doubt::new(Code::LoadNotReached, detail))
 }

@@ -51,12 +51,7 @@ pub(in crate::bench) fn write(
     for (percent, name) in [(0, "p50"), (1, "p99"), (2, "max")] {
         set(&format!("generator_lag_{name}_ms"), json!(lag.percentiles[percent].1));
     }
-    set("generator_cpu_share", json!(cpu_share(outcome)));
-    set(
-        "generator_longest_turn_ms",
-        json!(seconds(outcome.longest_turn) * 1000.0),
-    );
-    set("generator_kernel_stamped_share", json!(outcome.stamped_share));
+    generator(outcome, set);
     set("generator_late_connections", json!(outcome.late_connections));
     set(
         "connection_setup_ms",
@@ -72,6 +67,15 @@ pub(in crate::bench) fn write(
     if !context.warnings.is_empty() {
         set("warnings", json!(context.warnings));
     }
+}
+
+/// How the generator did its part: what its judges look at.
+pub(in crate::bench) fn generator(outcome: &Outcome, set: &mut impl FnMut(&str, Value)) {
+    let ms = |nanos| json!(seconds(nanos) * 1000.0);
+    set("generator_cpu_share", json!(cpu_share(outcome)));
+    set("generator_longest_turn_ms", ms(outcome.longest_turn));
+    set("generator_away_ms", ms(outcome.away));
+    set("generator_kernel_stamped_share", json!(outcome.stamped_share));
 }
 
 fn from_due(

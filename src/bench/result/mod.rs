@@ -2,7 +2,7 @@
 
 pub mod console;
 mod conversations;
-mod extra_keys;
+pub(in crate::bench) mod extra_keys;
 pub mod json_file;
 pub mod pytorch;
 pub(super) mod warnings;

@@ -1,21 +1,25 @@
 //! Sentences for the `warnings` of a result: why its figures must be read with care. Judging a run is not done here.
 
 use crate::bench::native::settings::Settings;
-use crate::cause::Failure;
-use crate::load::{Load, Outcome};
-use crate::metrics::{Metric, Samples, seconds};
+use crate::load::Load;
+use crate::metrics::Samples;
+use crate::plan::Params;
+use serde_json::Value;
 
 /// Body keys that overrule the length a dataset asks for.
 const LIMITS: [&str; 3] = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
 
-/// Share of the median TTFT above which an absence is told, …
-const AWAY: f64 = 0.1;
-/// … if it is longer than this, in milliseconds.
-const AWAY_MS: f64 = 50.0;
-
-/// The objection to a run.
-pub(in crate::bench) fn of_verdict(objection: &Failure) -> String {
-    format!("read these figures with care: {objection}")
+/// The objections to a run, joined to the warnings that its result has.
+pub(in crate::bench) fn of_objections(result: &mut Params, objections: impl Iterator<Item = String>) {
+    let told = objections.map(|objection| Value::from(format!("read these figures with care: {objection}")));
+    let told: Vec<Value> = told.collect();
+    if told.is_empty() {
+        return;
+    }
+    let warnings = result.entry("warnings").or_insert_with(|| Value::Array(Vec::new()));
+    if let Value::Array(warnings) = warnings {
+        warnings.extend(told);
+    }
 }
 
 /// What to say if the server counted more output tokens than were asked for, which makes its counts doubtful.
@@ -39,18 +43,6 @@ pub(in crate::bench) fn of_lengths(settings: &Settings, load: &Load, samples: &S
         exceeding.len(),
         samples.len()
     ))
-}
-
-/// What to say if the generator was away from the network for longer than a share of the median TTFT.
-pub(in crate::bench) fn of_absence(outcome: &Outcome) -> Option<String> {
-    let away_ms = seconds(outcome.longest_turn) * 1000.0;
-    let ttft_ms = Metric::Ttft.stats(&outcome.samples, &[]).median;
-    (away_ms > (AWAY * ttft_ms).max(AWAY_MS)).then(|| {
-        format!(
-            "the generator did not look at the network for {away_ms:.0} ms, against a median TTFT of {ttft_ms:.0} ms: the \
-             machine was too busy, or the process was stopped; give it a core of its own"
-        )
-    })
 }
 
 /// What to say of a request beside the run that got no answer; nothing of one that the server refused, since not every

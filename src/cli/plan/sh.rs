@@ -189,7 +189,7 @@ impl Script<'_> {
             return self.own(runner, point, url, result);
         }
         let Some(argv) = &point.argv else {
-            let mut params = told(&point.params, bench.warmup_prompts);
+            let mut params = told(&point.params, bench.warmup);
             let seed = params.remove("seed").and_then(|seed| seed.as_u64()).unwrap_or(0);
             let own = [
                 "base_url",
@@ -217,7 +217,7 @@ impl Script<'_> {
             argv: None,
             env: BTreeMap::new(),
             scratch: self.folder.clone(),
-            warmup_prompts: bench.warmup_prompts,
+            warmup: bench.warmup,
             timeout: bench.timeout,
             counters: Arc::<Counters>::default(),
         };

@@ -1,6 +1,6 @@
 //! One exploration in virtual time, with the questions of the real one.
 
-use super::{Outcomes, Rehearsed, Timing, judge};
+use super::{Outcomes, Rehearsed, judge};
 use crate::matrix::LoadExploration;
 use crate::rehearse::Unknown;
 use crate::run::figures;
@@ -19,12 +19,7 @@ impl Rehearsed<'_> {
             };
             run += 1;
             let seconds = self.limited(&point, played.seconds);
-            let timing = Timing {
-                seconds,
-                requests: played.requests,
-            };
-            self.count(&point, Some(timing));
-            self.add(&point, seconds);
+            self.note(&point, seconds, &played);
             let figures = match judge(played.measurement) {
                 Outcomes::Measured(measurement) => figures(&load, &measurement),
                 Outcomes::Failed(failure) => {

@@ -3,7 +3,7 @@
 
 use super::search::Ended;
 use super::{Attempt, GroupSession, Lost};
-use crate::bench::{Measurement, Verdict};
+use crate::bench::Measurement;
 use crate::cause::{Cause, Failure, Outcome};
 use crate::error::Result;
 use crate::journal::{Event, FIRST_SLOT, Learned, SearchStarted, State};
@@ -12,6 +12,7 @@ use crate::plan::OnFailure;
 use crate::run::schedule::Asked;
 use crate::run::{Ending, Task, record};
 use crate::search::{Exploration, Figures, Level, Load, Question, Seed};
+use crate::validity::Validity;
 use serde_json::Value;
 
 impl GroupSession<'_, '_> {
@@ -133,7 +134,7 @@ impl Asked {
     /// What a measured run says to whoever asked for it.
     pub(super) fn learn(&self, measurement: &Measurement) -> Option<Learned> {
         Some(match self.load {
-            None => Learned::Probe(self.probe_of(measurement)),
+            None => Learned::Probe(self.probe_of(measurement)?),
             Some(load) => Learned::Level(Level {
                 load,
                 figures: figures(&load, measurement),
@@ -152,7 +153,7 @@ impl Asked {
 
 /// Where a run lies on the curve; None if it does not say. A benchmark that reports no latency has one by Little's law.
 pub(crate) fn figures(load: &Load, measurement: &Measurement) -> Option<Figures> {
-    if matches!(measurement.verdict, Verdict::Void(_)) {
+    if measurement.failure.is_some() || measurement.validity() == Validity::Invalid {
         return None;
     }
     let metric = |key: &str| measurement.result.get(key).and_then(Value::as_f64);

@@ -6,11 +6,12 @@ use crate::cause::{Cause, Failure};
 use crate::error::Result;
 use crate::files::{create_folder, write_atomic};
 use crate::journal::RunFiles;
-use crate::plan::{Params, Plan, Secrets, spelling};
+use crate::plan::{Params, Plan, Secrets, Warmup, spelling};
 use crate::run::sampler::{self, Sampler};
 use crate::run::{Task, Update};
 use crate::server::{Identity, Server};
 use crate::telemetry::series::{Series, Window};
+use crate::validity::{Code, Doubt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,7 +31,7 @@ impl GroupSession<'_, '_> {
         if let Err(failure) = offers(&running.identity, task) {
             return Ok(Try::BenchFailed(failure, 0.0));
         }
-        let is_warm = !running.warmed.insert(task.point.id.clone());
+        let is_warm = running.warmth.covers(&task.point.params);
         let scratch = files.scratch(self.recorder.directory());
         let job = job(self.plan, task, running, is_warm, scratch);
         let watch = task.asked.as_ref().and_then(|asked| asked.watch.clone());
@@ -50,7 +51,7 @@ impl GroupSession<'_, '_> {
             }
             () = self.interrupt.requested() => return Ok(Try::Interrupted),
         };
-        let seconds = began.elapsed().as_secs_f64();
+        let seconds = began.elapsed().saturating_sub(job.counters.warmed_for()).as_secs_f64();
         hide_in(&job.scratch.join(RESULT), &self.plan.secrets)?;
         let window = job.counters.measured.get().copied();
         let figures = self.keep(&telemetry, readings(sampler).await, window)?;
@@ -83,6 +84,9 @@ impl GroupSession<'_, '_> {
         Ok(match measured {
             Ok(mut measurement) => {
                 add(figures, &mut measurement);
+                running.warmth.note(&task.point.params);
+                let cold = (!is_warm).then(|| unwarmed(self.plan, &job)).flatten();
+                measurement.doubts.extend(cold);
                 Try::Measured(measurement, seconds)
             }
             Err(failure) => Try::BenchFailed(failure, seconds),
@@ -185,10 +189,27 @@ fn job(plan: &Plan, task: &Task, running: &Running, is_warm: bool, scratch: Path
         env: plan.bench.env.clone(),
         // Absolute, because the benchmark may change its working directory.
         scratch: std::path::absolute(&scratch).unwrap_or(scratch),
-        warmup_prompts: if is_warm { 0 } else { plan.bench.warmup_prompts },
+        warmup: if is_warm {
+            Warmup::Requests(0)
+        } else {
+            plan.bench.warmup
+        },
         timeout: plan.bench.timeout,
         counters: Arc::<Counters>::default(),
     }
+}
+
+/// The doubt about the first run of a load on a start of the server, if nothing went before it. Whether another program than
+/// the known ones warms up is not known, and our other benchmarks do so by themselves.
+fn unwarmed(plan: &Plan, job: &Job) -> Option<Doubt> {
+    let is_known = match &job.argv {
+        None => job.runner == Runner::Native,
+        Some(argv) => bench::params_of(argv).is_some(),
+    };
+    let is_told = spelling::find(&job.params, "num_warmups").is_some_and(|count| count != 0);
+    let is_cold = is_known && plan.bench.warmup == Warmup::Requests(0) && !is_told;
+    let detail = "the first run of this load on this start of the server, and warmup_prompts = 0";
+    is_cold.then(|| Doubt::new(Code::ColdServer, detail))
 }
 
 /// Requests that failed may be the server's death seen from outside: the cause then is its own.
@@ -203,6 +224,6 @@ async fn why_it_died(server: &mut Server) -> Option<Failure> {
 }
 
 fn has_failed_requests(measurement: &Measurement) -> bool {
-    let objection = measurement.verdict.objection();
-    objection.is_some_and(|failure| failure.cause == Cause::RequestErrors)
+    let is_doubted = |doubt: &Doubt| doubt.code == Code::RequestErrors;
+    measurement.failure.is_some() || measurement.doubts.iter().any(is_doubted)
 }

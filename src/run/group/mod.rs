@@ -16,9 +16,9 @@ pub(crate) use search::replay;
 pub(crate) use start::{search_started, wants_forecast};
 
 use super::gate::Gate;
-use super::{Ending, Forecasts, Group, Interrupt, Observer, Sweep, Task, Update};
-use crate::bench::{Measurement, Verdict};
-use crate::cause::{Cause, Failure, Outcome};
+use super::{Ending, Forecasts, Group, Interrupt, Observer, Sweep, Task, Update, Warmth};
+use crate::bench::Measurement;
+use crate::cause::{Failure, Outcome};
 use crate::error::Result;
 use crate::ids::PointId;
 use crate::journal::{Entry, Recorder, RunFiles};
@@ -26,6 +26,7 @@ use crate::matrix::Matrix;
 use crate::plan::{OnFailure, Plan, Target};
 use crate::server::{Identity, Server};
 use crate::telemetry::nvml::Gpus;
+use crate::validity::{Code, Doubt};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -62,8 +63,8 @@ struct Running {
     gpus: Arc<Gpus>,
     /// Whether a run used it since it started, so that its caches hold something.
     is_used: bool,
-    /// Points whose warm-up this start has seen.
-    warmed: HashSet<PointId>,
+    /// The loads that this start has held.
+    warmth: Warmth,
 }
 
 /// Where one task got to.
@@ -244,9 +245,8 @@ impl<'s, 'o> GroupSession<'s, 'o> {
             let files = RunFiles::begun_by(&started);
             match self.measure(task, &files).await? {
                 Try::Measured(mut measurement, seconds) => {
-                    if let (Err(refusal), Verdict::Sound) = (reset, &measurement.verdict) {
-                        measurement.verdict = Verdict::Suspect(Failure::new(Cause::CachesNotReset, refusal));
-                    }
+                    let refused = reset.err().map(|refusal| Doubt::new(Code::CachesNotReset, refusal));
+                    measurement.doubts.extend(refused);
                     self.lost_in_a_row = 0;
                     self.death = None;
                     return self.commit(task, &started, measurement, seconds);

@@ -1,7 +1,7 @@
 //! What a group writes into the journal.
 
 use super::{Attempt, GroupSession};
-use crate::bench::{Measurement, Verdict};
+use crate::bench::Measurement;
 use crate::cause::{Failure, Outcome};
 use crate::error::Result;
 use crate::ids::SearchId;
@@ -9,9 +9,9 @@ use crate::journal::{
     Entry, Event, FIRST_SLOT, GroupBegun, GroupGivenUp, LineId, Link, Measured, RunFinished, RunStarted,
     ServerDeclared, Untried,
 };
-use crate::plan::Params;
+use crate::plan::{Params, Plan};
 use crate::run::{Task, Update, record};
-use crate::validity::{Code, Doubt, Validity};
+use crate::validity::{Doubt, Validity};
 
 impl GroupSession<'_, '_> {
     /// Says on which server config work begins, and what was read of other sessions.
@@ -68,25 +68,23 @@ impl GroupSession<'_, '_> {
         measurement: Measurement,
         seconds: f64,
     ) -> Result<Attempt> {
-        let (outcome, doubt) = match &measurement.verdict {
-            Verdict::Sound | Verdict::Suspect(_) if measurement.cut.is_some() => (Outcome::Cut, None),
-            Verdict::Sound => (Outcome::Ok, None),
-            Verdict::Suspect(failure) => (Outcome::Suspect, Some(failure)),
-            Verdict::Void(_) => (Outcome::Failed, None),
+        let validity = measurement.validity();
+        let outcome = match (&measurement.failure, validity) {
+            (Some(_), _) => Outcome::Failed,
+            _ if measurement.cut.is_some() => Outcome::Cut,
+            (None, Validity::Valid) => Outcome::Ok,
+            (None, _) => Outcome::Suspect,
         };
-        let redact = |text: &str| self.plan.secrets.redact(text);
-        let doubts = doubt.map(|failure| Doubt::new(Code::named(failure.cause.name()), redact(&failure.detail)));
-        let doubts: Vec<Doubt> = doubts.into_iter().collect();
-        let failure = measurement.verdict.objection();
+        let failure = measurement.failure.as_ref();
         let detail = match (&measurement.cut, failure) {
             (Some(cut), _) => cut.why.clone(),
-            (None, failure) => failure.map_or_else(String::new, |failure| redact(&failure.detail)),
+            (None, failure) => failure.map_or_else(String::new, |failure| self.plan.secrets.redact(&failure.detail)),
         };
         let finished = RunFinished {
             started: started.place.line.seq,
             outcome,
-            validity: Validity::of(doubts.iter().map(|doubt| doubt.code)),
-            doubts,
+            validity,
+            doubts: redacted(self.plan, &measurement.doubts),
             cause: failure.map(|failure| failure.cause),
             detail,
             seconds,
@@ -172,4 +170,10 @@ impl GroupSession<'_, '_> {
         let note = format!("trying again after {}: {}", failure.cause, failure.detail);
         (self.observer)(Update::Note(&note), self.recorder)
     }
+}
+
+/// Doubts as they may be written down: what was seen can repeat what a server said.
+fn redacted(plan: &Plan, doubts: &[Doubt]) -> Vec<Doubt> {
+    let hidden = |doubt: &Doubt| Doubt::new(doubt.code, plan.secrets.redact(&doubt.detail));
+    doubts.iter().map(hidden).collect()
 }

@@ -2,16 +2,17 @@
 //! runs, so a search that was interrupted goes on where it was.
 
 use super::{Attempt, GroupSession, Lost};
-use crate::bench::{Measurement, Verdict};
+use crate::bench::Measurement;
 use crate::cause::{Cause, Failure};
 use crate::error::Result;
 use crate::ids::SearchId;
-use crate::journal::{Event, LineId, State};
+use crate::journal::{Event, LineId, RunRecord, State};
 use crate::matrix::LoadSearch;
 use crate::plan::OnFailure;
 use crate::run::schedule::Asked;
 use crate::run::{Ending, Task, record};
 use crate::search::{self, Answer, Next, Probe, Question, Search};
+use crate::validity::Validity;
 use serde_json::Value;
 
 /// How a search of this session ended.
@@ -136,10 +137,26 @@ impl GroupSession<'_, '_> {
         probes.peek().is_some() && probes.all(|probe| probe.readings.is_empty())
     }
 
+    /// A run that did not measure what it claims is no answer: the question is asked again. Two of them in a row end the search.
+    fn invalid_again(&self, task: &Task, run: &RunRecord) -> Option<Failure> {
+        let before = self.recorder.state().run(&task.point.id, task.run.checked_sub(1)?)?;
+        let told = run
+            .doubts
+            .iter()
+            .find(|doubt| doubt.code.severity() == Validity::Invalid)?;
+        (before.validity == Validity::Invalid).then(|| {
+            let detail = format!("two runs in a row did not measure what they should: {told}");
+            Failure::new(Cause::BenchFailed, detail)
+        })
+    }
+
     /// Why the search cannot learn from its runs, after the latest one.
     fn objection(&self, planned: &LoadSearch, task: &Task) -> Option<Failure> {
         let run = self.recorder.state().run(&task.point.id, task.run)?;
         let probe = run.search.as_ref().and_then(|searched| searched.probe());
+        if run.validity == Validity::Invalid && probe.is_none() {
+            return self.invalid_again(task, run);
+        }
         let Some(probe) = probe else {
             let cause = run.cause.unwrap_or(Cause::BenchFailed);
             let detail = match cause {
@@ -191,10 +208,14 @@ impl Asked {
         }
     }
 
-    /// What a measured run says. Where too many requests failed, the load is too high, whatever the rest measured.
-    pub(crate) fn probe_of(&self, measurement: &Measurement) -> Probe {
-        if matches!(measurement.verdict, Verdict::Void(_)) {
-            return self.failed();
+    /// What a measured run says. Where too many requests failed, the load is too high, whatever the rest measured. A run that
+    /// did not measure what it claims says nothing.
+    pub(crate) fn probe_of(&self, measurement: &Measurement) -> Option<Probe> {
+        if measurement.failure.is_some() {
+            return Some(self.failed());
+        }
+        if measurement.validity() == Validity::Invalid {
+            return None;
         }
         // A run that was cut says nothing about criteria that are not about single requests: its figures are those of a part.
         let metric = |key: &str| {
@@ -209,12 +230,12 @@ impl Asked {
                 let reading = criterion.read(self.vary, metric, &measurement.requests)?;
                 Some((criterion.to_string(), reading))
             });
-        Probe {
+        Some(Probe {
             question: self.question.clone(),
             stopped: measurement.cut.as_ref().map(|cut| cut.verdict),
             readings: readings.collect(),
             served: metric("request_throughput"),
-        }
+        })
     }
 
     /// What a run without figures says: that the load is too high, if that is what its cause may come from. Few requests

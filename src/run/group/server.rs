@@ -7,11 +7,10 @@ use crate::files::create_folder;
 use crate::journal::{Event, FIRST_SLOT, Launch as LaunchId};
 use crate::plan::{Plan, Reset, Target};
 use crate::run::gate::Gate;
-use crate::run::{Group, record};
+use crate::run::{Group, Warmth, record};
 use crate::server::{Identity, Launch, Server};
 use crate::table::count_gpus;
 use crate::telemetry::nvml::Gpus;
-use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -70,7 +69,7 @@ impl GroupSession<'_, '_> {
                     identity,
                     launch,
                     is_used: false,
-                    warmed: HashSet::new(),
+                    warmth: Warmth::default(),
                 });
                 record(self.recorder, self.observer, ready)?;
                 Ok(Start::Ready)

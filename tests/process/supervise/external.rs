@@ -3,8 +3,9 @@
 use super::tree::{Marked, first_line};
 use std::fs;
 use std::time::Duration;
-use vsweep::bench::{Job, Measurement, Verdict, measure};
+use vsweep::bench::{Job, Measurement, measure};
 use vsweep::cause::{Cause, Failure};
+use vsweep::plan::Warmup;
 use vsweep::server::{Launch, Server};
 
 fn job(marked: &Marked, argv: &[&str]) -> Job {
@@ -17,7 +18,7 @@ fn job(marked: &Marked, argv: &[&str]) -> Job {
         argv: Some(argv.iter().map(|word| (*word).to_owned()).collect()),
         env: marked.env.clone(),
         scratch: marked.path("scratch"),
-        warmup_prompts: 0,
+        warmup: Warmup::Requests(0),
         timeout: Duration::from_secs(120),
         counters: Default::default(),
     }
@@ -34,7 +35,7 @@ async fn a_program_finds_what_it_needs_and_its_result_is_read() {
                 echo '{\"completed\": 3, \"note\": \"kept\"}' > $VSWEEP_RESULT";
     let measured = script(&marked, told).await.expect("measured");
     assert_eq!(measured.result.values["note"], "kept");
-    assert_eq!(measured.verdict, Verdict::Sound);
+    assert_eq!((measured.failure, measured.doubts), (None, vec![]));
     let log = fs::read_to_string(marked.path("scratch/bench.log")).expect("kept");
     assert_eq!(log, "http://127.0.0.1:1 tiny 127.0.0.1 1\n");
     marked.assert_empty();
@@ -69,7 +70,10 @@ async fn failures_are_told_apart() {
     }
     let void = script(&marked, "echo '{\"completed\": 0, \"failed\": 4}' > {result}").await;
     let void = void.expect("a result, if a useless one");
-    assert!(matches!(void.verdict, Verdict::Void(failure) if failure.cause == Cause::RequestErrors));
+    assert!(
+        void.failure
+            .is_some_and(|failure| failure.cause == Cause::RequestErrors)
+    );
     let failure = measure(&job(&marked, &["no-such-program"]))
         .await
         .expect_err("not there");

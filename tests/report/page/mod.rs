@@ -14,6 +14,7 @@ use vsweep::journal::{self, Check, Directory, RunFiles};
 use vsweep::plan::ReportOptions;
 use vsweep::report::{Requests, read_runs, write_pages};
 use vsweep::table::Points;
+use vsweep::validity::Code;
 
 /// Three tensor-parallel sizes by two batch limits under six loads; some servers do not load, some runs fail or are in doubt.
 fn realistic() -> Experiment {
@@ -36,9 +37,9 @@ fn realistic() -> Experiment {
             (2, _) => Some(Cause::OomAtLoad),
             (1, 5) => Some(Cause::CrashedUnderLoad),
             (0, 5) | (3, 5) => Some(Cause::RequestErrors),
-            (8, 5) => Some(Cause::GeneratorSaturated),
             _ => None,
         },
+        doubts: |server, load| ((server, load) == (8, 5)).then_some(Code::GeneratorSaturated),
         ..Experiment::default()
     }
 }

@@ -29,6 +29,41 @@ impl Prompt {
     }
 }
 
+impl Prompt {
+    /// Changes how it begins. A prefix cache knows a prompt by its beginning, so nothing of another one is in it because of
+    /// this one.
+    pub fn begin_otherwise(&mut self) {
+        match self {
+            Prompt::Text(text) => text.insert_str(0, OTHERWISE),
+            Prompt::Ids(ids) => {
+                if let Some(first) = ids.first_mut() {
+                    *first = first.checked_sub(1).unwrap_or(1);
+                }
+            }
+            Prompt::Batch(prompts) => prompts.iter_mut().for_each(Prompt::begin_otherwise),
+            Prompt::Parts(parts) => drop(begin_text_otherwise(parts)),
+        }
+    }
+}
+
+const OTHERWISE: &str = "Once more: ";
+
+/// Changes the first text of a conversation or a list of parts; true if there is one.
+fn begin_text_otherwise(parts: &mut Value) -> bool {
+    match parts {
+        Value::Array(parts) => parts.iter_mut().any(begin_text_otherwise),
+        Value::Object(part) => ["content", "text"].into_iter().any(|key| match part.get_mut(key) {
+            Some(Value::String(text)) => {
+                text.insert_str(0, OTHERWISE);
+                true
+            }
+            Some(inner) => begin_text_otherwise(inner),
+            None => false,
+        }),
+        _ => false,
+    }
+}
+
 /// One request's content.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item {
@@ -94,5 +129,29 @@ impl PromptSource {
             PromptSource::Text => "text",
             PromptSource::Template => "text_in_chat_template",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_prompt_can_begin_otherwise() {
+        let chat = json!([
+            {"role": "user", "content": [{"type": "image_url"}, {"type": "text", "text": "What?"}]},
+            {"role": "user", "content": "And?"},
+        ]);
+        let begun = |mut prompt: Prompt| {
+            prompt.begin_otherwise();
+            prompt.to_value()
+        };
+        assert_eq!(begun(Prompt::Text("a".to_owned())), "Once more: a");
+        let batch = vec![Prompt::Ids(vec![7, 8]), Prompt::Ids(vec![0]), Prompt::Ids(vec![])];
+        assert_eq!(begun(Prompt::Batch(batch)), json!([[6, 8], [1], []]));
+        let chat = begun(Prompt::Parts(chat));
+        assert_eq!(chat[0]["content"][1]["text"], "Once more: What?");
+        assert_eq!(chat[1]["content"], "And?");
     }
 }

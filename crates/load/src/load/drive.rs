@@ -68,6 +68,8 @@ pub struct Outcome {
     /// Longest time the loop was busy between two looks at the network, or was woken later than it asked for; arrivals within it
     /// that the kernel did not stamp are late by at most this, and 100 ms if the process was stopped while it waited.
     pub longest_turn: Nanos,
+    /// All such times above 10 ms together.
+    pub away: Nanos,
     /// Share of the reads whose time of arrival is the kernel's; that of the others is the time of reading.
     pub stamped_share: f64,
     /// Connections for which a request waited after t0.

@@ -170,6 +170,7 @@ impl Generator {
             cpu: thread_cpu().saturating_sub(cpu_before),
             samples: drive.samples,
             longest_turn: absence.longest,
+            away: absence.total,
             stamped_share: arrivals.stamped_share(),
             late_connections: self.awaited,
         })

@@ -7,7 +7,7 @@ use super::identity::{Load, file_digest};
 use super::space::{Slot, Space};
 use super::starved;
 use super::{Matrix, Removed};
-use crate::plan::{Axis, BenchRunner, Combo, Condition, Found, Link, ParamRef, Plan, Problem, Side, spelling};
+use crate::plan::{Axis, BenchRunner, Combo, Condition, Found, Link, ParamRef, Plan, Problem, Side, Warmup, spelling};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
@@ -220,7 +220,10 @@ fn load(plan: &Plan, bench: &Space, bench_count: usize) -> Load {
             ref other => other.name(),
         },
         env,
-        warmup_prompts: plan.bench.warmup_prompts,
+        warmup_prompts: match plan.bench.warmup {
+            Warmup::Automatic => None,
+            Warmup::Requests(count) => Some(count),
+        },
         datasets,
     }
 }

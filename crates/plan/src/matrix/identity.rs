@@ -27,7 +27,8 @@ pub(super) struct Load {
     /// A runner of ours other than the load generator.
     pub runner: Option<&'static str>,
     pub env: BTreeMap<String, String>,
-    pub warmup_prompts: u32,
+    /// `None` is as many as the load holds.
+    pub warmup_prompts: Option<u32>,
     /// SHA-256 of each dataset file that is there, by its path.
     pub datasets: BTreeMap<String, String>,
 }

@@ -165,14 +165,23 @@ pub struct Bench {
     pub env: BTreeMap<String, String>,
     /// Limit for one run.
     pub timeout: Duration,
-    /// Unmeasured requests before the first run of a point on a fresh server.
-    pub warmup_prompts: u32,
+    /// Unmeasured requests before the first run of a load on a fresh server.
+    pub warmup: Warmup,
     /// Whether server, GPUs and host are read during every run.
     pub telemetry: bool,
     /// Axes and fixed values, names as in `vllm bench serve`.
     pub params: Vec<(String, Axis)>,
     /// Named combinations, multiplied with the axes; empty means one empty combination.
     pub combos: Vec<Combo>,
+}
+
+/// Unmeasured requests before a load, of its own shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Warmup {
+    /// As many as the load holds.
+    Automatic,
+    /// So many.
+    Requests(u32),
 }
 
 /// Who drives the load.

@@ -104,8 +104,8 @@ pub struct BenchTable {
     pub env: Option<BTreeMap<String, Scalar>>,
     /// Limit for one run, e.g. `20m` (default).
     pub timeout: Option<String>,
-    /// Unmeasured requests before the first run of a point on a fresh server; not for `iterations` and `phases`, which warm
-    /// up by themselves. Default: 0.
+    /// Unmeasured requests before the first run of a load on a fresh server, of the load's own shape and for at most 60 s; not for
+    /// `iterations` and `phases`, which warm up by themselves. Default: as many as the load holds at once. 0: none.
     pub warmup_prompts: Option<u32>,
     /// Whether the server's `/metrics`, the GPUs and the host are read during every run (docs/formats.md). Default: true.
     pub telemetry: Option<bool>,

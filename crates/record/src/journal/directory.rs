@@ -4,8 +4,8 @@ use super::event::{Event, RunStarted};
 use super::line::{Entry, LineId, Nonce};
 use super::state::{Launch, RunRecord};
 use std::fmt;
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use vsweep_plan::error::{Error, Result};
@@ -140,6 +140,18 @@ impl Directory {
         }
         journals.sort();
         Ok(journals)
+    }
+
+    /// Whether it was begun by a vsweep 1.x, which warmed no server up unless told to.
+    pub fn began_without_warmup(&self) -> bool {
+        let is_old = |journal: PathBuf| {
+            let mut first = String::new();
+            BufReader::new(File::open(journal).ok()?).read_line(&mut first).ok()?;
+            let line: serde_json::Value = serde_json::from_str(&first).ok()?;
+            Some(line["event"]["journal_created"]["format"].as_str()?.starts_with("1."))
+        };
+        let journals = self.journals().unwrap_or_default();
+        journals.into_iter().any(|journal| is_old(journal) == Some(true))
     }
 
     /// The log of one start of a server.

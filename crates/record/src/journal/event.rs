@@ -297,11 +297,11 @@ pub struct RunFinished {
     /// Why they may not.
     #[serde(default, rename = "codes", skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<Doubt>,
-    /// Why it failed or is suspect.
+    /// Why it failed.
     pub cause: Option<Cause>,
     /// What was seen, in one line; empty if nothing is to be said.
     pub detail: String,
-    /// From start to end of the benchmark, in seconds.
+    /// From start to end of the benchmark without its warm-up, in seconds.
     pub seconds: f64,
     /// Where the figures are; `None` if nothing was measured.
     pub file: Option<StoredFile>,

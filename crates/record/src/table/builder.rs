@@ -3,10 +3,12 @@
 
 use super::users::derive;
 use super::{Cell, Column, Section, Table, normal};
+use itertools::Itertools;
 use std::collections::{HashMap, HashSet};
 use vsweep_plan::cause::{Cause, Outcome};
 use vsweep_plan::plan::{Params, spelling};
 use vsweep_plan::printable::printable;
+use vsweep_plan::validity::{Doubt, Validity};
 
 /// One run, as the table takes it in.
 #[derive(Debug, Clone)]
@@ -17,7 +19,11 @@ pub struct Row<'a> {
     pub run: u32,
     /// How the run ended.
     pub outcome: Outcome,
-    /// Why it failed, or why its figures are in doubt.
+    /// Whether its figures may be believed; nothing to say of a run without any.
+    pub validity: Option<Validity>,
+    /// Why not.
+    pub doubts: &'a [Doubt],
+    /// Why it failed.
     pub cause: Option<Cause>,
     /// What was seen of the cause; empty if there is none.
     pub detail: &'a str,
@@ -58,7 +64,7 @@ impl TableBuilder {
     /// A table without rows, which already has the columns that every table has.
     pub fn new() -> Self {
         let mut builder = TableBuilder::default();
-        for name in ["point", "run", "outcome", "cause"] {
+        for name in ["point", "run", "outcome", "validity", "codes", "cause"] {
             builder.place(Section::Identity, name);
         }
         builder.place(Section::Origin, "simulated");
@@ -73,15 +79,33 @@ impl TableBuilder {
         self.set(Section::Identity, "point", Cell::Text(row.point.into()));
         self.set(Section::Identity, "run", Cell::Integer(row.run.into()));
         self.set(Section::Identity, "outcome", Cell::Text(row.outcome.to_string().into()));
-        let cause = row.cause.map_or(Cell::Missing, |cause| Cell::Text(cause.name().into()));
-        self.set(Section::Identity, "cause", cause);
+        let text = |text: &str| match text {
+            "" => Cell::Missing,
+            text => Cell::text(text),
+        };
+        self.set(
+            Section::Identity,
+            "validity",
+            text(row.validity.map_or("", Validity::name)),
+        );
+        self.set(
+            Section::Identity,
+            "codes",
+            text(&row.doubts.iter().map(|doubt| doubt.code).join(" ")),
+        );
+        self.set(Section::Identity, "cause", text(row.cause.map_or("", Cause::name)));
         // A probe that was cut short has no cause, but what made its verdict certain.
-        if row.cause.is_some() || !row.detail.is_empty() {
-            self.set(Section::Cause, "detail", Cell::text(row.detail));
-        }
-        if let Some(cause) = row.cause {
-            self.set(Section::Cause, "advice", Cell::Text(cause.advice().into()));
-        }
+        let seen = [row.detail]
+            .into_iter()
+            .chain(row.doubts.iter().map(|doubt| doubt.detail.as_str()));
+        self.set(
+            Section::Cause,
+            "detail",
+            text(&seen.filter(|seen| !seen.is_empty()).join("; ")),
+        );
+        let advice = row.cause.map(Cause::advice).into_iter();
+        let advice = advice.chain(row.doubts.iter().map(|doubt| doubt.code.advice()));
+        self.set(Section::Cause, "advice", text(&advice.unique().join("; ")));
         for (section, params) in [(Section::Serve, row.serve), (Section::Bench, row.bench)] {
             for (name, value) in params {
                 self.set(section, name, Cell::from_json(value));
@@ -181,6 +205,8 @@ mod tests {
             point: "p",
             run: 1,
             outcome: Outcome::Ok,
+            validity: Some(Validity::Valid),
+            doubts: &[],
             cause: None,
             detail: "",
             serve,
@@ -204,7 +230,7 @@ mod tests {
         let mut builder = TableBuilder::new();
         builder.push(row(&serve, &bench, &figures));
         let table = builder.finish();
-        let expected = "point run outcome cause serve.seed tp serve.run bench.seed max_concurrency bench.duration \
+        let expected = "point run outcome validity codes cause serve.seed tp serve.run bench.seed max_concurrency bench.duration \
                         simulated duration output_throughput user_count_estimate gpu_count tokens_per_user tokens_per_gpu \
                         detail advice";
         assert_eq!(names(&table), expected.split_whitespace().collect::<Vec<_>>());

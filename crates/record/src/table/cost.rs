@@ -75,6 +75,8 @@ mod tests {
                 point: "p",
                 run: i as u32,
                 outcome: Outcome::Ok,
+                validity: None,
+                doubts: &[],
                 cause: None,
                 detail: "",
                 serve: &Params::new(),

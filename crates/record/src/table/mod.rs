@@ -8,6 +8,7 @@ mod builder;
 mod cell;
 mod cost;
 mod csv;
+mod disagree;
 mod filter;
 mod gpus;
 mod pareto;
@@ -25,13 +26,14 @@ pub use bin::Bin;
 pub use builder::{ECHOED, Row, TableBuilder};
 pub use cell::Cell;
 pub use csv::write_csv;
+pub use disagree::Disagreement;
 pub use filter::{Comparison, Filter};
 pub use gpus::count_gpus;
 pub use pareto::{Better, distinct, frontier, knee};
-pub use points::{Point, Points, Spread, Verdict};
+pub use points::{Point, PointOutcome, Points, Spread};
 pub use scalars::{Scalar, read_scalars};
 pub use tradeoff::{Measure, Placed, Tradeoff, list_placed};
-pub use workload::Workload;
+pub use workload::{Workload, is_of_load};
 
 /// The column with the name of a combination, on either side; names tell settings better than their parameters do.
 pub const COMBO: &str = "combo";

@@ -1,17 +1,21 @@
-//! Runs grouped into points: how many succeeded, and the median and spread of every figure.
+//! Runs grouped into points: how many succeeded, whether their figures may be believed, and the median and spread of every
+//! figure.
 
+use super::disagree::{Disagreement, disagreement};
 use super::{Cell, Column, ECHOED, Section, Table};
+use itertools::Itertools;
 use std::collections::HashMap;
 use std::fmt;
+use vsweep_plan::validity::{Code, Validity};
 
 /// What the runs of one point amount to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Verdict {
+pub enum PointOutcome {
     /// Every run is good.
     Ok,
     /// Some runs are good; the figures are theirs.
     Partial,
-    /// No run is good, but some were measured with a doubt; the figures are theirs.
+    /// No run is good, but some were measured with a doubt.
     Suspect,
     /// Nothing was measured.
     Failed,
@@ -19,14 +23,14 @@ pub enum Verdict {
     Cut,
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for PointOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Verdict::Ok => "ok",
-            Verdict::Partial => "partial",
-            Verdict::Suspect => "suspect",
-            Verdict::Failed => "failed",
-            Verdict::Cut => "cut",
+            PointOutcome::Ok => "ok",
+            PointOutcome::Partial => "partial",
+            PointOutcome::Suspect => "suspect",
+            PointOutcome::Failed => "failed",
+            PointOutcome::Cut => "cut",
         })
     }
 }
@@ -37,7 +41,11 @@ pub struct Point {
     /// The point's id.
     pub id: Box<str>,
     /// What its runs amount to.
-    pub verdict: Verdict,
+    pub outcome: PointOutcome,
+    /// Whether its figures may be believed; `None` where nothing was measured.
+    pub validity: Option<Validity>,
+    /// Why not, each code once.
+    pub codes: Vec<Code>,
     /// Good runs.
     pub ok: usize,
     /// Runs measured with a doubt.
@@ -46,8 +54,11 @@ pub struct Point {
     pub failed: usize,
     /// Probes of a search that were ended as soon as their verdict was certain.
     pub cut: usize,
-    /// Rows of the run table that its figures come from: the good runs, or the doubtful ones if none is good.
+    /// Rows of the run table that it is judged by: the valid runs, or the suspect ones if none is valid. An invalid run is
+    /// no measurement of this point.
     pub used: Vec<usize>,
+    /// Invalid runs, whose figures stand in the table of points where there are no others.
+    pub invalid: Vec<usize>,
     /// Any of its rows, for what is equal in all of them (parameters).
     pub row: usize,
 }
@@ -79,39 +90,43 @@ impl<'t> Points<'t> {
     pub fn of(runs: &'t Table) -> Self {
         let mut points: Vec<Point> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
-        let mut doubtful: Vec<Vec<usize>> = Vec::new();
+        let mut suspect: Vec<Vec<usize>> = Vec::new();
         for row in 0..runs.rows() {
             let id = runs.cell("point", row).to_string();
             let place = *places.entry(id).or_insert_with_key(|id| {
                 points.push(Point::new(id, row));
-                doubtful.push(Vec::new());
+                suspect.push(Vec::new());
                 points.len() - 1
             });
             let point = &mut points[place];
-            match runs.cell("outcome", row) {
-                Cell::Text(outcome) if &**outcome == "ok" => {
+            match (&*runs.cell("outcome", row).to_string(), validity_of(runs, row)) {
+                ("ok", _) => {
                     point.ok += 1;
                     point.used.push(row);
                 }
-                Cell::Text(outcome) if &**outcome == "suspect" => {
+                ("suspect", validity) => {
                     point.suspect += 1;
-                    doubtful[place].push(row);
+                    match validity {
+                        Some(Validity::Invalid) => point.invalid.push(row),
+                        _ => suspect[place].push(row),
+                    }
                 }
-                Cell::Text(outcome) if &**outcome == "cut" => point.cut += 1,
+                ("cut", _) => point.cut += 1,
                 _ => point.failed += 1,
             }
         }
-        for (point, doubtful) in points.iter_mut().zip(doubtful) {
+        for (point, suspect) in points.iter_mut().zip(suspect) {
             if point.ok == 0 {
-                point.used = doubtful;
+                point.used = suspect;
             }
-            point.verdict = match (point.ok, point.suspect, point.failed) {
-                (0, 0, 0) => Verdict::Cut,
-                (0, 0, _) => Verdict::Failed,
-                (0, _, _) => Verdict::Suspect,
-                (_, 0, 0) => Verdict::Ok,
-                _ => Verdict::Partial,
+            point.outcome = match (point.ok, point.suspect, point.failed) {
+                (0, 0, 0) => PointOutcome::Cut,
+                (0, 0, _) => PointOutcome::Failed,
+                (0, _, _) => PointOutcome::Suspect,
+                (_, 0, 0) => PointOutcome::Ok,
+                _ => PointOutcome::Partial,
             };
+            point.judge(runs);
         }
         Points { runs, points }
     }
@@ -130,12 +145,17 @@ impl<'t> Points<'t> {
         self.runs.column(metric)?.spread(&point.used)
     }
 
+    /// The figure in which the runs of a point disagree most, if in any.
+    pub fn disagreement(&self, point: &Point) -> Option<Disagreement> {
+        disagreement(self.runs, &point.used)
+    }
+
     /// A parameter of a point.
     pub fn param(&self, point: &Point, name: &str) -> &'t Cell {
         self.runs.cell(name, point.row)
     }
 
-    /// One row a point: counts and verdict, parameters, then each figure's median by the figure's own name, with its
+    /// One row a point: outcome, validity and counts, parameters, then each figure's median by the figure's own name, with its
     /// smallest and largest value beside it.
     pub fn to_table(&self) -> Table {
         let column = |name: &str, section, cell: &dyn Fn(&Point) -> Cell| Column {
@@ -146,8 +166,16 @@ impl<'t> Points<'t> {
         let identity = Section::Identity;
         let mut columns = vec![
             column("point", identity, &|point| Cell::Text(point.id.clone())),
-            column("verdict", identity, &|point| {
-                Cell::Text(point.verdict.to_string().into())
+            column("outcome", identity, &|point| {
+                Cell::Text(point.outcome.to_string().into())
+            }),
+            column("validity", identity, &|point| match point.validity {
+                Some(validity) => Cell::Text(validity.name().into()),
+                None => Cell::Missing,
+            }),
+            column("codes", identity, &|point| match point.codes.is_empty() {
+                true => Cell::Missing,
+                false => Cell::Text(point.codes.iter().join(" ").into()),
             }),
             column("runs_ok", identity, &|point| point.ok.into()),
             column("runs_suspect", identity, &|point| point.suspect.into()),
@@ -171,7 +199,7 @@ impl<'t> Points<'t> {
     }
 
     fn spread_columns(&self, source: &Column) -> impl Iterator<Item = Column> {
-        let spreads: Vec<_> = self.points.iter().map(|point| source.spread(&point.used)).collect();
+        let spreads: Vec<_> = self.points.iter().map(|point| source.spread(point.shown())).collect();
         let is_numeric = spreads.iter().any(Option::is_some);
         // Counts stay counts, but for a median between two of them.
         let is_count = source
@@ -207,15 +235,54 @@ impl Point {
     fn new(id: &str, row: usize) -> Self {
         Point {
             id: id.into(),
-            verdict: Verdict::Failed,
+            outcome: PointOutcome::Failed,
+            validity: None,
+            codes: Vec::new(),
             ok: 0,
             suspect: 0,
             failed: 0,
             cut: 0,
             used: Vec::new(),
+            invalid: Vec::new(),
             row,
         }
     }
+
+    /// Rows whose figures stand in the table of points.
+    fn shown(&self) -> &[usize] {
+        if self.used.is_empty() {
+            &self.invalid
+        } else {
+            &self.used
+        }
+    }
+
+    /// Whether its figures may be believed, by the runs that they come from and by how these agree.
+    fn judge(&mut self, runs: &Table) {
+        let cells = self.shown().iter().map(|row| runs.cell("codes", *row).to_string());
+        let codes = cells.flat_map(|codes| {
+            codes
+                .split(' ')
+                .filter(|code| !code.is_empty())
+                .map(Code::named)
+                .collect_vec()
+        });
+        let disagree = disagreement(runs, &self.used).map(|_| Code::RunsDisagree);
+        self.codes = codes.chain(disagree).sorted().dedup().collect();
+        let of_runs = self.shown().iter().filter_map(|row| validity_of(runs, *row)).max();
+        let measured = (!self.shown().is_empty()).then_some(Validity::Valid);
+        let of_codes = Validity::of(self.codes.iter().copied());
+        self.validity = measured.map(|valid| valid.max(of_codes).max(of_runs.unwrap_or_default()));
+    }
+
+    /// Whether it is measured and marked: it competes, and whoever shows it says so.
+    pub fn is_suspect(&self) -> bool {
+        self.validity == Some(Validity::Suspect)
+    }
+}
+
+fn validity_of(runs: &Table, row: usize) -> Option<Validity> {
+    Validity::named(&runs.cell("validity", row).to_string())
 }
 
 impl Column {
@@ -248,11 +315,18 @@ mod tests {
     use serde_json::json;
     use vsweep_plan::cause::Outcome;
     use vsweep_plan::plan::Params;
+    use vsweep_plan::validity::Doubt;
 
-    fn table(runs: &[(&str, Outcome, Option<f64>)]) -> Table {
+    fn table(runs: &[(&str, Validity, Option<f64>)]) -> Table {
         let mut builder = TableBuilder::new();
         let serve = json!({"tp": 1}).as_object().cloned().expect("an object");
-        for (i, (point, outcome, value)) in runs.iter().enumerate() {
+        for (i, (point, validity, value)) in runs.iter().enumerate() {
+            let (outcome, doubts) = match (value, validity) {
+                (None, _) => (Outcome::Failed, vec![]),
+                (_, Validity::Valid) => (Outcome::Ok, vec![]),
+                (_, Validity::Suspect) => (Outcome::Suspect, vec![Doubt::new(Code::ColdServer, "first")]),
+                (_, Validity::Invalid) => (Outcome::Suspect, vec![Doubt::new(Code::LoadNotReached, "4 of 64")]),
+            };
             let metrics: Vec<_> = value
                 .map(|value| ("ttft".into(), Cell::Float(value)))
                 .into_iter()
@@ -260,7 +334,9 @@ mod tests {
             builder.push(Row {
                 point,
                 run: i as u32,
-                outcome: *outcome,
+                outcome,
+                validity: Some(*validity),
+                doubts: &doubts,
                 cause: None,
                 detail: "",
                 serve: &serve,
@@ -273,26 +349,39 @@ mod tests {
         builder.finish()
     }
 
-    #[test]
-    fn doubtful_runs_count_only_where_no_run_is_good() {
-        let runs = table(&[
-            ("a", Outcome::Ok, Some(1.0)),
-            ("a", Outcome::Suspect, Some(9.0)),
-            ("a", Outcome::Ok, Some(3.0)),
-            ("b", Outcome::Failed, None),
-            ("b", Outcome::Suspect, Some(5.0)),
-            ("c", Outcome::Failed, None),
-        ]);
-        let points = Points::of(&runs);
-        let verdicts: Vec<_> = points.points.iter().map(|point| point.verdict).collect();
-        assert_eq!(verdicts, [Verdict::Partial, Verdict::Suspect, Verdict::Failed]);
+    fn csv(runs: &[(&str, Validity, Option<f64>)]) -> String {
+        let runs = table(runs);
         let mut csv = Vec::new();
-        write_csv(&points.to_table(), &mut csv).expect("memory takes it");
-        insta::assert_snapshot!(String::from_utf8_lossy(&csv), @"
-        point,verdict,runs_ok,runs_suspect,runs_failed,tp,simulated,ttft,ttft_min,ttft_max,gpu_count,gpu_count_min,gpu_count_max
-        a,partial,2,1,0,1,true,2.0,1.0,3.0,1.0,1.0,1.0
-        b,suspect,0,1,1,1,true,5.0,5.0,5.0,1.0,1.0,1.0
-        c,failed,0,0,1,1,true,,,,,,
+        write_csv(&Points::of(&runs).to_table(), &mut csv).expect("memory takes it");
+        String::from_utf8(csv).expect("text")
+    }
+
+    #[test]
+    fn a_point_is_made_of_its_best_runs() {
+        let (valid, suspect, invalid) = (Validity::Valid, Validity::Suspect, Validity::Invalid);
+        let table = csv(&[
+            ("a", valid, Some(1.0)),
+            ("a", suspect, Some(9.0)),
+            ("a", valid, Some(3.0)),
+            ("b", valid, None),
+            ("b", suspect, Some(5.0)),
+            ("b", invalid, Some(50.0)),
+            ("c", valid, None),
+            ("d", invalid, Some(7.0)),
+        ]);
+        insta::assert_snapshot!(table, @"
+        point,outcome,validity,codes,runs_ok,runs_suspect,runs_failed,tp,simulated,ttft,ttft_min,ttft_max,gpu_count,gpu_count_min,gpu_count_max
+        a,partial,valid,,2,1,0,1,true,2.0,1.0,3.0,1.0,1.0,1.0
+        b,suspect,suspect,cold_server,0,2,1,1,true,5.0,5.0,5.0,1.0,1.0,1.0
+        c,failed,,,0,0,1,1,true,,,,,,
+        d,suspect,invalid,load_not_reached,0,1,0,1,true,7.0,7.0,7.0,1.0,1.0,1.0
         ");
+    }
+
+    #[test]
+    fn an_invalid_run_is_no_measurement_of_its_point() {
+        let runs = table(&[("d", Validity::Invalid, Some(7.0))]);
+        let points = Points::of(&runs);
+        assert!(points.spread(&points.points[0], "ttft").is_none());
     }
 }

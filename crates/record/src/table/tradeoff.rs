@@ -142,9 +142,18 @@ pub fn list_placed(tradeoffs: &[Tradeoff<'_>], runs: &Table) -> Table {
         section,
         cells: placed.iter().map(|placed| cell(placed)).collect(),
     };
-    let mut columns = vec![column("point", Section::Identity, &|placed| {
-        Cell::Text(placed.point.id.clone())
-    })];
+    let validity = |placed: &Placed<'_>| {
+        placed
+            .point
+            .validity
+            .map_or(Cell::Missing, |validity| Cell::from_text(validity.name()))
+    };
+    let mut columns = vec![
+        column("point", Section::Identity, &|placed| {
+            Cell::Text(placed.point.id.clone())
+        }),
+        column("validity", Section::Identity, &validity),
+    ];
     let params = runs.columns().iter().filter(|column| column.section.is_parameter());
     columns.extend(params.map(|param| {
         column(&param.name, param.section, &|placed| {

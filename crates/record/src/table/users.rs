@@ -17,15 +17,26 @@ pub(super) fn derive(row: &Row<'_>) -> [(&'static str, Option<f64>); 4] {
     ]
 }
 
-/// Users of a closed loop are its concurrency. Where requests come at a rate, or all at once without a limit, they are
-/// the mean number of requests in flight; only where no latency says it, the limit or else the observed peak.
+/// Share of its slots that a closed loop fills on average if it was full but for its beginning and its end.
+const FULL: f64 = 0.9;
+
+/// Users are the requests that were in flight. A closed loop that was full stands for as many as it has slots; one that was
+/// not, because it had too few requests or long ones came last, for the mean number in flight, as an open loop does. Where no
+/// latency says that, the observed peak counts.
 fn count_users(row: &Row<'_>) -> Option<f64> {
     let limit = load(row, "max_concurrency");
+    let peak = metric(row, "peak_concurrent_requests").or_else(|| metric(row, "max_concurrent_requests"));
+    let peak = peak.filter(positive);
+    let mean = mean_in_flight(row).filter(positive);
     // A limit beside a rate is seldom reached: it bounds the users and does not count them.
-    let closed = limit.filter(|_| load(row, "request_rate").is_none());
-    let in_flight = || mean_in_flight(row).filter(positive);
-    let peak = || metric(row, "max_concurrent_requests").filter(positive);
-    closed.or_else(in_flight).or(limit).or_else(peak)
+    let slots = limit.filter(|_| load(row, "request_rate").is_none());
+    match (slots, mean) {
+        (Some(slots), mean) => {
+            let most = peak.map_or(slots, |peak| peak.min(slots));
+            Some(mean.filter(|mean| *mean < FULL * most).unwrap_or(most))
+        }
+        (None, mean) => mean.or(limit).or(peak),
+    }
 }
 
 /// Little's law (1961): the mean number of requests in flight is the sum of their latencies by the time they took
@@ -81,6 +92,8 @@ mod tests {
             point: "p",
             run: 0,
             outcome: Outcome::Ok,
+            validity: None,
+            doubts: &[],
             cause: None,
             detail: "",
             serve: &Params::new(),
@@ -107,12 +120,26 @@ mod tests {
     }
 
     #[test]
-    fn users_of_a_closed_loop_are_its_concurrency() {
-        assert_eq!(users(json!({"max_concurrency": 4}), &MEASURED), Some(4.0));
-        assert_eq!(
-            users(json!({"max_concurrency": 4, "request_rate": "inf"}), &MEASURED),
-            Some(4.0)
-        );
+    fn users_of_a_full_closed_loop_are_its_slots() {
+        let full = |slots: u32| json!({"max_concurrency": slots, "request_rate": "inf"});
+        assert_eq!(users(full(3), &MEASURED), Some(3.0));
+        assert_eq!(users(full(2), &MEASURED), Some(2.0), "there is no room for more");
+        assert_eq!(users(full(4), &MEASURED[3..]), Some(4.0), "nothing else is known");
+    }
+
+    #[test]
+    fn users_of_a_closed_loop_that_was_not_full_are_those_in_flight() {
+        let sparse = json!({"max_concurrency": 64});
+        assert_eq!(users(sparse.clone(), &MEASURED), Some(3.0));
+        // Four requests of nearly one length, all at once.
+        let four = [
+            ("duration", 1.0),
+            ("completed", 4.0),
+            ("mean_e2el_ms", 998.0),
+            ("max_concurrent_requests", 4.0),
+        ];
+        assert_eq!(users(sparse.clone(), &four), Some(4.0));
+        assert_eq!(users(sparse, &four[3..]), Some(4.0));
     }
 
     #[test]

@@ -28,6 +28,11 @@ const LOAD: [&str; 19] = [
     "warmups",
 ];
 
+/// Whether a bench parameter says how much comes at once, or how long it is measured, rather than what is asked.
+pub fn is_of_load(name: &str) -> bool {
+    LOAD.contains(&normal(name).as_str())
+}
+
 /// The points of one workload.
 #[derive(Debug, Clone)]
 pub struct Workload<'t> {
@@ -42,7 +47,7 @@ impl Column {
     pub fn is_of_workload(&self) -> bool {
         let name = normal(&self.name);
         let name = name.strip_prefix("bench.").unwrap_or(&name);
-        self.section == Section::Bench && name != COMBO && !LOAD.contains(&name)
+        self.section == Section::Bench && name != COMBO && !is_of_load(name)
     }
 
     /// Whether it names combinations of parameters.
@@ -147,6 +152,8 @@ mod tests {
                 point: &i.to_string(),
                 run: 0,
                 outcome: Outcome::Ok,
+                validity: None,
+                doubts: &[],
                 cause: None,
                 detail: "",
                 serve: &Params::new(),

@@ -2,7 +2,10 @@
 //! apart from them, and the Pareto frontier. The HTML page and the Markdown summary show the same answer.
 
 use super::variation::name_workload;
-use vsweep_record::table::{Better, Point, Points, Spread, Verdict, Workload, distinct, frontier, knee};
+use itertools::Itertools;
+use vsweep_plan::units::show_many;
+use vsweep_plan::validity::Validity;
+use vsweep_record::table::{Better, Point, Points, Spread, Workload, distinct, frontier, knee};
 
 /// The axes of the frontier: speed for each user against throughput for each GPU, both better when higher.
 pub const FRONTIER: [&str; 2] = ["tokens_per_user", "tokens_per_gpu"];
@@ -37,8 +40,10 @@ pub struct Answer {
     pub knee: Option<usize>,
     /// Whether some point has several runs, without which no tie can be seen.
     pub repeated: bool,
-    /// Whether no run is good, so that the answer rests on doubtful ones.
+    /// Whether every point that competes is suspect.
     pub doubtful: bool,
+    /// Points that were measured and do not compete, because no run of theirs is a measurement of them.
+    pub invalid: usize,
 }
 
 /// The best point for one question.
@@ -57,6 +62,13 @@ pub struct Best {
 }
 
 impl Answer {
+    /// What to say of points that do not compete.
+    pub fn left_out(&self) -> Option<String> {
+        let counted = show_many(self.invalid as u64, "point");
+        (self.invalid > 0)
+            .then(|| format!("{counted} left out: no run measured what it claims (invalid), see points.csv"))
+    }
+
     /// A question as it is asked of the workload: `Lowest latency`, with several `Lowest latency, in 512, out 16`.
     pub fn ask(&self, question: &str) -> String {
         match self.workload.as_str() {
@@ -66,20 +78,25 @@ impl Answer {
     }
 }
 
+/// The mark of a point whose figures are in doubt: `suspect: run_too_short sample_too_small`; nothing for any other.
+pub fn mark(point: &Point) -> Option<String> {
+    point
+        .is_suspect()
+        .then(|| format!("suspect: {}", point.codes.iter().join(" ")))
+}
+
 /// Finds the answer of every workload, in the order of [`Points::workloads`]; one that was not measured has none.
 pub fn find(points: &Points<'_>) -> Vec<Answer> {
     let workloads = points.workloads();
     workloads.iter().map(|workload| find_for(points, workload)).collect()
 }
 
-/// Points with a good run compete; doubtful ones only where no run is good.
+/// Valid and suspect points compete, invalid ones do not. Who shows a suspect one marks it.
 fn find_for(points: &Points<'_>, workload: &Workload<'_>) -> Answer {
-    let good = |point: &Point| matches!(point.verdict, Verdict::Ok | Verdict::Partial);
     let own = || workload.points.iter().copied();
-    let doubtful = !own().any(|i| good(&points.points[i]));
-    let entrants: Vec<usize> = own()
-        .filter(|i| good(&points.points[*i]) || (doubtful && !points.points[*i].used.is_empty()))
-        .collect();
+    let entrants: Vec<usize> = own().filter(|i| !points.points[*i].used.is_empty()).collect();
+    let is_suspect = |i: &usize| points.points[*i].is_suspect();
+    let is_invalid = |i: &usize| points.points[*i].validity == Some(Validity::Invalid);
     let best = |question, metric, better| best(points, &entrants, question, metric, better);
     let latency = LATENCIES
         .into_iter()
@@ -113,7 +130,8 @@ fn find_for(points: &Points<'_>, workload: &Workload<'_>) -> Answer {
         knee: knee(&places, &front, directions).map(|i| placed[i]),
         frontier: front.into_iter().map(|i| placed[i]).collect(),
         repeated: entrants.iter().any(|i| points.points[*i].used.len() > 1),
-        doubtful: doubtful && !entrants.is_empty(),
+        doubtful: !entrants.is_empty() && entrants.iter().all(is_suspect),
+        invalid: own().filter(is_invalid).count(),
     }
 }
 
@@ -167,13 +185,16 @@ mod tests {
     use vsweep_plan::plan::Params;
     use vsweep_record::table::{Cell, Row, Table, TableBuilder};
 
-    fn table(runs: &[(&str, Outcome, f64)]) -> Table {
+    fn table(runs: &[(&str, Validity, f64)]) -> Table {
         let mut builder = TableBuilder::new();
-        for (run, (point, outcome, value)) in runs.iter().enumerate() {
+        for (run, (point, validity, value)) in runs.iter().enumerate() {
+            let is_valid = *validity == Validity::Valid;
             builder.push(Row {
                 point,
                 run: run as u32,
-                outcome: *outcome,
+                outcome: if is_valid { Outcome::Ok } else { Outcome::Suspect },
+                validity: Some(*validity),
+                doubts: &[],
                 cause: None,
                 detail: "",
                 serve: &Params::new(),
@@ -188,12 +209,12 @@ mod tests {
 
     #[test]
     fn points_whose_runs_overlap_the_best_are_tied() {
-        let ok = Outcome::Ok;
+        let ok = Validity::Valid;
         let runs = table(&[
             ("a", ok, 90.0),
             ("a", ok, 110.0),
             ("b", ok, 95.0),
-            ("b", ok, 125.0),
+            ("b", ok, 115.0),
             ("c", ok, 80.0),
             ("c", ok, 94.0),
         ]);
@@ -203,13 +224,18 @@ mod tests {
     }
 
     #[test]
-    fn a_doubtful_point_wins_only_where_none_is_good() {
-        let runs = [("a", Outcome::Suspect, 9.0), ("b", Outcome::Ok, 5.0)];
-        let good = table(&runs);
-        assert_eq!(find(&Points::of(&good))[0].bests[0].point, 1);
-        let none_good = table(&runs[..1]);
-        let answer = &find(&Points::of(&none_good))[0];
-        assert!(answer.doubtful && answer.bests[0].point == 0);
+    fn a_suspect_point_competes_and_an_invalid_one_does_not() {
+        let runs = table(&[
+            ("a", Validity::Invalid, 50.0),
+            ("b", Validity::Suspect, 9.0),
+            ("c", Validity::Valid, 5.0),
+        ]);
+        let points = Points::of(&runs);
+        let answer = &find(&points)[0];
+        assert_eq!((answer.bests[0].point, answer.invalid, answer.doubtful), (1, 1, false));
+        assert!(mark(&points.points[1]).is_some() && mark(&points.points[2]).is_none());
+        let all = table(&[("b", Validity::Suspect, 9.0)]);
+        assert!(find(&Points::of(&all))[0].doubtful);
     }
 
     #[test]

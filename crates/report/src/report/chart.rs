@@ -107,6 +107,9 @@ pub struct Mark {
     pub bar: Option<(f64, f64)>,
     /// Lines of text beside it.
     pub label: Vec<String>,
+    /// Whether its figures may not be believed: it is drawn hollow.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub suspect: bool,
 }
 
 /// The most curves that one picture can hold and still be read.

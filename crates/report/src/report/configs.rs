@@ -1,7 +1,7 @@
 //! Ready configuration files for `vllm serve --config`: the winner of each target and of each question of the answer, with
 //! what was measured of it in comments.
 
-use super::answer::{Answer, KNEE};
+use super::answer::{Answer, KNEE, mark as suspect};
 use super::environment::facts;
 use super::html::{Inputs, command_line};
 use super::sla::{Row, by_target};
@@ -149,6 +149,10 @@ fn comments(
     let none = BTreeMap::new();
     let env = inputs.state.servers.get(server).map_or(&none, |server| &server.env);
     text += &format!("Start it with:\n  {}\n\n", command_line(env, &argv));
+    if let Some(mark) = suspect(point) {
+        let advice = point.codes.iter().map(|code| code.advice()).unique().join(";\n  ");
+        text += &format!("{}:\n  {advice}.\n\n", mark.replacen("suspect", "SUSPECT", 1));
+    }
     text += &envelope(inputs, runs, point, server);
     text += &format!("\nexperiment: {}\n", inputs.experiment);
     if let Some(session) = inputs.state.last_session() {
@@ -207,8 +211,9 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
             (true, false) => "<- this".to_owned(),
             (true, true) => "<- this, cut short".to_owned(),
             (false, true) if point.cut > 0 => "cut short".to_owned(),
+            (false, true) if !point.invalid.is_empty() => format!("invalid: {}", point.codes.iter().join(" ")),
             (false, true) => runs[point.row].cause.map_or("failed".into(), |cause| cause.to_string()),
-            (false, false) => String::new(),
+            (false, false) => suspect(point).unwrap_or_default(),
         };
         let runs = point.used.len().to_string();
         table.push(load.chain(figures.iter().map(figure)).chain([runs, mark]).collect());

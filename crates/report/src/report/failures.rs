@@ -1,24 +1,68 @@
-//! What went wrong in an experiment, grouped by cause, and what the servers' logs say about it.
+//! What went wrong in an experiment, grouped by causes of failures and codes of doubts, and what the servers' logs say about
+//! it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
-use vsweep_plan::cause::{Cause, Outcome};
+use vsweep_plan::cause::Cause;
 use vsweep_plan::ids::{PointId, ServerId};
 use vsweep_plan::plan::Secrets;
 use vsweep_plan::printable::printable_lines;
+use vsweep_plan::validity::{Code, Validity};
 use vsweep_record::journal::{Directory, RunRecord, State};
 use vsweep_record::table::Points;
 
-/// The runs of one outcome and cause.
+/// Why runs have no figures, or figures that may not be believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reason {
+    /// They failed.
+    Failed(Cause),
+    /// They were measured with a doubt.
+    Doubted(Code),
+}
+
+impl Reason {
+    /// Its name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::Failed(cause) => cause.name(),
+            Reason::Doubted(code) => code.name(),
+        }
+    }
+
+    /// What to do about it.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Reason::Failed(cause) => cause.advice(),
+            Reason::Doubted(code) => code.advice(),
+        }
+    }
+
+    /// What its runs are: `failed`, `invalid`, `suspect`.
+    pub fn verb(self) -> &'static str {
+        match self {
+            Reason::Failed(_) => "failed",
+            Reason::Doubted(code) => code.severity().name(),
+        }
+    }
+
+    /// Failures first, then what is no measurement, then what is one with a mark.
+    fn rank(self) -> u8 {
+        match self {
+            Reason::Failed(_) => 0,
+            Reason::Doubted(code) if code.severity() == Validity::Invalid => 1,
+            Reason::Doubted(_) => 2,
+        }
+    }
+}
+
+/// The runs of one reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// Failed, or measured with a doubt.
-    pub outcome: Outcome,
-    /// Why.
-    pub cause: Cause,
+    /// Why they failed or are in doubt.
+    pub reason: Reason,
     /// Number of runs.
     pub runs: usize,
     /// Rows of the run table, one for each point, in order.
@@ -38,30 +82,40 @@ const AROUND: usize = 6;
 /// order, as [`super::read_runs`] makes them. The table knows better than the journal where a run's file was damaged later.
 pub fn group(points: &Points<'_>, state: &State) -> Vec<Group> {
     let runs = state.runs().enumerate().take(points.runs.rows());
-    let shown = runs.filter_map(|(row, run)| {
+    let shown = runs.flat_map(|(row, run)| {
         let name = points.runs.cell("cause", row).to_string();
-        let cause = Cause::ALL.into_iter().find(|cause| cause.name() == name)?;
-        let is_suspect = points.runs.cell("outcome", row).to_string() == Outcome::Suspect.to_string();
-        let outcome = if is_suspect { Outcome::Suspect } else { Outcome::Failed };
-        Some((row, run, outcome, cause))
+        let cause = Cause::ALL.into_iter().find(|cause| cause.name() == name);
+        reasons(row, run, cause)
     });
     group_runs(shown)
 }
 
 /// The runs that the journal records as failed or in doubt; rows are their places among `state.runs()`.
 pub fn group_recorded(state: &State) -> Vec<Group> {
-    let runs = state.runs().enumerate().filter(|(_, run)| run.outcome != Outcome::Ok);
-    group_runs(runs.filter_map(|(row, run)| Some((row, run, run.outcome, run.cause?))))
+    let runs = state.runs().enumerate();
+    group_runs(runs.flat_map(|(row, run)| reasons(row, run, run.cause)))
+}
+
+/// Each reason of a run, with what was seen of it.
+fn reasons(
+    row: usize,
+    run: &RunRecord,
+    cause: Option<Cause>,
+) -> impl Iterator<Item = (usize, &RunRecord, Reason, &str)> {
+    let seen = run.detail.as_str();
+    let failed = cause.map(|cause| (row, run, Reason::Failed(cause), seen));
+    let doubts = run.doubts.iter().filter(move |_| cause.is_none());
+    let doubted = doubts.map(move |doubt| (row, run, Reason::Doubted(doubt.code), doubt.detail.as_str()));
+    failed.into_iter().chain(doubted)
 }
 
 /// Failures first, then doubts, each with the most frequent first.
-fn group_runs<'a>(runs: impl Iterator<Item = (usize, &'a RunRecord, Outcome, Cause)>) -> Vec<Group> {
-    let mut groups: BTreeMap<(bool, Cause), (Group, Counts<'a>)> = BTreeMap::new();
-    for (row, run, outcome, cause) in runs {
-        let (group, counts) = groups.entry((outcome == Outcome::Suspect, cause)).or_insert_with(|| {
+fn group_runs<'a>(runs: impl Iterator<Item = (usize, &'a RunRecord, Reason, &'a str)>) -> Vec<Group> {
+    let mut groups: BTreeMap<Reason, (Group, Counts<'a>)> = BTreeMap::new();
+    for (row, run, reason, detail) in runs {
+        let (group, counts) = groups.entry(reason).or_insert_with(|| {
             let group = Group {
-                outcome,
-                cause,
+                reason,
                 runs: 0,
                 rows: Vec::new(),
                 details: Vec::new(),
@@ -73,8 +127,8 @@ fn group_runs<'a>(runs: impl Iterator<Item = (usize, &'a RunRecord, Outcome, Cau
         if counts.points.insert(&run.point) {
             group.rows.push(row);
         }
-        if !run.detail.is_empty() {
-            *counts.details.entry(&run.detail).or_default() += 1;
+        if !detail.is_empty() {
+            *counts.details.entry(detail).or_default() += 1;
         }
     }
     let sort = |(mut group, counts): (Group, Counts<'_>)| {
@@ -84,7 +138,7 @@ fn group_runs<'a>(runs: impl Iterator<Item = (usize, &'a RunRecord, Outcome, Cau
         group
     };
     let mut groups: Vec<Group> = groups.into_values().map(sort).collect();
-    groups.sort_by_key(|group| (group.outcome == Outcome::Suspect, Reverse(group.runs)));
+    groups.sort_by_key(|group| (group.reason.rank(), Reverse(group.runs)));
     groups
 }
 
@@ -97,7 +151,11 @@ struct Counts<'a> {
 
 /// For each group, the part of its server's log that shows the decisive line; nothing where no log is there.
 pub fn read_excerpts(directory: &Directory, state: &State, groups: &[Group]) -> Vec<Option<String>> {
+    let is_of_server = |reason| matches!(reason, Reason::Failed(_) | Reason::Doubted(Code::RequestErrors));
     let excerpt = |group: &Group| {
+        if !is_of_server(group.reason) {
+            return None;
+        }
         let starts = &state.servers.get(&group.server)?.starts;
         let guilty = starts.iter().rfind(|start| start.cause.is_some()).or(starts.last())?;
         let tail = read_tail(&directory.server_log(&group.server, guilty.launch)).ok()?;

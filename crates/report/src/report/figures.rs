@@ -21,7 +21,7 @@ const PHASE_LATENCIES: [&str; 2] = ["ttft", "itl"];
 
 /// What every table has, and what telemetry, GPUs and prices add.
 const COMMON: &str = "\
-    point run outcome cause combo serve.combo bench.combo simulated detail advice date model_id \
+    point run outcome validity codes cause combo serve.combo bench.combo simulated detail advice date model_id \
     telemetry_samples host_cpu_share_mean host_cpu_share_max host_load_max vsweep_cpu_cores_max \
     kv_cache_usage_mean kv_cache_usage_max running_mean running_max waiting_mean waiting_max preemptions \
     gpus_sampled gpu_energy_joules gpu_power_watts_mean gpu_power_watts_max gpu_utilization_mean \
@@ -45,7 +45,7 @@ const NATIVE: &str = "\
     conversations_completed conversations_failed avg_turns_completed avg_conversation_duration_ms \
     prompt_source prompt_alignment prompt_tokens_counted_by steady_state \
     generator_lag_p50_ms generator_lag_p99_ms generator_lag_max_ms generator_cpu_share generator_longest_turn_ms \
-    generator_kernel_stamped_share generator_late_connections connection_setup_ms";
+    generator_away_ms generator_kernel_stamped_share generator_late_connections connection_setup_ms";
 
 /// What a batch of known shape adds.
 const ITERATIONS: &str = "\
@@ -58,7 +58,8 @@ const ITERATIONS: &str = "\
 const PHASES: &str = "\
     max_concurrency input_len output_len seq_len kv_capacity_tokens sequence_limit kv_cache_dtype prefix_caching \
     tensor_parallel engines warmup_s primed_s window_s requests_started input_tokens output_tokens \
-    request_throughput input_throughput total_token_throughput total_throughput generator_cpu_share";
+    request_throughput input_throughput total_token_throughput total_throughput generator_cpu_share \
+    generator_longest_turn_ms generator_away_ms generator_kernel_stamped_share";
 
 /// Whether a run may fill a column of this name. What an external benchmark writes into its result is its own affair.
 pub fn is_known(runner: &BenchRunner, column: &str) -> bool {

@@ -5,7 +5,7 @@ mod text;
 
 pub(super) use text::escape;
 
-use super::answer::{Answer, KNEE};
+use super::answer::{Answer, KNEE, mark};
 use super::charts::explore::in_words;
 use super::configs::Config;
 use super::environment::facts;
@@ -17,7 +17,6 @@ use super::{sla, unsteady};
 use itertools::Itertools;
 use std::fmt::Write;
 use text::{block, code};
-use vsweep_plan::cause::Outcome;
 use vsweep_plan::units::show_count;
 use vsweep_record::table::{Cell, Column, Point};
 
@@ -119,7 +118,7 @@ impl Page<'_> {
     fn answer(&self, answer: &Answer) -> String {
         let mut text = String::new();
         if answer.doubtful {
-            text += "No run is free of doubt; these figures come from doubtful runs.\n\n";
+            text += "No point is free of doubt; see what is said of each.\n\n";
         }
         for best in &answer.bests {
             let settings = self.settings(best.point);
@@ -135,19 +134,22 @@ impl Page<'_> {
             if !tied.is_empty() {
                 let _ = write!(text, "; tied within the spread of the runs: {}", tied.join("; "));
             }
-            match best.tied.len().saturating_sub(MOST_NAMED) {
-                0 => text.push('\n'),
-                more => {
-                    let _ = writeln!(text, " and {more} more");
-                }
+            if let more @ 1.. = best.tied.len().saturating_sub(MOST_NAMED) {
+                let _ = write!(text, " and {more} more");
             }
+            text += &self.mark(best.point);
+            text.push('\n');
         }
         if let Some(knee) = answer.knee {
             let _ = writeln!(
                 text,
-                "- **{KNEE}** (knee of the Pareto frontier): {}",
-                self.settings(knee)
+                "- **{KNEE}** (knee of the Pareto frontier): {}{}",
+                self.settings(knee),
+                self.mark(knee)
             );
+        }
+        if let Some(left_out) = answer.left_out() {
+            let _ = writeln!(text, "\n{left_out}.");
         }
         if !answer.repeated {
             text += "\nEvery point is a single run: small differences may be noise.\n";
@@ -186,7 +188,8 @@ impl Page<'_> {
                 0 => String::new(),
                 count => format!(" (and {count} as good)"),
             };
-            let _ = writeln!(text, "| {}{others} |{}", self.settings(*i), cells.collect::<String>());
+            let (settings, mark) = (self.settings(*i), self.mark(*i));
+            let _ = writeln!(text, "| {settings}{others}{mark} |{}", cells.collect::<String>());
         }
         let more = match listed.len().saturating_sub(MOST_ROWS) {
             0 => String::new(),
@@ -200,18 +203,14 @@ impl Page<'_> {
     fn failures(&self) -> String {
         let mut text = String::new();
         for group in self.inputs.failures {
-            let verb = if group.outcome == Outcome::Suspect {
-                "in doubt"
-            } else {
-                "failed"
-            };
+            let (name, verb) = (group.reason.name(), group.reason.verb());
             let runs = if group.runs == 1 { "run" } else { "runs" };
             let _ = writeln!(
                 text,
                 "- **{}**: {} {runs} {verb}; {}",
-                group.cause,
+                name,
                 show_count(group.runs as u64),
-                escape(group.cause.advice())
+                escape(group.reason.advice())
             );
             for (detail, _) in group.details.iter().take(1) {
                 let _ = writeln!(text, "  - {}", code(detail));
@@ -220,7 +219,7 @@ impl Page<'_> {
         if text.is_empty() {
             text
         } else {
-            format!("### Failures\n\n{text}\n")
+            format!("### Failures and doubts\n\n{text}\n")
         }
     }
 
@@ -229,6 +228,12 @@ impl Page<'_> {
         let lines = facts.map(|(name, value)| format!("- {}: {}\n", escape(&name), escape(&value)));
         let lines: String = lines.collect();
         format!("<details><summary>Environment</summary>\n\n{lines}\n</details>\n")
+    }
+
+    /// What makes a point suspect.
+    fn mark(&self, point: usize) -> String {
+        let mark = mark(&self.inputs.points.points[point]);
+        mark.map_or(String::new(), |mark| format!(" ({})", escape(&mark)))
     }
 
     fn settings(&self, point: usize) -> String {

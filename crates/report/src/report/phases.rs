@@ -272,6 +272,7 @@ fn series(name: &str, place: usize, rows: &[&Row], metric: &str, has_bars: bool)
             y: number(row, metric)?,
             bar,
             label: Vec::new(),
+            suspect: false,
         })
     };
     let mut points: Vec<Mark> = rows.iter().filter_map(mark).collect();

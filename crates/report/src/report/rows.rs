@@ -64,20 +64,23 @@ fn make_rows(directory: &Directory, state: &State, mut believed: Option<&mut Has
             let server = state.servers.get(&run.server).unwrap_or(&unknown);
             let serve = with_combo(&server.params, server.combo.as_deref());
             let bench = with_combo(&run.params, run.combo.as_deref());
-            let (outcome, cause, figures) = match figures {
-                Ok(figures) => (run.outcome, run.cause, figures),
+            let measured = (run.outcome != Outcome::Failed).then_some(run.validity);
+            let (outcome, validity, cause, figures) = match figures {
+                Ok(figures) => (run.outcome, measured, run.cause, figures),
                 Err(problem) => {
                     // What was lost before is told of all together.
                     if !state.is_lost(run) {
                         damaged.push(problem);
                     }
-                    (Outcome::Failed, Some(Cause::ResultDamaged), Figures::new())
+                    (Outcome::Failed, None, Some(Cause::ResultDamaged), Figures::new())
                 }
             };
             builder.push(Row {
                 point: &run.point.0,
                 run: run.run,
                 outcome,
+                validity,
+                doubts: if validity.is_some() { &run.doubts } else { &[] },
                 cause,
                 detail: &told(run),
                 serve: &serve,

@@ -218,7 +218,7 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
         "value",
         "low",
         "high",
-        "verdict",
+        "answer",
         "binding",
         "probes",
         "seed",
@@ -319,7 +319,7 @@ pub fn to_text(state: &State) -> String {
     let header = [
         "highest",
         "limit between",
-        "verdict",
+        "answer",
         "runs",
         "target: settings (limited by)",
     ];

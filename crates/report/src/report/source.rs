@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::error::{Error, Result};
 use vsweep_plan::plan::Params;
+use vsweep_plan::validity::{Code, Doubt, Validity};
 use vsweep_record::journal::{self, Check, Directory};
 use vsweep_record::table::{Cell, ECHOED, Row, Scalar, TableBuilder, count_gpus};
 
@@ -127,15 +128,20 @@ impl Record {
             let mut named = self.figures.iter().filter(|(key, _)| &**key == name);
             named.find_map(|(_, cell)| cell.number())
         };
-        let outcome = match (figure("completed"), figure("failed")) {
-            (Some(0.0), _) => Outcome::Failed,
-            (_, Some(failed)) if failed > 0.0 => Outcome::Suspect,
-            _ => Outcome::Ok,
+        let (outcome, doubts) = match (figure("completed"), figure("failed")) {
+            (Some(0.0), _) => (Outcome::Failed, vec![]),
+            (_, Some(failed)) if failed > 0.0 => {
+                let detail = format!("{failed} requests failed");
+                (Outcome::Suspect, vec![Doubt::new(Code::RequestErrors, detail)])
+            }
+            _ => (Outcome::Ok, vec![]),
         };
         builder.push(Row {
             point,
             run: u32::try_from(number).unwrap_or(u32::MAX),
             outcome,
+            validity: (outcome != Outcome::Failed).then(|| Validity::of(doubts.iter().map(|doubt| doubt.code))),
+            doubts: &doubts,
             cause: None,
             detail: "",
             serve: &self.params,

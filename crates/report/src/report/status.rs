@@ -1,6 +1,6 @@
 //! Where a sweep stands: done, failed with causes, left, and the time that will take, learned from what is done.
 
-use super::failures::{Group, group_recorded};
+use super::failures::{Group, Reason, group_recorded};
 use super::progress::Ahead;
 use super::sla;
 use serde::Serialize;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use vsweep_plan::cause::{Cause, MOST_OFTEN, Outcome};
 use vsweep_plan::error::Result;
 use vsweep_plan::units::{show_duration, show_many};
+use vsweep_plan::validity::{Code, Validity};
 use vsweep_record::journal::{self, Check, Directory, State};
 
 /// What is told of one cause.
@@ -51,8 +52,13 @@ pub struct Status {
     /// The answers of the searches so far, in words; empty where none has begun.
     #[serde(skip)]
     pub answers: String,
-    /// What failed or is in doubt, most frequent first.
+    /// Why runs failed, most frequent first.
     pub causes: Vec<CauseCount>,
+    /// Why measured runs may not be believed, invalid ones first.
+    pub doubts: Vec<DoubtCount>,
+    /// Both, for people.
+    #[serde(skip)]
+    reasons: Vec<Group>,
     /// Estimate for the runs left, in seconds; `None` before the first run is done.
     pub seconds_left: Option<f64>,
     /// Whether a session was ever begun.
@@ -84,13 +90,28 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
+/// How often a code occurred.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DoubtCount {
+    /// What is doubted.
+    pub code: Code,
+    /// What that makes of the runs.
+    pub validity: Validity,
+    /// Number of runs.
+    pub runs: u64,
+    /// What most of them saw.
+    pub example: String,
+    /// What was seen, like with like, most frequent first.
+    pub seen: Vec<Seen>,
+    /// What to do about it.
+    pub advice: &'static str,
+}
+
 /// How often a cause occurred.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CauseCount {
     /// What went wrong.
     pub cause: Cause,
-    /// Whether the runs failed or are only in doubt.
-    pub outcome: Outcome,
     /// Number of runs.
     pub runs: u64,
     /// What most of them saw.
@@ -126,6 +147,7 @@ impl Status {
         let cut = count(Outcome::Cut);
         let done = ok + suspect + failed + cut;
         let planned = state.planned().map_or(done, |_| state.planned_runs());
+        let reasons = group_recorded(state);
         Status {
             experiment: experiment.to_owned(),
             planned,
@@ -140,7 +162,9 @@ impl Status {
             searches: state.planned().map_or(0, |planned| planned.searches),
             searches_left: state.searches_left(),
             answers: sla::to_text(state),
-            causes: count_causes(state),
+            causes: causes(&reasons),
+            doubts: doubts(&reasons),
+            reasons,
             seconds_left: Ahead::of_journal(state).and_then(|ahead| ahead.seconds_left()),
             has_begun: state.last_session().is_some(),
             running: Vec::new(),
@@ -193,7 +217,7 @@ impl Status {
                 &format!("left running by a vsweep that was killed: {processes}; the next `vsweep run` ends them\n");
         }
         text += &self.answers;
-        text += &describe_causes(&self.causes);
+        text += &describe_reasons(&self.reasons);
         text
     }
 }
@@ -223,14 +247,15 @@ pub(super) fn unfinished(state: &State) -> Option<String> {
     })
 }
 
-/// One paragraph a cause: how many runs, what was seen, what to do.
-pub fn describe_causes(causes: &[CauseCount]) -> String {
+/// One paragraph a reason: how many runs, what was seen, what to do.
+pub fn describe_reasons(groups: &[Group]) -> String {
     let mut text = String::new();
-    for cause in causes {
-        let plural = if cause.runs == 1 { "" } else { "s" };
-        let counted = format!("{} run{plural} {}: {}", cause.runs, cause.outcome, cause.cause);
+    for group in groups {
+        let plural = if group.runs == 1 { "" } else { "s" };
+        let (verb, name) = (group.reason.verb(), group.reason.name());
+        let counted = format!("{} run{plural} {verb}: {name}", group.runs);
         // Writing to a string cannot fail.
-        let _ = match cause.seen.as_slice() {
+        let _ = match like_with_like(&group.details).as_slice() {
             [] => writeln!(text, "{counted}"),
             [only] => writeln!(text, "{counted} ({})", shorten(&only.example)),
             several => {
@@ -244,25 +269,45 @@ pub fn describe_causes(causes: &[CauseCount]) -> String {
                 writeln!(text, "{counted}\n{}", lines.concat().trim_end())
             }
         };
-        let _ = writeln!(text, "    {}", cause.advice);
+        let _ = writeln!(text, "    {}", group.reason.advice());
     }
     text
 }
 
-/// The causes of all failed and doubtful runs, failures and frequent ones first.
-pub fn count_causes(state: &State) -> Vec<CauseCount> {
-    let count = |group: Group| CauseCount {
-        cause: group.cause,
-        outcome: group.outcome,
-        runs: group.runs as u64,
-        example: group
-            .details
-            .first()
-            .map_or_else(String::new, |(detail, _)| one_line(detail)),
-        seen: like_with_like(&group.details),
-        advice: group.cause.advice(),
+/// Failures, the most frequent first.
+fn causes(groups: &[Group]) -> Vec<CauseCount> {
+    let count = |group: &Group| match group.reason {
+        Reason::Doubted(_) => None,
+        Reason::Failed(cause) => Some(CauseCount {
+            cause,
+            runs: group.runs as u64,
+            example: example(group),
+            seen: like_with_like(&group.details),
+            advice: cause.advice(),
+        }),
     };
-    group_recorded(state).into_iter().map(count).collect()
+    groups.iter().filter_map(count).collect()
+}
+
+/// Doubts, those that make runs invalid first.
+fn doubts(groups: &[Group]) -> Vec<DoubtCount> {
+    let count = |group: &Group| match group.reason {
+        Reason::Failed(_) => None,
+        Reason::Doubted(code) => Some(DoubtCount {
+            code,
+            validity: code.severity(),
+            runs: group.runs as u64,
+            example: example(group),
+            seen: like_with_like(&group.details),
+            advice: code.advice(),
+        }),
+    };
+    groups.iter().filter_map(count).collect()
+}
+
+fn example(group: &Group) -> String {
+    let first = group.details.first();
+    first.map_or_else(String::new, |(detail, _)| one_line(detail))
 }
 
 /// What was seen, without regard to the numbers in it: `3 of 40 requests failed` is `5 of 40 requests failed`. What most
@@ -320,13 +365,12 @@ mod tests {
         let counts: Vec<u64> = seen.iter().map(|seen| seen.runs).collect();
         assert_eq!(counts, [3, 2, 1]);
         assert!(seen[1].example.ends_with("HTTP 429") && seen[2].example.ends_with("HTTP 500"));
-        let told = describe_causes(&[CauseCount {
-            cause: Cause::RequestErrors,
-            outcome: Outcome::Failed,
+        let told = describe_reasons(&[Group {
+            reason: Reason::Failed(Cause::RequestErrors),
             runs: 6,
-            example: seen[0].example.clone(),
-            seen,
-            advice: "",
+            rows: Vec::new(),
+            details: details.to_vec(),
+            server: vsweep_plan::ids::ServerId(String::new()),
         }]);
         assert!(
             told.starts_with("6 runs failed: request_errors\n    3: port 8000 is taken\n    2: 40 of"),

@@ -1,11 +1,14 @@
 //! The answer in the terminal after a sweep: the best points with their settings, and what failed.
 
+use super::answer::mark;
 use super::charts::explore::in_words;
-use super::status::{count_causes, describe_causes, unfinished};
+use super::failures::group_recorded;
+use super::status::{describe_reasons, unfinished};
 use super::variation::{name_workload, settings, varying_within};
 use super::words::show_number;
 use super::{sla, unsteady};
 use vsweep_plan::units::{show_count, show_many};
+use vsweep_plan::validity::Validity;
 use vsweep_record::journal::State;
 use vsweep_record::table::{Better, Cell, Point, Points, Workload, frontier};
 
@@ -13,8 +16,8 @@ use vsweep_record::table::{Better, Cell, Point, Points, Workload, frontier};
 const MOST_ROWS: usize = 10;
 /// Workloads with a table of their own.
 const MOST_WORKLOADS: usize = 4;
-/// Causes that are explained.
-const MOST_CAUSES: usize = 4;
+/// Causes of failures and codes of doubts that are explained.
+const MOST_REASONS: usize = 4;
 
 /// A figure shown for each point.
 pub(super) struct Shown {
@@ -59,13 +62,13 @@ pub fn summarize(state: &State, points: &Points<'_>) -> String {
     for remark in unsteady::remarks(points) {
         text += &format!("note: {remark}\n");
     }
-    let causes = count_causes(state);
-    if !causes.is_empty() {
+    let reasons = group_recorded(state);
+    if !reasons.is_empty() {
         text.push('\n');
-        text += &describe_causes(&causes[..causes.len().min(MOST_CAUSES)]);
+        text += &describe_reasons(&reasons[..reasons.len().min(MOST_REASONS)]);
     }
-    if causes.len() > MOST_CAUSES {
-        text += &format!("and {} more causes; see summary.csv\n", causes.len() - MOST_CAUSES);
+    if reasons.len() > MOST_REASONS {
+        text += &format!("and {} more reasons; see summary.csv\n", reasons.len() - MOST_REASONS);
     }
     text
 }
@@ -74,7 +77,8 @@ fn counts(points: &Points<'_>) -> String {
     let sum = |count: fn(&Point) -> usize| points.points.iter().map(count).sum::<usize>();
     let parts = [
         (sum(|point| point.ok), "ok"),
-        (sum(|point| point.suspect), "suspect"),
+        (sum(|point| point.suspect - point.invalid.len()), "suspect"),
+        (sum(|point| point.invalid.len()), "invalid"),
         (sum(|point| point.failed), "failed"),
         (sum(|point| point.cut), "cut"),
     ];
@@ -128,8 +132,16 @@ fn table(points: &Points<'_>, workload: &Workload<'_>) -> String {
     let front = frontier(&places, (Better::Higher, Better::Higher));
     // The highest throughput is shown even where it is not on the frontier.
     let chosen: Vec<usize> = (0..ranked.len()).filter(|i| *i == 0 || front.contains(i)).collect();
+    let is_invalid = |at: &&usize| points.points[**at].validity == Some(Validity::Invalid);
+    let left_out = match workload.points.iter().filter(is_invalid).count() {
+        0 => String::new(),
+        count => format!(
+            "{} left out: no run measured what it claims (invalid); see points.csv\n",
+            show_many(count as u64, "point")
+        ),
+    };
     if chosen.is_empty() {
-        return String::new();
+        return left_out;
     }
     let params = varying_within(points, workload);
     let mut rows = vec![
@@ -145,10 +157,11 @@ fn table(points: &Points<'_>, workload: &Workload<'_>) -> String {
             .iter()
             .map(|shown| median(point, shown.metric).map_or("-".into(), show_number));
         let settings: String = settings(&params, point.row).chars().take(100).collect();
-        let mark = if front.contains(i) { "*" } else { " " };
-        rows.push(figures.chain([format!("{mark} {settings}")]).collect());
+        let star = if front.contains(i) { "*" } else { " " };
+        let doubt = mark(point).map_or(String::new(), |mark| format!(" ({mark})"));
+        rows.push(figures.chain([format!("{star} {settings}{doubt}")]).collect());
     }
-    let mut text = align(&rows);
+    let mut text = align(&rows) + &left_out;
     if chosen.len() > MOST_ROWS {
         text += &format!(
             "and {} more on the frontier; see points.csv\n",

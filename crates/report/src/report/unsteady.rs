@@ -1,41 +1,33 @@
-//! Points whose runs disagree. An outlier among repetitions is a disturbance of the machine or a truth about the server;
-//! either way the median alone would hide it.
+//! Points whose runs disagree, in words. An outlier among repetitions is a disturbance of the machine or a truth about the
+//! server; either way the median alone would hide it.
 
 use super::variation::{settings, varying};
 use super::words::{axis_title, show_number};
-use vsweep_record::table::{Points, Spread};
+use vsweep_plan::validity::Code;
+use vsweep_record::table::Points;
 
-/// Runs of a point whose throughputs are further apart than this factor disagree. Repetitions on a quiet machine stay
-/// within some percent.
-const FACTOR: f64 = 1.25;
 /// Points that are named.
 const MOST_NAMED: usize = 3;
 
 /// One line a point, the most unsteady first, and one for those that are not named.
 pub fn remarks(points: &Points<'_>) -> Vec<String> {
     let varied = varying(points);
-    let throughput = |point| {
-        let metrics = ["output_throughput", "request_throughput"];
-        metrics
-            .into_iter()
-            .find_map(|metric| Some((metric, points.spread(point, metric)?)))
-    };
-    let ratio = |spread: &Spread| spread.max / spread.min;
     let mut unsteady: Vec<_> = points
         .points
         .iter()
-        .filter_map(|point| Some((point, throughput(point)?)))
-        .filter(|(_, (_, spread))| ratio(spread) > FACTOR)
+        .filter_map(|point| Some((point, points.disagreement(point)?)))
         .collect();
-    unsteady.sort_by(|(_, (_, a)), (_, (_, b))| ratio(b).total_cmp(&ratio(a)));
-    let named = unsteady.iter().take(MOST_NAMED).map(|(point, (metric, spread))| {
+    unsteady.sort_by(|(_, a), (_, b)| b.excess.total_cmp(&a.excess));
+    let named = unsteady.iter().take(MOST_NAMED).map(|(point, disagreement)| {
+        let spread = &disagreement.spread;
         format!(
-            "the {} runs of {} disagree: {} {} to {}; look into the server's log, or raise `runs` to learn which is usual",
+            "the {} runs of {} disagree: {} {} to {}; {}",
             spread.count,
             settings(&varied, point.row),
-            axis_title(metric),
+            axis_title(disagreement.metric),
             show_number(spread.min),
-            show_number(spread.max)
+            show_number(spread.max),
+            Code::RunsDisagree.advice()
         )
     });
     let mut remarks: Vec<String> = named.collect();
@@ -71,6 +63,8 @@ mod tests {
                 point,
                 run: run as u32,
                 outcome: Outcome::Ok,
+                validity: None,
+                doubts: &[],
                 cause: None,
                 detail: "",
                 serve: &Params::new(),

@@ -3,10 +3,15 @@
 
 use vsweep_metrics::metrics::Nanos;
 
-/// The longest absence so far, and when the loop is to be woken at the latest.
+/// Shorter absences are the loop's ordinary work.
+const NOTICED: Nanos = 10_000_000;
+
+/// The absences so far, and when the loop is to be woken at the latest.
 #[derive(Debug)]
 pub(super) struct Absence {
     pub longest: Nanos,
+    /// Of all that took longer than 10 ms, together.
+    pub total: Nanos,
     period: Nanos,
     next_sweep: Nanos,
 }
@@ -16,6 +21,7 @@ impl Absence {
     pub fn new(period: Nanos) -> Absence {
         Absence {
             longest: 0,
+            total: 0,
             period,
             next_sweep: period,
         }
@@ -24,17 +30,24 @@ impl Absence {
     /// Notes a look at the network. One after the moment of the sweep was kept from it: a process that is stopped while it
     /// waits is away for at most a period longer than that.
     pub fn looked(&mut self, at: Nanos) {
-        self.longest = self.longest.max(at.saturating_sub(self.next_sweep));
+        self.note(at.saturating_sub(self.next_sweep));
     }
 
     /// Notes a turn; true if it is time to sweep, a period after which the next one is due.
     pub fn worked(&mut self, began: Nanos, ended: Nanos) -> bool {
-        self.longest = self.longest.max(ended.saturating_sub(began));
+        self.note(ended.saturating_sub(began));
         let is_due = ended >= self.next_sweep;
         if is_due {
             self.next_sweep = ended + self.period;
         }
         is_due
+    }
+
+    fn note(&mut self, absence: Nanos) {
+        self.longest = self.longest.max(absence);
+        if absence > NOTICED {
+            self.total += absence;
+        }
     }
 }
 
@@ -55,5 +68,15 @@ mod tests {
         absence.looked(1150);
         assert!(absence.worked(1150, 1151));
         assert_eq!(absence.longest, 949);
+    }
+
+    #[test]
+    fn absences_add_up_and_ordinary_turns_do_not() {
+        let mut absence = Absence::new(100_000_000);
+        for _ in 0..3 {
+            absence.worked(0, 9_000_000);
+            absence.worked(0, 11_000_000);
+        }
+        assert_eq!((absence.longest, absence.total), (11_000_000, 33_000_000));
     }
 }

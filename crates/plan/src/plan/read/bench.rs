@@ -4,7 +4,7 @@ use super::Reader;
 use crate::plan::fields::Fields;
 use crate::plan::node::Node;
 use crate::plan::problem::Problem;
-use crate::plan::{Bench, BenchRunner, schema};
+use crate::plan::{Bench, BenchRunner, Warmup, schema};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ impl Reader<'_> {
             runner: BenchRunner::Native,
             env: BTreeMap::new(),
             timeout: TIMEOUT,
-            warmup_prompts: 0,
+            warmup: Warmup::Automatic,
             telemetry: true,
             params: Vec::new(),
             combos: Vec::new(),
@@ -49,7 +49,7 @@ impl Reader<'_> {
         bench.timeout = self.duration(fields.get("timeout"), "bench.timeout", TIMEOUT);
         let warmup = fields.get("warmup_prompts");
         let warmup = warmup.and_then(|node| self.whole(node, "bench.warmup_prompts", 0..=1_000_000));
-        bench.warmup_prompts = warmup.unwrap_or(0);
+        bench.warmup = warmup.map_or(Warmup::Automatic, Warmup::Requests);
         let telemetry = fields.get("telemetry");
         bench.telemetry = telemetry.is_none_or(|node| self.yes_or_no(node, "bench.telemetry").unwrap_or(true));
         bench.params = fields

@@ -250,6 +250,7 @@ fn marks(points: &Points<'_>, x: &Column, curve: &Curve<'_>, ladder: &Ladder, y:
             y: spread.median,
             bar: (spread.max > spread.min).then_some((spread.min, spread.max)),
             label: Vec::new(),
+            suspect: point.is_suspect(),
         })
     };
     let mut marks: Vec<Mark> = curve.points.iter().filter_map(mark).collect();

@@ -108,6 +108,7 @@ fn marks(record: &SearchRecord, state: &State) -> Vec<Mark> {
             y: latencies().sum::<f64>() / runs.len() as f64,
             bar: latencies().minmax().into_option().filter(|_| runs.len() > 1),
             label: Vec::new(),
+            suspect: false,
         });
     }
     marks

@@ -5,6 +5,7 @@ use super::ladder::{Ladder, scale_of_figures};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::report::words::{axis_title, short_setting, show_setting};
 use std::cmp::Ordering;
+use vsweep_plan::validity::Validity;
 use vsweep_record::table::{Cell, Column, Table};
 
 /// What to draw against what.
@@ -151,6 +152,9 @@ impl Grid<'_> {
                 y: y.median,
                 bar: has_bar.then_some((y.min, y.max)),
                 label: Vec::new(),
+                suspect: group
+                    .iter()
+                    .any(|row| self.runs.cell("validity", *row).to_string() == Validity::Suspect.name()),
             })
         };
         let mut marks: Vec<Mark> = groups(rows, &together).into_iter().filter_map(&mut mark).collect();

@@ -13,6 +13,7 @@ mod throughput;
 use super::chart::Chart;
 use vsweep_plan::plan::ReportOptions;
 use vsweep_plan::units::show_many;
+use vsweep_plan::validity::Validity;
 use vsweep_record::journal::State;
 use vsweep_record::table::{Cell, Points};
 
@@ -40,7 +41,7 @@ pub fn make_charts(subject: &Subject<'_>, options: &ReportOptions) -> Charts {
     if subject.points.points.iter().all(|point| point.used.is_empty()) {
         charts
             .missing
-            .push("no run was measured, so there is nothing to draw".into());
+            .push("no run was measured, or all are invalid, so there is nothing to draw".into());
         return charts;
     }
     charts.add("Pareto chart", pareto::charts(subject, &options.pareto_label_by));
@@ -88,7 +89,28 @@ impl Subject<'_> {
             (least, most) if least == most => format!("{most} runs per point"),
             (least, most) => format!("{least} to {most} runs per point"),
         };
-        format!("{} · {runs} · vsweep {}", self.experiment, env!("CARGO_PKG_VERSION"))
+        let doubts = self.doubts();
+        format!(
+            "{} · {runs}{doubts} · vsweep {}",
+            self.experiment,
+            env!("CARGO_PKG_VERSION")
+        )
+    }
+
+    /// What is to be known of points that may not be believed.
+    fn doubts(&self) -> String {
+        let points = || self.points.points.iter();
+        let mut doubts = String::new();
+        if points().any(|point| point.is_suspect()) {
+            doubts += " · hollow: suspect";
+        }
+        if let invalid @ 1.. = points()
+            .filter(|point| point.validity == Some(Validity::Invalid))
+            .count()
+        {
+            doubts += &format!(" · {} left out", show_many(invalid as u64, "invalid point"));
+        }
+        doubts
     }
 
     /// The line below a chart of searches, which decide themselves on what they repeat.

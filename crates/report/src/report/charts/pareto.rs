@@ -70,6 +70,7 @@ pub fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, label_by: &[String])
             y: places[i].1,
             bar: has_bar.then_some((y.min, y.max)),
             label,
+            suspect: tradeoff.placed[i].point.is_suspect(),
         }
     };
     let settings = |i: usize| {

@@ -107,6 +107,7 @@ fn panel(criterion: &Criterion, target: &Target, searches: &[&SearchRecord], sta
         y: limit,
         bar: None,
         label: Vec::new(),
+        suspect: false,
     };
     let line = Series {
         name: "limit".into(),
@@ -166,6 +167,7 @@ fn marks(criterion: &Criterion, record: &SearchRecord, state: &State, cut: bool)
             y: figures().sum::<f64>() / runs.len() as f64,
             bar: figures().minmax().into_option().filter(|_| runs.len() > 1),
             label: Vec::new(),
+            suspect: false,
         }
     };
     sorted.chunk_by(|a, b| a.0 == b.0).map(of_load).collect()

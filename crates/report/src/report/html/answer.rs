@@ -3,7 +3,7 @@
 use super::Page;
 use super::data::command_line;
 use super::text::{code, escape};
-use crate::report::answer::{Answer, Best, FRONTIER, KNEE};
+use crate::report::answer::{Answer, Best, FRONTIER, KNEE, mark};
 use crate::report::sla;
 use crate::report::variation::{settings, varying_within};
 use crate::report::words::{axis_title, show_number};
@@ -115,7 +115,10 @@ fn nothing_measured(page: &Page<'_>) -> &'static str {
 fn cards_and_frontier(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> String {
     let mut html = String::new();
     if answer.doubtful {
-        html += "<p class=\"caution\">No run is free of doubt; the figures below come from doubtful runs.</p>";
+        html += "<p class=\"caution\">No point is free of doubt; see what is said of each.</p>";
+    }
+    if let Some(left_out) = answer.left_out() {
+        let _ = write!(html, "<p class=\"caution\">{}.</p>", escape(&left_out));
     }
     html += "<div class=\"cards\">";
     for best in &answer.bests {
@@ -225,6 +228,9 @@ impl Card<'_> {
             |spread| (show_number(spread.median), range(&spread)),
         );
         let value = self.shown.map_or(value, str::to_owned);
+        let marked = mark(point).map_or(String::new(), |mark| {
+            format!("<p class=\"caution\">{}</p>", escape(&mark))
+        });
         let title = axis_title(metric);
         // Titles end in their unit, except where the unit is the figure: `Output tokens/s per GPU`.
         let (name, unit) = title.rsplit_once(" (").unwrap_or((&title, "tokens/s"));
@@ -237,7 +243,7 @@ impl Card<'_> {
         }
         format!(
             "<article class=\"card\"><h3>{heading}</h3><p class=\"figure\"><b>{value}</b> {unit}</p>\
-         <p class=\"what\">{name}{range}</p><p class=\"settings\">{settings}</p><dl>{companions}</dl>{more}\
+         <p class=\"what\">{name}{range}</p><p class=\"settings\">{settings}</p><dl>{companions}</dl>{marked}{more}\
          <details><summary>Command lines</summary>{commands}</details>{config}</article>",
             heading = escape(heading),
             value = escape(&value),
@@ -307,8 +313,12 @@ fn frontier(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> String {
         };
         let _ = write!(
             rows,
-            "<tr><th scope=\"row\">{}{knee}{others}</th>",
-            escape(&settings(told, point.row))
+            "<tr><th scope=\"row\">{}{knee}{others}{}</th>",
+            escape(&settings(told, point.row)),
+            mark(point).map_or(String::new(), |mark| format!(
+                " <span class=\"tag suspect\">{}</span>",
+                escape(&mark)
+            ))
         );
         for name in &shown {
             let figure = page

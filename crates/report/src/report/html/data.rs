@@ -62,6 +62,7 @@ pub fn encode(page: &Page<'_>, answers: &[Answer]) -> String {
         },
         "plots": inputs.plots.iter().map(plot).collect::<Vec<_>>(),
         "points": points.points.iter().map(|point| &point.id).collect::<Vec<_>>(),
+        "suspect": points.points.iter().map(|point| point.is_suspect()).collect::<Vec<bool>>(),
         "rows": of_row.collect::<Vec<usize>>(),
         "servers": servers(inputs, &runs),
         "server": runs.server,

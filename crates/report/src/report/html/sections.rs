@@ -4,11 +4,10 @@ use super::Page;
 use super::text::{code, escape};
 use crate::report::charts::explore::in_words;
 use crate::report::environment::facts;
-use crate::report::failures::Group;
+use crate::report::failures::{Group, Reason};
 use crate::report::status::unfinished;
 use crate::report::variation::settings;
 use std::fmt::Write;
-use vsweep_plan::cause::{Cause, Outcome};
 use vsweep_plan::units::show_count;
 use vsweep_record::table::{Cell, Point, Points};
 
@@ -84,15 +83,12 @@ pub fn failures(page: &Page<'_>) -> String {
 }
 
 fn failure(page: &Page<'_>, group: &Group, excerpt: Option<&str>) -> String {
-    let (class, verb) = match group.outcome {
-        Outcome::Suspect => ("suspect", "in doubt"),
-        Outcome::Ok | Outcome::Failed | Outcome::Cut => ("failed", "failed"),
-    };
+    let verb = group.reason.verb();
     let mut html = format!(
-        "<article class=\"failure {class}\"><h3>{} <span class=\"count\">{} {verb}</span></h3><p>{}.</p>",
-        escape(&show_cause(group.cause)),
+        "<article class=\"failure {verb}\"><h3>{} <span class=\"count\">{} {verb}</span></h3><p>{}.</p>",
+        escape(&show_reason(group.reason)),
         count(group.runs, "run"),
-        escape(&capitalise(group.cause.advice())),
+        escape(&capitalise(group.reason.advice())),
     );
     for (detail, count) in group.details.iter().take(3) {
         let times = if *count > 1 {
@@ -149,8 +145,8 @@ fn count(count: usize, one: &str) -> String {
 }
 
 /// `Out of memory` causes and their like as a heading.
-fn show_cause(cause: Cause) -> String {
-    let words = cause.name().split('_').map(|word| match word {
+fn show_reason(reason: Reason) -> String {
+    let words = reason.name().split('_').map(|word| match word {
         "oom" => "out of memory".to_owned(),
         "kv" | "api" => word.to_uppercase(),
         word => word.to_owned(),

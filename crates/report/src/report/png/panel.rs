@@ -36,6 +36,8 @@ const LABEL_LINE: f64 = 23.0;
 const LABEL_WIDTH: f64 = 330.0;
 /// Radius of a marker.
 const MARKER: f64 = 7.5;
+/// Radius of the hole in a marker whose figures are in doubt.
+const HOLE: f64 = 3.5;
 /// Radius of a ring around one.
 const RADIUS: f64 = MARKER + 8.0;
 /// How far the bars of curves are moved from their points at most, so that those at one x can be told apart: no farther than
@@ -165,6 +167,9 @@ fn draw_series(canvas: &Canvas<'_>, frame: &Frame, series: &Series, bar_shift: f
     for (mark, place) in series.points.iter().zip(places) {
         draw_bar(canvas, frame, mark, bar_shift, colour(series.style))?;
         draw_marker(canvas, series.style, place)?;
+        if mark.suspect && series.style != Style::Ring {
+            canvas.disc(place, HOLE, WHITE)?;
+        }
     }
     Ok(())
 }

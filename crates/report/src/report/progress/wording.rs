@@ -130,6 +130,17 @@ pub fn outcome(run: &RunRecord, state: &State) -> String {
     match (run.outcome, run.cause) {
         (Outcome::Ok, _) => format!("{what} ok in {seconds}"),
         (Outcome::Cut, _) => format!("{what} {} after {seconds}", run.detail),
+        (Outcome::Suspect, _) => {
+            let doubts = run
+                .doubts
+                .iter()
+                .map(|doubt| format!("{}: {}", doubt.code, doubt.detail));
+            format!(
+                "{what} {} in {seconds}: {}",
+                run.validity,
+                doubts.collect::<Vec<_>>().join("; ")
+            )
+        }
         (outcome, None) => format!("{what} {outcome} after {seconds}"),
         (outcome, Some(cause)) => format!("{what} {outcome}: {cause}: {}; {}", run.detail, cause.advice()),
     }

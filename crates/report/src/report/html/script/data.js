@@ -17,13 +17,12 @@ function decode(column) {
   return new Array(rowCount).fill(column.all);
 }
 
-/** Points with their rows; `used` are the rows their figures come from: good runs, or doubtful ones if none is good. */
-const points = data.points.map((id, index) => ({ id, index, rows: [], used: [], spreads: new Map() }));
+/** Points with their rows; `used` are the rows their figures come from: valid runs, or suspect ones if none is valid. */
+const points = data.points.map((id, index) => ({ id, index, rows: [], used: [], doubtful: data.suspect[index], spreads: new Map() }));
 data.rows.forEach((place, row) => points[place].rows.push(row));
 for (const point of points) {
-  const ended = (outcome) => point.rows.filter((row) => runValues("outcome")[row] === outcome);
+  const ended = (outcome) => point.rows.filter((row) => runValues("outcome")[row] === outcome && runValues("validity")[row] !== "invalid");
   point.used = ended("ok");
-  point.doubtful = !point.used.length;
   if (!point.used.length) point.used = ended("suspect");
 }
 

@@ -26,7 +26,9 @@ function runsLine(point) {
     counts.set(outcome, (counts.get(outcome) ?? 0) + 1);
   }
   const text = [...counts].map(([outcome, count]) => `${count} ${outcome}`).join(", ");
-  return el("p", { class: "count" }, `Runs: ${text} · point ${point.id}`);
+  const codes = [...new Set(point.rows.map((row) => runValues("codes")[row]).filter(Boolean).flatMap((codes) => codes.split(" ")))];
+  const doubts = codes.length ? ` · ${codes.join(", ").replaceAll("_", " ")}` : "";
+  return el("p", { class: "count" }, `Runs: ${text}${doubts} · point ${point.id}`);
 }
 
 function parametersOf(row) {

@@ -71,12 +71,10 @@ class Panel {
     const all = series.length;
     if (this.frontier) {
       const [xUp, yUp] = [higherIsBetter(x) ?? true, higherIsBetter(y) ?? true];
-      // As in the answer, points compete within their workload, doubtful ones only where none of it is good.
-      const good = marks.filter((mark) => !mark.point.doubtful);
+      // As in the answer, points compete within their workload, suspect ones too.
       this.fronts = data.workloads.map((workload, place) => {
         const isOwn = (mark) => mark.point.workload === place;
-        const entrants = good.some(isOwn) ? good : marks;
-        const front = paretoFrontier(entrants.filter(isOwn), xUp, yUp);
+        const front = paretoFrontier(marks.filter(isOwn), xUp, yUp);
         const knee = kneeOf(front, xUp, yUp);
         if (knee) notes.push({ x: knee.x, y: knee.y, text: "knee" });
         return { name: ["Pareto frontier", workload.name].filter(Boolean).join(", "), front, knee };
@@ -125,7 +123,7 @@ class Panel {
     const repeated = points.some((point) => point.used.length > 1);
     this.note.textContent = [
       more > 0 ? `${more} more curves; filter, or colour by one setting, to tell them apart.` : "",
-      series.some((one) => one.marks.some((mark) => mark.point.doubtful)) ? "Hollow points are in doubt." : "",
+      series.some((one) => one.marks.some((mark) => mark.point.doubtful)) ? "Hollow points are suspect." : "",
       repeated ? "Points are medians over runs, bars reach from the lowest to the highest run." : "Each point is a single run.",
       `${showCount(count)} points.`,
     ].filter(Boolean).join(" ");

@@ -32,7 +32,7 @@ class RunTable {
   /** Columns, widths and heads; then the rows. */
   build() {
     const kinds = ["serve", "bench"];
-    const isMain = (column) => ["outcome", "cause", "run"].includes(column.name) || varying.includes(column) || MAIN_FIGURES.includes(column.name);
+    const isMain = (column) => ["outcome", "validity", "codes", "cause", "run"].includes(column.name) || varying.includes(column) || MAIN_FIGURES.includes(column.name);
     const isTold = (column) => column.values.some((value) => value != null);
     const rank = (column) => (column.name === "outcome" ? 0 : kinds.includes(column.kind) ? 1 : column.kind === "run" ? 2 : 3);
     this.columns = columns.filter((column) => isTold(column) && (this.all || isMain(column)));

@@ -1,0 +1,80 @@
+//! Whether a run's figures can be believed, judged by the figures themselves. Each check is a pure function from what a run
+//! shows to a doubt, if there is one; a new one is a function in a file of this folder and an entry in [`CHECKS`].
+//!
+//! What the figures cannot show (caches that were not reset, a server that was cold) the `run` room adds.
+
+mod failures;
+mod generator;
+mod load;
+mod sample;
+
+pub(super) use failures::{commonest_error, failed_requests, on_failed_requests, refuse_empty};
+
+use crate::plan::Params;
+use crate::validity::Doubt;
+use serde_json::Value;
+
+/// What a run shows of itself: figures and settings by the keys of `vllm bench serve`, ours among them.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// The result, or as much of it as there is.
+    pub figures: &'a Params,
+    /// Whether every request was sent. One that was cut says nothing of how long it would have taken.
+    pub is_whole: bool,
+}
+
+/// Every check, in the order in which doubts are told.
+const CHECKS: [fn(Seen<'_>) -> Option<Doubt>; 6] = [
+    load::not_reached,
+    generator::stood_still,
+    generator::saturated,
+    failures::some,
+    sample::too_short,
+    sample::too_small,
+];
+
+/// Every reason to doubt a run.
+pub fn doubts(seen: Seen<'_>) -> Vec<Doubt> {
+    CHECKS.iter().filter_map(|check| check(seen)).collect()
+}
+
+/// Those for which the load generator is the reason, of a run that is judged by other rules besides.
+pub(super) fn of_generator(figures: &Params) -> impl Iterator<Item = Doubt> + use<> {
+    let seen = Seen {
+        figures,
+        is_whole: false,
+    };
+    let doubts = [generator::stood_still(seen), generator::saturated(seen)];
+    doubts.into_iter().flatten()
+}
+
+impl Seen<'_> {
+    fn number(self, key: &str) -> Option<f64> {
+        self.figures.get(key).and_then(Value::as_f64)
+    }
+
+    /// From the first request to the end of the last, or to the end of the window, in seconds.
+    fn duration_s(self) -> Option<f64> {
+        let of_window = || Some(self.number("warmup_s")? + self.number("window_s")?);
+        let seconds = self.number("duration").or_else(of_window);
+        seconds.filter(|seconds| *seconds > 0.0)
+    }
+
+    /// Whether requests were due at times of their own.
+    fn is_open_loop(self) -> bool {
+        self.number("request_rate").is_some() || self.figures.contains_key("mean_ttft_from_due_ms")
+    }
+
+    /// Requests that a closed loop is to keep in flight; none for an open one, where the limit is only a bound.
+    fn slots(self) -> Option<f64> {
+        self.number("max_concurrency").filter(|_| !self.is_open_loop())
+    }
+}
+
+#[cfg(test)]
+fn judge(figures: Value) -> Vec<String> {
+    let figures = figures.as_object().expect("an object");
+    let is_whole = true;
+    let told = doubts(Seen { figures, is_whole }).into_iter();
+    told.map(|doubt| format!("{}: {}", doubt.code, doubt.detail)).collect()
+}

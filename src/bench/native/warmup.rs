@@ -1,0 +1,117 @@
+//! How much a server is warmed up before a load is measured: as much as the load holds. The first requests pay for code that
+//! is compiled, memory that is taken and caches that are filled; measured ones should not.
+
+use super::settings::Settings;
+use crate::plan::Warmup;
+use std::time::Duration;
+
+/// A warm-up is cut after this long: by then a server has met every step that the load asks of it.
+pub const LONGEST: Duration = Duration::from_secs(60);
+/// Most requests of an automatic warm-up: no engine takes more at once.
+const MOST: usize = 2048;
+/// Latencies that a warm-up at a rate lasts: after one of them as many requests are in flight as the rate brings.
+const LATENCIES: f64 = 2.0;
+
+/// The unmeasured requests before a load.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Amount {
+    /// So many, all due at once.
+    AtOnce(usize),
+    /// At so many a second, the first one alone: how long it takes says how many make up the load. At most so many.
+    AtRate(f64, usize),
+}
+
+impl Amount {
+    /// That of a run: as the plan says, else as the benchmark's own parameter says, else as many as the load holds.
+    pub fn of(warmup: Warmup, settings: &Settings) -> Amount {
+        let told = settings.side.num_warmups;
+        match warmup {
+            Warmup::Requests(count) => Amount::AtOnce(told.max(count as usize)),
+            Warmup::Automatic if told > 0 => Amount::AtOnce(told),
+            Warmup::Automatic => Amount::of_load(settings),
+        }
+    }
+
+    fn of_load(settings: &Settings) -> Amount {
+        let all = settings.prompts.num_prompts.min(MOST);
+        let arrivals = settings.arrival.arrivals();
+        match settings.concurrency() {
+            Some(slots) => Amount::AtOnce(slots.min(MOST)),
+            // A ramp is warmed up for where it ends.
+            None if arrivals.is_open() => Amount::AtRate(arrivals.rate_at(1, 2), all),
+            None => Amount::AtOnce(all),
+        }
+    }
+
+    /// Most requests that it can take.
+    pub fn most(self) -> usize {
+        match self {
+            Amount::AtOnce(count) | Amount::AtRate(_, count) => count,
+        }
+    }
+
+    /// The same as one number, for whoever cannot wait for a first request: what a second brings.
+    pub fn count(self) -> usize {
+        match self {
+            Amount::AtOnce(count) => count,
+            Amount::AtRate(rate, most) => (rate.ceil() as usize).clamp(1, most),
+        }
+    }
+
+    /// When the requests are due after the first one, in nanoseconds, once it is known how long that took; none if all are
+    /// due at once.
+    pub fn due_after(self, first: Duration) -> Vec<u64> {
+        let Amount::AtRate(rate, most) = self else {
+            return Vec::new();
+        };
+        let count = (LATENCIES * rate * first.as_secs_f64()).ceil() as usize;
+        let due = |i: usize| (i as f64 / rate * 1e9) as u64;
+        (0..count.min(most).saturating_sub(1)).map(due).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn amount(warmup: Warmup, params: Value) -> Amount {
+        let params = params.as_object().expect("an object");
+        Amount::of(warmup, &Settings::read(params).expect("valid"))
+    }
+
+    #[test]
+    fn as_much_as_the_load_holds() {
+        let automatic = |params| amount(Warmup::Automatic, params);
+        assert_eq!(
+            automatic(json!({"max_concurrency": 64, "request_rate": 5})),
+            Amount::AtOnce(64)
+        );
+        assert_eq!(automatic(json!({"num_prompts": 300})), Amount::AtOnce(300));
+        assert_eq!(automatic(json!({"num_prompts": 9999})), Amount::AtOnce(MOST));
+        assert_eq!(
+            automatic(json!({"num_prompts": 300, "request_rate": 5})),
+            Amount::AtRate(5.0, 300)
+        );
+        assert_eq!(
+            automatic(json!({"max_concurrency": 64, "num_warmups": 3})),
+            Amount::AtOnce(3)
+        );
+        assert_eq!(
+            amount(Warmup::Requests(0), json!({"max_concurrency": 64})),
+            Amount::AtOnce(0)
+        );
+    }
+
+    #[test]
+    fn a_rate_is_warm_after_two_latencies() {
+        let due = |first| {
+            Amount::AtRate(10.0, 300)
+                .due_after(Duration::from_secs_f64(first))
+                .len()
+                + 1
+        };
+        assert_eq!((due(0.0), due(0.01), due(1.5), due(100.0)), (1, 1, 30, 300));
+        assert!(Amount::AtOnce(9).due_after(LONGEST).is_empty());
+    }
+}

@@ -1,0 +1,96 @@
+//! For which loads a start of a server is warm: those whose workload it has held at least as high. Nothing else is kept of
+//! what it did.
+
+use crate::plan::{Params, number, spelling};
+use crate::table::is_of_load;
+
+/// The loads that a start of a server has held.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Warmth(Vec<Held>);
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq)]
+struct Held {
+    /// What was asked, apart from how much of it came at once.
+    workload: Params,
+    /// Most requests at once, and requests a second; infinite where nothing limits them.
+    height: (f64, f64),
+    /// How many there were.
+    requests: f64,
+}
+
+impl Held {
+    fn of(params: &Params) -> Held {
+        let limit = |name: &str| spelling::find(params, name).and_then(number).unwrap_or(f64::INFINITY);
+        let workload = params.iter().filter(|(name, _)| !is_of_load(name));
+        Held {
+            workload: workload.map(|(name, value)| (name.clone(), value.clone())).collect(),
+            height: (limit("max_concurrency"), limit("request_rate")),
+            requests: limit("num_prompts"),
+        }
+    }
+
+    /// Whether a server that held this is warm for the other.
+    fn covers(&self, other: &Held) -> bool {
+        // Without any limit all requests come at once.
+        let is_at_once = other.height == (f64::INFINITY, f64::INFINITY);
+        self.workload == other.workload
+            && self.height.0 >= other.height.0
+            && self.height.1 >= other.height.1
+            && (!is_at_once || self.requests >= other.requests)
+    }
+}
+
+impl Warmth {
+    /// Whether a load with these bench parameters needs no warm-up any more.
+    pub fn covers(&self, params: &Params) -> bool {
+        let wanted = Held::of(params);
+        self.0.iter().any(|held| held.covers(&wanted))
+    }
+
+    /// Notes a load that the server has held.
+    pub fn note(&mut self, params: &Params) {
+        let held = Held::of(params);
+        self.0.retain(|known| !held.covers(known));
+        self.0.push(held);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn is_warm(held: Value, wanted: Value) -> bool {
+        let params = |value: Value| value.as_object().expect("an object").clone();
+        let mut warmth = Warmth::default();
+        warmth.note(&params(held));
+        warmth.covers(&params(wanted))
+    }
+
+    #[test]
+    fn a_higher_load_of_the_same_workload_warms() {
+        let load =
+            |slots: u32, input: u32| json!({"max-concurrency": slots, "random_input_len": input, "num_prompts": 9});
+        assert!(is_warm(load(8, 5), load(8, 5)) && is_warm(load(8, 5), load(2, 5)));
+        assert!(!is_warm(load(8, 5), load(9, 5)), "it was never that high");
+        assert!(!is_warm(load(8, 5), load(2, 6)), "another workload");
+    }
+
+    #[test]
+    fn rates_and_floods_are_heights_too() {
+        assert!(is_warm(
+            json!({"request_rate": "inf", "num_prompts": 50}),
+            json!({"request_rate": 4})
+        ));
+        assert!(!is_warm(
+            json!({"request_rate": 4, "num_prompts": 50}),
+            json!({"max_concurrency": 4})
+        ));
+        assert!(!is_warm(json!({"num_prompts": 50}), json!({"num_prompts": 60})));
+        assert!(is_warm(
+            json!({"num_prompts": 60, "max_concurrency": 64}),
+            json!({"num_prompts": 99, "max_concurrency": 4})
+        ));
+    }
+}

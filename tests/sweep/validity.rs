@@ -1,0 +1,108 @@
+//! Runs that did not measure what they claim are marked wherever their figures go, and servers are warm before they are
+//! measured.
+
+use crate::harness::{Harness, rows, said, wait_for};
+use crate::standing::Standing;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+/// One workload on the server that stands; `bench` is added to its table, `load` to its parameters.
+fn plan(server: &Standing, bench: &str, load: &str) -> String {
+    format!(
+        r#"
+version = 1
+runs = 2
+[serve]
+url = "{}"
+reset = "none"
+[bench]
+{bench}
+[bench.params]
+random_input_len = 16
+random_output_len = 16
+{load}
+"#,
+        server.url()
+    )
+}
+
+fn summary(harness: &Harness, file: &str) -> Vec<BTreeMap<String, String>> {
+    rows(&harness.folder.path().join("out").join(file))
+}
+
+/// Whether the codes of a row hold one of these.
+fn has(row: &BTreeMap<String, String>, codes: &[&str]) -> bool {
+    row["codes"].split(' ').any(|code| codes.contains(&code))
+}
+
+#[test]
+fn a_load_that_was_never_there_wins_nothing() {
+    let harness = Harness::new();
+    let server = Standing::start(&harness, &[], false);
+    // More slots than requests, with the fastest answers of all.
+    let plan = plan(&server, "", "max_concurrency = 8\nnum_prompts = [2, 24]");
+    harness.write("plan.toml", &plan);
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert!(said(&output).contains("1 point left out"), "{}", said(&output));
+    for point in summary(&harness, "points.csv") {
+        let is_there = point["num_prompts"] == "24";
+        assert_eq!(has(&point, &["load_not_reached"]), !is_there, "{point:?}");
+        assert_eq!(point["validity"] == "invalid", !is_there, "{point:?}");
+        if !is_there {
+            let users: f64 = point["user_count_estimate"].parse().expect("a number");
+            assert!(users <= 2.0, "two requests are two users at most: {users}");
+        }
+    }
+    let report = fs::read_to_string(harness.folder.path().join("out/report.md")).expect("a report");
+    let answers = report.lines().filter(|line| line.starts_with("- **"));
+    let wrong: Vec<&str> = answers.filter(|line| line.contains("prompts 2:")).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    let drawn = harness.run(&["pareto", "out", "--format", "json"]);
+    let drawn: serde_json::Value = serde_json::from_slice(&drawn.stdout).expect("JSON");
+    assert_eq!(drawn["points"].as_array().map(Vec::len), Some(1), "{drawn}");
+}
+
+#[test]
+fn a_run_in_which_vsweep_was_stopped_is_marked() {
+    let harness = Harness::new();
+    let server = Standing::start(&harness, &[], false);
+    let plan = plan(&server, "warmup_prompts = 0", "max_concurrency = 2\nnum_prompts = 60");
+    harness.write("plan.toml", &plan.replace("runs = 2", "runs = 1"));
+    let mut vsweep = harness.start(&["run", "plan.toml", "-o", "out"]);
+    wait_for("requests to run", || server.metric("vllm:num_requests_running") > 0.0);
+    let pid = Pid::from_raw(vsweep.id() as i32);
+    kill(pid, Signal::SIGSTOP).expect("alive");
+    std::thread::sleep(Duration::from_secs(2));
+    kill(pid, Signal::SIGCONT).expect("alive");
+    assert_eq!(vsweep.wait().expect("reaped").code(), Some(0));
+    let run = &summary(&harness, "summary.csv")[0];
+    assert!(has(run, &["generator_stopped", "generator_stalled"]), "{run:?}");
+    assert_ne!(run["validity"], "valid");
+}
+
+#[test]
+fn a_load_is_warmed_up_once_on_each_start_of_a_server() {
+    for (warmup, unmeasured) in [("", 4.0), ("warmup_prompts = 0", 0.0), ("warmup_prompts = 3", 3.0)] {
+        let harness = Harness::new();
+        let server = Standing::start(&harness, &[], false);
+        harness.write(
+            "plan.toml",
+            &plan(&server, warmup, "max_concurrency = 4\nnum_prompts = 8"),
+        );
+        let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+        assert!(output.status.success(), "{}", said(&output));
+        assert_eq!(
+            server.metric("vllm:time_to_first_token_seconds_count"),
+            16.0 + unmeasured,
+            "{warmup}"
+        );
+        let cold: Vec<bool> = summary(&harness, "summary.csv")
+            .iter()
+            .map(|run| has(run, &["cold_server"]))
+            .collect();
+        assert_eq!(cold, [unmeasured == 0.0, false], "{warmup}");
+    }
+}

@@ -2,8 +2,8 @@
 
 use crate::bench::{self, Runner};
 use crate::matrix::Matrix;
-use crate::plan::{BenchRunner, Found, Params, Plan, Problem, Side, Span, Warmup, show, spelling};
-use crate::search::{Quantity, Target, Vary};
+use crate::plan::{BenchRunner, Found, Params, Plan, Problem, Required, Side, Span, Warmup, show, spelling};
+use crate::search::{Criterion, Quantity, Vary};
 use std::collections::BTreeSet;
 
 /// Loads looked at: far more than the distinct ones of any plan that is not generated.
@@ -76,23 +76,43 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     }
 }
 
+/// The criteria of every target and assertion, and the keys that lead to them.
+fn bounds(plan: &Plan) -> Vec<(Vec<String>, &[Criterion])> {
+    let targets = plan.sla.iter().flat_map(|sla| &sla.targets);
+    let targets = targets.map(|target| &*target.criteria).enumerate();
+    let asserted = plan
+        .report
+        .requirements
+        .iter()
+        .filter_map(|required| match &required.what {
+            Required::Points(assertion) => Some(&*assertion.criteria),
+            Required::Target(_) => None,
+        });
+    let at = |keys: &[&str], i: usize| keys.iter().map(|key| key.to_string()).chain([i.to_string()]).collect();
+    let targets = targets.map(|(i, criteria)| (at(&["sla", "target"], i), criteria));
+    let asserted = asserted.enumerate().map(|(i, criteria)| (at(&["assert"], i), criteria));
+    targets.chain(asserted).collect()
+}
+
+fn words(place: &[String]) -> Vec<&str> {
+    place.iter().map(String::as_str).collect()
+}
+
 /// A target may bound the goodput only of runs that are told which requests are good.
 fn goodput(plan: &Plan, matrix: &Matrix, found: &mut Found) {
-    let bounded = |target: &Target| {
-        target
-            .criteria
+    let bounded = |criteria: &[Criterion]| {
+        criteria
             .iter()
             .any(|criterion| criterion.quantity == Quantity::Metric(GOODPUT.into()))
     };
-    let targets = plan.sla.iter().flat_map(|sla| &sla.targets);
-    let Some(place) = targets.into_iter().position(bounded) else {
+    let Some((place, _)) = bounds(plan).into_iter().find(|(_, criteria)| bounded(criteria)) else {
         return;
     };
     let mut loads = matrix.specimens().take(MOST_POINTS);
     if loads.any(|params| spelling::find(&params, "goodput").is_none()) {
         let message = format!("no run will report `{GOODPUT}`");
         let remedy = "say which requests are good: goodput = [\"ttft:500\"] in [bench.params]";
-        let span = plan.origin.key_span(&["sla", "target", &place.to_string(), GOODPUT]);
+        let span = plan.origin.key_span(&[&words(&place)[..], &[GOODPUT]].concat());
         found.add(Problem::new(span, message, remedy));
     }
 }
@@ -107,8 +127,8 @@ fn latencies(plan: &Plan, matrix: &Matrix, found: &mut Found) {
             .contains(&statistic)
             .then(|| latency.to_owned())
     };
-    for (i, target) in plan.sla.iter().flat_map(|sla| &sla.targets).enumerate() {
-        for criterion in &target.criteria {
+    for (place, criteria) in bounds(plan) {
+        for criterion in criteria {
             let Quantity::Metric(key) = &criterion.quantity else {
                 continue;
             };
@@ -120,7 +140,7 @@ fn latencies(plan: &Plan, matrix: &Matrix, found: &mut Found) {
             if matrix.specimens().take(MOST_POINTS).any(|params| is_left_out(&params)) {
                 let message = format!("no run will report `{key}`");
                 let remedy = format!("add {latency} to percentile_metrics in [bench.params]");
-                let span = plan.origin.key_span(&["sla", "target", &i.to_string(), key]);
+                let span = plan.origin.key_span(&[&words(&place)[..], &[key]].concat());
                 found.add(Problem::new(span, message, remedy));
             }
         }

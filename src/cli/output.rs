@@ -3,6 +3,7 @@
 
 use crate::error::{Error, Exit, Result};
 use crate::printable::Printable;
+use crate::report::requirements::{Judged, Verdict};
 use std::fmt::Display;
 use std::io::{self, ErrorKind, StdoutLock, Write};
 use std::sync::OnceLock;
@@ -42,6 +43,25 @@ pub fn say(line: impl Display) {
 pub fn all_said() -> Result<()> {
     let lost = LOST.get().map(|error| io::Error::new(error.kind(), error.to_string()));
     lost.map_or(Ok(()), |error| Err(Error::io("write", "standard output")(error)))
+}
+
+/// Tells what the plan requires and whether it holds: what does not on standard error, the rest only where results are shown.
+/// The exit code for it.
+pub fn tell_requirements(judged: &[Judged], is_shown: bool) -> Exit {
+    let mut exit = Exit::Done;
+    for judged in judged {
+        match judged.verdict {
+            Verdict::Met if is_shown => say(judged),
+            Verdict::Met => {}
+            Verdict::Unmet | Verdict::Undecided => tell(judged),
+        }
+        exit = exit.or(match judged.verdict {
+            Verdict::Met => Exit::Done,
+            Verdict::Unmet => Exit::Regression,
+            Verdict::Undecided => Exit::Undecided,
+        });
+    }
+    exit
 }
 
 /// Says something on standard error. One that is closed or full is no reason to lose what is being done.

@@ -40,7 +40,7 @@ pub fn run(args: Args) -> Result<Exit> {
         tell(problem);
     }
     finish(show(&written))?;
-    Ok(damage)
+    Ok(output::tell_requirements(&written.requirements, true).or(damage))
 }
 
 /// What the plan of an experiment says a GPU costs; nothing where there is no plan that can be read.
@@ -60,7 +60,7 @@ pub(super) fn options(directory: &Directory) -> ReportOptions {
         .unwrap_or_else(|_| {
             let path = path.display();
             tell(format_args!(
-                "{path} cannot be read here, so the plots it asks for are left out; see `vsweep check {path}`"
+                "{path} cannot be read here, so the plots it asks for are left out and its requirements not judged; see `vsweep check {path}`"
             ));
             ReportOptions::default()
         })

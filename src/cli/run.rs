@@ -138,6 +138,7 @@ pub fn run(args: Args) -> Result<Exit> {
     // Read again from disk: other shards may have recorded meanwhile.
     let state = journal::load(&directory, Check::Hashes)?;
     let is_shown = matches!(mode, Mode::Auto | Mode::Plain);
+    let mut judged = None;
     if !is_reported(&directory)? && (state.runs().next().is_some() || directory.summary_csv().exists()) {
         let write = {
             let (directory, state, options) = (directory.clone(), state.clone(), plan.report.clone());
@@ -156,8 +157,11 @@ pub fn run(args: Args) -> Result<Exit> {
         if is_shown {
             output::say(written.summary.trim_end());
         }
+        judged = Some(written.requirements);
     }
     let damage = tell_damage(&state);
+    let judged = judged.unwrap_or_else(|| report::judge(&directory, &state, &plan.report.requirements));
+    let required = output::tell_requirements(&judged, is_shown);
     let failed = state.failures();
     let last_words = words::last(ending, &directory, &state, failed);
     if ending == Ending::Interrupted {
@@ -168,9 +172,8 @@ pub fn run(args: Args) -> Result<Exit> {
     Ok(match ending {
         Ending::Interrupted => Exit::Interrupted,
         Ending::Superseded => Exit::CannotGoOn,
-        _ if damage == Exit::SomeFailed => damage,
-        _ if failed > 0 || state.searches_given_up() > 0 => Exit::SomeFailed,
-        _ => Exit::Done,
+        _ if failed > 0 || state.searches_given_up() > 0 => required.or(Exit::SomeFailed),
+        _ => required.or(damage),
     })
 }
 

@@ -123,32 +123,23 @@ impl<'a> Rehearsed<'a> {
     /// A run of the plan. Repetitions are alike but for their random choices, so one of them is played for all.
     fn task(&mut self, point: &Point, run: u32) -> Result<(), Unknown> {
         if let Some(seconds) = self.company.lessons.measured(&point.id) {
-            let (warmup_s, requests) = (0.0, 0);
-            self.count(
-                point,
-                Some(Timing {
-                    seconds,
-                    warmup_s,
-                    requests,
-                }),
-            );
+            self.count(point, 0);
             self.forecast.total.runs += self.company.lessons.repeated.time(seconds);
             self.forecast.total.runs += self.company.lessons.pause.time(PAUSE_S);
             return Ok(());
         }
         if let Some(timing) = self.played.get(&point.id).copied() {
-            let warmup_s = if self.warmth.covers(&point.params) {
-                0.0
-            } else {
-                timing.warmup_s
+            let warmup_s = match self.warmth.covers(&point.params) {
+                true => 0.0,
+                false => timing.warmup_s,
             };
             self.warmth.note(&point.params);
-            self.count(point, Some(timing));
+            self.count(point, timing.requests);
             self.add(point, warmup_s + timing.seconds);
             return Ok(());
         }
         let Some(played) = self.play(point, run, None)? else {
-            self.count(point, None);
+            self.count(point, 0);
             return Ok(());
         };
         let seconds = self.limited(point, played.seconds);
@@ -177,14 +168,13 @@ impl<'a> Rehearsed<'a> {
             requests: played.requests,
         };
         self.played.insert(point.id.clone(), timing);
-        self.count(point, Some(timing));
+        self.count(point, timing.requests);
         self.add(point, played.warmup_s + seconds);
     }
 
-    fn count(&mut self, point: &Point, timing: Option<Timing>) {
+    fn count(&mut self, point: &Point, requests: u64) {
         self.forecast.runs += 1;
         let saves = point.params.get("save_detailed").is_some_and(|value| value != false);
-        let requests = timing.map_or(0, |timing| timing.requests);
         self.forecast.disk_bytes += self
             .company
             .lessons

@@ -11,6 +11,7 @@ mod harness;
 mod iterations;
 mod phases;
 mod rehearse;
+mod requirements;
 mod resume;
 mod run;
 #[path = "../support/scripted.rs"]

@@ -82,12 +82,28 @@ pub enum Exit {
     Usage = 2,
     /// Finished, but some runs failed; of `check`: some runs will not measure what they claim.
     SomeFailed = 3,
-    /// `compare` found a regression.
+    /// A stated requirement is not met: a required target, an `[[assert]]`; of `compare`: a regression.
     Regression = 4,
-    /// `compare` could not decide.
+    /// A stated requirement could not be decided.
     Undecided = 5,
     /// Interrupted; the message says how to continue.
     Interrupted = 130,
+}
+
+impl Exit {
+    /// The one that counts where both apply.
+    pub fn or(self, other: Exit) -> Exit {
+        const FIRST: [Exit; 6] = [
+            Exit::Interrupted,
+            Exit::CannotGoOn,
+            Exit::Usage,
+            Exit::Regression,
+            Exit::SomeFailed,
+            Exit::Undecided,
+        ];
+        let counts = FIRST.into_iter().find(|exit| [self, other].contains(exit));
+        counts.unwrap_or(Exit::Done)
+    }
 }
 
 impl From<Exit> for ExitCode {

@@ -2,8 +2,7 @@
 //! configuration of a side, so that judging a pair is a comparison of integers.
 
 use super::space::Space;
-use crate::plan::{Condition, Op, ParamRef, Side, equality_key, number};
-use serde_json::Value;
+use crate::plan::{Condition, ParamRef, Side, equality_key};
 use std::collections::{HashMap, HashSet};
 
 /// A value that agrees with nothing.
@@ -145,21 +144,5 @@ impl Match {
 /// A parameter that a combination does not have meets no condition.
 fn holds_at(condition: &Condition, space: &Space, index: usize) -> bool {
     let value = space.value(index, &condition.param.name);
-    value.is_some_and(|value| holds(condition.op, &value, &condition.value))
-}
-
-fn holds(op: Op, value: &Value, bound: &Value) -> bool {
-    let compare = || {
-        number(value)
-            .zip(number(bound))
-            .and_then(|(value, bound)| value.partial_cmp(&bound))
-    };
-    match op {
-        Op::Eq => equality_key(value) == equality_key(bound),
-        Op::Ne => equality_key(value) != equality_key(bound),
-        Op::Lt => compare().is_some_and(|order| order.is_lt()),
-        Op::Le => compare().is_some_and(|order| order.is_le()),
-        Op::Gt => compare().is_some_and(|order| order.is_gt()),
-        Op::Ge => compare().is_some_and(|order| order.is_ge()),
-    }
+    value.is_some_and(|value| condition.op.holds(&value, &condition.value))
 }

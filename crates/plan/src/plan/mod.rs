@@ -15,6 +15,7 @@ mod node;
 mod problem;
 mod read;
 pub mod reference;
+mod requirement;
 pub mod schema;
 mod secrets;
 mod short_flags;
@@ -30,6 +31,7 @@ mod world;
 pub use load::{Draft, draft, load, parse};
 pub use node::{Entry, Kind, Node};
 pub use problem::{Found, Problem, Problems, nearest, suggest};
+pub use requirement::{Assertion, Required, Requirement, Servers};
 pub use secrets::{HIDDEN, Piece, Secrets};
 pub use short_flags::SHORT_FLAGS;
 pub use source::{Format, Origin, Source, Sources, Span};
@@ -326,6 +328,25 @@ impl fmt::Display for Condition {
     }
 }
 
+impl Op {
+    /// Whether a value meets the comparison with a bound; only numbers are more or less than others.
+    pub fn holds(self, value: &Value, bound: &Value) -> bool {
+        let compare = || {
+            number(value)
+                .zip(number(bound))
+                .and_then(|(value, bound)| value.partial_cmp(&bound))
+        };
+        match self {
+            Op::Eq => equality_key(value) == equality_key(bound),
+            Op::Ne => equality_key(value) != equality_key(bound),
+            Op::Lt => compare().is_some_and(|order| order.is_lt()),
+            Op::Le => compare().is_some_and(|order| order.is_le()),
+            Op::Gt => compare().is_some_and(|order| order.is_gt()),
+            Op::Ge => compare().is_some_and(|order| order.is_ge()),
+        }
+    }
+}
+
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -348,6 +369,8 @@ pub struct ReportOptions {
     pub plots: Vec<Plot>,
     /// What a GPU costs an hour, in dollars.
     pub price_per_gpu_hour: Option<f64>,
+    /// What must hold of the results: `[[assert]]`, and targets that are required.
+    pub requirements: Vec<Requirement>,
 }
 
 /// One `[[report.plot]]`: a line chart of metric against parameter or metric.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use std::fmt::Write;
 
 /// The tables in the order of a plan, with what they are called there.
-const TABLES: [(&str, &str); 13] = [
+const TABLES: [(&str, &str); 14] = [
     ("`[serve]`", "ServeTable"),
     ("`[bench]`", "BenchTable"),
     ("`{ from, to, ... }`: a range as a parameter's values", "RangeTable"),
@@ -17,6 +17,7 @@ const TABLES: [(&str, &str); 13] = [
     ("`[sla]`", "SlaTable"),
     ("`[[sla.target]]`", "TargetTable"),
     ("`[explore]`", "ExploreTable"),
+    ("`[[assert]]`", "AssertTable"),
     ("`[report]`", "ReportTable"),
     ("`[report.pareto]`", "ParetoTable"),
     ("`[[report.plot]]`", "PlotTable"),

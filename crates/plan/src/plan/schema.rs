@@ -46,6 +46,9 @@ pub struct PlanFile {
     pub sla: Option<SlaTable>,
     /// A spread of loads between one request at a time and as many as the server can do, for a whole curve.
     pub explore: Option<ExploreTable>,
+    /// What must hold of the points of the plan; otherwise `run` and `report` end with exit code 4, or 5 if it cannot be
+    /// decided.
+    pub assert: Option<Vec<AssertTable>>,
     /// What the report draws beyond the standard charts.
     pub report: Option<ReportTable>,
 }
@@ -317,9 +320,39 @@ pub enum Vary {
 pub struct TargetTable {
     /// Name shown in tables.
     pub name: Option<String>,
+    /// Whether it must be met, of each load: `true` (by some server) or `"all"` (by every server). If it is not, `run` and `report`
+    /// end with exit code 4; if that could not be decided, with 5. Default: false, what is found is an answer.
+    pub required: Option<Scalar>,
     /// The bounds.
     #[schemars(flatten)]
     pub criteria: BTreeMap<String, String>,
+}
+
+/// A requirement of plain points, judged for each workload by the median of each point's runs: a server meets it if each of its
+/// points does. Every further key is a bound as in `[[sla.target]]`, such as `p99_ttft_ms = "<=500"`, but for `attainment`.
+#[derive(JsonSchema)]
+pub struct AssertTable {
+    /// Name shown where it is judged. Default: what it says.
+    pub name: Option<String>,
+    /// Which points it is about: values of parameters, or comparisons (`max_concurrency = "<=64"`), all of which must hold.
+    /// `serve.` or `bench.` stands before a name that both sides have. Default: every point.
+    #[schemars(rename = "where")]
+    pub only: Option<BTreeMap<String, Scalar>>,
+    /// Who must meet it: `any` (default), one server of the plan, or `all`.
+    pub servers: Option<WhichServers>,
+    /// The bounds.
+    #[schemars(flatten)]
+    pub criteria: BTreeMap<String, String>,
+}
+
+/// Which servers must meet a requirement.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+pub enum WhichServers {
+    /// One is enough.
+    Any,
+    /// Each.
+    All,
 }
 
 /// What the report draws beyond the standard charts.

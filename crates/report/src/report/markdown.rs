@@ -10,6 +10,7 @@ use super::charts::explore::in_words;
 use super::configs::Config;
 use super::environment::facts;
 use super::html::Inputs;
+use super::requirements::Verdict;
 use super::status::unfinished;
 use super::variation::{settings, varying};
 use super::words::{axis_title, show_number, show_spread};
@@ -43,6 +44,7 @@ pub fn render(inputs: &Inputs<'_>, configs: &[Config]) -> String {
     if let Some(how) = unfinished(inputs.state) {
         text += &format!("**Not finished**: {how}.\n\n");
     }
+    text += &page.requirements();
     text += &page.searches();
     let explored = in_words(inputs.state).into_iter();
     text += &explored
@@ -83,6 +85,15 @@ impl Page<'_> {
             );
         }
         told.join(", ")
+    }
+
+    fn requirements(&self) -> String {
+        let told = self.inputs.requirements.iter().map(|judged| match judged.verdict {
+            Verdict::Met => format!("- {}\n", escape(&judged.to_string())),
+            Verdict::Undecided | Verdict::Unmet => format!("- **{}**\n", escape(&judged.to_string())),
+        });
+        let told: String = told.collect();
+        if told.is_empty() { told } else { told + "\n" }
     }
 
     fn searches(&self) -> String {

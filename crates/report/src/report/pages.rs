@@ -4,7 +4,7 @@
 use super::failures::{group, read_excerpts};
 use super::html::{self, Inputs};
 use super::write::write_folder;
-use super::{answer, configs, markdown, telemetry};
+use super::{answer, configs, markdown, requirements, telemetry};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,6 +45,7 @@ pub(super) fn make_pages(directory: &Directory, state: &State, points: &Points<'
         answers: &answers,
         telemetry: &telemetry::gather(directory, state, points, &answers),
         plots: &options.plots,
+        requirements: &requirements::judge(&options.requirements, state, points),
     };
     let configs = configs::render(&inputs);
     Pages {

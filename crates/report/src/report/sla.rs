@@ -74,7 +74,7 @@ impl Row<'_> {
     }
 
     /// The load's name; none if it is the only one.
-    fn load(&self) -> Option<&str> {
+    pub fn load(&self) -> Option<&str> {
         let name = self.record.started.name.as_str();
         (!name.is_empty() && name != "default").then_some(name)
     }

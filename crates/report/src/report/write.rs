@@ -6,6 +6,7 @@ use super::charts::{Subject, make_charts, make_search_charts};
 use super::duplicates;
 use super::pages::write_pages;
 use super::png::render;
+use super::requirements::{self, Judged};
 use super::rows::{Believed, Runs, read_runs, reread_runs};
 use super::sla;
 use super::text::summarize;
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 use vsweep_metrics::threads;
 use vsweep_plan::error::{Error, Result};
 use vsweep_plan::files::{create_folder, write_atomic};
-use vsweep_plan::plan::ReportOptions;
+use vsweep_plan::plan::{ReportOptions, Requirement};
 use vsweep_record::journal::{Directory, State};
 use vsweep_record::table::{Points, Table, write_csv, write_parquet};
 
@@ -32,6 +33,8 @@ pub struct Written {
     pub points: usize,
     /// The answer in a few lines, for a terminal.
     pub summary: String,
+    /// What the plan requires, and whether it holds.
+    pub requirements: Vec<Judged>,
 }
 
 /// The tables of a sweep in progress, written after every run; only the files of new runs are read.
@@ -77,6 +80,7 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
     let mut written = write_tables(directory, state, &runs, &points)?;
     written.files.push(write_typed(directory, &runs.table)?);
     written.summary = summarize(state, &points);
+    written.requirements = requirements::judge(&options.requirements, state, &points);
     let subject = Subject {
         experiment: &directory.name(),
         points: &points,
@@ -102,6 +106,14 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
     written.problems.extend(problems);
     written.files.extend(write_pages(directory, state, &points, options)?);
     Ok(written)
+}
+
+/// Whether what the plan requires holds of what is recorded, where nothing is to be written.
+pub fn judge(directory: &Directory, state: &State, required: &[Requirement]) -> Vec<Judged> {
+    match required {
+        [] => Vec::new(),
+        required => requirements::judge(required, state, &Points::of(&read_runs(directory, state).table)),
+    }
 }
 
 /// Writes these files into a folder and removes others of the extension, which an earlier report wrote.
@@ -167,6 +179,7 @@ fn write_tables(directory: &Directory, state: &State, runs: &Runs, points: &Poin
         runs: runs.table.rows(),
         points: points.points.len(),
         summary: String::new(),
+        requirements: Vec::new(),
     })
 }
 

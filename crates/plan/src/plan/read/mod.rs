@@ -7,6 +7,7 @@ mod link;
 mod params;
 mod range;
 mod report;
+mod requirement;
 mod scalar;
 mod serve;
 mod sla;
@@ -116,7 +117,7 @@ impl Reader<'_> {
             .get("exclude")
             .map(|node| self.exclude(node, &names))
             .unwrap_or_default();
-        let sla = fields.get("sla").and_then(|node| self.sla(node));
+        let (sla, required) = fields.get("sla").map(|node| self.sla(node)).unwrap_or_default();
         let explore = fields.get("explore");
         if let (Some(node), true) = (explore, sla.is_some()) {
             let remedy = "remove one of them, or write two plans";
@@ -127,7 +128,14 @@ impl Reader<'_> {
             ));
         }
         let explore = explore.and_then(|node| self.explore(node, runs));
-        let report = fields.get("report").map(|node| self.report(node)).unwrap_or_default();
+        let mut report = fields.get("report").map(|node| self.report(node)).unwrap_or_default();
+        report.requirements = required;
+        report.requirements.extend(
+            fields
+                .get("assert")
+                .map(|node| self.assertions(node, &names))
+                .unwrap_or_default(),
+        );
         fields.close(&mut self.found);
         Parts {
             name,

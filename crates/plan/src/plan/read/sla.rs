@@ -4,7 +4,7 @@ use super::Reader;
 use crate::plan::fields::Fields;
 use crate::plan::node::{Entry, Kind, Node};
 use crate::plan::problem::{Problem, suggest};
-use crate::plan::schema;
+use crate::plan::{Required, Requirement, Servers, schema};
 use std::ops::RangeInclusive;
 use vsweep_strategy::search::{Criterion, RequestLimit, Settings, Target, Vary};
 
@@ -36,8 +36,12 @@ const TOTALS: [&str; 6] = [
 const LOADS: RangeInclusive<f64> = 0.001..=1e6;
 
 impl Reader<'_> {
-    pub(super) fn sla(&mut self, node: &Node) -> Option<Settings> {
-        let mut fields = Fields::open::<schema::SlaTable>(node, "sla", &mut self.found)?;
+    /// The search, and which of its targets are required: no part of the search, which does not depend on it.
+    pub(super) fn sla(&mut self, node: &Node) -> (Option<Settings>, Vec<Requirement>) {
+        let Some(mut fields) = Fields::open::<schema::SlaTable>(node, "sla", &mut self.found) else {
+            return Default::default();
+        };
+        let mut required = Vec::new();
         let vary = self.vary(&mut fields, node, "sla");
         let mut settings = Settings::new(vary.unwrap_or(Vary::MaxConcurrency), Vec::new());
         self.bounds(&mut fields, &mut settings);
@@ -62,9 +66,11 @@ impl Reader<'_> {
         }
         let list = targets.and_then(|node| self.list(node, "sla.target", "write each below its own [[sla.target]]"));
         for node in list.unwrap_or_default() {
-            let Some(target) = self.target(node) else {
+            let Some((target, servers)) = self.target(node) else {
                 continue;
             };
+            let what = Required::Target(target.name.clone());
+            required.extend(servers.map(|servers| Requirement { what, servers }));
             if settings.targets.iter().any(|other| other.name == target.name) {
                 let message = format!("two targets are called `{}`", target.name);
                 self.found
@@ -73,7 +79,7 @@ impl Reader<'_> {
             settings.targets.push(target);
         }
         fields.close(&mut self.found);
-        vary.map(|_| settings)
+        (vary.map(|_| settings), required)
     }
 
     fn bounds(&mut self, fields: &mut Fields<'_>, settings: &mut Settings) {
@@ -134,9 +140,10 @@ impl Reader<'_> {
         value
     }
 
-    fn target(&mut self, node: &Node) -> Option<Target> {
+    fn target(&mut self, node: &Node) -> Option<(Target, Option<Servers>)> {
         let mut fields = Fields::open::<schema::TargetTable>(node, "sla.target", &mut self.found)?;
         let name = fields.get("name").and_then(|node| self.text(node, "name"));
+        let required = fields.get("required").and_then(|node| self.required(node));
         let entries: Vec<&Entry> = fields.rest().collect();
         if entries.is_empty() {
             let remedy = "add a bound such as p99_ttft_ms = \"<=500\"";
@@ -165,13 +172,14 @@ impl Reader<'_> {
             criteria.extend(self.criterion(entry));
         }
         let texts = || criteria.iter().map(ToString::to_string).collect::<Vec<_>>();
-        Some(Target {
+        let target = Target {
             name: name.unwrap_or_else(|| texts().join(", ")),
             criteria,
-        })
+        };
+        Some((target, required))
     }
 
-    fn criterion(&mut self, entry: &Entry) -> Option<Criterion> {
+    pub(super) fn criterion(&mut self, entry: &Entry) -> Option<Criterion> {
         if !is_metric(&entry.key) {
             let latencies = LATENCIES
                 .iter()

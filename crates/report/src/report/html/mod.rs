@@ -15,6 +15,7 @@ pub(super) use data::command_line;
 use super::answer::Answer;
 use super::configs::Config;
 use super::failures::Group;
+use super::requirements::Judged;
 use super::telemetry::Telemetry;
 use super::variation::varying;
 use serde_json::Value;
@@ -48,6 +49,8 @@ pub struct Inputs<'a> {
     pub telemetry: &'a Telemetry,
     /// Curves that the plan asks for; the page offers them first.
     pub plots: &'a [Plot],
+    /// What the plan requires, and whether it holds.
+    pub requirements: &'a [Judged],
 }
 
 /// What the parts of a page are made from.
@@ -96,7 +99,8 @@ pub fn render(inputs: &Inputs<'_>, configs: &[Config]) -> String {
             ("banner", &sections::banners(&page)),
             (
                 "answer",
-                &(targets::cards(&page)
+                &(sections::requirements(&page)
+                    + &targets::cards(&page)
                     + &answer::targets(&page)
                     + &sections::explored(&page)
                     + &answer::of_workloads(&page, inputs.answers)),

@@ -5,6 +5,7 @@ use super::text::{code, escape};
 use crate::report::charts::explore::in_words;
 use crate::report::environment::facts;
 use crate::report::failures::{Group, Reason};
+use crate::report::requirements::Verdict;
 use crate::report::status::unfinished;
 use crate::report::variation::settings;
 use std::fmt::Write;
@@ -68,6 +69,18 @@ fn simulated(points: &Points<'_>) -> String {
         "<p class=\"banner\" role=\"note\"><strong>Simulated.</strong> {all} figures on this page come from the \
          simulator, not from a GPU. They show how a sweep works, not how fast anything is.</p>"
     )
+}
+
+/// What the plan requires, and whether it holds.
+pub fn requirements(page: &Page<'_>) -> String {
+    let told = page.inputs.requirements.iter().map(|judged| {
+        let class = match judged.verdict {
+            Verdict::Met => "",
+            Verdict::Undecided | Verdict::Unmet => " class=\"caution\"",
+        };
+        format!("<p{class}>{}.</p>", escape(&capitalise(&judged.to_string())))
+    });
+    told.collect()
 }
 
 /// What went wrong, one block a cause.

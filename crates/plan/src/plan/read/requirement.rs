@@ -1,0 +1,118 @@
+//! `[[assert]]`, and `required` of a target.
+
+use super::{Names, Reader, split_side};
+use crate::plan::condition::bound;
+use crate::plan::fields::Fields;
+use crate::plan::node::{Entry, Kind, Node};
+use crate::plan::problem::Problem;
+use crate::plan::{Assertion, Condition, ParamRef, Required, Requirement, Servers, schema, spelling};
+
+impl Reader<'_> {
+    /// `required = true` or `"all"` of a target.
+    pub(super) fn required(&mut self, node: &Node) -> Option<Servers> {
+        match &node.kind {
+            Kind::Bool(false) => None,
+            Kind::Bool(true) => Some(Servers::Any),
+            Kind::Text(text) if text == "all" => Some(Servers::All),
+            _ => {
+                let remedy = "write true (some server must meet the target) or \"all\" (every server)";
+                self.found.add(Problem::new(
+                    node.span,
+                    "`required` is neither true, false nor \"all\"",
+                    remedy,
+                ));
+                None
+            }
+        }
+    }
+
+    pub(super) fn assertions(&mut self, node: &Node, names: &Names) -> Vec<Requirement> {
+        let blocks = self.list(node, "assert", "write each requirement below its own [[assert]]");
+        let blocks = blocks.unwrap_or_default().iter();
+        blocks.filter_map(|block| self.assertion(block, names)).collect()
+    }
+
+    fn assertion(&mut self, node: &Node, names: &Names) -> Option<Requirement> {
+        let mut fields = Fields::open::<schema::AssertTable>(node, "assert", &mut self.found)?;
+        let name = fields.get("name").and_then(|node| self.text(node, "name"));
+        let servers = fields.get("servers").and_then(|node| {
+            let choices = [("any", Servers::Any), ("all", Servers::All)];
+            self.choice(node, "assert.servers", &choices)
+        });
+        let conditions = fields.get("where").map(|node| self.conditions(node, names));
+        let bounds: Vec<&Entry> = fields.rest().collect();
+        if bounds.is_empty() {
+            let remedy = "add a bound such as p99_ttft_ms = \"<=500\"";
+            self.found
+                .add(Problem::new(node.span, "this requirement has no bounds", remedy));
+        }
+        let criteria = bounds.into_iter().filter_map(|entry| match entry.key.as_str() {
+            "attainment" | "ttft_ms" | "tpot_ms" | "e2el_ms" => {
+                let message = format!("`{}` is about single requests, which tables do not hold", entry.key);
+                let remedy =
+                    "bound a percentile such as p99_ttft_ms, or request_goodput with goodput in [bench.params]";
+                self.found.add(Problem::new(entry.key_span, message, remedy));
+                None
+            }
+            _ => self.criterion(entry),
+        });
+        let assertion = Assertion {
+            name,
+            criteria: criteria.collect(),
+            conditions: conditions.unwrap_or_default(),
+        };
+        Some(Requirement {
+            what: Required::Points(assertion),
+            servers: servers.unwrap_or(Servers::Any),
+        })
+    }
+
+    fn conditions(&mut self, node: &Node, names: &Names) -> Vec<Condition> {
+        let Kind::Table(entries) = &node.kind else {
+            let message = format!("`assert.where` must be a table, found {}", node.kind_name());
+            self.found.add(Problem::new(
+                node.span,
+                message,
+                "write it as where = { max_concurrency = 8 }",
+            ));
+            return Vec::new();
+        };
+        let read = |entry: &Entry| {
+            let param = self.param_of(entry, names);
+            let value = self.scalar(&entry.value, &entry.key)?;
+            match bound(&value) {
+                Ok((op, value)) => Some(Condition {
+                    param: param?,
+                    op,
+                    value,
+                }),
+                Err(why) => {
+                    let remedy = "write a value, or a comparison such as \">64\"";
+                    self.found.add(Problem::new(entry.value.span, why, remedy));
+                    None
+                }
+            }
+        };
+        entries.iter().filter_map(read).collect()
+    }
+
+    /// The parameter of a condition; its side may be left out where only one has it.
+    fn param_of(&mut self, entry: &Entry, names: &Names) -> Option<ParamRef> {
+        let qualified = names.qualified();
+        let is_meant = |name: &&String| split_side(name).is_some_and(|(_, bare)| spelling::same(bare, &entry.key));
+        let mut meant = qualified.iter().filter(is_meant);
+        let key = match (split_side(&entry.key), meant.next(), meant.next()) {
+            (None, Some(only), None) => only,
+            _ => &entry.key,
+        };
+        let known = self.param_ref(key, entry.key_span, names);
+        // A file that cannot be read here may have it.
+        let unread = || split_side(key).filter(|_| names.open);
+        known.or_else(|| {
+            unread().map(|(side, name)| ParamRef {
+                side,
+                name: name.to_owned(),
+            })
+        })
+    }
+}

@@ -1,0 +1,186 @@
+//! Whether what a plan requires holds of what was measured. Pure: the tables' points and the searches' answers go in, verdicts
+//! come out. Which exit code they make is the `cli` room's affair.
+
+use super::sla::{self, by_target};
+use super::status::unfinished;
+use super::variation::name_workload;
+use itertools::Itertools;
+use std::fmt;
+use vsweep_plan::ids::ServerId;
+use vsweep_plan::plan::{Assertion, Params, Required, Requirement, Servers};
+use vsweep_record::journal::{RunRecord, State};
+use vsweep_record::table::{Point, Points, Workload};
+use vsweep_strategy::search::{Criterion, Found, Vary};
+
+/// Whether a requirement holds. Ordered: the worst is the greatest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// It holds.
+    Met,
+    /// It could not be decided.
+    Undecided,
+    /// It does not hold.
+    Unmet,
+}
+
+/// A requirement of the plan, judged for one workload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judged {
+    /// What is required, of which workload if there are several.
+    pub text: String,
+    /// Whether it holds.
+    pub verdict: Verdict,
+    /// What was seen.
+    pub why: String,
+}
+
+/// `requirement met: target chat (tp 2: up to 123)`.
+impl fmt::Display for Judged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = match self.verdict {
+            Verdict::Met => "met",
+            Verdict::Undecided => "not decided",
+            Verdict::Unmet => "not met",
+        };
+        write!(f, "requirement {verdict}: {} ({})", self.text, self.why)
+    }
+}
+
+/// What one server, or one of its points, says: its verdict, and why.
+type Said = (Verdict, String);
+
+/// Judges every requirement for each workload.
+pub fn judge(required: &[Requirement], state: &State, points: &Points<'_>) -> Vec<Judged> {
+    let judged = required.iter().flat_map(|required| match &required.what {
+        Required::Target(name) => of_target(required, name, state),
+        Required::Points(assertion) => of_points(required, assertion, state, points),
+    });
+    judged.collect()
+}
+
+fn of_target(required: &Requirement, name: &str, state: &State) -> Vec<Judged> {
+    let searched = by_target(state).into_iter().filter(|rows| rows[0].target.name == name);
+    let judged = searched.map(|rows| {
+        let said = rows.iter().map(|row| {
+            let (verdict, why) = answer(row);
+            (verdict, format!("{}: {why}", row.settings()))
+        });
+        let load = rows[0].load().map_or(String::new(), |load| format!(", {load}"));
+        conclude(required, load, said.collect(), state)
+    });
+    let judged: Vec<Judged> = judged.collect();
+    match judged.is_empty() {
+        true => vec![conclude(required, String::new(), Vec::new(), state)],
+        false => judged,
+    }
+}
+
+fn answer(row: &sla::Row<'_>) -> Said {
+    match row.answer().map(|answer| answer.found) {
+        Some(Found::Met(value)) => (Verdict::Met, format!("up to {value}")),
+        Some(Found::Beyond(value)) => (Verdict::Met, format!("{value} and beyond")),
+        Some(Found::None) => (Verdict::Unmet, "at no load".to_owned()),
+        Some(Found::Undecided) => (Verdict::Undecided, "too few probes to tell".to_owned()),
+        Some(Found::Skipped) => (Verdict::Undecided, "left for a better server".to_owned()),
+        None => (Verdict::Undecided, "its search has no answer".to_owned()),
+    }
+}
+
+fn of_points(required: &Requirement, assertion: &Assertion, state: &State, points: &Points<'_>) -> Vec<Judged> {
+    let runs: Vec<&RunRecord> = state.runs().collect();
+    let workloads = points.workloads();
+    let judged = workloads.iter().map(|workload| {
+        let servers = servers(workload, assertion, &runs, state, points);
+        let said = servers.into_iter().map(|(server, own)| {
+            let name = state
+                .servers
+                .get(server)
+                .map_or(server.0.as_str(), |server| &server.name);
+            let said = own
+                .into_iter()
+                .map(|point| of_point(assertion, point, runs[point.row], points));
+            let (verdict, why) = said.max_by_key(|(verdict, _)| *verdict).expect("a group has a point");
+            (verdict, format!("{name}: {why}"))
+        });
+        let named = match workload.is_only() {
+            true => String::new(),
+            false => format!(", {}", name_workload(points, workload)),
+        };
+        conclude(required, named, said.collect(), state)
+    });
+    judged.collect()
+}
+
+/// The servers with points that an assertion is about, in the order of the table.
+fn servers<'s, 'p>(
+    workload: &Workload<'_>,
+    assertion: &Assertion,
+    runs: &[&'s RunRecord],
+    state: &'s State,
+    points: &'p Points<'_>,
+) -> Vec<(&'s ServerId, Vec<&'p Point>)> {
+    let none = Params::new();
+    let is_meant = |point: &&Point| {
+        let Some(run) = runs.get(point.row) else { return false };
+        let serve = state.servers.get(&run.server).map_or(&none, |server| &server.params);
+        assertion.is_about(serve, &run.params)
+    };
+    let own = workload.points.iter().map(|at| &points.points[*at]).filter(is_meant);
+    let mut servers: Vec<(&ServerId, Vec<&Point>)> = Vec::new();
+    for point in own {
+        let server = &runs[point.row].server;
+        match servers.iter_mut().find(|(known, _)| *known == server) {
+            Some((_, points)) => points.push(point),
+            None => servers.push((server, vec![point])),
+        }
+    }
+    servers
+}
+
+/// What the medians of a point say: the criterion that decides, and the load where it did.
+fn of_point(assertion: &Assertion, point: &Point, run: &RunRecord, points: &Points<'_>) -> Said {
+    let of_criterion = |criterion: &Criterion| {
+        let metric = |key: &str| points.spread(point, key).map(|spread| spread.median);
+        match criterion.read(Vary::MaxConcurrency, metric, &[]) {
+            Some(reading) if reading.met => (Verdict::Met, criterion.to_string()),
+            Some(_) => (Verdict::Unmet, format!("not {criterion}")),
+            None if point.used.is_empty() => (Verdict::Undecided, "no valid run".to_owned()),
+            None => (Verdict::Undecided, format!("no figure for {criterion}")),
+        }
+    };
+    let said = assertion.criteria.iter().map(of_criterion);
+    let (verdict, why) = said
+        .max_by_key(|(verdict, _)| *verdict)
+        .unwrap_or((Verdict::Undecided, "nothing is bounded".to_owned()));
+    (verdict, format!("{why} at {}", run.name))
+}
+
+/// What all servers say together. Before the sweep is finished another one may still say otherwise.
+fn conclude(required: &Requirement, workload: String, said: Vec<Said>, state: &State) -> Judged {
+    let decides = |verdict| said.iter().find(|(other, _)| *other == verdict);
+    let all = |verdict| {
+        said.iter()
+            .filter(|(other, _)| *other == verdict)
+            .map(|(_, why)| why)
+            .join("; ")
+    };
+    let left = unfinished(state);
+    let text = format!(
+        "{}{}{workload}",
+        required.what,
+        match required.servers {
+            Servers::Any => "",
+            Servers::All => ", every server",
+        }
+    );
+    let (verdict, why) = match (required.servers, decides(Verdict::Met), decides(Verdict::Unmet)) {
+        _ if said.is_empty() => (Verdict::Undecided, "nothing that it is about was measured".to_owned()),
+        (Servers::All, _, Some(_)) => (Verdict::Unmet, all(Verdict::Unmet)),
+        (Servers::Any, Some((_, why)), _) if left.is_none() => (Verdict::Met, why.clone()),
+        _ if left.is_some() => (Verdict::Undecided, "the sweep is not finished".to_owned()),
+        _ if decides(Verdict::Undecided).is_some() => (Verdict::Undecided, all(Verdict::Undecided)),
+        (Servers::All, ..) => (Verdict::Met, all(Verdict::Met)),
+        (Servers::Any, ..) => (Verdict::Unmet, all(Verdict::Unmet)),
+    };
+    Judged { text, verdict, why }
+}

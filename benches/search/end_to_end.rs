@@ -174,7 +174,7 @@ fn show(answer: &Answer) -> String {
 /// Whether each search, given its recorded probes one by one, asks what was asked and answers what was answered.
 fn questions_follow(state: &State, searches: &[(ServerConfig, Settings)]) -> bool {
     state.searches().zip(searches).all(|(record, (_, settings))| {
-        let mut search = Search::new(settings.clone(), record.started.seed);
+        let mut search = Search::new(settings.clone(), record.started.seed).against(&record.started.rivals);
         let mut probes = state.probes(&record.started.search);
         let is_asked = probes.all(|probe| {
             let is_asked = search.ask() == Next::Probe(probe.question.clone());

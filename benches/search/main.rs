@@ -198,7 +198,7 @@ fn searched(mut server: Server, vary: Vary, confirmations: usize, seed: Seed) ->
     let criterion = Criterion::metric("p99_ttft_ms", "<=500").expect("the criterion is valid");
     let target = Target {
         name: "chat".into(),
-        criteria: vec![criterion.clone()],
+        criteria: vec![criterion],
     };
     // A rate of one needs as many requests as ten in flight.
     let scale = if vary == Vary::RequestRate {
@@ -214,7 +214,7 @@ fn searched(mut server: Server, vary: Vary, confirmations: usize, seed: Seed) ->
         Settings {
             confirmations,
             requests,
-            ..Settings::new(vary, vec![target])
+            ..Settings::new(vary, vec![target.clone()])
         },
         seed,
     );
@@ -246,33 +246,23 @@ fn searched(mut server: Server, vary: Vary, confirmations: usize, seed: Seed) ->
         let mut watch = search.watch(&question);
         let mut ends = requests.iter().enumerate();
         let stop = ends.find_map(|(i, request)| {
-            Some((
-                i + 1,
-                watch.note_end(*request, span(i), in_flight.saturating_sub(1))?.verdict,
-            ))
+            let cut = watch.note_end(*request, span(i), in_flight.saturating_sub(1))?;
+            Some((i + 1, cut))
         });
-        let done = stop.map_or(requests.len(), |(done, _)| done);
-        let seen = match done < requests.len() {
-            true => watch.into_requests(),
-            false => requests,
-        };
-        let ttfts: Vec<f64> = seen.iter().map(|request| request.ttft_ms).collect();
-        let reading = criterion.read(vary, |_| Some(p99(&ttfts)), &seen);
+        let stop = stop.filter(|(done, _)| *done < requests.len());
+        let done = stop.as_ref().map_or(requests.len(), |(done, _)| *done);
+        let p99_ms = p99(&latencies[..done]);
         seconds += server.seconds(question.value, done as u64);
         values.push(question.value);
-        let stopped = stop
-            .filter(|(done, _)| *done < latencies.len())
-            .map(|(_, verdict)| verdict);
-        let readings = reading
-            .map(|reading| (criterion.to_string(), reading))
-            .into_iter()
-            .collect();
-        search.tell(&Probe {
+        let cut = stop.as_ref().map(|(_, cut)| cut);
+        search.tell(&Probe::read(
             question,
-            stopped,
-            readings,
-            served: None,
-        });
+            std::slice::from_ref(&target),
+            vary,
+            |key| (key == "p99_ttft_ms").then_some(p99_ms),
+            &requests[..done],
+            cut,
+        ));
     }
 }
 

@@ -144,12 +144,23 @@ pub struct Measurement {
     pub doubts: Vec<Doubt>,
     /// Latencies of every request; none from an external benchmark.
     pub requests: Vec<Request>,
-    /// Why the run ended before its last request, if it did. It then has no result: figures of a part of a run are not
-    /// those of a run.
+    /// Why a search ended the run before its last request, if one did: the result and the requests are then those of a part
+    /// of a run.
     pub cut: Option<Cut>,
 }
 
 impl Measurement {
+    /// Of a run that was cut before anything had ended.
+    pub fn of_nothing(cut: Cut) -> Measurement {
+        Measurement {
+            result: RunResult::default(),
+            failure: None,
+            doubts: Vec::new(),
+            requests: Vec::new(),
+            cut: Some(cut),
+        }
+    }
+
     /// Whether the figures can be believed.
     pub fn validity(&self) -> Validity {
         Validity::of(self.doubts.iter().map(|doubt| doubt.code))

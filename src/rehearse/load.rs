@@ -10,7 +10,7 @@ use crate::bench::native::{at_least, latencies, measurement_of, span};
 use crate::bench::params_of;
 use crate::dataset::{self, Dataset, Draw, Item, Prompt, Sampling, Vocabulary};
 use crate::matrix::Point;
-use crate::metrics::{Metric, Progress, RunResult, Sample, seconds};
+use crate::metrics::{Metric, Progress, Sample, seconds};
 use crate::plan::{Params, Warmup};
 use crate::search::{Cut, Watch};
 use crate::sim::engine::Request;
@@ -168,14 +168,23 @@ impl<'a> Stage<'a> {
         }
         let load = load(items.iter().map(|item| request(item, seed)).collect(), due);
         let (simulated, cut) = match play.watch {
-            Some(watch) => Watched { watch, cut: None }.drive(server, load),
+            Some(watch) => drive_watched(watch, server, load),
             None => (server.drive(load), None),
         };
-        let whole = || measurement_of(&settings, &simulated.samples.into(), simulated.duration);
+        // What was given up when the run was cut is not part of it.
+        let ended = simulated
+            .samples
+            .into_iter()
+            .filter(|sample| cut.is_none() || sample.is_ok());
+        let measurement = measurement_of(&settings, &ended.collect::<Vec<_>>().into(), simulated.duration);
+        let measurement = match (measurement, cut) {
+            (Some(measurement), cut) => Some(Measurement { cut, ..measurement }),
+            (None, cut) => cut.map(Measurement::of_nothing),
+        };
         Ok(Played {
             seconds: seconds(simulated.duration),
             warmup_s: warmup_s.min(LONGEST.as_secs_f64()),
-            measurement: cut.or_else(whole),
+            measurement,
             requests: items.len() as u64,
         })
     }
@@ -226,40 +235,22 @@ fn effort_of(prompt: u64, output: u64) -> u64 {
     output + prompt / 100
 }
 
-/// A watch at work.
-struct Watched {
-    watch: Watch,
-    cut: Option<Cut>,
-}
-
-impl Watched {
-    /// Drives the load until the watch has seen enough; what it saw, if it ended the run.
-    fn drive(mut self, server: &mut VirtualServer, load: Load) -> (Simulated, Option<Measurement>) {
-        let simulated = server.drive_watched(load, &mut |progress| {
-            let cut = match progress {
-                Progress::Ended(sample, in_flight) => {
-                    self.watch.note_end(latencies(sample), span(sample), in_flight as u64)
-                }
-                Progress::Underway(underway) => self.watch.note_underway(underway.iter().map(at_least)),
-            };
-            self.cut = cut;
-            match self.cut {
-                Some(_) => ControlFlow::Break(()),
-                None => ControlFlow::Continue(()),
-            }
-        });
-        // The last request can decide as well: then the run is whole.
-        let is_whole = simulated.samples.iter().all(Sample::is_ok);
-        let cut = self.cut.take().filter(|_| !is_whole);
-        let measurement = cut.map(|cut| Measurement {
-            result: RunResult::default(),
-            failure: None,
-            doubts: Vec::new(),
-            requests: self.watch.into_requests(),
-            cut: Some(cut),
-        });
-        (simulated, measurement)
-    }
+/// Drives the load until the watch has seen enough; why it ended the run, if it did.
+fn drive_watched(mut watch: Watch, server: &mut VirtualServer, load: Load) -> (Simulated, Option<Cut>) {
+    let mut decided = None;
+    let simulated = server.drive_watched(load, &mut |progress| {
+        decided = match progress {
+            Progress::Ended(sample, in_flight) => watch.note_end(latencies(sample), span(sample), in_flight as u64),
+            Progress::Underway(underway) => watch.note_underway(underway.iter().map(at_least)),
+        };
+        match decided {
+            Some(_) => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
+        }
+    });
+    // The last request can decide as well: then the run is whole.
+    let is_whole = simulated.samples.iter().all(Sample::is_ok);
+    (simulated, decided.filter(|_| !is_whole))
 }
 
 /// The requests of a dataset; without content where only the lengths count. Nothing is fetched for it.

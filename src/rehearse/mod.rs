@@ -12,6 +12,8 @@ mod server;
 mod spread;
 mod threads;
 
+pub use load::{Play, Played, Stage};
+pub use server::StandIn;
 pub use spread::{Belief, Interval, Total};
 
 use crate::cause::Failure;
@@ -24,7 +26,7 @@ use crate::sim::engine::gpu::Gpu;
 use group::Rehearsed;
 use learn::Lessons;
 use load::Driver;
-use server::{Kind, StandIn};
+use server::Kind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use threads::Company;
@@ -68,10 +70,11 @@ impl From<String> for Unknown {
 
 /// How much may still be computed, in tokens.
 #[derive(Debug)]
-struct Budget(AtomicU64);
+pub struct Budget(AtomicU64);
 
 impl Budget {
-    fn of(tokens: Option<u64>) -> Budget {
+    /// So many tokens; as many as it takes without a number.
+    pub fn of(tokens: Option<u64>) -> Budget {
         Budget(AtomicU64::new(tokens.unwrap_or(u64::MAX)))
     }
 

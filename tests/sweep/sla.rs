@@ -56,7 +56,7 @@ fn state(directory: &Path) -> State {
 fn assert_questions_follow(state: &State, settings: &[Settings]) {
     assert_eq!(state.searches().count(), settings.len());
     for (record, settings) in state.searches().zip(settings) {
-        let mut search = Search::new(settings.clone(), record.started.seed);
+        let mut search = Search::new(settings.clone(), record.started.seed).against(&record.started.rivals);
         for probe in state.probes(&record.started.search) {
             assert_eq!(search.ask(), Next::Probe(probe.question.clone()));
             search.tell(probe);
@@ -240,7 +240,7 @@ fn a_server_that_never_starts_ends_its_search_with_the_cause() {
 }
 
 #[test]
-fn a_probe_whose_verdict_is_certain_is_cut_and_leaves_no_figures() {
+fn a_probe_whose_verdict_is_certain_is_cut_and_keeps_its_figures() {
     let harness = Harness::new();
     let faults = r#"sim_fault = ["crash-after:24", "crash-after:60", "crash-after:150"]"#;
     let text = PLAN
@@ -255,18 +255,19 @@ fn a_probe_whose_verdict_is_certain_is_cut_and_leaves_no_figures() {
     let state = state(&directory);
     assert!(state.runs().count() > 0);
     for run in state.runs() {
-        assert_eq!((run.outcome, &run.file), (Outcome::Cut, &None), "{run:?}");
+        assert_eq!(run.outcome, Outcome::Cut, "{run:?}");
+        assert!(run.file.is_some(), "{run:?}");
         assert!(run.detail.contains("of 400 requests"), "{run:?}");
     }
     assert_eq!(rows(&directory.join("sla.csv"))[0]["answer"], "none");
     for row in rows(&directory.join("summary.csv")) {
         assert_eq!(row["outcome"], "cut");
-        assert!(!row.contains_key("p99_ttft_ms"), "{row:?}");
+        assert!(!row["p99_ttft_ms"].is_empty(), "{row:?}");
     }
     assert!(
         rows(&directory.join("points.csv"))
             .iter()
-            .all(|row| row["outcome"] == "cut")
+            .all(|row| row["outcome"] == "cut" && !row["p99_ttft_ms"].is_empty())
     );
     // Between probes the server goes on; only the plan's own `reset = "restart"` starts another.
     let starts: Vec<usize> = state.servers.values().map(|server| server.starts.len()).collect();

@@ -218,13 +218,20 @@ impl Run {
         let server = before
             .zip(after)
             .map_or(ServerCounters::default(), |(before, after)| after.since(&before));
-        if cut.is_none() {
-            refuse_empty(&outcome.samples).map_err(|failure| self.with_url(failure))?;
+        if let Err(failure) = refuse_empty(&outcome.samples) {
+            return match cut {
+                // Requests that are late without a single answer say enough.
+                Some(cut) => Ok(Measurement::of_nothing(cut)),
+                None => Err(self.with_url(failure)),
+            };
         }
         let mut warnings = std::mem::take(&mut prompts.warnings);
         warnings.extend(unread);
         warnings.extend(server.warning(self.settings.dataset.traits().shared_share));
-        warnings.extend(warnings::of_lengths(&self.settings, &load, &outcome.samples));
+        match &cut {
+            Some(cut) => warnings.push(warnings::of_cut(cut)),
+            None => warnings.extend(warnings::of_lengths(&self.settings, &load, &outcome.samples)),
+        }
         // A million requests would lie beside their results for nothing.
         let turns = load.turns.take();
         drop(load);
@@ -250,19 +257,13 @@ impl Run {
         let mut measurement = Measurement {
             failure: on_failed_requests(seen),
             doubts: cold.into_iter().chain(doubts(seen)).collect(),
-            requests: Vec::new(),
+            requests: requests(&outcome.samples),
             result: RunResult::default(),
-            cut: None,
+            cut,
         };
-        match cut {
-            Some(cut) => cut.complete(&mut measurement),
-            None => {
-                let mut values = values;
-                warnings::of_objections(&mut values, measurement.objections());
-                measurement.requests = requests(&outcome.samples);
-                measurement.result = RunResult::new(values, outcome.samples);
-            }
-        }
+        let mut values = values;
+        warnings::of_objections(&mut values, measurement.objections());
+        measurement.result = RunResult::new(values, outcome.samples);
         Ok(measurement)
     }
 

@@ -1,30 +1,15 @@
 //! Driving the load, under the eyes of a watch if a search asked for the run.
 
 use super::{Run, at_least, broke, count_end, latencies, span};
-use crate::bench::Measurement;
 use crate::cause::Failure;
 use crate::load::{Load, Outcome};
 use crate::metrics::Progress;
-use crate::search::{Cut, Request};
+use crate::search::Cut;
 use std::ops::ControlFlow;
 
-/// A run that was ended early, with the requests that decided.
-pub(super) struct Ended {
-    cut: Cut,
-    requests: Vec<Request>,
-}
-
-impl Ended {
-    /// Completes what was measured by why it was cut: figures of a part of a run are not those of a run.
-    pub fn complete(self, measurement: &mut Measurement) {
-        measurement.requests = self.requests;
-        measurement.cut = Some(self.cut);
-    }
-}
-
 impl Run {
-    /// Drives the load to its end, or until the watch has seen enough.
-    pub(super) fn drive(&mut self, load: &Load) -> Result<(Outcome, Option<Ended>), Failure> {
+    /// Drives the load to its end, or until the watch has seen enough; the outcome then holds the requests that had ended.
+    pub(super) fn drive(&mut self, load: &Load) -> Result<(Outcome, Option<Cut>), Failure> {
         let counters = self.job.counters.clone();
         let Some(mut watch) = self.watch.take() else {
             let driven = self.generator.drive(load, &mut |sample| count_end(&counters, sample));
@@ -50,10 +35,6 @@ impl Run {
         let ended = outcome.samples.len() as u64;
         // The last request can decide as well: then the run is whole.
         let is_whole = ended >= counters.planned.load(std::sync::atomic::Ordering::Relaxed);
-        let ended = decided.filter(|_| !is_whole).map(|cut| Ended {
-            cut,
-            requests: watch.into_requests(),
-        });
-        Ok((outcome, ended))
+        Ok((outcome, decided.filter(|_| !is_whole)))
     }
 }

@@ -4,6 +4,7 @@ use crate::bench::native::settings::Settings;
 use crate::load::Load;
 use crate::metrics::Samples;
 use crate::plan::Params;
+use crate::search::Cut;
 use serde_json::Value;
 
 /// Body keys that overrule the length a dataset asks for.
@@ -43,6 +44,11 @@ pub(in crate::bench) fn of_lengths(settings: &Settings, load: &Load, samples: &S
         exceeding.len(),
         samples.len()
     ))
+}
+
+/// What to say of a run that a search ended.
+pub(in crate::bench) fn of_cut(cut: &Cut) -> String {
+    format!("these are the figures of a part of a run: {}", cut.why)
 }
 
 /// What to say of a request beside the run that got no answer; nothing of one that the server refused, since not every

@@ -11,7 +11,7 @@ use crate::matrix::LoadSearch;
 use crate::plan::OnFailure;
 use crate::run::schedule::Asked;
 use crate::run::{Ending, Task, record};
-use crate::search::{self, Answer, Next, Probe, Question, Search};
+use crate::search::{Answer, Next, Probe, Question, Search};
 use crate::validity::Validity;
 use serde_json::Value;
 
@@ -183,11 +183,7 @@ impl GroupSession<'_, '_> {
 /// The search as far as it got.
 pub(crate) fn replay(planned: &LoadSearch, state: &State) -> Search {
     let record = state.search(&planned.id).expect("a search begins before it asks");
-    let search = Search::new(planned.settings.clone(), record.started.seed);
-    let mut search = match planned.settings.skip_beaten {
-        true => search.against(&record.started.rivals),
-        false => search,
-    };
+    let mut search = Search::new(planned.settings.clone(), record.started.seed).against(&record.started.rivals);
     state.probes(&planned.id).for_each(|probe| search.tell(probe));
     search
 }
@@ -212,30 +208,21 @@ impl Asked {
     /// did not measure what it claims says nothing.
     pub(crate) fn probe_of(&self, measurement: &Measurement) -> Option<Probe> {
         if measurement.failure.is_some() {
-            return Some(self.failed());
+            return Some(Probe::fallen(self.question.clone()));
         }
         if measurement.validity() == Validity::Invalid {
             return None;
         }
-        // A run that was cut says nothing about criteria that are not about single requests: its figures are those of a part.
-        let metric = |key: &str| {
-            let whole = measurement.cut.is_none();
-            measurement.result.get(key).filter(|_| whole).and_then(Value::as_f64)
-        };
-        let is_certain = |text: &String| measurement.cut.as_ref().is_none_or(|cut| cut.certain.contains(text));
-        let criteria = self.targets.iter().flat_map(|target| &target.criteria);
-        let readings = criteria
-            .filter(|criterion| is_certain(&criterion.to_string()))
-            .filter_map(|criterion| {
-                let reading = criterion.read(self.vary, metric, &measurement.requests)?;
-                Some((criterion.to_string(), reading))
-            });
-        Some(Probe {
-            question: self.question.clone(),
-            stopped: measurement.cut.as_ref().map(|cut| cut.verdict),
-            readings: readings.collect(),
-            served: metric("request_throughput"),
-        })
+        let metric = |key: &str| measurement.result.get(key).and_then(Value::as_f64);
+        let (question, cut) = (self.question.clone(), measurement.cut.as_ref());
+        Some(Probe::read(
+            question,
+            &self.targets,
+            self.vary,
+            metric,
+            &measurement.requests,
+            cut,
+        ))
     }
 
     /// What a run without figures says: that the load is too high, if that is what its cause may come from. Few requests
@@ -246,16 +233,7 @@ impl Asked {
             Cause::BenchTimeout => self.question.value >= self.endured,
             _ => false,
         };
-        is_of_load.then(|| self.failed())
-    }
-
-    fn failed(&self) -> Probe {
-        Probe {
-            question: self.question.clone(),
-            stopped: Some(search::Verdict::Fail),
-            readings: Default::default(),
-            served: None,
-        }
+        is_of_load.then(|| Probe::fallen(self.question.clone()))
     }
 }
 

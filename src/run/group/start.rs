@@ -118,16 +118,12 @@ pub(crate) fn search_started(
         .filter(|record| is_alike(&record.started, &started))
         .collect();
     let neighbour = alike.iter().rev().find_map(|record| first_value(record));
-    let rivals = match planned.settings.skip_beaten {
-        true => targets
-            .iter()
-            .filter_map(|target| rival(&target.name, &alike, state, predicted(&target.name)))
-            .collect(),
-        false => Vec::new(),
-    };
+    let rivals = targets
+        .iter()
+        .filter_map(|target| rival(&target.name, &alike, state, predicted(&target.name)));
     SearchStarted {
         seed: neighbour.map_or(started.seed, Seed::neighbour),
-        rivals,
+        rivals: rivals.collect(),
         ..started
     }
 }

@@ -160,7 +160,7 @@ fn none_and_beyond_are_said_as_such() {
 #[test]
 fn a_dip_below_a_passing_load_is_noticed_and_the_answer_stays_below_it() {
     let settings = Settings::new(Vary::MaxConcurrency, vec![target("chat", 500.0)]);
-    // The first load is in the dip, a little below the seed; all that is looked at later lies below it.
+    // The first load is in the dip; all that is looked at later lies below it.
     let curve = |load: f64| {
         if (60.0..70.0).contains(&load) {
             900.0
@@ -168,7 +168,7 @@ fn a_dip_below_a_passing_load_is_noticed_and_the_answer_stays_below_it() {
             250.0 + 2.0 * load
         }
     };
-    let (answers, ..) = run(&settings, Seed::neighbour(72.0), &[0.0], curve);
+    let (answers, ..) = run(&settings, Seed::neighbour(66.0), &[0.0], curve);
     assert!(answers[0].found.value().is_none_or(|value| value < 60.0), "{answers:?}");
 }
 
@@ -232,7 +232,8 @@ proptest! {
     /// A server is left only if it does not hold more than its rival, and then it costs no more runs than its answer would.
     #[test]
     fn only_a_beaten_server_is_left(boundary in 10.0f64..400.0, ratio in 0.3f64..3.0) {
-        let settings = Settings::new(Vary::MaxConcurrency, vec![target("chat", 500.0)]);
+        let settings =
+            Settings { skip_beaten: true, ..Settings::new(Vary::MaxConcurrency, vec![target("chat", 500.0)]) };
         let load = (boundary * ratio).floor();
         let rival = Rival { target: "chat".into(), server: "other".into(), load, forecast: None };
         let seed = Seed::neighbour(load);
@@ -248,6 +249,33 @@ proptest! {
             prop_assert!(ratio < 1.3, "{answer:?} for a rival at {load}");
         }
     }
+}
+
+#[test]
+fn a_search_looks_closer_while_its_server_may_hold_as_much_as_another() {
+    let settings = Settings {
+        tolerance: 0.3,
+        ..Settings::new(Vary::MaxConcurrency, vec![target("chat", 500.0)])
+    };
+    let curve = |load: f64| 500.0 * (load / 100.0).powf(0.7);
+    let held = |rivals: &[Rival]| {
+        let mut search = Search::new(settings.clone(), Seed::neighbour(90.0)).against(rivals);
+        finish(&mut search, &settings, curve)[0].clone()
+    };
+    let alone = held(&[]);
+    let load = alone.found.value().expect("met") + 3.0;
+    assert!(
+        load < 99.0 && alone.high > load,
+        "the test has lost its meaning: {alone:?}"
+    );
+    let rival = Rival {
+        target: "chat".into(),
+        server: "other".into(),
+        load,
+        forecast: None,
+    };
+    let answer = held(&[rival]);
+    assert!(answer.found.value().is_some_and(|value| value >= load), "{answer:?}");
 }
 
 #[test]

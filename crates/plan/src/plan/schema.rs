@@ -271,12 +271,11 @@ pub struct SlaTable {
     pub min: Option<f64>,
     /// The highest load to try. Default: 8192.
     pub max: Option<f64>,
-    /// How far the answer may lie below the true limit, as a ratio. Default: 0.05.
+    /// How far the answer may lie below the true limit, as a ratio; an answer that is less sure says so. Default: 0.05.
     pub tolerance: Option<f64>,
-    /// At most this many runs asked for by each target, 2 to 1000; the runs of the others tell it something too, so `sla.csv` may count more. Default: 16.
+    /// At most this many runs asked for by each target, 2 to 1000; the runs of the others tell it something too, so `sla.csv` may count more. From three quarters of them on, a safe answer is taken as it is. Default: 16.
     pub max_probes: Option<u32>,
-    /// Whole runs at the load found that were asked for because it was expected to be the answer, 0 to 100; the first may be the
-    /// run that found it. All runs there together must meet the target. Default: 1.
+    /// Whole runs at the load found, 0 to 100; all runs there together must meet the target. Default: 1.
     pub confirmations: Option<u32>,
     /// Whether a server config is left as soon as another one is known to hold more than it can, for every target that is
     /// still open: by what was measured on it, by `max`, or because the simulator predicts less than a quarter. Default:

@@ -52,8 +52,9 @@ pub struct Point {
     pub suspect: usize,
     /// Runs without figures.
     pub failed: usize,
-    /// Probes of a search that were ended as soon as their verdict was certain.
-    pub cut: usize,
+    /// Probes of a search that were ended as soon as their verdict was certain, by their rows; figures of a part of a run stand
+    /// in the table of points where there are no others, and never compete.
+    pub cut: Vec<usize>,
     /// Rows of the run table that it is judged by: the valid runs, or the suspect ones if none is valid. An invalid run is
     /// no measurement of this point.
     pub used: Vec<usize>,
@@ -111,7 +112,7 @@ impl<'t> Points<'t> {
                         _ => suspect[place].push(row),
                     }
                 }
-                ("cut", _) => point.cut += 1,
+                ("cut", _) => point.cut.push(row),
                 _ => point.failed += 1,
             }
         }
@@ -199,7 +200,11 @@ impl<'t> Points<'t> {
     }
 
     fn spread_columns(&self, source: &Column) -> impl Iterator<Item = Column> {
-        let spreads: Vec<_> = self.points.iter().map(|point| source.spread(point.shown())).collect();
+        let spreads: Vec<_> = self
+            .points
+            .iter()
+            .map(|point| source.spread(&point.shown(self.runs)))
+            .collect();
         let is_numeric = spreads.iter().any(Option::is_some);
         // Counts stay counts, but for a median between two of them.
         let is_count = source
@@ -241,15 +246,15 @@ impl Point {
             ok: 0,
             suspect: 0,
             failed: 0,
-            cut: 0,
+            cut: Vec::new(),
             used: Vec::new(),
             invalid: Vec::new(),
             row,
         }
     }
 
-    /// Rows whose figures stand in the table of points.
-    fn shown(&self) -> &[usize] {
+    /// Rows that say whether its figures may be believed.
+    fn judged(&self) -> &[usize] {
         if self.used.is_empty() {
             &self.invalid
         } else {
@@ -257,9 +262,21 @@ impl Point {
         }
     }
 
+    /// Rows whose figures stand in the table of points: where there are no others, those of cut runs that have some.
+    fn shown(&self, runs: &Table) -> Vec<usize> {
+        let is_measured = |row: &usize| {
+            let mut figures = runs.columns().iter().filter(|column| column.section == Section::Metric);
+            figures.any(|column| !matches!(column.cells[*row], Cell::Missing))
+        };
+        match self.judged().is_empty() {
+            true => self.cut.iter().copied().filter(is_measured).collect(),
+            false => self.judged().to_vec(),
+        }
+    }
+
     /// Whether its figures may be believed, by the runs that they come from and by how these agree.
     fn judge(&mut self, runs: &Table) {
-        let cells = self.shown().iter().map(|row| runs.cell("codes", *row).to_string());
+        let cells = self.judged().iter().map(|row| runs.cell("codes", *row).to_string());
         let codes = cells.flat_map(|codes| {
             codes
                 .split(' ')
@@ -269,8 +286,8 @@ impl Point {
         });
         let disagree = disagreement(runs, &self.used).map(|_| Code::RunsDisagree);
         self.codes = codes.chain(disagree).sorted().dedup().collect();
-        let of_runs = self.shown().iter().filter_map(|row| validity_of(runs, *row)).max();
-        let measured = (!self.shown().is_empty()).then_some(Validity::Valid);
+        let of_runs = self.judged().iter().filter_map(|row| validity_of(runs, *row)).max();
+        let measured = (!self.judged().is_empty()).then_some(Validity::Valid);
         let of_codes = Validity::of(self.codes.iter().copied());
         self.validity = measured.map(|valid| valid.max(of_codes).max(of_runs.unwrap_or_default()));
     }

@@ -210,7 +210,7 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
         let mark = match (point.id == won.id, point.used.is_empty()) {
             (true, false) => "<- this".to_owned(),
             (true, true) => "<- this, cut short".to_owned(),
-            (false, true) if point.cut > 0 => "cut short".to_owned(),
+            (false, true) if !point.cut.is_empty() => "cut short".to_owned(),
             (false, true) if !point.invalid.is_empty() => format!("invalid: {}", point.codes.iter().join(" ")),
             (false, true) => runs[point.row].cause.map_or("failed".into(), |cause| cause.to_string()),
             (false, false) => suspect(point).unwrap_or_default(),

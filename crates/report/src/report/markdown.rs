@@ -107,10 +107,10 @@ impl Page<'_> {
     fn answers(&self, answers: &[Answer]) -> String {
         let measured: Vec<&Answer> = answers.iter().filter(|answer| !answer.bests.is_empty()).collect();
         if measured.is_empty() {
-            let cut = self.inputs.points.points.iter().any(|point| point.cut > 0);
+            let cut = self.inputs.points.points.iter().any(|point| !point.cut.is_empty());
             return match cut {
                 true => {
-                    "Every run was cut short as soon as its verdict was certain, so no point has figures.\n\n".into()
+                    "Every run was cut short as soon as its verdict was certain, so no point has figures to compare.\n\n".into()
                 }
                 false => "No run was measured.\n\n".into(),
             };

@@ -11,7 +11,7 @@ use vsweep_plan::plan::{Params, show, spelling};
 use vsweep_plan::units::show_many;
 use vsweep_record::journal::{RunRecord, SearchEnd, SearchRecord, ServerRecord, State};
 use vsweep_record::table::{Point, Points};
-use vsweep_strategy::search::{Answer, Basis, Criterion, Found, Probe, RISK, Target, Vary, Verdict};
+use vsweep_strategy::search::{Answer, Basis, Criterion, DOUBT, Found, Probe, RISK, Target, Vary, Verdict};
 
 /// One target of one search that has begun.
 pub(super) struct Row<'a> {
@@ -24,10 +24,15 @@ pub(super) struct Row<'a> {
 /// What the interval beside an answer means.
 pub fn explain_interval() -> String {
     format!(
-        "the limit lies below the interval, and above it, with a risk of {} % each by the search's model",
-        show_number(RISK * 100.0)
+        "the limit lies below the interval with a risk of {} %, and above it with one of {} %, by the search's model",
+        show_number(RISK * 100.0),
+        show_number(DOUBT * 100.0)
     )
 }
+
+/// What to do about answers that are less sure than was asked for.
+pub const COARSE: &str = "where the answer says within how many percent, the runs allowed were too few for sla.tolerance; raise \
+                          sla.max_probes, or send more requests a run (num_prompts)";
 
 /// Rows of the table in the terminal.
 const MOST_ROWS: usize = 20;
@@ -124,12 +129,18 @@ impl Row<'_> {
         self.record.ended.is_none()
     }
 
-    pub fn verdict(&self) -> &'static str {
+    /// The answer's word, or why there is none.
+    fn word(&self) -> &'static str {
         match &self.record.ended {
             Some(SearchEnd::Answered(_)) => self.answer().map_or(Found::Undecided, |answer| answer.found).word(),
             Some(SearchEnd::GivenUp(..)) => "given up",
             None => "not finished",
         }
+    }
+
+    /// The same for people: `met, within 14 %` where that is less sure than was asked for.
+    pub fn words(&self) -> String {
+        self.answer().map_or_else(|| self.word().to_owned(), Answer::words)
     }
 
     /// The answer's load in words: `>= 400` where the highest load allowed meets the target.
@@ -219,6 +230,7 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
         "low",
         "high",
         "answer",
+        "within",
         "binding",
         "probes",
         "seed",
@@ -241,7 +253,8 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
         line.push(number(answer.and_then(|answer| answer.found.value())));
         line.push(number(answer.map(|answer| answer.low)));
         line.push(number(answer.map(|answer| answer.high)));
-        line.push(row.verdict().to_owned());
+        line.push(row.word().to_owned());
+        line.push(number(answer.and_then(|answer| answer.within)));
         line.push(answer.and_then(|answer| answer.binding.clone()).unwrap_or_default());
         line.push(answer.map_or_else(String::new, |answer| answer.probes.to_string()));
         let seed = row.record.started.seed;
@@ -273,8 +286,9 @@ pub struct Shown {
     pub value: String,
     /// Where the limit lies, or a dash.
     pub interval: String,
-    /// The verdict's word.
-    pub verdict: &'static str,
+    /// The answer in words, and whether it is less sure than was asked for.
+    pub answer: String,
+    pub is_coarse: bool,
     /// The criterion nearest to its limit; empty where there is none.
     pub binding: String,
     /// Runs that said something about the target, or a dash.
@@ -297,7 +311,8 @@ pub fn shown(state: &State) -> Vec<Shown> {
             settings: search_name(row.record, state),
             value: row.value_in_words().unwrap_or_else(dash),
             interval: interval.unwrap_or_else(dash),
-            verdict: row.verdict(),
+            answer: row.words(),
+            is_coarse: answer.is_some_and(|answer| answer.is_coarse),
             binding: answer.and_then(|answer| answer.binding.clone()).unwrap_or_default(),
             probes: answer.map_or_else(dash, |answer| answer.probes.to_string()),
             notes: row.notes(),
@@ -334,7 +349,7 @@ pub fn to_text(state: &State) -> String {
         table.push(vec![
             row.value.clone(),
             row.interval.clone(),
-            row.verdict.to_owned(),
+            row.answer.clone(),
             row.probes.clone(),
             format!("{}: {}{binding}{notes}", row.target, row.settings),
         ]);
@@ -342,6 +357,9 @@ pub fn to_text(state: &State) -> String {
     let mut text = format!("\nhighest {vary} that meets each target\n{}", align(&table));
     if all.iter().any(|row| row.interval != "-") {
         text += &format!("{}\n", explain_interval());
+    }
+    if all.iter().any(|row| row.is_coarse) {
+        text += &format!("{COARSE}\n");
     }
     if all.len() > MOST_ROWS {
         text += &format!("and {} more; see sla.csv\n", all.len() - MOST_ROWS);

@@ -80,7 +80,7 @@ fn counts(points: &Points<'_>) -> String {
         (sum(|point| point.suspect - point.invalid.len()), "suspect"),
         (sum(|point| point.invalid.len()), "invalid"),
         (sum(|point| point.failed), "failed"),
-        (sum(|point| point.cut), "cut"),
+        (sum(|point| point.cut.len()), "cut"),
     ];
     let parts = parts.iter().filter(|(count, _)| *count > 0);
     let parts: Vec<String> = parts

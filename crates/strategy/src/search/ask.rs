@@ -4,11 +4,12 @@
 //! question from that list, so replaying a journal's probes leads to the same question.
 
 mod answer;
+mod place;
 
 pub use answer::BRIEF_S;
 
 use super::Vary;
-use super::boundary::{Boundary, Observation};
+use super::boundary::Boundary;
 use super::probe::{Probe, Question};
 use super::rival::Rival;
 use super::seed::{Requests, Seed};
@@ -16,6 +17,8 @@ use super::target::{Answer, Found, Level, Target, levels};
 use super::verdict::Verdict;
 use super::watch::Watch;
 use std::fmt;
+use std::ops::Deref;
+use std::sync::OnceLock;
 
 /// What to search for, and how hard.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,7 +35,7 @@ pub struct Settings {
     pub tolerance: f64,
     /// At most this many runs are asked for by each target.
     pub max_probes: usize,
-    /// Whole runs at the answer that were asked for because it was expected to be the answer.
+    /// Whole runs at the answer.
     pub confirmations: usize,
     /// Requests of a run.
     pub requests: Requests,
@@ -99,31 +102,24 @@ pub enum Next {
 }
 
 /// The risk that an answer lies above the boundary.
-pub const RISK: f64 = 0.006;
-/// The risk at which the load for a confirmation is chosen: if it passes, its own risk falls below [`RISK`].
-const CANDIDATE_RISK: f64 = 0.025;
-/// Where in the distribution of the boundary to measure while it is still wide.
-const AIM: f64 = 0.4;
-/// Runs after which noise, not ignorance, keeps a target open. Each further run widens the tolerance by
-/// [`IMPATIENCE`] of itself, because halving an interval by repeats would take four times the runs.
-const PATIENT_RUNS: usize = 5;
-const IMPATIENCE: f64 = 0.4;
-/// The largest step beyond what was measured: a curve's knee is not seen from far below.
-const LARGEST_STEP: f64 = 4.0;
-
-/// How far below a load that failed the next one is at least, as a part of the tolerance.
-const SMALLEST_STEP: f64 = 1.0 / 3.0;
+pub const RISK: f64 = 0.005;
+/// The risk that the boundary lies above the interval of an answer.
+pub const DOUBT: f64 = 0.12;
+/// Share of the runs allowed after which a safe answer is taken as it is: halving an interval by repeats takes four times the runs.
+const PATIENCE: f64 = 0.75;
+/// Below so many users one more or less is within every tolerance.
+const FEW: f64 = 20.0;
 
 /// A search for the highest load of one server config that meets each target.
 #[derive(Debug, Clone)]
 pub struct Search {
     settings: Settings,
     seed: Seed,
-    /// Whom the server must beat; none if it is searched in any case.
+    /// Whom the server must beat.
     rivals: Vec<Rival>,
     probes: Vec<Probe>,
-    /// For each target, its answer or the question that is needed for it: computed from the probes alone.
-    decisions: Vec<Result<Answer, Question>>,
+    /// What they say about each target, once somebody has asked.
+    sights: OnceLock<Vec<Sight>>,
 }
 
 impl Search {
@@ -131,32 +127,26 @@ impl Search {
     pub fn new(mut settings: Settings, seed: Seed) -> Search {
         settings.lower = settings.vary.floor(settings.lower.max(1e-6));
         settings.upper = settings.vary.floor(settings.upper.max(settings.lower));
-        let mut search = Search {
+        Search {
             settings,
             seed,
             rivals: Vec::new(),
             probes: Vec::new(),
-            decisions: Vec::new(),
-        };
-        search.decide();
-        search
+            sights: OnceLock::new(),
+        }
     }
 
-    /// The same search, to be ended for a target once its rival is known to hold more than the server can.
+    /// The same search, to tell which server holds more: it looks closer while its rival's load lies within the interval of its
+    /// answer and, with [`Settings::skip_beaten`], ends for a target once its rival is known to hold more than the server can.
     pub fn against(mut self, rivals: &[Rival]) -> Search {
         self.rivals = rivals.to_vec();
-        self.decide();
         self
     }
 
     /// The next run, or the answers.
     pub fn ask(&self) -> Next {
-        match self
-            .decisions
-            .iter()
-            .cloned()
-            .collect::<Result<Vec<Answer>, Question>>()
-        {
+        let decisions = self.views().map(|view| view.decide_or_leave());
+        match decisions.collect::<Result<Vec<Answer>, Question>>() {
             Ok(answers) => Next::Done(answers),
             Err(question) => Next::Probe(question),
         }
@@ -165,7 +155,27 @@ impl Search {
     /// Takes in what a run measured.
     pub fn tell(&mut self, probe: &Probe) {
         self.probes.push(probe.clone());
-        self.decide();
+        self.note_starved();
+        self.sights = OnceLock::new();
+    }
+
+    /// A load that brought too little of what a higher one brought enough of was too low, not too high.
+    fn note_starved(&mut self) {
+        let criteria = self.settings.targets.iter().flat_map(|target| &target.criteria);
+        let goodputs = criteria
+            .filter(|criterion| criterion.is_goodput())
+            .map(ToString::to_string);
+        for text in goodputs.collect::<Vec<String>>() {
+            let met = |probe: &&Probe| probe.readings.get(&text).is_some_and(|reading| reading.met);
+            let meets = self.probes.iter().filter(met).map(|probe| probe.question.value);
+            let Some(highest) = meets.reduce(f64::max) else {
+                continue;
+            };
+            let below = self.probes.iter_mut().filter(|probe| probe.question.value < highest);
+            for reading in below.filter_map(|probe| probe.readings.get_mut(&text)) {
+                reading.starved |= !reading.met;
+            }
+        }
     }
 
     /// The probes told so far.
@@ -176,39 +186,56 @@ impl Search {
     /// A watch over the run that answers a question: it can stop once its verdict is certain about every target that is still
     /// open and can learn from this load.
     pub fn watch(&self, question: &Question) -> Watch {
-        let decided = self.settings.targets.iter().zip(&self.decisions);
-        let open = decided
-            .filter(|(_, decision)| decision.is_err())
-            .map(|(target, _)| target);
-        let learns =
-            |target: &&Target| target.name == question.target || View::of(self, target).learns_at(question.value);
-        Watch::over(question, open.filter(learns))
+        let learns = |view: &View<'_>| {
+            view.target.name == question.target || (view.learns_at(question.value) && view.decide_or_leave().is_err())
+        };
+        let open: Vec<&Target> = self.views().filter(learns).map(|view| view.target).collect();
+        Watch::over(question, open.into_iter())
     }
 
-    fn decide(&mut self) {
-        self.decisions = self
-            .settings
-            .targets
-            .iter()
-            .map(|target| View::of(self, target).decide_or_leave())
-            .collect();
+    fn views(&self) -> impl Iterator<Item = View<'_>> {
+        let targets = &self.settings.targets;
+        let sights = self
+            .sights
+            .get_or_init(|| targets.iter().map(|target| Sight::of(self, target)).collect());
+        targets.iter().zip(sights).map(|(target, sight)| View {
+            search: self,
+            target,
+            sight,
+        })
     }
 }
 
 /// All that the probes say about one target.
-struct View<'a> {
-    search: &'a Search,
-    target: &'a Target,
+#[derive(Debug, Clone)]
+struct Sight {
     levels: Vec<Level>,
     boundary: Boundary,
     /// A load that clearly failed although a higher one clearly passed.
     dip: Option<Level>,
 }
 
-impl<'a> View<'a> {
-    fn of(search: &'a Search, target: &'a Target) -> View<'a> {
+/// One target of a search, with what is known of it.
+struct View<'a> {
+    search: &'a Search,
+    target: &'a Target,
+    sight: &'a Sight,
+}
+
+impl Deref for View<'_> {
+    type Target = Sight;
+
+    fn deref(&self) -> &Sight {
+        self.sight
+    }
+}
+
+impl Sight {
+    fn of(search: &Search, target: &Target) -> Sight {
+        let Settings { lower, upper, .. } = search.settings;
         let mut observations = target.observations(&search.probes);
-        let levels = levels(target, &search.probes, &observations);
+        let mut boundary = Boundary::infer(search.seed, lower, upper, &observations);
+        let levels = levels(target, &search.probes, &observations, boundary.noise);
         let highest_pass = levels.iter().rev().find(|level| level.verdict() == Verdict::Pass);
         let lowest_failure = levels.iter().find(|level| level.verdict() == Verdict::Fail);
         let dip = lowest_failure
@@ -216,19 +243,14 @@ impl<'a> View<'a> {
             .copied();
         if let Some(dip) = dip {
             // Users at the dip's load would miss the target, so what happens above it is of no use to them.
-            observations.retain(|observation: &Observation| observation.value <= dip.value);
+            observations.retain(|observation| observation.value <= dip.value);
+            boundary = Boundary::infer(search.seed, lower, upper, &observations);
         }
-        let Settings { lower, upper, .. } = search.settings;
-        let boundary = Boundary::infer(search.seed, lower, upper, &observations);
-        View {
-            search,
-            target,
-            levels,
-            boundary,
-            dip,
-        }
+        Sight { levels, boundary, dip }
     }
+}
 
+impl View<'_> {
     /// The same as `decide`, but for a server that is beaten already no further question.
     fn decide_or_leave(&self) -> Result<Answer, Question> {
         self.decide().or_else(|question| match self.beaten() {
@@ -240,14 +262,25 @@ impl<'a> View<'a> {
     /// What the server does not exceed, if a rival holds as much, and why.
     fn beaten(&self) -> Option<(f64, String)> {
         let Settings { vary, upper, .. } = self.search.settings;
-        let mut rivals = self.search.rivals.iter();
-        let rival = rivals.find(|rival| rival.target == self.target.name)?;
+        let rival = self.rival().filter(|_| self.search.settings.skip_beaten)?;
         // Before anything failed here, where the limit lies is but the guess that the search started from; and of a server
         // on which every run failed altogether, the load may not be to blame.
         let has_failed = self.levels.iter().any(|level| level.margin > 0.0);
         let has_figures = self.search.probes.iter().any(|probe| !probe.readings.is_empty());
-        let measured = (has_failed && has_figures).then(|| vary.floor(self.interval(Found::Undecided).1));
+        let measured = (has_failed && has_figures).then(|| vary.floor(self.boundary.quantile(1.0 - RISK)));
         rival.beats(upper, measured)
+    }
+
+    fn rival(&self) -> Option<&Rival> {
+        let mut rivals = self.search.rivals.iter();
+        rivals.find(|rival| rival.target == self.target.name)
+    }
+
+    /// The rival's load, if the server may hold as much although `value` is its answer so far.
+    fn contested(&self, value: f64) -> Option<f64> {
+        let load = self.rival()?.load;
+        let is_open = value < load && load <= self.highest() && (self.asked() as f64) < self.patience();
+        is_open.then_some(load)
     }
 
     /// The answer, or the question that is needed for it.
@@ -257,26 +290,25 @@ impl<'a> View<'a> {
         if let Some(dip) = self.dip.filter(|dip| dip.runs < 2 && !exhausted) {
             return Err(self.question(dip.value, false));
         }
+        let needed = settings.confirmations;
         if let Some(found) = self.at_the_bounds() {
-            let unconfirmed = |level: &Level| level.confirmations < settings.confirmations && !exhausted;
             let top = self.levels.iter().find(|level| Some(level.value) == found.value());
-            return match top.filter(|level| unconfirmed(level)) {
+            return match top.filter(|level| level.whole < needed && !exhausted) {
                 Some(level) => Err(self.question(level.value, true)),
                 None => Ok(self.answer(found)),
             };
         }
-        let best = self.best();
-        let Some(best) = best.filter(|best| exhausted || self.is_close(best.value)) else {
-            return if exhausted {
-                Ok(self.answer(Found::Undecided))
-            } else {
-                Err(self.next_question())
-            };
-        };
-        if best.confirmations < settings.confirmations && !exhausted {
-            return Err(self.question(best.value, true));
+        match self.best() {
+            Some(best) if exhausted || (self.is_enough(best.value) && best.whole >= needed) => {
+                match self.contested(best.value).filter(|_| !exhausted) {
+                    Some(load) => Err(self.question(load, true)),
+                    None => Ok(self.answer(Found::Met(best.value))),
+                }
+            }
+            _ if exhausted => Ok(self.answer(Found::Undecided)),
+            Some(best) if self.is_enough(best.value) => Err(self.question(best.value, true)),
+            _ => Err(self.next_question()),
         }
-        Ok(self.answer(Found::Met(best.value)))
     }
 
     fn at_the_bounds(&self) -> Option<Found> {
@@ -296,12 +328,36 @@ impl<'a> View<'a> {
         self.levels.iter().rev().filter(below_the_dip).find(safe)
     }
 
-    /// Whether the boundary is within the tolerance above `value`, or no other load lies between.
-    fn is_close(&self, value: f64) -> bool {
-        let likely = self.boundary.quantile(0.5);
-        let patience = 1.0 + IMPATIENCE * self.asked().saturating_sub(PATIENT_RUNS) as f64;
-        let tolerance = self.search.settings.tolerance * patience;
-        likely <= value * (1.0 + tolerance) || likely < self.search.settings.vary.above(value)
+    /// Whether the boundary is within the tolerance above `value`, or as near as the runs allowed are likely to bring it.
+    fn is_enough(&self, value: f64) -> bool {
+        self.is_near(value, self.highest()) || self.asked() as f64 >= self.patience()
+    }
+
+    /// Runs after which noise, not ignorance, keeps a target open.
+    fn patience(&self) -> f64 {
+        PATIENCE * self.search.settings.max_probes as f64
+    }
+
+    /// The load that the boundary may reach.
+    fn highest(&self) -> f64 {
+        self.boundary.quantile(1.0 - DOUBT)
+    }
+
+    /// Whether an answer of `value` is as near to a boundary as was asked for.
+    fn is_near(&self, value: f64, boundary: f64) -> bool {
+        boundary < self.end(value)
+    }
+
+    /// The lowest boundary of which an answer of `value` is not as near as was asked for.
+    fn end(&self, value: f64) -> f64 {
+        let Settings { vary, tolerance, .. } = self.search.settings;
+        let near = value * (1.0 + tolerance);
+        match vary {
+            // A limit between two whole numbers is the lower one.
+            Vary::MaxConcurrency if value < FEW => (near.floor() + 1.0).max(value + 2.0),
+            Vary::MaxConcurrency => near.floor() + 1.0,
+            Vary::RequestRate => near,
+        }
     }
 
     /// Whether it is open yet if a load of `value` meets the target.
@@ -316,41 +372,6 @@ impl<'a> View<'a> {
             .iter()
             .filter(|probe| probe.question.target == self.target.name)
             .count()
-    }
-
-    fn next_question(&self) -> Question {
-        let vary = self.search.settings.vary;
-        let candidate = self.clear_of_failures(self.boundary.quantile(CANDIDATE_RISK));
-        // To confirm what is known already would teach nothing: the boundary is what is still unknown.
-        let best = self.best().map_or(0.0, |best| best.value);
-        if self.is_close(candidate) && best < candidate {
-            return self.question(candidate, true);
-        }
-        let aim = match self.clear_of_failures(self.boundary.quantile(AIM)) {
-            aim if aim <= best => vary.above(best),
-            aim => aim,
-        };
-        let values = || self.levels.iter().map(|level| level.value);
-        let (lowest, highest) = (values().reduce(f64::min), values().reduce(f64::max));
-        let farthest = highest.map_or(aim, |highest| aim.min(highest * LARGEST_STEP));
-        self.question(
-            lowest.map_or(farthest, |lowest| farthest.max(lowest / LARGEST_STEP)),
-            false,
-        )
-    }
-
-    /// A load no higher than `value` that is not so near to one that failed that it would most likely tell the same again.
-    fn clear_of_failures(&self, value: f64) -> f64 {
-        let Settings { vary, tolerance, .. } = self.search.settings;
-        let step = 1.0 + tolerance * SMALLEST_STEP;
-        let best = self.best().map_or(0.0, |best| best.value);
-        let failures = self.levels.iter().rev().filter(|level| level.margin > 0.0);
-        failures.fold(vary.floor(value), |value, failure| {
-            let below = vary.floor(failure.value / step);
-            let is_near = value < failure.value && below < value;
-            // Between a pass and a failure that are as near as that, every load tells something.
-            if is_near && below > best { below } else { value }
-        })
     }
 
     fn question(&self, value: f64, confirm: bool) -> Question {

@@ -1,10 +1,10 @@
-//! Where the boundary between meeting and missing a target lies, as a probability given noisy margins.
+//! Where the limit of a target lies, as a probability given noisy margins, and how noisy they are.
 //!
-//! The model, around the boundary `b` and in logarithms: the margin grows like a straight line of slope `k` below it
-//! and `m` above it, is zero at it, and departs from the lines in proportion to the distance. Slopes from flat to
-//! vertical are all considered and weighed by how well they explain the margins, so a smooth curve is interpolated, a
-//! hockey stick is bent at its knee and a cliff is only ever bisected. Tails are heavy (Student's t), so one bad run
-//! cannot outvote several good ones. Deciding what to do with the probability is left to the callers.
+//! The model, around the boundary `b` and in logarithms: the margin is a line of slope `k` below it and `m` above it, is
+//! zero at it, and departs from the lines in proportion to the distance. Each run adds noise, whose size is unknown too.
+//! Slopes from flat to vertical and noise from small to large are all considered and weighed by how well they explain the
+//! margins: a smooth curve is interpolated, a hockey stick is bent at its knee, a cliff is bisected, and runs that
+//! scatter more than expected widen everything. Deciding what to do with the probability is left to the callers.
 
 use super::seed::Seed;
 
@@ -15,10 +15,21 @@ pub(super) struct Observation {
     pub value: f64,
     /// Logarithm of measured over limit; negative meets the target.
     pub margin: f64,
-    /// Standard error of the margin from the run's own requests and from run to run.
+    /// Standard error of the margin, as far as it is known before the runs are compared with one another.
     pub error: f64,
-    /// Whether the run was stopped early by its failure, so that the size of its margin is a rough guess.
-    pub stopped: bool,
+    /// How far from zero the margin is at least, where no more is known of its size.
+    pub bound: Option<f64>,
+    /// The distribution of the run's requests; none if the margin is that of a mean or of the run as a whole.
+    pub tail: Option<Tail>,
+}
+
+/// How the requests of a run are spread around the percentile that was read.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Tail {
+    /// How much the margin grows for every e-fold fewer requests beyond it.
+    pub growth: f64,
+    /// Standard error of the margin if all requests were independent.
+    pub error: f64,
 }
 
 /// Distribution of the boundary over a grid of loads.
@@ -28,46 +39,48 @@ pub(super) struct Boundary {
     grid: Vec<f64>,
     /// Probability that the boundary is at or below each of them.
     cumulative: Vec<f64>,
+    /// How many times the stated error a run's margin scatters.
+    pub noise: f64,
 }
 
-/// Slopes of log margin against log load: 0.15 is nearly flat, 200 a cliff.
-const SLOPES: [f64; 10] = [0.15, 0.4, 0.8, 1.5, 3.0, 6.0, 12.0, 25.0, 60.0, 200.0];
+/// Slopes of log margin against log load: 0.03 is flat, 200 a cliff.
+const SLOPES: [f64; 12] = [0.03, 0.07, 0.15, 0.3, 0.6, 1.0, 1.7, 3.0, 6.0, 15.0, 50.0, 200.0];
 /// The slope below the boundary that is most likely before anything was measured, and the spread of its logarithm.
-const TYPICAL_SLOPE: f64 = 2.0;
-const SLOPE_SPREAD: f64 = 1.2;
-/// Margins beyond this say no more than their sign.
+const TYPICAL_SLOPE: f64 = 1.0;
+const SLOPE_SPREAD: f64 = 1.3;
+/// Noise of a run relative to its stated error, with the spread of its logarithm.
+const NOISES: [f64; 8] = [0.25, 0.4, 0.63, 1.0, 1.6, 2.5, 4.0, 6.3];
+const TYPICAL_NOISE: f64 = 1.1;
+const NOISE_SPREAD: f64 = 0.75;
+/// Margins beyond this say no more than that.
 pub(super) const FAR: f64 = 1.0;
+/// The stated error of a run that states none.
+pub(super) const TYPICAL_ERROR: f64 = 0.006;
 /// How far a margin may be from its straight line, relative to the line's own margin there.
 const BEND: f64 = 0.3;
+/// By how much the percentile of all requests is off that of a typical run for reasons that no run shows, in parts of a run's
+/// noise, with how likely that is: three places stand for a bell.
+const OFFSETS: [(f64, f64); 3] = [(-0.45, 1.0 / 6.0), (0.0, 2.0 / 3.0), (0.45, 1.0 / 6.0)];
 /// Degrees of freedom of the noise.
-const TAIL: i32 = 5;
-/// Distance between two loads of the grid.
-const STEP: f64 = 0.006;
+const TAIL: f64 = 7.0;
+/// Distances between two loads of the grid: of a first look, and at most of the second.
+const COARSE: f64 = 0.04;
+const FINE: usize = 240;
+/// Weights below this part of the greatest are left out.
+const NEGLIGIBLE: f64 = 1e-9;
 /// Share of the prior that does not believe the seed.
 const DOUBT: f64 = 0.1;
-/// What the size of a failed run's margin is worth if the run was stopped early.
-const STOPPED_ERROR: f64 = 0.1;
-/// How often a run is on the wrong side of the limit for no reason that noise explains.
-const FREAK: f64 = 1e-4;
 
 impl Boundary {
     /// The boundary given `observations`, starting from `seed`, between `lower` and `upper` and a little beyond.
     pub(super) fn infer(seed: Seed, lower: f64, upper: f64, observations: &[Observation]) -> Boundary {
         let (start, end) = (lower.ln() - 1.0, upper.ln() + 1.0);
-        let points = ((end - start) / STEP).ceil() as usize + 1;
-        let grid: Vec<f64> = (0..points).map(|i| start + STEP * i as f64).collect();
-        let coupling = coupling();
-        let mut cumulative: Vec<f64> = grid
-            .iter()
-            .map(|&boundary| prior(boundary, seed, end - start) * likelihood(boundary, observations, &coupling))
-            .collect();
-        let mut total = 0.0;
-        for weight in &mut cumulative {
-            total += *weight;
-            *weight = total;
-        }
-        cumulative.iter_mut().for_each(|weight| *weight /= total);
-        Boundary { grid, cumulative }
+        let model = Model::new(seed, end - start, observations);
+        let coarse = model.over(start, end, ((end - start) / COARSE).ceil() as usize);
+        // Where next to nothing is left, no closer look is worth its time.
+        let edge = |p: f64| coarse.quantile(p).ln();
+        let (start, end) = (edge(1e-5) - 2.0 * COARSE, edge(1.0 - 1e-5) + 2.0 * COARSE);
+        model.over(start, end, FINE)
     }
 
     /// The load below which the boundary lies with probability `p`.
@@ -75,35 +88,208 @@ impl Boundary {
         let i = self
             .cumulative
             .partition_point(|&cumulative| cumulative < p)
-            .min(self.grid.len() - 1);
-        let before = if i == 0 { 0.0 } else { self.cumulative[i - 1] };
-        let part = ((p - before) / (self.cumulative[i] - before).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
-        (self.grid[i] - STEP * (1.0 - part)).exp()
+            .clamp(1, self.grid.len() - 1);
+        let (before, after) = (self.cumulative[i - 1], self.cumulative[i]);
+        let part = ((p - before) / (after - before).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
+        (self.grid[i - 1] + (self.grid[i] - self.grid[i - 1]) * part).exp()
     }
 
     /// The probability that the boundary lies below `load`, that is, that `load` fails.
     pub fn chance_below(&self, load: f64) -> f64 {
-        let position = (load.ln() - self.grid[0]) / STEP;
-        if position < 0.0 {
-            return 0.0;
+        let at = load.ln();
+        let i = self.grid.partition_point(|&place| place < at);
+        match i {
+            0 => 0.0,
+            i if i == self.grid.len() => 1.0,
+            i => {
+                let part = (at - self.grid[i - 1]) / (self.grid[i] - self.grid[i - 1]);
+                self.cumulative[i - 1] + (self.cumulative[i] - self.cumulative[i - 1]) * part
+            }
         }
-        let i = (position as usize).min(self.grid.len() - 1);
-        let next = self.cumulative.get(i + 1).copied().unwrap_or(1.0);
-        self.cumulative[i] + (next - self.cumulative[i]) * (position - i as f64).clamp(0.0, 1.0)
     }
+}
+
+/// What is weighed at every possible boundary.
+struct Model {
+    seed: Seed,
+    width: f64,
+    runs: Vec<Run>,
+    coupling: [[f64; SLOPES.len()]; SLOPES.len()],
+    noises: [f64; NOISES.len()],
+    /// Mean stated error of the runs that read a percentile.
+    error: f64,
+}
+
+impl Model {
+    fn new(seed: Seed, width: f64, observations: &[Observation]) -> Model {
+        let tails = observations
+            .iter()
+            .filter(|run| run.tail.is_some() && run.bound.is_none());
+        let count = tails.clone().count().max(1) as f64;
+        Model {
+            error: tails.map(|run| run.error).sum::<f64>() / count,
+            seed,
+            width,
+            runs: observations.iter().map(Run::of).collect(),
+            coupling: coupling(),
+            noises: NOISES.map(|noise| bell((noise / TYPICAL_NOISE).ln() / NOISE_SPREAD)),
+        }
+    }
+
+    fn over(&self, start: f64, end: f64, points: usize) -> Boundary {
+        let mut tally = Tally {
+            start,
+            step: (end - start) / points as f64,
+            weights: vec![0.0; points + 1],
+            most: 0.0,
+            noise: 0.0,
+        };
+        for i in 0..=points {
+            self.weigh(start + tally.step * i as f64, &mut tally);
+        }
+        let total = tally.weights.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+        let mut sum = 0.0;
+        let cumulative = tally.weights.iter().map(|weight| {
+            sum += weight / total;
+            sum
+        });
+        Boundary {
+            cumulative: cumulative.collect(),
+            // Each weight stands for what lies around its place.
+            grid: (0..=points).map(|i| start + tally.step * (i as f64 + 0.5)).collect(),
+            noise: (tally.noise / total).exp(),
+        }
+    }
+
+    /// Weighs every curve with this boundary.
+    fn weigh(&self, boundary: f64, tally: &mut Tally) {
+        let prior = prior(boundary, self.seed, self.width);
+        for (i, noise) in NOISES.into_iter().enumerate() {
+            let mut likely = [[1.0; SLOPES.len()]; 2];
+            for run in &self.runs {
+                let distance = run.load - boundary;
+                let side = &mut likely[usize::from(distance >= 0.0)];
+                for (weight, slope) in side.iter_mut().zip(SLOPES) {
+                    *weight *= run.density(slope * distance, i);
+                }
+            }
+            let [below, above] = likely;
+            let prior = prior * self.noises[i];
+            let highest = above.iter().copied().fold(0.0, f64::max);
+            for ((below, row), slope) in below.iter().zip(&self.coupling).zip(SLOPES) {
+                let weight = prior * below;
+                if tally.is_negligible(weight * highest) {
+                    continue;
+                }
+                for ((above, coupled), steeper) in above.iter().zip(row).zip(SLOPES) {
+                    tally.add(weight * above * coupled, noise, |offset| {
+                        boundary + offset * noise * self.error / if offset < 0.0 { slope } else { steeper }
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// The weights of limits at evenly spaced places.
+struct Tally {
+    start: f64,
+    step: f64,
+    weights: Vec<f64>,
+    most: f64,
+    /// Sum of the logarithms of the noise, weighted.
+    noise: f64,
+}
+
+impl Tally {
+    fn is_negligible(&self, weight: f64) -> bool {
+        weight <= NEGLIGIBLE * self.most
+    }
+
+    /// Adds the weight of a curve with so much noise, whose limit follows from what all requests are off by.
+    fn add(&mut self, weight: f64, noise: f64, limit: impl Fn(f64) -> f64) {
+        if self.is_negligible(weight) {
+            return;
+        }
+        self.most = self.most.max(weight);
+        self.noise += weight * noise.ln();
+        for (offset, part) in OFFSETS {
+            let place = ((limit(offset) - self.start) / self.step + 0.5).clamp(0.0, self.weights.len() as f64 - 1.0);
+            self.weights[place as usize] += weight * part;
+        }
+    }
+}
+
+/// An observation, prepared for every size of the noise.
+struct Run {
+    load: f64,
+    margin: f64,
+    bound: Option<f64>,
+    error: f64,
+    /// For each size of the noise its variance, and by how much the margin over all requests of many runs exceeds that of a
+    /// typical run.
+    noises: [(f64, f64); NOISES.len()],
+}
+
+impl Run {
+    fn of(observation: &Observation) -> Run {
+        let noises = NOISES.map(|noise| {
+            let deviation = noise * observation.error;
+            (
+                deviation * deviation,
+                observation.tail.map_or(0.0, |tail| tail.shift(deviation)),
+            )
+        });
+        Run {
+            load: observation.value.ln(),
+            margin: observation.margin,
+            bound: observation.bound,
+            error: observation.error,
+            noises,
+        }
+    }
+
+    /// Student's density, up to a factor, of the margin where the lines say `expected`; of a bound, the chance to be beyond it.
+    fn density(&self, expected: f64, noise: usize) -> f64 {
+        let (variance, shift) = self.noises[noise];
+        let expected = (expected - shift).clamp(-FAR, FAR);
+        let bend = BEND * expected;
+        let variance = variance + bend * bend;
+        if let Some(bound) = self.bound {
+            let z = (expected * self.margin.signum() - bound) / variance.sqrt();
+            return 1.0 / (1.0 + (-1.7 * z).exp());
+        }
+        let beside = self.margin - expected;
+        let tail = 1.0 + beside * beside / (variance * TAIL);
+        // To the power of half of TAIL + 1; relative to the error, so that many runs stay far above the smallest number.
+        self.error / (variance.sqrt() * (tail * tail) * (tail * tail))
+    }
+}
+
+impl Tail {
+    /// By how much the margin over all requests of many runs exceeds that of a typical run, if runs scatter by `deviation`: what
+    /// they scatter beyond their own requests shifts whole runs, and the slow ones hold most of the late requests. (With an
+    /// exponential tail the shift is c²/2g; in simulations it was half of that, and at most 1.2 c.)
+    fn shift(self, deviation: f64) -> f64 {
+        let common = (deviation * deviation - self.error * self.error).max(0.0);
+        (common / (4.0 * self.growth)).min(1.2 * common.sqrt())
+    }
+}
+
+fn bell(z: f64) -> f64 {
+    (-z * z / 2.0).exp()
 }
 
 fn prior(boundary: f64, seed: Seed, width: f64) -> f64 {
     let scale = seed.factor.max(1.05).ln();
     let z = (boundary - seed.value.ln()) / scale;
-    (1.0 - DOUBT) * (-z * z / 2.0).exp() / (scale * std::f64::consts::TAU.sqrt()) + DOUBT / width
+    (1.0 - DOUBT) * bell(z) / (scale * std::f64::consts::TAU.sqrt()) + DOUBT / width
 }
 
 /// Prior weight of each pair of slopes (below, above), up to a factor: latency curves are convex, so the slope rarely falls.
 fn coupling() -> [[f64; SLOPES.len()]; SLOPES.len()] {
     SLOPES.map(|below| {
-        let z = (below / TYPICAL_SLOPE).ln() / SLOPE_SPREAD;
-        let own = (-z * z / 2.0).exp();
+        let own = bell((below / TYPICAL_SLOPE).ln() / SLOPE_SPREAD);
         let weights = SLOPES.map(|above| {
             let steeper = (above / below).ln();
             (if steeper >= 0.0 { -0.7 * steeper } else { 2.0 * steeper }).exp()
@@ -111,88 +297,4 @@ fn coupling() -> [[f64; SLOPES.len()]; SLOPES.len()] {
         let total: f64 = weights.iter().sum();
         weights.map(|weight| own * weight / total)
     })
-}
-
-fn likelihood(boundary: f64, observations: &[Observation], coupling: &[[f64; SLOPES.len()]; SLOPES.len()]) -> f64 {
-    let mut below = [1.0; SLOPES.len()];
-    let mut above = [1.0; SLOPES.len()];
-    let mut sides = 1.0;
-    for observation in observations {
-        let distance = observation.value.ln() - boundary;
-        if (distance < 0.0) != (observation.margin < 0.0) {
-            sides *= chance_of_wrong_side(observation);
-        }
-        let side = if distance < 0.0 { &mut below } else { &mut above };
-        for (weight, slope) in side.iter_mut().zip(SLOPES) {
-            *weight *= density(observation, slope * distance);
-        }
-    }
-    let pairs = below
-        .iter()
-        .zip(coupling)
-        .map(|(below, row)| below * above.iter().zip(row).map(|(above, prior)| above * prior).sum::<f64>());
-    // Densities of a few dozen probes stay far above the smallest number; zero would lose the grid altogether.
-    (sides * pairs.sum::<f64>()).max(f64::MIN_POSITIVE)
-}
-
-/// The chance that noise alone brings a run this far to the wrong side of the limit (logistic tail).
-fn chance_of_wrong_side(observation: &Observation) -> f64 {
-    let z = observation.margin.abs() / observation.error;
-    (2.0 / (1.0 + (1.7 * z).exp())).max(FREAK)
-}
-
-/// Student's density, up to a factor, of a margin where the lines say `expected`.
-fn density(observation: &Observation, expected: f64) -> f64 {
-    let stopped = if observation.stopped { STOPPED_ERROR } else { 0.0 };
-    let (margin, expected) = (observation.margin.clamp(-FAR, FAR), expected.clamp(-FAR, FAR));
-    let bend = BEND * expected;
-    let variance = observation.error * observation.error + stopped * stopped + bend * bend;
-    let z2 = (margin - expected).powi(2) / variance;
-    (1.0 + z2 / f64::from(TAIL)).powi(-(TAIL + 1) / 2) / variance.sqrt()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn boundary(observations: &[(f64, f64)]) -> Boundary {
-        let observations: Vec<_> = observations
-            .iter()
-            .map(|&(value, margin)| Observation {
-                value,
-                margin,
-                error: 0.02,
-                stopped: false,
-            })
-            .collect();
-        Boundary::infer(Seed::UNKNOWN, 1.0, 8192.0, &observations)
-    }
-
-    #[test]
-    fn without_a_probe_the_boundary_is_where_the_seed_says() {
-        let prior = boundary(&[]);
-        assert!((5.0..20.0).contains(&prior.quantile(0.5)), "{}", prior.quantile(0.5));
-        assert!((prior.chance_below(prior.quantile(0.3)) - 0.3).abs() < 0.01);
-    }
-
-    #[test]
-    fn the_boundary_lies_between_a_pass_and_a_failure_and_follows_the_margins() {
-        let middle = boundary(&[(80.0, -0.2), (125.0, 0.2)]);
-        assert!(
-            (95.0..105.0).contains(&middle.quantile(0.5)),
-            "{}",
-            middle.quantile(0.5)
-        );
-        assert!(middle.chance_below(80.0) < 0.03 && middle.chance_below(125.0) > 0.97);
-        let near_the_pass = boundary(&[(80.0, -0.04), (125.0, 0.4)]);
-        assert!(near_the_pass.quantile(0.5) < 95.0);
-    }
-
-    #[test]
-    fn a_repeat_narrows_the_boundary() {
-        let width = |boundary: Boundary| boundary.quantile(0.95) / boundary.quantile(0.05);
-        let once = width(boundary(&[(100.0, -0.02), (110.0, 0.1)]));
-        let twice = width(boundary(&[(100.0, -0.02), (100.0, -0.02), (110.0, 0.1)]));
-        assert!(twice < once, "{twice} {once}");
-    }
 }

@@ -3,85 +3,14 @@
 //! A criterion reads a run as a [`Reading`], a ratio to its own limit, so criteria in different units are comparable.
 //! What a reading means for the search belongs to the other files of this room.
 
+mod comparison;
+
+pub use comparison::Comparison;
+
 use super::Vary;
 use super::reading::{Dependence, Reading, Request};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-
-/// How a measured value is compared with its limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Comparison {
-    /// `<=`
-    AtMost,
-    /// `<`
-    Below,
-    /// `>=`
-    AtLeast,
-    /// `>`
-    Above,
-}
-
-impl Comparison {
-    /// Whether `value` satisfies the comparison with `limit`; NaN satisfies none.
-    pub fn holds(self, value: f64, limit: f64) -> bool {
-        match self {
-            Comparison::AtMost => value <= limit,
-            Comparison::Below => value < limit,
-            Comparison::AtLeast => value >= limit,
-            Comparison::Above => value > limit,
-        }
-    }
-
-    /// Whether small values are the good ones.
-    pub fn wants_small(self) -> bool {
-        matches!(self, Comparison::AtMost | Comparison::Below)
-    }
-
-    /// Splits `<=500` into comparison and number; `99%` is read as 0.99.
-    fn parse(text: &str) -> Result<(Comparison, f64), String> {
-        let text = text.trim();
-        // Longer operators first: `<=` also starts with `<`.
-        let operators = [
-            ("<=", Comparison::AtMost),
-            (">=", Comparison::AtLeast),
-            ("<", Comparison::Below),
-            (">", Comparison::Above),
-        ];
-        let (comparison, number) = operators
-            .iter()
-            .find_map(|(sign, comparison)| text.strip_prefix(sign).map(|rest| (*comparison, rest.trim())))
-            .ok_or_else(|| format!("`{text}` has no comparison; write `<=`, `<`, `>=` or `>` and a number"))?;
-        let (digits, scale) = number
-            .strip_suffix('%')
-            .map_or((number, 1.0), |percent| (percent.trim_end(), 100.0));
-        match digits.parse::<f64>() {
-            Ok(limit) if limit.is_finite() => Ok((comparison, limit / scale)),
-            _ => {
-                let bare = number.trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim_end();
-                let known = bare.parse::<f64>().is_ok_and(f64::is_finite);
-                let (limit, why) = match known {
-                    true => (bare, ", its unit is the one in the name"),
-                    false => ("500", ""),
-                };
-                let what = if known { "" } else { "a limit such as " };
-                Err(format!(
-                    "`{number}` is no number; write {what}`{comparison}{limit}`{why}"
-                ))
-            }
-        }
-    }
-}
-
-impl fmt::Display for Comparison {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Comparison::AtMost => "<=",
-            Comparison::Below => "<",
-            Comparison::AtLeast => ">=",
-            Comparison::Above => ">",
-        })
-    }
-}
 
 /// A latency that every single request has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -231,9 +160,21 @@ impl Criterion {
             return from_requests;
         };
         let value = metric(key);
-        let from_metric = value.filter(|value| !value.is_nan()).map(|value| Reading {
-            starved: self.is_starved(value, metric("request_throughput")),
-            ..self.read_value(value)
+        let from_metric = value.filter(|value| !value.is_nan()).map(|value| {
+            let exact = Reading {
+                starved: self.is_starved(value, metric("request_throughput")),
+                ..self.read_value(value)
+            };
+            match key.strip_prefix("mean_").and_then(Latency::named) {
+                Some(latency) => {
+                    let ratios: Vec<f64> = requests
+                        .iter()
+                        .map(|request| latency.of(request) / self.limit)
+                        .collect();
+                    Reading::of_mean(exact, &ratios, dependence)
+                }
+                None => exact,
+            }
         });
         match (from_requests, from_metric) {
             // The metric is what a user sees in the table, so its verdict counts; the requests add the interval.
@@ -248,13 +189,21 @@ impl Criterion {
         }
     }
 
+    /// The share of requests that it is about, if it is about single requests.
+    pub(super) fn share(&self) -> Option<f64> {
+        Some(self.per_request()?.0)
+    }
+
     /// `p99_ttft_ms <= 500` is the same as "99 % of requests with TTFT <= 500 ms".
     pub(super) fn per_request(&self) -> Option<(f64, Vec<RequestLimit>)> {
         match &self.quantity {
             Quantity::Attainment(limits) => Some((self.limit, limits.clone())),
             Quantity::Metric(key) => {
-                let (percent, name) = key.strip_prefix('p')?.split_once('_')?;
-                let percent: f64 = percent.parse().ok()?;
+                let (kind, name) = key.split_once('_')?;
+                let percent: f64 = match kind {
+                    "median" => 50.0,
+                    _ => kind.strip_prefix('p')?.parse().ok()?,
+                };
                 let latency = Latency::named(name)?;
                 let bounded = self.comparison.wants_small() && self.limit > 0.0 && percent > 0.0 && percent < 100.0;
                 let strict = self.comparison == Comparison::Below;
@@ -300,11 +249,16 @@ impl Criterion {
         is_brought && !self.comparison.wants_small()
     }
 
+    /// Whether it wants requests in time from below, of which a load can bring too few by being too low and by being too high.
+    pub(super) fn is_goodput(&self) -> bool {
+        let is_goodput = matches!(&self.quantity, Quantity::Metric(key) if key == "request_goodput");
+        is_goodput && !self.comparison.wants_small()
+    }
+
     /// Whether what a run brought at all is too little. A goodput is too small also where requests are late, but not only
     /// for that if fewer were served in time or late.
     fn is_starved(&self, value: f64, served: Option<f64>) -> bool {
-        let is_goodput = matches!(&self.quantity, Quantity::Metric(key) if key == "request_goodput");
-        let brought = match is_goodput && !self.comparison.wants_small() {
+        let brought = match self.is_goodput() {
             true => served,
             false => Some(value).filter(|_| self.wants_load()),
         };

@@ -17,7 +17,7 @@ mod target;
 mod verdict;
 mod watch;
 
-pub use ask::{BRIEF_S, Next, RISK, Search, Settings};
+pub use ask::{BRIEF_S, DOUBT, Next, RISK, Search, Settings};
 pub use criterion::{Comparison, Criterion, Latency, Quantity, RequestLimit};
 pub use explore::{Exploration, ExploreSettings, Figures, Level, Load, Spacing};
 pub use probe::{Probe, Question};
@@ -69,14 +69,6 @@ impl Vary {
         match self {
             Vary::MaxConcurrency => serde_json::Value::from(value as u64),
             Vary::RequestRate => serde_json::Value::from(value),
-        }
-    }
-
-    /// The lowest load above `value` that differs enough to be another load.
-    fn above(self, value: f64) -> f64 {
-        match self {
-            Vary::MaxConcurrency => value.floor() + 1.0,
-            Vary::RequestRate => value * 1.001,
         }
     }
 }

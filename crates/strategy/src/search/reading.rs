@@ -9,6 +9,10 @@ const WIDTH: f64 = 1.645;
 /// Ratios further than this from 1 (as a logarithm) say no more than "far".
 const FAR: f64 = 4.0;
 
+/// A run is cut where it is certain to be beyond its limit, or below it, by this factor: what it would have said beyond that
+/// no search needs.
+pub(super) const CLEAR: f64 = 1.25;
+
 /// Whether the requests of a run are independent of one another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dependence {
@@ -56,6 +60,10 @@ pub struct Reading {
     /// Whether the load alone was too low for it, whatever the server did: less load cannot meet it either.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub starved: bool,
+    /// How much the ratio's logarithm grows for every e-fold fewer requests beyond it, around its share of the requests; 0
+    /// if the criterion is about the run.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub tail: f64,
     /// Requests beyond the limits of a single request; 0 if the criterion is about the run.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missed: u64,
@@ -68,6 +76,10 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
+fn is_nothing(number: &f64) -> bool {
+    *number == 0.0
+}
+
 impl Reading {
     /// A value without an interval of its own.
     pub(super) fn exact(ratio: f64, met: bool) -> Reading {
@@ -77,8 +89,25 @@ impl Reading {
             low: ratio,
             high: ratio,
             starved: false,
+            tail: 0.0,
             missed: 0,
             requests: 0,
+        }
+    }
+
+    /// What a run says that was cut because it was certain to be clear of the limit: the side, and for the eye the ratio
+    /// `measured` by then, as far as it agrees.
+    pub(super) fn clear(met: bool, measured: Option<f64>) -> Reading {
+        let (low, high) = match met {
+            true => (0.0, CLEAR.recip()),
+            false => (CLEAR, f64::INFINITY),
+        };
+        let nearest = if met { high } else { low };
+        let ratio = measured.map_or(nearest, |ratio| ratio.clamp(low, high));
+        Reading {
+            low,
+            high,
+            ..Reading::exact(ratio, met)
         }
     }
 
@@ -113,9 +142,31 @@ impl Reading {
             low,
             high,
             starved: false,
+            tail: tail(&ratios, share),
             missed: ratios.iter().filter(|ratio| **ratio > 1.0).count() as u64,
             requests: ratios.len() as u64,
         })
+    }
+
+    /// A mean over requests with the interval that its standard error gives; failed requests have no part in it.
+    pub(super) fn of_mean(exact: Reading, ratios: &[f64], dependence: Dependence) -> Reading {
+        let ratios: Vec<f64> = ratios.iter().copied().filter(|ratio| ratio.is_finite()).collect();
+        let n = ratios.len() as f64;
+        let mean = ratios.iter().sum::<f64>() / n;
+        let variance = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        let independent = match dependence {
+            Dependence::None => n,
+            Dependence::Queue => independent(&ratios),
+        };
+        let half = WIDTH * (variance / independent).sqrt() / mean;
+        if !half.is_finite() {
+            return exact;
+        }
+        Reading {
+            low: exact.ratio * (-half).exp(),
+            high: exact.ratio * half.exp(),
+            ..exact
+        }
     }
 
     /// The ratio as a logarithm, bounded, so that 0 is the limit itself and equal factors are equal steps.
@@ -139,15 +190,24 @@ impl Reading {
         } else {
             1.5 * below
         };
-        (below + above) / 2.0
+        below.min(above)
     }
 }
 
-/// How many independent requests say as much as those of a queue, `ratios` in the order of sending.
-///
-/// The variance of a mean grows by (1+r)/(1-r) where each value follows the one before with correlation r. A queue remembers
-/// longer than the next request shows, and its slow requests come in few rows, so the factor counts twice: without that
-/// the error of a p99 behind four servers (Poisson arrivals, 60 to 97 % busy) is half to a third of what repeats show.
+/// How the ratios' logarithms grow towards the end of their tail, from twice to half the share of requests that lie beyond.
+fn tail(sorted: &[f64], share: f64) -> f64 {
+    let n = sorted.len() as f64;
+    let beyond = |part: f64| {
+        let rank = (n * (1.0 - part)).ceil().clamp(1.0, n.max(1.0));
+        sorted.get(rank as usize - 1).copied().unwrap_or(f64::NAN)
+    };
+    let growth = (beyond((1.0 - share) / 2.0) / beyond(2.0 * (1.0 - share))).ln() / 4f64.ln();
+    if growth.is_finite() { growth.max(0.0) } else { 0.0 }
+}
+
+/// How many independent requests say as much as those of a queue, `ratios` in the order of sending: the variance of a mean
+/// grows by (1+r)/(1-r) where each value follows the one before with correlation r. A queue remembers longer than the next
+/// request shows; what that adds, the runs of a search show.
 fn independent(ratios: &[f64]) -> f64 {
     let logs: Vec<f64> = ratios
         .iter()
@@ -162,7 +222,7 @@ fn independent(ratios: &[f64]) -> f64 {
     } else {
         0.0
     };
-    (n * ((1.0 - correlation) / (1.0 + correlation)).powi(2)).max(1.0)
+    (n * (1.0 - correlation) / (1.0 + correlation)).max(1.0)
 }
 
 /// JSON has no infinity: it is written as `null`.

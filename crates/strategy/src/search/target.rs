@@ -3,10 +3,10 @@
 //! Owns the step from readings to margins, the spread from run to run and the rules an answer obeys. Which load to
 //! measure next is the search's decision.
 
-use super::boundary::Observation;
+use super::boundary::{FAR, Observation, TYPICAL_ERROR, Tail};
 use super::criterion::Criterion;
 use super::probe::Probe;
-use super::reading::maybe_infinite;
+use super::reading::{CLEAR, Reading, maybe_infinite};
 use super::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 
@@ -32,12 +32,29 @@ pub struct Answer {
     /// The boundary lies below this load, with the same confidence; infinite beyond the highest load tried.
     #[serde(with = "maybe_infinite")]
     pub high: f64,
+    /// How far above the answer the limit may lie by that, as a ratio to the answer: 0.05 for 5 %. Only of a load that meets the
+    /// target while a higher one does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<f64>,
+    /// Whether that is farther than was asked for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_coarse: bool,
     /// Text of the criterion nearest to its limit at the answer, or that fails where none is found.
     pub binding: Option<String>,
     /// Runs that said something about the target.
     pub probes: usize,
     /// What a reader should know, e.g. that the response is not monotone.
     pub notes: Vec<String>,
+}
+
+impl Answer {
+    /// The answer in words: `met`, and `met, within 14 %` where that is less sure than was asked for.
+    pub fn words(&self) -> String {
+        match self.within.filter(|_| self.is_coarse) {
+            Some(within) => format!("{}, within {:.0} %", self.found.word(), (within * 100.0).ceil()),
+            None => self.found.word().to_owned(),
+        }
+    }
 }
 
 /// The verdict of a search about one target.
@@ -65,7 +82,7 @@ impl Found {
         }
     }
 
-    /// The verdict's word in `sla.csv`.
+    /// Its word in `sla.csv`.
     pub fn word(self) -> &'static str {
         match self {
             Found::Met(_) => "met",
@@ -77,41 +94,84 @@ impl Found {
     }
 }
 
-/// Spread of a margin from run to run before anything was repeated, and how many repeats that belief is worth.
-const TYPICAL_SPREAD: f64 = 0.025;
-const BELIEF: f64 = 6.0;
-
-/// The margin, on either side, of a load whose own margin cannot be measured.
-const FAR: f64 = 1.0;
-
 /// Standard errors beyond which a load is taken to pass or fail.
-const CLEAR: f64 = 2.5;
+const BEYOND_DOUBT: f64 = 2.5;
 
 /// All runs at one load, pooled for one target.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Level {
     pub value: f64,
     pub runs: usize,
-    /// How many of the runs were asked for as confirmations.
-    pub confirmations: usize,
+    /// How many of them were measured to their end.
+    pub whole: usize,
     pub margin: f64,
     pub error: f64,
+    /// What one of them said.
+    pub run: Observation,
 }
 
 impl Level {
     pub fn verdict(&self) -> Verdict {
         match self.margin / self.error {
-            z if z <= -CLEAR => Verdict::Pass,
-            z if z >= CLEAR => Verdict::Fail,
+            z if z <= -BEYOND_DOUBT => Verdict::Pass,
+            z if z >= BEYOND_DOUBT => Verdict::Fail,
             _ => Verdict::Undecided,
         }
     }
 }
 
+/// What one run says about a target: the criterion that is nearest to its limit or beyond it most.
+struct Worst<'a> {
+    criterion: &'a Criterion,
+    margin: f64,
+    error: f64,
+    bound: Option<f64>,
+    tail: Option<Tail>,
+}
+
+impl<'a> Worst<'a> {
+    fn of(criterion: &'a Criterion, reading: &Reading, is_cut: bool) -> Worst<'a> {
+        let margin = reading.margin();
+        let bound = match margin.abs() {
+            size if is_cut => Some(size.min(CLEAR.ln())),
+            // It is as near to its limit where the load is hardly high enough.
+            _ if margin <= 0.0 && criterion.is_goodput() => Some(0.0),
+            // No ratio exists about zero, and none of requests that failed: all that is known is the side.
+            _ if reading.ratio == 0.0 || reading.ratio.is_infinite() => Some(0.0),
+            size if size >= FAR => Some(FAR),
+            _ => None,
+        };
+        Worst {
+            criterion,
+            margin: margin.clamp(-FAR, FAR),
+            error: reading.standard_error().hypot(TYPICAL_ERROR),
+            bound,
+            tail: criterion
+                .share()
+                .filter(|share| *share > 0.5 && reading.requests > 0)
+                .map(|share| Tail {
+                    growth: reading.tail,
+                    error: reading.tail / (reading.requests as f64 * (1.0 - share)).sqrt(),
+                }),
+        }
+    }
+
+    /// A run that says on which side of the limit it is and nothing more.
+    fn side(criterion: &'a Criterion, margin: f64) -> Worst<'a> {
+        Worst {
+            criterion,
+            margin,
+            error: TYPICAL_ERROR,
+            bound: Some(0.0),
+            tail: None,
+        }
+    }
+}
+
 impl Target {
-    /// The largest margin over the criteria that bound the load from above, its own standard error and its criterion; None
-    /// if a criterion was not measured and the server did not fall either.
-    fn worst<'a>(&'a self, probe: &Probe) -> Option<(f64, f64, &'a Criterion)> {
+    /// The largest margin over the criteria that bound the load from above; None if a criterion was not measured and the
+    /// server did not fall either.
+    fn worst<'a>(&'a self, probe: &Probe) -> Option<Worst<'a>> {
         let readings = self
             .criteria
             .iter()
@@ -126,12 +186,12 @@ impl Target {
         let worst = bounding.max_by(|a, b| a.1.margin().total_cmp(&b.1.margin()));
         let complete = known.len() == self.criteria.len();
         match (worst, probe.stopped) {
-            (Some((criterion, reading)), _) if complete || !reading.met => {
-                Some((reading.margin(), reading.standard_error(), *criterion))
+            (Some((criterion, reading)), stopped) if complete || !reading.met => {
+                Some(Worst::of(criterion, reading, stopped.is_some()))
             }
-            // The server fell: the load is far too high, whatever the criterion. A run that another target stopped did not.
-            (None, Some(Verdict::Fail)) if probe.readings.is_empty() => Some((FAR, 0.0, self.criteria.first()?)),
-            (None, _) if complete => Some((-FAR, 0.0, self.criteria.first()?)),
+            // The server fell: the load is too high, whatever the criterion. A run that another target stopped did not.
+            (None, Some(Verdict::Fail)) if probe.readings.is_empty() => Some(Worst::side(self.criteria.first()?, FAR)),
+            (None, _) if complete => Some(Worst::side(self.criteria.first()?, -FAR)),
             _ => None,
         }
     }
@@ -153,7 +213,7 @@ impl Target {
     /// How many runs at `value` say something about the target, and how many of them were measured as missing it.
     pub(super) fn runs_missing(&self, probes: &[Probe], value: f64) -> (usize, usize) {
         let at_it = probes.iter().filter(|probe| probe.question.value == value);
-        let margins: Vec<f64> = at_it.filter_map(|probe| Some(self.worst(probe)?.0)).collect();
+        let margins: Vec<f64> = at_it.filter_map(|probe| Some(self.worst(probe)?.margin)).collect();
         (margins.len(), margins.iter().filter(|margin| **margin > 0.0).count())
     }
 
@@ -173,57 +233,26 @@ impl Target {
     pub(super) fn binding(&self, probes: &[Probe], value: f64) -> Option<String> {
         let last = probes.iter().rev().filter(|probe| probe.question.value == value);
         last.filter_map(|probe| self.worst(probe))
-            .map(|(_, _, criterion)| criterion.to_string())
+            .map(|worst| worst.criterion.to_string())
             .next()
     }
 
-    /// The margin of every probe that says something about the target, with the spread that its repeats have shown.
+    /// The margin of every probe that says something about the target.
     pub(super) fn observations(&self, probes: &[Probe]) -> Vec<Observation> {
-        let mut observations: Vec<Observation> = probes
-            .iter()
-            .filter_map(|probe| {
-                let (margin, error, _) = self.worst(probe)?;
-                // A run stopped as a pass is an unbiased short one; one stopped by its failures ends at their worst.
-                let stopped = probe.stopped == Some(Verdict::Fail);
-                Some(Observation {
-                    value: probe.question.value,
-                    margin,
-                    error,
-                    stopped,
-                })
-            })
-            .collect();
-        let spread = spread(&observations);
-        for observation in &mut observations {
-            observation.error = observation.error.hypot(spread);
-        }
-        observations
+        let said = probes.iter().filter_map(|probe| Some((probe, self.worst(probe)?)));
+        let observation = |(probe, worst): (&Probe, Worst<'_>)| Observation {
+            value: probe.question.value,
+            margin: worst.margin,
+            error: worst.error,
+            bound: worst.bound,
+            tail: worst.tail,
+        };
+        said.map(observation).collect()
     }
 }
 
-/// Standard deviation of a margin from run to run: the typical one, corrected by what repeats at one load have shown
-/// beyond their own sampling error.
-fn spread(observations: &[Observation]) -> f64 {
-    let (mut squares, mut freedom) = (BELIEF * TYPICAL_SPREAD * TYPICAL_SPREAD, BELIEF);
-    for (i, observation) in observations.iter().enumerate() {
-        let earlier = |other: &&Observation| other.value == observation.value && !other.stopped;
-        let before: Vec<_> = observations[..i].iter().filter(earlier).collect();
-        if before.is_empty() || observation.stopped {
-            continue;
-        }
-        // Helmert's contrasts: each run against the mean of those before it, independent of one another.
-        let n = before.len() as f64;
-        let mean = before.iter().map(|other| other.margin).sum::<f64>() / n;
-        let sampling =
-            observation.error.powi(2) + before.iter().map(|other| other.error.powi(2)).sum::<f64>() / (n * n);
-        squares += (((observation.margin - mean).powi(2) - sampling) * n / (n + 1.0)).max(0.0);
-        freedom += 1.0;
-    }
-    (squares / freedom).sqrt()
-}
-
-/// Pools the runs at each load, in ascending order of loads.
-pub(super) fn levels(target: &Target, probes: &[Probe], observations: &[Observation]) -> Vec<Level> {
+/// Pools the runs at each load, in ascending order of loads; `noise` is how many times its stated error a run scatters.
+pub(super) fn levels(target: &Target, probes: &[Probe], observations: &[Observation], noise: f64) -> Vec<Level> {
     let mut sorted: Vec<&Observation> = observations.iter().collect();
     sorted.sort_by(|a, b| a.value.total_cmp(&b.value));
     sorted
@@ -234,17 +263,14 @@ pub(super) fn levels(target: &Target, probes: &[Probe], observations: &[Observat
             let value = runs[0].value;
             // Whatever the weights of the runs, what all their requests miss is measured as missed.
             let is_missed = margin <= 0.0 && target.is_missed(probes, value);
-            let margin = if is_missed { f64::EPSILON } else { margin };
-            let confirmations = probes
-                .iter()
-                .filter(|p| p.question.confirm && p.question.value == value)
-                .count();
+            let at_it = probes.iter().filter(|probe| probe.question.value == value);
             Level {
                 value,
                 runs: runs.len(),
-                confirmations,
-                margin,
-                error: precision.powf(-0.5),
+                whole: at_it.filter(|probe| probe.stopped.is_none()).count(),
+                margin: if is_missed { f64::EPSILON } else { margin },
+                error: noise * precision.powf(-0.5),
+                run: *runs[0],
             }
         })
         .collect()

@@ -370,6 +370,8 @@ pub(super) fn answer() -> Answer {
         found: Found::Met(3.0),
         low: 3.0,
         high: 4.0,
+        within: None,
+        is_coarse: false,
         binding: None,
         probes: 2,
         notes: Vec::new(),

@@ -45,7 +45,7 @@ pub fn targets(page: &Page<'_>) -> String {
             escape(&answer.settings),
             escape(&answer.value),
             escape(&answer.interval),
-            answer.verdict,
+            answer.answer,
             escape(&answer.binding),
             answer.probes,
         );
@@ -54,7 +54,7 @@ pub fn targets(page: &Page<'_>) -> String {
         "Target: settings",
         "Highest",
         "Limit between",
-        "Verdict",
+        "Answer",
         "Limited by",
         "Runs",
     ];
@@ -65,8 +65,9 @@ pub fn targets(page: &Page<'_>) -> String {
          class=\"note\">Met: the highest load measured as meeting the target, the limit lies in the interval beside it. None: \
          no load allowed meets it. Beyond: the highest load allowed still meets it. Undecided: the runs allowed \
          were too few to tell. Skipped: another server is known to hold more than this one can. Given up: an error, not a load, \
-         ended the search. Not finished: it goes on when the plan is run again. On the interval: {interval}.</p>",
+         ended the search. Not finished: it goes on when the plan is run again. On the interval: {interval}; {coarse}.</p>",
         interval = sla::explain_interval(),
+        coarse = sla::COARSE,
     )
 }
 
@@ -104,7 +105,7 @@ pub fn of_workloads(page: &Page<'_>, answers: &[Answer]) -> String {
 /// Why there is no best point.
 fn nothing_measured(page: &Page<'_>) -> &'static str {
     let points = &page.inputs.points.points;
-    if points.iter().any(|point| point.cut > 0) {
+    if points.iter().any(|point| !point.cut.is_empty()) {
         return "<p class=\"note\">Every run of the searches was cut short as soon as its verdict was certain, so no point has \
                 figures to compare.</p>";
     }

@@ -22,7 +22,7 @@ pub fn summary(page: &Page<'_>) -> String {
     ];
     let sum = |count: fn(&Point) -> usize| points.points.iter().map(count).sum::<usize>();
     let (suspect, failed) = (sum(|point| point.suspect), sum(|point| point.failed));
-    let cut = sum(|point| point.cut);
+    let cut = sum(|point| point.cut.len());
     let left = page.inputs.state.planned().map_or(0, |planned| planned.runs) as usize;
     let left = left.saturating_sub(points.runs.rows());
     for (count, word) in [

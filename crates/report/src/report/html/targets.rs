@@ -43,6 +43,10 @@ fn target_card(page: &Page<'_>, runs: &[&RunRecord], rows: &[Row<'_>]) -> String
             show_number(low)
         ),
     };
+    let words = match answer.is_coarse {
+        true => format!(" ({})", answer.words()),
+        false => String::new(),
+    };
     let binding = answer.binding.as_ref();
     let binding = binding.map_or_else(String::new, |binding| {
         format!("; nearest to its limit is <code>{}</code>", escape(binding))
@@ -53,11 +57,13 @@ fn target_card(page: &Page<'_>, runs: &[&RunRecord], rows: &[Row<'_>]) -> String
         format!("{} (holds {value})", other.settings())
     });
     let cut = match page.inputs.points.points[at].used.is_empty() {
-        true => " Its run was cut short as soon as its verdict was certain, so it has no figures.",
+        true => {
+            " Its run was cut short as soon as its verdict was certain, so its figures are those of a part of a run."
+        }
         false => "",
     };
     let why = format!(
-        "<p class=\"why\">The highest load that meets <code>{criteria}</code>. {beyond}{binding}.{cut}{}</p>{}",
+        "<p class=\"why\">The highest load that meets <code>{criteria}</code>. {beyond}{words}{binding}.{cut}{}</p>{}",
         open_ones(rows),
         list_tied(
             "with others whose limit may lie as high:",
@@ -84,8 +90,8 @@ fn why_none(rows: &[Row<'_>], criteria: &str) -> String {
     let told: String = told
         .take(MOST_TOLD)
         .map(|row| {
-            let (settings, verdict) = (escape(&row.settings()), row.verdict());
-            format!("<br>{settings}: {verdict}; {}.", escape(&row.notes()))
+            let (settings, words) = (escape(&row.settings()), row.words());
+            format!("<br>{settings}: {words}; {}.", escape(&row.notes()))
         })
         .collect();
     match rows.iter().any(Row::is_open) {

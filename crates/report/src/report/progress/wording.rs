@@ -155,9 +155,10 @@ fn search_name(started: &SearchStarted, state: &State) -> String {
     }
 }
 
-/// An answer in a few words: `chat 42`, `batch none`.
+/// An answer in a few words: `chat 42`, `chat 42 (met, within 14 %)`, `batch none`.
 fn answer_text(answer: &Answer) -> String {
     let found = match answer.found {
+        Found::Met(value) if answer.is_coarse => format!("{value} ({})", answer.words()),
         Found::Met(value) => value.to_string(),
         Found::Beyond(value) => format!("{value} and beyond"),
         other => other.word().to_owned(),

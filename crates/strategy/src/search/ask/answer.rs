@@ -1,7 +1,7 @@
 //! What is said of a target once its search is over: the verdict, the interval around the limit, and what a reader should
 //! know about them. When it is over, and which load it is, the search decides.
 
-use super::{RISK, Settings, View};
+use super::{DOUBT, RISK, Settings, View};
 use crate::search::Vary;
 use crate::search::target::{Answer, Found, Level};
 use crate::search::verdict::Verdict;
@@ -49,11 +49,14 @@ impl View<'_> {
                 .min_by(|a, b| a.margin.abs().total_cmp(&b.margin.abs()))
                 .map(|level| level.value),
         };
+        let met = match found {
+            Found::Met(value) => Some(value),
+            _ => None,
+        };
         let notes = [
             self.dip_note(),
             self.doubt_note(low, high),
             self.fallen_note(low),
-            self.coarse_note(found, high),
             self.missing_note(found),
             self.undecided_note(found),
             self.brief_note(found),
@@ -64,6 +67,8 @@ impl View<'_> {
             found,
             low,
             high,
+            within: met.map(|value| (self.search.settings.vary.floor(high) / value - 1.0).max(0.0)),
+            is_coarse: met.is_some_and(|value| !self.is_near(value, high)),
             binding: nearest.and_then(|value| self.target.binding(&self.search.probes, value)),
             probes: self.levels.iter().map(|level| level.runs).sum(),
             notes: notes.into_iter().flatten().collect(),
@@ -82,15 +87,14 @@ impl View<'_> {
     /// Between which loads the limit lies. What the curves allow is never wider than what was measured beyond doubt.
     pub(super) fn interval(&self, found: Found) -> (f64, f64) {
         let Settings { lower, upper, .. } = self.search.settings;
-        let (low, high) = (self.boundary.quantile(RISK), self.boundary.quantile(1.0 - RISK));
+        let (low, high) = (self.boundary.quantile(RISK), self.boundary.quantile(1.0 - DOUBT));
         let low = match found {
             Found::None => return (0.0, lower),
             Found::Beyond(_) => return (upper, f64::INFINITY),
             Found::Met(value) => value,
             Found::Undecided | Found::Skipped => low,
         };
-        let failed = self.above(low).find(|level| level.verdict() == Verdict::Fail);
-        (low, failed.map_or(high, |level| high.min(level.value)).max(low))
+        (low, high.max(low))
     }
 
     /// The levels above a load, the lowest first.
@@ -188,12 +192,5 @@ impl View<'_> {
                  too short to tell; send more (num_prompts) before you plan for this rate"
             )
         })
-    }
-
-    fn coarse_note(&self, found: Found, high: f64) -> Option<String> {
-        let Found::Met(value) = found else { return None };
-        let Settings { tolerance, vary, .. } = self.search.settings;
-        let is_coarse = self.boundary.quantile(0.5) > value * (1.0 + tolerance) && high >= vary.above(value);
-        is_coarse.then(|| "noise or too few probes left the boundary less sure than the tolerance asks".to_owned())
     }
 }

@@ -1,0 +1,78 @@
+//! How a measured value is compared with its limit, as a plan writes it: `<=500`. What is compared, the criterion knows.
+
+use std::fmt;
+
+/// How a measured value is compared with its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comparison {
+    /// `<=`
+    AtMost,
+    /// `<`
+    Below,
+    /// `>=`
+    AtLeast,
+    /// `>`
+    Above,
+}
+
+impl Comparison {
+    /// Whether `value` satisfies the comparison with `limit`; NaN satisfies none.
+    pub fn holds(self, value: f64, limit: f64) -> bool {
+        match self {
+            Comparison::AtMost => value <= limit,
+            Comparison::Below => value < limit,
+            Comparison::AtLeast => value >= limit,
+            Comparison::Above => value > limit,
+        }
+    }
+
+    /// Whether small values are the good ones.
+    pub fn wants_small(self) -> bool {
+        matches!(self, Comparison::AtMost | Comparison::Below)
+    }
+
+    /// Splits `<=500` into comparison and number; `99%` is read as 0.99.
+    pub(super) fn parse(text: &str) -> Result<(Comparison, f64), String> {
+        let text = text.trim();
+        // Longer operators first: `<=` also starts with `<`.
+        let operators = [
+            ("<=", Comparison::AtMost),
+            (">=", Comparison::AtLeast),
+            ("<", Comparison::Below),
+            (">", Comparison::Above),
+        ];
+        let (comparison, number) = operators
+            .iter()
+            .find_map(|(sign, comparison)| text.strip_prefix(sign).map(|rest| (*comparison, rest.trim())))
+            .ok_or_else(|| format!("`{text}` has no comparison; write `<=`, `<`, `>=` or `>` and a number"))?;
+        let (digits, scale) = number
+            .strip_suffix('%')
+            .map_or((number, 1.0), |percent| (percent.trim_end(), 100.0));
+        match digits.parse::<f64>() {
+            Ok(limit) if limit.is_finite() => Ok((comparison, limit / scale)),
+            _ => {
+                let bare = number.trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim_end();
+                let known = bare.parse::<f64>().is_ok_and(f64::is_finite);
+                let (limit, why) = match known {
+                    true => (bare, ", its unit is the one in the name"),
+                    false => ("500", ""),
+                };
+                let what = if known { "" } else { "a limit such as " };
+                Err(format!(
+                    "`{number}` is no number; write {what}`{comparison}{limit}`{why}"
+                ))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Comparison::AtMost => "<=",
+            Comparison::Below => "<",
+            Comparison::AtLeast => ">=",
+            Comparison::Above => ">",
+        })
+    }
+}

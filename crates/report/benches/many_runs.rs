@@ -1,0 +1,215 @@
+//! How long it takes to look at, go on with and report 100 000 runs in 8 journals, and in how much memory:
+//! `cargo bench -p vsweep-report --bench many_runs`.
+
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{BufWriter, Write, stdout};
+use std::path::Path;
+use std::time::Instant;
+use vsweep_plan::cause::Outcome;
+use vsweep_plan::ids::{PointId, ServerId, sha256_hex};
+use vsweep_plan::plan::{Params, ReportOptions};
+use vsweep_plan::validity::Validity;
+use vsweep_record::journal::{
+    self, Check, Directory, Entry, Event, FIRST_SLOT, FORMAT, GroupBegun, LineId, Nonce, Place, RecordedPlan, Recorder,
+    RunFiles, RunFinished, RunStarted, Seen, ServerDeclared, SessionStarted, Shard, StoredFile, Sum,
+};
+use vsweep_report::report::status::Status;
+use vsweep_report::report::write_all;
+
+const JOURNALS: u64 = 8;
+const SERVERS: u64 = 104;
+const LOADS: u64 = 97;
+const RUNS: u32 = 10;
+
+fn main() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let directory = Directory::at(folder.path());
+    directory.create().expect("created");
+    let points: Vec<PointId> = (0..SERVERS)
+        .flat_map(|server| (0..LOADS).map(move |load| point(server, load)))
+        .collect();
+    for n in 0..JOURNALS {
+        write_journal(&directory, n, &points);
+    }
+    let runs = SERVERS * LOADS * u64::from(RUNS);
+    let mut out = stdout().lock();
+    let mut say = |what: &str, (seconds, peak_mib): (f64, u64)| {
+        writeln!(out, "{what}: {seconds:.2} s, {peak_mib} MiB").expect("a terminal");
+    };
+    say(
+        "status",
+        measure(|| assert_eq!(Status::read(&directory).expect("sound").done, runs)),
+    );
+    say(
+        "resume",
+        measure(|| drop(Recorder::open(directory.clone(), Shard::WHOLE).expect("sound"))),
+    );
+    say(
+        "verify's reading",
+        measure(|| drop(journal::load(&directory, Check::Hashes).expect("sound"))),
+    );
+    say(
+        "report",
+        measure(|| {
+            let state = journal::load(&directory, Check::Hashes).expect("sound");
+            let written = write_all(&directory, &state, &ReportOptions::default()).expect("written");
+            assert_eq!(written.runs as u64, runs);
+        }),
+    );
+}
+
+/// Seconds, and the peak of memory in MiB.
+fn measure(work: impl FnOnce()) -> (f64, u64) {
+    // From here on the peak counts anew.
+    fs::write("/proc/self/clear_refs", "5").expect("Linux");
+    let began = Instant::now();
+    work();
+    let seconds = began.elapsed().as_secs_f64();
+    let status = fs::read_to_string("/proc/self/status").expect("Linux");
+    let peak = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .expect("Linux");
+    let kib: u64 = peak.trim().trim_end_matches(" kB").parse().expect("a number");
+    (seconds, kib / 1024)
+}
+
+fn point(server: u64, load: u64) -> PointId {
+    PointId(format!("{server:08x}{load:08x}"))
+}
+
+fn params(value: &Value) -> Params {
+    value.as_object().expect("an object").clone()
+}
+
+/// The journal of a session that measured every eighth server, and its run files; nothing waits for a disk.
+fn write_journal(directory: &Directory, n: u64, points: &[PointId]) {
+    let nonce = Nonce::from(n + 1);
+    let path = directory.journal_folder().join(format!("{nonce}.jsonl"));
+    let mut file = BufWriter::new(fs::File::create(path).expect("created"));
+    let (mut seq, mut prev): (u64, Sum) = (0, nonce);
+    let mut push = |event: Event| {
+        let line = LineId { journal: nonce, seq };
+        let place = Place { lamport: seq + 1, line };
+        let at = "2026-11-20T10:00:00Z".into();
+        let entry = Entry { place, at, event, prev };
+        let (bytes, sum) = entry.encode();
+        file.write_all(&bytes).expect("written");
+        (seq, prev) = (seq + 1, sum);
+        entry
+    };
+    push(Event::JournalCreated {
+        format: format!("{}.{}", FORMAT.0, FORMAT.1),
+        vsweep: "0".into(),
+        shard: format!("{}-of-{JOURNALS}", n + 1),
+    });
+    push(Event::SessionStarted(Box::new(SessionStarted {
+        host: "h".into(),
+        boot: "b".into(),
+        pid: 1,
+        started: 1,
+        plan: RecordedPlan::new("many", String::new(), points, &[]),
+        servers: SERVERS,
+        points: SERVERS * LOADS,
+        runs: SERVERS * LOADS * u64::from(RUNS),
+        searches: 0,
+        seen: Seen::new(),
+    })));
+    for number in (0..SERVERS).filter(|number| number % JOURNALS == n) {
+        let server = ServerId(format!("{number:016x}"));
+        let slot = FIRST_SLOT;
+        let launch = number as u32 + 1;
+        let config = ServerDeclared {
+            name: format!("seqs={number}"),
+            argv: ["vllm", "serve", "meta-llama/Llama-3.1-8B-Instruct"]
+                .map(str::to_owned)
+                .into(),
+            params: params(&json!({"max_num_seqs": number, "max_num_batched_tokens": 8192})),
+            ..ServerDeclared::default()
+        };
+        let (begun, seen) = (server.clone(), Seen::new());
+        push(Event::GroupBegun(Box::new(GroupBegun {
+            server: begun,
+            slot,
+            config,
+            seen,
+        })));
+        push(Event::ServerStarting {
+            server: server.clone(),
+            slot,
+            launch,
+        });
+        push(Event::ServerReady {
+            server: server.clone(),
+            launch,
+            seconds: 20.0,
+            model: "m".into(),
+            version: None,
+            simulated: false,
+        });
+        for (load, run) in (0..LOADS).flat_map(|load| (0..RUNS).map(move |run| (load, run))) {
+            let started = push(Event::RunStarted(Box::new(RunStarted {
+                point: point(number, load),
+                server: server.clone(),
+                slot,
+                run,
+                launch,
+                name: format!("concurrency {load}"),
+                params: params(&json!({
+                    "dataset_name": "random", "random_input_len": 1024, "random_output_len": 128,
+                    "max_concurrency": load + 1, "num_prompts": 10 * (load + 1)
+                })),
+                combo: None,
+                search: None,
+                anew: None,
+            })));
+            let file = write_run(
+                directory.root(),
+                &RunFiles::begun_by(&started).json(),
+                number,
+                load,
+                run,
+            );
+            push(Event::RunFinished(Box::new(RunFinished {
+                started: started.place.line.seq,
+                outcome: Outcome::Ok,
+                validity: Validity::Valid,
+                doubts: Vec::new(),
+                cause: None,
+                detail: String::new(),
+                seconds: 60.0,
+                file: Some(file),
+                learned: None,
+            })));
+        }
+    }
+    push(Event::SessionEnded {
+        reason: "finished".into(),
+    });
+}
+
+fn write_run(root: &Path, path: &str, server: u64, load: u64, run: u32) -> StoredFile {
+    let users = (load + 1) as f64;
+    let throughput = 40.0 * users / (1.0 + users / (10.0 + server as f64)) * (1.0 + f64::from(run) / 1000.0);
+    let mut result = params(&json!({
+        "date": "20261120-100000", "backend": "openai", "model_id": "m", "num_prompts": 10 * (load + 1), "duration": 60.0,
+        "completed": 10 * (load + 1), "failed": 0, "request_throughput": throughput / 128.0, "output_throughput": throughput
+    }));
+    for (place, name) in ["ttft", "tpot", "itl", "e2el"].iter().enumerate() {
+        for (factor, statistic) in ["mean", "median", "std", "p99"].iter().enumerate() {
+            let value = users * (place + 1) as f64 * (1.0 + factor as f64 / 10.0);
+            result.insert(format!("{statistic}_{name}_ms"), value.into());
+        }
+    }
+    result.insert("run_number".into(), run.into());
+    let content = serde_json::to_vec(&result).expect("plain data always serialises");
+    let target = root.join(path);
+    fs::create_dir_all(target.parent().expect("a folder")).expect("created");
+    fs::write(&target, &content).expect("written");
+    StoredFile {
+        path: path.to_owned(),
+        bytes: content.len() as u64,
+        sha256: sha256_hex(&content),
+    }
+}

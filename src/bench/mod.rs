@@ -40,6 +40,8 @@ pub struct Job {
     pub model_root: String,
     /// Every bench parameter with its value, names as in `vllm bench serve`.
     pub params: Params,
+    /// The key that the server asks for, where that is known; else `OPENAI_API_KEY` holds it.
+    pub api_key: Option<String>,
     /// Who performs it when there is no command line.
     pub runner: Runner,
     /// Command line of an external benchmark; `None` for one of ours.

@@ -166,6 +166,7 @@ async fn job(params: Params, settings: &Settings) -> Result<Job> {
         served_model,
         model_root,
         params,
+        api_key: None,
         runner: Default::default(),
         argv: None,
         env: Default::default(),

@@ -50,6 +50,7 @@ pub async fn perform(server: &Server, runner: Runner, params: &Params, interrupt
         served_model: server.model.clone(),
         model_root: server.root.clone(),
         params: with_seed(params),
+        api_key: None,
         runner,
         argv: None,
         env: Default::default(),

@@ -158,6 +158,11 @@ impl Server {
         self.http.clone()
     }
 
+    /// The key that it asks for, if we started it with one.
+    pub fn api_key(&self) -> Option<String> {
+        self.process.as_ref().and_then(|process| api_key(&process.launch))
+    }
+
     /// Whether it runs on this machine.
     pub fn is_local(&self) -> bool {
         self.process.is_some() || http::is_loopback(&self.base_url)
@@ -267,15 +272,14 @@ fn create_log(path: &Path) -> io::Result<File> {
 
 /// The key that the server will ask for.
 fn api_key(launch: &Launch) -> Option<String> {
-    let flag = launch
-        .argv
-        .iter()
-        .enumerate()
-        .find_map(|(i, word)| match word.split_once('=') {
-            Some(("--api-key", value)) => Some(value.to_owned()),
-            _ if word == "--api-key" => launch.argv.get(i + 1).cloned(),
-            _ => None,
-        });
-    flag.or_else(|| launch.env.get("VLLM_API_KEY").cloned())
+    let words = launch.argv.iter().enumerate();
+    let mut flags = words.filter_map(|(i, word)| match word.split_once('=') {
+        Some(("--api-key" | "--api_key", value)) => Some(value.to_owned()),
+        _ if matches!(word.as_str(), "--api-key" | "--api_key") => launch.argv.get(i + 1).cloned(),
+        _ => None,
+    });
+    flags
+        .next_back()
+        .or_else(|| launch.env.get("VLLM_API_KEY").cloned())
         .or_else(|| std::env::var("VLLM_API_KEY").ok())
 }

@@ -15,6 +15,8 @@ const PROBE: Duration = Duration::from_secs(2);
 /// Waits between probes grow from the first to the second of these.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// So long may `/health` refuse what it is asked, as a proxy does before its server is there.
+const REFUSES: Duration = Duration::from_secs(5);
 /// A healthy server may need this long more until it can list its models.
 const MODELS_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -57,16 +59,32 @@ pub(super) async fn wait(server: &mut Server) -> Result<Identity, Failure> {
     ))
 }
 
-/// Waits for health, then asks who it is. Pending as long as the server is not healthy; `seen` then says what `/health`
+/// Waits for health, then asks who it is. Pending as long as the server may become healthy; `seen` then says what `/health`
 /// gave last.
 async fn identify(http: &Http, base_url: &str, expected: &[String], seen: &mut String) -> Result<Identity, Failure> {
     let mut wait = FIRST_WAIT;
+    let mut refused_since = None;
     loop {
-        *seen = match http.get("/health", PROBE).await {
+        let refusal = match http.get("/health", PROBE).await {
             Ok(answer) if answer.status == 200 => break,
-            Ok(answer) => format!("HTTP {}", answer.status),
-            Err(silence) => silence.to_string(),
+            Ok(answer) => {
+                *seen = format!("HTTP {}", answer.status);
+                refusal(answer.status)
+            }
+            Err(silence) => {
+                *seen = silence.to_string();
+                None
+            }
         };
+        match (refusal, refused_since) {
+            (None, _) => refused_since = None,
+            (Some(_), None) => refused_since = Some(Instant::now()),
+            (Some(why), Some(since)) if since.elapsed() >= REFUSES => {
+                let detail = format!("{base_url}/health answers {seen}; {why}");
+                return Err(Failure::new(Cause::WrongServer, detail));
+            }
+            (Some(_), Some(_)) => {}
+        }
         sleep(wait).await;
         wait = (wait * 2).min(LONGEST_WAIT);
     }
@@ -108,6 +126,17 @@ async fn identify(http: &Http, base_url: &str, expected: &[String], seen: &mut S
         simulated: version.as_ref().is_some_and(|version| version["simulator"].is_string()),
         version: version.and_then(|version| text(&version["version"])),
     })
+}
+
+/// What an answer to `/health` means that no waiting changes.
+fn refusal(status: u16) -> Option<&'static str> {
+    match status {
+        401 | 403 => Some("set OPENAI_API_KEY to a key that it accepts"),
+        // Too early, or too often.
+        408 | 425 | 429 => None,
+        400..500 => Some("that is no server of vLLM or its like"),
+        _ => None,
+    }
 }
 
 /// The entries of `/v1/models`, if the answer is such a list and has any.

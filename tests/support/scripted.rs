@@ -24,6 +24,7 @@ pub fn job(url: &str, params: Value) -> Job {
         served_model: "m".to_owned(),
         model_root: "org/m".to_owned(),
         params,
+        api_key: None,
         runner: Default::default(),
         argv: None,
         env: Default::default(),

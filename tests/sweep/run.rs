@@ -1,7 +1,7 @@
 //! `vsweep run` as a user meets it: failures become rows, an interrupted or edited sweep continues, nothing is measured
 //! twice, nothing is left behind.
 
-use crate::deadline::{ended, output};
+use crate::deadline::{ended, output, output_of};
 use crate::harness::{
     Harness, journal_files, journal_lines, journals, outcomes_in_journal, rows, run_files, said, wait_for,
 };
@@ -9,8 +9,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{Read, Write};
 use std::path::Path;
-use std::process::Child;
+use std::process::{Child, Stdio};
 
 /// A small sweep of one simulated server; `serve` and `bench` are added to its tables.
 fn plan(serve: &str, bench: &str) -> String {
@@ -562,4 +563,86 @@ fn limits_below_what_it_needs_are_told_before_anything_starts() {
         );
     }
     assert!(!harness.folder.path().join("out").exists());
+}
+
+#[test]
+fn a_port_that_somebody_takes_under_way_stops_the_sweep_and_fails_no_run() {
+    let harness = Harness::new();
+    // The first server listens nowhere, and fails once the stranger does.
+    harness.write(
+        "start.sh",
+        "echo up >up; while ! test -e taken; do sleep 0.02; done; exit 1",
+    );
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let address = free.expect("a free port");
+    let text = plan(
+        &format!("[serve.params]\nport = {}\nx = [1, 2]", address.port()),
+        "max_concurrency = 1",
+    );
+    harness.write("plan.toml", &text.replace("vsweep sim serve tiny-8b", "sh start.sh"));
+    let vsweep = harness.vsweep(&["run", "plan.toml", "-o", "out"]);
+    let vsweep = { vsweep }
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    wait_for("the first server", || harness.folder.path().join("up").exists());
+    let _stranger = std::net::TcpListener::bind(address).expect("still free");
+    harness.write("taken", "");
+    let output = output_of(vsweep);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let told = format!("port {} is held by process {}", address.port(), std::process::id());
+    assert!(said(&output).contains(&told), "{}", said(&output));
+    assert_eq!(
+        outcomes_in_journal(&harness.folder.path().join("out")).len(),
+        1,
+        "{}",
+        said(&output)
+    );
+    let again = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(again.status.code(), Some(2), "{}", said(&again));
+}
+
+#[test]
+fn a_program_behind_the_url_that_is_no_server_of_vllm_is_told_at_once() {
+    let harness = Harness::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("bound"));
+    // It ends with the test's process.
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut head = [0; 1024];
+            let _ = stream.read(&mut head);
+            let _ = stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        }
+    });
+    let text = plan("", "max_concurrency = 1")
+        .replace(
+            "command = \"vsweep sim serve tiny-8b --sim-start 50ms --sim-speed 50\"",
+            &format!("url = {url:?}"),
+        )
+        .replace("stop_grace = \"1s\"", "")
+        .replace("ready_timeout = \"15s\"", "ready_timeout = \"10m\"");
+    harness.write("plan.toml", &text);
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    let told = format!("wrong_server: {url}/health answers HTTP 404; that is no server of vLLM");
+    assert!(said(&output).contains(&told), "{}", said(&output));
+}
+
+#[test]
+fn a_server_with_a_key_is_measured_with_that_key() {
+    let harness = Harness::new();
+    let with_key = plan("[serve.params]\napi_key = \"the-servers-own\"", "max_concurrency = 1");
+    let external = "[bench]\ncommand = \"vsweep bench\"";
+    for (name, text) in [
+        ("native", with_key.clone()),
+        ("external", with_key.replace("[bench]", external)),
+    ] {
+        harness.write("plan.toml", &text);
+        let mut vsweep = harness.vsweep(&["run", "plan.toml", "-o", name]);
+        // A key for another server must not be sent to this one.
+        let output = output(vsweep.env("OPENAI_API_KEY", "of-somebody-else"));
+        assert_eq!(output.status.code(), Some(0), "{name}: {}", said(&output));
+    }
 }

@@ -147,7 +147,7 @@ impl Cause {
             Cause::PortTaken => {
                 "stop the program that holds the port, or remove the port from the plan so that a free one is chosen"
             }
-            Cause::WrongServer => "stop the other server, or correct the model or served_model_name in the plan",
+            Cause::WrongServer => "stop the other server, or correct url, model or served_model_name in the plan",
             Cause::ReadyTimeout => {
                 "raise serve.ready_timeout if the server was still loading, as its log tells; correct serve.url if it \
                  runs elsewhere"

@@ -59,6 +59,9 @@ pub async fn measure(job: &Job, argv: &[String]) -> Result<Measurement, Failure>
         ("VSWEEP_MODEL".to_owned(), job.served_model.clone()),
         ("VSWEEP_RESULT".to_owned(), result.display().to_string()),
     ]);
+    if let Some(key) = &job.api_key {
+        env.entry("OPENAI_API_KEY".to_owned()).or_insert_with(|| key.clone());
+    }
     let mut program = Guarded::start(Order {
         argv: &argv,
         env: &env,
@@ -325,6 +328,7 @@ mod tests {
             served_model: "tiny".into(),
             model_root: "/models/tiny".into(),
             params: Params::new(),
+            api_key: None,
             runner: Default::default(),
             argv: None,
             env: Default::default(),

@@ -35,7 +35,8 @@ pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
     if urls.is_empty() {
         urls.push(job.base_url.clone());
     }
-    let (server, model) = (settings.server.clone(), job.served_model.clone());
+    let server = settings.server.asking_for(job.api_key.as_deref());
+    let model = job.served_model.clone();
     let opening = worker::perform(vec![], job.timeout, move || {
         let opened = urls.iter().map(|url| Endpoint::open(url, &server, &model));
         let opened: Result<Vec<(Endpoint, Generator)>, String> = opened.collect();

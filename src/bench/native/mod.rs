@@ -292,7 +292,7 @@ fn request_options(job: &Job, settings: &Settings, target: &Target) -> RequestOp
     RequestOptions {
         host: target.authority(),
         path: format!("{}{}", target.path, settings.api.endpoint()),
-        headers: settings.server.all_headers(),
+        headers: settings.server.asking_for(job.api_key.as_deref()).all_headers(),
         body: BodyOptions {
             backend: settings.api.backend(),
             model: settings

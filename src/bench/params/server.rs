@@ -53,6 +53,15 @@ impl ServerParams {
         }
     }
 
+    /// The same server where it is known for which key it asks: that takes the place of `OPENAI_API_KEY`.
+    pub(in crate::bench) fn asking_for(&self, key: Option<&str>) -> ServerParams {
+        let mut server = self.clone();
+        // Of headers with one name the last counts, so one that was given still does.
+        let known = key.map(|key| ("Authorization".to_owned(), format!("Bearer {key}")));
+        server.headers.splice(0..0, known);
+        server
+    }
+
     /// Header lines of every request: the API key from `OPENAI_API_KEY`, then those given.
     pub fn all_headers(&self) -> Vec<(String, String)> {
         let key = std::env::var("OPENAI_API_KEY").ok();

@@ -38,7 +38,8 @@ pub fn check(params: &Params) -> Vec<String> {
 /// Measures one phase at one level. Dropping the future ends its requests first.
 pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
     let settings = Settings::read(&job.params).map_err(|problems| broken(problems.join("; ")))?;
-    let (url, server, model) = (job.base_url.clone(), settings.server.clone(), job.served_model.clone());
+    let server = settings.server.asking_for(job.api_key.as_deref());
+    let (url, model) = (job.base_url.clone(), job.served_model.clone());
     let opening = worker::perform(vec![], job.timeout, move || {
         Endpoint::open(&url, &server, &model).map_err(broken)
     });

@@ -213,6 +213,7 @@ impl Script<'_> {
             served_model: MODEL.0.to_owned(),
             model_root: ROOT.0.to_owned(),
             params: point.params.clone(),
+            api_key: None,
             runner: Default::default(),
             argv: None,
             env: BTreeMap::new(),

@@ -184,6 +184,7 @@ fn job(plan: &Plan, task: &Task, running: &Running, is_warm: bool, scratch: Path
             .map_or_else(|| running.identity.served_model.clone(), str::to_owned),
         model_root: running.identity.model_root.clone(),
         params,
+        api_key: running.server.api_key(),
         runner,
         argv: task.point.argv.clone(),
         env: plan.bench.env.clone(),

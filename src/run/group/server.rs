@@ -2,12 +2,13 @@
 
 use super::{GroupSession, Running, Start};
 use crate::cause::{Cause, Failure};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::files::create_folder;
 use crate::journal::{Event, FIRST_SLOT, Launch as LaunchId};
 use crate::plan::{Plan, Reset, Target};
 use crate::run::gate::Gate;
 use crate::run::{Group, Warmth, record};
+use crate::server::address::{Address, Taken};
 use crate::server::{Identity, Launch, Server};
 use crate::table::count_gpus;
 use crate::telemetry::nvml::Gpus;
@@ -25,6 +26,7 @@ impl GroupSession<'_, '_> {
         if self.running.is_some() {
             return Ok(Start::Ready);
         }
+        self.refuse_stranger()?;
         let server_id = self.group.server.id.clone();
         let launch = self.recorder.next_launch();
         let session = self.recorder.nonce();
@@ -82,6 +84,18 @@ impl GroupSession<'_, '_> {
                 self.end(spawned, launch, None).await?;
                 Ok(Start::Interrupted)
             }
+        }
+    }
+
+    /// A port that a stranger holds makes every server of the plan fail, which says nothing about any of them.
+    fn refuse_stranger(&self) -> Result<()> {
+        let address = Address::read(&self.group.server.argv).ok();
+        match address.and_then(|address| address.taken()).filter(Taken::stays) {
+            None => Ok(()),
+            Some(taken) => Err(Error::Fatal(format!(
+                "{}; stop that process and give the same command again: what is recorded is kept",
+                taken.failure().detail
+            ))),
         }
     }
 

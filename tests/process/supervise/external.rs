@@ -14,6 +14,7 @@ fn job(marked: &Marked, argv: &[&str]) -> Job {
         served_model: "tiny".into(),
         model_root: "org/tiny".into(),
         params: Default::default(),
+        api_key: None,
         runner: Default::default(),
         argv: Some(argv.iter().map(|word| (*word).to_owned()).collect()),
         env: marked.env.clone(),

@@ -36,6 +36,9 @@ pub const NOT_TRIED: &str = "not tried again: ";
 /// What stands before the commonest error of a run's requests in the detail of [`Cause::RequestErrors`].
 pub const MOST_OFTEN: &str = "most often with: ";
 
+/// What advice calls the file that tells most of a server's failure.
+const LOG: &str = "the server's log";
+
 /// What went wrong. The serialised name is part of the file formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -149,13 +152,13 @@ impl Cause {
             }
             Cause::WrongServer => "stop the other server, or correct url, model or served_model_name in the plan",
             Cause::ReadyTimeout => {
-                "raise serve.ready_timeout if the server was still loading, as its log tells; correct serve.url if it \
+                "raise serve.ready_timeout if it was still loading, as the server's log tells; correct serve.url if it \
                  runs elsewhere"
             }
             Cause::CrashedStarting => "read the end of the server's log",
             Cause::CrashedUnderLoad => "read the end of the server's log; it may be unstable under this load",
             Cause::Hung => {
-                "the server accepted requests but produced nothing; read its log, and report it to its makers"
+                "requests were accepted but nothing was produced; read the server's log, and report it to its makers"
             }
             Cause::GpuMemoryHeld => "end the processes that hold GPU memory (their pids are listed), then run again",
             Cause::BenchFailed => {
@@ -170,6 +173,15 @@ impl Cause {
                 "restore the run's file from a copy; its figures are left out because they are not what was measured"
             }
         }
+    }
+
+    /// The same where it is known which file the server's log is.
+    pub fn advice_with(self, log: Option<&str>) -> String {
+        let advice = self.advice();
+        log.map_or_else(
+            || advice.to_owned(),
+            |log| advice.replace(LOG, &format!("{LOG} ({log})")),
+        )
     }
 
     /// Whether trying the same thing again can help. Everything else fails again for the same reason.
@@ -270,6 +282,16 @@ mod tests {
         let detail = "cannot open 3 connections to h:1: refused; start the server";
         let failure = Failure::new(Cause::BenchFailed, detail);
         assert_eq!(failure.to_string(), format!("bench_failed: {detail}"));
+    }
+
+    #[test]
+    fn advice_to_read_a_log_says_which() {
+        let advice = Cause::CrashedStarting.advice_with(Some("servers/a/1.log"));
+        assert_eq!(advice, "read the end of the server's log (servers/a/1.log)");
+        for cause in Cause::ALL.into_iter().filter(|cause| *cause != Cause::BenchFailed) {
+            let (plain, with) = (cause.advice(), cause.advice_with(Some("FILE")));
+            assert_eq!(plain.contains(" log"), with.contains("FILE"), "{plain}");
+        }
     }
 
     #[test]

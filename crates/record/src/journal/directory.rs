@@ -156,7 +156,12 @@ impl Directory {
 
     /// The log of one start of a server.
     pub fn server_log(&self, server: &ServerId, launch: Launch) -> PathBuf {
-        self.root.join("servers").join(&server.0).join(format!("{launch}.log"))
+        self.root.join(Directory::server_log_file(server, launch))
+    }
+
+    /// The same, relative to the directory.
+    pub fn server_log_file(server: &ServerId, launch: Launch) -> String {
+        format!("servers/{server}/{launch}.log")
     }
 
     /// One row a run.

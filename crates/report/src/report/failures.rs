@@ -32,14 +32,6 @@ impl Reason {
         }
     }
 
-    /// What to do about it.
-    pub fn advice(self) -> &'static str {
-        match self {
-            Reason::Failed(cause) => cause.advice(),
-            Reason::Doubted(code) => code.advice(),
-        }
-    }
-
     /// What its runs are: `failed`, `invalid`, `suspect`.
     pub fn verb(self) -> &'static str {
         match self {
@@ -71,6 +63,27 @@ pub struct Group {
     pub details: Vec<(String, usize)>,
     /// The server of the group's first run.
     pub server: ServerId,
+    /// Its log, relative to the directory, if it was ours.
+    pub log: Option<String>,
+}
+
+impl Group {
+    /// What to do about it.
+    pub fn advice(&self) -> String {
+        match self.reason {
+            Reason::Failed(cause) => cause.advice_with(self.log.as_deref()),
+            Reason::Doubted(code) => code.advice().to_owned(),
+        }
+    }
+}
+
+/// The log of the start of a server that failed last, or else was last, relative to the directory; `None` if somebody else
+/// started it.
+pub fn log_of(server: &ServerId, state: &State) -> Option<String> {
+    let record = state.servers.get(server).filter(|record| !record.argv.is_empty())?;
+    let starts = &record.starts;
+    let guilty = starts.iter().rfind(|start| start.cause.is_some()).or(starts.last())?;
+    Some(Directory::server_log_file(server, guilty.launch))
 }
 
 /// The end of a server's log that is looked at, in bytes.
@@ -87,13 +100,13 @@ pub fn group(points: &Points<'_>, state: &State) -> Vec<Group> {
         let cause = Cause::ALL.into_iter().find(|cause| cause.name() == name);
         reasons(row, run, cause)
     });
-    group_runs(shown)
+    group_runs(shown, state)
 }
 
 /// The runs that the journal records as failed or in doubt; rows are their places among `state.runs()`.
 pub fn group_recorded(state: &State) -> Vec<Group> {
     let runs = state.runs().enumerate();
-    group_runs(runs.flat_map(|(row, run)| reasons(row, run, run.cause)))
+    group_runs(runs.flat_map(|(row, run)| reasons(row, run, run.cause)), state)
 }
 
 /// Each reason of a run, with what was seen of it.
@@ -110,7 +123,7 @@ fn reasons(
 }
 
 /// Failures first, then doubts, each with the most frequent first.
-fn group_runs<'a>(runs: impl Iterator<Item = (usize, &'a RunRecord, Reason, &'a str)>) -> Vec<Group> {
+fn group_runs<'a>(runs: impl Iterator<Item = (usize, &'a RunRecord, Reason, &'a str)>, state: &State) -> Vec<Group> {
     let mut groups: BTreeMap<Reason, (Group, Counts<'a>)> = BTreeMap::new();
     for (row, run, reason, detail) in runs {
         let (group, counts) = groups.entry(reason).or_insert_with(|| {
@@ -120,6 +133,7 @@ fn group_runs<'a>(runs: impl Iterator<Item = (usize, &'a RunRecord, Reason, &'a 
                 rows: Vec::new(),
                 details: Vec::new(),
                 server: run.server.clone(),
+                log: log_of(&run.server, state),
             };
             (group, Counts::default())
         });
@@ -150,15 +164,13 @@ struct Counts<'a> {
 }
 
 /// For each group, the part of its server's log that shows the decisive line; nothing where no log is there.
-pub fn read_excerpts(directory: &Directory, state: &State, groups: &[Group]) -> Vec<Option<String>> {
+pub fn read_excerpts(directory: &Directory, groups: &[Group]) -> Vec<Option<String>> {
     let is_of_server = |reason| matches!(reason, Reason::Failed(_) | Reason::Doubted(Code::RequestErrors));
     let excerpt = |group: &Group| {
         if !is_of_server(group.reason) {
             return None;
         }
-        let starts = &state.servers.get(&group.server)?.starts;
-        let guilty = starts.iter().rfind(|start| start.cause.is_some()).or(starts.last())?;
-        let tail = read_tail(&directory.server_log(&group.server, guilty.launch)).ok()?;
+        let tail = read_tail(&directory.root().join(group.log.as_ref()?)).ok()?;
         let decisive = group.details.first().map_or("", |(detail, _)| detail);
         let excerpt = Secrets::default().redact_foreign(&choose_lines(&tail, decisive));
         (!excerpt.trim().is_empty()).then_some(excerpt)

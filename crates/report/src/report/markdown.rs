@@ -221,7 +221,7 @@ impl Page<'_> {
                 "- **{}**: {} {runs} {verb}; {}",
                 name,
                 show_count(group.runs as u64),
-                escape(group.reason.advice())
+                escape(&group.advice())
             );
             for (detail, _) in group.details.iter().take(1) {
                 let _ = writeln!(text, "  - {}", code(detail));

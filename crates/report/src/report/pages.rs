@@ -40,7 +40,7 @@ pub(super) fn make_pages(directory: &Directory, state: &State, points: &Points<'
         state,
         points,
         failures: &failures,
-        excerpts: &read_excerpts(directory, state, &failures),
+        excerpts: &read_excerpts(directory, &failures),
         bench_command: &bench_command(plan.as_ref()),
         answers: &answers,
         telemetry: &telemetry::gather(directory, state, points, &answers),

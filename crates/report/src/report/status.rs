@@ -119,7 +119,7 @@ pub struct CauseCount {
     /// What was seen, like with like, most frequent first.
     pub seen: Vec<Seen>,
     /// What to do about it.
-    pub advice: &'static str,
+    pub advice: String,
 }
 
 /// Something that runs saw.
@@ -269,7 +269,7 @@ pub fn describe_reasons(groups: &[Group]) -> String {
                 writeln!(text, "{counted}\n{}", lines.concat().trim_end())
             }
         };
-        let _ = writeln!(text, "    {}", group.reason.advice());
+        let _ = writeln!(text, "    {}", group.advice());
     }
     text
 }
@@ -283,7 +283,7 @@ fn causes(groups: &[Group]) -> Vec<CauseCount> {
             runs: group.runs as u64,
             example: example(group),
             seen: like_with_like(&group.details),
-            advice: cause.advice(),
+            advice: group.advice(),
         }),
     };
     groups.iter().filter_map(count).collect()
@@ -371,6 +371,7 @@ mod tests {
             rows: Vec::new(),
             details: details.to_vec(),
             server: vsweep_plan::ids::ServerId(String::new()),
+            log: None,
         }]);
         assert!(
             told.starts_with("6 runs failed: request_errors\n    3: port 8000 is taken\n    2: 40 of"),

@@ -101,7 +101,7 @@ fn failure(page: &Page<'_>, group: &Group, excerpt: Option<&str>) -> String {
         "<article class=\"failure {verb}\"><h3>{} <span class=\"count\">{} {verb}</span></h3><p>{}.</p>",
         escape(&show_reason(group.reason)),
         count(group.runs, "run"),
-        escape(&capitalise(group.reason.advice())),
+        escape(&capitalise(&group.advice())),
     );
     for (detail, count) in group.details.iter().take(3) {
         let times = if *count > 1 {

@@ -1,12 +1,13 @@
 //! What each event is called in one line.
 
 use super::Ahead;
+use crate::report::failures::log_of;
 use crate::report::words::show_number;
 use std::time::Duration;
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::units::{show_count, show_duration, show_many};
-use vsweep_record::journal::{Entry, Event, RunRecord, SearchStarted, State};
+use vsweep_record::journal::{Directory, Entry, Event, Launch, RunRecord, SearchStarted, State};
 use vsweep_strategy::search::{Answer, Basis, Found};
 
 /// The line for an event; none for those that say nothing new.
@@ -39,7 +40,7 @@ pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<String> {
                 None => format!(
                     "server {name}: {what} failed: {cause}: {}; {}",
                     given_up.detail,
-                    cause.advice()
+                    cause.advice_with(log_of(&given_up.server, state).as_deref())
                 ),
                 Some(_) => format!("server {name}: {what} not tried again: {cause}"),
             }
@@ -59,13 +60,21 @@ pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<String> {
             )
         }
         Event::ServerExited {
-            server, cause, detail, ..
+            server,
+            launch,
+            cause,
+            detail,
         } => {
             let name = server_name(server, state);
             match cause {
                 None if is_attached(server, state) => format!("server {name}: left running"),
                 None => format!("server {name}: stopped"),
-                Some(cause) => format!("server {name}: {cause}: {detail}; {}", cause.advice()),
+                Some(cause) => {
+                    let session = entry.place.line.journal;
+                    let log = Directory::server_log_file(server, Launch { session, n: *launch });
+                    let log = (!is_attached(server, state)).then_some(log.as_str());
+                    format!("server {name}: {cause}: {detail}; {}", cause.advice_with(log))
+                }
             }
         }
         Event::SearchStarted(started) => {
@@ -97,7 +106,11 @@ pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<String> {
             let record = state.search(search)?;
             let name = search_name(&record.started, state);
             match cause {
-                Some(cause) => format!("{name}: search given up: {cause}: {detail}; {}", cause.advice()),
+                Some(cause) => {
+                    let log = log_of(&record.started.server, state);
+                    let advice = cause.advice_with(log.as_deref());
+                    format!("{name}: search given up: {cause}: {detail}; {advice}")
+                }
                 None if answers.is_empty() => format!("{name}: explored"),
                 None => format!(
                     "{name}: {}",
@@ -142,7 +155,10 @@ pub fn outcome(run: &RunRecord, state: &State) -> String {
             )
         }
         (outcome, None) => format!("{what} {outcome} after {seconds}"),
-        (outcome, Some(cause)) => format!("{what} {outcome}: {cause}: {}; {}", run.detail, cause.advice()),
+        (outcome, Some(cause)) => {
+            let advice = cause.advice_with(log_of(&run.server, state).as_deref());
+            format!("{what} {outcome}: {cause}: {}; {advice}", run.detail)
+        }
     }
 }
 

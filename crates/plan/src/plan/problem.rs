@@ -97,11 +97,9 @@ impl Problems {
     /// The text for people, with colours if the terminal shows them.
     pub fn render(&self, colours: bool) -> String {
         let renderer = if colours { Renderer::styled() } else { Renderer::plain() };
-        let mut shown: Vec<String> = self
-            .list
-            .iter()
-            .map(|problem| self.render_one(problem, &renderer))
-            .collect();
+        let lines: Vec<Lines<'_>> = self.sources.0.iter().map(|source| Lines::of(&source.text)).collect();
+        let render = |problem| self.render_one(problem, &lines, &renderer);
+        let mut shown: Vec<String> = self.list.iter().map(render).collect();
         if !self.are_warnings {
             let count = show_many(self.list.len() as u64, "problem");
             shown.push(format!("{count} found; nothing was started"));
@@ -109,7 +107,7 @@ impl Problems {
         shown.join("\n\n")
     }
 
-    fn render_one(&self, problem: &Problem, renderer: &Renderer) -> String {
+    fn render_one(&self, problem: &Problem, lines: &[Lines<'_>], renderer: &Renderer) -> String {
         let level = if self.are_warnings {
             Level::WARNING
         } else {
@@ -122,27 +120,66 @@ impl Problems {
                 continue;
             };
             shown.push(*index);
-            let marks = problem
-                .places
-                .iter()
-                .enumerate()
-                .filter(|(_, (span, _))| span.source == *index);
-            let snippet =
-                Snippet::source(source.text.as_str()).path(printable(&source.name.to_string_lossy()).into_owned());
-            group = group.element(snippet.annotations(marks.map(|(rank, (span, note))| {
+            let places = problem.places.iter().enumerate();
+            let marks: Vec<_> = places
+                .filter(|(_, (span, _))| span.source == *index)
+                .map(|(rank, (span, note))| (rank, within(&source.text, *span), note))
+                .collect();
+            // The renderer reads all that it is given, and there may be many problems in a long text.
+            let excerpt = lines[*index].around(marks.iter().map(|(_, range, _)| range));
+            let snippet = Snippet::source(excerpt.text)
+                .line_start(excerpt.line)
+                .path(printable(&source.name.to_string_lossy()).into_owned());
+            group = group.element(snippet.annotations(marks.into_iter().map(|(rank, range, note)| {
                 let kind = if rank == 0 {
                     AnnotationKind::Primary
                 } else {
                     AnnotationKind::Context
                 };
                 let note = (!note.is_empty()).then(|| printable(note));
-                kind.span(within(&source.text, *span)).label(note)
+                kind.span(range.start - excerpt.start..range.end - excerpt.start)
+                    .label(note)
             })));
         }
         if !problem.remedy.is_empty() {
             group = group.element(Level::HELP.message(printable(&problem.remedy)));
         }
         renderer.render(&[group])
+    }
+}
+
+/// A text and where its lines begin.
+struct Lines<'a> {
+    text: &'a str,
+    starts: Vec<usize>,
+}
+
+/// Whole lines of a text.
+struct Excerpt<'a> {
+    text: &'a str,
+    /// Where it begins in the whole text.
+    start: usize,
+    /// Number of its first line, from 1.
+    line: usize,
+}
+
+impl Lines<'_> {
+    fn of(text: &str) -> Lines<'_> {
+        let after = text.match_indices('\n').map(|(at, _)| at + 1);
+        let starts = std::iter::once(0).chain(after).collect();
+        Lines { text, starts }
+    }
+
+    /// The lines from the first to the last of these places.
+    fn around<'r>(&self, places: impl Iterator<Item = &'r Range<usize>> + Clone) -> Excerpt<'_> {
+        let first = places.clone().map(|place| place.start).min().unwrap_or(0);
+        let last = places.map(|place| place.end).max().unwrap_or(0);
+        let line = self.starts.partition_point(|start| *start <= first);
+        let start = self.starts[line - 1];
+        let next = self.starts.partition_point(|start| *start <= last);
+        let end = self.starts.get(next).copied().unwrap_or(self.text.len());
+        let text = &self.text[start..end];
+        Excerpt { text, start, line }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::output::{self, finish};
 use crate::error::{Error, Exit, Result};
 use crate::files::{create_folder, write_atomic};
-use crate::report::chart::Chart;
+use crate::report::chart::{Chart, Series, Style};
 use crate::report::png::{Size, render_at};
 use std::collections::HashMap;
 use std::io::Write;
@@ -76,15 +76,65 @@ fn content(chart: &Chart) -> String {
     let count = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let columns = chart.columns.max(1);
     let rows = chart.panels.len().div_ceil(columns);
-    let marks = chart
-        .panels
-        .iter()
-        .flat_map(|panel| &panel.series)
-        .map(|series| series.points.len());
+    // Rings stand around points of other series, and limits are none.
+    let is_measured = |series: &&Series| !matches!(series.style, Style::Ring | Style::Limit);
+    let series = chart.panels.iter().flat_map(|panel| &panel.series);
+    let marks = series.filter(is_measured).map(|series| series.points.len());
     format!(
         "{} x {}, {}",
         count(rows, "row"),
         count(columns, "column"),
         count(marks.sum(), "point")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::chart::{Axis, Mark, Panel, Scale};
+
+    #[test]
+    fn a_point_with_a_ring_is_one_point() {
+        let axis = Axis {
+            title: String::new(),
+            scale: Scale::Linear,
+            ticks: Vec::new(),
+            covers: None,
+        };
+        let series = |style, count| Series {
+            name: String::new(),
+            style,
+            points: vec![
+                Mark {
+                    x: 1.0,
+                    y: 1.0,
+                    bar: None,
+                    label: Vec::new(),
+                    suspect: false,
+                };
+                count
+            ],
+        };
+        let styles = [
+            (Style::Background, 3),
+            (Style::Frontier, 2),
+            (Style::Ring, 1),
+            (Style::Limit, 2),
+        ];
+        let chart = Chart {
+            name: String::new(),
+            title: String::new(),
+            note: String::new(),
+            footer: String::new(),
+            simulated: false,
+            columns: 1,
+            panels: vec![Panel {
+                title: String::new(),
+                x: axis.clone(),
+                y: axis,
+                series: styles.map(|(style, count)| series(style, count)).to_vec(),
+            }],
+        };
+        assert_eq!(content(&chart), "1 row x 1 column, 5 points");
+    }
 }

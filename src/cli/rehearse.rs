@@ -1,7 +1,7 @@
 //! `vsweep rehearse`: what a plan will likely take, before anything is started.
 
 use super::experiment::{folder, recorded, tell_damage};
-use super::output::{self, finish};
+use super::output::{self, finish, tell};
 use super::plan_file::PlanFile;
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Shard, State};
@@ -16,6 +16,9 @@ use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 /// Predict how long a plan takes, its disk use, and which servers will likely not fit
@@ -77,14 +80,41 @@ pub fn run(args: Args) -> Result<Exit> {
     let done = if args.fresh { &nothing } else { &record };
     let schedule = Schedule::new(&matrix, plan.runs, args.shard, false);
     let options = args.machine.options(&plan, &matrix, None);
-    let rehearsal = rehearse(&plan, &matrix, schedule, done, &record, &options)
-        .map_err(|why| Error::Usage(format!("cannot rehearse the plan: {why}")))?;
+    let working = tell_of(&options.played, matrix.counts().points);
+    let rehearsal = rehearse(&plan, &matrix, schedule, done, &record, &options);
+    drop(working);
+    let rehearsal = rehearsal.map_err(|why| Error::Usage(format!("cannot rehearse the plan: {why}")))?;
     let recorded = done.runs().count();
     finish(match args.format {
         Format::Table => output::text().write_all(table(&rehearsal, recorded).as_bytes()),
         Format::Json => writeln!(output::json(), "{:#}", json(&rehearsal, recorded)),
     })?;
     Ok(tell_damage(&record))
+}
+
+/// How often a long rehearsal says how far it has come.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// Says on standard error how far a rehearsal has come, until the answer is dropped.
+fn tell_of(played: &Arc<AtomicU64>, points: u64) -> Sender<()> {
+    let (working, ended) = mpsc::channel();
+    let played = Arc::clone(played);
+    let tell_on = move || {
+        while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+            let played = show_many(played.load(Ordering::Relaxed), "run");
+            match points {
+                // Searches decide on their runs themselves.
+                0 => tell(format_args!("rehearsing: {played} played")),
+                _ => tell(format_args!(
+                    "rehearsing: {played} of {} points played",
+                    show_count(points)
+                )),
+            }
+        }
+    };
+    // Where no thread can be had, nothing is told.
+    let _ = std::thread::Builder::new().spawn(tell_on);
+    working
 }
 
 impl Machine {
@@ -100,6 +130,7 @@ impl Machine {
             card: told.or_else(|| installed(plan, matrix)).or(Some(assumed)),
             model_config: self.model_config.clone(),
             most_tokens,
+            ..Options::default()
         }
     }
 }

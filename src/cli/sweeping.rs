@@ -61,8 +61,12 @@ pub async fn perform(server: &Server, runner: Runner, params: &Params, interrupt
     };
     let done = tokio::select! {
         measured = measure(&job) => match measured {
+            Ok(Measurement {
+                failure: Some(failure),
+                ..
+            })
+            | Err(failure) => Done::Failed(failure),
             Ok(measurement) => Done::Measured(Box::new(measurement)),
-            Err(failure) => Done::Failed(failure),
         },
         () = interrupt.requested() => Done::Interrupted,
     };

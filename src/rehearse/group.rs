@@ -20,6 +20,7 @@ use crate::search::{Next, Probe};
 use crate::validity::Validity;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::Ordering;
 
 /// Work on one group.
 pub struct Rehearsed<'a> {
@@ -230,6 +231,7 @@ impl<'a> Rehearsed<'a> {
                 .and_then(|asked| asked.watch.clone()),
             budget: self.company.budget,
         };
+        self.company.options.played.fetch_add(1, Ordering::Relaxed);
         let played = self.stage.play(play)?;
         self.warmth.note(&point.params);
         Ok(Some(played))

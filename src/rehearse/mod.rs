@@ -28,6 +28,7 @@ use learn::Lessons;
 use load::Driver;
 use server::Kind;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use threads::Company;
 
@@ -40,6 +41,8 @@ pub struct Options {
     pub model_config: Option<PathBuf>,
     /// Most tokens to compute; unset means as many as it takes.
     pub most_tokens: Option<u64>,
+    /// Runs that were played so far, for a display.
+    pub played: Arc<AtomicU64>,
 }
 
 /// A GPU, and how that is known.

@@ -187,6 +187,25 @@ fn what_cannot_be_measured_is_said() {
 }
 
 #[test]
+fn a_window_without_a_token_is_a_failure() {
+    let harness = Harness::new();
+    let server = Standing::start(&harness, &["--sim-noise", "0", "--sim-speed", "0.001"], false);
+    let output = harness.run(&[
+        "phases",
+        "--base-url",
+        &server.url(),
+        "--phase=prefill",
+        "--concurrency-levels=2",
+        "--kv-cache-tokens=40000",
+        "--warmup=0.1",
+        "--duration=0.1",
+    ]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let told = "no output token came within the window of 0.1 s; raise duration";
+    assert!(said(&output).contains(told), "{}", said(&output));
+}
+
+#[test]
 fn an_interrupt_leaves_nothing_in_flight() {
     let harness = Harness::new();
     let server = Standing::start(&harness, &[], false);

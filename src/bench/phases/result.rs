@@ -8,6 +8,7 @@ use crate::bench::result::extra_keys::generator;
 use crate::bench::result::{failure_reasons, write_stats};
 use crate::bench::side::limits::Facts;
 use crate::bench::{Job, Measurement};
+use crate::cause::{Cause, Failure};
 use crate::load::{Outcome, Seen};
 use crate::metrics::confidence::Interval;
 use crate::metrics::seconds;
@@ -109,12 +110,23 @@ pub(super) fn measurement(
     let (failure, some_failed) = judge::failed_requests(failed as f64, all as f64, commonest.as_deref());
     let doubts = unprimed(settings, outcome, seen).into_iter().chain(some_failed);
     Measurement {
-        failure,
+        failure: failure.or_else(|| without_output(&figures)),
         doubts: doubts.chain(judge::of_generator(&result)).collect(),
         result: result.into(),
         requests: Vec::new(),
         cut: None,
     }
+}
+
+/// A window without a single output token has measured no decoding.
+fn without_output(figures: &Figures) -> Option<Failure> {
+    (figures.output_tokens == 0).then(|| {
+        let detail = format!(
+            "no output token came within the window of {:.1} s; raise duration, or lower max_concurrency",
+            figures.window_s
+        );
+        Failure::new(Cause::BenchFailed, detail)
+    })
 }
 
 /// Slots that had no output when the window opened.

@@ -196,9 +196,9 @@ fn a_disk_that_takes_no_more_stops_the_sweep_with_nothing_lost() {
     assert_eq!(table(&directory).len(), RUNS);
 }
 
-/// The long version: `VSWEEP_KILLS=200 cargo test --release --test sweep resume:: -- --ignored --nocapture`.
+/// The long version: `.ci/night kills`.
 #[test]
-#[ignore = "takes minutes; .ci/kill-sweeps runs it"]
+#[ignore = "takes minutes; .ci/night runs it"]
 fn killed_at_random_moments_the_tables_are_the_same() {
     let wanted: u32 = std::env::var("VSWEEP_KILLS")
         .ok()

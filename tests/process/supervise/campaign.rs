@@ -1,5 +1,5 @@
 //! A real vLLM under a real sweep, and SIGKILL for each process at each moment of its life: nothing is left, and the cause is
-//! the right one. Each trial starts a server, so this takes hours: `.ci/night-real-kills` runs it.
+//! the right one. Each trial starts a server, so this takes hours: `.ci/night real` runs it.
 
 use super::tree::{Marked, VSWEEP};
 use nix::sys::signal::{Signal, kill};
@@ -294,7 +294,7 @@ impl Drop for Trial {
 
 fn command() -> String {
     let vllm = std::env::var("VSWEEP_VLLM").unwrap_or_else(|_| "vllm".into());
-    let model = std::env::var("TINY_MODEL").expect("TINY_MODEL names a small model's folder (.ci/night-real-kills)");
+    let model = std::env::var("TINY_MODEL").expect("TINY_MODEL names a small model's folder (.ci/night)");
     format!("{vllm} serve {model}")
 }
 
@@ -310,7 +310,7 @@ fn parent(pid: i32) -> i32 {
 }
 
 #[test]
-#[ignore = "needs a real vLLM and hours; .ci/night-real-kills runs it"]
+#[ignore = "needs a real vLLM and hours; .ci/night runs it"]
 fn no_kill_leaves_anything_of_a_real_server() {
     let times = std::env::var("VSWEEP_KILLS")
         .ok()

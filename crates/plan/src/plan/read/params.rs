@@ -7,6 +7,7 @@ use crate::plan::problem::Problem;
 use crate::plan::source::Span;
 use crate::plan::{Axis, Combo, Derived, ParamRef, Params, Side, json_text, schema, short_flags, spelling, vllm};
 use serde_json::Value;
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 /// The parameter names of both sides, to check references against.
@@ -78,7 +79,8 @@ impl Reader<'_> {
 
     /// One flag has one place in a table, however it is spelled.
     fn check_spellings(&mut self, entries: &[Entry]) {
-        for (position, entry) in entries.iter().enumerate() {
+        let mut firsts: HashMap<String, &Entry> = HashMap::new();
+        for entry in entries {
             if entry.key.trim_matches(['-', '_']).is_empty()
                 || entry.key.contains(['=', '\0'])
                 || entry.key.contains(' ')
@@ -97,10 +99,8 @@ impl Reader<'_> {
                 let remedy = format!("write `{}`", long.unwrap_or(&bare));
                 self.found.add(Problem::new(entry.key_span, message, remedy));
             }
-            let first = entries[..position]
-                .iter()
-                .find(|first| spelling::same(&first.key, &entry.key));
-            if let Some(first) = first.filter(|first| first.key != entry.key) {
+            let first = *firsts.entry(spelling::canonical(&entry.key)).or_insert(entry);
+            if first.key != entry.key {
                 let message = format!("`{}` and `{}` are one flag", first.key, entry.key);
                 let problem = Problem::new(entry.key_span, message, "remove one");
                 self.found.add(problem.and(first.key_span, "first here"));

@@ -205,3 +205,21 @@ pub fn check(runner: Runner, params: &Params) -> Vec<String> {
         Runner::Phases => phases::check(params),
     }
 }
+
+/// The reference of every benchmark's parameters as Markdown.
+pub fn reference() -> String {
+    params::docs::markdown(&[
+        (
+            "`vsweep bench`, and plans with `runner = \"native\"`",
+            &native::settings::TABLE,
+        ),
+        (
+            "`vsweep iterations`, and plans with `runner = \"iterations\"`",
+            &iterations::settings::TABLE,
+        ),
+        (
+            "`vsweep phases`, and plans with `runner = \"phases\"`",
+            &phases::settings::TABLE,
+        ),
+    ])
+}

@@ -115,6 +115,7 @@ fn schema_and_reference_are_fresh() {
     };
     fresh("plans/schema.json", schema::json_text());
     fresh("docs/plan.md", reference::markdown());
+    fresh("docs/parameters.md", vsweep::bench::reference());
 }
 
 #[test]

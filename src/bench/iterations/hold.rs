@@ -30,7 +30,7 @@ impl<'a> Held<'a> {
             let endpoint = &mut held.endpoints[at];
             // Counted before the answer: a server whose answer was lost may be held all the same.
             held.count = at + 1;
-            endpoint.ask("POST", route, LIMIT).map_err(|error| match error.starts_with("HTTP 404") {
+            endpoint.ask("POST", route, LIMIT).map_err(|error| match error.status == Some(404) {
                 true => format!(
                     "the server at {} has no {}: it is not in development mode; start it with VLLM_SERVER_DEV_MODE=1",
                     endpoint.url,
@@ -88,7 +88,7 @@ fn wake(endpoint: &mut Endpoint, route: &str) -> Result<(), String> {
     for _ in 0..WAKE_TRIES {
         match endpoint.ask("POST", route, LIMIT) {
             Ok(_) => return Ok(()),
-            Err(error) => failed = error,
+            Err(error) => failed = error.to_string(),
         }
     }
     Err(may_be_held(&endpoint.url, route, &failed))

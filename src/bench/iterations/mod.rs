@@ -14,7 +14,7 @@ pub mod settings;
 use self::batch::Batch;
 use self::settings::{Mode, Settings};
 use crate::bench::exact_prompts::{Prompts, plain_ids};
-use crate::bench::side::PROFILER;
+use crate::bench::side::control::PROFILER;
 use crate::bench::side::endpoint::Endpoint;
 use crate::bench::side::limits::Facts;
 use crate::bench::{Job, Measurement, worker};

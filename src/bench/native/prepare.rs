@@ -5,9 +5,9 @@ use super::traffic::traffic;
 use super::warmup::{self, Amount};
 use super::{CONNECT_TIMEOUT, Run, broke};
 use crate::bench::result::warnings;
+use crate::bench::side::control::{ControlClient, await_next_try};
 use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::probe::{Probe, pause_at};
-use crate::bench::side::{Aside, await_next_try};
 use crate::cause::{Cause, Failure};
 use crate::load::{Load, Request, Requests, allow_connections, unopened};
 use crate::metrics::Samples;
@@ -149,7 +149,7 @@ impl Run {
 
     /// The server's counters, if it shows any; and what to say if that is not known.
     pub(super) fn read_counters(&mut self) -> (Option<ServerCounters>, Option<String>) {
-        match self.aside().metrics() {
+        match self.control().metrics() {
             Ok(text) => (Some(ServerCounters::read(&text)), None),
             Err(error) => (
                 None,
@@ -158,8 +158,8 @@ impl Run {
         }
     }
 
-    pub(super) fn aside(&mut self) -> Aside<'_> {
-        Aside {
+    pub(super) fn control(&mut self) -> ControlClient<'_> {
+        ControlClient {
             generator: &mut self.generator,
             options: &self.options,
             base: &self.target.path,

@@ -4,7 +4,7 @@
 use super::{Run, Server, request_options};
 use crate::bench::Job;
 use crate::bench::native::settings::Settings;
-use crate::bench::side::{Aside, PROFILER};
+use crate::bench::side::control::{ControlClient, PROFILER};
 use crate::bench::worker::perform;
 use crate::cause::{Cause, Failure};
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,10 +17,10 @@ impl Run {
         }
         // From here on it may run, even if nobody is left to hear so.
         self.job.counters.is_profiling.store(true, Relaxed);
-        match self.aside().profile("/start_profile") {
+        match self.control().profile("/start_profile") {
             Ok(()) => self.note("Profiler: start done"),
             Err(error) => {
-                if error.starts_with("HTTP ") {
+                if error.status.is_some() {
                     self.job.counters.is_profiling.store(false, Relaxed);
                 }
                 self.note(format!("Profiler: cannot start: {error}"));
@@ -47,12 +47,14 @@ async fn stop(job: &Job) -> Result<(), Failure> {
     let options = request_options(job, &settings, &server.target);
     let mut generator = server.generator()?;
     perform(vec![generator.stop_handle()], PROFILER, move || {
-        let mut aside = Aside {
+        let mut control = ControlClient {
             generator: &mut generator,
             options: &options,
             base: &server.target.path,
         };
-        aside.profile("/stop_profile").map_err(failed)
+        control
+            .profile("/stop_profile")
+            .map_err(|error| failed(error.to_string()))
     })
     .await
 }

@@ -5,7 +5,8 @@ use super::warmup::Amount;
 use crate::bench::exact_prompts::plain_ids;
 use crate::bench::native::settings::Settings;
 use crate::bench::result::warnings;
-use crate::bench::side::{Alignment, Aside, server_tokenizer};
+use crate::bench::side::control::ControlClient;
+use crate::bench::side::tokenizer::{Alignment, server_tokenizer};
 use crate::dataset::{self, ChatTemplate, Draw, Item, Material, Prompt, PromptSource, Tokenizer, Traits, Vocabulary};
 use crate::load::{Backend, Content, Request, RequestOptions, Requests, Turn, Turns};
 use crate::plan::Warmup;
@@ -55,8 +56,15 @@ impl Run {
         let counters = self.job.counters.clone();
         let model = &options.body.model;
         let count = 1 + Amount::of(self.job.warmup, &settings).most();
-        let (aside, mut warnings) = (RefCell::new(self.aside()), vec![]);
-        let vocabulary = vocabulary_of(&settings, &model_root, tokenizer.as_ref(), &aside, model, &mut warnings)?;
+        let (control, mut warnings) = (RefCell::new(self.control()), vec![]);
+        let vocabulary = vocabulary_of(
+            &settings,
+            &model_root,
+            tokenizer.as_ref(),
+            &control,
+            model,
+            &mut warnings,
+        )?;
         let source = traits.source(&vocabulary, template.as_ref());
         let counted_by = vocabulary.counted_by(source);
         let without = without_tokenizer(traits, source, counted_by);
@@ -72,7 +80,7 @@ impl Run {
         let (mut due_seconds, mut known) = (vec![], HashSet::new());
         let mut take = |mut items: Vec<Item>| {
             if is_aligned {
-                alignment = Some(aside.borrow_mut().align(model, alignment, &mut items));
+                alignment = Some(control.borrow_mut().align(model, alignment, &mut items));
             }
             if settings.is_self_timed() {
                 due_seconds = dataset::sort_by_time(&mut items);
@@ -238,7 +246,7 @@ fn vocabulary_of<'a>(
     settings: &Settings,
     model_root: &str,
     tokenizer: Option<&'a Tokenizer>,
-    aside: &'a RefCell<Aside<'_>>,
+    control: &'a RefCell<ControlClient<'_>>,
     model: &'a str,
     warnings: &mut Vec<String>,
 ) -> Result<Vocabulary<'a>, String> {
@@ -250,9 +258,9 @@ fn vocabulary_of<'a>(
     if !settings.tokens.is_skipped && (wants_words || traits.depends_on_counts) {
         // A server that is still starting has no tokenizer yet.
         if let Some(limit) = settings.limits.ready() {
-            aside.borrow_mut().await_answer(limit)?;
+            control.borrow_mut().await_answer(limit)?;
         }
-        match server_tokenizer(aside, model, wants_words) {
+        match server_tokenizer(control, model, wants_words) {
             Ok(server) => return Ok(Vocabulary::Server(server)),
             Err(error) => warnings.extend(warnings::of_silence(
                 "/tokenize",

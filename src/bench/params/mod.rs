@@ -2,6 +2,7 @@
 //! parameter is, how it is declared and how its value is read is the work of `load::params`; each group of them stands where
 //! it is used, those of a dataset beside the dataset.
 
+pub(in crate::bench) mod docs;
 pub(in crate::bench) mod headers;
 pub mod server;
 

@@ -8,9 +8,9 @@ pub mod pytorch;
 pub(super) mod warnings;
 
 use crate::bench::native::settings::Settings;
-use crate::bench::side::Alignment;
 use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::probe::ProbeCounts;
+use crate::bench::side::tokenizer::Alignment;
 use crate::load::{Outcome, Turns};
 use crate::metrics::{Column, Nanos, Samples, Stats, Summary, seconds};
 use crate::plan::Params;

@@ -1,6 +1,7 @@
 //! Sentences for the `warnings` of a result: why its figures must be read with care. Judging a run is not done here.
 
 use crate::bench::native::settings::Settings;
+use crate::bench::side::control::NoAnswer;
 use crate::load::Load;
 use crate::metrics::Samples;
 use crate::plan::Params;
@@ -53,7 +54,6 @@ pub(in crate::bench) fn of_cut(cut: &Cut) -> String {
 
 /// What to say of a request beside the run that got no answer; nothing of one that the server refused, since not every
 /// server has such a route.
-pub(in crate::bench) fn of_silence(path: &str, error: &str, consequence: &str) -> Option<String> {
-    let is_refused = error.starts_with("HTTP 4") || error.starts_with("HTTP 501");
-    (!is_refused).then(|| format!("{path} could not be read: {error}; {consequence}"))
+pub(in crate::bench) fn of_silence(path: &str, error: &NoAnswer, consequence: &str) -> Option<String> {
+    (!error.is_refusal()).then(|| format!("{path} could not be read: {error}; {consequence}"))
 }

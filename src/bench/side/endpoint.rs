@@ -1,8 +1,8 @@
 //! One server of a benchmark: its address, how requests to it look, and a connection for what goes beside the measured
 //! requests.
 
+use super::control::{ControlClient, NoAnswer, SHORT};
 use crate::bench::params::server::ServerParams;
-use crate::bench::side::{Aside, SHORT};
 use crate::load::{Backend, BodyOptions, Content, Generator, Request, RequestOptions, Target, Tls, unopened};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -39,18 +39,18 @@ impl Endpoint {
         Ok((endpoint, traffic))
     }
 
-    /// The body of the answer to a request beside the load; the error says what the server said.
-    pub fn ask(&mut self, method: &str, path: &str, limit: Duration) -> Result<String, String> {
+    /// The body of the answer to a request beside the load.
+    pub fn ask(&mut self, method: &str, path: &str, limit: Duration) -> Result<String, NoAnswer> {
         // Replaces a connection that the server has closed since it was last used.
         self.control
             .connect(1, CONNECT_TIMEOUT)
-            .map_err(|error| unopened("a connection", &self.target, &error, CONNECT_TIMEOUT))?;
-        let mut aside = Aside {
+            .map_err(|error| NoAnswer::because(unopened("a connection", &self.target, &error, CONNECT_TIMEOUT)))?;
+        let mut control = ControlClient {
             generator: &mut self.control,
             options: &self.options,
             base: &self.target.path,
         };
-        aside.ask(method, path, None, limit)
+        control.ask(method, path, None, limit)
     }
 
     /// Empties the prefix cache, so that prompts of an earlier run are not found there. A server that will not is noticed

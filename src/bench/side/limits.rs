@@ -2,8 +2,8 @@
 //! `/metrics` and `/v1/models`, which every vLLM has, and `/server_info`, which needs the development mode. What it does not
 //! say stays unknown.
 
-use crate::bench::side::SHORT;
-use crate::bench::side::endpoint::Endpoint;
+use super::control::SHORT;
+use super::endpoint::Endpoint;
 use crate::telemetry::prometheus::{self, Sample};
 use serde_json::Value;
 use std::collections::BTreeSet;

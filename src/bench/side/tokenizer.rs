@@ -1,6 +1,6 @@
 //! The server's own tokenizer: whether it counts as ours does, and what it can do where there is none of ours.
 
-use super::{Aside, SHORT};
+use super::control::{ControlClient, NoAnswer, SHORT};
 use crate::dataset::{COMMON_WORDS, Item, Prompt, ServerTokenizer};
 use serde_json::{Value, json};
 use std::cell::RefCell;
@@ -32,7 +32,7 @@ impl Alignment {
     }
 }
 
-impl Aside<'_> {
+impl ControlClient<'_> {
     /// Cuts text prompts that the server's tokenizer finds longer than they should be. Asks for the first prompt alone,
     /// and for all others only if it differs; a prompt that cannot be checked stays as it is. `before` is what came of
     /// the prompts before these.
@@ -88,7 +88,7 @@ impl Aside<'_> {
             .map(|text| question(model, text, with_specials).to_string());
         let questions: Vec<String> = texts.collect();
         let answers = self.ask_all("POST", "/tokenize", &questions, SHORT).unwrap_or_default();
-        let count = |answer: Result<String, String>| Some(token_ids(&answer.ok()?)?.len());
+        let count = |answer: Result<String, NoAnswer>| Some(token_ids(&answer.ok()?)?.len());
         answers.into_iter().map(count).collect()
     }
 
@@ -130,16 +130,16 @@ impl Aside<'_> {
 
 /// The server's tokenizer, or why it cannot be asked; words are looked for only if they are wanted.
 pub(in crate::bench) fn server_tokenizer<'a, 'g>(
-    aside: &'a RefCell<Aside<'g>>,
+    control: &'a RefCell<ControlClient<'g>>,
     model: &'a str,
     wants_words: bool,
-) -> Result<ServerTokenizer<'a>, String> {
-    let mut asked = aside.borrow_mut();
+) -> Result<ServerTokenizer<'a>, NoAnswer> {
+    let mut asked = control.borrow_mut();
     let probe = COMMON_WORDS[0];
     let mut count = |with_specials: bool| {
         let answer = asked.ask("POST", "/tokenize", Some(&question(model, probe, with_specials)), SHORT)?;
-        let ids = token_ids(&answer).ok_or("the answer holds no tokens")?;
-        Ok::<usize, String>(ids.len())
+        let ids = token_ids(&answer).ok_or_else(|| NoAnswer::because("the answer holds no tokens"))?;
+        Ok::<usize, NoAnswer>(ids.len())
     };
     let (bare, framed) = (count(false)?, count(true)?);
     let mut words = None;
@@ -152,7 +152,7 @@ pub(in crate::bench) fn server_tokenizer<'a, 'g>(
         }
     }
     let count = move |text: &str| {
-        let counted = aside.borrow_mut().counts(model, &[text.to_owned()], true).pop();
+        let counted = control.borrow_mut().counts(model, &[text.to_owned()], true).pop();
         let counted = counted.flatten().ok_or_else(|| {
             "the server's tokenizer has stopped answering; look into the server's log, or set skip_tokenizer_init to \
              estimate lengths"

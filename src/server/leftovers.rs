@@ -132,18 +132,21 @@ impl Leftovers {
         }
     }
 
-    /// Removes what the tree left, now that it is gone, and its inventory; returns what was removed.
+    /// Removes what the tree left, now that it is gone; returns what was removed. Its inventory goes, too, unless something is
+    /// still held: a process that was killed gives back its memory last, and what is no longer noted would stay for ever.
     pub fn remove(self) -> Vec<PathBuf> {
         let is_left = |(path, inode): (PathBuf, u64)| {
             let is_same = || fs::symlink_metadata(&path).is_ok_and(|meta| meta.ino() == inode);
             (is_of_a_kind(&path) && is_ours(&path) && is_same()).then_some(path)
         };
         let mut left: HashSet<PathBuf> = self.known.made.into_iter().filter_map(is_left).collect();
+        let mut is_held = false;
         if !left.is_empty() {
             let held = held_by(procfs::processes().iter().map(|process| process.pid), &left);
+            is_held = !held.is_empty();
             left.retain(|path| !held.contains(path) && fs::remove_file(path).is_ok());
         }
-        if let Some(mark) = self.mark {
+        if let Some(mark) = self.mark.filter(|_| !is_held) {
             inventory::remove(&mark);
         }
         let mut removed: Vec<PathBuf> = left.into_iter().collect();
@@ -157,6 +160,11 @@ pub(super) fn note_held(left: &[Orphan]) {
     for mut tree in ownerless().iter().filter_map(|mark| Leftovers::of(mark)) {
         tree.look_at(left.iter().map(|orphan| orphan.pid));
     }
+}
+
+/// Whether there is anything to remove or to wait for: an inventory of a dead vsweep.
+pub(super) fn are_noted() -> bool {
+    !ownerless().is_empty()
 }
 
 /// Removes what trees have left of which everybody is dead: their vsweep, their guard and every process of theirs. Returns
@@ -230,4 +238,26 @@ fn log_text() -> String {
         let _ = log.take(LOG_BYTES).read_to_end(&mut bytes);
     }
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::trees::new_mark;
+
+    #[test]
+    fn what_is_still_held_is_removed_later() {
+        let mark = new_mark();
+        let mut written = Writer::begin(&mark).expect("a place for shared memory");
+        let path = Path::new(SHARED_MEMORY).join(format!("psm_{:08x}", std::process::id()));
+        let held = File::create(&path).expect("writable");
+        let inode = held.metadata().expect("its inode").ino();
+        written.add(&[Line::Made(&path, inode)]);
+        let remove = || Leftovers::of(&mark).map(Leftovers::remove);
+        assert_eq!(remove(), Some(vec![]));
+        assert!(path.exists());
+        drop(held);
+        assert_eq!(remove(), Some(vec![path]));
+        assert_eq!(remove(), None);
+    }
 }

@@ -20,6 +20,8 @@ const SLACK_MIB: u64 = 512;
 /// Waits between two looks grow from the first to the second of these.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
+/// How long a killed process may hold its memory.
+const HOLDS: Duration = Duration::from_secs(5);
 
 /// What was done about what killed vsweeps had left.
 #[derive(Debug, Default)]
@@ -52,8 +54,15 @@ pub async fn clear_away(vsweeps: &[u32], limit: Duration) -> Cleared {
         }
         sleep(FIRST_WAIT).await;
     }
-    cleared.removed = leftovers::remove_abandoned();
-    cleared
+    // What was killed may hold its memory a moment longer; the next start tries again.
+    let last = Instant::now() + HOLDS;
+    loop {
+        cleared.removed.extend(leftovers::remove_abandoned());
+        if !leftovers::are_noted() || Instant::now() >= last {
+            return cleared;
+        }
+        sleep(FIRST_WAIT).await;
+    }
 }
 
 impl Cleared {

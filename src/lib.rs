@@ -12,7 +12,7 @@ pub use vsweep_plan::{cause, error, files, ids, printable, shell, units, validit
 // Layer 1: what is declared and what is measured, as pure data and pure functions.
 pub use vsweep_metrics::metrics;
 pub use vsweep_plan::{matrix, plan};
-pub use vsweep_strategy::search;
+pub use vsweep_strategy::{checks, search, selection, stats};
 
 // Layer 2: what is recorded.
 pub use vsweep_record::{journal, table};

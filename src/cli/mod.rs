@@ -4,6 +4,7 @@
 mod bench;
 mod charts;
 mod check;
+mod compare;
 mod completions;
 mod experiment;
 mod flags;
@@ -51,6 +52,7 @@ enum Command {
     Status(status::Args),
     Report(report::Args),
     Verify(verify::Args),
+    Compare(compare::Args),
     Plot(plot::Args),
     Pareto(pareto::Args),
     Bench(bench::Args),
@@ -105,6 +107,7 @@ fn perform(command: Command) -> Result<Exit> {
         Command::Status(args) => status::run(args),
         Command::Report(args) => report::run(args),
         Command::Verify(args) => verify::run(args),
+        Command::Compare(args) => compare::run(args),
         Command::Plot(args) => plot::run(args),
         Command::Pareto(args) => pareto::run(args),
         Command::Bench(args) => machine::check().and_then(|()| bench::run(args)),

@@ -1,5 +1,6 @@
 //! Reports of experiments whose figures are known: tables, chart data, pictures, pages in a browser, files for others.
 
+mod compare;
 #[path = "../support/deadline.rs"]
 mod deadline;
 #[path = "../support/experiment.rs"]

@@ -7,6 +7,7 @@
 mod answer;
 pub mod chart;
 pub mod charts;
+pub mod compare;
 mod configs;
 mod duplicates;
 mod environment;

@@ -1,0 +1,97 @@
+//! What a share of trials proves, and whether that is enough.
+
+use vsweep_strategy::search::wilson;
+
+/// How sure a requirement must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strictness {
+    /// The worse end of the 95 % interval meets it.
+    Proven,
+    /// The better end does: few trials have not disproved it.
+    NotDisproved,
+}
+
+/// Prints results beside what they must be, and remembers whether all were.
+#[derive(Debug)]
+pub struct Judge {
+    pub strictness: Strictness,
+    pub failed: Vec<String>,
+}
+
+/// Trials of which some hit.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Count {
+    pub hits: u64,
+    pub trials: u64,
+}
+
+impl Count {
+    pub fn of(flags: impl IntoIterator<Item = bool>) -> Count {
+        flags.into_iter().fold(Count::default(), |count, flag| Count {
+            hits: count.hits + u64::from(flag),
+            trials: count.trials + 1,
+        })
+    }
+
+    fn percents(self) -> [f64; 3] {
+        let (low, high) = wilson(self.hits, self.trials, 1.96);
+        [self.hits as f64 / self.trials.max(1) as f64, low, high].map(|share| 100.0 * share)
+    }
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [share, low, high] = self.percents();
+        write!(f, "{share:6.2} % ({low:5.2}..{high:5.2})")
+    }
+}
+
+impl Judge {
+    /// At most so many percent.
+    pub fn at_most(&mut self, what: &str, count: Count, limit: f64) {
+        let [_, low, high] = count.percents();
+        let seen = if self.strictness == Strictness::Proven {
+            high
+        } else {
+            low
+        };
+        self.note(seen < limit, format!("{what:<58} {count}  < {limit} %"));
+    }
+
+    /// At least so many percent.
+    pub fn at_least(&mut self, what: &str, count: Count, limit: f64) {
+        let [_, low, high] = count.percents();
+        let seen = if self.strictness == Strictness::Proven {
+            low
+        } else {
+            high
+        };
+        self.note(seen >= limit, format!("{what:<58} {count} >= {limit} %"));
+    }
+
+    /// A figure without sampling error to speak of.
+    pub fn value(&mut self, what: &str, value: f64, limit: f64) {
+        self.note(
+            value <= limit,
+            format!("{what:<58} {value:6.1}                <= {limit}"),
+        );
+    }
+
+    fn note(&mut self, is_met: bool, line: String) {
+        println!("{} {line}", if is_met { "ok  " } else { "FAIL" });
+        if !is_met {
+            self.failed.push(line);
+        }
+    }
+}
+
+/// The mean, and the smallest value that nine of ten do not exceed.
+pub fn mean_and_p90(values: &[f64]) -> (f64, f64) {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (0.9 * sorted.len() as f64).ceil() as usize;
+    (
+        values.iter().sum::<f64>() / values.len() as f64,
+        sorted[rank.saturating_sub(1)],
+    )
+}

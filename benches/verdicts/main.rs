@@ -1,0 +1,45 @@
+//! What verdicts are worth, on a virtual node with planted differences: `cargo bench -p vsweep-strategy`; with `-- quick` fewer
+//! trials, which can only disprove. Ends with code 1 if a requirement is not met.
+
+mod axis;
+mod judge;
+mod node;
+mod pairs;
+mod sides;
+
+use judge::{Judge, Strictness};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().collect();
+    let has = |word: &str| words.iter().any(|argument| argument == word);
+    let number = words.iter().find_map(|word| word.parse::<u64>().ok());
+    let is_quick = has("quick");
+    let trials = number.unwrap_or(if is_quick { 300 } else { 10_000 });
+    let strictness = if is_quick {
+        Strictness::NotDisproved
+    } else {
+        Strictness::Proven
+    };
+    let mut judged = Judge {
+        strictness,
+        failed: Vec::new(),
+    };
+    let parts = ["a", "b", "c"];
+    let wants = |part: &str| has(part) || !parts.iter().any(|part| has(part));
+    if wants("a") {
+        pairs::judge(&mut judged, trials);
+        pairs::naive(trials);
+    }
+    if wants("b") {
+        sides::judge(&mut judged, trials);
+    }
+    if wants("c") {
+        axis::judge(&mut judged, trials.min(2_000));
+    }
+    match judged.failed.len() {
+        0 => println!("\neverything required is met"),
+        failed => println!("\n{failed} requirements are not met:\n{}", judged.failed.join("\n")),
+    }
+    ExitCode::from(u8::from(!judged.failed.is_empty()))
+}

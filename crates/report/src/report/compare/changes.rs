@@ -1,0 +1,53 @@
+//! What differs between two sides besides their figures: the machine, versions, environments, commands and settings.
+
+use super::matching::constants;
+use super::side::Side;
+use itertools::Itertools;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use vsweep_record::table::Points;
+
+/// Something that is not equal on both sides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// What it is.
+    pub name: String,
+    /// Its value in the base; empty if it has none.
+    pub base: String,
+    /// Its value in the new side; empty if it has none.
+    pub new: String,
+}
+
+/// Facts that differ between any two sweeps and say nothing of their figures.
+const OF_THE_SWEEP: [&str; 4] = ["time spent measuring", "format", "plan", "vsweep"];
+
+/// Everything that differs, but for the settings by which points were matched.
+pub fn between(base: &Side, new: &Side, keys: &BTreeSet<String>) -> Vec<Change> {
+    let facts = |side: &Side| -> BTreeMap<String, BTreeSet<String>> {
+        let facts = side
+            .facts
+            .iter()
+            .filter(|(name, _)| !OF_THE_SWEEP.contains(&name.as_str()));
+        facts
+            .map(|(name, value)| (name.clone(), BTreeSet::from([value.clone()])))
+            .collect()
+    };
+    let settings = |side: &Side| constants(&Points::of(&side.table), keys);
+    let mut changes = differing(&facts(base), &facts(new));
+    changes.extend(differing(&base.servers, &new.servers));
+    changes.extend(differing(&settings(base), &settings(new)));
+    changes
+}
+
+fn differing(base: &BTreeMap<String, BTreeSet<String>>, new: &BTreeMap<String, BTreeSet<String>>) -> Vec<Change> {
+    let shown = |side: &BTreeMap<String, BTreeSet<String>>, name: &str| {
+        side.get(name).map_or(String::new(), |values| values.iter().join(", "))
+    };
+    let names: BTreeSet<&String> = base.keys().chain(new.keys()).collect();
+    let changes = names.into_iter().map(|name| Change {
+        name: name.clone(),
+        base: shown(base, name),
+        new: shown(new, name),
+    });
+    changes.filter(|change| change.base != change.new).collect()
+}

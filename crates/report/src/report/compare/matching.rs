@@ -1,0 +1,122 @@
+//! Which point of one side is which point of the other: those that agree in every setting that either side varies.
+
+use super::super::variation::{settings, varying};
+use std::collections::{BTreeMap, BTreeSet};
+use vsweep_record::table::{Column, Point, Points, Section};
+
+/// Points that belong together, and the rest.
+pub struct Matched<'p> {
+    pub pairs: Vec<PointPair<'p>>,
+    /// Settings of points without a counterpart.
+    pub only_base: Vec<String>,
+    pub only_new: Vec<String>,
+    /// The settings that decide, by name.
+    pub keys: BTreeSet<String>,
+}
+
+/// One point on both sides.
+pub struct PointPair<'p> {
+    pub settings: String,
+    pub base: &'p Point,
+    pub new: &'p Point,
+}
+
+/// Pairs the measured points. Several points of one side with equal deciding settings are left out: nothing says which is meant.
+pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p> {
+    let names = |points: &Points<'_>| varying(points).into_iter().map(plain).collect::<Vec<String>>();
+    let of_base = names(base);
+    let keys: BTreeSet<String> = of_base.iter().cloned().chain(names(new)).collect();
+    let (bases, mut news) = (by_key(base, &keys), by_key(new, &keys));
+    let mut matched = Matched {
+        pairs: Vec::new(),
+        only_base: Vec::new(),
+        only_new: Vec::new(),
+        keys,
+    };
+    let mut ordered: Vec<_> = bases.into_iter().collect();
+    ordered.sort_by_key(|(_, points)| points[0].row);
+    for (key, points) in ordered {
+        match (points.as_slice(), news.get(&key).map(Vec::as_slice)) {
+            ([point], Some([counterpart])) => {
+                let settings = match of_base.is_empty() {
+                    true => told(new, counterpart),
+                    false => told(base, point),
+                };
+                matched.pairs.push(PointPair {
+                    settings,
+                    base: point,
+                    new: counterpart,
+                });
+                news.remove(&key);
+            }
+            _ => matched.only_base.extend(points.iter().map(|point| told(base, point))),
+        }
+    }
+    let mut left: Vec<&Point> = news.into_values().flatten().collect();
+    left.sort_by_key(|point| point.row);
+    matched.only_new = left.into_iter().map(|point| told(new, point)).collect();
+    matched
+}
+
+/// Which settings decided, for a sentence that says why nothing matches.
+pub fn reason(keys: &BTreeSet<String>) -> String {
+    match keys.is_empty() {
+        true => String::new(),
+        false => {
+            let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+            format!(" (points must agree in {})", keys.join(", "))
+        }
+    }
+}
+
+fn told(points: &Points<'_>, point: &Point) -> String {
+    settings(&varying(points), point.row)
+}
+
+/// Measured points by their values of the deciding settings.
+fn by_key<'p>(points: &'p Points<'_>, keys: &BTreeSet<String>) -> BTreeMap<Vec<String>, Vec<&'p Point>> {
+    let columns = points.runs.columns().iter();
+    let columns = columns.filter(|column| matches!(column.section, Section::Serve | Section::Bench));
+    let columns: BTreeMap<String, &Column> = columns.map(|column| (plain(column), column)).collect();
+    let value = |name: &String, point: &Point| {
+        columns
+            .get(name)
+            .map_or(String::new(), |column| column.cells[point.row].to_string())
+    };
+    let mut found: BTreeMap<Vec<String>, Vec<&Point>> = BTreeMap::new();
+    for point in points.points.iter().filter(|point| !point.used.is_empty()) {
+        let key = keys.iter().map(|name| value(name, point)).collect();
+        found.entry(key).or_default().push(point);
+    }
+    found
+}
+
+/// A setting's name with its side, so that columns that needed no prefix meet those that did.
+fn plain(column: &Column) -> String {
+    let side = if column.section == Section::Serve {
+        "serve"
+    } else {
+        "bench"
+    };
+    let name = column.name.replace('-', "_");
+    match name.strip_prefix("serve.").or_else(|| name.strip_prefix("bench.")) {
+        Some(bare) => format!("{side}.{bare}"),
+        None => format!("{side}.{name}"),
+    }
+}
+
+/// The values that a setting takes among measured points, by `side.name`, without the deciding ones.
+pub fn constants(points: &Points<'_>, keys: &BTreeSet<String>) -> BTreeMap<String, BTreeSet<String>> {
+    let columns = points.runs.columns().iter();
+    let settings = columns.filter(|column| matches!(column.section, Section::Serve | Section::Bench));
+    let measured = || points.points.iter().filter(|point| !point.used.is_empty());
+    settings
+        .map(|column| {
+            (
+                plain(column),
+                measured().map(|point| column.cells[point.row].to_string()).collect(),
+            )
+        })
+        .filter(|(name, _): &(String, BTreeSet<String>)| !keys.contains(name))
+        .collect()
+}

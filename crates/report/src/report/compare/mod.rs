@@ -1,0 +1,374 @@
+//! Two sets of results side by side: each metric of each common point as a ratio with its interval and a verdict, and
+//! everything else that differs between them. The statistics are `vsweep_strategy::stats`; nothing is measured here.
+
+mod changes;
+mod markdown;
+mod matching;
+mod side;
+mod text;
+
+pub use changes::Change;
+pub use markdown::to_markdown;
+pub use side::Side;
+pub use text::to_text;
+
+use super::words::show_number;
+use matching::{Matched, match_points};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use vsweep_plan::units::show_many;
+use vsweep_record::table::{Better, Measure, Point, Points};
+use vsweep_strategy::stats::{self, Bound, Margin, Requirement, RunPrior, Start, Verdict};
+
+/// What is compared where nothing else is asked for, as far as both sides have it.
+const METRICS: [&str; 8] = [
+    "request_throughput",
+    "output_throughput",
+    "median_ttft_ms",
+    "p99_ttft_ms",
+    "median_tpot_ms",
+    "p99_tpot_ms",
+    "p99_itl_ms",
+    "p99_e2el_ms",
+];
+
+/// What to compare, and against what.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// The metrics; empty for the usual ones.
+    pub metrics: Vec<Measure>,
+    /// The change in percent that does not matter, above 0.
+    pub margin_percent: f64,
+    /// Changes that must not happen.
+    pub limits: Vec<Limit>,
+}
+
+/// A change of one metric that must not happen, at any point.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Limit {
+    /// The metric.
+    pub metric: String,
+    /// `+5` forbids ratios above 1.05, `-5` those below 0.95.
+    pub percent: f64,
+}
+
+/// The sides, point by point.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    /// The name of the earlier side.
+    pub base: String,
+    /// The name of the later side.
+    pub new: String,
+    /// The change in percent that does not matter.
+    pub margin_percent: f64,
+    /// What differs besides the figures.
+    pub changes: Vec<Change>,
+    /// Points that both sides have.
+    pub points: Vec<Pair>,
+    /// Points that the base alone has, by their settings.
+    pub only_base: Vec<String>,
+    /// Points that the new side alone has, by their settings.
+    pub only_new: Vec<String>,
+    /// What became of each limit at each point.
+    pub limits: Vec<Judged>,
+}
+
+/// One point on both sides.
+#[derive(Debug, Clone, Serialize)]
+pub struct Pair {
+    /// What tells it from the other points.
+    pub settings: String,
+    /// Its metrics.
+    pub figures: Vec<Figure>,
+}
+
+/// One metric of one point.
+#[derive(Debug, Clone, Serialize)]
+pub struct Figure {
+    /// The metric's name.
+    pub metric: String,
+    /// The base's value: the geometric mean over its starts.
+    pub base: f64,
+    /// The new side's value.
+    pub new: f64,
+    /// New over base.
+    pub ratio: f64,
+    /// The 95 % interval of the ratio; none where a side has one start.
+    pub interval: Option<(f64, f64)>,
+    /// What the interval says against the margin.
+    pub verdict: Verdict,
+    /// Starts of the base and of the new side.
+    pub starts: (usize, usize),
+    /// Where undecided: the further starts a side that would decide in four of five cases.
+    pub more_starts: Option<usize>,
+}
+
+/// A limit at one point.
+#[derive(Debug, Clone, Serialize)]
+pub struct Judged {
+    /// The limit.
+    #[serde(flatten)]
+    pub limit: Limit,
+    /// The point, by its settings.
+    pub settings: String,
+    /// New over base.
+    pub ratio: f64,
+    /// Whether the limit is kept.
+    pub requirement: Requirement,
+    /// How likely so large a ratio is by chance if the limit is kept, after Holm's correction.
+    pub p_value: f64,
+}
+
+impl Limit {
+    /// Reads `p99_ttft_ms:+5%`.
+    ///
+    /// # Errors
+    /// If the text is no metric with a signed percentage; the sentence names the remedy.
+    pub fn parse(text: &str) -> Result<Limit, String> {
+        let wrong = || format!("`{text}` is no limit; write a metric and a signed change, such as p99_ttft_ms:+5%");
+        let (metric, change) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let change = change.trim();
+        let digits = change.strip_suffix('%').unwrap_or(change).trim();
+        let percent: f64 = digits.parse().map_err(|_| wrong())?;
+        let is_signed = digits.starts_with(['+', '-']);
+        match is_signed && percent.is_finite() && percent > -100.0 && !metric.trim().is_empty() {
+            true => Ok(Limit {
+                metric: metric.trim().to_owned(),
+                percent,
+            }),
+            false => Err(wrong()),
+        }
+    }
+}
+
+impl Comparison {
+    /// Compares every point that both sides have.
+    ///
+    /// # Errors
+    /// If there is nothing to compare: no common point, or an asked metric that no common point has.
+    pub fn of(base: &Side, new: &Side, question: &Question) -> Result<Comparison, String> {
+        let sides = (Points::of(&base.table), Points::of(&new.table));
+        let Matched {
+            pairs,
+            only_base,
+            only_new,
+            keys,
+        } = match_points(&sides.0, &sides.1);
+        if pairs.is_empty() {
+            return Err(format!(
+                "{} and {} have no measured point in common; compare results of the same workloads and settings{}",
+                base.name,
+                new.name,
+                matching::reason(&keys)
+            ));
+        }
+        let usual = || METRICS.iter().filter_map(|name| Measure::parse(name).ok()).collect();
+        let metrics: Vec<Measure> = match question.metrics.is_empty() {
+            true => usual(),
+            false => question.metrics.clone(),
+        };
+        let margin = Margin::percent(question.margin_percent);
+        let mut points = Vec::new();
+        let mut family = Vec::new();
+        let mut judged = Vec::new();
+        for pair in &pairs {
+            let values = |metric: &str| {
+                let of_base = starts(base, pair.base, metric);
+                let of_new = starts(new, pair.new, metric);
+                (!of_base.is_empty() && !of_new.is_empty()).then_some((of_base, of_new))
+            };
+            let figure = |measure: &Measure| {
+                let (of_base, of_new) = values(&measure.metric)?;
+                compare(&measure.metric, measure.better, margin, &of_base, &of_new)
+            };
+            points.push(Pair {
+                settings: pair.settings.clone(),
+                figures: metrics.iter().filter_map(figure).collect(),
+            });
+            for limit in &question.limits {
+                if let Some((of_base, of_new)) = values(&limit.metric) {
+                    let ratio = stats::estimate(&of_new, RunPrior::TYPICAL)
+                        .zip(stats::estimate(&of_base, RunPrior::TYPICAL))
+                        .map(|(new, base)| new.minus(base))
+                        .expect("both sides have a start");
+                    family.push((ratio, Bound::percent(limit.percent)));
+                    judged.push((limit.clone(), pair.settings.clone(), ratio.log.exp()));
+                }
+            }
+        }
+        let asked = question.metrics.iter().map(|measure| &measure.metric);
+        for metric in asked {
+            if !points
+                .iter()
+                .flat_map(|pair: &Pair| &pair.figures)
+                .any(|figure| figure.metric == *metric)
+            {
+                base.table.numeric_column(metric)?;
+                new.table.numeric_column(metric)?;
+                return Err(format!(
+                    "no common point has {metric} above 0 on both sides; choose another metric"
+                ));
+            }
+        }
+        for limit in &question.limits {
+            if !judged.iter().any(|(known, ..)| known == limit) {
+                base.table.numeric_column(&limit.metric)?;
+                new.table.numeric_column(&limit.metric)?;
+                return Err(format!(
+                    "no common point has {} above 0 on both sides; limit another metric",
+                    limit.metric
+                ));
+            }
+        }
+        let rulings = stats::rule(&family, stats::ALPHA);
+        let limits = judged
+            .into_iter()
+            .zip(rulings)
+            .map(|((limit, settings, ratio), ruling)| Judged {
+                limit,
+                settings,
+                ratio,
+                requirement: ruling.requirement,
+                p_value: ruling.p_value,
+            });
+        Ok(Comparison {
+            base: base.name.clone(),
+            new: new.name.clone(),
+            margin_percent: question.margin_percent,
+            changes: changes::between(base, new, &keys),
+            points,
+            only_base,
+            only_new,
+            limits: limits.collect(),
+        })
+    }
+
+    /// How many figures got this verdict.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        let figures = self.points.iter().flat_map(|pair| &pair.figures);
+        figures.filter(|figure| figure.verdict == verdict).count()
+    }
+
+    /// What the limits come to together: broken if one is, else undecided if one is, else met; none without limits.
+    pub fn requirement(&self) -> Option<Requirement> {
+        let has = |wanted| self.limits.iter().any(|judged| judged.requirement == wanted);
+        let worst = [Requirement::Broken, Requirement::Undecided, Requirement::Met];
+        worst.into_iter().find(|requirement| has(*requirement))
+    }
+
+    /// Whether some figure rests on one start, so that nothing is known of the noise between starts.
+    fn has_single_starts(&self) -> bool {
+        let mut figures = self.points.iter().flat_map(|pair| &pair.figures);
+        figures.any(|figure| figure.interval.is_none())
+    }
+}
+
+/// The values of a point's runs by the launch they were measured on; runs of unknown launches count as one start.
+fn starts(side: &Side, point: &Point, metric: &str) -> Vec<Start> {
+    let Some(column) = side.table.column(metric) else {
+        return Vec::new();
+    };
+    let mut launches: BTreeMap<Option<&str>, Vec<f64>> = BTreeMap::new();
+    for row in &point.used {
+        let launch = side.launches.get(*row).and_then(Option::as_deref);
+        if let Some(value) = column.cells[*row].number() {
+            launches.entry(launch).or_default().push(value);
+        }
+    }
+    launches.values().filter_map(|values| Start::of(values)).collect()
+}
+
+fn compare(metric: &str, better: Better, margin: Margin, base: &[Start], new: &[Start]) -> Option<Figure> {
+    let better = match better {
+        Better::Higher => stats::Better::Higher,
+        Better::Lower => stats::Better::Lower,
+    };
+    let value = |starts: &[Start]| stats::estimate(starts, RunPrior::TYPICAL).map(|found| found.log.exp());
+    let found = stats::compare(base, new, better, margin, RunPrior::TYPICAL)?;
+    Some(Figure {
+        metric: metric.to_owned(),
+        base: value(base)?,
+        new: value(new)?,
+        ratio: found.ratio.log.exp(),
+        interval: found.interval.map(stats::Interval::exp),
+        verdict: found.verdict,
+        starts: (base.len(), new.len()),
+        more_starts: found.more_starts,
+    })
+}
+
+/// `-2.8 %`, or `x 3.5` for what is more than twice as much.
+fn percent(ratio: f64) -> String {
+    match ratio > 2.0 {
+        true => format!("x {}", show_number(ratio)),
+        false => format!("{:+.1} %", (ratio - 1.0) * 100.0),
+    }
+}
+
+/// `-5.1 % to -0.4 %`
+fn show_interval((low, high): (f64, f64)) -> String {
+    format!("{} to {}", percent(low), percent(high))
+}
+
+/// The columns of a figure's row, in the terminal and in Markdown.
+fn cells(figure: &Figure) -> [String; 7] {
+    let verdict = match (figure.verdict, figure.more_starts) {
+        (Verdict::Undecided, Some(more)) => {
+            format!("undecided; {} a side would tell", show_many(more as u64, "more start"))
+        }
+        (verdict, _) => verdict_name(verdict).to_owned(),
+    };
+    [
+        figure.metric.clone(),
+        show_number(figure.base),
+        show_number(figure.new),
+        percent(figure.ratio),
+        figure.interval.map_or("-".to_owned(), show_interval),
+        format!("{} + {}", figure.starts.0, figure.starts.1),
+        verdict,
+    ]
+}
+
+const HEADS: [&str; 7] = ["metric", "base", "new", "change", "95 % interval", "starts", "verdict"];
+
+fn verdict_name(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Improved => "improved",
+        Verdict::Regressed => "regressed",
+        Verdict::Same => "same",
+        Verdict::Undecided => "undecided",
+    }
+}
+
+fn requirement_name(requirement: Requirement) -> &'static str {
+    match requirement {
+        Requirement::Met => "met",
+        Requirement::Broken => "broken",
+        Requirement::Undecided => "undecided",
+    }
+}
+
+/// `p99_ttft_ms:+5%`
+fn show_limit(limit: &Limit) -> String {
+    format!("{}:{:+}%", limit.metric, limit.percent)
+}
+
+/// `2 improved, 1 regressed, 12 same, 5 undecided; changes within 3 % do not matter`
+fn tally(comparison: &Comparison) -> String {
+    let verdicts = [Verdict::Improved, Verdict::Regressed, Verdict::Same, Verdict::Undecided];
+    let counts: Vec<String> = verdicts
+        .into_iter()
+        .map(|verdict| (comparison.count(verdict), verdict))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, verdict)| format!("{count} {}", verdict_name(verdict)))
+        .collect();
+    let counts = match counts.is_empty() {
+        true => "nothing could be compared".to_owned(),
+        false => counts.join(", "),
+    };
+    format!("{counts}; changes within {} % do not matter", comparison.margin_percent)
+}
+
+/// Said where a side has a single start.
+const ONE_START: &str =
+    "one start: start-to-start noise unknown, so nothing is decided; measure each config on several starts";

@@ -1,0 +1,367 @@
+//! An ordered axis (versions, commits, flags), searched for the entry at which a metric changed.
+//!
+//! Probabilistic bisection (Waeber, Frazier and Henderson 2013): both ends are measured first, then always the entry that divides the
+//! probability of the change into halves. A start that noise led astray is outvoted by later ones, so the search may go back. What
+//! the starts say is the business of `changepoint`; here is which entry is next, and when the answer is good enough.
+
+use super::changepoint::{Observation, Posterior};
+use crate::stats::Estimate;
+use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
+
+/// What to search, and how hard.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Axis {
+    /// Entries in their order, at least two; the first is the old end.
+    pub entries: usize,
+    /// At most this many starts, failed ones included.
+    pub max_starts: usize,
+}
+
+/// What a start of an entry showed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Seen {
+    /// The mean logarithm of its runs ([`crate::stats::Start::mean`]).
+    Measured(f64),
+    /// It did not start, or died before it was measured.
+    Failed,
+}
+
+/// What is wanted.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Probe {
+    /// A start of this entry.
+    Start(usize),
+    /// Nothing more.
+    Done(Located),
+}
+
+/// Where the change is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Located {
+    /// Between two entries that start.
+    Between(Bracket),
+    /// The two ends do not differ by more than noise explains; this is the logarithm of their ratio, new over old.
+    Unchanged(Estimate),
+    /// Fewer than two entries start.
+    Unstartable,
+}
+
+/// A stretch of the axis that holds the change.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Bracket {
+    /// The last entry before the change, as far as is known.
+    pub old: usize,
+    /// The first entry behind it, as far as is known.
+    pub new: usize,
+    /// Whether no entry between the two starts: then the answer is as narrow as it can be.
+    pub is_exact: bool,
+    /// The probability, by the model, that the change lies here.
+    pub probability: f64,
+    /// The logarithm of the ratio, new over old.
+    pub change: Estimate,
+    /// The chance, by the model, of seeing this where nothing changed at all. Above 0.05 there may be no change to find.
+    pub doubt: f64,
+}
+
+/// The probability at which an exact answer is good enough. The model's noise has wide tails, so about one such answer in a hundred is wrong.
+const SURE: f64 = 0.93;
+/// The probability of a stretch that is given because the starts are spent.
+const SURE_WHEN_SPENT: f64 = 0.98;
+/// The ends are taken to differ below this doubt. Lenient: a false step here costs starts, and its answer is as doubtful.
+const DOUBT: f64 = 0.1;
+/// Measured starts of each end before anything is concluded, and after which they are taken not to differ.
+const FEWEST_AT_END: usize = 2;
+const MOST_AT_END: usize = 10;
+/// Failures of an end in a row, before the next entry becomes the end.
+const END_FAILURES: usize = 2;
+/// Starts away from the ends after which one of them is measured again: a node that drifts must not pass for a change.
+const AWAY: usize = 4;
+
+/// A bisection under way.
+#[derive(Debug, Clone)]
+pub struct Bisected {
+    axis: Axis,
+    told: Vec<(usize, Seen)>,
+}
+
+impl Bisected {
+    /// One that has measured nothing.
+    pub fn new(axis: Axis) -> Bisected {
+        Bisected { axis, told: Vec::new() }
+    }
+
+    /// Takes in what a start showed.
+    pub fn tell(&mut self, entry: usize, seen: Seen) {
+        self.told.push((entry, seen));
+    }
+
+    /// The next start, or the answer.
+    pub fn ask(&self) -> Probe {
+        let Some(ends) = self.ends() else {
+            return Probe::Done(Located::Unstartable);
+        };
+        let is_spent = self.told.len() >= self.axis.max_starts;
+        let is_compared = ends.iter().all(|end| self.starts(*end) > 0);
+        let is_searching = self.told.iter().any(|(entry, _)| ends[0] < *entry && *entry < ends[1]);
+        if !is_compared && is_spent {
+            return Probe::Done(Located::Unstartable);
+        }
+        if let Some(end) = self.missing_at_ends(ends).filter(|_| !is_spent) {
+            return Probe::Start(end);
+        }
+        let posterior = self.posterior(ends);
+        if !is_searching && posterior.doubt > DOUBT {
+            return match self.starts(ends[0]) < MOST_AT_END && !is_spent {
+                true => Probe::Start(self.next_end(ends)),
+                false => Probe::Done(Located::Unchanged(posterior.change)),
+            };
+        }
+        match self.bracket(ends, &posterior, SURE) {
+            bracket if bracket.is_exact => Probe::Done(Located::Between(bracket)),
+            _ if is_spent => Probe::Done(Located::Between(self.bracket(ends, &posterior, SURE_WHEN_SPENT))),
+            _ if self.away_from(ends) >= AWAY => Probe::Start(self.next_end(ends)),
+            _ => Probe::Start(self.divider(ends, &posterior)),
+        }
+    }
+
+    /// The outermost entries that start, as far as is known; None if there are no two.
+    fn ends(&self) -> Option<[usize; 2]> {
+        let is_end = |entry: &usize| self.starts(*entry) > 0 || self.failures(*entry) < END_FAILURES;
+        let old = (0..self.axis.entries).find(is_end)?;
+        let new = (0..self.axis.entries).rev().find(is_end)?;
+        (old < new).then_some([old, new])
+    }
+
+    /// The end that lacks starts before the two can be compared.
+    fn missing_at_ends(&self, ends: [usize; 2]) -> Option<usize> {
+        let [old, new] = ends.map(|end| self.starts(end));
+        (old.min(new) < FEWEST_AT_END).then(|| self.next_end(ends))
+    }
+
+    /// The end to measure next, in the order ABBA.
+    fn next_end(&self, [old, new]: [usize; 2]) -> usize {
+        match self.starts(old).cmp(&self.starts(new)) {
+            Ordering::Less => old,
+            Ordering::Greater => new,
+            Ordering::Equal if self.starts(old).is_multiple_of(2) => old,
+            Ordering::Equal => new,
+        }
+    }
+
+    /// Starts since an end was last measured.
+    fn away_from(&self, ends: [usize; 2]) -> usize {
+        self.told
+            .iter()
+            .rev()
+            .take_while(|(entry, _)| !ends.contains(entry))
+            .count()
+    }
+
+    fn posterior(&self, [old, new]: [usize; 2]) -> Posterior {
+        let measured = self
+            .told
+            .iter()
+            .enumerate()
+            .filter_map(|(start, (entry, seen))| match seen {
+                Seen::Measured(log) if (old..=new).contains(entry) => Some(Observation {
+                    entry: entry - old,
+                    log: *log,
+                    start,
+                }),
+                _ => None,
+            });
+        Posterior::of(new - old + 1, &measured.collect::<Vec<_>>())
+    }
+
+    /// The shortest stretch, by the entries in it that may start, that holds the change with probability `sure`.
+    fn bracket(&self, [old, new]: [usize; 2], posterior: &Posterior, sure: f64) -> Bracket {
+        let alive: Vec<usize> = (old..=new).filter(|entry| self.may_start(*entry)).collect();
+        let probability = |(first, last): (usize, usize)| posterior.after[first - old..last - old].iter().sum::<f64>();
+        let stretches = |gaps: usize| alive.iter().copied().zip(alive[gaps..].iter().copied());
+        let likeliest = |gaps: usize| stretches(gaps).max_by(|a, b| probability(*a).total_cmp(&probability(*b)));
+        let found = (1..alive.len())
+            .find_map(|gaps| Some((gaps, likeliest(gaps).filter(|found| probability(*found) >= sure)?)));
+        let (gaps, (first, last)) = found.unwrap_or((alive.len() - 1, (old, new)));
+        Bracket {
+            old: first,
+            new: last,
+            is_exact: gaps == 1,
+            probability: probability((first, last)),
+            change: posterior.change,
+            doubt: posterior.doubt,
+        }
+    }
+
+    /// The entry between the ends that halves the probability best; among equals the one measured least.
+    fn divider(&self, [old, new]: [usize; 2], posterior: &Posterior) -> usize {
+        let imbalance = |entry: usize| {
+            let before = posterior.after[..entry - old].iter().sum::<f64>();
+            // In steps too fine to matter, so that equals are equal.
+            ((before - 0.5).abs() * 1e9).round() as u64
+        };
+        let between = (old + 1..new).filter(|entry| self.may_start(*entry));
+        between
+            .min_by_key(|entry| (imbalance(*entry), self.starts(*entry)))
+            .unwrap_or(old)
+    }
+
+    fn starts(&self, entry: usize) -> usize {
+        self.told
+            .iter()
+            .filter(|(told, seen)| *told == entry && *seen != Seen::Failed)
+            .count()
+    }
+
+    fn failures(&self, entry: usize) -> usize {
+        self.told
+            .iter()
+            .filter(|(told, seen)| *told == entry && *seen == Seen::Failed)
+            .count()
+    }
+
+    /// One failure is enough to leave an entry between the ends: a neighbour serves as well.
+    fn may_start(&self, entry: usize) -> bool {
+        self.starts(entry) > 0 || self.failures(entry) == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Bisects an axis without noise; entries in `broken` do not start.
+    fn run(axis: Axis, broken: &[usize], log: impl Fn(usize) -> f64) -> (Located, Vec<usize>) {
+        let mut bisected = Bisected::new(axis);
+        let mut started = Vec::new();
+        loop {
+            match bisected.ask() {
+                Probe::Done(found) => return (found, started),
+                Probe::Start(entry) => {
+                    started.push(entry);
+                    let seen = if broken.contains(&entry) {
+                        Seen::Failed
+                    } else {
+                        Seen::Measured(log(entry))
+                    };
+                    bisected.tell(entry, seen);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_ends_come_first() {
+        let (_, started) = run(
+            Axis {
+                entries: 128,
+                max_starts: 40,
+            },
+            &[],
+            |entry| if entry > 70 { 0.9f64.ln() } else { 0.0 },
+        );
+        assert_eq!(started[..4], [0, 127, 127, 0]);
+        assert_eq!(started[4], 63);
+    }
+
+    #[test]
+    fn nothing_changed_is_an_answer() {
+        let (found, started) = run(
+            Axis {
+                entries: 128,
+                max_starts: 40,
+            },
+            &[],
+            |_| 5.0,
+        );
+        assert!(matches!(found, Located::Unchanged(change) if change.log == 0.0));
+        assert_eq!(started.len(), 20);
+    }
+
+    #[test]
+    fn an_end_that_does_not_start_gives_way_to_the_next() {
+        let broken = [0, 1, 7];
+        let (found, started) = run(
+            Axis {
+                entries: 8,
+                max_starts: 30,
+            },
+            &broken,
+            |entry| if entry > 4 { -0.2 } else { 0.0 },
+        );
+        assert!(
+            matches!(
+                found,
+                Located::Between(Bracket {
+                    old: 4,
+                    new: 5,
+                    is_exact: true,
+                    ..
+                })
+            ),
+            "{found:?}"
+        );
+        assert_eq!(started[..5], [0, 0, 1, 1, 2]);
+        assert_eq!(
+            run(
+                Axis {
+                    entries: 3,
+                    max_starts: 30
+                },
+                &[0, 1, 2],
+                |_| 0.0
+            )
+            .0,
+            Located::Unstartable
+        );
+        assert_eq!(
+            run(
+                Axis {
+                    entries: 3,
+                    max_starts: 3
+                },
+                &[0, 2],
+                |_| 0.0
+            )
+            .0,
+            Located::Unstartable
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn without_noise_it_is_exact_whatever_is_broken(
+            entries in 2usize..100, place in 0.0f64..1.0, broken in prop::collection::vec(0.0f64..1.0, 0..12), drop in 0.05f64..0.5,
+        ) {
+            let at = |share: f64, of: usize| (share * of as f64) as usize;
+            let after = at(place, entries - 1);
+            // The ends start, so that there is an answer.
+            let broken: Vec<usize> = broken.iter().map(|share| 1 + at(*share, entries)).filter(|entry| entry + 1 < entries).collect();
+            let (found, started) = run(Axis { entries, max_starts: 60 }, &broken, |entry| if entry > after { -drop } else { 0.0 });
+            let old = (0..=after).rev().find(|entry| !broken.contains(entry));
+            let new = (after + 1..entries).find(|entry| !broken.contains(entry));
+            let Located::Between(bracket) = found else { panic!("{found:?}") };
+            prop_assert_eq!((Some(bracket.old), Some(bracket.new), bracket.is_exact), (old, new, true));
+            prop_assert!(started.len() <= 60);
+            prop_assert!(bracket.change.interval(0.05).expect("known").contains(-drop));
+        }
+
+        #[test]
+        fn any_answers_end_it_within_the_starts(seen in prop::collection::vec(prop::option::of(-0.1f64..0.1), 30), entries in 1usize..40) {
+            let mut bisected = Bisected::new(Axis { entries, max_starts: 30 });
+            for told in seen.into_iter().chain([None]) {
+                match bisected.ask() {
+                    Probe::Start(entry) => {
+                        prop_assert!(entry < entries && bisected.told.len() < 30);
+                        bisected.tell(entry, told.map_or(Seen::Failed, Seen::Measured));
+                    }
+                    Probe::Done(_) => return Ok(()),
+                }
+            }
+            prop_assert!(false, "still asking");
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Which server start comes next: two arms in pairs, or an ordered axis that is bisected.
+//!
+//! Like a search, a selection is a deterministic state machine: `ask` names the next start, `tell` takes what it showed, and
+//! the state is a fold over what was told. Starting servers and measuring on them is done elsewhere.
+
+mod bisected;
+mod changepoint;
+mod paired;
+mod pairs;
+
+pub use bisected::{Axis, Bisected, Bracket, Located, Probe, Seen};
+pub use paired::{Ask, Ending, Finding, Outcome, Paired, Placement, Settings, Slot, Told};
+pub use pairs::Member;
+
+use serde::{Deserialize, Serialize};
+
+/// One of the two sides of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arm {
+    /// What is known.
+    Base,
+    /// What is held against it.
+    New,
+}

@@ -1,0 +1,336 @@
+//! Two arms, compared by pairs of server starts until every question is answered or the starts are spent.
+//!
+//! The order is ABBA, so that a drift of the node favours neither arm; on disjoint GPUs both arms of a pair run at once and the sets are
+//! swapped from pair to pair. Each pair gives one ratio for each member of the family; what a member's pairs say is the business of `pairs`.
+//! Here: which start is next, when to stop, and Holm's correction over the family.
+
+use super::Arm;
+use super::pairs::{FIRST_LOOK, Levels, Member, Pair, ratio};
+use crate::stats::{Estimate, Interval, Question, Requirement, Rule, Verdict, more_units};
+use serde::{Deserialize, Serialize};
+
+/// Where the two arms run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placement {
+    /// On the same GPUs, one after the other.
+    InTurn,
+    /// On two sets of GPUs at once, which are swapped between pairs.
+    SideBySide,
+}
+
+/// What to compare, and how hard.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// What is asked of each metric at each point.
+    pub family: Vec<Member>,
+    /// The chance that anything in the family is called changed, or broken, although nothing is.
+    pub alpha: f64,
+    /// At most this many starts, failed ones included; fewer than eight decide nothing.
+    pub max_starts: usize,
+    /// Where the arms run.
+    pub placement: Placement,
+}
+
+impl Settings {
+    /// Four in a hundred false alarms, and at most 40 starts on the same GPUs.
+    pub fn new(family: Vec<Member>) -> Settings {
+        Settings {
+            family,
+            alpha: 0.04,
+            max_starts: 40,
+            placement: Placement::InTurn,
+        }
+    }
+}
+
+/// One start of one arm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Slot {
+    /// The pair it belongs to, from 0.
+    pub pair: usize,
+    /// The arm to start.
+    pub arm: Arm,
+    /// Which set of GPUs it gets, 0 or 1; always 0 where the arms run in turn.
+    pub set: usize,
+}
+
+/// What a start showed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Told {
+    /// For each member, the mean logarithm of its runs ([`crate::stats::Start::mean`]); None where it was not measured.
+    Measured(Vec<Option<f64>>),
+    /// The server did not start, or died before it was measured.
+    Failed,
+}
+
+/// What is wanted.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ask {
+    /// This start.
+    Start(Slot),
+    /// Nothing before a pending start is told.
+    Wait,
+    /// Nothing more.
+    Done(Outcome),
+}
+
+/// How it ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// One for each member, in the settings' order.
+    pub findings: Vec<Finding>,
+    /// Why it ended.
+    pub ending: Ending,
+    /// Starts used, failed ones included.
+    pub starts: usize,
+}
+
+/// Why a comparison ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// Every question is answered.
+    Decided,
+    /// The starts are spent.
+    Spent,
+    /// This arm failed to start four times in a row.
+    Unstartable(Arm),
+}
+
+/// What was found of one member.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The pairs it rests on: those at which it was decided, or all.
+    pub pairs: usize,
+    /// New over base; None with fewer than four pairs.
+    pub ratio: Option<Estimate>,
+    /// An interval that holds the truth, with the confidence that the family's correction asks for, however often it was looked at.
+    pub interval: Option<Interval>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// What became of the requirement, if there is one.
+    pub requirement: Option<Requirement>,
+    /// Where the question is open: how many more starts would answer it in four of five cases if the estimate were the truth. None if
+    /// it is answered, nothing is known, or a thousand pairs would not do.
+    pub more_starts: Option<usize>,
+}
+
+/// Failures of one arm in a row after which it is taken to be broken.
+const FAILURES: usize = 4;
+
+/// A comparison under way.
+#[derive(Debug, Clone)]
+pub struct Paired {
+    settings: Settings,
+    told: Vec<(Slot, Told)>,
+    /// Pairs that were looked at.
+    looked: usize,
+    /// For each member, what it was called once and for all.
+    settled: Vec<Option<Finding>>,
+    /// Members among which the chance of a false alarm is still to be shared: all but those that were called changed or broken.
+    sharing: usize,
+}
+
+impl Paired {
+    /// One that has measured nothing.
+    pub fn new(settings: Settings) -> Paired {
+        let members = settings.family.len();
+        Paired {
+            settings,
+            told: Vec::new(),
+            looked: 0,
+            settled: vec![None; members],
+            sharing: members,
+        }
+    }
+
+    /// Takes in what a start showed.
+    pub fn tell(&mut self, slot: Slot, told: Told) {
+        self.told.push((slot, told));
+        while self.looked < self.complete() {
+            self.looked += 1;
+            self.look();
+        }
+    }
+
+    /// The next start, where `pending` have been asked for and are not told yet.
+    pub fn ask(&self, pending: &[Slot]) -> Ask {
+        let starts = self.told.len();
+        let done = |ending: Ending| match pending.is_empty() {
+            true => Ask::Done(Outcome {
+                findings: self.findings(),
+                ending,
+                starts,
+            }),
+            false => Ask::Wait,
+        };
+        if let Some(arm) = [Arm::Base, Arm::New].into_iter().find(|arm| self.is_unstartable(*arm)) {
+            return done(Ending::Unstartable(arm));
+        }
+        let pair = self.complete();
+        let open: Vec<Slot> = self
+            .slots(pair)
+            .into_iter()
+            .filter(|slot| self.measured(*slot).is_none())
+            .collect();
+        if open.len() == 2 && pending.is_empty() && self.settled.iter().all(Option::is_some) {
+            return done(Ending::Decided);
+        }
+        if starts + open.len() > self.settings.max_starts {
+            return done(Ending::Spent);
+        }
+        let may_start = |slot: &&Slot| match self.settings.placement {
+            Placement::InTurn => pending.is_empty(),
+            Placement::SideBySide => !pending.contains(slot),
+        };
+        open.iter().find(may_start).map_or(Ask::Wait, |slot| Ask::Start(*slot))
+    }
+
+    /// The two starts of a pair, in the order in which they come.
+    fn slots(&self, pair: usize) -> [Slot; 2] {
+        let is_turned = pair % 2 == 1;
+        let set = |arm: Arm| match self.settings.placement {
+            Placement::InTurn => 0,
+            Placement::SideBySide => usize::from((arm == Arm::New) != is_turned),
+        };
+        let slot = |arm: Arm| Slot {
+            pair,
+            arm,
+            set: set(arm),
+        };
+        match is_turned {
+            false => [slot(Arm::Base), slot(Arm::New)],
+            true => [slot(Arm::New), slot(Arm::Base)],
+        }
+    }
+
+    fn measured(&self, slot: Slot) -> Option<&[Option<f64>]> {
+        self.told.iter().find_map(|(told, what)| match what {
+            Told::Measured(logs) if *told == slot => Some(logs.as_slice()),
+            _ => None,
+        })
+    }
+
+    /// Pairs of which both starts were measured.
+    fn complete(&self) -> usize {
+        let is_complete = |pair: &usize| self.slots(*pair).into_iter().all(|slot| self.measured(slot).is_some());
+        (0..).take_while(is_complete).count()
+    }
+
+    fn is_unstartable(&self, arm: Arm) -> bool {
+        let of_arm = self.told.iter().rev().filter(|(slot, _)| slot.arm == arm);
+        of_arm.take_while(|(_, told)| *told == Told::Failed).count() >= FAILURES
+    }
+
+    /// The pairs of each member among the first `count` ones.
+    fn pairs(&self, count: usize) -> Vec<Vec<Pair>> {
+        let mut series = vec![Vec::new(); self.settings.family.len()];
+        for pair in 0..count {
+            let of = |arm: Arm| {
+                self.slots(pair)
+                    .into_iter()
+                    .find(|slot| slot.arm == arm)
+                    .and_then(|slot| self.measured(slot))
+            };
+            let (Some(base), Some(new)) = (of(Arm::Base), of(Arm::New)) else {
+                continue;
+            };
+            let turn = if pair % 2 == 0 { 1.0 } else { -1.0 };
+            for (pairs, logs) in series.iter_mut().zip(new.iter().zip(base)) {
+                if let (Some(new), Some(base)) = logs {
+                    pairs.push(Pair { log: new - base, turn });
+                }
+            }
+        }
+        series
+    }
+
+    /// Settles what the pairs so far settle, by Holm's procedure for repeated looks (Ye, Li, Liu and Yao 2013; Maurer and Bretz
+    /// 2013): what a member was called stays, and its share of the false alarms goes to those that are left.
+    fn look(&mut self) {
+        let series = self.pairs(self.looked);
+        let members = 0..series.len();
+        let asked = |member: usize| Some((self.settings.family[member], ratio(&series[member])?));
+        let asked: Vec<Option<(Member, Estimate)>> = members.clone().map(asked).collect();
+        let levels = |this: &Paired, member: usize| this.levels(series[member].len());
+        for member in members.clone() {
+            let is_fine = asked[member].is_some_and(|(asked, ratio)| asked.is_fine(ratio, levels(self, member)));
+            if is_fine && self.settled[member].is_none() {
+                self.settled[member] = Some(self.finding(member, &series[member]));
+            }
+        }
+        // The most striking first: each that is called leaves more for the next.
+        loop {
+            let open = members.clone().filter(|member| self.settled[*member].is_none());
+            let p_values = open.filter_map(|member| {
+                let (asked, ratio) = asked[member]?;
+                Some((member, asked.p_value(ratio)))
+            });
+            match p_values.min_by(|a, b| a.1.total_cmp(&b.1)) {
+                Some((member, p_value)) if p_value <= levels(self, member).change => {
+                    self.settled[member] = Some(self.finding(member, &series[member]));
+                    self.sharing -= 1;
+                }
+                _ => break,
+            }
+        }
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        let series = self.pairs(self.looked);
+        let found = self.settled.iter().zip(&series).enumerate();
+        found
+            .map(|(member, (settled, pairs))| settled.clone().unwrap_or_else(|| self.finding(member, pairs)))
+            .collect()
+    }
+
+    fn levels(&self, pairs: usize) -> Levels {
+        let last = (self.settings.max_starts / 2).max(FIRST_LOOK);
+        Levels::at(pairs, last, self.settings.alpha / self.sharing.max(1) as f64)
+    }
+
+    fn finding(&self, member: usize, pairs: &[Pair]) -> Finding {
+        let asked = self.settings.family[member];
+        let levels = self.levels(pairs.len());
+        let found = ratio(pairs);
+        let (interval, verdict) = found.map_or((None, Verdict::Undecided), |ratio| asked.verdict(ratio, levels));
+        let mut finding = Finding {
+            pairs: pairs.len(),
+            ratio: found,
+            interval,
+            verdict,
+            requirement: asked.requirement(interval),
+            more_starts: None,
+        };
+        if !finding.is_final() {
+            finding.more_starts =
+                found.and_then(|ratio| self.more_starts(asked.question(), ratio, pairs.len(), levels));
+        }
+        finding
+    }
+
+    fn more_starts(&self, question: Question, ratio: Estimate, pairs: usize, levels: Levels) -> Option<usize> {
+        let sd = ratio.error?.standard * (pairs as f64).sqrt();
+        let rule = Rule {
+            alpha: levels.change,
+            alpha_same: levels.same,
+            freedom: |pairs| pairs as f64 - 2.0,
+        };
+        Some(2 * more_units(question, ratio.log, sd, pairs, &rule)?)
+    }
+}
+
+impl Finding {
+    /// Whether its question is answered.
+    fn is_final(&self) -> bool {
+        match self.requirement {
+            Some(requirement) => requirement != Requirement::Undecided,
+            None => self.verdict != Verdict::Undecided,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! An estimate on the logarithmic scale, its standard error and the interval that follows. Where the numbers come from is not
+//! decided here.
+
+use super::distribution::{student_quantile, student_two_sided};
+use serde::{Deserialize, Serialize};
+
+/// How far an estimate can be off by chance.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Error {
+    /// The standard error, in units of the estimate.
+    pub standard: f64,
+    /// The degrees of freedom of the standard error itself.
+    pub freedom: f64,
+}
+
+/// A mean of logarithms, or a difference of two.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The natural logarithm of a metric, or of a ratio.
+    pub log: f64,
+    /// None where start-to-start noise is unknown: there was but one start.
+    pub error: Option<Error>,
+}
+
+/// An interval of logarithms.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Its lower end.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// Whether `log` lies in it, ends included.
+    pub fn contains(self, log: f64) -> bool {
+        self.low <= log && log <= self.high
+    }
+
+    /// Whether the two have a value in common.
+    pub fn overlaps(self, other: Interval) -> bool {
+        self.low <= other.high && other.low <= self.high
+    }
+
+    /// Its ends as plain values, or as plain ratios.
+    pub fn exp(self) -> (f64, f64) {
+        (self.low.exp(), self.high.exp())
+    }
+}
+
+impl Estimate {
+    /// The interval that misses the truth with probability `alpha`; None where the error is unknown.
+    pub fn interval(self, alpha: f64) -> Option<Interval> {
+        let error = self.error?;
+        let half = match error.standard {
+            0.0 => 0.0,
+            standard => standard * student_quantile(alpha, error.freedom),
+        };
+        Some(Interval {
+            low: self.log - half,
+            high: self.log + half,
+        })
+    }
+
+    /// The two-sided p-value of the hypothesis that the truth is `null`; None where the error is unknown.
+    pub fn p_value(self, null: f64) -> Option<f64> {
+        let error = self.error?;
+        let distance = self.log - null;
+        Some(match error.standard {
+            0.0 if distance == 0.0 => 1.0,
+            0.0 => 0.0,
+            standard => student_two_sided(distance / standard, error.freedom),
+        })
+    }
+
+    /// This estimate less an independent one, with the degrees of freedom of Welch (1947) and Satterthwaite (1946).
+    pub fn minus(self, other: Estimate) -> Estimate {
+        let error = self.error.zip(other.error).map(|(a, b)| {
+            let (va, vb) = (a.standard.powi(2), b.standard.powi(2));
+            let freedom = match va + vb {
+                0.0 => a.freedom + b.freedom,
+                sum => sum.powi(2) / (va.powi(2) / a.freedom + vb.powi(2) / b.freedom),
+            };
+            Error {
+                standard: (va + vb).sqrt(),
+                freedom,
+            }
+        });
+        Estimate {
+            log: self.log - other.log,
+            error,
+        }
+    }
+}

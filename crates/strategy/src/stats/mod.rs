@@ -1,0 +1,30 @@
+//! What measurements say, with their error: intervals over server starts, ratios of two sides, and the verdicts that rest on them.
+//!
+//! The start of a server is the unit. Runs on one start share that start's luck, so they narrow an interval only as far as
+//! noise between runs goes. Everything here is on the logarithm of a metric; a ratio is a difference of logarithms.
+//! `docs/verdicts.md` explains the method.
+
+mod bound;
+mod distribution;
+mod effort;
+mod estimate;
+mod finalists;
+mod holm;
+mod looks;
+mod node;
+mod ratio;
+mod repeats;
+mod starts;
+
+pub use bound::{Bound, Requirement, Ruling, rule};
+pub use distribution::{fisher_upper_tail, normal_quantile, student_quantile, student_two_sided};
+pub use effort::Question;
+pub(crate) use effort::{Rule, more_units};
+pub use estimate::{Error, Estimate, Interval};
+pub use finalists::{Candidate, Winner, finalists, winner};
+pub use holm::holm;
+pub use looks::Looks;
+pub use node::{History, Noise, Strange};
+pub use ratio::{ALPHA, Better, Comparison, Margin, Verdict, compare};
+pub use repeats::{Repeat, Repeats};
+pub use starts::{Components, RunPrior, Start, estimate};

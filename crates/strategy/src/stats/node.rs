@@ -1,0 +1,201 @@
+//! A node's own noise, from repeated measurements of the same thing: how large a difference means nothing, and whether the node
+//! became slower or noisier than it was.
+
+use super::distribution::{fisher_upper_tail, student_quantile};
+use super::ratio::{Better, Margin};
+use super::starts::{RunPrior, Start, between_squares, estimate, run_squares};
+use serde::{Deserialize, Serialize};
+
+/// Noise between starts and between runs, pooled over configs, as variances of logarithms with their degrees of freedom.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Noise {
+    /// Between starts.
+    pub start_variance: f64,
+    /// How many starts beyond the first of each config it rests on.
+    pub start_freedom: f64,
+    /// Between runs of one start.
+    pub run_variance: f64,
+    /// How many runs beyond the first of each start it rests on.
+    pub run_freedom: f64,
+}
+
+/// A belief about other configs' runs is worth no more than this, however much was measured.
+const MOST_BELIEVED: f64 = 10.0;
+/// The chance that a difference between equal things exceeds the margin.
+const ALPHA: f64 = 0.05;
+/// The chance that a node that did not change is called slower, or noisier.
+const ALPHA_STRANGE: f64 = 0.01;
+/// Earlier experiments needed before a node can be called slower.
+const FEWEST: usize = 3;
+
+impl Noise {
+    /// That of groups of starts, each group of one config; None if no group has two starts.
+    pub fn of(groups: &[Vec<Start>]) -> Option<Noise> {
+        let (run_squares, run_freedom) = sum(groups.iter().map(|group| run_squares(group)));
+        let run_variance = if run_freedom > 0.0 {
+            run_squares / run_freedom
+        } else {
+            0.0
+        };
+        let start_freedom: f64 = groups
+            .iter()
+            .map(|group| group.len() as f64 - 1.0)
+            .filter(|free| *free > 0.0)
+            .sum();
+        let (squares, scale) = sum(groups.iter().map(|group| between_squares(group, run_variance)));
+        (start_freedom > 0.0).then(|| Noise {
+            start_variance: (squares / scale).max(0.0),
+            start_freedom,
+            run_variance,
+            run_freedom,
+        })
+    }
+
+    /// What to believe of noise between runs of a config that was not measured yet.
+    pub fn prior(&self) -> RunPrior {
+        RunPrior {
+            sd: self.run_variance.sqrt(),
+            freedom: self.run_freedom.min(MOST_BELIEVED),
+        }
+    }
+
+    /// The difference that two measurements of the same thing exceed in one of twenty cases: ISO 5725-6's repeatability limit, each
+    /// measurement being the mean over `starts` of `runs` each, and with Student's t because the noise is itself an estimate.
+    pub fn margin(&self, starts: usize, runs: usize) -> Margin {
+        let one_start = self.start_variance + self.run_variance / runs as f64;
+        Margin {
+            log: student_quantile(ALPHA, self.start_freedom) * (2.0 * one_start / starts as f64).sqrt(),
+        }
+    }
+}
+
+impl Margin {
+    /// The same from A/A comparisons: the logarithms of their ratios are known to be zero but for noise, that between days included.
+    /// None without any.
+    pub fn of_equals(log_ratios: &[f64]) -> Option<Margin> {
+        let n = log_ratios.len() as f64;
+        let squares: f64 = log_ratios.iter().map(|log| log * log).sum();
+        (!log_ratios.is_empty()).then(|| Margin {
+            log: student_quantile(ALPHA, n) * (squares / n).sqrt(),
+        })
+    }
+}
+
+/// What a node showed of one config in earlier experiments.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct History {
+    /// The starts of each experiment.
+    pub experiments: Vec<Vec<Start>>,
+}
+
+/// How a node differs from its history, beyond what chance does in one of a hundred.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Strange {
+    /// The metric is worse by this ratio.
+    Slower(f64),
+    /// Starts scatter this many times as much.
+    NoisierStarts(f64),
+    /// Runs of one start scatter this many times as much.
+    NoisierRuns(f64),
+}
+
+impl History {
+    /// Holds an experiment of the same config against the history. A mean is judged by the prediction interval of one more experiment
+    /// (Hahn and Meeker 1991, section 4.7), scatter by Fisher's ratio of variances.
+    pub fn judge(&self, now: &[Start], better: Better) -> Vec<Strange> {
+        let noisier = |now: (f64, f64), before: (f64, f64), say: fn(f64) -> Strange| {
+            let ratio = (now.0 / now.1) / (before.0 / before.1);
+            (ratio.is_finite() && fisher_upper_tail(ratio, now.1, before.1) < ALPHA_STRANGE).then(|| say(ratio.sqrt()))
+        };
+        let means = |starts: &[Start]| between_squares(starts, 0.0).0;
+        let of_means = |groups: &[Vec<Start>]| sum(groups.iter().map(|group| (means(group), group.len() as f64 - 1.0)));
+        let before_runs = sum(self.experiments.iter().map(|group| run_squares(group)));
+        [
+            self.slower(now, better),
+            noisier(
+                of_means(&[now.to_vec()]),
+                of_means(&self.experiments),
+                Strange::NoisierStarts,
+            ),
+            noisier(run_squares(now), before_runs, Strange::NoisierRuns),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    fn slower(&self, now: &[Start], better: Better) -> Option<Strange> {
+        let level = |starts: &[Start]| Some(estimate(starts, RunPrior { sd: 0.0, freedom: 0.0 })?.log);
+        let before: Vec<f64> = self.experiments.iter().filter_map(|starts| level(starts)).collect();
+        let n = before.len() as f64;
+        let mean = before.iter().sum::<f64>() / n;
+        let variance = before.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        let worse = match better {
+            Better::Lower => level(now)? - mean,
+            Better::Higher => mean - level(now)?,
+        };
+        let limit = student_quantile(2.0 * ALPHA_STRANGE, n - 1.0) * (variance * (1.0 + 1.0 / n)).sqrt();
+        (before.len() >= FEWEST && worse > limit).then(|| Strange::Slower(worse.exp()))
+    }
+}
+
+fn sum(pairs: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
+    pairs.fold((0.0, 0.0), |(a, b), (c, d)| (a + c, b + d))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn starts(runs: &[&[f64]]) -> Vec<Start> {
+        runs.iter().map(|values| Start::of(values).expect("positive")).collect()
+    }
+
+    #[test]
+    fn noise_pools_configs_of_different_speed() {
+        let slow = starts(&[&[100.0, 101.0], &[102.0, 103.0]]);
+        let fast = starts(&[&[1000.0, 1010.0], &[1020.0, 1030.0]]);
+        let (one, both) = (Noise::of(std::slice::from_ref(&slow)), Noise::of(&[slow, fast]));
+        let (one, both) = (one.expect("two starts"), both.expect("two starts"));
+        assert!((one.run_variance - both.run_variance).abs() < 1e-12);
+        assert!((one.start_variance - both.start_variance).abs() < 1e-12);
+        assert_eq!((both.start_freedom, both.run_freedom), (2.0, 4.0));
+        assert!(both.margin(3, 3) < both.margin(1, 3));
+        assert!(both.margin(3, 3) < one.margin(3, 3));
+        assert_eq!(Noise::of(&[starts(&[&[1.0, 2.0]])]), None);
+    }
+
+    #[test]
+    fn equal_things_give_the_margin_of_their_differences() {
+        let margin = Margin::of_equals(&[0.01, -0.01, 0.01, -0.01]).expect("four");
+        // scipy 1.17.1: stats.t.ppf(0.975, 4) * 0.01
+        assert!((margin.log - 0.027_764_451_051_977_98).abs() < 1e-12, "{}", margin.log);
+        assert_eq!(Margin::of_equals(&[]), None);
+    }
+
+    #[test]
+    fn a_slower_or_noisier_node_is_told_and_a_like_one_is_not() {
+        let usual: Vec<Vec<Start>> = (0..6)
+            .map(|i| {
+                let day = 100.0 + 0.3 * f64::from(i % 3);
+                starts(&[&[day, day + 0.5], &[day + 1.0, day + 0.6], &[day - 0.8, day]])
+            })
+            .collect();
+        let history = History {
+            experiments: usual.clone(),
+        };
+        assert_eq!(history.judge(&usual[1], Better::Higher), []);
+        let slower = starts(&[&[90.0, 90.5], &[91.0, 90.6], &[89.2, 90.0]]);
+        assert!(
+            matches!(history.judge(&slower, Better::Higher)[..], [Strange::Slower(ratio)] if (1.1..1.13).contains(&ratio))
+        );
+        assert_eq!(history.judge(&slower, Better::Lower), []);
+        let noisier = starts(&[&[95.0, 95.5], &[105.0, 105.6], &[100.2, 101.0]]);
+        assert!(matches!(
+            history.judge(&noisier, Better::Higher)[..],
+            [Strange::NoisierStarts(_)]
+        ));
+        assert_eq!(History { experiments: vec![] }.judge(&slower, Better::Higher), []);
+    }
+}

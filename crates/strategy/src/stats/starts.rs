@@ -1,0 +1,215 @@
+//! From runs within starts to an estimate over starts: noise between runs, noise between starts, and the mean with its error.
+//!
+//! A start's mean is one value of a random-effects model: its variance is that between starts plus that between runs divided by
+//! its runs. The variance between starts is that of DerSimonian and Laird (1986). The standard error is that of Hartung and
+//! Knapp (2001) and Sidik and Jonkman (2002), with Student's t over starts; it is never taken to be smaller than noise between runs alone
+//! makes it (Röver, Knapp and Friede 2015). With equal numbers of runs this is the t interval over the starts' means.
+
+use super::estimate::{Error, Estimate};
+use serde::{Deserialize, Serialize};
+
+/// The runs of one start, as natural logarithms of a metric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    logs: Vec<f64>,
+}
+
+impl Start {
+    /// A start with a value for each run; None if there is no run, or one whose value has no logarithm.
+    pub fn of(values: &[f64]) -> Option<Start> {
+        let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+        let usable = !logs.is_empty() && logs.iter().all(|log| log.is_finite());
+        usable.then_some(Start { logs })
+    }
+
+    /// How many runs it has.
+    pub fn runs(&self) -> usize {
+        self.logs.len()
+    }
+
+    /// The mean of its runs' logarithms.
+    pub fn mean(&self) -> f64 {
+        self.logs.iter().sum::<f64>() / self.runs() as f64
+    }
+
+    /// The sum of squared distances of its runs from their mean.
+    pub(crate) fn squares(&self) -> f64 {
+        let mean = self.mean();
+        self.logs.iter().map(|log| (log - mean).powi(2)).sum()
+    }
+}
+
+/// What is believed of noise between runs before any is seen: few runs say little about it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RunPrior {
+    /// Its standard deviation, as a ratio: 0.01 for 1 %.
+    pub sd: f64,
+    /// How many degrees of freedom this belief is worth.
+    pub freedom: f64,
+}
+
+impl RunPrior {
+    /// 1 %, worth one degree of freedom: an assumption until a node's own noise is known ([`super::Noise::prior`]).
+    pub const TYPICAL: RunPrior = RunPrior { sd: 0.01, freedom: 1.0 };
+}
+
+/// The two sources of noise in runs within starts, as standard deviations of logarithms.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Components {
+    /// Between starts. None with one start.
+    pub start_sd: Option<f64>,
+    /// Between runs of one start. None if no start has two runs.
+    pub run_sd: Option<f64>,
+}
+
+impl Components {
+    /// Those of one config's starts.
+    pub fn of(starts: &[Start], prior: RunPrior) -> Components {
+        let run_variance = run_variance(starts, prior);
+        let start_sd = (starts.len() > 1).then(|| between(starts, run_variance.unwrap_or(0.0)).sqrt());
+        Components {
+            start_sd,
+            run_sd: run_variance.map(f64::sqrt),
+        }
+    }
+}
+
+/// The mean over starts with its error; None without a start.
+pub fn estimate(starts: &[Start], prior: RunPrior) -> Option<Estimate> {
+    let run_variance = run_variance(starts, prior).unwrap_or(0.0);
+    let between = between(starts, run_variance);
+    // Without noise all starts weigh the same; only the ratio of the weights matters then.
+    let noise = |start: &Start| between + run_variance / start.runs() as f64;
+    let weight = |start: &Start| if noise(start) > 0.0 { 1.0 / noise(start) } else { 1.0 };
+    let weights: f64 = starts.iter().map(weight).sum();
+    if starts.is_empty() {
+        return None;
+    }
+    let log = starts.iter().map(|start| weight(start) * start.mean()).sum::<f64>() / weights;
+    let freedom = starts.len() as f64 - 1.0;
+    let error = (starts.len() > 1).then(|| {
+        let residual = |start: &Start| weight(start) * (start.mean() - log).powi(2);
+        let excess = starts.iter().map(residual).sum::<f64>() / freedom;
+        let least = if run_variance > 0.0 { 1.0 } else { 0.0 };
+        Error {
+            standard: (excess.max(least) / weights).sqrt(),
+            freedom,
+        }
+    });
+    Some(Estimate { log, error })
+}
+
+/// The variance between runs of one start; None if no start has two runs.
+fn run_variance(starts: &[Start], prior: RunPrior) -> Option<f64> {
+    let (squares, freedom) = run_squares(starts);
+    let believed = prior.freedom * prior.sd.powi(2);
+    (freedom > 0.0).then(|| (believed + squares) / (prior.freedom + freedom))
+}
+
+/// The sum of squared distances of runs from their start's mean, and its degrees of freedom.
+pub(super) fn run_squares(starts: &[Start]) -> (f64, f64) {
+    let squares = starts.iter().map(Start::squares).sum();
+    (squares, starts.iter().map(|start| start.runs() as f64 - 1.0).sum())
+}
+
+/// The variance between starts beyond what noise between runs explains.
+fn between(starts: &[Start], run_variance: f64) -> f64 {
+    let (squares, scale) = between_squares(starts, run_variance);
+    if scale > 0.0 { (squares / scale).max(0.0) } else { 0.0 }
+}
+
+/// DerSimonian and Laird's estimate as a fraction: what the starts' means scatter beyond noise between runs, and what that is a multiple of. Their
+/// weights are one over the runs' share of the variance; their scale cancels, so numbers of runs serve. Without noise between
+/// runs all starts weigh the same.
+pub(super) fn between_squares(starts: &[Start], run_variance: f64) -> (f64, f64) {
+    let weigh = |start: &Start| if run_variance > 0.0 { start.runs() as f64 } else { 1.0 };
+    let weights: f64 = starts.iter().map(weigh).sum();
+    let mean = starts.iter().map(|start| weigh(start) * start.mean()).sum::<f64>() / weights;
+    let spread: f64 = starts
+        .iter()
+        .map(|start| weigh(start) * (start.mean() - mean).powi(2))
+        .sum();
+    if starts.len() < 2 {
+        return (0.0, 0.0);
+    }
+    let scale = weights - starts.iter().map(|start| weigh(start).powi(2)).sum::<f64>() / weights;
+    (spread - (starts.len() as f64 - 1.0) * run_variance, scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn start(logs: &[f64]) -> Start {
+        Start { logs: logs.to_vec() }
+    }
+
+    #[test]
+    fn one_start_has_no_interval_over_starts() {
+        let one = estimate(&[start(&[1.0, 1.1, 0.9])], RunPrior::TYPICAL).expect("a start");
+        assert_eq!(one.error, None);
+        assert_eq!(one.interval(0.05), None);
+        assert_eq!(estimate(&[], RunPrior::TYPICAL), None);
+        assert_eq!(Start::of(&[1.0, 0.0]), None);
+        assert_eq!(Start::of(&[]), None);
+    }
+
+    #[test]
+    fn as_statsmodels_combines_unequal_starts() {
+        // statsmodels 0.15.0: combine_effects(means, pooled variance of runs / numbers of runs, method_re="dl"), its `tau2`, `mean_effect_re` and
+        // the root of `var_hksj_re`.
+        let runs: [&[f64]; 4] = [
+            &[100.0, 101.0, 99.0],
+            &[104.0],
+            &[97.0, 98.0],
+            &[103.0, 102.0, 105.0, 104.0],
+        ];
+        let starts: Vec<Start> = runs.iter().map(|values| Start::of(values).expect("positive")).collect();
+        let found = estimate(&starts, NOTHING).expect("starts");
+        let components = Components::of(&starts, NOTHING);
+        let close = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-12, "{found} {expected}");
+        close(found.log, 4.616906197192572);
+        close(found.error.expect("four starts").standard, 0.0151522795189602);
+        close(components.start_sd.expect("four starts").powi(2), 0.0007994721875395094);
+        close(components.run_sd.expect("runs"), 0.010950163801723553);
+    }
+
+    const NOTHING: RunPrior = RunPrior { sd: 0.0, freedom: 0.0 };
+
+    proptest! {
+        #[test]
+        fn equal_runs_give_the_t_interval_over_means(
+            means in prop::collection::vec(-1.0f64..1.0, 2..8), spread in 0.0f64..1e-3, runs in 1usize..5,
+        ) {
+            let starts: Vec<Start> = means
+                .iter()
+                .map(|mean| start(&(0..runs).map(|i| mean + spread * (i as f64 - (runs as f64 - 1.0) / 2.0)).collect::<Vec<_>>()))
+                .collect();
+            let n = means.len() as f64;
+            let mean = means.iter().sum::<f64>() / n;
+            let variance = means.iter().map(|m| (m - mean).powi(2)).sum::<f64>() / (n - 1.0);
+            let found = estimate(&starts, NOTHING).expect("starts");
+            let error = found.error.expect("two starts");
+            prop_assert!((found.log - mean).abs() < 1e-9);
+            prop_assert_eq!(error.freedom, n - 1.0);
+            // Runs alone explain less than the spread of the means, but where the means agree by luck.
+            let least = Components::of(&starts, NOTHING).run_sd.unwrap_or(0.0) / (n * runs as f64).sqrt();
+            prop_assert!((error.standard - (variance / n).sqrt().max(least)).abs() < 1e-9, "{} {}", error.standard, least);
+        }
+
+        #[test]
+        fn scale_moves_the_estimate_and_nothing_else(
+            runs in prop::collection::vec(prop::collection::vec(0.5f64..2.0, 1..5), 2..6), factor in 0.01f64..100.0,
+        ) {
+            let side = |factor: f64| -> Vec<Start> {
+                runs.iter().map(|values| Start::of(&values.iter().map(|v| v * factor).collect::<Vec<_>>()).expect("positive")).collect()
+            };
+            let (one, other) = (estimate(&side(1.0), RunPrior::TYPICAL), estimate(&side(factor), RunPrior::TYPICAL));
+            let (one, other) = (one.expect("starts"), other.expect("starts"));
+            prop_assert!((other.log - one.log - factor.ln()).abs() < 1e-9);
+            let (a, b) = (one.error.expect("two"), other.error.expect("two"));
+            prop_assert!((a.standard - b.standard).abs() < 1e-9);
+        }
+    }
+}

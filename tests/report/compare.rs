@@ -1,0 +1,183 @@
+//! Comparisons of results with planted differences: what is matched, what is decided, and what the exit code says.
+
+use crate::deadline::output;
+use serde_json::json;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use tempfile::TempDir;
+use vsweep::report::compare::{Comparison, Limit, Question, Side, to_markdown, to_text};
+use vsweep::stats::{Requirement, Verdict};
+
+/// Writes a tree of `vllm bench sweep` with one folder a load: its throughput and its p99 TTFT in each run.
+fn write_tree(root: &Path, flag: &str, loads: &[(u64, &[(f64, f64)])]) {
+    for (load, runs) in loads {
+        let run = |(i, (throughput, ttft)): (usize, &(f64, f64))| {
+            json!({
+                "completed": 100, "failed": 0, "max_concurrency": load, "output_throughput": throughput,
+                "p99_ttft_ms": ttft, "run_number": i, "attention_backend": flag,
+            })
+        };
+        let runs: Vec<_> = runs.iter().enumerate().map(run).collect();
+        let folder = root.join(format!("load-{load:03}"));
+        fs::create_dir_all(&folder).expect("a folder");
+        fs::write(folder.join("summary.json"), json!(runs).to_string()).expect("written");
+    }
+}
+
+const STEADY: [(f64, f64); 3] = [(1000.0, 100.0), (1004.0, 101.0), (997.0, 99.5)];
+const SLOWER: [(f64, f64); 3] = [(900.0, 100.2), (904.0, 101.2), (897.0, 99.0)];
+
+/// Both sides with each run on a start of its own, and the folder they are in.
+fn sides() -> (TempDir, Side, Side) {
+    let folder = TempDir::new().expect("a folder");
+    write_tree(
+        &folder.path().join("base"),
+        "fa2",
+        &[(8, &STEADY), (16, &STEADY), (32, &STEADY)],
+    );
+    write_tree(
+        &folder.path().join("new"),
+        "fa3 <b>",
+        &[(8, &SLOWER), (16, &STEADY), (64, &STEADY)],
+    );
+    let read = |name: &str| {
+        let mut side = Side::read(&folder.path().join(name)).expect("results");
+        side.launches = (0..side.table.rows()).map(|row| Some(row.to_string())).collect();
+        side
+    };
+    let (base, new) = (read("base"), read("new"));
+    (folder, base, new)
+}
+
+fn question(limits: &[&str]) -> Question {
+    let limits = limits.iter().map(|text| Limit::parse(text).expect("a limit"));
+    Question {
+        metrics: Vec::new(),
+        margin_percent: 3.0,
+        limits: limits.collect(),
+    }
+}
+
+fn verdict(comparison: &Comparison, settings: &str, metric: &str) -> Verdict {
+    let pair = comparison.points.iter().find(|pair| pair.settings == settings);
+    let figures = &pair.expect("a common point").figures;
+    figures
+        .iter()
+        .find(|figure| figure.metric == metric)
+        .expect("its figure")
+        .verdict
+}
+
+#[test]
+fn starts_decide_and_everything_else_is_told() {
+    let (_folder, base, new) = sides();
+    let limits = ["output_throughput:-5%", "p99_ttft_ms:+5%"];
+    let found = Comparison::of(&base, &new, &question(&limits)).expect("common points");
+    assert_eq!(
+        verdict(&found, "concurrency 8", "output_throughput"),
+        Verdict::Regressed
+    );
+    assert_eq!(verdict(&found, "concurrency 8", "p99_ttft_ms"), Verdict::Same);
+    assert_eq!(verdict(&found, "concurrency 16", "output_throughput"), Verdict::Same);
+    assert_eq!(
+        (&found.only_base[..], &found.only_new[..]),
+        (&["concurrency 32".to_owned()][..], &["concurrency 64".to_owned()][..])
+    );
+    let broken: Vec<_> = found
+        .limits
+        .iter()
+        .map(|judged| (judged.settings.as_str(), judged.requirement))
+        .collect();
+    assert_eq!(
+        broken,
+        [
+            ("concurrency 8", Requirement::Broken),
+            ("concurrency 8", Requirement::Met),
+            ("concurrency 16", Requirement::Met),
+            ("concurrency 16", Requirement::Met),
+        ]
+    );
+    assert_eq!(found.requirement(), Some(Requirement::Broken));
+    let changed: Vec<_> = found
+        .changes
+        .iter()
+        .map(|change| (change.base.as_str(), change.new.as_str()))
+        .collect();
+    assert_eq!(changed, [("fa2", "fa3 <b>")]);
+    // The same the other way round is an improvement, and breaks nothing.
+    let back = Comparison::of(&new, &base, &question(&limits)).expect("common points");
+    assert_eq!(verdict(&back, "concurrency 8", "output_throughput"), Verdict::Improved);
+    assert_eq!(back.requirement(), Some(Requirement::Met));
+    let text = to_text(&found);
+    assert!(
+        text.contains("1 regressed, 3 same; changes within 3 % do not matter"),
+        "{text}"
+    );
+    assert!(
+        text.contains("limit output_throughput:-5% at concurrency 8: broken (-10.0 %"),
+        "{text}"
+    );
+    let page = to_markdown(&found);
+    assert!(
+        page.contains("| output\\_throughput | 1,000 | 900 | -10.0 % |"),
+        "{page}"
+    );
+    assert!(!page.contains("<b>"), "{page}");
+}
+
+#[test]
+fn one_start_decides_nothing() {
+    let (_folder, mut base, new) = sides();
+    base.launches.clear();
+    let found = Comparison::of(&base, &new, &question(&["output_throughput:-5%"])).expect("common points");
+    assert_eq!(found.count(Verdict::Undecided), 4);
+    assert_eq!(found.requirement(), Some(Requirement::Undecided));
+    assert!(to_text(&found).contains("start-to-start noise unknown"));
+}
+
+fn compare(folder: &Path, args: &[&str]) -> (Option<i32>, String) {
+    let Output { status, stdout, stderr } = output(
+        Command::new(env!("CARGO_BIN_EXE_vsweep"))
+            .current_dir(folder)
+            .args(["compare", "base"])
+            .args(args),
+    );
+    let said = String::from_utf8(stdout).expect("text") + &String::from_utf8(stderr).expect("text");
+    (status.code(), said)
+}
+
+#[test]
+fn exit_codes_and_wrong_inputs() {
+    let (folder, ..) = sides();
+    write_tree(&folder.path().join("other"), "fa2", &[(5, &STEADY)]);
+    fs::create_dir(folder.path().join("empty")).expect("a folder");
+    let cases: [(&[&str], i32, &str); 9] = [
+        (&["new"], 0, "start-to-start noise unknown"),
+        (
+            &["new", "--fail-on", "p99_ttft_ms:+5%"],
+            5,
+            "p99_ttft_ms:+5% at concurrency 8: undecided",
+        ),
+        (&["new", "--format", "json"], 0, "\"verdict\": \"undecided\""),
+        (&["new", "--metric", "p99_tft_ms"], 2, "did you mean `p99_ttft_ms`?"),
+        (
+            &["new", "--fail-on", "p98_ttft_ms:+5%"],
+            2,
+            "there is no column `p98_ttft_ms`",
+        ),
+        (
+            &["new", "--fail-on", "p99_ttft_ms:5%"],
+            2,
+            "write a metric and a signed change",
+        ),
+        (&["new", "--margin", "0"], 2, "a percentage above 0"),
+        (&["empty"], 2, "there are no results in empty"),
+        (&["other"], 2, "no measured point in common"),
+    ];
+    for (args, code, said) in cases {
+        let found = compare(folder.path(), args);
+        assert_eq!(found.0, Some(code), "{args:?}: {}", found.1);
+        assert!(found.1.contains(said), "{args:?}: {}", found.1);
+    }
+}

@@ -401,7 +401,7 @@ fn a_plan_that_is_damaged_is_an_error_that_running_again_mends() {
     assert!(said(&again).contains("damaged line"), "{}", said(&again));
     assert_eq!(journal_lines(&directory), lines + 3, "nothing is measured again");
     let status = harness.run(&["status", "out"]);
-    assert!(said(&status).contains("2 of 2 runs done (2 ok)"), "{}", said(&status));
+    assert!(said(&status).contains("2 of 2 runs done"), "{}", said(&status));
 }
 
 #[test]

@@ -139,7 +139,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let state = journal::load(&directory, Check::Hashes)?;
     let is_shown = matches!(mode, Mode::Auto | Mode::Plain);
     let mut judged = None;
-    if !is_reported(&directory)? && (state.runs().next().is_some() || directory.summary_csv().exists()) {
+    if !report::is_current(&directory, &state) && (state.runs().next().is_some() || directory.summary_csv().exists()) {
         let write = {
             let (directory, state, options) = (directory.clone(), state.clone(), plan.report.clone());
             move || report::write_all(&directory, &state, &options)
@@ -297,28 +297,6 @@ impl Args {
             ));
         }
     }
-}
-
-/// Whether the report was written after the last event, and is still there: a vsweep may have been killed between the two,
-/// or a file removed since, which its folder tells.
-fn is_reported(directory: &Directory) -> Result<bool> {
-    let modified = |path: PathBuf| path.metadata().and_then(|metadata| metadata.modified()).ok();
-    let Some(reported) = modified(directory.report_markdown()) else {
-        return Ok(false);
-    };
-    let files = [
-        directory.summary_csv(),
-        directory.summary_parquet(),
-        directory.points_csv(),
-        directory.report_html(),
-    ];
-    let mut made_of = directory.journals()?;
-    made_of.extend([directory.charts(), directory.best()]);
-    let is_newest = made_of
-        .into_iter()
-        .filter_map(modified)
-        .all(|earlier| earlier < reported);
-    Ok(is_newest && files.iter().all(|file| file.exists()))
 }
 
 fn write_plan(plan: &Plan, directory: &Directory) -> Result<()> {

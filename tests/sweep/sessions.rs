@@ -4,6 +4,7 @@ use crate::deadline::ended;
 use crate::harness::{Harness, journal_files, journals, outcomes_in_journal, rows, run_files, said, wait_for};
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use vsweep::journal::{self, Check, Directory};
 use vsweep::report::LiveTables;
@@ -89,11 +90,38 @@ fn two_sessions_at_once_waste_work_and_lose_nothing() {
         0
     };
     assert_eq!(listed, spare, "every other result is listed");
-    // The page of the session that ended first does not tell how the other's server ended.
-    let report = harness.run(&["report", "out"]);
-    assert!(report.status.success(), "{}", said(&report));
     let verified = harness.run(&["verify", "out"]);
     assert!(verified.status.success(), "{}", said(&verified));
+}
+
+#[test]
+fn a_report_of_an_earlier_state_is_made_anew_however_young_it_is() {
+    let harness = Harness::new();
+    let path = harness.write("plan.toml", PLAN);
+    let args = ["run", path.to_str().expect("plain"), "-o", "out"];
+    let directory = harness.folder.path().join("out");
+    let part = harness.run(&[&args[..], &["--only", "max_concurrency=2"]].concat());
+    assert!(part.status.success(), "{}", said(&part));
+    let report = directory.join("report.md");
+    let early = fs::read(&report).expect("a report");
+    let rest = harness.run(&args);
+    assert!(rest.status.success(), "{}", said(&rest));
+    let whole = fs::read(&report).expect("a report");
+    fs::write(&report, &early).expect("written");
+    let named = harness.run(&["verify", "out"]);
+    assert_eq!(named.status.code(), Some(1), "{}", said(&named));
+
+    assert!(harness.run(&args).status.success());
+    assert!(fs::read(&report).expect("a report") == whole);
+    let verified = harness.run(&["verify", "out"]);
+    assert!(verified.status.success(), "{}", said(&verified));
+
+    let inode = |path: &Path| fs::metadata(path).expect("it is there").ino();
+    let tables = ["report.md", "report.html", "points.csv", "charts/pareto.png"].map(|name| directory.join(name));
+    let before = tables.each_ref().map(|path| inode(path));
+    assert!(harness.run(&args).status.success());
+    let after = tables.each_ref().map(|path| inode(path));
+    assert_eq!(before, after, "what is up to date is not written again");
 }
 
 #[test]

@@ -93,6 +93,7 @@ impl Follower {
     /// The state by itself, with everything that is wrong.
     pub fn into_state(mut self) -> State {
         self.state.damage.extend(self.damage());
+        self.state.note_read(self.seen());
         self.state
     }
 

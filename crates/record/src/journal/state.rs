@@ -45,6 +45,8 @@ pub struct State {
     searches: BTreeMap<(SearchId, u32), Facts>,
     retirements: Vec<Retirement>,
     sealed: Option<Sealed>,
+    /// How far each journal was read; empty unless the state was loaded from a directory.
+    read: Seen,
     lamport: u64,
     /// The attempts that count, in the order of the tables; made when asked for.
     counted: OnceLock<Vec<usize>>,
@@ -290,6 +292,23 @@ impl State {
     /// The greatest lamport number read.
     pub fn lamport(&self) -> u64 {
         self.lamport
+    }
+
+    /// What the state was made of: how far each journal was read and its last sum, and how much is damaged. Equal texts of one
+    /// directory mean equal states.
+    pub fn basis(&self) -> String {
+        let journals = self
+            .read
+            .iter()
+            .map(|(name, seen)| format!("{name} {} {}", seen.lines, seen.sum));
+        journals
+            .chain([self.damage.len().to_string()])
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    pub(super) fn note_read(&mut self, read: Seen) {
+        self.read = read;
     }
 
     /// Everything that sessions saw of each other's journals.

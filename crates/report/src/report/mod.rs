@@ -5,6 +5,7 @@
 //! one file a kind ([`charts`]) and drawn in one place ([`png`]); nothing is measured or decided here.
 
 mod answer;
+mod basis;
 pub mod chart;
 pub mod charts;
 pub mod compare;
@@ -34,6 +35,7 @@ mod words;
 mod write;
 mod yaml;
 
+pub use basis::is_current;
 pub use pages::write_pages;
 pub use rows::{Runs, read_runs};
 pub use source::read_any;

@@ -4,7 +4,7 @@
 use super::failures::{group, read_excerpts};
 use super::html::{self, Inputs};
 use super::write::write_folder;
-use super::{answer, configs, markdown, requirements, telemetry};
+use super::{answer, basis, configs, markdown, requirements, telemetry};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,10 +48,11 @@ pub(super) fn make_pages(directory: &Directory, state: &State, points: &Points<'
         requirements: &requirements::judge(&options.requirements, state, points),
     };
     let configs = configs::render(&inputs);
+    let markdown = markdown::render(&inputs, &configs) + &basis::line(directory, state, configs.len());
     Pages {
         reports: vec![
             (directory.report_html(), html::render(&inputs, &configs)),
-            (directory.report_markdown(), markdown::render(&inputs, &configs)),
+            (directory.report_markdown(), markdown),
         ],
         configs: configs
             .into_iter()

@@ -1,0 +1,42 @@
+//! What a report was made of, as its last line says: whether it is up to date is asked of that line and of no clock, because
+//! a report that is written last may be made of journals that were read first.
+
+use std::fs;
+use std::path::Path;
+use vsweep_plan::ids::short_digest;
+use vsweep_plan::units::show_many;
+use vsweep_record::journal::{Directory, State};
+
+/// The last line of `report.md`; a comment, which Markdown does not show.
+pub(super) fn line(directory: &Directory, state: &State, configs: usize) -> String {
+    let read = |path| fs::read_to_string(path).unwrap_or_default();
+    let plans = [false, true].map(|json| read(directory.plan(json))).concat();
+    let texts = [state.basis(), plans, read(directory.manifest())];
+    let charts = show_many(count(&directory.charts(), "png") as u64, "chart");
+    let configs = show_many(configs as u64, "configuration");
+    format!(
+        "<!-- made of the record {}, with {charts} and {configs} -->\n",
+        short_digest(&texts.join("\0"))
+    )
+}
+
+/// Whether the tables, the reports, the charts and the files of `best/` are there and made of this state. Their content is
+/// not compared.
+pub fn is_current(directory: &Directory, state: &State) -> bool {
+    let files = [
+        directory.summary_csv(),
+        directory.summary_parquet(),
+        directory.points_csv(),
+        directory.report_html(),
+    ];
+    let line = line(directory, state, count(&directory.best(), "yaml"));
+    let report = fs::read_to_string(directory.report_markdown());
+    report.is_ok_and(|text| text.ends_with(&line)) && files.iter().all(|file| file.exists())
+}
+
+fn count(folder: &Path, extension: &str) -> usize {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.path().extension().is_some_and(|found| found == extension))
+        .count()
+}

@@ -1,6 +1,7 @@
 //! What a search takes for evidence: runs that are draws of their own, requests pooled over the runs at a load, loads that
 //! are far enough from one that failed, and rates that last.
 
+use std::time::Duration;
 use vsweep::search::{
     Answer, Criterion, Found, Next, Probe, Question, Request, Requests, Search, Seed, Settings, Target, Vary,
 };
@@ -142,4 +143,36 @@ fn a_run_has_as_many_requests_as_its_load() {
         panic!("nothing is known yet")
     };
     assert!(first.requests as f64 >= first.value, "{first:?}");
+}
+
+#[test]
+fn what_a_cut_run_is_certain_of_is_believed() {
+    let settings = settings(Vary::MaxConcurrency, 200);
+    let mut search = Search::new(settings.clone(), Seed::neighbour(50.0));
+    let late = Request {
+        ttft_ms: 5000.0,
+        tpot_ms: 1.0,
+        e2el_ms: 5000.0,
+    };
+    while let Next::Probe(question) = search.ask() {
+        let mut watch = search.watch(&question);
+        let ends = (1..).map(|second| Duration::from_secs(second)..Duration::from_secs(second + 1));
+        let cut = ends.take(200).find_map(|span| watch.note_end(late, span, 0));
+        let cut = cut.expect("every request is late");
+        let figure = |_: &str| Some(late.ttft_ms);
+        let probe = Probe::read(
+            question,
+            &settings.targets,
+            settings.vary,
+            figure,
+            &[late; 3],
+            Some(&cut),
+        );
+        search.tell(&probe);
+    }
+    let Next::Done(answers) = search.ask() else {
+        panic!("the loop ends with answers")
+    };
+    assert_eq!(answers[0].found, Found::None, "{answers:?}");
+    assert!(search.probes().len() <= 5, "{:?}", search.probes());
 }

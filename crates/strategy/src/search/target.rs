@@ -144,7 +144,12 @@ impl<'a> Worst<'a> {
         Worst {
             criterion,
             margin: margin.clamp(-FAR, FAR),
-            error: reading.standard_error().hypot(TYPICAL_ERROR),
+            // A cut run states what it is certain of, not how far its figure may be off.
+            error: if is_cut {
+                TYPICAL_ERROR
+            } else {
+                reading.standard_error().hypot(TYPICAL_ERROR)
+            },
             bound,
             tail: criterion
                 .share()

@@ -5,6 +5,8 @@ mod axis;
 mod judge;
 mod node;
 mod pairs;
+#[path = "../support/random.rs"]
+mod random;
 mod sides;
 
 use judge::{Judge, Strictness};

@@ -1,34 +1,6 @@
 //! A virtual node: each start of a server has luck of its own, each run some more, and the node drifts from start to start. Seeded.
 
-/// A seeded stream of random numbers (SplitMix64; Steele, Lea, Flood 2014).
-#[derive(Debug, Clone)]
-pub struct Random(pub u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Uniform from 0 to 1.
-    pub fn share(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// Uniform over `low..high`.
-    pub fn between(&mut self, low: f64, high: f64) -> f64 {
-        low + (high - low) * self.share()
-    }
-
-    /// Standard normal (Box and Muller).
-    pub fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * (1.0 - self.share()).ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.share()).cos()
-    }
-}
+use crate::random::Random;
 
 /// How the node's speed changes from start to start; 3 % in all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 //! whether the interval of runs that are repeated until it is narrow still holds the truth.
 
 use crate::judge::{Count, Judge};
-use crate::node::{Drift, Node, RUNS, Random, seed};
+use crate::node::{Drift, Node, RUNS, seed};
+use crate::random::Random;
 use vsweep_strategy::stats::{Better, Comparison, Margin, Repeat, Repeats, RunPrior, Start, Verdict, compare};
 
 /// Starts a side, runs a start at least and at most.

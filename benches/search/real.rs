@@ -1,0 +1,263 @@
+//! Searches of fixed plans through the real generator against `vsweep sim serve`, judged by whole runs of the same processes:
+//! around the answers every load is measured once in a pass, pass after pass, until it has 20 000 requests. Each attempt that
+//! another program disturbed is made again; on a machine that is never calm the campaign ends.
+
+use crate::calm::calmly;
+use crate::campaign::{Trial, choices, report};
+use crate::truth::{Curve, REQUESTS, Truth};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use vsweep::journal::{self, Check, Directory, RunRecord, SearchEnd, State};
+use vsweep::matrix::{LoadSearch, Matrix};
+use vsweep::plan;
+use vsweep::search::{Answer, Request, Search, Settings, Vary};
+
+/// Loads around the answers: so many on either side, so far apart.
+const STEPS: i32 = 4;
+const STEP: f64 = 1.025;
+/// What the sweeps with even and with odd seeds ask for.
+const TOLERANCES: [f64; 2] = [0.05, 0.1];
+
+/// A plan with two servers and one target.
+struct Shape {
+    seqs: [u32; 2],
+    input: u32,
+    output: u32,
+    vary: Vary,
+    /// Requests of a run for each unit of the load.
+    times: u32,
+    target: &'static str,
+}
+
+const fn shape(seqs: [u32; 2], input: u32, output: u32, times: u32, target: &'static str) -> Shape {
+    Shape {
+        seqs,
+        input,
+        output,
+        vary: Vary::MaxConcurrency,
+        times,
+        target,
+    }
+}
+
+const SHAPES: [Shape; 12] = [
+    shape([64, 256], 512, 64, 4, "p99_ttft_ms = \"<=500\"\np99_tpot_ms = \"<=8\""),
+    shape([32, 48], 128, 16, 6, "p99_e2el_ms = \"<=120\""),
+    shape([32, 64], 256, 16, 4, "p95_ttft_ms = \"<=150\""),
+    shape([24, 64], 128, 32, 4, "p99_tpot_ms = \"<=4\""),
+    shape([32, 64], 256, 32, 10, "mean_e2el_ms = \"<=250\""),
+    shape([16, 64], 128, 64, 4, "p99_e2el_ms = \"<=300\""),
+    shape([16, 48], 512, 16, 4, "p90_ttft_ms = \"<=200\""),
+    shape([64, 96], 512, 32, 8, "attainment = \">=95%\"\ne2el_ms = \"<600\""),
+    shape([48, 96], 64, 64, 4, "median_tpot_ms = \"<=3\"\np99_ttft_ms = \"<=100\""),
+    shape([32, 64], 64, 64, 4, "mean_tpot_ms = \"<=3\""),
+    shape([24, 32], 256, 16, 4, "attainment = \">=99%\"\nttft_ms = \"<150\""),
+    Shape {
+        vary: Vary::RequestRate,
+        ..shape([32, 64], 128, 16, 2, "p95_ttft_ms = \"<=40\"")
+    },
+];
+
+impl Shape {
+    /// The plan up to the load.
+    fn head(&self, seqs: &[u32]) -> String {
+        let Shape { input, output, .. } = self;
+        format!(
+            "version = 1\n[serve]\ncommand = \"vsweep sim serve llama-3.1-8b --sim-speed 4 --sim-start 50ms\"\nready_timeout = \"1m\"\n\
+             [serve.params]\nmax_num_seqs = {seqs:?}\nmax_num_batched_tokens = 1024\n[bench]\ntimeout = \"2m\"\n[bench.params]\n\
+             dataset_name = \"random\"\nrandom_input_len = {input}\nrandom_output_len = {output}\nrandom_range_ratio = 0.2\n\
+             num_prompts = {{ per = \"{}\", times = {}, min = 100 }}\n",
+            self.vary.name(),
+            self.times
+        )
+    }
+
+    fn searching(&self) -> String {
+        let most = if self.vary == Vary::MaxConcurrency { 512 } else { 4096 };
+        format!(
+            "{}[sla]\nvary = \"{}\"\nmax = {most}\n[[sla.target]]\nname = \"chat\"\n{}\n",
+            self.head(&self.seqs),
+            self.vary.name(),
+            self.target
+        )
+    }
+
+    fn measuring(&self, server: usize, loads: &[f64]) -> String {
+        let vary = self.vary;
+        let loads: Vec<_> = loads.iter().map(|load| vary.to_param(*load)).collect();
+        let (head, loads) = (self.head(&self.seqs[server..=server]), serde_json::Value::from(loads));
+        format!("{head}{} = {loads}\nsave_detailed = true\n", vary.name())
+    }
+}
+
+pub fn run() -> ExitCode {
+    let numbers: Vec<usize> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
+    let number = |at: usize, usual: usize| numbers.get(at).copied().unwrap_or(usual);
+    let (plans, seeds, first) = (number(0, SHAPES.len()), number(1, 8), number(2, 0));
+    let folder = tempfile::tempdir().expect("a writable folder");
+    let (mut trials, mut chosen) = (Vec::new(), Vec::new());
+    for (at, shape) in SHAPES.iter().enumerate().skip(first).take(plans) {
+        let campaign = Campaign {
+            shape,
+            folder: folder.path().join(format!("plan-{at}")),
+        };
+        let Some((groups, truths)) = campaign.run(seeds) else {
+            eprintln!("the machine is too busy: the figures would be those of its load; try again once it is idle");
+            return ExitCode::FAILURE;
+        };
+        for (seed, group) in groups.iter().enumerate() {
+            let of_server = |(server, (settings, search, answer)): (usize, &Searched)| {
+                let name = format!("plan {at}, seed {seed}, max_num_seqs = {}", shape.seqs[server]);
+                let truth = truths[server][0];
+                print!("{name}: {:?} [{:.1}, {:.1}]", answer.found, answer.low, answer.high);
+                println!(" after {} of {truth:.3?}", search.probes().len());
+                vec![truth.map(|truth| Trial::new(name, answer, search, settings, truth))]
+            };
+            let group: Vec<Vec<Option<Trial>>> = group.iter().enumerate().map(of_server).collect();
+            chosen.extend(choices(&group, &truths, shape.vary));
+            let group: Vec<Trial> = group.into_iter().flatten().flatten().collect();
+            group.iter().for_each(Trial::tell_if_unsafe);
+            trials.extend(group);
+        }
+    }
+    report(&trials, &chosen)
+}
+
+/// A search, as it was planned, with what it knows and its answer.
+type Searched = (Settings, Search, Answer);
+/// For each seed the searches of both servers; for each server the truth about its target.
+type Outcome = (Vec<Vec<Searched>>, Vec<Vec<Option<Truth>>>);
+
+/// One plan with its folder.
+struct Campaign<'a> {
+    shape: &'a Shape,
+    folder: PathBuf,
+}
+
+impl Campaign<'_> {
+    /// `None` where the machine was busy.
+    fn run(&self, seeds: usize) -> Option<Outcome> {
+        std::fs::create_dir_all(&self.folder).expect("a writable folder");
+        let groups: Option<Vec<_>> = (0..seeds).map(|seed| calmly(|| self.search(seed))).collect();
+        let groups = groups?;
+        let truths: Option<Vec<_>> = (0..2).map(|server| Some(vec![self.truth(server, &groups)?])).collect();
+        Some((groups, truths?))
+    }
+
+    /// A sweep of the plan.
+    fn search(&self, seed: usize) -> Vec<Searched> {
+        let path = self.folder.join("search.toml");
+        std::fs::write(&path, self.shape.searching()).expect("a writable folder");
+        let settings = [
+            format!("bench.params.seed={seed}"),
+            format!("sla.tolerance={}", TOLERANCES[seed % 2]),
+        ];
+        let state = self.sweep(&path, &settings);
+        let matrix = Matrix::expand(&plan::load(&path, &settings).expect("a valid plan")).expect("it expands");
+        let servers: Vec<_> = matrix.servers().collect();
+        let planned = servers
+            .iter()
+            .flat_map(|server| matrix.searches_of(server).collect::<Vec<_>>());
+        planned.map(|planned| searched(&state, planned)).collect()
+    }
+
+    /// The truth about a server, by whole runs at loads around its answers in alternation. `None` where the machine was busy,
+    /// `Some(None)` where the limit is not known to one percent.
+    fn truth(&self, server: usize, groups: &[Vec<Searched>]) -> Option<Option<Truth>> {
+        let (
+            Settings {
+                vary,
+                targets,
+                requests,
+                ..
+            },
+            ..,
+        ) = &groups[0][server];
+        // The end of an interval lies above the limit as the answer lies below it.
+        let middle = |(_, _, answer): &Searched| (answer.low * answer.high).sqrt();
+        let mut middles: Vec<f64> = groups.iter().map(|group| middle(&group[server])).collect();
+        middles.sort_by(f64::total_cmp);
+        let middle = middles[middles.len() / 2];
+        if !middle.is_finite() || middle <= 0.0 {
+            return Some(None);
+        }
+        let mut loads: Vec<f64> = match vary {
+            Vary::MaxConcurrency if middle * (STEP - 1.0) < 1.0 => (-STEPS..=STEPS)
+                .map(|step| (middle.round() + f64::from(step)).max(1.0))
+                .collect(),
+            _ => (-STEPS..=STEPS)
+                .map(|step| vary.floor(middle * STEP.powi(step)))
+                .collect(),
+        };
+        loads.dedup();
+        let path = self.folder.join("measure.toml");
+        std::fs::write(&path, self.shape.measuring(server, &loads)).expect("a writable folder");
+        let mut samples: Vec<Vec<Vec<Request>>> = vec![Vec::new(); loads.len()];
+        for pass in 0..REQUESTS.div_ceil(requests.at(loads[0]) as usize) {
+            let settings = [format!("bench.params.seed={}", 1_000_000 + pass)];
+            let runs = calmly(|| {
+                let state = self.sweep(&path, &settings);
+                loads
+                    .iter()
+                    .map(|load| self.requests_at(&state, *load))
+                    .collect::<Vec<_>>()
+            });
+            samples.iter_mut().zip(runs?).for_each(|(sample, run)| sample.push(run));
+        }
+        Some(Curve::of(loads, &samples, &targets[0], *vary).truth(*vary))
+    }
+
+    /// Performs a plan, into a new folder.
+    fn sweep(&self, plan: &Path, settings: &[String]) -> State {
+        let output = self.output();
+        let _ = std::fs::remove_dir_all(&output);
+        let mut vsweep = Command::new(env!("CARGO_BIN_EXE_vsweep"));
+        vsweep.arg("run").arg(plan).arg("-o").arg(&output).arg("--quiet");
+        vsweep.args(settings.iter().flat_map(|setting| ["--set", setting]));
+        let status = vsweep.stdin(Stdio::null()).stdout(Stdio::null()).status();
+        assert!(
+            status.expect("vsweep starts").success(),
+            "the sweep of {} failed",
+            plan.display()
+        );
+        journal::load(&Directory::open(&output).expect("an experiment"), Check::Lengths).expect("sound")
+    }
+
+    fn output(&self) -> PathBuf {
+        self.folder.join("out")
+    }
+
+    /// The latencies of the run at a load, in the order of sending.
+    fn requests_at(&self, state: &State, load: f64) -> Vec<Request> {
+        let value = self.shape.vary.to_param(load);
+        let at_it = |run: &&RunRecord| run.params.get(self.shape.vary.name()) == Some(&value);
+        let file = state.runs().find(at_it).and_then(|run| run.file.clone());
+        let text = std::fs::read_to_string(self.output().join(file.expect("measured").path)).expect("readable");
+        let json: serde_json::Value = serde_json::from_str(&text).expect("sound");
+        let numbers = |value: &serde_json::Value| -> Vec<f64> {
+            let values = value.as_array().into_iter().flatten();
+            values.filter_map(serde_json::Value::as_f64).collect()
+        };
+        let (ttfts, tokens) = (numbers(&json["ttfts"]), numbers(&json["output_lens"]));
+        let gaps = json["itls"].as_array().expect("save_detailed").iter().map(numbers);
+        let requests = ttfts.iter().zip(tokens).zip(gaps).map(|((ttft, tokens), gaps)| {
+            let decode_ms = 1e3 * gaps.iter().sum::<f64>();
+            Request {
+                ttft_ms: 1e3 * ttft,
+                tpot_ms: decode_ms / (tokens - 1.0).max(1.0),
+                e2el_ms: 1e3 * ttft + decode_ms,
+            }
+        });
+        requests.collect()
+    }
+}
+
+fn searched(state: &State, planned: LoadSearch) -> Searched {
+    let record = state.search(&planned.id).expect("every search has begun");
+    let mut search = Search::new(planned.settings.clone(), record.started.seed).against(&record.started.rivals);
+    state.probes(&planned.id).for_each(|probe| search.tell(probe));
+    match &record.ended {
+        Some(SearchEnd::Answered(answers)) => (planned.settings, search, answers[0].clone()),
+        other => panic!("no answer: {other:?}"),
+    }
+}

@@ -1,0 +1,223 @@
+//! Where the limit of a target truly lies: by the pooled requests of many runs at each load around it, with the curve through them
+//! made to rise (pool adjacent violators), and how far off that may be.
+
+use crate::worlds::{Host, World, figure};
+use vsweep::search::{Request, Target, Vary};
+
+/// The limit of one target on one server.
+#[derive(Debug, Clone, Copy)]
+pub struct Truth {
+    /// The load at which the margin over all requests is zero.
+    pub limit: f64,
+    /// Between which loads it lies with two standard errors.
+    pub low: f64,
+    pub high: f64,
+    /// How far off one run at the limit places it, as a ratio.
+    pub one_run: f64,
+}
+
+/// Requests at each load, at least.
+pub const REQUESTS: usize = 20_000;
+/// Runs at each load, at least: they tell how much a run scatters.
+const FEWEST: usize = 12;
+/// Margins nearer than this are not clear by six runs.
+const UNCLEAR: f64 = 0.02;
+/// Margins farther than this say nothing of the scatter at the limit.
+const NEAR: f64 = 0.15;
+
+impl Truth {
+    /// `None` where it is not known to one percent, or beyond the loads that may be tried.
+    pub fn find(world: &World, server: usize, target: &Target) -> Option<Truth> {
+        let settings = &world.servers[server].1.settings;
+        let vary = settings.vary;
+        let mut runs = Runs {
+            host: world.host(server, 999),
+            draw: 0,
+        };
+        let floor = |load: f64| vary.floor(load.clamp(settings.lower, settings.upper));
+        let mut pooled = |load: f64| margin(target, vary, &runs.at(load, 6).concat());
+        let (mut low, mut high) = (floor(world.aim / 1.2), floor((world.aim * 1.2).max(2.0)));
+        while pooled(low) > -UNCLEAR {
+            (low > settings.lower && low > world.aim / 12.0).then_some(())?;
+            low = floor((low / 1.3).min(low - 1e-6));
+        }
+        while pooled(high) < UNCLEAR {
+            (high < settings.upper && high < world.aim * 12.0).then_some(())?;
+            high = floor(if vary == Vary::MaxConcurrency {
+                (high * 1.3).max(high + 1.0)
+            } else {
+                high * 1.3
+            });
+        }
+        while high / low > 1.25 {
+            let middle = floor((low * high).sqrt());
+            if middle <= low || middle >= high {
+                break;
+            }
+            match pooled(middle) {
+                margin if margin < -UNCLEAR => low = middle,
+                margin if margin > UNCLEAR => high = middle,
+                _ => {
+                    (low, high) = (floor(middle / 1.12).max(low), floor(middle * 1.12 + 1.0).min(high));
+                    break;
+                }
+            }
+        }
+        let (low, high) = (floor(low / 1.06), floor(high * 1.06));
+        let step = 1.03f64.max((high / low).powf(1.0 / 16.0));
+        let (mut loads, mut at) = (Vec::new(), low);
+        while at <= high * 1.001 {
+            let load = vary.floor(at);
+            loads.push(load);
+            at = match vary {
+                Vary::MaxConcurrency => (at * step).max(load + 1.0),
+                Vary::RequestRate => at * step,
+            };
+        }
+        let mut samples = vec![Vec::new(); loads.len()];
+        for times in [1, 3] {
+            for (load, sample) in loads.iter().zip(&mut samples) {
+                let one = settings.requests.at(*load) as usize;
+                sample.extend(runs.at(*load, times * REQUESTS.div_ceil(one).max(FEWEST)));
+            }
+            let curve = Curve::of(loads.clone(), &samples, target, vary);
+            let truth = curve.truth(vary);
+            // Four times the runs halve what is open.
+            if truth.is_some() || !curve.open().is_some_and(|[low, _, high]| high / low <= 1.04) {
+                return truth;
+            }
+        }
+        None
+    }
+
+    /// The highest load that meets the target.
+    pub fn highest(&self, vary: Vary) -> f64 {
+        if vary == Vary::MaxConcurrency {
+            self.limit.floor()
+        } else {
+            self.limit
+        }
+    }
+}
+
+struct Runs<'w> {
+    host: Host<'w>,
+    draw: u32,
+}
+
+impl Runs<'_> {
+    fn at(&mut self, load: f64, count: usize) -> Vec<Vec<Request>> {
+        let runs = (0..count).map(|_| {
+            self.draw += 1;
+            self.host.run(load, self.draw).requests
+        });
+        runs.collect()
+    }
+}
+
+/// The margin over all requests at loads around a limit.
+pub struct Curve {
+    loads: Vec<f64>,
+    margins: Vec<f64>,
+    /// Its standard error, and how much a single run scatters.
+    error: f64,
+    scatter: f64,
+}
+
+impl Curve {
+    /// From the runs at each load.
+    pub fn of(loads: Vec<f64>, samples: &[Vec<Vec<Request>>], target: &Target, vary: Vary) -> Curve {
+        let (mut margins, mut squares, mut error, mut count) = (Vec::new(), 0.0, 0.0, 0.0);
+        for runs in samples {
+            let each: Vec<f64> = runs.iter().map(|run| margin(target, vary, run)).collect();
+            let mean = each.iter().sum::<f64>() / each.len() as f64;
+            let pooled = margin(target, vary, &runs.concat());
+            margins.push(pooled);
+            // Of a steep curve the loads near the limit count.
+            if pooled.abs() < NEAR {
+                let variance = each.iter().map(|margin| (margin - mean).powi(2)).sum::<f64>() / (each.len() - 1) as f64;
+                squares += variance;
+                error += variance / each.len() as f64;
+                count += 1.0;
+            }
+        }
+        let mean = |sum: f64| (sum / f64::max(count, 1.0)).sqrt();
+        Curve {
+            error: mean(error),
+            scatter: mean(squares),
+            margins,
+            loads,
+        }
+    }
+
+    /// `None` where the limit is not known to one percent.
+    pub fn truth(&self, vary: Vary) -> Option<Truth> {
+        let [low, limit, high] = self.open()?;
+        let whole = vary == Vary::MaxConcurrency && high - low < 0.5;
+        (whole || high / low <= 1.02).then_some(())?;
+        let wide = if vary == Vary::MaxConcurrency {
+            1.07f64.max(1.0 + 1.5 / limit)
+        } else {
+            1.07
+        };
+        let slope = (self.at(limit * wide) - self.at(limit / wide)) / (2.0 * wide.ln());
+        Some(Truth {
+            limit,
+            low,
+            high,
+            one_run: self.scatter / slope.max(1e-9),
+        })
+    }
+
+    /// The limit, between two standard errors less and more.
+    fn open(&self) -> Option<[f64; 3]> {
+        let [low, limit, high] = [2.0 * self.error, 0.0, -2.0 * self.error].map(|by| self.crossing(by));
+        Some([low?, limit?, high?])
+    }
+
+    /// Where the curve crosses zero if it lies higher `by` so much; `None` where it does not.
+    fn crossing(&self, by: f64) -> Option<f64> {
+        let rising = rising(&self.margins);
+        let i = rising.iter().rposition(|margin| margin + by <= 0.0)?;
+        let above = rising.get(i + 1)? + by;
+        let part = -(rising[i] + by) / (above - rising[i] - by);
+        Some((self.loads[i].ln() + part * (self.loads[i + 1] / self.loads[i]).ln()).exp())
+    }
+
+    fn at(&self, load: f64) -> f64 {
+        let rising = rising(&self.margins);
+        let i = self
+            .loads
+            .partition_point(|place| *place < load)
+            .clamp(1, self.loads.len() - 1);
+        let part = (load / self.loads[i - 1]).ln() / (self.loads[i] / self.loads[i - 1]).ln();
+        rising[i - 1] + (rising[i] - rising[i - 1]) * part.clamp(0.0, 1.0)
+    }
+}
+
+fn margin(target: &Target, vary: Vary, requests: &[Request]) -> f64 {
+    let criteria = target.criteria.iter();
+    let margins = criteria.filter_map(|criterion| {
+        let reading = criterion.read(vary, |key| figure(requests, key), requests)?;
+        Some(reading.margin())
+    });
+    margins.fold(f64::NEG_INFINITY, f64::max)
+}
+
+/// The nearest curve that never falls.
+fn rising(values: &[f64]) -> Vec<f64> {
+    let mut blocks: Vec<(f64, usize)> = Vec::new();
+    for value in values {
+        blocks.push((*value, 1));
+        while let [.., (before, m), (last, n)] = blocks[..]
+            && before > last
+        {
+            blocks.truncate(blocks.len() - 2);
+            blocks.push(((before * m as f64 + last * n as f64) / (m + n) as f64, m + n));
+        }
+    }
+    blocks
+        .iter()
+        .flat_map(|(value, count)| std::iter::repeat_n(*value, *count))
+        .collect()
+}

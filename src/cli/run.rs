@@ -97,7 +97,7 @@ pub fn run(args: Args) -> Result<Exit> {
         true => None,
         false => Some(Recorder::open(directory.clone(), args.shard)?),
     };
-    let state = begun
+    let mut state = begun
         .as_ref()
         .map_or_else(State::default, |recorder| recorder.state().clone());
     let changes = Changes::between(&state, &whole, &plan);
@@ -108,6 +108,7 @@ pub fn run(args: Args) -> Result<Exit> {
              with -o, or begin a new one with --fresh"
         )));
     }
+    sweep.imagine_anew(&mut state);
     if let Err(exit) = preflight(&sweep, &state) {
         return Ok(exit);
     }
@@ -123,7 +124,7 @@ pub fn run(args: Args) -> Result<Exit> {
         most_tokens: Some(MOST_TOKENS),
         ..Options::default()
     };
-    let forecasts = foresee(&plan, wanted, sweep.schedule(), recorder.state(), &options);
+    let forecasts = foresee(&plan, wanted, sweep.schedule(), &state, &options);
     let sweep = Sweep {
         forecasts: &forecasts,
         ..sweep
@@ -226,7 +227,10 @@ async fn perform(
                 progress.event(entry, recorder.state());
                 if matches!(
                     entry.event,
-                    Event::RunFinished(_) | Event::SearchFinished { .. } | Event::GroupGivenUp(_)
+                    Event::RunFinished(_)
+                        | Event::SearchFinished { .. }
+                        | Event::GroupGivenUp(_)
+                        | Event::ResultsRetired { .. }
                 ) {
                     match &mut others {
                         None => tables.write(recorder.state())?,

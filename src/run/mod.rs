@@ -3,6 +3,7 @@
 //!
 //! Knows nothing of displays: it tells an observer what was recorded and how a run is getting on.
 
+mod behind;
 mod changes;
 mod facts;
 mod gate;
@@ -109,7 +110,11 @@ impl Sweep<'_> {
             observer(Update::Note(&sentence), recorder)?;
         }
         let is_new = recorder.state().sessions().is_empty();
-        let has_work = self.schedule().has_work(recorder.state());
+        let outdated = self.outdated(recorder.state(), recorder.nonce(), interrupt).await?;
+        let Some(outdated) = outdated else {
+            return Ok(Ending::Interrupted);
+        };
+        let has_work = !outdated.is_empty() || self.schedule().has_work(recorder.state());
         if let Some(ending) = self.clear_away(has_work, recorder, interrupt, observer).await? {
             return Ok(ending);
         }
@@ -118,6 +123,9 @@ impl Sweep<'_> {
         }
         facts::collect(self.plan).await.write(recorder.directory())?;
         self.begin(changes, recorder, observer)?;
+        for (server, reason) in outdated {
+            record(recorder, observer, Event::ResultsRetired { server, reason })?;
+        }
         let ending = match has_work {
             true => self.work(recorder, interrupt, observer).await?,
             false => Ending::NothingLeft,
@@ -183,17 +191,24 @@ impl Sweep<'_> {
     ) -> Result<Ending> {
         let gate = gate::Gate::now().await;
         for server in self.schedule().servers() {
-            recorder.refresh()?;
-            if recorder.is_superseded() {
-                return Ok(Ending::Superseded);
-            }
-            let Some(group) = self.schedule().group(&server, recorder.state()) else {
-                continue;
-            };
-            let mut session = group::GroupSession::new(self, &group, recorder, interrupt, observer, &gate);
-            match session.perform().await? {
-                Ending::Finished => {}
-                early => return Ok(early),
+            // Once, and again whenever another server has taken the place of the one that was measured.
+            loop {
+                recorder.refresh()?;
+                if recorder.is_superseded() {
+                    return Ok(Ending::Superseded);
+                }
+                let Some(group) = self.schedule().group(&server, recorder.state()) else {
+                    break;
+                };
+                let retired = recorder.state().retired_by(&server.id, recorder.nonce());
+                let mut session = group::GroupSession::new(self, &group, recorder, interrupt, observer, &gate);
+                match session.perform().await? {
+                    Ending::Finished => {}
+                    early => return Ok(early),
+                }
+                if recorder.state().retired_by(&server.id, recorder.nonce()) == retired {
+                    break;
+                }
             }
         }
         Ok(Ending::Finished)

@@ -8,6 +8,7 @@ pub mod diagnose;
 pub mod guard;
 pub mod guarded;
 pub mod http;
+mod identity;
 mod inventory;
 mod leftovers;
 mod procfs;

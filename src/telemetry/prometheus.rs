@@ -15,15 +15,18 @@ pub struct Sample<'a> {
 impl<'a> Sample<'a> {
     /// The value of a label as written; an escaped quote ends it.
     pub fn label(&self, name: &str) -> Option<&'a str> {
+        self.all_labels().find(|(key, _)| *key == name).map(|(_, value)| value)
+    }
+
+    /// Every label with its value, both as written.
+    pub fn all_labels(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let mut rest = self.labels;
-        loop {
+        std::iter::from_fn(move || {
             let (key, after) = rest.split_once("=\"")?;
             let (value, after) = after.split_once('"')?;
-            if key.trim_start_matches(',').trim() == name {
-                return Some(value);
-            }
             rest = after;
-        }
+            Some((key.trim_start_matches(',').trim(), value))
+        })
     }
 }
 

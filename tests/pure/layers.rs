@@ -9,6 +9,7 @@ const LAYERS: [&[&str]; 7] = [
     &[
         "error",
         "files",
+        "fingerprint",
         "ids",
         "units",
         "cause",
@@ -37,11 +38,12 @@ const LAYERS: [&[&str]; 7] = [
 ];
 
 /// What a room may use in its own layer.
-const NEIGHBOURS: [(&str, &[&str]); 12] = [
+const NEIGHBOURS: [(&str, &[&str]); 13] = [
     ("cause", &["printable"]),
     ("validity", &["printable"]),
     ("shell", &["printable"]),
     ("files", &["error", "ids"]),
+    ("fingerprint", &["units"]),
     ("matrix", &["plan"]),
     ("selection", &["stats"]),
     ("checks", &["stats"]),
@@ -61,6 +63,7 @@ const FOREIGN: [(&[&str], &[&str]); 3] = [
         &[
             "error",
             "files",
+            "fingerprint",
             "ids",
             "units",
             "cause",
@@ -80,6 +83,7 @@ const FOREIGN: [(&[&str], &[&str]); 3] = [
     ),
     (
         &[
+            "fingerprint",
             "ids",
             "units",
             "cause",
@@ -99,6 +103,7 @@ const FOREIGN: [(&[&str], &[&str]); 3] = [
         &[
             "error",
             "files",
+            "fingerprint",
             "ids",
             "units",
             "cause",

@@ -133,6 +133,7 @@ impl Experiment {
                 model: "m".into(),
                 version: None,
                 simulated: self.simulated,
+                identity: None,
             });
         }
         for (j, load) in self.loads.iter().enumerate() {

@@ -1,9 +1,14 @@
-//! Sweeps of a server that somebody else runs: what is said where it is not well.
+//! Sweeps of a server that somebody else runs: what is said where it is not well, and that results of one server are never
+//! taken for those of another.
 
-use crate::harness::{Harness, rows, said};
+use crate::deadline;
+use crate::harness::{Harness, journals, rows, said, wait_for};
 use crate::standing::Standing;
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 use vsweep::cause::Cause;
 use vsweep::server::Server;
@@ -50,4 +55,228 @@ async fn what_answers_instead_is_told() {
     let failure = Server::attach(&url, limit, limit).ready().await.expect_err("no health");
     assert_eq!(failure.cause, Cause::ReadyTimeout);
     assert!(failure.detail.ends_with("/health last gave: HTTP 404"), "{failure}");
+}
+
+const LOADS: &str = "[bench]\nwarmup_prompts = 0\n[bench.params]\nnum_prompts = 8\nmax_concurrency = [1, 2]\n\
+                     random_input_len = 8\nrandom_output_len = 4\n";
+
+/// A plan for whatever answers at a URL, with more keys of `[serve]`.
+fn plan(harness: &Harness, url: &str, serve: &str) -> String {
+    let text = format!("runs = 2\n[serve]\nurl = \"{url}\"\nreset = \"none\"\n{serve}{LOADS}");
+    let path = harness.write("plan.toml", &text);
+    path.to_str().expect("plain").to_owned()
+}
+
+/// A server that tells its settings.
+fn server(harness: &Harness, seqs: &str) -> Standing {
+    Standing::start(harness, &["--max-num-seqs", seqs, "--sim-speed", "20"], true)
+}
+
+/// An address behind which servers can be changed: each connection goes to the one that a rule names.
+struct Proxy {
+    url: String,
+    to: Arc<AtomicU16>,
+}
+
+impl Proxy {
+    /// A proxy to a port; port 0 lets the others answer in turn.
+    fn to(port: u16, others: Vec<u16>) -> Proxy {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let url = format!("http://{}", listener.local_addr().expect("bound"));
+        let to = Arc::new(AtomicU16::new(port));
+        let chosen = Arc::clone(&to);
+        std::thread::spawn(move || {
+            for (turn, client) in listener.incoming().flatten().enumerate() {
+                let port = match chosen.load(Ordering::SeqCst) {
+                    0 => others[turn % others.len()],
+                    port => port,
+                };
+                let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else {
+                    continue;
+                };
+                for (mut from, mut into) in [(&client, &server), (&server, &client)]
+                    .map(|(from, into)| (from.try_clone().expect("a handle"), into.try_clone().expect("a handle")))
+                {
+                    std::thread::spawn(move || {
+                        let _ = std::io::copy(&mut from, &mut into);
+                        let _ = into.shutdown(Shutdown::Write);
+                    });
+                }
+            }
+        });
+        Proxy { url, to }
+    }
+}
+
+/// Each run in the tables by its load, and the retired results.
+fn counted(harness: &Harness) -> (usize, Vec<BTreeMap<String, String>>) {
+    let out = harness.folder.path().join("out");
+    let duplicates = out.join("duplicates.csv");
+    let retired = if duplicates.exists() {
+        rows(&duplicates)
+    } else {
+        Vec::new()
+    };
+    (rows(&out.join("summary.csv")).len(), retired)
+}
+
+fn verify(harness: &Harness) {
+    let output = harness.run(&["verify", "out"]);
+    assert!(output.status.success(), "{}", said(&output));
+}
+
+#[test]
+fn another_server_at_the_address_begins_anew() {
+    let harness = Harness::new();
+    let (first, second) = (server(&harness, "4"), server(&harness, "8"));
+    let proxy = Proxy::to(first.port, Vec::new());
+    let path = plan(&harness, &proxy.url, "");
+    let output = harness.run(&["run", &path, "-o", "out", "--only", "max_concurrency=1"]);
+    assert!(output.status.success(), "{}", said(&output));
+
+    proxy.to.store(second.port, Ordering::SeqCst);
+    let output = harness.run(&["run", &path, "-o", "out"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let reason = "another server answers now: max_num_seqs 4 became 8";
+    assert!(
+        said(&output).contains(&format!("earlier results leave the tables: {reason}")),
+        "{}",
+        said(&output)
+    );
+    let (runs, retired) = counted(&harness);
+    assert_eq!((runs, retired.len()), (4, 2), "{retired:?}");
+    assert!(
+        retired.iter().all(|row| row["why"] == format!("retired: {reason}")),
+        "{retired:?}"
+    );
+    for command in ["status", "report"] {
+        let told = said(&harness.run(&[command, "out"]));
+        let sentence = format!("2 earlier results are in duplicates.csv and in no table: {reason}");
+        assert!(told.contains(&sentence), "{told}");
+    }
+    verify(&harness);
+
+    // Nothing is left, and it is still the same one.
+    let output = harness.run(&["run", &path, "-o", "out"]);
+    assert!(said(&output).contains("nothing left to do"), "{}", said(&output));
+}
+
+#[test]
+fn a_search_on_another_server_begins_anew() {
+    let harness = Harness::new();
+    let (first, second) = (server(&harness, "4"), server(&harness, "8"));
+    let proxy = Proxy::to(first.port, Vec::new());
+    let text = format!(
+        "[serve]\nurl = \"{}\"\nreset = \"none\"\n[bench]\nwarmup_prompts = 0\n[bench.params]\nrandom_input_len = 8\n\
+         random_output_len = 4\nnum_prompts = 8\n[sla]\nvary = \"max_concurrency\"\nmax = 4\n\
+         [[sla.target]]\nname = \"alive\"\nfailed = \"<=0\"\n",
+        proxy.url
+    );
+    let path = harness.write("plan.toml", &text);
+    let run = || harness.run(&["run", path.to_str().expect("plain"), "-o", "out"]);
+    let output = run();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let before = rows(&harness.folder.path().join("out/sla.csv"));
+    proxy.to.store(second.port, Ordering::SeqCst);
+    let output = run();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let (runs, retired) = counted(&harness);
+    assert!(runs > 0 && !retired.is_empty(), "{runs} {retired:?}");
+    let after = rows(&harness.folder.path().join("out/sla.csv"));
+    assert_eq!(before.len(), after.len());
+    verify(&harness);
+}
+
+#[test]
+fn a_server_that_is_replaced_during_a_sweep_is_measured_from_the_beginning() {
+    let harness = Harness::new();
+    let (first, second) = (server(&harness, "4"), server(&harness, "8"));
+    let proxy = Proxy::to(first.port, Vec::new());
+    let path = plan(&harness, &proxy.url, "");
+    let mut sweep = harness.start(&["run", &path, "-o", "out"]);
+    let out = harness.folder.path().join("out");
+    wait_for("a result", || journals(&out).concat().contains("run_finished"));
+    proxy.to.store(second.port, Ordering::SeqCst);
+    let status = deadline::ended(&mut sweep);
+    assert!(status.success(), "{status:?}");
+    let (runs, retired) = counted(&harness);
+    assert_eq!(runs, 4);
+    assert!(!retired.is_empty());
+    let journal = journals(&out).concat();
+    let after = journal.split("results_retired").nth(1).expect("it was replaced");
+    assert_eq!(after.matches("run_finished").count(), 4, "{journal}");
+    verify(&harness);
+}
+
+#[test]
+fn servers_that_answer_in_turn_are_both_named() {
+    let harness = Harness::new();
+    let (first, second) = (server(&harness, "4"), server(&harness, "8"));
+    let proxy = Proxy::to(0, vec![first.port, second.port]);
+    let path = plan(&harness, &proxy.url, "");
+    let output = harness.run(&["run", &path, "-o", "out"]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let told = said(&output);
+    assert!(
+        told.contains("different servers answer in turn at http://127.0.0.1:"),
+        "{told}"
+    );
+    assert!(
+        told.contains("max_num_seqs 4") && told.contains("max_num_seqs 8"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_server_that_was_only_started_again_goes_on() {
+    let harness = Harness::new();
+    let first = server(&harness, "4");
+    let port = first.port;
+    let path = plan(&harness, &first.url(), "");
+    let output = harness.run(&["run", &path, "-o", "out", "--only", "max_concurrency=1"]);
+    assert!(output.status.success(), "{}", said(&output));
+    drop(first);
+    let _again = Standing::start_at(port, &harness, &["--max-num-seqs", "4", "--sim-speed", "20"], true);
+    let output = harness.run(&["run", &path, "-o", "out"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(said(&output).contains("was started again since"), "{}", said(&output));
+    let (runs, retired) = counted(&harness);
+    assert_eq!((runs, retired.len()), (4, 0), "{retired:?}");
+}
+
+#[test]
+fn what_is_behind_a_url_is_measured_anew_if_the_plan_asks() {
+    let harness = Harness::new();
+    let server = server(&harness, "4");
+    let path = plan(&harness, &server.url(), "fresh = true\n");
+    let run = |more: &[&str]| harness.run(&[&["run", path.as_str(), "-o", "out"], more].concat());
+    assert!(run(&[]).status.success());
+    assert_eq!(counted(&harness).0, 4);
+    let told = said(&run(&["--dry-run"]));
+    assert!(told.contains("4 runs; recorded"), "{told}");
+
+    // What was interrupted is finished first.
+    let mut sweep = harness.start(&["run", &path, "-o", "out"]);
+    let results = || {
+        journals(&harness.folder.path().join("out"))
+            .concat()
+            .matches("run_finished")
+            .count()
+    };
+    wait_for("a new result", || results() > 4);
+    sweep.kill().expect("it runs");
+    sweep.wait().expect("it was killed");
+    let done = results();
+    let output = run(&[]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(results(), if done < 8 { 8 } else { done + 4 });
+    let (runs, retired) = counted(&harness);
+    assert_eq!(runs, 4);
+    assert!(
+        retired
+            .iter()
+            .all(|row| row["why"] == "retired: measured anew, as serve.fresh asks"),
+        "{retired:?}"
+    );
+    verify(&harness);
 }

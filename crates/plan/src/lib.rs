@@ -5,6 +5,7 @@
 pub mod cause;
 pub mod error;
 pub mod files;
+pub mod fingerprint;
 pub mod ids;
 pub mod matrix;
 pub mod plan;

@@ -13,7 +13,8 @@ use std::io::{self, Write};
 
 /// Shows what a real run would do now.
 pub fn show(sweep: &Sweep<'_>, directory: &Directory) -> Result<Exit> {
-    let state = recorded(directory)?;
+    let mut state = recorded(directory)?;
+    sweep.imagine_anew(&mut state);
     output::finish(write(sweep, directory, &state, &mut output::text()))?;
     Ok(tell_damage(&state))
 }

@@ -71,6 +71,7 @@ impl GroupSession<'_, '_> {
                     }
                     return Ok(Ended::ServerLost(lost));
                 }
+                Attempt::Replaced => return Ok(Ended::Early(Ending::Finished)),
                 Attempt::Interrupted => return Ok(Ended::Early(Ending::Interrupted)),
             };
             if outcome == Outcome::Failed && self.plan.on_failure == OnFailure::Stop {

@@ -224,7 +224,7 @@ async fn why_it_died(server: &mut Server) -> Option<Failure> {
     }
 }
 
-fn has_failed_requests(measurement: &Measurement) -> bool {
+pub(super) fn has_failed_requests(measurement: &Measurement) -> bool {
     let is_doubted = |doubt: &Doubt| doubt.code == Code::RequestErrors;
     measurement.failure.is_some() || measurement.doubts.iter().any(is_doubted)
 }

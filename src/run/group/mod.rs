@@ -4,6 +4,7 @@
 //! the point that was on it (after one more try if the cause may pass), and is started again for the other points. When
 //! three points in a row are lost so, with nothing measured between them, the config is given up.
 
+mod behind;
 mod explore;
 mod measure;
 mod record;
@@ -20,6 +21,7 @@ use super::{Ending, Forecasts, Group, Interrupt, Observer, Sweep, Task, Update, 
 use crate::bench::Measurement;
 use crate::cause::{Failure, Outcome};
 use crate::error::Result;
+use crate::fingerprint::Fingerprint;
 use crate::ids::PointId;
 use crate::journal::{Entry, Recorder, RunFiles};
 use crate::matrix::Matrix;
@@ -59,6 +61,8 @@ struct Running {
     server: Server,
     identity: Identity,
     launch: u32,
+    /// What tells it from another one, if somebody else runs it.
+    behind: Option<Fingerprint>,
     /// The GPUs it uses, as far as they can be read.
     gpus: Arc<Gpus>,
     /// Whether a run used it since it started, so that its caches hold something.
@@ -74,6 +78,8 @@ enum Attempt {
     PointLost(Failure, Entry),
     /// The config is beyond hope: no result recorded for this task yet.
     ServerLost(Lost),
+    /// Another server answers at the address now, and what was measured before is retired: the group is to be scheduled anew.
+    Replaced,
     Interrupted,
 }
 
@@ -89,6 +95,9 @@ enum Try {
     Measured(Measurement, f64),
     BenchFailed(Failure, f64),
     ServerDied(Failure, f64),
+    /// The server was started again meanwhile, and no request failed: what was measured is of neither start.
+    Disturbed,
+    Replaced,
     Interrupted,
 }
 
@@ -96,6 +105,7 @@ enum Try {
 enum Start {
     Ready,
     Failed(Failure),
+    Replaced,
     Interrupted,
 }
 
@@ -180,6 +190,7 @@ impl<'s, 'o> GroupSession<'s, 'o> {
                     self.give_up(left, Vec::new(), &failure, under.as_ref())?;
                     return Ok(self.after(Some(&failure)));
                 }
+                Attempt::Replaced => return Ok(Ending::Finished),
                 Attempt::Interrupted => return Ok(Ending::Interrupted),
             }
         }
@@ -222,6 +233,7 @@ impl<'s, 'o> GroupSession<'s, 'o> {
         }
         let mut tries = 1 + deaths.len() as u32 + std::mem::take(&mut self.failed_starts);
         let mut under = None;
+        let mut disturbed = 0;
         loop {
             let start = match self.failed_start.take() {
                 Some(failure) => Start::Failed(failure),
@@ -238,12 +250,14 @@ impl<'s, 'o> GroupSession<'s, 'o> {
                     let failure = self.blame(failure, under.is_some());
                     return Ok(Attempt::ServerLost(Lost { failure, under }));
                 }
+                Start::Replaced => return Ok(Attempt::Replaced),
                 Start::Interrupted => return Ok(Attempt::Interrupted),
             }
             let started = self.begin_run(task)?;
             let reset = self.reset().await;
             let files = RunFiles::begun_by(&started);
-            match self.measure(task, &files).await? {
+            let measured = self.measure(task, &files).await?;
+            match self.confirm(measured).await? {
                 Try::Measured(mut measurement, seconds) => {
                     let refused = reset.err().map(|refusal| Doubt::new(Code::CachesNotReset, refusal));
                     measurement.doubts.extend(refused);
@@ -266,6 +280,11 @@ impl<'s, 'o> GroupSession<'s, 'o> {
                     }
                     return self.lose(task, failure, started, seconds);
                 }
+                Try::Disturbed => {
+                    disturbed += 1;
+                    self.note_disturbance(disturbed)?;
+                }
+                Try::Replaced => return Ok(Attempt::Replaced),
                 Try::Interrupted => return Ok(Attempt::Interrupted),
             }
         }

@@ -69,6 +69,7 @@ impl GroupSession<'_, '_> {
                     }
                     return Ok(Ended::ServerLost(lost));
                 }
+                Attempt::Replaced => return Ok(Ended::Early(Ending::Finished)),
                 Attempt::Interrupted => return Ok(Ended::Early(Ending::Interrupted)),
             }
             if let Some(failure) = self.objection(planned, &task) {

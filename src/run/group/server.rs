@@ -1,7 +1,8 @@
 //! The server of a group: there when a run needs it, gone when the group ends, every change of its state recorded.
 
+use super::behind::Known;
 use super::{GroupSession, Running, Start};
-use crate::cause::{Cause, Failure};
+use crate::cause::Failure;
 use crate::error::{Error, Result};
 use crate::files::create_folder;
 use crate::journal::{Event, FIRST_SLOT, Launch as LaunchId};
@@ -23,8 +24,8 @@ impl GroupSession<'_, '_> {
         if is_used && self.plan.serve.reset == Reset::Restart {
             self.stop(None).await?;
         }
-        if self.running.is_some() {
-            return Ok(Start::Ready);
+        if let Some(start) = self.recognise_running().await? {
+            return Ok(start);
         }
         self.refuse_stranger()?;
         let server_id = self.group.server.id.clone();
@@ -52,9 +53,16 @@ impl GroupSession<'_, '_> {
             ready = bring_up(self.plan, self.group, log, self.gate, &mut spawned) => Some(ready),
             () = self.interrupt.requested() => None,
         };
-        let ready = ready.map(|ready| ready.and_then(|identity| self.require_same_model(identity)));
         match ready {
             Some(Ok(identity)) => {
+                let behind = match self.recognise_attached(spawned.as_ref()).await? {
+                    Known::Same(behind) => behind,
+                    Known::Replaced(differences) => {
+                        self.end(spawned, launch, None).await?;
+                        self.retire(&differences)?;
+                        return Ok(Start::Replaced);
+                    }
+                };
                 let ready = Event::ServerReady {
                     server: server_id,
                     launch,
@@ -62,6 +70,7 @@ impl GroupSession<'_, '_> {
                     model: identity.served_model.clone(),
                     version: identity.version.clone(),
                     simulated: identity.simulated,
+                    identity: behind.clone().map(Box::new),
                 };
                 let server = spawned.expect("a ready server was spawned");
                 // Ours to stop from now on, even if the event cannot be recorded.
@@ -70,6 +79,7 @@ impl GroupSession<'_, '_> {
                     server,
                     identity,
                     launch,
+                    behind,
                     is_used: false,
                     warmth: Warmth::default(),
                 });
@@ -96,28 +106,6 @@ impl GroupSession<'_, '_> {
                 "{}; stop that process and give the same command again: what is recorded is kept",
                 taken.failure().detail
             ))),
-        }
-    }
-
-    /// Another model behind the same address must not continue the first one's measurements. (That of a server of ours is
-    /// part of its identity.)
-    fn require_same_model(&self, identity: Identity) -> Result<Identity, Failure> {
-        let Target::Attach(url) = &self.plan.serve.target else {
-            return Ok(identity);
-        };
-        let (state, server) = (self.recorder.state(), &self.group.server.id);
-        let starts = state.servers.get(server).map_or(&[][..], |record| &record.starts);
-        let measured = starts.iter().rev().find(|start| !start.model.is_empty());
-        let has_figures = state.measured().any(|run| run.server == *server && run.file.is_some());
-        match measured {
-            Some(start) if has_figures && start.model != self.plan.secrets.redact(&identity.served_model) => {
-                let detail = format!(
-                    "{url} serves {}, and the runs recorded here are of {}; measure another model in a directory of its own (-o)",
-                    identity.served_model, start.model
-                );
-                Err(Failure::new(Cause::WrongServer, detail))
-            }
-            _ => Ok(identity),
         }
     }
 

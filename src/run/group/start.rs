@@ -27,6 +27,7 @@ impl GroupSession<'_, '_> {
             match self.ensure_ready().await? {
                 Start::Ready => kv = self.kv_seed(planned).await,
                 Start::Failed(failure) => self.failed_start = Some(failure),
+                Start::Replaced => return Ok(Some(Ending::Finished)),
                 Start::Interrupted => return Ok(Some(Ending::Interrupted)),
             }
         }

@@ -122,6 +122,8 @@ pub struct Serve {
     pub target: Target,
     /// Environment variables added to vsweep's own.
     pub env: BTreeMap<String, String>,
+    /// Measure anew what is behind the URL in each session.
+    pub fresh: bool,
     /// Limit from launch to ready.
     pub ready_timeout: Duration,
     /// Time from the polite signal to the deadly one.

@@ -73,6 +73,9 @@ pub struct ServeTable {
     /// Base URL of a server that is already running, instead of `command`. Such a server is neither started nor
     /// stopped, so no parameter may have several values and `env` does not reach it.
     pub url: Option<String>,
+    /// Measure what is behind `url` anew each time the plan is run (default `false`): earlier results leave the tables. A
+    /// sweep that was interrupted is finished first, without measuring again what it has.
+    pub fresh: Option<bool>,
     /// Environment variables for the server, added to vsweep's own.
     pub env: Option<BTreeMap<String, Scalar>>,
     /// Limit from launch to ready, e.g. `15m` (default; `30s` for a server that is already running).

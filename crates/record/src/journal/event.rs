@@ -5,6 +5,7 @@ use super::line::{LineId, Nonce, Sum};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use vsweep_plan::cause::{Cause, Outcome};
+use vsweep_plan::fingerprint::Fingerprint;
 use vsweep_plan::ids::{Ids, PointId, SearchId, ServerId, sha256_hex};
 use vsweep_plan::plan::Params;
 use vsweep_plan::validity::{Doubt, Validity};
@@ -71,6 +72,9 @@ pub enum Event {
         version: Option<String>,
         /// Whether it is the simulator.
         simulated: bool,
+        /// What it says about itself, if somebody else runs it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        identity: Option<Box<Fingerprint>>,
     },
     /// It is gone: stopped by us (no cause), or by itself.
     ServerExited {

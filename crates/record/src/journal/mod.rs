@@ -35,6 +35,6 @@ pub use manifest::Manifest;
 pub use recorder::{Recorder, load};
 pub use run_file::Measured;
 pub use state::{
-    FIRST_SLOT, Gap, Launch, Planned, RunRecord, SearchEnd, SearchRecord, Searched, ServerRecord, Session, Spare,
-    StartRecord, State,
+    FIRST_SLOT, Gap, Launch, Planned, Recognised, RunRecord, SearchEnd, SearchRecord, Searched, ServerRecord, Session,
+    Spare, StartRecord, State,
 };

@@ -5,12 +5,14 @@
 //! file: who does tells it which results are lost.
 
 mod apply;
+mod behind;
 mod chains;
 mod counts;
 mod mend;
 mod records;
 mod resume;
 
+pub use behind::Recognised;
 pub use counts::Spare;
 pub use records::{Launch, Planned, RunRecord, SearchEnd, SearchRecord, Searched, ServerRecord, Session, StartRecord};
 pub use resume::Gap;
@@ -85,7 +87,7 @@ enum Standing {
 #[derive(Debug, Clone)]
 struct Retirement {
     server: ServerId,
-    line: LineId,
+    place: Place,
     reason: String,
 }
 

@@ -2,6 +2,7 @@
 //! how far the two differ. Two sessions that did not know of each other leave some, and so does a run that was tried again.
 
 use super::rows::read_figures;
+use vsweep_plan::units::show_many;
 use vsweep_record::journal::{Directory, RunRecord, State};
 use vsweep_record::table::Cell;
 
@@ -51,6 +52,17 @@ pub fn to_csv(directory: &Directory, state: &State) -> Option<Vec<u8>> {
         write(&line);
     }
     Some(writer.into_inner().expect("memory takes every row"))
+}
+
+/// What is in no table because its server is another one now or is measured anew, a sentence a reason.
+pub(super) fn retired(state: &State) -> Vec<String> {
+    let retired = state.retired().into_iter();
+    let told = retired.map(|(reason, runs)| {
+        let are = if runs == 1 { "is" } else { "are" };
+        let runs = show_many(runs as u64, "earlier result");
+        format!("{runs} {are} in duplicates.csv and in no table: {reason}")
+    });
+    told.collect()
 }
 
 /// The figures of one result, as far as it has them and its file is what was recorded.

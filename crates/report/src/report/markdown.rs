@@ -8,6 +8,7 @@ pub(super) use text::escape;
 use super::answer::{Answer, KNEE, mark};
 use super::charts::explore::in_words;
 use super::configs::Config;
+use super::duplicates::retired;
 use super::environment::facts;
 use super::html::Inputs;
 use super::requirements::Verdict;
@@ -170,7 +171,8 @@ impl Page<'_> {
     }
 
     fn remarks(&self) -> String {
-        let remarks = unsteady::remarks(self.inputs.points).into_iter();
+        let retired = retired(self.inputs.state).into_iter();
+        let remarks = retired.chain(unsteady::remarks(self.inputs.points));
         remarks.map(|remark| format!("Note: {}\n\n", escape(&remark))).collect()
     }
 

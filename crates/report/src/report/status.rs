@@ -1,5 +1,6 @@
 //! Where a sweep stands: done, failed with causes, left, and the time that will take, learned from what is done.
 
+use super::duplicates;
 use super::failures::{Group, Reason, group_recorded};
 use super::progress::Ahead;
 use super::sla;
@@ -43,6 +44,9 @@ pub struct Status {
     /// What is lost or damaged, one sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub damage: Vec<String>,
+    /// What is in no table because its server is another one now or is measured anew, one sentence a reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub retired: Vec<String>,
     /// Searches of the plan; they decide on their runs themselves, so those are not counted before they are done.
     #[serde(skip_serializing_if = "is_zero")]
     pub searches: u64,
@@ -159,6 +163,7 @@ impl Status {
             left: planned.saturating_sub(done),
             damaged: state.lost() as u64,
             damage: state.damage.clone(),
+            retired: duplicates::retired(state),
             searches: state.planned().map_or(0, |planned| planned.searches),
             searches_left: state.searches_left(),
             answers: sla::to_text(state),
@@ -196,7 +201,8 @@ impl Status {
             text += &format!(", about {} to go", show_duration(Duration::from_secs_f64(seconds)));
         }
         text.push('\n');
-        self.damage.iter().for_each(|sentence| text += &format!("{sentence}\n"));
+        let sentences = self.damage.iter().chain(&self.retired);
+        sentences.for_each(|sentence| text += &format!("{sentence}\n"));
         text += &match (self.running.as_slice(), &self.ended) {
             ([], _) if !self.has_begun => "nothing was begun here yet; run the plan\n".to_owned(),
             ([], _) if self.left == 0 && self.searches_left == 0 => "nothing is left to do\n".to_owned(),

@@ -2,6 +2,7 @@
 
 use super::answer::mark;
 use super::charts::explore::in_words;
+use super::duplicates::retired;
 use super::failures::group_recorded;
 use super::status::{describe_reasons, unfinished};
 use super::variation::{name_workload, settings, varying_within};
@@ -59,7 +60,7 @@ pub fn summarize(state: &State, points: &Points<'_>) -> String {
         text += &format!("explored {sentence}\n");
     }
     text += &tables(points);
-    for remark in unsteady::remarks(points) {
+    for remark in retired(state).into_iter().chain(unsteady::remarks(points)) {
         text += &format!("note: {remark}\n");
     }
     let reasons = group_recorded(state);

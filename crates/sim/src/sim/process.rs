@@ -189,6 +189,7 @@ fn app(settings: Settings, flags: &Flags, driver: Handle, tokenizer: Tokenizer) 
         traffic: Arc::new(Traffic::default()),
         sleeps: Sleeps::default(),
         created: api::unix_seconds() as u64,
+        started: (api::unix_seconds() * 100.0).round() / 100.0,
         fingerprint: format!("vllm-{}-{:08x}", api::VERSION, hash as u32),
     }
 }

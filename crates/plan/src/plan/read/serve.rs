@@ -21,6 +21,7 @@ impl Reader<'_> {
         let mut serve = Serve {
             target: Target::Launch(Vec::new()),
             env: BTreeMap::new(),
+            fresh: false,
             ready_timeout: READY_TIMEOUT,
             stop_grace: STOP_GRACE,
             hang_timeout: HANG_TIMEOUT,
@@ -50,6 +51,16 @@ impl Reader<'_> {
                     .add(Problem::new(start_of(node.span), "[serve] names no server", remedy));
             }
             (None, None) => {}
+        }
+        if let Some(fresh) = fields.entry("fresh") {
+            serve.fresh = self.yes_or_no(&fresh.value, "serve.fresh").unwrap_or_default();
+            if let (true, Some(command)) = (serve.fresh, command) {
+                let message =
+                    "`fresh` is for a server that is already running: one that vsweep launches is known by its command";
+                let remedy = "remove it; `vsweep run --fresh` starts over in a new directory";
+                let problem = Problem::new(fresh.key_span, message, remedy);
+                self.found.add(problem.and(command.key_span, "launched here"));
+            }
         }
         serve.env = fields
             .get("env")

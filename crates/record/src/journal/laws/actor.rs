@@ -30,6 +30,8 @@ pub(super) struct Actor {
     pub(super) group: Option<usize>,
     pub(super) running: Option<Entry>,
     pub(super) launches: u32,
+    /// Runs that it has retired, by the lines that began them.
+    pub(super) retired: Vec<LineId>,
 }
 
 impl Actor {
@@ -46,6 +48,7 @@ impl Actor {
             group: None,
             running: None,
             launches: 0,
+            retired: Vec::new(),
         };
         actor.write(Event::JournalCreated {
             format: "2.0".into(),
@@ -152,6 +155,7 @@ impl Actor {
                     model: "m".into(),
                     version: None,
                     simulated: true,
+                    identity: None,
                 });
                 self.group = Some(group);
             }
@@ -238,6 +242,7 @@ impl Actor {
             (Move::Retire, Some(group), None) => {
                 let reason = "another server".into();
                 let server = server(group);
+                self.retired = self.follower.state().begun_on(&server);
                 self.write(Event::ResultsRetired { server, reason });
             }
             _ => {}

@@ -90,6 +90,10 @@ proptest! {
                 prop_assert_eq!(value, &row.5.to_string());
             }
         }
+        // What a session retired is all that it knew of the server, and nothing else.
+        for (place, ..) in &world.results {
+            prop_assert_eq!(state.is_retired(place.line), world.retired.contains(&place.line), "{:?}", place);
+        }
         // Every result is somewhere: in the tables, beside them, or of a point that is not in the plan.
         let spare: BTreeSet<LineId> = state.spares().iter().map(|spare| spare.run.started).collect();
         for (place, started, _) in &world.results {
@@ -113,7 +117,7 @@ proptest! {
         let is_answered = matches!(record.ended, Some(SearchEnd::Answered(_)));
         prop_assert!(is_answered || record.steps == longest.unwrap_or(0) || state.has_retired());
         for run in state.runs().filter(|run| run.search.is_some()) {
-            prop_assert!(state.is_of_chain(run.started));
+            prop_assert!(state.is_of_chain(run.started) && !world.retired.contains(&run.started));
         }
     }
 

@@ -6,7 +6,7 @@ use crate::journal::line::{LineId, Nonce, Place};
 use crate::journal::state::State;
 use proptest::prelude::*;
 use proptest::sample::Index;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use vsweep_plan::ids::{PointId, SearchId, ServerId};
 
 use super::actor::Actor;
@@ -94,6 +94,8 @@ pub(super) struct World {
     pub(super) nonces: u64,
     /// Every result that was written down whole: its `run_started`, and where it stands.
     pub(super) results: Vec<(Place, RunStarted, Result)>,
+    /// Every run that a session knew of when it retired those of its server.
+    pub(super) retired: BTreeSet<LineId>,
 }
 
 impl World {
@@ -105,6 +107,7 @@ impl World {
             actors: (0..actors).map(|_| None).collect(),
             nonces: 0x1000,
             results: Vec::new(),
+            retired: BTreeSet::new(),
         }
     }
 
@@ -124,6 +127,7 @@ impl World {
             return;
         };
         let lives = actor.act(&self.directory(), action, &mut self.results);
+        self.retired.append(&mut actor.retired.drain(..).collect());
         self.actors[who] = lives.then_some(actor);
     }
 }
@@ -157,7 +161,7 @@ impl World {
         let mut best: BTreeMap<(PointId, u32), (Result, Place)> = BTreeMap::new();
         for (place, started, result) in &self.results {
             let is_planned = state.planned_points().contains(&started.point);
-            if started.search.is_some() || !is_planned || state.is_retired(place.line) {
+            if started.search.is_some() || !is_planned || self.retired.contains(&place.line) {
                 continue;
             }
             let rank = |result: Result| result as u8;

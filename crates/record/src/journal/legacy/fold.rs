@@ -134,6 +134,7 @@ impl Fold<'_> {
                     model,
                     version,
                     simulated,
+                    identity: None,
                 };
                 self.push(&at, ready);
             }

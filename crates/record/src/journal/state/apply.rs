@@ -9,6 +9,7 @@ use crate::journal::given_up::GroupGivenUp;
 use crate::journal::legacy::Sealed;
 use crate::journal::line::{Entry, LineId, Place};
 use std::sync::{Arc, OnceLock};
+use vsweep_plan::fingerprint::Fingerprint;
 use vsweep_plan::ids::{SearchId, ServerId};
 use vsweep_plan::plan::Params;
 
@@ -63,9 +64,16 @@ impl State {
                 model,
                 version,
                 simulated,
+                identity,
             } => {
                 let start = self.start(&server, launched(launch), place);
                 start.ready_seconds = Some(seconds);
+                let told = Fingerprint {
+                    model: Some(model.clone()).filter(|model| !model.is_empty()),
+                    version: version.clone(),
+                    ..Fingerprint::default()
+                };
+                start.identity = identity.map_or(told, |identity| *identity);
                 start.model = model;
                 start.version = version;
                 start.simulated = simulated;
@@ -91,8 +99,9 @@ impl State {
             }
             Event::GroupGivenUp(given_up) => self.give_up(place, at, *given_up),
             Event::ResultsRetired { server, reason } => {
-                let line = place.line;
-                self.retirements.push(Retirement { server, line, reason });
+                self.retirements.push(Retirement { server, place, reason });
+                // Which of several tells the reason does not depend on what was read first.
+                self.retirements.sort_by_key(|retired| retired.place);
                 self.forget_chains();
             }
             Event::SessionEnded { reason } => {

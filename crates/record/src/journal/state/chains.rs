@@ -84,19 +84,20 @@ impl State {
                 next.entry(after).or_default().push(*at);
             }
         }
+        // A search that began on a server that is another one now, or ended there, begins anew.
+        let server = &facts.roots.first()?.1.server;
+        let is_retired = |line: LineId| self.retired_from(server, line).is_some();
+        let ends: Vec<_> = facts
+            .ends
+            .iter()
+            .filter(|(place, ..)| !is_retired(place.line))
+            .collect();
+        let roots = facts.roots.iter().filter(|(place, _)| !is_retired(place.line));
         let mut best: Option<Candidate> = None;
         let mut open: Vec<(LineId, Vec<Place>, Vec<usize>)> = Vec::new();
-        open.extend(
-            facts
-                .roots
-                .iter()
-                .map(|(place, _)| (place.line, vec![*place], Vec::new())),
-        );
+        open.extend(roots.map(|(place, _)| (place.line, vec![*place], Vec::new())));
         while let Some((line, places, probes)) = open.pop() {
-            let is_answered = facts
-                .ends
-                .iter()
-                .any(|(_, after, end)| *after == line && end.is_final());
+            let is_answered = ends.iter().any(|(_, after, end)| *after == line && end.is_final());
             for at in next.get(&line).into_iter().flatten() {
                 let place = self.attempts[*at].place;
                 // Damage could make lines follow each other in a circle.
@@ -118,7 +119,7 @@ impl State {
         let begun = places[0];
         let (_, started) = facts.roots.iter().find(|(place, _)| *place == begun)?;
         let tip = places[places.len() - 1].line;
-        let of_tip = facts.ends.iter().filter(|(_, after, _)| *after == tip);
+        let of_tip = ends.into_iter().filter(|(_, after, _)| *after == tip);
         // An answer stands; a search that was given up may have gone on and been given up again.
         let ended = of_tip.max_by_key(|(place, _, end)| match end {
             SearchEnd::Answered(_) => (true, std::cmp::Reverse(Some(*place)), None),

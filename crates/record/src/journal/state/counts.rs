@@ -5,7 +5,7 @@ use crate::journal::event::{PlanContent, RecordedPlan};
 use crate::journal::line::{LineId, Nonce, Place};
 use std::collections::{HashMap, HashSet};
 use vsweep_plan::cause::Outcome;
-use vsweep_plan::ids::{Ids, PointId, SearchId};
+use vsweep_plan::ids::{Ids, PointId, SearchId, ServerId};
 use vsweep_plan::validity::Validity;
 
 /// How good a candidate is, best first: a better one counts, whatever the order.
@@ -29,6 +29,13 @@ pub struct Spare<'s> {
     pub counts: Option<&'s RunRecord>,
     /// Why this one does not.
     pub why: String,
+}
+
+impl Attempt {
+    /// Whether something came of it, by itself.
+    pub(super) fn is_result(&self) -> bool {
+        self.standing != Standing::Open && !self.is_given_up
+    }
 }
 
 impl State {
@@ -119,19 +126,25 @@ impl State {
 
     /// Why an attempt counts no more, if its session retired it: it was measured on a server that has become another one.
     pub(super) fn retirement_of(&self, attempt: &Attempt) -> Option<&Retirement> {
-        let of_server = self
-            .retirements
-            .iter()
-            .filter(|retired| retired.server == attempt.record.server);
+        self.retired_from(&attempt.record.server, attempt.place.line)
+    }
+
+    /// Why what a line tells of a server counts no more, if a session that had read it retired what it knew of that server.
+    pub(super) fn retired_from(&self, server: &ServerId, line: LineId) -> Option<&Retirement> {
+        let of_server = self.retirements.iter().filter(|retired| retired.server == *server);
         of_server
             .into_iter()
-            .find(|retired| self.had_seen(retired.line, attempt.place.line))
+            .find(|retired| self.had_seen(retired.place.line, line))
     }
 
     /// Whether the session of one line had read another line before it wrote that one.
     pub(super) fn had_seen(&self, of: LineId, other: LineId) -> bool {
         if of.journal == other.journal {
             return other.seq < of.seq;
+        }
+        if of.journal == Nonce::IMAGINED {
+            // Who plays knows everything that is recorded.
+            return true;
         }
         let seen = self.seen.get(&of.journal).into_iter().flatten();
         let mut seen = seen.filter(|(by, _)| *by <= of.seq);
@@ -236,8 +249,7 @@ impl State {
         let is_spare = |at: &usize| {
             let attempt = &self.attempts[*at];
             let point = &attempt.record.point;
-            let has_result = attempt.standing != Standing::Open && !attempt.is_given_up;
-            has_result && !counted.contains_key(at) && (probed.contains(point) || self.is_in_plan(point))
+            attempt.is_result() && !counted.contains_key(at) && (probed.contains(point) || self.is_in_plan(point))
         };
         let mut spare: Vec<usize> = (0..self.attempts.len()).filter(is_spare).collect();
         spare.sort_by_key(|at| self.order(*at));
@@ -265,6 +277,12 @@ impl State {
     pub(in crate::journal) fn is_retired(&self, line: LineId) -> bool {
         let attempt = self.by_line.get(&line).map(|at| &self.attempts[*at]);
         attempt.is_some_and(|attempt| self.retirement_of(attempt).is_some())
+    }
+
+    /// Every run that was begun on a server, by the line that did.
+    pub(in crate::journal) fn begun_on(&self, server: &ServerId) -> Vec<LineId> {
+        let of_server = self.attempts.iter().filter(|attempt| attempt.record.server == *server);
+        of_server.map(|attempt| attempt.place.line).collect()
     }
 
     pub(in crate::journal) fn has_retired(&self) -> bool {

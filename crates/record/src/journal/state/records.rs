@@ -5,6 +5,7 @@ use crate::journal::line::{LineId, Nonce, Place};
 use std::fmt;
 use std::sync::Arc;
 use vsweep_plan::cause::{Cause, Outcome};
+use vsweep_plan::fingerprint::Fingerprint;
 use vsweep_plan::ids::{PointId, SearchId, ServerId};
 use vsweep_plan::plan::Params;
 use vsweep_plan::validity::{Doubt, Validity};
@@ -219,6 +220,8 @@ pub struct StartRecord {
     pub model: String,
     /// What `/version` said.
     pub version: Option<String>,
+    /// What tells it from another server.
+    pub identity: Fingerprint,
     /// When it was gone, RFC 3339.
     pub exited_at: Option<String>,
     /// Why it ended, unless vsweep stopped it.
@@ -238,6 +241,7 @@ impl StartRecord {
             simulated: false,
             model: String::new(),
             version: None,
+            identity: Fingerprint::default(),
             exited_at: None,
             cause: None,
             detail: String::new(),

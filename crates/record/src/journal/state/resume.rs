@@ -64,6 +64,7 @@ impl State {
         let on_server = self.attempts.iter().filter(|attempt| {
             attempt.record.server == *server
                 && attempt.after.is_none()
+                && self.retirement_of(attempt).is_none()
                 && since.is_none_or(|since| attempt.place > since)
         });
         let mut done: Vec<_> = on_server.filter(|attempt| attempt.standing == Standing::Done).collect();
@@ -102,8 +103,8 @@ impl State {
         let own = self
             .retirements
             .iter()
-            .filter(|retired| retired.server == *server && retired.line.journal == journal);
-        own.map(|retired| retired.line.seq).max()
+            .filter(|retired| retired.server == *server && retired.place.line.journal == journal);
+        own.map(|retired| retired.place.line.seq).max()
     }
 
     /// What is missing so that nothing may be said of the experiment.
@@ -155,7 +156,7 @@ impl State {
     }
 
     fn lost_retirements(&self) -> Vec<Gap> {
-        let is_there = |line: LineId| self.retirements.iter().any(|retired| retired.line == line);
+        let is_there = |line: LineId| self.retirements.iter().any(|retired| retired.place.line == line);
         let told = self.attempts.iter().filter_map(|attempt| {
             let seq = attempt.anew?;
             let journal = attempt.place.line.journal;

@@ -3,6 +3,7 @@
 use super::Page;
 use super::text::{code, escape};
 use crate::report::charts::explore::in_words;
+use crate::report::duplicates::retired;
 use crate::report::environment::facts;
 use crate::report::failures::{Group, Reason};
 use crate::report::requirements::Verdict;
@@ -46,7 +47,11 @@ pub fn banners(page: &Page<'_>) -> String {
             escape(&capitalise(&how))
         )
     });
-    simulated(page.inputs.points) + &unfinished.unwrap_or_default()
+    let retired = retired(page.inputs.state).into_iter().map(|told| {
+        let told = escape(&told);
+        format!("<p class=\"banner\" role=\"note\"><strong>Retired.</strong> {told}.</p>")
+    });
+    simulated(page.inputs.points) + &unfinished.unwrap_or_default() + &retired.collect::<String>()
 }
 
 /// What explorations found, a paragraph each.

@@ -200,6 +200,14 @@ impl Ahead {
                 }
                 given_up.searches.iter().for_each(|(search, _)| self.end_search(search));
             }
+            Event::ResultsRetired { server, .. } => {
+                for run in state.retired_at(entry.place.line) {
+                    match &run.search {
+                        None => self.add_runs(server, &run.name, 1),
+                        Some(searched) => self.add_search(server, &searched.id),
+                    }
+                }
+            }
             Event::SearchFinished { search, .. } => {
                 self.learn_ended(search);
                 self.end_search(search);
@@ -300,6 +308,7 @@ mod tests {
             model,
             version,
             simulated,
+            identity: None,
         };
         note(ahead, state, from + seconds as u32, ready);
     }

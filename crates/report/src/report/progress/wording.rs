@@ -272,6 +272,7 @@ mod tests {
             model: "m".into(),
             version: None,
             simulated: false,
+            identity: None,
         });
         for (run, outcome, cause) in [(0, Outcome::Ok, None), (1, Outcome::Failed, Some(Cause::OomUnderLoad))] {
             let started = say(Event::RunStarted(Box::new(RunStarted {

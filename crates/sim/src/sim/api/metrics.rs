@@ -29,7 +29,7 @@ fn text(app: &App, states: &[Snapshot]) -> String {
         model: quoted(app.model_name()),
         states,
     };
-    machine::write(&mut engines.page, app.created as f64);
+    machine::write(&mut engines.page, app.started);
     engines.gauges(app);
     engines.counters(app);
     engines.histograms();

@@ -68,6 +68,8 @@ pub struct App {
     pub sleeps: Sleeps,
     /// Start of the server, seconds since 1970.
     pub created: u64,
+    /// The same to a hundredth of a second, as its metrics tell it.
+    pub started: f64,
     /// Identifies the configuration in answers.
     pub fingerprint: String,
 }

@@ -1,0 +1,248 @@
+//! What tells one server behind an address from another, and the rule of what is a change. Asks nobody: whoever reads a server
+//! fills in what it says, and what it does not say stays unknown.
+
+use crate::units::show_count;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Memory profiling gives each start of one server a KV cache of a slightly different size: so much of it is no change.
+const SAME_CACHE: f64 = 0.02;
+/// Start times are told to a hundredth of a second.
+const SAME_START_SECONDS: f64 = 0.05;
+/// Differences that are told; others are counted.
+const MOST_TOLD: usize = 4;
+
+/// What a server says about itself. What is unknown is no change.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Fingerprint {
+    /// Name of the model it serves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Folder or hub name of the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_root: Option<String>,
+    /// Version of the engine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Longest sequence, in tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_model_len: Option<u64>,
+    /// Engines behind the address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engines: Option<u64>,
+    /// Tokens that the KV caches of all engines hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_cache_tokens: Option<u64>,
+    /// Settings by name: those of its cache and, if it tells them, those of its scheduler and its parallelism.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
+    /// When its process started, in seconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started: Option<f64>,
+}
+
+/// What became of a server since it was read before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing that is known.
+    Same,
+    /// It was started again with the same settings.
+    Restarted,
+    /// It is another server.
+    Replaced(Differences),
+}
+
+/// In what two servers differ; at least one thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Differences(Vec<Difference>);
+
+/// One thing that differs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Difference {
+    name: String,
+    before: String,
+    now: String,
+}
+
+impl Fingerprint {
+    /// What became of the server that was read before. A start time that lies before the one known is that of another of
+    /// several like servers behind one address, and no restart.
+    pub fn change_since(&self, before: &Fingerprint) -> Change {
+        match self.differences_from(before) {
+            Some(differences) => Change::Replaced(differences),
+            None => match (before.started, self.started) {
+                (Some(before), Some(now)) if now > before + SAME_START_SECONDS => Change::Restarted,
+                _ => Change::Same,
+            },
+        }
+    }
+
+    /// In what it differs from the server that was read before; `None` if it may be the same.
+    pub fn differences_from(&self, before: &Fingerprint) -> Option<Differences> {
+        let cache = match (before.kv_cache_tokens, self.kv_cache_tokens) {
+            (Some(before), Some(now)) if is_about(before, now) => (None, None),
+            other => other,
+        };
+        let count = |count: Option<u64>| count.map(show_count);
+        let pairs = [
+            ("model", before.model.clone(), self.model.clone()),
+            ("model root", before.model_root.clone(), self.model_root.clone()),
+            ("version", before.version.clone(), self.version.clone()),
+            ("max_model_len", count(before.max_model_len), count(self.max_model_len)),
+            ("engines", count(before.engines), count(self.engines)),
+            ("KV cache tokens", count(cache.0), count(cache.1)),
+        ];
+        let own = pairs.into_iter().map(|(name, before, now)| (name, before.zip(now)));
+        let settings = before
+            .settings
+            .iter()
+            .map(|(name, value)| (name.as_str(), Some(value.clone()).zip(self.settings.get(name).cloned())));
+        let differences = own.chain(settings).filter_map(|(name, known)| {
+            let (before, now) = known.filter(|(before, now)| before != now)?;
+            let name = name.to_owned();
+            Some(Difference { name, before, now })
+        });
+        let differences: Vec<Difference> = differences.collect();
+        (!differences.is_empty()).then_some(Differences(differences))
+    }
+
+    /// Adds what a later reading of the same server says: what it leaves out stays known.
+    pub fn learn(&mut self, later: Fingerprint) {
+        let known = std::mem::replace(self, later);
+        self.model = self.model.take().or(known.model);
+        self.model_root = self.model_root.take().or(known.model_root);
+        self.version = self.version.take().or(known.version);
+        self.max_model_len = self.max_model_len.or(known.max_model_len);
+        self.engines = self.engines.or(known.engines);
+        self.kv_cache_tokens = known.kv_cache_tokens.or(self.kv_cache_tokens);
+        known.settings.into_iter().for_each(|(name, value)| {
+            self.settings.entry(name).or_insert(value);
+        });
+        self.started = match (known.started, self.started) {
+            (Some(one), Some(other)) => Some(one.max(other)),
+            (one, other) => one.or(other),
+        };
+    }
+}
+
+fn is_about(before: u64, now: u64) -> bool {
+    let (less, more) = (before.min(now) as f64, before.max(now) as f64);
+    more - less <= SAME_CACHE * more
+}
+
+impl Differences {
+    /// One of the two: `version 0.31.0, max_num_seqs 64`.
+    pub fn before(&self) -> String {
+        self.list(|difference| format!("{} {}", difference.name, difference.before))
+    }
+
+    /// The other one.
+    pub fn now(&self) -> String {
+        self.list(|difference| format!("{} {}", difference.name, difference.now))
+    }
+
+    fn list(&self, text: impl Fn(&Difference) -> String) -> String {
+        let mut told: Vec<String> = self.0.iter().take(MOST_TOLD).map(text).collect();
+        if let more @ 1.. = self.0.len().saturating_sub(MOST_TOLD) {
+            told.push(format!("and {more} more"));
+        }
+        told.join(", ")
+    }
+}
+
+/// `version 0.31.0 became 0.32.0, max_num_seqs 64 became 256`.
+impl fmt::Display for Differences {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let change = |one: &Difference| format!("{} {} became {}", one.name, one.before, one.now);
+        f.write_str(&self.list(change))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server() -> Fingerprint {
+        Fingerprint {
+            model: Some("m".into()),
+            model_root: Some("org/m".into()),
+            version: Some("0.31.0".into()),
+            max_model_len: Some(2048),
+            engines: Some(1),
+            kv_cache_tokens: Some(100_000),
+            settings: [("cache_dtype", "auto"), ("max_num_seqs", "64")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+            started: Some(1000.0),
+        }
+    }
+
+    fn told(now: &Fingerprint) -> String {
+        match now.change_since(&server()) {
+            Change::Same => "same".into(),
+            Change::Restarted => "restarted".into(),
+            Change::Replaced(differences) => differences.to_string(),
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_is_no_change() {
+        assert_eq!(told(&server()), "same");
+        assert_eq!(told(&Fingerprint::default()), "same");
+        assert_eq!(server().change_since(&Fingerprint::default()), Change::Same);
+        let mut other = server();
+        other.settings.remove("max_num_seqs");
+        other.settings.insert("new_setting".into(), "1".into());
+        assert_eq!(told(&other), "same");
+    }
+
+    #[test]
+    fn a_start_time_alone_is_a_restart() {
+        let started = |at: f64| Fingerprint {
+            started: Some(at),
+            ..server()
+        };
+        assert_eq!(told(&started(1000.01)), "same");
+        assert_eq!(told(&started(1060.0)), "restarted");
+        assert_eq!(told(&started(900.0)), "same", "one of several like servers");
+    }
+
+    #[test]
+    fn every_difference_is_named() {
+        let mut other = Fingerprint {
+            version: Some("0.32.0".into()),
+            started: Some(2000.0),
+            ..server()
+        };
+        other.settings.insert("max_num_seqs".into(), "256".into());
+        assert_eq!(told(&other), "version 0.31.0 became 0.32.0, max_num_seqs 64 became 256");
+        let Change::Replaced(differences) = other.change_since(&server()) else {
+            panic!("another server");
+        };
+        assert_eq!(differences.before(), "version 0.31.0, max_num_seqs 64");
+        assert_eq!(differences.now(), "version 0.32.0, max_num_seqs 256");
+    }
+
+    #[test]
+    fn a_cache_scatters_a_little_from_start_to_start() {
+        let cache = |tokens: u64| Fingerprint {
+            kv_cache_tokens: Some(tokens),
+            ..server()
+        };
+        assert_eq!(told(&cache(98_500)), "same");
+        assert_eq!(told(&cache(90_000)), "KV cache tokens 100,000 became 90,000");
+    }
+
+    #[test]
+    fn what_was_known_stays_known() {
+        let mut known = server();
+        known.learn(Fingerprint {
+            started: Some(900.0),
+            kv_cache_tokens: Some(99_000),
+            ..Fingerprint::default()
+        });
+        assert_eq!(known, server());
+    }
+}

@@ -1,0 +1,216 @@
+//! Whether the server behind an address is the one that was measured there: what is read of it against what is recorded of
+//! each launch that still counts.
+
+use super::{RunRecord, Standing, StartRecord, State};
+use crate::journal::line::{LineId, Nonce};
+use std::collections::HashSet;
+use vsweep_plan::fingerprint::{Differences, Fingerprint};
+use vsweep_plan::ids::ServerId;
+
+/// What a reading of a server says beside what is recorded of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Recognised {
+    /// Nothing contradicts: its results may go on.
+    Same,
+    /// Another server was measured here before.
+    Replaced(Differences),
+    /// Different servers answer in turn.
+    InTurn(Differences),
+}
+
+impl State {
+    /// Compares a reading, its secrets masked, with the launches of a server config whose results count. In one session no server
+    /// comes back once another has answered, and none is replaced before anything was measured on it: otherwise they answer
+    /// in turn.
+    pub fn recognise(&self, server: &ServerId, session: Nonce, now: &Fingerprint) -> Recognised {
+        let starts = self.servers.get(server).map_or(&[][..], |record| &record.starts);
+        let ready: Vec<&StartRecord> = starts.iter().filter(|start| start.ready_seconds.is_some()).collect();
+        let counting = ready.iter().rev();
+        let mut counting = counting.filter(|start| self.retired_from(server, start.place.line).is_none());
+        let Some(differences) = counting.find_map(|start| now.differences_from(&start.identity)) else {
+            return Recognised::Same;
+        };
+        let own: Vec<&StartRecord> = ready
+            .into_iter()
+            .filter(|start| start.launch.session == session)
+            .collect();
+        let is_in_turn = own.split_last().is_some_and(|(last, earlier)| {
+            let was_replaced = |start: &StartRecord| last.identity.differences_from(&start.identity).is_some();
+            let comes_back = |start: &StartRecord| now.differences_from(&start.identity).is_none();
+            let mut earlier = earlier.iter().filter(|start| was_replaced(start));
+            earlier.any(|start| comes_back(start) || !self.has_result_on(last))
+        });
+        match is_in_turn {
+            true => Recognised::InTurn(differences),
+            false => Recognised::Replaced(differences),
+        }
+    }
+
+    /// Whether any result of a server config counts, in the plan or not.
+    pub fn has_results(&self, server: &ServerId) -> bool {
+        let of_server = self.attempts.iter().filter(|attempt| attempt.record.server == *server);
+        of_server.into_iter().any(|attempt| {
+            attempt.standing != Standing::Open && self.retired_from(server, attempt.place.line).is_none()
+        })
+    }
+
+    /// What was retired, oldest first: why, and how many results of points in the plan.
+    pub fn retired(&self) -> Vec<(&str, usize)> {
+        let planned = self.planned_points();
+        let mut counts = vec![0; self.retirements.len()];
+        for attempt in self.attempts.iter().filter(|attempt| attempt.is_result()) {
+            if let Some(retired) = self
+                .retirement_of(attempt)
+                .filter(|_| planned.contains(&attempt.record.point))
+            {
+                let at = self.retirements.iter().position(|other| other.place == retired.place);
+                counts[at.expect("it is one of them")] += 1;
+            }
+        }
+        let told = self.retirements.iter().zip(counts).filter(|(_, runs)| *runs > 0);
+        told.map(|(retired, runs)| (retired.reason.as_str(), runs)).collect()
+    }
+
+    /// The results of points in the plan that a line retired, one for each run.
+    pub fn retired_at(&self, line: LineId) -> Vec<&RunRecord> {
+        let planned = self.planned_points();
+        let retired = self.attempts.iter().filter(|attempt| {
+            attempt.standing != Standing::Open
+                && planned.contains(&attempt.record.point)
+                && self
+                    .retirement_of(attempt)
+                    .is_some_and(|retired| retired.place.line == line)
+        });
+        let mut seen = HashSet::new();
+        let runs = retired.map(|attempt| &attempt.record);
+        runs.filter(|run| seen.insert((&run.point, run.slot, run.run)))
+            .collect()
+    }
+
+    fn has_result_on(&self, start: &StartRecord) -> bool {
+        let done = self
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.standing == Standing::Done);
+        done.into_iter()
+            .any(|attempt| attempt.record.launch == Some(start.launch))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::event::{Event, RunFinished, RunStarted, SearchStarted};
+    use serde_json::Map;
+    use vsweep_plan::cause::Outcome;
+    use vsweep_plan::ids::{PointId, SearchId};
+    use vsweep_plan::validity::Validity;
+    use vsweep_strategy::search::{Seed, Vary};
+
+    fn id() -> ServerId {
+        ServerId("s".into())
+    }
+
+    fn serving(seqs: u32) -> Fingerprint {
+        Fingerprint {
+            settings: [("max_num_seqs".to_owned(), seqs.to_string())].into(),
+            ..Fingerprint::default()
+        }
+    }
+
+    fn connect(state: &mut State, launch: u32, seqs: u32) {
+        state.imagine(Event::ServerReady {
+            server: id(),
+            launch,
+            seconds: 0.0,
+            model: "m".into(),
+            version: None,
+            simulated: true,
+            identity: Some(Box::new(serving(seqs))),
+        });
+    }
+
+    fn measure(state: &mut State, launch: u32) {
+        let started = state.imagine(Event::RunStarted(Box::new(RunStarted {
+            point: PointId("p".into()),
+            server: id(),
+            slot: 0,
+            run: 0,
+            launch,
+            name: String::new(),
+            params: Map::new(),
+            combo: None,
+            search: None,
+            anew: None,
+        })));
+        state.imagine(Event::RunFinished(Box::new(RunFinished {
+            started: started.place.line.seq,
+            outcome: Outcome::Ok,
+            validity: Validity::Valid,
+            doubts: Vec::new(),
+            cause: None,
+            detail: String::new(),
+            seconds: 1.0,
+            file: None,
+            learned: None,
+        })));
+    }
+
+    fn retire(state: &mut State) {
+        let (server, reason) = (id(), "another one".into());
+        state.imagine(Event::ResultsRetired { server, reason });
+    }
+
+    fn told(state: &State, seqs: u32) -> &'static str {
+        match state.recognise(&id(), Nonce::IMAGINED, &serving(seqs)) {
+            Recognised::Same => "same",
+            Recognised::Replaced(_) => "replaced",
+            Recognised::InTurn(_) => "in turn",
+        }
+    }
+
+    #[test]
+    fn servers_that_come_back_answer_in_turn() {
+        let mut state = State::default();
+        assert_eq!(told(&state, 1), "same", "nobody was measured before");
+        connect(&mut state, 1, 1);
+        measure(&mut state, 1);
+        assert_eq!((told(&state, 1), told(&state, 2)), ("same", "replaced"));
+        retire(&mut state);
+        connect(&mut state, 2, 2);
+        assert_eq!((told(&state, 2), told(&state, 1)), ("same", "in turn"));
+        assert_eq!(told(&state, 3), "in turn", "nothing was measured between two changes");
+        measure(&mut state, 2);
+        assert_eq!(told(&state, 3), "replaced");
+        assert_eq!(state.runs().count(), 1, "that of the server that answers");
+    }
+
+    #[test]
+    fn a_search_on_another_server_begins_anew() {
+        let mut state = State::default();
+        let search = SearchId("q".into());
+        let started = SearchStarted {
+            search: search.clone(),
+            server: id(),
+            slot: 0,
+            name: String::new(),
+            params: Map::new(),
+            vary: Vary::MaxConcurrency,
+            targets: Vec::new(),
+            seed: Seed::UNKNOWN,
+            rivals: Vec::new(),
+        };
+        state.imagine(Event::SearchStarted(Box::new(started)));
+        let after = state.search(&search).expect("begun").tip;
+        // Given up before its first probe.
+        state.imagine(Event::SearchFinished {
+            search: search.clone(),
+            after,
+            answers: Vec::new(),
+            cause: Some(vsweep_plan::cause::Cause::ReadyTimeout),
+            detail: String::new(),
+        });
+        retire(&mut state);
+        assert_eq!(state.search(&search), None);
+    }
+}

@@ -1,0 +1,125 @@
+//! Who answers behind `serve.url`, and what a session retires when it begins: what was measured on a server that is another one
+//! now, or everything if the plan asks for that. The rule of what is a change is the fingerprint's; what the record says of
+//! the servers before is its own.
+
+use super::{Interrupt, Sweep};
+use crate::error::{Error, Result};
+use crate::fingerprint::{Differences, Fingerprint};
+use crate::ids::ServerId;
+use crate::journal::{Event, Nonce, Recognised, State};
+use crate::matrix::ServerConfig;
+use crate::plan::{Secrets, Target};
+use crate::server::Server;
+
+/// How often a server that seems to be another one is asked again: behind a balancer the first one answers again.
+const LOOKS: usize = 5;
+
+/// A server behind a URL, and how what it says becomes what is recorded.
+pub(super) struct Behind<'a> {
+    pub url: &'a str,
+    pub server: &'a Server,
+    pub secrets: &'a Secrets,
+}
+
+impl Behind<'_> {
+    /// What the server says, and in what it is another one, if it is. An error if different servers answer in turn.
+    pub async fn recognise(
+        &self,
+        compare: impl Fn(&Fingerprint) -> Recognised,
+    ) -> Result<(Fingerprint, Option<Differences>)> {
+        let mut replaced = None;
+        for _ in 0..LOOKS {
+            let read = match self.server.read_identity().await {
+                Ok(read) => self.secrets.redact_data(read),
+                Err(differences) => return Err(self.in_turn(&differences)),
+            };
+            if read == Fingerprint::default() {
+                // It says nothing, or does not answer for the moment.
+                match replaced {
+                    None => break,
+                    Some(_) => continue,
+                }
+            }
+            match (compare(&read), &replaced) {
+                (Recognised::Same, None) => return Ok((read, None)),
+                (Recognised::Same, Some((_, differences))) => return Err(self.in_turn(differences)),
+                (Recognised::InTurn(differences), _) => return Err(self.in_turn(&differences)),
+                (Recognised::Replaced(differences), _) => replaced = Some((read, differences)),
+            }
+        }
+        let (read, differences) = replaced.unzip();
+        Ok((read.unwrap_or_default(), differences))
+    }
+
+    fn in_turn(&self, differences: &Differences) -> Error {
+        Error::Fatal(format!(
+            "different servers answer in turn at {}: one with {}, one with {}; give the URL of one of them, or wait until one has replaced \
+             the other, and run again: what is recorded is kept",
+            self.secrets.redact(self.url),
+            differences.before(),
+            differences.now()
+        ))
+    }
+}
+
+/// Why earlier results leave the tables, as a sentence for the record.
+pub(super) fn reason(differences: &Differences) -> String {
+    format!("another server answers now: {differences}")
+}
+
+/// The same where the plan asks for it.
+const ASKED: &str = "measured anew, as serve.fresh asks";
+
+impl Sweep<'_> {
+    /// Whether a session that begins now measures anew what is behind the URL, as the plan asks. What was interrupted is
+    /// finished first.
+    fn begins_anew(&self, state: &State) -> bool {
+        let last = state.last_session().and_then(|session| session.ended.as_deref());
+        self.plan.serve.fresh && (last == Some("finished") || !self.schedule().has_work(state))
+    }
+
+    /// Retires in a state that is only played what a session that begins now would retire because the plan asks for it.
+    pub fn imagine_anew(&self, state: &mut State) {
+        if self.begins_anew(state) {
+            for server in self.schedule().servers() {
+                let (server, reason) = (server.id, ASKED.to_owned());
+                state.imagine(Event::ResultsRetired { server, reason });
+            }
+        }
+    }
+
+    /// Servers whose results a session that begins now retires, and why. `None` if the user asked to stop meanwhile.
+    pub(super) async fn outdated(
+        &self,
+        state: &State,
+        session: Nonce,
+        interrupt: &mut Interrupt,
+    ) -> Result<Option<Vec<(ServerId, String)>>> {
+        let Target::Attach(url) = &self.plan.serve.target else {
+            return Ok(Some(Vec::new()));
+        };
+        let is_anew = self.begins_anew(state);
+        let mut outdated = Vec::new();
+        for ServerConfig { id, .. } in self.schedule().servers() {
+            if !state.has_results(&id) {
+                continue;
+            }
+            if is_anew {
+                outdated.push((id, ASKED.to_owned()));
+                continue;
+            }
+            let serve = &self.plan.serve;
+            let server = Server::attach(url, serve.ready_timeout, serve.hang_timeout);
+            let (server, secrets) = (&server, &self.plan.secrets);
+            let behind = Behind { url, server, secrets };
+            let (_, differences) = tokio::select! {
+                recognised = behind.recognise(|read| state.recognise(&id, session, read)) => recognised?,
+                () = interrupt.requested() => return Ok(None),
+            };
+            if let Some(differences) = differences {
+                outdated.push((id, reason(&differences)));
+            }
+        }
+        Ok(Some(outdated))
+    }
+}

@@ -1,0 +1,167 @@
+//! Who answers at an address: a running server is asked for what tells it from another one. What it does not say stays
+//! unknown, so servers other than vLLM are welcome.
+//!
+//! Changes nothing and judges nothing: the rule of what is a change is [`Fingerprint`]'s.
+
+use super::Server;
+use super::http::{Answer, Http};
+use crate::fingerprint::{Differences, Fingerprint};
+use crate::printable::printable;
+use crate::telemetry::prometheus::{self, Sample};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Limit of one question.
+const PROBE: Duration = Duration::from_secs(2);
+/// The first answer of `/server_info` took a real vLLM 1.6 s.
+const SLOW: Duration = Duration::from_secs(10);
+/// A real vLLM has 37, with values of a few letters; they are recorded with each launch.
+const MOST_SETTINGS: usize = 200;
+const LONGEST_SETTING: usize = 200;
+/// Labels of `vllm:cache_config_info` that are no settings: which engine it is, and what profiling has found room for.
+const NO_SETTINGS: [&str; 6] = [
+    "engine",
+    "kv_cache_max_concurrency",
+    "kv_cache_memory_bytes",
+    "kv_cache_size_tokens",
+    "num_cpu_blocks",
+    "num_gpu_blocks",
+];
+/// What is read of the configuration that vLLM shows in its development mode; the rest follows from it, or changes nothing.
+const CONFIG: [(&str, &str); 8] = [
+    ("parallel_config", "tensor_parallel_size"),
+    ("parallel_config", "pipeline_parallel_size"),
+    ("parallel_config", "data_parallel_size"),
+    ("scheduler_config", "max_num_seqs"),
+    ("scheduler_config", "max_num_batched_tokens"),
+    ("scheduler_config", "enable_chunked_prefill"),
+    ("model_config", "dtype"),
+    ("model_config", "quantization"),
+];
+
+impl Server {
+    /// What tells it from another server, as far as it says that now. Asks for its metrics at the beginning and near the end, so
+    /// that several different servers behind one address show: `Err` is in what they differ.
+    pub async fn read_identity(&self) -> Result<Fingerprint, Differences> {
+        let http = &self.http;
+        let Ok(metrics) = http.get("/metrics", PROBE).await else {
+            return Ok(Fingerprint::default());
+        };
+        let mut read = of_metrics(&success(metrics).map_or_else(String::new, |answer| answer.body));
+        of_models(&ask(http, "/v1/models", PROBE).await, &mut read);
+        let version = ask(http, "/version", PROBE).await;
+        read.version = text(&version["version"]);
+        if let Ok(again) = http.get("/metrics", PROBE).await {
+            let again = of_metrics(&success(again).map_or_else(String::new, |answer| answer.body));
+            if let Some(differences) = again.differences_from(&read) {
+                return Err(differences);
+            }
+        }
+        of_config(&ask(http, "/server_info?config_format=json", SLOW).await, &mut read);
+        Ok(read)
+    }
+}
+
+fn success(answer: Answer) -> Option<Answer> {
+    answer.is_success().then_some(answer)
+}
+
+/// An answer as JSON; null if there is none.
+async fn ask(http: &Http, path: &str, limit: Duration) -> Value {
+    let answer = http.get(path, limit).await.ok().and_then(success);
+    answer.map_or(Value::Null, |answer| answer.json())
+}
+
+/// Names from outside come in here.
+fn text(value: &Value) -> Option<String> {
+    value.as_str().map(|text| printable(text).into_owned())
+}
+
+fn of_metrics(page: &str) -> Fingerprint {
+    let caches = || prometheus::samples(page).filter(|sample| sample.name == "vllm:cache_config_info");
+    let started = prometheus::samples(page).find(|sample| sample.name == "process_start_time_seconds");
+    let kv_cache_tokens = caches().try_fold(0u64, |sum, cache| sum.checked_add(tokens(&cache)?));
+    let mut settings = BTreeMap::new();
+    for (name, value) in caches().next().iter().flat_map(Sample::all_labels).take(MOST_SETTINGS) {
+        if !NO_SETTINGS.contains(&name) && value.len() <= LONGEST_SETTING {
+            settings.insert(printable(name).into_owned(), printable(value).into_owned());
+        }
+    }
+    Fingerprint {
+        engines: Some(caches().count() as u64).filter(|engines| *engines > 0),
+        kv_cache_tokens: kv_cache_tokens.filter(|tokens| *tokens > 0),
+        settings,
+        started: started.map(|sample| sample.value).filter(|at| at.is_finite()),
+        ..Fingerprint::default()
+    }
+}
+
+/// Tokens that an engine's cache holds: as it says, else from its blocks.
+fn tokens(cache: &Sample<'_>) -> Option<u64> {
+    let number = |name: &str| cache.label(name)?.parse::<u64>().ok();
+    number("kv_cache_size_tokens").or_else(|| number("num_gpu_blocks")?.checked_mul(number("block_size")?))
+}
+
+fn of_models(models: &Value, read: &mut Fingerprint) {
+    let first = &models["data"][0];
+    read.model = text(&first["id"]);
+    read.model_root = text(&first["root"]);
+    read.max_model_len = first["max_model_len"].as_u64();
+}
+
+fn of_config(info: &Value, read: &mut Fingerprint) {
+    for (table, name) in CONFIG {
+        let value = match &info["vllm_config"][table][name] {
+            Value::Null => continue,
+            Value::String(value) => printable(value).into_owned(),
+            value => value.to_string(),
+        };
+        read.settings.insert(name.to_owned(), value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// What a real vLLM said.
+    const PAGE: &str = "process_start_time_seconds 1.79516695783e+09\n\
+        vllm:cache_config_info{_block_size_resolved=\"True\",block_size=\"128\",cache_dtype=\"auto\",engine=\"0\",\
+        enable_prefix_caching=\"True\",kv_cache_max_concurrency=\"1024.0\",kv_cache_memory_bytes=\"1073741824\",\
+        kv_cache_size_tokens=\"2097152\",num_cpu_blocks=\"None\",num_gpu_blocks=\"16384\"} 1.0\n";
+
+    #[test]
+    fn a_real_servers_words_are_read() {
+        let mut read = of_metrics(PAGE);
+        let models = json!({"data": [{"id": "tiny", "root": "LAB/tiny-llama", "max_model_len": 2048}]});
+        of_models(&models, &mut read);
+        let scheduler = json!({"max_num_seqs": 64, "policy": "fcfs"});
+        let config =
+            json!({"scheduler_config": scheduler, "model_config": {"dtype": "torch.bfloat16", "quantization": null}});
+        of_config(&json!({"vllm_config": config}), &mut read);
+        assert_eq!((read.engines, read.kv_cache_tokens), (Some(1), Some(2_097_152)));
+        assert_eq!(read.started, Some(1_795_166_957.83));
+        let named = (read.model.as_deref(), read.model_root.as_deref(), read.max_model_len);
+        assert_eq!(named, (Some("tiny"), Some("LAB/tiny-llama"), Some(2048)));
+        let settings: Vec<(&str, &str)> = read.settings.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let expected = [
+            ("_block_size_resolved", "True"),
+            ("block_size", "128"),
+            ("cache_dtype", "auto"),
+            ("dtype", "torch.bfloat16"),
+            ("enable_prefix_caching", "True"),
+            ("max_num_seqs", "64"),
+        ];
+        assert_eq!(settings, expected);
+    }
+
+    #[test]
+    fn a_server_of_another_kind_says_nothing() {
+        let mut read = of_metrics("# HELP requests\nrequests_total 3\n");
+        of_models(&Value::Null, &mut read);
+        of_config(&json!([1]), &mut read);
+        assert_eq!(read, Fingerprint::default());
+    }
+}

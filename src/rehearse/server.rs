@@ -5,6 +5,7 @@ use super::Options;
 use super::spread::Belief;
 use crate::cause::{Cause, Failure};
 use crate::matrix::ServerConfig;
+use crate::plan::{Program, ServeCommand};
 use crate::sim::engine::gpu::GPUS;
 use crate::sim::engine::memory::{Memory, Misfit};
 use crate::sim::engine::model::Model;
@@ -146,14 +147,11 @@ pub(super) fn command(argv: &[String]) -> Result<(Kind, &[String]), String> {
     if argv.is_empty() {
         return Err("the plan attaches to a running server, whose settings are not known".to_owned());
     }
-    let serve = argv.iter().rposition(|word| word == "serve");
-    let before = |back: usize| Some(argv.get(serve?.checked_sub(back)?)?.as_str());
-    let name = |word: Option<&str>| word.and_then(|word| Path::new(word).file_name()?.to_str().map(str::to_owned));
-    let args = &argv[serve.map_or(argv.len(), |place| place + 1)..];
-    match (name(before(2)).as_deref(), name(before(1)).as_deref()) {
-        (Some("vsweep"), Some("sim")) => Ok((Kind::Simulator, args)),
-        (_, Some("vllm")) => Ok((Kind::Vllm, args)),
-        _ => Err(format!(
+    let command = ServeCommand::of(argv);
+    match command.program() {
+        Program::Simulator => Ok((Kind::Simulator, command.args())),
+        Program::Vllm => Ok((Kind::Vllm, command.args())),
+        Program::Other => Err(format!(
             "`{}` is neither `vllm serve` nor `vsweep sim serve`, so nothing is known of its speed",
             argv[0]
         )),

@@ -7,6 +7,7 @@
 use super::procfs::{self, Listener};
 use super::trees;
 use crate::cause::{Cause, Failure};
+use crate::plan::ServeCommand;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, ToSocketAddrs};
 
 /// Host and port of a server as its command line gives them.
@@ -19,34 +20,23 @@ pub struct Address {
 }
 
 impl Address {
-    /// Reads `--host H`, `--host=H`, `--port N`, `--port=N` and `-p N`; of several, the last wins, as in argparse.
+    /// Reads what a command line says. A port that is none, and a Unix socket, are refused.
     pub fn read(argv: &[String]) -> Result<Address, Failure> {
-        let bad = |detail: String| Failure::new(Cause::BadFlag, detail);
-        let mut address = Address::default();
-        for (i, word) in argv.iter().enumerate() {
-            let (flag, attached) = match word.split_once('=') {
-                Some((flag, value)) => (flag, Some(value)),
-                None => (word.as_str(), None),
-            };
-            let value = attached.or_else(|| argv.get(i + 1).map(String::as_str));
-            match flag {
-                "--host" => address.host = value.map(str::to_owned),
-                "--port" => {
-                    let value = value.ok_or_else(|| bad("--port has no value".into()))?;
-                    let port = value.parse().ok().filter(|&port| port != 0);
-                    address.port = Some(port.ok_or_else(|| bad(format!("--port {value} is not a port (1 to 65535)")))?);
-                }
-                // Other programs give `-p` other meanings (docker: 8000:8000), so only a plain number counts.
-                "-p" => address.port = value.and_then(|value| value.parse().ok()).or(address.port),
-                "--uds" => {
-                    return Err(bad(
-                        "--uds listens on a Unix socket; vsweep measures over TCP, so remove it".into(),
-                    ));
-                }
-                _ => {}
-            }
+        let bad = |detail: &str| Err(Failure::new(Cause::BadFlag, detail));
+        let command = ServeCommand::of(argv);
+        if command.has("uds") {
+            return bad("--uds listens on a Unix socket; vsweep measures over TCP, so remove it");
         }
-        Ok(address)
+        let port = match command.value("port") {
+            Some(value) => match value.parse().ok().filter(|&port| port != 0) {
+                Some(port) => Some(port),
+                None => return bad(&format!("--port {value} is not a port (1 to 65535)")),
+            },
+            None if command.has("port") => return bad("--port has no value"),
+            None => None,
+        };
+        let host = command.value("host").map(str::to_owned);
+        Ok(Address { host, port })
     }
 
     /// The host to connect to: a server on all interfaces is reached through the loopback one.

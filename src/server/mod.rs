@@ -23,7 +23,7 @@ pub use procfs::is_there as can_see_processes;
 pub use program::{find_program, this_program, use_program};
 
 use crate::cause::{Cause, Failure};
-use crate::plan::Reset;
+use crate::plan::{Reset, ServeCommand};
 use address::Address;
 use guarded::{Guarded, Lost, Order};
 use http::Http;
@@ -273,14 +273,7 @@ fn create_log(path: &Path) -> io::Result<File> {
 
 /// The key that the server will ask for.
 fn api_key(launch: &Launch) -> Option<String> {
-    let words = launch.argv.iter().enumerate();
-    let mut flags = words.filter_map(|(i, word)| match word.split_once('=') {
-        Some(("--api-key" | "--api_key", value)) => Some(value.to_owned()),
-        _ if matches!(word.as_str(), "--api-key" | "--api_key") => launch.argv.get(i + 1).cloned(),
-        _ => None,
-    });
-    flags
-        .next_back()
-        .or_else(|| launch.env.get("VLLM_API_KEY").cloned())
+    let flag = ServeCommand::of(&launch.argv).value("api_key").map(str::to_owned);
+    flag.or_else(|| launch.env.get("VLLM_API_KEY").cloned())
         .or_else(|| std::env::var("VLLM_API_KEY").ok())
 }

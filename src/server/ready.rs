@@ -4,6 +4,7 @@ use super::http::{Answer, Http};
 use super::procfs::{self, Listener};
 use super::{Identity, Process, Server};
 use crate::cause::{Cause, Failure};
+use crate::plan::ServeCommand;
 use crate::printable::printable;
 use crate::units::show_duration;
 use serde_json::Value;
@@ -40,7 +41,7 @@ pub(super) async fn wait(server: &mut Server) -> Result<Identity, Failure> {
             }
         };
     };
-    let expected = expected_models(&process.launch.argv);
+    let expected = ServeCommand::of(&process.launch.argv).model_names();
     let limit = *ready_timeout;
     let deadline = process.launched + limit;
     tokio::select! {
@@ -61,7 +62,7 @@ pub(super) async fn wait(server: &mut Server) -> Result<Identity, Failure> {
 
 /// Waits for health, then asks who it is. Pending as long as the server may become healthy; `seen` then says what `/health`
 /// gave last.
-async fn identify(http: &Http, base_url: &str, expected: &[String], seen: &mut String) -> Result<Identity, Failure> {
+async fn identify(http: &Http, base_url: &str, expected: &[&str], seen: &mut String) -> Result<Identity, Failure> {
     let mut wait = FIRST_WAIT;
     let mut refused_since = None;
     loop {
@@ -145,36 +146,9 @@ fn listed_models(answer: &Answer) -> Option<Vec<Value>> {
     (answer.is_success() && models.iter().any(|model| model["id"].is_string())).then_some(models)
 }
 
-/// The names under which the command line asks the server to offer its model; empty if it cannot be told.
-fn expected_models(argv: &[String]) -> Vec<String> {
-    let mut names = Vec::new();
-    let mut model = None;
-    for (i, word) in argv.iter().enumerate() {
-        let next = || argv.get(i + 1).filter(|next| !next.starts_with('-')).cloned();
-        let (flag, attached) = match word.split_once('=') {
-            Some((flag, value)) => (flag, Some(value.to_owned())),
-            None => (word.as_str(), None),
-        };
-        match flag {
-            "--served-model-name" | "--served_model_name" => {
-                let listed = argv[i + 1..].iter().take_while(|word| !word.starts_with('-')).cloned();
-                names = attached.map_or_else(|| listed.collect(), |value| vec![value]);
-            }
-            "--model" => model = attached.or_else(next),
-            "serve" if model.is_none() => model = next(),
-            _ => {}
-        }
-    }
-    if names.is_empty() {
-        model.into_iter().collect()
-    } else {
-        names
-    }
-}
-
 /// Whether one of the expected names is among the served ones, by id or root. Nothing expected means anything will do.
-fn serves(models: &[Value], expected: &[String]) -> bool {
-    let same = |found: &Value, name: &String| {
+fn serves(models: &[Value], expected: &[&str]) -> bool {
+    let same = |found: &Value, name: &&str| {
         found
             .as_str()
             .is_some_and(|found| found.trim_end_matches('/') == name.trim_end_matches('/'))
@@ -213,29 +187,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn expected(line: &str) -> Vec<String> {
-        expected_models(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn expected_names_come_from_the_command_line() {
-        assert_eq!(expected("vllm serve org/m --port 1"), ["org/m"]);
-        assert_eq!(
-            expected("vllm serve org/m --served-model-name a b --port 1"),
-            ["a", "b"]
-        );
-        assert_eq!(expected("vllm serve org/m --served-model-name=a"), ["a"]);
-        assert_eq!(
-            expected("python -m vllm.entrypoints.openai.api_server --model m"),
-            ["m"]
-        );
-        assert_eq!(expected("./start.sh"), [""; 0]);
-    }
-
     #[test]
     fn id_or_root_must_fit() {
         let models = [json!({"id": "tiny", "root": "/models/tiny-llama"})];
-        let fits = |name: &str| serves(&models, &[name.to_owned()]);
+        let fits = |name: &str| serves(&models, &[name]);
         assert!(fits("tiny") && fits("/models/tiny-llama/"));
         assert!(!fits("other"));
         assert!(serves(&models, &[]));

@@ -6,7 +6,7 @@
 
 use super::flags::{LISTS, SWITCHES};
 use super::json_word::json_word;
-use crate::plan::{Params, SHORT_FLAGS, show, spelling};
+use crate::plan::{Params, SHORT_FLAGS, ServeCommand, show, spelling};
 use serde_json::Value;
 
 /// The base command with every parameter applied, in order.
@@ -21,7 +21,7 @@ pub fn apply(base: &[String], params: &Params) -> Vec<String> {
 /// Replaces the first occurrence of a parameter's flag, removes the others; appends the flag if there is none.
 fn set(argv: &mut Vec<String>, name: &str, value: &Value) {
     let mut place = None;
-    let mut position = first_flag(argv);
+    let mut position = ServeCommand::of(argv).first_flag();
     while position < argv.len() {
         match occurrence(argv, position, name, value) {
             Some(length) => {
@@ -33,14 +33,6 @@ fn set(argv: &mut Vec<String>, name: &str, value: &Value) {
     }
     let place = place.unwrap_or(argv.len());
     argv.splice(place..place, words(name, value));
-}
-
-/// Where the server's own flags may begin. What stands before belongs to a launcher such as `numactl -- vllm serve` or
-/// `docker run -p 8000:8000 IMAGE vllm serve`, whose flags mean other things.
-fn first_flag(argv: &[String]) -> usize {
-    let last = |wanted: &str| argv.iter().rposition(|word| word == wanted);
-    let position = last("serve").or_else(|| last("--")).unwrap_or(0);
-    (position + 1).min(argv.len())
 }
 
 /// The words that a parameter adds to a command line.
@@ -119,7 +111,7 @@ fn occurrence(argv: &[String], position: usize, name: &str, value: &Value) -> Op
     if attached {
         return Some(1);
     }
-    let values = argv[position + 1..].iter().take_while(|word| !is_flag(word));
+    let values = argv[position + 1..].iter().take_while(|word| !spelling::is_flag(word));
     let canonical = spelling::canonical(name);
     let taken = match value {
         _ if LISTS.contains(&canonical.as_str()) => values.count(),
@@ -144,11 +136,6 @@ fn is_truth(word: &str) -> bool {
 /// Whether a flag may occur as `--no-x`: booleans, and `null`, which removes it in either form.
 fn is_pair(value: &Value) -> bool {
     matches!(value, Value::Bool(_) | Value::Null)
-}
-
-/// Whether a word starts a new flag; negative numbers do not.
-pub(super) fn is_flag(word: &str) -> bool {
-    word.starts_with('-') && word.len() > 1 && word.parse::<f64>().is_err()
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! A server's command line taken apart into flags, as a configuration file for `vllm serve --config` holds them: the
 //! reverse of [`super::argv`]. What only a command line can say is kept apart.
 
-use super::argv::{is_flag, is_switch};
+use super::argv::is_switch;
 use super::flags::LISTS;
-use crate::plan::{HIDDEN, SHORT_FLAGS, spelling};
+use crate::plan::spelling::{self, is_flag};
+use crate::plan::{HIDDEN, SHORT_FLAGS, ServeCommand};
 
 /// The flags of one server command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -30,8 +31,6 @@ pub enum FlagValue {
     Many(Vec<String>),
 }
 
-/// The module that serves without the program `vllm`.
-const API_SERVER: &str = "vllm.entrypoints.openai.api_server";
 /// What `-O` stands for; its level may follow without a space.
 const OPTIMIZATION: &str = "--optimization-level";
 
@@ -39,8 +38,11 @@ impl ServeFlags {
     /// Takes a command line apart. `None` where it does not show where the server's flags begin (no word `serve`), or where
     /// some of them stand in a file of their own (`--config`).
     pub fn of(argv: &[String]) -> Option<ServeFlags> {
-        let last = |wanted: &str| argv.iter().rposition(|word| word == wanted);
-        let (program, mut rest) = argv.split_at(last("serve").or_else(|| last(API_SERVER))? + 1);
+        let whole = ServeCommand::of(argv);
+        if !whole.shows_flags() {
+            return None;
+        }
+        let (program, mut rest) = argv.split_at(whole.first_flag());
         let mut command = ServeFlags {
             program: program.to_vec(),
             ..ServeFlags::default()

@@ -2,8 +2,7 @@
 //! that one setting has one name in tables and one flag in command lines.
 
 use super::problem::{Found, Problem};
-use super::{Plan, Side, Target};
-use std::path::Path;
+use super::{Plan, Program, ServeCommand, Side, Target};
 
 /// Short flags with the parameters they stand for.
 pub const SHORT_FLAGS: [(&str, &str); 24] = [
@@ -48,7 +47,7 @@ pub(super) fn check(plan: &Plan, found: &mut Found) {
     let Target::Launch(command) = &plan.serve.target else {
         return;
     };
-    if !is_vllm(command) {
+    if ServeCommand::of(command).program() == Program::Other {
         return;
     }
     let mut refuse = |name: &str, span| {
@@ -70,19 +69,4 @@ pub(super) fn check(plan: &Plan, found: &mut Found) {
             refuse(name, span);
         }
     }
-}
-
-/// Whether a command starts `vllm serve`, or the simulator that takes the same flags.
-fn is_vllm(command: &[String]) -> bool {
-    let program = |word: &String| {
-        let name = Path::new(word).file_name().unwrap_or_default();
-        name.to_string_lossy().into_owned()
-    };
-    command
-        .windows(2)
-        .any(|pair| pair[1] == "serve" && program(&pair[0]) == "vllm")
-        || command
-            .windows(3)
-            .any(|words| words[1] == "sim" && words[2] == "serve" && program(&words[0]) == "vsweep")
-        || command.iter().any(|word| word == "vllm.entrypoints.openai.api_server")
 }

@@ -26,6 +26,11 @@ pub fn same(a: &str, b: &str) -> bool {
     a == b || canonical(a) == canonical(b)
 }
 
+/// Whether a word of a command line starts a new flag; negative numbers do not.
+pub fn is_flag(word: &str) -> bool {
+    word.starts_with('-') && word.len() > 1 && word.parse::<f64>().is_err()
+}
+
 /// A parameter by any of its spellings.
 pub fn find<'a>(params: &'a Params, name: &str) -> Option<&'a Value> {
     params

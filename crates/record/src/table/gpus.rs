@@ -1,27 +1,13 @@
 //! How many GPUs a server uses, read from its parameters and its command line.
 
 use super::{Cell, normal};
-use vsweep_plan::plan::Params;
+use vsweep_plan::plan::{Params, ServeCommand};
 
-/// The spellings of one degree of parallelism: parameter names (underscores) and short flags.
-struct Degree {
-    names: [&'static str; 2],
-    short: &'static str,
-}
-
-const DEGREES: [Degree; 3] = [
-    Degree {
-        names: ["tensor_parallel_size", "tp"],
-        short: "-tp",
-    },
-    Degree {
-        names: ["pipeline_parallel_size", "pp"],
-        short: "-pp",
-    },
-    Degree {
-        names: ["data_parallel_size", "dp"],
-        short: "-dp",
-    },
+/// The spellings of the degrees of parallelism.
+const DEGREES: [[&str; 2]; 3] = [
+    ["tensor_parallel_size", "tp"],
+    ["pipeline_parallel_size", "pp"],
+    ["data_parallel_size", "dp"],
 ];
 
 /// GPUs of one server: an explicit `num_gpus` or `gpu_count`, else tensor × pipeline × data parallel size, each from the
@@ -33,8 +19,10 @@ pub fn count_gpus(params: &Params, argv: &[String]) -> f64 {
         named.find_map(|(_, value)| to_number(value)).filter(positive)
     };
     param(&["num_gpus", "gpu_count"]).unwrap_or_else(|| {
-        let degrees = DEGREES.iter().map(|degree| {
-            let given = param(&degree.names).or_else(|| from_argv(degree, argv).filter(positive));
+        let command = ServeCommand::of(argv);
+        let flag = |names: &[&str; 2]| names.iter().find_map(|name| command.value(name)?.parse().ok());
+        let degrees = DEGREES.iter().map(|names| {
+            let given = param(names).or_else(|| flag(names).filter(positive));
             given.unwrap_or(1.0)
         });
         degrees.product()
@@ -44,24 +32,6 @@ pub fn count_gpus(params: &Params, argv: &[String]) -> f64 {
 fn to_number(value: &serde_json::Value) -> Option<f64> {
     let written = value.as_str().and_then(|text| text.trim().parse().ok());
     Cell::from_json(value).number().or(written)
-}
-
-fn from_argv(degree: &Degree, argv: &[String]) -> Option<f64> {
-    let is_flag = |token: &str| {
-        let long = token
-            .strip_prefix("--")
-            .is_some_and(|name| degree.names.contains(&normal(name).as_str()));
-        long || token == degree.short
-    };
-    let mut values = argv
-        .iter()
-        .enumerate()
-        .filter_map(|(i, token)| match token.split_once('=') {
-            Some((flag, value)) if is_flag(flag) => Some(value),
-            None if is_flag(token) => argv.get(i + 1).map(String::as_str),
-            _ => None,
-        });
-    values.next_back()?.parse().ok()
 }
 
 #[cfg(test)]

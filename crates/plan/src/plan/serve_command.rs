@@ -1,0 +1,183 @@
+//! The command line of a server, read in one place: which program it starts, and what the flags of `vllm serve` on it say. A
+//! program that is not vLLM may give them other meanings; what is read of it is then what it would say of vLLM.
+
+use super::short_flags::SHORT_FLAGS;
+use super::spelling;
+use std::path::Path;
+
+/// The module that serves without the program `vllm`.
+const API_SERVER: &str = "vllm.entrypoints.openai.api_server";
+
+/// A server's command line.
+#[derive(Debug, Clone, Copy)]
+pub struct ServeCommand<'a> {
+    argv: &'a [String],
+    first: usize,
+}
+
+/// Whose command line it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Program {
+    /// vLLM.
+    Vllm,
+    /// vsweep's simulator, which takes vLLM's flags.
+    Simulator,
+    /// Another one.
+    Other,
+}
+
+/// One flag as it stands on the command line.
+#[derive(Debug)]
+struct Given<'a> {
+    /// The parameter that it sets, in canonical spelling.
+    name: String,
+    /// The value in the same word, if one is.
+    attached: Option<&'a str>,
+    /// The words that follow.
+    after: &'a [String],
+}
+
+impl<'a> ServeCommand<'a> {
+    /// Looks for where the server's own flags may begin. What stands before belongs to a launcher such as `numactl -- vllm serve` or
+    /// `docker run -p 8000:8000 IMAGE vllm serve`, whose flags mean other things.
+    pub fn of(argv: &'a [String]) -> ServeCommand<'a> {
+        let last = |wanted: &str| argv.iter().rposition(|word| word == wanted);
+        let before = last("serve").or_else(|| last(API_SERVER)).or_else(|| last("--"));
+        let first = (before.unwrap_or(0) + 1).min(argv.len());
+        ServeCommand { argv, first }
+    }
+
+    /// Where the server's own flags may begin.
+    pub fn first_flag(self) -> usize {
+        self.first
+    }
+
+    /// The words from there on.
+    pub fn args(self) -> &'a [String] {
+        &self.argv[self.first..]
+    }
+
+    /// Whose command line it is.
+    pub fn program(self) -> Program {
+        let before = |back: usize| Some(self.argv.get(self.first.checked_sub(back)?)?.as_str());
+        let name = |word: Option<&'a str>| word.and_then(|word| Path::new(word).file_name()?.to_str());
+        match (name(before(3)), name(before(2)), before(1)) {
+            (Some("vsweep"), Some("sim"), Some("serve")) => Program::Simulator,
+            (_, Some("vllm"), Some("serve")) | (_, _, Some(API_SERVER)) => Program::Vllm,
+            _ => Program::Other,
+        }
+    }
+
+    /// Whether the command line shows where its flags begin: after `serve`, or after vLLM's module.
+    pub fn shows_flags(self) -> bool {
+        matches!(
+            self.argv.get(self.first.wrapping_sub(1)).map(String::as_str),
+            Some("serve" | API_SERVER)
+        )
+    }
+
+    fn flags(self) -> impl DoubleEndedIterator<Item = Given<'a>> {
+        self.args().iter().enumerate().filter_map(move |(at, word)| {
+            let (flag, attached) = match word.split_once('=') {
+                Some((flag, value)) => (flag, Some(value)),
+                None => (word.as_str(), None),
+            };
+            let short = || SHORT_FLAGS.iter().find(|(short, _)| *short == flag);
+            let name = flag.strip_prefix("--").or_else(|| short().map(|(_, name)| *name))?;
+            let after = &self.args()[at + 1..];
+            // Other programs give `-p` other meanings (docker: 8000:8000), so only a plain number counts.
+            let value = attached.or(after.first().map(String::as_str));
+            let is_meant = flag != "-p" || value.is_some_and(|value| value.parse::<u16>().is_ok());
+            is_meant.then(|| Given {
+                name: spelling::canonical(name),
+                attached,
+                after,
+            })
+        })
+    }
+
+    /// Whether a parameter is given.
+    pub fn has(self, parameter: &str) -> bool {
+        self.flags().any(|flag| flag.name == parameter)
+    }
+
+    /// The value of a parameter in canonical spelling; of several, the last, as in argparse.
+    pub fn value(self, parameter: &str) -> Option<&'a str> {
+        self.values(parameter).first().copied()
+    }
+
+    /// The values of a parameter that takes a list.
+    pub fn values(self, parameter: &str) -> Vec<&'a str> {
+        let Some(flag) = self.flags().rfind(|flag| flag.name == parameter) else {
+            return Vec::new();
+        };
+        let after = flag.after.iter().map(String::as_str);
+        let after = after.take_while(|word| !spelling::is_flag(word));
+        flag.attached.map_or_else(|| after.collect(), |value| vec![value])
+    }
+
+    /// The model.
+    pub fn model(self) -> Option<&'a str> {
+        let placed = || {
+            self.args()
+                .first()
+                .filter(|word| self.shows_flags() && !spelling::is_flag(word))
+        };
+        self.value("model").or_else(|| placed().map(String::as_str))
+    }
+
+    /// The names under which the server is asked to offer its model; empty if it cannot be told.
+    pub fn model_names(self) -> Vec<&'a str> {
+        match self.values("served_model_name") {
+            names if names.is_empty() => self.model().into_iter().collect(),
+            names => names,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read<T>(line: &str, of: impl Fn(ServeCommand<'_>) -> T) -> T {
+        let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        of(ServeCommand::of(&argv))
+    }
+
+    #[test]
+    fn the_program_is_known_behind_any_launcher() {
+        let program = |line: &str| read(line, |command| command.program());
+        assert_eq!(program("docker run -p 1:1 image /opt/bin/vllm serve m"), Program::Vllm);
+        assert_eq!(
+            program("python -m vllm.entrypoints.openai.api_server --model m"),
+            Program::Vllm
+        );
+        assert_eq!(program("target/debug/vsweep sim serve m"), Program::Simulator);
+        assert_eq!(program("./start.sh --port 1"), Program::Other);
+        assert_eq!(program("other serve m"), Program::Other);
+    }
+
+    #[test]
+    fn names_of_the_model() {
+        let names = |line: &str| read(line, |command| command.model_names().join(","));
+        assert_eq!(names("vllm serve org/m --port 1"), "org/m");
+        assert_eq!(names("vllm serve org/m --served-model-name a b --port 1"), "a,b");
+        assert_eq!(names("vllm serve org/m --served_model_name=a"), "a");
+        assert_eq!(names("python -m vllm.entrypoints.openai.api_server --model m"), "m");
+        assert_eq!(names("./start.sh"), "");
+    }
+
+    #[test]
+    fn the_last_of_every_spelling_wins() {
+        let value = |line: &str, name: &str| read(line, |command| command.value(name).map(str::to_owned));
+        let sizes = "vllm serve m -tp 2 --tensor-parallel-size=4";
+        assert_eq!(value(sizes, "tensor_parallel_size").as_deref(), Some("4"));
+        assert_eq!(
+            value("docker run -p 8000:8000 image --port 7", "port").as_deref(),
+            Some("7")
+        );
+        assert_eq!(value("docker run -p 8000:8000 image", "port"), None);
+        assert_eq!(value("vllm serve m -p 9", "port").as_deref(), Some("9"));
+        assert_eq!(value("vllm serve m --port --seed 1", "port"), None);
+    }
+}

@@ -68,10 +68,10 @@ pub fn run(args: Args) -> Result<Exit> {
     finish(io::stdout().lock().write_all(text.as_bytes()))?;
     let damaged: Vec<String> = base.damaged.iter().chain(&new.damaged).cloned().collect();
     let damage = tell_problems(&damaged);
-    Ok(match comparison.requirement() {
-        Some(Requirement::Broken) => Exit::Regression,
-        _ if damage != Exit::Done => damage,
+    let required = match comparison.requirement() {
+        Some(Requirement::Broken) => Exit::Unmet,
         Some(Requirement::Undecided) => Exit::Undecided,
         _ => Exit::Done,
-    })
+    };
+    Ok(required.or(damage))
 }

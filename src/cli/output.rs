@@ -57,7 +57,7 @@ pub fn tell_requirements(judged: &[Judged], is_shown: bool) -> Exit {
         }
         exit = exit.or(match judged.verdict {
             Verdict::Met => Exit::Done,
-            Verdict::Unmet => Exit::Regression,
+            Verdict::Unmet => Exit::Unmet,
             Verdict::Undecided => Exit::Undecided,
         });
     }

@@ -83,7 +83,7 @@ pub enum Exit {
     /// Finished, but some runs failed; of `check`: some runs will not measure what they claim.
     SomeFailed = 3,
     /// A stated requirement is not met: a required target, an `[[assert]]`; of `compare`: a regression.
-    Regression = 4,
+    Unmet = 4,
     /// A stated requirement could not be decided.
     Undecided = 5,
     /// Interrupted; the message says how to continue.
@@ -97,7 +97,7 @@ impl Exit {
             Exit::Interrupted,
             Exit::CannotGoOn,
             Exit::Usage,
-            Exit::Regression,
+            Exit::Unmet,
             Exit::SomeFailed,
             Exit::Undecided,
         ];

@@ -17,19 +17,22 @@ pub use vsweep_strategy::{checks, search, selection, stats};
 // Layer 2: what is recorded.
 pub use vsweep_record::{journal, table};
 
-// Layer 3: what acts on the world.
+// Layer 3: what comes next.
+pub use vsweep_agenda::agenda;
+
+// Layer 4: what acts on the world.
 pub mod bench;
 pub mod server;
 pub mod telemetry;
 pub use vsweep_load::{dataset, load, one_of, params};
 pub use vsweep_sim::sim;
 
-// Layer 4: what drives the actors.
+// Layer 5: what drives the actors.
 pub mod rehearse;
 pub mod run;
 
-// Layer 5: what is shown.
+// Layer 6: what is shown.
 pub use vsweep_report::report;
 
-// Layer 6: the command line.
+// Layer 7: the command line.
 pub mod cli;

@@ -6,7 +6,7 @@ use std::path::Path;
 use vsweep::bench::Measurement;
 use vsweep::matrix::{LoadSearch, Matrix, ServerConfig};
 use vsweep::plan::{self, Warmup};
-use vsweep::rehearse::{Budget, Options, Play, Stage, StandIn};
+use vsweep::rehearse::{Budget, Options, Play, Player, StandIn};
 use vsweep::search::{Probe, Question, Request, Settings, Vary, Watch};
 
 /// A plan with its searches, one a server.
@@ -250,7 +250,7 @@ impl Host<'_> {
             watch,
             budget: &Budget::of(None),
         };
-        let played = Stage::new(&stand_in, false, false).play(play);
+        let played = Player::new(&stand_in, false, false).play(play);
         let played = played.unwrap_or_else(|why| panic!("{why:?}\n{}", self.world.text));
         played.measurement.expect("requests that fit")
     }

@@ -8,12 +8,12 @@ use super::experiment::{folder, recorded};
 use super::output;
 use super::plan_file::PlanFile;
 use super::rehearse::{self, Machine};
+use crate::agenda::Schedule;
 use crate::error::{Exit, Result};
 use crate::journal::{Directory, Shard, State};
 use crate::matrix::{Matrix, Only};
 use crate::plan::Plan;
 use crate::rehearse::Rehearsal;
-use crate::run::Schedule;
 use clap::ValueEnum;
 use std::io::{BufWriter, Write};
 

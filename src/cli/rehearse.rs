@@ -3,12 +3,12 @@
 use super::experiment::{folder, recorded, tell_damage};
 use super::output::{self, finish, tell};
 use super::plan_file::PlanFile;
+use crate::agenda::Schedule;
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Shard, State};
 use crate::matrix::{Matrix, Only};
 use crate::plan::Plan;
 use crate::rehearse::{Card, Forecast, Interval, Options, Rehearsal, needs_gpu, rehearse};
-use crate::run::Schedule;
 use crate::sim::engine::gpu::{GPUS, Gpu};
 use crate::telemetry::gpu::visible;
 use crate::units::{show_count, show_duration, show_many};

@@ -1,7 +1,7 @@
 //! What an experiment's own record teaches a forecast: how long its servers took to start and its runs to measure,
 //! compared with what the model says of the very same ones.
 
-use super::load::{Driver, Play, Stage};
+use super::load::{Driver, Play, Player};
 use super::server::StandIn;
 use super::spread::Belief;
 use super::{Budget, Options};
@@ -190,7 +190,7 @@ fn ratio(run: &RunRecord, plan: &Plan, stand_ins: &BTreeMap<ServerId, StandIn>) 
         watch: None,
         budget: &Budget::of(None),
     };
-    let played = Stage::new(stand_in, plan.serve.reset == Reset::Nothing, false)
+    let played = Player::new(stand_in, plan.serve.reset == Reset::Nothing, false)
         .play(play)
         .ok()?;
     let seconds = run.seconds - driver.overhead_s();

@@ -71,7 +71,7 @@ pub struct Played {
 
 /// A server to play runs on, made anew only where a run needs another kind.
 #[derive(Debug)]
-pub struct Stage<'a> {
+pub struct Player<'a> {
     stand_in: &'a StandIn,
     /// Whether caches keep what earlier runs left in them.
     keeps_caches: bool,
@@ -94,10 +94,10 @@ pub struct Play<'a> {
     pub budget: &'a Budget,
 }
 
-impl<'a> Stage<'a> {
-    /// A stage for a server that fits.
-    pub fn new(stand_in: &'a StandIn, keeps_caches: bool, reads_gaps: bool) -> Stage<'a> {
-        Stage {
+impl<'a> Player<'a> {
+    /// A player on a server that fits.
+    pub fn new(stand_in: &'a StandIn, keeps_caches: bool, reads_gaps: bool) -> Player<'a> {
+        Player {
             stand_in,
             keeps_caches,
             reads_gaps,

@@ -5,25 +5,25 @@
 //! writes nothing.
 
 mod disk;
-mod group;
 mod learn;
 mod load;
 mod server;
 mod spread;
+mod stage;
 mod threads;
 
-pub use load::{Play, Played, Stage};
+pub use load::{Play, Played, Player};
 pub use server::StandIn;
 pub use spread::{Belief, Interval, Total};
 
+use crate::agenda::{Schedule, wants_forecast};
 use crate::cause::Failure;
 use crate::ids::ServerId;
 use crate::journal::State;
 use crate::matrix::Matrix;
 use crate::plan::{BenchRunner, Plan};
-use crate::run::{Forecasts, Schedule, wants_forecast};
+use crate::run::Forecasts;
 use crate::sim::engine::gpu::Gpu;
-use group::Rehearsed;
 use learn::Lessons;
 use load::Driver;
 use server::Kind;
@@ -205,7 +205,6 @@ pub fn rehearse(
 /// where they may start.
 pub fn foresee(plan: &Plan, matrix: &Matrix, schedule: Schedule<'_>, done: &State, options: &Options) -> Forecasts {
     let budget = Budget::of(options.most_tokens);
-    let mut state = done.clone();
     let mut forecasts = Forecasts::new();
     for server in schedule.servers() {
         let Some(group) = schedule.group(&server, done).filter(|group| !group.searches.is_empty()) else {
@@ -223,13 +222,12 @@ pub fn foresee(plan: &Plan, matrix: &Matrix, schedule: Schedule<'_>, done: &Stat
             lessons: &lessons,
             budget: &budget,
         };
-        let mut rehearsed = Rehearsed::new(&company, &group, &stand_in, &mut state);
         let open = group
             .searches
             .iter()
             .filter(|search| wants_forecast(search, plan, done));
         for search in open {
-            match rehearsed.foresee(search) {
+            match stage::foresee(&company, &group, &stand_in, done, search) {
                 Ok(forecast) => forecasts.insert(search.id.clone(), forecast),
                 Err(Unknown::TooMuch) => return forecasts,
                 Err(Unknown::Because(_)) => None,

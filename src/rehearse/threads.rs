@@ -1,14 +1,14 @@
 //! The servers of a plan in virtual time, several at once: nothing that happens on one concerns another, unless a search
 //! takes its first guess from its neighbour's answer. The outcome is that of one thread.
 
-use super::group::Rehearsed;
 use super::learn::Lessons;
 use super::server::StandIn;
+use super::stage::play_group;
 use super::{Budget, Forecast, Options, Unknown};
+use crate::agenda::{Ending, Group, Schedule};
 use crate::journal::State;
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::Plan;
-use crate::run::{Group, Schedule};
 use crate::threads;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -39,8 +39,8 @@ impl Company<'_> {
                 let Some(group) = self.schedule.group(&server, &state) else {
                     continue;
                 };
-                let forecast = self.play(&server, &group, &mut state);
-                if forecast.is_err() {
+                let forecast = self.play(&server, group, &mut state);
+                if !matches!(forecast, Ok((_, Ending::Finished))) {
                     *lock(&left) = None;
                 }
                 lock(&played).push((place, forecast));
@@ -49,13 +49,20 @@ impl Company<'_> {
         threads::beside(most, work);
         let mut played = played.into_inner().unwrap_or_else(PoisonError::into_inner);
         played.sort_by_key(|(place, _)| *place);
-        played.into_iter().map(|(_, forecast)| forecast).collect()
+        let mut forecasts = Vec::new();
+        for (_, played) in played {
+            let (forecast, ending) = played?;
+            forecasts.push(forecast);
+            if ending == Ending::StoppedOnFailure {
+                break;
+            }
+        }
+        Ok(forecasts)
     }
 
-    fn play(&self, server: &ServerConfig, group: &Group, state: &mut State) -> Result<Forecast, Unknown> {
+    fn play(&self, server: &ServerConfig, group: Group, state: &mut State) -> Result<(Forecast, Ending), Unknown> {
         let stand_in = StandIn::of(server, self.options)?;
-        let rehearsed = Rehearsed::new(self, group, &stand_in, state);
-        rehearsed.perform().map_err(|unknown| match unknown {
+        play_group(self, group, &stand_in, state).map_err(|unknown| match unknown {
             Unknown::Because(why) => Unknown::Because(format!("{}: {why}", self.plan.secrets.redact(&server.name))),
             too_much => too_much,
         })

@@ -1,5 +1,7 @@
 //! Ctrl-C and its relatives. The first asks the sweep to end in order; the second to end at once.
 
+use super::drive::Signals;
+use crate::agenda::Signal;
 use crate::error::{Error, Result};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -8,6 +10,20 @@ use tokio::sync::watch;
 #[derive(Debug, Clone)]
 pub struct Interrupt {
     presses: watch::Receiver<u32>,
+    /// How many of them were passed on as signals.
+    passed_on: u32,
+}
+
+impl Signals for Interrupt {
+    async fn next(&mut self) -> Signal {
+        self.at_least(self.passed_on + 1).await;
+        self.pass_on()
+    }
+
+    fn pending(&mut self) -> Option<Signal> {
+        let presses = *self.presses.borrow();
+        (presses > self.passed_on).then(|| self.pass_on())
+    }
 }
 
 impl Interrupt {
@@ -30,18 +46,21 @@ impl Interrupt {
                 }
             });
         }
-        Ok(Interrupt { presses })
+        Ok(Interrupt { presses, passed_on: 0 })
     }
 
     /// An interrupt that the returned sender triggers: for callers that own the signals themselves.
     pub fn manual() -> (watch::Sender<u32>, Interrupt) {
         let (sender, presses) = watch::channel(0);
-        (sender, Interrupt { presses })
+        (sender, Interrupt { presses, passed_on: 0 })
     }
 
-    /// Whether the user asked to end.
-    pub fn is_requested(&self) -> bool {
-        *self.presses.borrow() > 0
+    fn pass_on(&mut self) -> Signal {
+        self.passed_on += 1;
+        match self.passed_on {
+            1 => Signal::Interrupt,
+            _ => Signal::Kill,
+        }
     }
 
     /// Resolves once the user asked to end.

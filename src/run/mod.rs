@@ -5,31 +5,35 @@
 
 mod behind;
 mod changes;
+mod drive;
 mod facts;
 mod gate;
-mod group;
 mod interrupt;
+mod live;
+mod place;
 mod sampler;
-mod schedule;
-mod warmth;
+mod writer;
 
 pub use changes::Changes;
-pub(crate) use group::{figures, replay, search_started, wants_forecast};
+pub use drive::{Signals, Stage, Unattended, Writer, drive};
 pub use interrupt::Interrupt;
-pub use schedule::{Asked, Group, Schedule, Task};
-pub(crate) use warmth::Warmth;
+pub(crate) use live::reduce;
 
-use crate::bench::Counters;
-use crate::cause::Outcome;
+use crate::agenda::{Agenda, Ending, Group, Hint, Hints, Schedule, Scope, first_point};
+use crate::bench::{self, Counters};
 use crate::error::Result;
 use crate::ids::SearchId;
-use crate::journal::{Entry, Event, Recorder, SessionStarted, Shard};
-use crate::matrix::Matrix;
-use crate::plan::Plan;
+use crate::journal::{Entry, Event, Recorder, Seen, SessionStarted, Shard};
+use crate::matrix::{LoadSearch, Matrix, ServerConfig};
+use crate::plan::{BenchRunner, Plan};
 use crate::server::settle;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use place::{Place, ThisHost};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use writer::SessionWriter;
 
 /// What the guards of a killed vsweep may need beyond the grace period.
 const ORPHANS_MARGIN: Duration = Duration::from_secs(5);
@@ -50,32 +54,6 @@ pub type Observer<'a> = dyn FnMut(Update<'_>, &Recorder) -> Result<()> + 'a;
 
 /// What searches will likely find, by search and by the name of the target; of what is not listed nothing is predicted.
 pub type Forecasts = BTreeMap<SearchId, BTreeMap<String, f64>>;
-
-/// How a sweep ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// Everything was recorded before; nothing was started.
-    NothingLeft,
-    /// Nothing is left to do.
-    Finished,
-    /// The user asked to stop; the rest is still to do.
-    Interrupted,
-    /// A run failed and the plan says to stop then.
-    StoppedOnFailure,
-    /// Another session began with another plan, which counts from then on.
-    Superseded,
-}
-
-impl Ending {
-    fn reason(self) -> &'static str {
-        match self {
-            Ending::NothingLeft | Ending::Finished => "finished",
-            Ending::Interrupted => "interrupted",
-            Ending::StoppedOnFailure => "stopped",
-            Ending::Superseded => "superseded",
-        }
-    }
-}
 
 /// One session of work on an experiment.
 #[derive(Debug, Clone, Copy)]
@@ -178,40 +156,94 @@ impl Sweep<'_> {
             points: counts.points,
             runs: counts.runs,
             searches: counts.searches,
-            seen: recorder.news(),
+            seen: Seen::new(),
         };
         record(recorder, observer, Event::SessionStarted(Box::new(started))).map(drop)
     }
 
+    /// Works on the groups that are left, as many at once as there is room for.
     async fn work(
         &self,
         recorder: &mut Recorder,
         interrupt: &mut Interrupt,
         observer: &mut Observer<'_>,
     ) -> Result<Ending> {
-        let gate = gate::Gate::now().await;
-        for server in self.schedule().servers() {
-            // Once, and again whenever another server has taken the place of the one that was measured.
-            loop {
-                recorder.refresh()?;
-                if recorder.is_superseded() {
-                    return Ok(Ending::Superseded);
-                }
-                let Some(group) = self.schedule().group(&server, recorder.state()) else {
-                    break;
-                };
-                let retired = recorder.state().retired_by(&server.id, recorder.nonce());
-                let mut session = group::GroupSession::new(self, &group, recorder, interrupt, observer, &gate);
-                match session.perform().await? {
-                    Ending::Finished => {}
-                    early => return Ok(early),
-                }
-                if recorder.state().retired_by(&server.id, recorder.nonce()) == retired {
-                    break;
-                }
+        let place = ThisHost::now().await;
+        let writer = &SessionWriter::new(recorder, observer);
+        let mut servers = self.schedule().servers();
+        let mut under_way = FuturesUnordered::new();
+        let mut early = None;
+        loop {
+            while early.is_none() && place.has_room(under_way.len()) {
+                let Some(server) = servers.next() else { break };
+                under_way.push(self.perform_group(server, &place, writer, interrupt.clone()));
+            }
+            match under_way.next().await {
+                None => return early.unwrap_or(Ok(Ending::Finished)),
+                Some(Ok(Ending::Finished)) => {}
+                // Nothing new begins; what is under way is finished.
+                Some(ended) => early = early.filter(Result::is_err).or(Some(ended)),
             }
         }
-        Ok(Ending::Finished)
+    }
+
+    /// Works on a server: once, and again whenever another one has taken the place of the one that was measured.
+    async fn perform_group(
+        &self,
+        server: ServerConfig,
+        place: &impl Place,
+        writer: &SessionWriter<'_>,
+        mut interrupt: Interrupt,
+    ) -> Result<Ending> {
+        let retired = || writer.with(|recorder| recorder.state().retired_by(&server.id, recorder.nonce()));
+        loop {
+            writer.with(Recorder::refresh)?;
+            if writer.with(|recorder| recorder.is_superseded()) {
+                return Ok(Ending::Superseded);
+            }
+            let Some(group) = writer.look(|state| self.schedule().group(&server, state)) else {
+                return Ok(Ending::Finished);
+            };
+            let before = retired();
+            let ending = self.drive_group(group, place, writer, &mut interrupt).await?;
+            if ending != Ending::Finished || retired() == before {
+                return Ok(ending);
+            }
+        }
+    }
+
+    async fn drive_group(
+        &self,
+        group: Group,
+        place: &impl Place,
+        writer: &SessionWriter<'_>,
+        interrupt: &mut Interrupt,
+    ) -> Result<Ending> {
+        let scope = Scope {
+            plan: self.plan,
+            matrix: self.wanted,
+        };
+        let hints = group.searches.iter();
+        let hints: Hints = hints.map(|search| (search.id.clone(), self.hint(search))).collect();
+        let mut stage = place.stage(self.plan, group.server.clone(), writer);
+        let mut agenda = writer.look(|state| Agenda::new(scope, group, hints, state));
+        let ending = drive(&mut agenda, &mut stage, writer, interrupt).await;
+        stage.clear(interrupt).await;
+        ending
+    }
+
+    /// What is known of a search from outside.
+    fn hint(&self, search: &LoadSearch) -> Hint {
+        let point = first_point(self.wanted, search);
+        let params = match (&self.plan.bench.runner, &point.argv) {
+            (BenchRunner::Native, _) => Some(point.params),
+            (BenchRunner::Command(_), Some(argv)) => bench::params_of(argv),
+            _ => None,
+        };
+        Hint {
+            forecast: self.forecasts.get(&search.id).cloned(),
+            lengths: params.and_then(|params| bench::native::mean_lengths(&params)),
+        }
     }
 }
 
@@ -220,13 +252,4 @@ fn record(recorder: &mut Recorder, observer: &mut Observer<'_>, event: Event) ->
     let entry = recorder.record(event)?;
     observer(Update::Recorded(&entry), recorder)?;
     Ok(entry)
-}
-
-/// Whether an outcome means that a run need not be measured again.
-fn is_settled(outcome: Option<Outcome>, retry_failed: bool) -> bool {
-    match outcome {
-        None => false,
-        Some(Outcome::Failed) => !retry_failed,
-        Some(Outcome::Ok | Outcome::Suspect | Outcome::Cut) => true,
-    }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Rooms by layer: a room may use the rooms of lower layers, and the neighbours named below.
-const LAYERS: [&[&str]; 7] = [
+const LAYERS: [&[&str]; 8] = [
     &[
         "error",
         "files",
@@ -31,6 +31,7 @@ const LAYERS: [&[&str]; 7] = [
         "params",
     ],
     &["journal", "table"],
+    &["agenda"],
     &["server", "load", "dataset", "bench", "telemetry", "sim"],
     &["run", "rehearse"],
     &["report"],
@@ -78,6 +79,7 @@ const FOREIGN: [(&[&str], &[&str]); 3] = [
             "stats",
             "selection",
             "checks",
+            "agenda",
         ],
         &["Instant::now", "SystemTime::now", "jiff::"],
     ),
@@ -96,6 +98,7 @@ const FOREIGN: [(&[&str], &[&str]); 3] = [
             "selection",
             "checks",
             "table",
+            "agenda",
         ],
         &["std::fs", "std::env"],
     ),
@@ -118,6 +121,7 @@ const FOREIGN: [(&[&str], &[&str]); 3] = [
             "stats",
             "selection",
             "checks",
+            "agenda",
             "journal",
             "table",
             "report",

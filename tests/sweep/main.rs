@@ -19,5 +19,6 @@ mod scripted;
 mod sessions;
 mod sla;
 mod standing;
+mod steps;
 mod telemetry;
 mod validity;

@@ -8,10 +8,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use tempfile::TempDir;
+use vsweep::agenda::Schedule;
 use vsweep::journal::{Shard, State};
 use vsweep::matrix::Matrix;
 use vsweep::rehearse::{Card, Options, foresee};
-use vsweep::run::Schedule;
 use vsweep::sim::engine::gpu::GPUS;
 
 fn vsweep(folder: &Path, args: &[&str]) -> Output {

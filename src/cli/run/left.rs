@@ -1,12 +1,13 @@
 //! `vsweep run --dry-run`: what a plan still lacks in a directory, and what that will likely take.
 
+use crate::agenda::Task;
 use crate::cli::experiment::{recorded, tell_damage};
 use crate::cli::output;
 use crate::cli::plan::{estimate, table, write_estimate};
 use crate::cli::rehearse::Machine;
 use crate::error::{Exit, Result};
 use crate::journal::{Directory, State};
-use crate::run::{Sweep, Task};
+use crate::run::Sweep;
 use crate::units::show_many;
 use itertools::Itertools;
 use std::io::{self, Write};

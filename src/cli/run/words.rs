@@ -1,7 +1,7 @@
 //! What `vsweep run` says last: how the sweep ended, and the command that goes on.
 
+use crate::agenda::Ending;
 use crate::journal::{Directory, State};
-use crate::run::Ending;
 use crate::shell::shell_line;
 use crate::units::show_many;
 use std::ffi::OsString;

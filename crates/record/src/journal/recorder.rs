@@ -82,12 +82,6 @@ impl Recorder {
         self.nonce
     }
 
-    /// Counts the launches of this session.
-    pub fn next_launch(&mut self) -> u32 {
-        self.launches += 1;
-        self.launches
-    }
-
     /// What is missing of the record that this session makes good by what it records.
     pub fn gaps(&self) -> Vec<Gap> {
         self.follower.gaps()
@@ -108,15 +102,26 @@ impl Recorder {
     }
 
     /// How far other journals were read, as far as that has changed since it was last asked: to be recorded.
-    pub fn news(&mut self) -> Seen {
+    fn news(&mut self) -> Seen {
         let mut seen = self.follower.seen();
         seen.retain(|name, now| self.told.get(name) != Some(now));
         self.told.extend(seen.clone());
         seen
     }
 
-    /// Appends one event durably.
-    pub fn record(&mut self, event: Event) -> Result<Entry> {
+    /// Appends one event durably, with what only the writer knows of it: the count of a launch, what was read of other journals,
+    /// and the line that retired earlier results.
+    pub fn record(&mut self, mut event: Event) -> Result<Entry> {
+        match &mut event {
+            Event::SessionStarted(started) => started.seen = self.news(),
+            Event::GroupBegun(begun) => begun.seen = self.news(),
+            Event::ServerStarting { launch, .. } => {
+                self.launches += 1;
+                *launch = self.launches;
+            }
+            Event::RunStarted(started) => started.anew = self.state().retired_by(&started.server, self.nonce),
+            _ => {}
+        }
         let event = self.secrets.redact_data(event);
         let log = match &mut self.log {
             Some(log) => log,

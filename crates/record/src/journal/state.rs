@@ -195,9 +195,9 @@ impl State {
         Some(&self.attempts[*self.by_line.get(&line)?].record)
     }
 
-    /// Takes an event into account as if it were written next: for what is only played, and for tests.
-    pub fn imagine(&mut self, event: Event) -> Entry {
-        let entry = Entry {
+    /// An event as the line that would be written next. Nothing is taken into account.
+    pub fn next_entry(&self, event: Event) -> Entry {
+        Entry {
             place: Place {
                 lamport: self.lamport + 1,
                 line: LineId {
@@ -208,7 +208,12 @@ impl State {
             at: String::new(),
             event,
             prev: Nonce::IMAGINED,
-        };
+        }
+    }
+
+    /// Takes an event into account as if it were written next: for what is only played, and for tests.
+    pub fn imagine(&mut self, event: Event) -> Entry {
+        let entry = self.next_entry(event);
         self.apply(entry.clone());
         entry
     }

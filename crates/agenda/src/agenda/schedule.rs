@@ -2,12 +2,12 @@
 //! group one repetition of every point after the other, so that drift of the machine spreads over all points instead
 //! of favouring some.
 
-use super::is_settled;
-use crate::ids::SearchId;
-use crate::journal::{SearchEnd, Shard, State};
-use crate::matrix::{LoadExploration, LoadSearch, Matrix, Point, ServerConfig};
-use crate::search::{Answer, Found, Load, Question, Target, Vary, Watch};
-use std::sync::Arc;
+use super::task::Task;
+use vsweep_plan::cause::Outcome;
+use vsweep_plan::ids::SearchId;
+use vsweep_plan::matrix::{LoadExploration, LoadSearch, Matrix, Point, ServerConfig};
+use vsweep_record::journal::{SearchEnd, Shard, State};
+use vsweep_strategy::search::{Answer, Found};
 
 /// The work of one session, made server by server so that a million points never stand in memory at once.
 #[derive(Debug, Clone, Copy)]
@@ -29,51 +29,6 @@ pub struct Group {
     pub searches: Vec<LoadSearch>,
     /// The explorations, in order, which find their own runs as well.
     pub explorations: Vec<LoadExploration>,
-}
-
-/// One run to be measured.
-#[derive(Debug, Clone)]
-pub struct Task {
-    /// Its point.
-    pub point: Point,
-    /// Its repetition, from 0.
-    pub run: u32,
-    /// The search that asks for it, if one does.
-    pub asked: Option<Asked>,
-}
-
-/// Why a search or an exploration wants a run.
-#[derive(Debug, Clone)]
-pub struct Asked {
-    /// The search.
-    pub search: SearchId,
-    /// Its question.
-    pub question: Question,
-    /// The targets that the run is to say something about.
-    pub targets: Arc<[Target]>,
-    /// What the search varies.
-    pub vary: Vary,
-    /// Ends the run once its verdict is certain; an exploration wants every run whole.
-    pub watch: Option<Watch>,
-    /// The load that an exploration asked for; it has no targets.
-    pub load: Option<Load>,
-    /// The highest load that the search measured to the end of a run; zero if there is none.
-    pub endured: f64,
-}
-
-impl Task {
-    /// What is added to the plan's seed, so that this run has prompts and arrivals of its own. Repetitions of a point differ in
-    /// it, and so do all runs of a search.
-    pub fn draw(&self) -> u32 {
-        self.asked.as_ref().and_then(Asked::draw).unwrap_or(self.run)
-    }
-}
-
-impl Asked {
-    /// What a search wants to be added to the plan's seed; an exploration repeats its levels and wants nothing.
-    pub(crate) fn draw(&self) -> Option<u32> {
-        self.load.is_none().then_some(self.question.draw)
-    }
 }
 
 impl<'a> Schedule<'a> {
@@ -102,11 +57,7 @@ impl<'a> Schedule<'a> {
         let tasks: Vec<Task> = (0..self.runs)
             .flat_map(|run| points.iter().map(move |point| (point, run)))
             .filter(|(point, run)| !is_settled(state.outcome(&point.id, *run), self.retry_failed))
-            .map(|(point, run)| Task {
-                point: point.clone(),
-                run,
-                asked: None,
-            })
+            .map(|(point, run)| Task::of(point.clone(), run))
             .collect();
         let searches = self.matrix.searches_of(server);
         let searches = searches.filter(|search| self.is_open(&search.id, state) || was_skipped_before(search, state));
@@ -144,4 +95,13 @@ fn was_skipped_before(search: &LoadSearch, state: &State) -> bool {
     let is_skipped = |answers: &[Answer]| answers.iter().any(|answer| answer.found == Found::Skipped);
     let ended = record.and_then(|record| record.ended.as_ref());
     !search.settings.skip_beaten && matches!(ended, Some(SearchEnd::Answered(answers)) if is_skipped(answers))
+}
+
+/// Whether an outcome means that a run need not be measured again.
+fn is_settled(outcome: Option<Outcome>, retry_failed: bool) -> bool {
+    match outcome {
+        None => false,
+        Some(Outcome::Failed) => !retry_failed,
+        Some(Outcome::Ok | Outcome::Suspect | Outcome::Cut) => true,
+    }
 }

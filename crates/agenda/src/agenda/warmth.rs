@@ -1,8 +1,8 @@
 //! For which loads a start of a server is warm: those whose workload it has held at least as high. Nothing else is kept of
 //! what it did.
 
-use crate::plan::{Params, number, spelling};
-use crate::table::is_of_load;
+use vsweep_plan::plan::{Params, number, spelling};
+use vsweep_record::table::is_of_load;
 
 /// The loads that a start of a server has held.
 #[derive(Debug, Clone, Default)]

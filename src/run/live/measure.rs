@@ -1,14 +1,15 @@
 //! One try at one run: the benchmark, with an eye on its server and on the user.
 
-use super::{GroupSession, Running, Try};
+use super::{Live, Running};
+use crate::agenda::{self, Outcome, Ran, Seen, Task};
 use crate::bench::{self, Counters, Job, Measurement, RESULT, Runner};
 use crate::cause::{Cause, Failure};
 use crate::error::Result;
 use crate::files::{create_folder, write_atomic};
-use crate::journal::RunFiles;
+use crate::journal::{Measured, RunFiles};
 use crate::plan::{Params, Plan, Secrets, Warmup, spelling};
+use crate::run::Update;
 use crate::run::sampler::{self, Sampler};
-use crate::run::{Task, Update};
 use crate::server::{Identity, Server};
 use crate::telemetry::series::{Series, Window};
 use crate::validity::{Code, Doubt};
@@ -21,80 +22,75 @@ use tokio::time::timeout;
 const SHOWS: Duration = Duration::from_millis(500);
 /// How long a server that shows it may take to end: a real vLLM needed 5.5 s, and its log then says why.
 const ENDS: Duration = Duration::from_secs(20);
-/// How long a server may take to give up the requests of a run that was cut, or to go on with those of one that took too long.
-const IDLES: Duration = Duration::from_secs(20);
+/// How long a server may take to go on with the requests of a run that took too long.
+const GOES_ON: Duration = Duration::from_secs(20);
 
-impl GroupSession<'_, '_> {
-    pub(super) async fn measure(&mut self, task: &Task, files: &RunFiles) -> Result<Try> {
-        let running = self.running.as_mut().expect("a run begins on a ready server");
-        running.is_used = true;
-        if let Err(failure) = offers(&running.identity, task) {
-            return Ok(Try::BenchFailed(failure, 0.0));
+impl Live<'_, '_> {
+    pub(super) async fn measure(&mut self, run: &agenda::Job) -> Result<Outcome> {
+        self.settle().await;
+        let identity = self.ready().identity.clone().expect("a ready server told who it is");
+        if let Err(failure) = offers(&identity, &run.task) {
+            return Ok(ran(Err(failure), 0.0));
         }
-        let is_warm = running.warmth.covers(&task.point.params);
-        let scratch = files.scratch(self.recorder.directory());
-        let job = job(self.plan, task, running, is_warm, scratch);
-        let watch = task.asked.as_ref().and_then(|asked| asked.watch.clone());
-        let telemetry = files.telemetry(self.recorder.directory());
+        let files = RunFiles::begun_by(&run.started);
+        let (scratch, telemetry) = self.writer.with(|recorder| {
+            let directory = recorder.directory();
+            (files.scratch(directory), files.telemetry(directory))
+        });
+        let (plan, writer) = (self.plan, self.writer);
+        let running = self.ready();
+        let job = job(plan, run, running, &identity, scratch);
         let began = Instant::now();
-        (self.observer)(Update::Running(&job.counters), self.recorder)?;
-        let is_watched = self.plan.bench.telemetry;
+        writer.tell(Update::Running(&job.counters))?;
+        let is_watched = plan.bench.telemetry;
         let sampler = is_watched.then(|| sampler::start(running.server.http(), Arc::clone(&running.gpus)));
         let measured = tokio::select! {
             // A measurement that is complete counts even if the server died in the same moment.
             biased;
-            measured = bench::probe(&job, watch) => measured,
+            measured = bench::probe(&job, run.task.watch().cloned()) => measured,
             failure = running.server.failed() => {
                 let seconds = began.elapsed().as_secs_f64();
                 self.keep(&telemetry, readings(sampler).await, None)?;
-                return Ok(Try::ServerDied(failure, seconds));
+                return Ok(Outcome::Died { failure, seconds });
             }
-            () = self.interrupt.requested() => return Ok(Try::Interrupted),
         };
         let seconds = began.elapsed().saturating_sub(job.counters.warmed_for()).as_secs_f64();
-        hide_in(&job.scratch.join(RESULT), &self.plan.secrets)?;
+        hide_in(&job.scratch.join(RESULT), &plan.secrets)?;
         let window = job.counters.measured.get().copied();
         let figures = self.keep(&telemetry, readings(sampler).await, window)?;
-        let running = self.running.as_mut().expect("a run begins on a ready server");
-        let is_sound = matches!(&measured, Ok(measurement) if !has_failed_requests(measurement));
-        if !is_sound {
-            tokio::select! {
-                reason = why_it_died(&mut running.server) => if let Some(reason) = reason {
-                    return Ok(Try::ServerDied(reason, seconds));
-                },
-                () = self.interrupt.requested() => {}
-            }
-        }
-        if matches!(&measured, Err(failure) if failure.cause == Cause::BenchTimeout) {
+        let running = self.ready();
+        let death = match &measured {
+            Ok(measurement) if !has_failed_requests(measurement) => None,
+            _ => why_it_died(&mut running.server).await,
+        };
+        let hung = match &measured {
             // A limit below `hang_timeout` would hide a hung server, and every run after this one would meet it again.
-            let limit = IDLES.min(self.plan.serve.hang_timeout);
-            tokio::select! {
-                hung = running.server.neglects(limit) => if let Some(hung) = hung {
-                    return Ok(Try::ServerDied(hung, seconds));
-                },
-                () = self.interrupt.requested() => {}
+            Err(failure) if death.is_none() && failure.cause == Cause::BenchTimeout => {
+                running.server.neglects(GOES_ON.min(plan.serve.hang_timeout)).await
             }
+            _ => None,
+        };
+        if let Some(failure) = death.or(hung) {
+            return Ok(Outcome::Died { failure, seconds });
         }
-        if matches!(&measured, Ok(measurement) if measurement.cut.is_some()) {
-            tokio::select! {
-                () = running.server.idle(IDLES) => {}
-                () = self.interrupt.requested() => {}
-            }
-        }
-        Ok(match measured {
+        let is_sound = matches!(&measured, Ok(measurement) if !has_failed_requests(measurement));
+        let outcome = match measured {
             Ok(mut measurement) => {
+                running.has_leftovers = measurement.cut.is_some();
                 add(figures, &mut measurement);
-                running.warmth.note(&task.point.params);
-                let cold = (!is_warm).then(|| unwarmed(self.plan, &job)).flatten();
-                measurement.doubts.extend(cold);
-                Try::Measured(measurement, seconds)
+                measurement.doubts.extend(unwarmed(plan, &job, run.is_warm));
+                ran(
+                    Ok(Box::new(reduce(measurement, &run.task, identity.simulated))),
+                    seconds,
+                )
             }
-            Err(failure) => Try::BenchFailed(failure, seconds),
-        })
+            Err(failure) => ran(Err(failure), seconds),
+        };
+        self.confirm(outcome, is_sound).await
     }
 
     /// Writes what was read during a run, and returns what it amounts to. A run is not lost because this cannot be written.
-    fn keep(&mut self, path: &Path, series: Series, measured: Option<Window>) -> Result<Params> {
+    fn keep(&self, path: &Path, series: Series, measured: Option<Window>) -> Result<Params> {
         // That of an earlier try would be taken for this one's.
         let _ = std::fs::remove_file(path);
         let Some(window) = series.window(measured) else {
@@ -103,7 +99,7 @@ impl GroupSession<'_, '_> {
         let folder = path.parent().map_or(Ok(()), create_folder);
         if let Err(error) = folder.and_then(|()| write_atomic(path, series.to_csv(window).as_bytes())) {
             let note = format!("the telemetry of a run is lost: {error}");
-            (self.observer)(Update::Note(&note), self.recorder)?;
+            self.writer.tell(Update::Note(&note))?;
         }
         Ok(series.summarize(window))
     }
@@ -165,24 +161,20 @@ fn offers(identity: &Identity, task: &Task) -> std::result::Result<(), Failure> 
     }
 }
 
-fn job(plan: &Plan, task: &Task, running: &Running, is_warm: bool, scratch: PathBuf) -> Job {
-    let mut params = task.point.params.clone();
-    if task.point.argv.is_none() {
-        // Repetitions differ in their random choices; the same repetition of different points of a grid does not.
-        let seed = params.get("seed").and_then(serde_json::Value::as_u64).unwrap_or(0);
-        params.insert("seed".into(), seed.wrapping_add(u64::from(task.draw())).into());
-    }
+fn job(plan: &Plan, run: &agenda::Job, running: &Running, identity: &Identity, scratch: PathBuf) -> Job {
+    let task = &run.task;
+    let mut params = task.params();
     let runner = Runner::of(&plan.bench.runner);
-    if runner == Runner::Phases && task.asked.is_some() {
+    if runner == Runner::Phases && task.reader.is_some() {
         // A search says how many requests to send; a window of time has no use for it.
         params.shift_remove("num_prompts");
     }
     Job {
         base_url: running.server.base_url().to_owned(),
         served_model: asked_model(task)
-            .filter(|model| running.identity.names.iter().any(|name| name == model))
-            .map_or_else(|| running.identity.served_model.clone(), str::to_owned),
-        model_root: running.identity.model_root.clone(),
+            .filter(|model| identity.names.iter().any(|name| name == model))
+            .map_or_else(|| identity.served_model.clone(), str::to_owned),
+        model_root: identity.model_root.clone(),
         params,
         api_key: running.server.api_key(),
         runner,
@@ -190,25 +182,46 @@ fn job(plan: &Plan, task: &Task, running: &Running, is_warm: bool, scratch: Path
         env: plan.bench.env.clone(),
         // Absolute, because the benchmark may change its working directory.
         scratch: std::path::absolute(&scratch).unwrap_or(scratch),
-        warmup: if is_warm {
-            Warmup::Requests(0)
-        } else {
-            plan.bench.warmup
-        },
+        warmup: run.warmup,
         timeout: plan.bench.timeout,
         counters: Arc::<Counters>::default(),
     }
 }
 
+/// What is recorded of a measurement, and what it says to whoever asked for it.
+pub(crate) fn reduce(measurement: Measurement, task: &Task, simulated: bool) -> Ran {
+    let seen = Seen {
+        result: &measurement.result,
+        requests: &measurement.requests,
+        cut: measurement.cut.as_ref(),
+        is_failed: measurement.failure.is_some(),
+        validity: measurement.validity(),
+    };
+    Ran {
+        learned: task.reader.as_ref().and_then(|reader| reader.learn(seen)),
+        failure: measurement.failure,
+        doubts: measurement.doubts,
+        cut: measurement.cut.map(|cut| cut.why),
+        measured: (!measurement.result.values.is_empty()).then_some(Measured {
+            result: measurement.result,
+            simulated,
+        }),
+    }
+}
+
+fn ran(result: std::result::Result<Box<Ran>, Failure>, seconds: f64) -> Outcome {
+    Outcome::Ran { result, seconds }
+}
+
 /// The doubt about the first run of a load on a start of the server, if nothing went before it. Whether another program than
 /// the known ones warms up is not known, and our other benchmarks do so by themselves.
-fn unwarmed(plan: &Plan, job: &Job) -> Option<Doubt> {
+fn unwarmed(plan: &Plan, job: &Job, is_warm: bool) -> Option<Doubt> {
     let is_known = match &job.argv {
         None => job.runner == Runner::Native,
         Some(argv) => bench::params_of(argv).is_some(),
     };
     let is_told = spelling::find(&job.params, "num_warmups").is_some_and(|count| count != 0);
-    let is_cold = is_known && plan.bench.warmup == Warmup::Requests(0) && !is_told;
+    let is_cold = !is_warm && is_known && plan.bench.warmup == Warmup::Requests(0) && !is_told;
     let detail = "the first run of this load on this start of the server, and warmup_prompts = 0";
     is_cold.then(|| Doubt::new(Code::ColdServer, detail))
 }
@@ -224,7 +237,7 @@ async fn why_it_died(server: &mut Server) -> Option<Failure> {
     }
 }
 
-pub(super) fn has_failed_requests(measurement: &Measurement) -> bool {
+fn has_failed_requests(measurement: &Measurement) -> bool {
     let is_doubted = |doubt: &Doubt| doubt.code == Code::RequestErrors;
     measurement.failure.is_some() || measurement.doubts.iter().any(is_doubted)
 }

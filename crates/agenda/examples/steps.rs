@@ -1,0 +1,64 @@
+//! Prints the steps of a plan on servers that always start and runs that always succeed.
+
+use std::env;
+use std::error::Error;
+use std::path::Path;
+use vsweep_agenda::agenda::{Action, Agenda, Facts, Hints, Outcome, Ran, Schedule, Scope, Step};
+use vsweep_plan::matrix::Matrix;
+use vsweep_plan::plan;
+use vsweep_record::journal::{Event, Shard, State};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let path = env::args_os()
+        .nth(1)
+        .ok_or("name a plan with points, for example plans/demo.toml")?;
+    let plan = plan::load(Path::new(&path), &[]).map_err(|problems| format!("{problems:?}"))?;
+    let matrix = &Matrix::expand(&plan).map_err(|problems| format!("{problems:?}"))?;
+    let scope = Scope { plan: &plan, matrix };
+    let mut state = State::default();
+    let schedule = Schedule::new(matrix, plan.runs, Shard::WHOLE, false);
+    for server in schedule.servers() {
+        let Some(group) = schedule.group(&server, &state) else {
+            continue;
+        };
+        let mut agenda = Agenda::new(scope, group, Hints::new(), &state);
+        loop {
+            let outcome = match agenda.next(&state) {
+                Step::Record(event) => {
+                    let entry = state.imagine(*event);
+                    agenda.recorded(&entry);
+                    continue;
+                }
+                Step::Commit(commit) => {
+                    state.imagine(Event::RunFinished(Box::new(commit.finished)));
+                    continue;
+                }
+                Step::Note(note) => {
+                    println!("  {note}");
+                    continue;
+                }
+                Step::Act(Action::Start(_)) => {
+                    println!("start {}", server.name);
+                    Outcome::Started(Ok(Facts::default()))
+                }
+                Step::Act(Action::Look) => Outcome::Looked { is_restarted: false },
+                Step::Act(Action::Reset) => Outcome::Reset(Ok(())),
+                Step::Act(Action::Run(job)) => {
+                    println!(
+                        "  run {} #{}, warm-up {:?}",
+                        job.task.point.name, job.task.run, job.warmup
+                    );
+                    let result = Ok(Box::new(Ran::default()));
+                    Outcome::Ran { result, seconds: 1.0 }
+                }
+                Step::Act(Action::Stop | Action::Kill) => {
+                    println!("stop {}", server.name);
+                    Outcome::Stopped
+                }
+                Step::Done(_) => break,
+            };
+            agenda.settle(outcome);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! Where a search starts, and whom its server must beat: the best of what is known before its first question. It is recorded
+//! with the start of the search, so that one that was interrupted goes on from the same.
+
+use std::collections::BTreeMap;
+use vsweep_plan::ids::SearchId;
+use vsweep_plan::matrix::{LoadSearch, Matrix};
+use vsweep_plan::plan::Plan;
+use vsweep_record::journal::{FIRST_SLOT, SearchEnd, SearchRecord, SearchStarted, State};
+use vsweep_strategy::search::{Answer, Basis, Question, Rival, Seed, Vary};
+
+/// What the rules are about.
+#[derive(Debug, Clone, Copy)]
+pub struct Scope<'p> {
+    /// The plan.
+    pub plan: &'p Plan,
+    /// Everything that it expands to.
+    pub matrix: &'p Matrix,
+}
+
+/// What is known of a search from outside before it begins.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Hint {
+    /// What it will likely find, by the name of the target.
+    pub forecast: Option<BTreeMap<String, f64>>,
+    /// Mean input and output of its requests, in tokens.
+    pub lengths: Option<(f64, f64)>,
+}
+
+/// What is known of searches from outside; of those that are not listed nothing is.
+pub type Hints = BTreeMap<SearchId, Hint>;
+
+impl Hint {
+    /// Where a search starts that knows no better, on a server whose KV cache holds so many tokens.
+    pub(super) fn seed(&self, vary: Vary, kv_tokens: u64) -> Option<Seed> {
+        let (input, output) = self.lengths.filter(|_| vary == Vary::MaxConcurrency)?;
+        Some(Seed::kv_capacity(kv_tokens as f64, input, output))
+    }
+
+    /// Whether the size of the KV cache would say where a search starts: requests in flight whose lengths are known.
+    pub(super) fn needs_server(&self, started: &SearchStarted) -> bool {
+        let is_unknown = started.seed.basis == Some(Basis::Nothing);
+        is_unknown && started.vary == Vary::MaxConcurrency && self.lengths.is_some()
+    }
+}
+
+/// A run that a search may ask for, to tell how long its requests are.
+pub fn first_point(matrix: &Matrix, planned: &LoadSearch) -> vsweep_plan::matrix::Point {
+    let settings = &planned.settings;
+    let question = Question {
+        target: String::new(),
+        value: settings.lower,
+        requests: settings.requests.at(settings.lower),
+        confirm: false,
+        draw: 0,
+    };
+    matrix.point_for(planned, &question)
+}
+
+/// What a search looks for, where it starts and whom its server must beat, as far as no server need be asked.
+pub(super) fn search_started(
+    planned: &LoadSearch,
+    plan: &Plan,
+    state: &State,
+    forecast: Option<&BTreeMap<String, f64>>,
+) -> SearchStarted {
+    let targets = &planned.settings.targets;
+    let predicted = |target: &str| forecast.and_then(|forecast| forecast.get(target)).copied();
+    let forecast = targets.iter().find_map(|target| predicted(&target.name));
+    let started = SearchStarted {
+        search: planned.id.clone(),
+        server: planned.server.clone(),
+        slot: FIRST_SLOT,
+        name: planned.name.clone(),
+        params: plan.secrets.redact_params(&planned.params),
+        vary: planned.settings.vary,
+        targets: targets.clone(),
+        seed: forecast.map_or(Seed::UNKNOWN, Seed::forecast),
+        rivals: Vec::new(),
+    };
+    let alike: Vec<&SearchRecord> = state
+        .searches()
+        .filter(|record| is_alike(&record.started, &started))
+        .collect();
+    let neighbour = alike.iter().rev().find_map(|record| first_value(record));
+    let rivals = targets
+        .iter()
+        .filter_map(|target| rival(&target.name, &alike, state, predicted(&target.name)));
+    SearchStarted {
+        seed: neighbour.map_or(started.seed, Seed::neighbour),
+        rivals: rivals.collect(),
+        ..started
+    }
+}
+
+/// Whether a forecast would say something new about a search: it has not begun, and no neighbour is known or its server may
+/// be skipped.
+pub fn wants_forecast(planned: &LoadSearch, plan: &Plan, state: &State) -> bool {
+    let is_new = state.search(&planned.id).is_none();
+    let has_neighbour = || search_started(planned, plan, state, None).seed.basis == Some(Basis::Neighbour);
+    is_new && (planned.settings.skip_beaten || !has_neighbour())
+}
+
+/// Whether two searches ask the same of two servers.
+fn is_alike(one: &SearchStarted, other: &SearchStarted) -> bool {
+    (one.vary, &one.params, &one.targets) == (other.vary, &other.params, &other.targets) && one.search != other.search
+}
+
+fn answers(record: &SearchRecord) -> &[Answer] {
+    match &record.ended {
+        Some(SearchEnd::Answered(answers)) => answers,
+        _ => &[],
+    }
+}
+
+/// The load of the first target that one was found for.
+fn first_value(record: &SearchRecord) -> Option<f64> {
+    answers(record).iter().find_map(|answer| answer.found.value())
+}
+
+/// The best answer for a target so far; of equal ones the first.
+fn rival(target: &str, alike: &[&SearchRecord], state: &State, forecast: Option<f64>) -> Option<Rival> {
+    let mut best: Option<Rival> = None;
+    for record in alike {
+        let mut found = answers(record).iter().filter(|answer| answer.target == target);
+        let Some(load) = found.find_map(|answer| answer.found.value()) else {
+            continue;
+        };
+        if best.as_ref().is_none_or(|best| load > best.load) {
+            let server = &record.started.server;
+            let name = state
+                .servers
+                .get(server)
+                .map_or_else(|| server.to_string(), |known| known.name.clone());
+            best = Some(Rival {
+                target: target.to_owned(),
+                server: name,
+                load,
+                forecast,
+            });
+        }
+    }
+    best
+}

@@ -1,0 +1,107 @@
+//! The server of a group: started when a run needs it, gone when the group ends.
+
+use super::step::{Action, Ending, Facts, Step};
+use super::warmth::Warmth;
+use super::{Agenda, Phase, record};
+use vsweep_plan::cause::Failure;
+use vsweep_record::journal::{Entry, Event, FIRST_SLOT, Launch};
+
+/// One start of the server.
+#[derive(Debug)]
+pub(super) struct Launched {
+    pub id: Launch,
+    /// What it says of itself, once it is ready.
+    pub facts: Option<Facts>,
+    /// Whether a run used it, so that its caches hold something.
+    pub is_used: bool,
+    /// The loads that it has held.
+    pub warmth: Warmth,
+    /// Why it ends, unless we want it to.
+    pub exit: Option<Failure>,
+}
+
+impl Agenda<'_> {
+    /// Announces a start; once that is recorded, the server is started.
+    pub(super) fn start(&mut self) -> Step {
+        record(Event::ServerStarting {
+            server: self.server.id.clone(),
+            slot: FIRST_SLOT,
+            // The recorder counts.
+            launch: 0,
+        })
+    }
+
+    pub(super) fn launch_recorded(&mut self, entry: &Entry, launch: u32) {
+        let id = Launch {
+            session: entry.place.line.journal,
+            n: launch,
+        };
+        self.launched = Some(Launched {
+            id,
+            facts: None,
+            is_used: false,
+            warmth: Warmth::default(),
+            exit: None,
+        });
+        self.due.push_back(Step::Act(Action::Start(id)));
+    }
+
+    pub(super) fn settle_start(&mut self, started: Result<Facts, Failure>) {
+        let launched = self.launched.as_mut().expect("a start was recorded");
+        match started {
+            Ok(facts) => {
+                self.due.push_back(record(Event::ServerReady {
+                    server: self.server.id.clone(),
+                    launch: launched.id.n,
+                    seconds: facts.seconds,
+                    model: facts.model.clone(),
+                    version: facts.version.clone(),
+                    simulated: facts.simulated,
+                    identity: facts.identity.clone().map(Box::new),
+                }));
+                launched.facts = Some(facts);
+            }
+            Err(failure) => {
+                launched.exit = Some(failure.clone());
+                self.failed_start = Some(failure);
+                self.due.push_back(Step::Act(Action::Stop));
+            }
+        }
+    }
+
+    pub(super) fn settle_stop(&mut self) {
+        let launched = self.launched.take().expect("only a server that was started is stopped");
+        let (cause, detail) = match launched.exit {
+            Some(failure) => (Some(failure.cause), failure.detail),
+            None => (None, String::new()),
+        };
+        self.due.push_back(record(Event::ServerExited {
+            server: self.server.id.clone(),
+            launch: launched.id.n,
+            cause,
+            detail,
+        }));
+    }
+
+    /// The same server was started again by somebody else: a new launch.
+    pub(super) fn settle_look(&mut self, is_restarted: bool) {
+        let attempt = self.attempt.as_mut().expect("a server is looked at for a run");
+        attempt.is_looked_at = true;
+        if is_restarted {
+            self.due.push_back(Step::Act(Action::Stop));
+        }
+    }
+
+    /// Another server answers: what was measured before counts no more, and the work on it begins anew.
+    pub(super) fn retire(&mut self, reason: String) -> Option<Step> {
+        if self.launched.is_some() {
+            self.phase = Phase::Retiring(reason);
+            return Some(Step::Act(Action::Stop));
+        }
+        self.leave(Ending::Finished);
+        Some(record(Event::ResultsRetired {
+            server: self.server.id.clone(),
+            reason,
+        }))
+    }
+}

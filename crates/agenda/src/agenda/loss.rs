@@ -1,0 +1,178 @@
+//! What is lost when a server dies or does not start, and what is tried again.
+
+use super::probing::{Ask, Probing};
+use super::run::{Attempt, failed};
+use super::step::{Action, Ending, Step};
+use super::task::Task;
+use super::{Agenda, LOST_POINTS, Phase, TRIES, record, search_finished, tip};
+use std::collections::VecDeque;
+use vsweep_plan::cause::{Failure, Outcome};
+use vsweep_plan::ids::SearchId;
+use vsweep_plan::plan::{OnFailure, Params, Target};
+use vsweep_record::journal::{Entry, Event, FIRST_SLOT, GroupGivenUp, LineId, State, Untried};
+
+/// Why a server config is beyond hope.
+#[derive(Debug)]
+pub(super) struct Lost {
+    failure: Failure,
+    /// The `run_started` of the run under which the server died; `None` if it did not start.
+    under: Option<Entry>,
+    /// The search that asked for that run, until it is ended.
+    search: Option<SearchId>,
+}
+
+impl Agenda<'_> {
+    pub(super) fn settle_death(&mut self, failure: Failure, seconds: f64) {
+        let attempt = self.attempt.as_mut().expect("a server is watched while it is measured");
+        attempt.death = Some((failure.clone(), seconds));
+        let launched = self.launched.as_mut().expect("a server that died was started");
+        launched.exit = Some(failure.clone());
+        self.death = Some(failure);
+        self.due.push_back(Step::Act(Action::Stop));
+    }
+
+    /// Goes on after the server died under a run: once more, without its point, or without the server.
+    pub(super) fn outlive(&mut self, mut attempt: Attempt, failure: Failure, seconds: f64) -> Option<Step> {
+        if failure.cause.is_transient() && attempt.tries < TRIES {
+            attempt.tries += 1;
+            attempt.under = attempt.begin_again();
+            self.attempt = Some(attempt);
+            return Some(retrying(&failure));
+        }
+        self.lost_in_a_row += 1;
+        let started = attempt.started.expect("the run was begun");
+        self.due.push_back(failed(&attempt.task, &started, &failure, seconds));
+        // A search learns from deaths: they say that its load was too high.
+        if self.lost_in_a_row >= LOST_POINTS && attempt.task.reader.is_none() {
+            self.give_up(failure, Some(started));
+            return None;
+        }
+        if let Some(Probing::Grid(tasks)) = self.probings.front_mut()
+            && self.scope.plan.on_failure == OnFailure::Continue
+        {
+            let (lost, rest) = tasks.drain(..).partition(|task| task.point.id == attempt.task.point.id);
+            *tasks = rest;
+            let lost: VecDeque<Task> = lost;
+            let given_up = self.given_up(lost.into(), Vec::new(), &failure, Some(&started));
+            self.due.extend(given_up);
+        }
+        self.end_run(attempt.task, Outcome::Failed);
+        None
+    }
+
+    /// Goes on after the server that a run needs did not start.
+    pub(super) fn miss_start(&mut self, mut attempt: Attempt, failure: Failure) -> Option<Step> {
+        if failure.cause.is_transient() && attempt.tries < TRIES {
+            attempt.tries += 1;
+            self.attempt = Some(attempt);
+            return Some(retrying(&failure));
+        }
+        let failure = self.blame(failure, attempt.under.is_some());
+        match &attempt.under {
+            Some(started) => self.due.push_back(failed(&attempt.task, started, &failure, 0.0)),
+            None => {
+                if let Some(Probing::Grid(tasks)) = self.probings.front_mut() {
+                    tasks.push_front(attempt.task);
+                }
+            }
+        }
+        self.give_up(failure, attempt.under);
+        None
+    }
+
+    fn give_up(&mut self, failure: Failure, under: Option<Entry>) {
+        let of_run = under.as_ref().and(self.probings.front());
+        self.phase = Phase::GivingUp(Lost {
+            search: of_run.and_then(Probing::id).cloned(),
+            failure,
+            under,
+        });
+    }
+
+    /// Records that everything that is left has failed: searches that have not begun are begun first, so that each is told.
+    pub(super) fn give_up_rest(&mut self, state: &State) -> Option<Step> {
+        let Phase::GivingUp(lost) = &mut self.phase else {
+            unreachable!("only what is lost is given up");
+        };
+        let failure = lost.failure.clone();
+        if let Some(search) = lost.search.take() {
+            self.probings.pop_front();
+            return Some(search_finished(search, Vec::new(), Some(failure), state));
+        }
+        let under = lost.under.clone();
+        for probing in &self.probings {
+            if let Ask::Begin(started) = probing.ask(self.scope, state) {
+                return Some(record(Event::SearchStarted(started)));
+            }
+        }
+        let left = self.probings.iter();
+        let tasks = left
+            .clone()
+            .flat_map(|probing| probing.left(self.scope, state))
+            .collect();
+        let searches = left.filter_map(Probing::id).map(|id| (id.clone(), tip(id, state)));
+        let searches: Vec<_> = searches.collect();
+        let given_up = self.given_up(tasks, searches, &failure, under.as_ref());
+        self.leave(match self.scope.plan.on_failure {
+            OnFailure::Continue => Ending::Finished,
+            OnFailure::Stop => Ending::StoppedOnFailure,
+        });
+        given_up
+    }
+
+    /// Why there is no server. One that died under a run and did not come back has the cause of its death: the other
+    /// failure only follows from it. A server of ours that another run survived has none but its own.
+    fn blame(&self, failure: Failure, died_here: bool) -> Failure {
+        let is_attached = matches!(self.scope.plan.serve.target, Target::Attach(_));
+        match &self.death {
+            Some(death) if died_here || is_attached => {
+                let detail = format!("{}; it did not come back: {}", death.detail, failure.detail);
+                Failure::new(death.cause, detail)
+            }
+            _ => failure,
+        }
+    }
+
+    /// The line that says that runs, and with them searches, have failed untried; `None` if there are none. The server died
+    /// under the run that `blamed` began, or did not start.
+    fn given_up(
+        &self,
+        tasks: Vec<Task>,
+        searches: Vec<(SearchId, LineId)>,
+        failure: &Failure,
+        blamed: Option<&Entry>,
+    ) -> Option<Step> {
+        let mut points: Vec<Untried> = Vec::new();
+        for task in tasks {
+            match points.iter_mut().find(|point| point.point == task.point.id) {
+                Some(point) => point.runs.push(task.run),
+                None => points.push(Untried {
+                    params: self.scope.plan.secrets.redact_params(&task.point.params),
+                    point: task.point.id,
+                    runs: vec![task.run],
+                    name: task.point.name,
+                    combo: task.point.combo,
+                    search: task.reader.map(|reader| reader.id().clone()),
+                }),
+            }
+        }
+        if points.is_empty() && searches.is_empty() {
+            return None;
+        }
+        let given_up = GroupGivenUp {
+            server: self.server.id.clone(),
+            slot: FIRST_SLOT,
+            cause: failure.cause,
+            detail: failure.detail.clone(),
+            blamed: blamed.map(|started| started.place.line.seq),
+            common: Params::new(),
+            points,
+            searches,
+        };
+        Some(record(Event::GroupGivenUp(Box::new(given_up.compact()))))
+    }
+}
+
+fn retrying(failure: &Failure) -> Step {
+    Step::Note(format!("trying again after {}: {}", failure.cause, failure.detail))
+}

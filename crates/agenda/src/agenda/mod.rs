@@ -1,0 +1,314 @@
+//! The rules of one server's work: which step comes next, from its first start to its last stop. Warm-up, reset, retries,
+//! blame, giving up and resuming are decided here and nowhere else, so a rehearsal and a real run differ only in who acts.
+//!
+//! Blame is kept narrow. A server that cannot start fails all runs of its config. A server that dies under load fails
+//! the point that was on it (after one more try if the cause may pass), and is started again for the other points. When
+//! three points in a row are lost so, with nothing measured between them, the config is given up.
+//!
+//! Acts on nothing and reads no clock: a driver asks for the next step, sees it through, and tells what came of it.
+
+mod begin;
+mod launch;
+mod loss;
+mod probing;
+mod run;
+mod schedule;
+mod step;
+mod task;
+#[cfg(test)]
+mod tests;
+mod warmth;
+
+pub use begin::{Hint, Hints, Scope, first_point, wants_forecast};
+pub use schedule::{Group, Schedule};
+pub use step::{Action, Commit, Ending, Facts, Job, Outcome, Ran, Signal, Step};
+pub use task::{Reader, SearchReader, Seen, Task};
+
+use launch::Launched;
+use loss::Lost;
+use probing::{Ask, Probing};
+use run::Attempt;
+use std::collections::VecDeque;
+use vsweep_plan::cause::Failure;
+use vsweep_plan::ids::SearchId;
+use vsweep_plan::matrix::ServerConfig;
+use vsweep_plan::plan::{OnFailure, Target};
+use vsweep_record::journal::{
+    Entry, Event, FIRST_SLOT, GroupBegun, LineId, SearchStarted, Seen as SeenJournals, ServerDeclared, State,
+};
+use vsweep_strategy::search::Answer;
+
+/// How often the same thing is tried when the cause of its failure may pass.
+const TRIES: u32 = 2;
+/// After this many lost points with no measured run between them, the server config is given up.
+const LOST_POINTS: u32 = 3;
+
+/// What is left to do on one server.
+#[derive(Debug)]
+pub struct Agenda<'p> {
+    scope: Scope<'p>,
+    server: ServerConfig,
+    /// The one that is worked on comes first.
+    probings: VecDeque<Probing>,
+    phase: Phase,
+    /// Steps that follow from the last outcome, in order.
+    due: VecDeque<Step>,
+    /// The most urgent one so far.
+    signal: Option<Signal>,
+    /// What is being done.
+    underway: Option<Underway>,
+    /// The server, from the line that announces its start to the line that says it is gone.
+    launched: Option<Launched>,
+    /// The run that is being tried.
+    attempt: Option<Attempt>,
+    /// The last run of a search, until it was looked at.
+    ended: Option<Task>,
+    lost_in_a_row: u32,
+    /// Starts that failed at the end of a session that was killed: tries that are used up.
+    failed_starts: u32,
+    /// Why the server did not start, until a run is told.
+    failed_start: Option<Failure>,
+    /// Why the server died last, until something is measured again.
+    death: Option<Failure>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Beginning,
+    Working,
+    GivingUp(Lost),
+    /// Another server answers, for this reason.
+    Retiring(String),
+    Leaving(Ending),
+}
+
+/// An action that has no outcome yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Underway {
+    /// It ends with the first interrupt.
+    Work,
+    /// It ends with the second.
+    Stop,
+    /// It ends by itself.
+    Kill,
+}
+
+impl<'p> Agenda<'p> {
+    /// What a group has to do after what is recorded.
+    pub fn new(scope: Scope<'p>, group: Group, mut hints: Hints, state: &State) -> Agenda<'p> {
+        let grid = Probing::Grid(group.tasks.into());
+        let searches = group.searches.into_iter().map(|search| {
+            let hint = hints.remove(&search.id).unwrap_or_default();
+            Probing::Search(Box::new(search), hint)
+        });
+        let explorations = group.explorations.into_iter().map(Box::new).map(Probing::Exploration);
+        Agenda {
+            scope,
+            probings: [grid].into_iter().chain(searches).chain(explorations).collect(),
+            phase: Phase::Beginning,
+            due: VecDeque::new(),
+            signal: None,
+            underway: None,
+            launched: None,
+            attempt: None,
+            ended: None,
+            lost_in_a_row: state.lost_in_a_row(&group.server.id),
+            failed_starts: state.failed_starts(&group.server.id).len() as u32,
+            failed_start: None,
+            death: None,
+            server: group.server,
+        }
+    }
+
+    /// The next step. To be asked again only when it was seen through: recorded, noted, or its outcome settled.
+    pub fn next(&mut self, state: &State) -> Step {
+        let step = loop {
+            if let Some(step) = self.due.pop_front().or_else(|| self.decide(state)) {
+                break step;
+            }
+        };
+        self.underway = match &step {
+            Step::Act(Action::Start(_) | Action::Look | Action::Reset | Action::Run(_)) => Some(Underway::Work),
+            Step::Act(Action::Stop) => Some(Underway::Stop),
+            Step::Act(Action::Kill) => Some(Underway::Kill),
+            _ => None,
+        };
+        step
+    }
+
+    /// Takes notice of a line that it asked for.
+    pub fn recorded(&mut self, entry: &Entry) {
+        match &entry.event {
+            Event::ServerStarting { launch, .. } => self.launch_recorded(entry, *launch),
+            Event::RunStarted(_) => {
+                let attempt = self.attempt.as_mut().expect("a run begins for an attempt");
+                attempt.started = Some(entry.clone());
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes notice of what came of an action.
+    pub fn settle(&mut self, outcome: Outcome) {
+        self.underway = None;
+        match outcome {
+            Outcome::Started(started) => self.settle_start(started),
+            Outcome::Looked { is_restarted } => self.settle_look(is_restarted),
+            Outcome::Replaced(reason) => self.phase = Phase::Retiring(reason),
+            Outcome::Disturbed => self.settle_disturbance(),
+            Outcome::Reset(refusal) => {
+                let attempt = self.attempt.as_mut().expect("caches are reset for a run");
+                attempt.refusal = refusal.err();
+            }
+            Outcome::Ran { result, seconds } => self.settle_run(result, seconds),
+            Outcome::Died { failure, seconds } => self.settle_death(failure, seconds),
+            Outcome::Stopped => self.settle_stop(),
+            Outcome::Abandoned => {}
+        }
+    }
+
+    /// Takes notice of what is wanted of the sweep. Returns whether the action that is under way must be given up for it.
+    pub fn signal(&mut self, signal: Signal) -> bool {
+        self.signal = self.signal.max(Some(signal));
+        match self.underway {
+            Some(Underway::Work) => self.signal >= Some(Signal::Interrupt),
+            Some(Underway::Stop) => self.signal >= Some(Signal::Kill),
+            Some(Underway::Kill) | None => false,
+        }
+    }
+
+    fn decide(&mut self, state: &State) -> Option<Step> {
+        match &self.phase {
+            Phase::Beginning => {
+                self.phase = Phase::Working;
+                Some(record(Event::GroupBegun(Box::new(self.begun()))))
+            }
+            Phase::Working => self.work(state),
+            Phase::GivingUp(_) => self.give_up_rest(state),
+            Phase::Retiring(reason) => self.retire(reason.clone()),
+            Phase::Leaving(ending) => Some(match (&self.launched, self.signal) {
+                (None, _) => Step::Done(*ending),
+                (Some(_), Some(Signal::Kill)) => Step::Act(Action::Kill),
+                (Some(_), _) => Step::Act(Action::Stop),
+            }),
+        }
+    }
+
+    fn work(&mut self, state: &State) -> Option<Step> {
+        let patience = match self.attempt {
+            Some(_) => Signal::Interrupt,
+            None => Signal::Drain,
+        };
+        if self.signal >= Some(patience) {
+            self.leave(Ending::Interrupted);
+            return None;
+        }
+        if let Some(attempt) = self.attempt.take() {
+            return self.pursue(attempt, state);
+        }
+        let Some(probing) = self.probings.front_mut() else {
+            self.leave(Ending::Finished);
+            return None;
+        };
+        let objection = self.ended.take().and_then(|task| probing.objection(&task, state));
+        if let Some((id, failure)) = probing.id().cloned().zip(objection) {
+            return Some(self.give_up_search(id, failure, state));
+        }
+        match probing.ask(self.scope, state) {
+            Ask::Begin(started) => Some(self.begin_search(*started)),
+            Ask::Run(task) => {
+                if let Probing::Grid(tasks) = probing {
+                    tasks.pop_front();
+                }
+                self.attempt = Some(self.attempt_at(*task, state));
+                None
+            }
+            Ask::Answered(id, answers) => {
+                self.probings.pop_front();
+                Some(search_finished(id, answers, None, state))
+            }
+            Ask::GivenUp(id, failure) => Some(self.give_up_search(id, failure, state)),
+            Ask::Empty => {
+                self.probings.pop_front();
+                None
+            }
+        }
+    }
+
+    /// The line that begins a search, with the size of the KV cache where nothing else says where it starts. If the server is
+    /// needed for that, its start comes first.
+    fn begin_search(&mut self, started: SearchStarted) -> Step {
+        let mut started = started;
+        if let Some(Probing::Search(_, hint)) = self.probings.front()
+            && hint.needs_server(&started)
+        {
+            match &self.launched {
+                Some(launched) => {
+                    let tokens = launched.facts.as_ref().and_then(|facts| facts.kv_tokens);
+                    let seed = tokens.and_then(|tokens| hint.seed(started.vary, tokens));
+                    started.seed = seed.unwrap_or(started.seed);
+                }
+                None if self.failed_start.is_none() => return self.start(),
+                None => {}
+            }
+        }
+        record(Event::SearchStarted(Box::new(started)))
+    }
+
+    fn give_up_search(&mut self, search: SearchId, failure: Failure, state: &State) -> Step {
+        self.probings.pop_front();
+        if self.scope.plan.on_failure == OnFailure::Stop {
+            self.leave(Ending::StoppedOnFailure);
+        }
+        search_finished(search, Vec::new(), Some(failure), state)
+    }
+
+    /// What remains is to stop the server.
+    fn leave(&mut self, ending: Ending) {
+        let is_ready = self.launched.as_ref().is_some_and(|launched| launched.facts.is_some());
+        if ending == Ending::Interrupted && is_ready {
+            let note = match self.scope.plan.serve.target {
+                Target::Launch(_) => "interrupted: stopping the server (interrupt again to kill it at once)",
+                Target::Attach(_) => "interrupted: the server is left running",
+            };
+            self.due.push_back(Step::Note(note.to_owned()));
+        }
+        self.attempt = None;
+        self.phase = Phase::Leaving(ending);
+    }
+
+    fn begun(&self) -> GroupBegun {
+        let (server, secrets) = (&self.server, &self.scope.plan.secrets);
+        GroupBegun {
+            server: server.id.clone(),
+            slot: FIRST_SLOT,
+            config: ServerDeclared {
+                name: server.name.clone(),
+                argv: secrets.redact_argv(&server.argv),
+                env: secrets.redact_env(&server.env),
+                params: secrets.redact_params(&server.params),
+                combo: server.combo.clone(),
+            },
+            seen: SeenJournals::new(),
+        }
+    }
+}
+
+fn record(event: Event) -> Step {
+    Step::Record(Box::new(event))
+}
+
+fn search_finished(search: SearchId, answers: Vec<Answer>, failure: Option<Failure>, state: &State) -> Step {
+    record(Event::SearchFinished {
+        after: tip(&search, state),
+        search,
+        answers,
+        cause: failure.as_ref().map(|failure| failure.cause),
+        detail: failure.map_or_else(String::new, |failure| failure.detail),
+    })
+}
+
+/// What the next line of a search follows.
+fn tip(search: &SearchId, state: &State) -> LineId {
+    state.search(search).expect("a search begins before it asks").tip
+}

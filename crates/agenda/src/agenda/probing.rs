@@ -1,0 +1,185 @@
+//! What is measured on a server: the points of a grid, a search, or an exploration. Each says which run it wants next, from
+//! nothing but the recorded ones, so one that was interrupted goes on where it was.
+
+use super::begin::{Hint, Scope, search_started};
+use super::task::{Reader, Task};
+use std::collections::VecDeque;
+use vsweep_plan::cause::{Cause, Failure};
+use vsweep_plan::ids::SearchId;
+use vsweep_plan::matrix::{LoadExploration, LoadSearch};
+use vsweep_plan::validity::Validity;
+use vsweep_record::journal::{FIRST_SLOT, RunRecord, SearchStarted, State};
+use vsweep_strategy::search::{Answer, Exploration, Next, Search, Seed};
+
+/// Runs that belong together.
+#[derive(Debug)]
+pub(super) enum Probing {
+    /// The runs of a plan's points that are left, in order.
+    Grid(VecDeque<Task>),
+    /// A search.
+    Search(Box<LoadSearch>, Hint),
+    /// An exploration.
+    Exploration(Box<LoadExploration>),
+}
+
+/// What a probing wants.
+#[derive(Debug)]
+pub(super) enum Ask {
+    /// That its beginning is recorded.
+    Begin(Box<SearchStarted>),
+    /// A run.
+    Run(Box<Task>),
+    /// Nothing more: its answers.
+    Answered(SearchId, Vec<Answer>),
+    /// Nothing more: it cannot be answered.
+    GivenUp(SearchId, Failure),
+    /// Nothing more, and there is nothing to say.
+    Empty,
+}
+
+impl Probing {
+    /// What comes next.
+    pub fn ask(&self, scope: Scope<'_>, state: &State) -> Ask {
+        match self {
+            Probing::Grid(tasks) => match tasks.front() {
+                Some(task) => Ask::Run(Box::new(task.clone())),
+                None => Ask::Empty,
+            },
+            Probing::Search(planned, hint) => ask_search(planned, hint, scope, state),
+            Probing::Exploration(planned) => ask_exploration(planned, scope, state),
+        }
+    }
+
+    /// The search or exploration, if it is one.
+    pub fn id(&self) -> Option<&SearchId> {
+        match self {
+            Probing::Grid(_) => None,
+            Probing::Search(planned, _) => Some(&planned.id),
+            Probing::Exploration(planned) => Some(&planned.id),
+        }
+    }
+
+    /// What it would still measure, as far as that is known.
+    pub fn left(&self, scope: Scope<'_>, state: &State) -> Vec<Task> {
+        match self {
+            Probing::Grid(tasks) => tasks.iter().cloned().collect(),
+            _ => match self.ask(scope, state) {
+                Ask::Run(task) => vec![*task],
+                _ => Vec::new(),
+            },
+        }
+    }
+
+    /// Why nothing can be learned from its runs, after this one.
+    pub fn objection(&self, task: &Task, state: &State) -> Option<Failure> {
+        match self {
+            Probing::Search(planned, _) => objection(planned, task, state),
+            _ => None,
+        }
+    }
+}
+
+fn ask_search(planned: &LoadSearch, hint: &Hint, scope: Scope<'_>, state: &State) -> Ask {
+    let Some(record) = state.search(&planned.id) else {
+        return Ask::Begin(Box::new(search_started(
+            planned,
+            scope.plan,
+            state,
+            hint.forecast.as_ref(),
+        )));
+    };
+    let mut search = Search::new(planned.settings.clone(), record.started.seed).against(&record.started.rivals);
+    state.probes(&planned.id).for_each(|probe| search.tell(probe));
+    match search.ask() {
+        Next::Probe(question) => {
+            let point = scope.matrix.point_for(planned, &question);
+            Ask::Run(Box::new(Task {
+                run: state.free_run(&point.id),
+                point,
+                reader: Some(Reader::of_search(planned, &search, question)),
+            }))
+        }
+        Next::Done(_) if has_measured_nothing(&planned.id, state) => {
+            let detail = "every run of the search failed, so its load is not to blame; see their causes";
+            Ask::GivenUp(planned.id.clone(), Failure::new(Cause::BenchFailed, detail))
+        }
+        Next::Done(answers) => Ask::Answered(planned.id.clone(), planned.with_remark(answers)),
+    }
+}
+
+fn ask_exploration(planned: &LoadExploration, scope: Scope<'_>, state: &State) -> Ask {
+    if state.search(&planned.id).is_none() {
+        return Ask::Begin(Box::new(SearchStarted {
+            search: planned.id.clone(),
+            server: planned.server.clone(),
+            slot: FIRST_SLOT,
+            name: planned.name.clone(),
+            params: scope.plan.secrets.redact_params(&planned.params),
+            vary: planned.settings.vary,
+            targets: Vec::new(),
+            seed: Seed::UNKNOWN,
+            rivals: Vec::new(),
+        }));
+    }
+    let mut exploration = Exploration::new(planned.settings.clone());
+    state.levels(&planned.id).for_each(|level| exploration.tell(level));
+    let Some(load) = exploration.ask() else {
+        if exploration.has_anchors() {
+            return Ask::Answered(planned.id.clone(), Vec::new());
+        }
+        let detail = "it needs one request at a time and some load above it, and one of the two was never measured; \
+                      see the causes of its runs";
+        return Ask::GivenUp(planned.id.clone(), Failure::new(Cause::BenchFailed, detail));
+    };
+    let point = scope.matrix.point_at(planned, &load);
+    Ask::Run(Box::new(Task {
+        run: state.free_run(&point.id),
+        point,
+        reader: Some(Reader::of_exploration(planned, load)),
+    }))
+}
+
+/// Whether a search has runs, and not a single one gave figures.
+fn has_measured_nothing(search: &SearchId, state: &State) -> bool {
+    let mut probes = state.probes(search).peekable();
+    probes.peek().is_some() && probes.all(|probe| probe.readings.is_empty())
+}
+
+fn objection(planned: &LoadSearch, task: &Task, state: &State) -> Option<Failure> {
+    let run = state.run(&task.point.id, task.run)?;
+    let probe = run.search.as_ref().and_then(|searched| searched.probe());
+    if run.validity == Validity::Invalid && probe.is_none() {
+        return invalid_again(task, run, state);
+    }
+    let Some(probe) = probe else {
+        let cause = run.cause.unwrap_or(Cause::BenchFailed);
+        let detail = match cause {
+            Cause::BenchTimeout => format!(
+                "{}; a higher load ended in time, so this one is not too high",
+                run.detail
+            ),
+            _ => run.detail.clone(),
+        };
+        return Some(Failure::new(cause, detail));
+    };
+    let criteria = planned.settings.targets.iter().flat_map(|target| &target.criteria);
+    let mut texts = criteria.map(ToString::to_string);
+    let missing = texts.find(|text| !probe.readings.contains_key(text));
+    missing.filter(|_| probe.stopped.is_none()).map(|text| {
+        let detail = format!(
+            "the result says nothing about `{text}`; let the benchmark report it (metric_percentiles, percentile_metrics, goodput), or bound something else"
+        );
+        Failure::new(Cause::BenchFailed, detail)
+    })
+}
+
+/// A run that did not measure what it claims is no answer: the question is asked again. Two of them in a row end the search.
+fn invalid_again(task: &Task, run: &RunRecord, state: &State) -> Option<Failure> {
+    let before = state.run(&task.point.id, task.run.checked_sub(1)?)?;
+    let mut doubts = run.doubts.iter();
+    let doubt = doubts.find(|doubt| doubt.code.severity() == Validity::Invalid)?;
+    (before.validity == Validity::Invalid).then(|| {
+        let detail = format!("two runs in a row did not measure what they should: {doubt}");
+        Failure::new(Cause::BenchFailed, detail)
+    })
+}

@@ -1,0 +1,215 @@
+//! One run to be measured, and how whoever asked for it reads what was measured.
+
+use serde_json::Value;
+use std::sync::Arc;
+use vsweep_metrics::metrics::RunResult;
+use vsweep_plan::cause::{Cause, Failure};
+use vsweep_plan::ids::SearchId;
+use vsweep_plan::matrix::{LoadExploration, LoadSearch, Point};
+use vsweep_plan::plan::Params;
+use vsweep_plan::validity::Validity;
+use vsweep_record::journal::Learned;
+use vsweep_strategy::search::{Cut, Figures, Level, Load, Probe, Question, Request, Search, Target, Vary, Watch};
+
+/// One run to be measured.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// Its point.
+    pub point: Point,
+    /// Its repetition, from 0.
+    pub run: u32,
+    /// How the search or exploration that asks for it reads it; a point of the plan has no reader.
+    pub reader: Option<Reader>,
+}
+
+/// How a run is read by whoever asked for it.
+#[derive(Debug, Clone)]
+pub enum Reader {
+    /// By a search.
+    Search(SearchReader),
+    /// By an exploration.
+    Exploration {
+        /// Which one.
+        id: SearchId,
+        /// The load that it asked for.
+        load: Load,
+    },
+}
+
+/// How a search reads a run.
+#[derive(Debug, Clone)]
+pub struct SearchReader {
+    /// Which search.
+    pub id: SearchId,
+    /// Its question.
+    pub question: Question,
+    /// The targets that the run is to say something about.
+    pub targets: Arc<[Target]>,
+    /// What the search varies.
+    pub vary: Vary,
+    /// Ends the run once its verdict is certain.
+    pub watch: Watch,
+    /// The highest load that the search measured to the end of a run; zero if there is none.
+    pub endured: f64,
+}
+
+/// What a benchmark gave, as a reader sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// The figures.
+    pub result: &'a RunResult,
+    /// Latencies of every request; none from an external benchmark.
+    pub requests: &'a [Request],
+    /// Why the run was ended before its last request.
+    pub cut: Option<&'a Cut>,
+    /// Whether the figures mean nothing.
+    pub is_failed: bool,
+    /// Whether they may be believed.
+    pub validity: Validity,
+}
+
+impl Seen<'_> {
+    fn metric(&self, key: &str) -> Option<f64> {
+        self.result.get(key).and_then(Value::as_f64)
+    }
+}
+
+impl Task {
+    /// A run of the plan.
+    pub fn of(point: Point, run: u32) -> Task {
+        Task {
+            point,
+            run,
+            reader: None,
+        }
+    }
+
+    /// What is added to the plan's seed, so that this run has prompts and arrivals of its own. Repetitions of a point
+    /// differ in it, and so do all runs of a search; the levels of an exploration do not.
+    pub fn draw(&self) -> u32 {
+        match &self.reader {
+            Some(Reader::Search(reader)) => reader.question.draw,
+            _ => self.run,
+        }
+    }
+
+    /// The bench parameters of this run: those of its point, with the seed moved on. A command line takes them as they are.
+    pub fn params(&self) -> Params {
+        let mut params = self.point.params.clone();
+        if self.point.argv.is_none() {
+            let seed = params.get("seed").and_then(Value::as_u64).unwrap_or(0);
+            params.insert("seed".to_owned(), seed.wrapping_add(u64::from(self.draw())).into());
+        }
+        params
+    }
+
+    /// What ends the run once its verdict is certain.
+    pub fn watch(&self) -> Option<&Watch> {
+        match &self.reader {
+            Some(Reader::Search(reader)) => Some(&reader.watch),
+            _ => None,
+        }
+    }
+}
+
+impl Reader {
+    /// The search or exploration.
+    pub fn id(&self) -> &SearchId {
+        match self {
+            Reader::Search(reader) => &reader.id,
+            Reader::Exploration { id, .. } => id,
+        }
+    }
+
+    /// How a search reads the answer to its question.
+    pub(super) fn of_search(planned: &LoadSearch, search: &Search, question: Question) -> Reader {
+        let probes = search.probes().iter();
+        let whole = probes.filter(|probe| probe.stopped.is_none() && !probe.readings.is_empty());
+        Reader::Search(SearchReader {
+            id: planned.id.clone(),
+            watch: search.watch(&question),
+            targets: planned.settings.targets.clone().into(),
+            vary: planned.settings.vary,
+            endured: whole.map(|probe| probe.question.value).fold(0.0, f64::max),
+            question,
+        })
+    }
+
+    /// How an exploration reads a level.
+    pub(super) fn of_exploration(planned: &LoadExploration, load: Load) -> Reader {
+        Reader::Exploration {
+            id: planned.id.clone(),
+            load,
+        }
+    }
+
+    /// What a measured run says; `None` if nothing.
+    pub fn learn(&self, seen: Seen<'_>) -> Option<Learned> {
+        Some(match self {
+            Reader::Search(reader) => Learned::Probe(reader.probe(seen)?),
+            Reader::Exploration { load, .. } => Learned::Level(Level {
+                load: *load,
+                figures: figures(load, seen),
+            }),
+        })
+    }
+
+    /// The same of a run without figures.
+    pub(super) fn learn_of_failure(&self, failure: &Failure) -> Option<Learned> {
+        match self {
+            Reader::Search(reader) => reader.probe_of_failure(failure).map(Learned::Probe),
+            Reader::Exploration { load, .. } => Some(Learned::Level(Level {
+                load: *load,
+                figures: None,
+            })),
+        }
+    }
+}
+
+impl SearchReader {
+    /// Where too many requests failed, the load is too high, whatever the rest measured. A run that did not measure what it
+    /// claims says nothing.
+    fn probe(&self, seen: Seen<'_>) -> Option<Probe> {
+        if seen.is_failed {
+            return Some(Probe::fallen(self.question.clone()));
+        }
+        if seen.validity == Validity::Invalid {
+            return None;
+        }
+        let metric = |key: &str| seen.metric(key);
+        let question = self.question.clone();
+        Some(Probe::read(
+            question,
+            &self.targets,
+            self.vary,
+            metric,
+            seen.requests,
+            seen.cut,
+        ))
+    }
+
+    /// What a run without figures says: that the load is too high, if that is what its cause may come from. Few requests
+    /// in flight, or a low rate, take long by themselves: where a higher load ended in time, slowness is no sign of load.
+    fn probe_of_failure(&self, failure: &Failure) -> Option<Probe> {
+        let is_of_load = match failure.cause {
+            Cause::OomUnderLoad | Cause::CrashedUnderLoad | Cause::Hung | Cause::RequestErrors => true,
+            Cause::BenchTimeout => self.question.value >= self.endured,
+            _ => false,
+        };
+        is_of_load.then(|| Probe::fallen(self.question.clone()))
+    }
+}
+
+/// Where a run lies on the curve; None if it does not say. A benchmark that reports no latency has one by Little's law.
+fn figures(load: &Load, seen: Seen<'_>) -> Option<Figures> {
+    if seen.is_failed || seen.validity == Validity::Invalid {
+        return None;
+    }
+    let throughput = seen.metric("request_throughput").filter(|rate| *rate > 0.0)?;
+    let done = seen.requests.iter().map(|request| request.e2el_ms);
+    let done: Vec<f64> = done.filter(|latency| latency.is_finite()).collect();
+    let measured = (!done.is_empty()).then(|| done.iter().sum::<f64>() / done.len() as f64);
+    let of_slots = load.max_concurrency.map(|slots| 1000.0 * slots as f64 / throughput);
+    let latency_ms = measured.or_else(|| seen.metric("mean_e2el_ms")).or(of_slots)?;
+    Some(Figures { throughput, latency_ms })
+}

@@ -1,0 +1,160 @@
+//! Agendas on a scripted server: what they ask for after deaths, failed starts and signals.
+
+use super::*;
+use std::path::Path;
+use vsweep_plan::cause::Cause;
+use vsweep_plan::matrix::Matrix;
+use vsweep_plan::plan::{Format, Plan, World, parse};
+use vsweep_record::journal::Shard;
+
+const PLAN: &str = "version = 1\nruns = 1\n[serve]\ncommand = \"vllm serve m\"\n[bench.params]\nmax_concurrency = [1, 2, 3, 4, 5]\n\
+                    num_prompts = 9\n";
+
+/// What a scripted server does with the next action.
+type Script<'s> = &'s mut dyn FnMut(&mut Agenda<'_>, &Action) -> Outcome;
+
+fn plan(text: &str) -> (Plan, Matrix) {
+    let plan = parse(text, Format::Toml, Path::new("plan.toml"), &[], &World::empty()).expect("a valid plan");
+    let matrix = Matrix::expand(&plan).expect("it expands");
+    (plan, matrix)
+}
+
+/// One word for each action and each event that ends something, and the ending.
+fn perform(text: &str, script: Script<'_>) -> (String, Ending) {
+    let (plan, matrix) = plan(text);
+    let scope = Scope {
+        plan: &plan,
+        matrix: &matrix,
+    };
+    let mut state = State::default();
+    let schedule = Schedule::new(&matrix, plan.runs, Shard::WHOLE, false);
+    let server = schedule.servers().next().expect("a server");
+    let group = schedule.group(&server, &state).expect("work");
+    let mut agenda = Agenda::new(scope, group, Hints::new(), &state);
+    let mut words: Vec<String> = Vec::new();
+    loop {
+        let event = match agenda.next(&state) {
+            Step::Record(event) => *event,
+            Step::Commit(commit) => Event::RunFinished(Box::new(commit.finished)),
+            Step::Note(_) => continue,
+            Step::Act(action) => {
+                let outcome = script(&mut agenda, &action);
+                let word = match action {
+                    Action::Start(_) => "start".to_owned(),
+                    Action::Look => "look".to_owned(),
+                    Action::Reset => "reset".to_owned(),
+                    Action::Run(job) => format!("run{}", job.task.point.params["max_concurrency"]),
+                    Action::Stop => "stop".to_owned(),
+                    Action::Kill => "kill".to_owned(),
+                };
+                words.push(word);
+                agenda.settle(outcome);
+                continue;
+            }
+            Step::Done(ending) => return (words.join(" "), ending),
+        };
+        match &event {
+            Event::RunFinished(finished) => words.push(finished.outcome.to_string()),
+            Event::GroupGivenUp(given_up) => words.push(format!("lost{}", given_up.points.len())),
+            _ => {}
+        }
+        let entry = state.imagine(event);
+        agenda.recorded(&entry);
+    }
+}
+
+fn succeed(action: &Action) -> Outcome {
+    match action {
+        Action::Start(_) => Outcome::Started(Ok(Facts::default())),
+        Action::Look => Outcome::Looked { is_restarted: false },
+        Action::Reset => Outcome::Reset(Ok(())),
+        Action::Run(_) => Outcome::Ran {
+            result: Ok(Box::default()),
+            seconds: 1.0,
+        },
+        Action::Stop | Action::Kill => Outcome::Stopped,
+    }
+}
+
+fn died(cause: Cause) -> Outcome {
+    Outcome::Died {
+        failure: Failure::new(cause, "in this test"),
+        seconds: 1.0,
+    }
+}
+
+fn is_run(action: &Action, load: u64) -> bool {
+    matches!(action, Action::Run(job) if job.task.point.params["max_concurrency"] == load)
+}
+
+#[test]
+fn a_server_is_started_once_and_stopped_at_the_end() {
+    let told = perform(PLAN, &mut |_, action| succeed(action));
+    let steps = "start run1 ok reset run2 ok reset run3 ok reset run4 ok reset run5 ok stop";
+    assert_eq!(told, (steps.to_owned(), Ending::Finished));
+}
+
+#[test]
+fn a_cause_that_may_pass_is_tried_once_more_and_others_are_not() {
+    let mut deaths = 0;
+    let (steps, _) = perform(PLAN, &mut |_, action| match action {
+        action if is_run(action, 2) && deaths < 1 => {
+            deaths += 1;
+            died(Cause::CrashedUnderLoad)
+        }
+        action if is_run(action, 4) => died(Cause::OomUnderLoad),
+        action => succeed(action),
+    });
+    let expected =
+        "start run1 ok reset run2 stop start run2 ok reset run3 ok reset run4 stop failed start run5 ok stop";
+    assert_eq!(steps, expected);
+}
+
+#[test]
+fn after_three_lost_points_the_config_is_given_up() {
+    let (steps, ending) = perform(PLAN, &mut |_, action| match action {
+        Action::Run(_) => died(Cause::OomUnderLoad),
+        action => succeed(action),
+    });
+    let lost = "run1 stop failed start run2 stop failed start run3 stop failed lost2";
+    assert_eq!((steps, ending), (format!("start {lost}"), Ending::Finished));
+}
+
+#[test]
+fn a_server_that_does_not_start_loses_everything() {
+    let failed = || Outcome::Started(Err(Failure::new(Cause::OomAtLoad, "in this test")));
+    let (steps, ending) = perform(
+        &format!("on_failure = \"stop\"\n{PLAN}"),
+        &mut |_, action| match action {
+            Action::Start(_) => failed(),
+            action => succeed(action),
+        },
+    );
+    assert_eq!((steps.as_str(), ending), ("start stop lost5", Ending::StoppedOnFailure));
+}
+
+#[test]
+fn a_drain_finishes_the_run_an_interrupt_gives_it_up_and_a_kill_does_not_wait() {
+    let signalled = |signals: &'static [Signal]| {
+        perform(PLAN, &mut |agenda, action| {
+            let is_stop = matches!(action, Action::Stop);
+            let signal = match signals {
+                [first, ..] if is_run(action, 2) => Some(*first),
+                [_, second] if is_stop => Some(*second),
+                _ => None,
+            };
+            match signal.is_some_and(|signal| agenda.signal(signal)) {
+                true => Outcome::Abandoned,
+                false => succeed(action),
+            }
+        })
+    };
+    let steps = |signals| signalled(signals).0;
+    assert_eq!(steps(&[Signal::Drain]), "start run1 ok reset run2 ok stop");
+    assert_eq!(steps(&[Signal::Interrupt]), "start run1 ok reset run2 stop");
+    assert_eq!(
+        steps(&[Signal::Interrupt, Signal::Kill]),
+        "start run1 ok reset run2 stop kill"
+    );
+    assert_eq!(signalled(&[Signal::Drain]).1, Ending::Interrupted);
+}

@@ -1,0 +1,354 @@
+//! One server group in virtual time: the agenda of the real run, on a stage that plays each action on the simulated engine and
+//! adds up what it takes. What is recorded goes into a state in memory, as the journal would hold it.
+
+use super::disk;
+use super::learn::PAUSE_S;
+use super::load::{Driver, Play, Player};
+use super::server::StandIn;
+use super::threads::Company;
+use super::{Forecast, Loss, Unknown};
+use crate::agenda::{
+    Action, Agenda, Commit, Ending, Facts, Group, Hint, Hints, Job, Outcome, Ran, Reader, Scope, wants_forecast,
+};
+use crate::bench::params_of;
+use crate::cause::{Cause, Failure};
+use crate::ids::{PointId, ServerId};
+use crate::journal::{Entry, Event, State};
+use crate::matrix::{LoadSearch, Point};
+use crate::plan::{BenchRunner, Reset};
+use crate::run::{Stage, Unattended, Writer, drive, reduce};
+use futures_util::FutureExt;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::Ordering;
+
+/// The stage of a rehearsal.
+struct Played<'a> {
+    company: &'a Company<'a>,
+    stand_in: &'a StandIn,
+    player: Player<'a>,
+    forecast: &'a RefCell<Forecast>,
+    /// Points that were played.
+    points: HashMap<PointId, Timing>,
+}
+
+/// What one point takes. Repetitions are alike but for their random choices, so one of them is played for all.
+#[derive(Debug, Clone)]
+struct Timing {
+    seconds: f64,
+    /// What a warm-up before it takes, where it was played.
+    warmup_s: f64,
+    requests: u64,
+    failure: Option<Failure>,
+}
+
+/// The record of a rehearsal.
+struct Imagined<'a> {
+    state: RefCell<&'a mut State>,
+    forecast: &'a RefCell<Forecast>,
+    /// Whether the last run that began is one of the plan's.
+    is_of_grid: Cell<bool>,
+}
+
+/// Plays a group. `Err` says why it cannot be.
+pub fn play_group(
+    company: &Company<'_>,
+    group: Group,
+    stand_in: &StandIn,
+    state: &mut State,
+) -> Result<(Forecast, Ending), Unknown> {
+    let mut hints = Hints::new();
+    let plays = stand_in.failure.is_none();
+    let open = group.searches.iter();
+    for search in open.filter(|search| plays && wants_forecast(search, company.plan, state)) {
+        let forecast = Some(foresee(company, &group, stand_in, state, search)?);
+        hints.insert(
+            search.id.clone(),
+            Hint {
+                forecast,
+                lengths: None,
+            },
+        );
+    }
+    play(company, group, hints, stand_in, state)
+}
+
+/// What a search will likely find, by target, played to its end on a state of its own.
+pub fn foresee(
+    company: &Company<'_>,
+    group: &Group,
+    stand_in: &StandIn,
+    state: &State,
+    search: &LoadSearch,
+) -> Result<BTreeMap<String, f64>, Unknown> {
+    let alone = Group {
+        tasks: Vec::new(),
+        searches: vec![search.clone()],
+        explorations: Vec::new(),
+        server: group.server.clone(),
+    };
+    let (forecast, _) = play(company, alone, Hints::new(), stand_in, &mut state.clone())?;
+    let answers = forecast.answers.into_iter();
+    Ok(answers.filter_map(|(target, load)| Some((target, load?))).collect())
+}
+
+fn play(
+    company: &Company<'_>,
+    group: Group,
+    hints: Hints,
+    stand_in: &StandIn,
+    state: &mut State,
+) -> Result<(Forecast, Ending), Unknown> {
+    let plan = company.plan;
+    let criteria = plan
+        .sla
+        .iter()
+        .flat_map(|sla| &sla.targets)
+        .flat_map(|target| &target.criteria);
+    let reads_gaps = criteria.map(ToString::to_string).any(|text| text.contains("itl"));
+    let scope = Scope {
+        plan,
+        matrix: company.matrix,
+    };
+    let server = &group.server;
+    let forecast = RefCell::new(Forecast::new(server.id.clone(), plan.secrets.redact(&server.name)));
+    let mut agenda = Agenda::new(scope, group, hints, state);
+    let mut stage = Played {
+        company,
+        stand_in,
+        player: Player::new(stand_in, plan.serve.reset == Reset::Nothing, reads_gaps),
+        forecast: &forecast,
+        points: HashMap::new(),
+    };
+    let writer = Imagined {
+        state: RefCell::new(state),
+        forecast: &forecast,
+        is_of_grid: Cell::new(false),
+    };
+    let driven = drive(&mut agenda, &mut stage, &writer, &mut Unattended).now_or_never();
+    let ending = driven.expect("virtual time never waits")?;
+    Ok((forecast.into_inner(), ending))
+}
+
+impl Stage for Played<'_> {
+    type Error = Unknown;
+
+    async fn act(&mut self, action: Action) -> Result<Outcome, Unknown> {
+        Ok(match action {
+            Action::Start(_) => Outcome::Started(self.start()),
+            Action::Look => Outcome::Looked { is_restarted: false },
+            Action::Reset => Outcome::Reset(Ok(())),
+            Action::Run(job) => self.run(&job)?,
+            Action::Stop | Action::Kill => Outcome::Stopped,
+        })
+    }
+}
+
+impl Played<'_> {
+    fn start(&mut self) -> Result<Facts, Failure> {
+        let StandIn { stop_s, failure, .. } = self.stand_in;
+        let is_late = failure
+            .as_ref()
+            .is_some_and(|failure| failure.cause == Cause::ReadyTimeout);
+        let start_s = match is_late {
+            true => self.company.plan.serve.ready_timeout.as_secs_f64(),
+            false => self.stand_in.start_s,
+        };
+        let mut forecast = self.forecast.borrow_mut();
+        forecast.starts += 1;
+        forecast.total.starts += self.company.lessons.start.time(start_s + stop_s);
+        forecast.disk_bytes += disk::of_start(self.stand_in.kind);
+        forecast.failure.clone_from(failure);
+        match failure {
+            Some(failure) => Err(failure.clone()),
+            None => Ok(Facts {
+                seconds: start_s,
+                ..Facts::default()
+            }),
+        }
+    }
+
+    fn run(&mut self, job: &Job) -> Result<Outcome, Unknown> {
+        let (point, lessons) = (&job.task.point, self.company.lessons);
+        if job.task.reader.is_none() {
+            if let Some(seconds) = lessons.measured(&point.id) {
+                self.count(point, 0);
+                let total = &mut self.forecast.borrow_mut().total;
+                total.runs += lessons.repeated.time(seconds);
+                total.runs += lessons.pause.time(PAUSE_S);
+                return Ok(ran(Ok(Ran::default()), seconds));
+            }
+            if let Some(timing) = self.points.get(&point.id).cloned() {
+                self.add(job, &timing);
+                let result = timing.failure.map_or_else(|| Ok(Ran::default()), Err);
+                return Ok(ran(result, timing.seconds));
+            }
+        }
+        self.play(job)
+    }
+
+    /// Plays one run. Of a benchmark that is not known it is only counted.
+    fn play(&mut self, job: &Job) -> Result<Outcome, Unknown> {
+        let (plan, point) = (self.company.plan, &job.task.point);
+        let params = match (&plan.bench.runner, &point.argv) {
+            (BenchRunner::Iterations | BenchRunner::Phases, _) => None,
+            (_, Some(argv)) => params_of(argv),
+            (_, None) => Some(job.task.params()),
+        };
+        let Some(params) = params else {
+            self.forecast.borrow_mut().unknown_runs += 1;
+            self.count(point, 0);
+            return Ok(ran(Ok(Ran::default()), 0.0));
+        };
+        self.company.options.played.fetch_add(1, Ordering::Relaxed);
+        let played = self.player.play(Play {
+            params: &params,
+            warmup: job.warmup,
+            // An external benchmark cannot be ended early.
+            watch: job.task.watch().filter(|_| point.argv.is_none()).cloned(),
+            budget: self.company.budget,
+        })?;
+        let overhead = Driver::of(point.argv.as_deref()).overhead_s();
+        let limit = (plan.bench.timeout.as_secs_f64() - overhead).max(0.0);
+        let result = match played.measurement {
+            _ if played.seconds > limit => {
+                let detail = format!(
+                    "it likely takes {:.0} s, and bench.timeout is {} s",
+                    played.seconds,
+                    plan.bench.timeout.as_secs()
+                );
+                Err(Failure::new(Cause::BenchTimeout, detail))
+            }
+            None => Err(Failure::new(
+                Cause::RequestErrors,
+                "every request would be refused: prompt and output are longer than max_model_len",
+            )),
+            Some(measurement) => Ok(reduce(measurement, &job.task, false)),
+        };
+        let timing = Timing {
+            seconds: played.seconds.min(limit),
+            warmup_s: played.warmup_s,
+            requests: played.requests,
+            failure: match &result {
+                Ok(ran) => ran.failure.clone(),
+                Err(failure) => Some(failure.clone()),
+            },
+        };
+        self.add(job, &timing);
+        // A search looks for loads at which runs fail.
+        if let (Some(failure), false) = (&timing.failure, matches!(job.task.reader, Some(Reader::Search(_)))) {
+            let point = plan.secrets.redact(&point.name);
+            let failure = failure.clone();
+            self.forecast.borrow_mut().losses.push(Loss { point, failure });
+        }
+        let seconds = timing.seconds;
+        self.points.insert(point.id.clone(), timing);
+        Ok(ran(result, seconds))
+    }
+
+    /// Counts a run that was played.
+    fn add(&mut self, job: &Job, timing: &Timing) {
+        let (point, lessons) = (&job.task.point, self.company.lessons);
+        self.count(point, timing.requests);
+        let warmup_s = if job.is_warm { 0.0 } else { timing.warmup_s };
+        let overhead = Driver::of(point.argv.as_deref()).overhead_s();
+        let total = &mut self.forecast.borrow_mut().total;
+        total.runs += lessons.run.time(warmup_s + timing.seconds);
+        total.runs += lessons.overhead.time(overhead);
+        total.runs += lessons.pause.time(PAUSE_S);
+    }
+
+    fn count(&mut self, point: &Point, requests: u64) {
+        let saves = point.params.get("save_detailed").is_some_and(|value| value != false);
+        let known = self.company.lessons.run_bytes;
+        let mut forecast = self.forecast.borrow_mut();
+        forecast.runs += 1;
+        forecast.disk_bytes += known.unwrap_or_else(|| disk::of_run(requests, saves));
+    }
+}
+
+fn ran(result: Result<Ran, Failure>, seconds: f64) -> Outcome {
+    Outcome::Ran {
+        result: result.map(Box::new),
+        seconds,
+    }
+}
+
+impl Writer for Imagined<'_> {
+    type Error = Unknown;
+
+    fn look<T>(&self, view: impl FnOnce(&State) -> T) -> T {
+        view(&self.state.borrow())
+    }
+
+    fn record(&self, event: Event) -> Result<Entry, Unknown> {
+        self.note_event(&event);
+        if let Event::RunStarted(started) = &event {
+            self.is_of_grid.set(started.search.is_none());
+        }
+        let mut state = self.state.borrow_mut();
+        Ok(match &event {
+            // No rule looks at the runs of a grid again, and there may be a million of them.
+            Event::RunStarted(_) | Event::RunFinished(_) if self.is_of_grid.get() => state.next_entry(event),
+            _ => state.imagine(event),
+        })
+    }
+
+    fn commit(&self, commit: Commit) -> Result<(), Unknown> {
+        self.record(Event::RunFinished(Box::new(commit.finished))).map(drop)
+    }
+
+    fn note(&self, _: &str) -> Result<(), Unknown> {
+        Ok(())
+    }
+}
+
+impl Imagined<'_> {
+    /// Takes what an event says into the forecast.
+    fn note_event(&self, event: &Event) {
+        let mut forecast = self.forecast.borrow_mut();
+        match event {
+            Event::GroupGivenUp(given_up) => {
+                let runs = given_up.points.iter().map(|point| point.runs.len() as u64);
+                forecast.runs += runs.sum::<u64>();
+            }
+            Event::SearchFinished {
+                cause: Some(cause),
+                detail,
+                search,
+                ..
+            } if forecast.unknown_runs == 0 => {
+                let state = self.state.borrow();
+                let name = state.search(search).map(|record| record.started.name.clone());
+                forecast.losses.push(Loss {
+                    point: name.unwrap_or_default(),
+                    failure: Failure::new(*cause, format!("the search would be given up: {detail}")),
+                });
+            }
+            Event::SearchFinished { answers, .. } => {
+                let found = answers
+                    .iter()
+                    .map(|answer| (answer.target.clone(), answer.found.value()));
+                forecast.answers.extend(found);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Forecast {
+    fn new(server: ServerId, name: String) -> Forecast {
+        Forecast {
+            server,
+            name,
+            starts: 0,
+            runs: 0,
+            unknown_runs: 0,
+            answers: Vec::new(),
+            failure: None,
+            losses: Vec::new(),
+            disk_bytes: 0,
+            total: super::Total::default(),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The one loop that sees an agenda through: it asks for the next step, writes it or has a stage act on it, and passes on
+//! what came of it and what the user wants. A real run, a rehearsal and a replay differ only in their stage and in where
+//! events go.
+
+use crate::agenda::{Action, Agenda, Commit, Ending, Outcome, Signal, Step};
+use crate::journal::{Entry, Event, State};
+use std::pin::pin;
+
+/// Where a server is acted on.
+pub trait Stage {
+    /// Why it cannot go on; a failed server or run is an outcome, not an error.
+    type Error;
+
+    /// Sees an action through. Dropping the future gives the action up; the server is then still to be stopped.
+    fn act(&mut self, action: Action) -> impl Future<Output = Result<Outcome, Self::Error>>;
+}
+
+/// Where events go.
+pub trait Writer {
+    /// Why an event cannot be written.
+    type Error;
+
+    /// Looks at everything that is recorded.
+    fn look<T>(&self, view: impl FnOnce(&State) -> T) -> T;
+
+    /// Writes an event durably.
+    fn record(&self, event: Event) -> Result<Entry, Self::Error>;
+
+    /// Writes a run's figures, and the event that vouches for them.
+    fn commit(&self, commit: Commit) -> Result<(), Self::Error>;
+
+    /// Tells the user.
+    fn note(&self, note: &str) -> Result<(), Self::Error>;
+}
+
+/// What the user wants, as it comes in.
+pub trait Signals {
+    /// Resolves with the next one.
+    fn next(&mut self) -> impl Future<Output = Signal>;
+
+    /// One that came in already.
+    fn pending(&mut self) -> Option<Signal>;
+}
+
+/// Nobody who could want anything.
+#[derive(Debug)]
+pub struct Unattended;
+
+impl Signals for Unattended {
+    async fn next(&mut self) -> Signal {
+        std::future::pending().await
+    }
+
+    fn pending(&mut self) -> Option<Signal> {
+        None
+    }
+}
+
+/// Does what an agenda asks for until nothing is left. After an error the server may still be there.
+pub async fn drive<E>(
+    agenda: &mut Agenda<'_>,
+    stage: &mut impl Stage<Error = E>,
+    writer: &impl Writer<Error = E>,
+    signals: &mut impl Signals,
+) -> Result<Ending, E> {
+    loop {
+        while let Some(signal) = signals.pending() {
+            agenda.signal(signal);
+        }
+        match writer.look(|state| agenda.next(state)) {
+            Step::Record(event) => {
+                let entry = writer.record(*event)?;
+                agenda.recorded(&entry);
+            }
+            Step::Commit(commit) => writer.commit(*commit)?,
+            Step::Note(note) => writer.note(&note)?,
+            Step::Act(action) => {
+                let outcome = act(agenda, stage, action, signals).await?;
+                agenda.settle(outcome);
+            }
+            Step::Done(ending) => return Ok(ending),
+        }
+    }
+}
+
+async fn act<E>(
+    agenda: &mut Agenda<'_>,
+    stage: &mut impl Stage<Error = E>,
+    action: Action,
+    signals: &mut impl Signals,
+) -> Result<Outcome, E> {
+    let mut acting = pin!(stage.act(action));
+    loop {
+        tokio::select! {
+            // What is complete counts, even if the user asks to end in the same moment.
+            biased;
+            outcome = &mut acting => return outcome,
+            signal = signals.next() => if agenda.signal(signal) {
+                return Ok(Outcome::Abandoned);
+            },
+        }
+    }
+}

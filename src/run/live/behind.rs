@@ -1,0 +1,119 @@
+//! A look at the server behind `serve.url` before and after each run. A server of ours is watched by its guard instead.
+
+use super::Live;
+use crate::agenda::Outcome;
+use crate::cause::{Cause, Failure};
+use crate::error::{Error, Result};
+use crate::fingerprint::{Change, Differences, Fingerprint};
+use crate::journal::Recognised;
+use crate::plan::Target;
+use crate::run::Update;
+use crate::run::behind::{Behind, reason};
+use crate::run::drive::Writer;
+
+/// So often in a row a run may be tried again because the server was started again under it without failing a request.
+const DISTURBANCES: u32 = 3;
+
+impl Live<'_, '_> {
+    /// Who answers at an address that was just connected to: what it says, or in what it is another one than was measured. `None`
+    /// of a server of ours.
+    pub(super) async fn recognise_attached(&mut self) -> Result<std::result::Result<Option<Fingerprint>, Differences>> {
+        let (Target::Attach(url), Some(running)) = (&self.plan.serve.target, &self.running) else {
+            return Ok(Ok(None));
+        };
+        let (server, secrets, id) = (&running.server, &self.plan.secrets, &self.config.id);
+        let session = self.writer.with(|recorder| recorder.nonce());
+        let compare = |read: &Fingerprint| self.writer.look(|state| state.recognise(id, session, read));
+        let (read, differences) = Behind { url, server, secrets }.recognise(compare).await?;
+        if let Some(differences) = differences {
+            return Ok(Err(differences));
+        }
+        let is_restarted = self.writer.look(|state| {
+            let starts = state.servers.get(id).map_or(&[][..], |record| &record.starts);
+            let before = starts.iter().rfind(|start| start.ready_seconds.is_some());
+            before.is_some_and(|before| read.change_since(&before.identity) == Change::Restarted)
+        });
+        if is_restarted {
+            let url = secrets.redact(url);
+            let note = format!("the server at {url} was started again since the last run there");
+            self.writer.tell(Update::Note(&note))?;
+        }
+        Ok(Ok(Some(read)))
+    }
+
+    /// What became of the server since it was read last.
+    async fn look(&mut self) -> Result<Change> {
+        let (Target::Attach(url), Some(running)) = (&self.plan.serve.target, &mut self.running) else {
+            return Ok(Change::Same);
+        };
+        let Some(known) = &mut running.behind else {
+            return Ok(Change::Same);
+        };
+        let (server, secrets, id) = (&running.server, &self.plan.secrets, &self.config.id);
+        let session = self.writer.with(|recorder| recorder.nonce());
+        let recognise = |read: &Fingerprint| self.writer.look(|state| state.recognise(id, session, read));
+        // What was learned since the launch was recorded is not in the record.
+        let compare = |read: &Fingerprint| match (recognise(read), read.differences_from(known)) {
+            (Recognised::Same, Some(differences)) => Recognised::Replaced(differences),
+            (recognised, _) => recognised,
+        };
+        let (read, differences) = Behind { url, server, secrets }.recognise(compare).await?;
+        if let Some(differences) = differences {
+            return Ok(Change::Replaced(differences));
+        }
+        let change = read.change_since(known);
+        known.learn(read);
+        Ok(change)
+    }
+
+    /// Looks at the server before a run.
+    pub(super) async fn inspect(&mut self) -> Result<Outcome> {
+        Ok(match self.look().await? {
+            Change::Same => Outcome::Looked { is_restarted: false },
+            Change::Restarted => Outcome::Looked { is_restarted: true },
+            Change::Replaced(differences) => replaced(&differences),
+        })
+    }
+
+    /// Looks at the server after a run: what was measured counts only if it was one server from begin to end.
+    pub(super) async fn confirm(&mut self, outcome: Outcome, is_sound: bool) -> Result<Outcome> {
+        let Outcome::Ran { seconds, .. } = outcome else {
+            return Ok(outcome);
+        };
+        let change = self.look().await?;
+        if change != Change::Restarted || !is_sound {
+            self.disturbances = 0;
+        }
+        Ok(match change {
+            Change::Same => outcome,
+            Change::Restarted if is_sound => {
+                self.note_disturbance()?;
+                Outcome::Disturbed
+            }
+            Change::Restarted => {
+                let detail = "the server was started again under the run, as its start time tells";
+                let failure = Failure::new(Cause::CrashedUnderLoad, detail);
+                Outcome::Died { failure, seconds }
+            }
+            Change::Replaced(differences) => replaced(&differences),
+        })
+    }
+
+    fn note_disturbance(&mut self) -> Result<()> {
+        self.disturbances += 1;
+        let times = self.disturbances;
+        if times >= DISTURBANCES {
+            return Err(Error::Fatal(format!(
+                "the server behind serve.url says after each of {times} tries at a run that it was started again meanwhile; find out \
+                 what restarts it, and run again: what is recorded is kept"
+            )));
+        }
+        let note = "the server was started again during the run, which is tried again";
+        self.writer.tell(Update::Note(note))
+    }
+}
+
+/// The outcome where another server answers.
+pub(super) fn replaced(differences: &Differences) -> Outcome {
+    Outcome::Replaced(reason(differences))
+}

@@ -1,0 +1,109 @@
+//! The stage of a real run: one server, started, measured and stopped as an agenda demands. Decides nothing.
+
+mod behind;
+mod measure;
+mod server;
+
+pub(crate) use measure::reduce;
+
+use super::drive::Stage;
+use super::gate::Gate;
+use super::interrupt::Interrupt;
+use super::writer::SessionWriter;
+use crate::agenda::{Action, Outcome};
+use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprint;
+use crate::matrix::ServerConfig;
+use crate::plan::Plan;
+use crate::server::{Identity, Server};
+use crate::telemetry::nvml::Gpus;
+use std::sync::Arc;
+
+/// One server config and its process.
+pub struct Live<'p, 'w> {
+    plan: &'p Plan,
+    config: ServerConfig,
+    gate: &'p Gate,
+    writer: &'p SessionWriter<'w>,
+    running: Option<Running>,
+    /// Runs in a row under which the server behind a URL was started again.
+    disturbances: u32,
+}
+
+/// A server that was spawned or attached to.
+struct Running {
+    server: Server,
+    /// What it says of itself, once it is ready.
+    identity: Option<Identity>,
+    /// What tells it from another one, if somebody else runs it.
+    behind: Option<Fingerprint>,
+    /// The GPUs it uses, as far as they can be read.
+    gpus: Arc<Gpus>,
+    /// Whether the last run was cut, so that it may still work on requests that nobody waits for.
+    has_leftovers: bool,
+}
+
+impl<'p, 'w> Live<'p, 'w> {
+    /// Prepares; nothing is started yet.
+    pub fn new(plan: &'p Plan, config: ServerConfig, gate: &'p Gate, writer: &'p SessionWriter<'w>) -> Self {
+        Live {
+            plan,
+            config,
+            gate,
+            writer,
+            running: None,
+            disturbances: 0,
+        }
+    }
+
+    /// Ends the server that an error left behind: in order, or at once if the user insists.
+    pub async fn clear(&mut self, interrupt: &mut Interrupt) {
+        let is_stopped = tokio::select! {
+            () = self.stop() => true,
+            () = interrupt.insisted() => false,
+        };
+        if !is_stopped {
+            self.kill().await;
+        }
+    }
+
+    async fn stop(&mut self) {
+        if let Some(running) = &mut self.running {
+            running.server.stop().await;
+        }
+        self.running = None;
+    }
+
+    async fn kill(&mut self) {
+        if let Some(running) = &mut self.running {
+            running.server.kill().await;
+        }
+        self.running = None;
+    }
+
+    /// A server that is ready, as the agenda knows.
+    fn ready(&mut self) -> &mut Running {
+        self.running.as_mut().expect("a run begins on a ready server")
+    }
+}
+
+impl Stage for Live<'_, '_> {
+    type Error = Error;
+
+    async fn act(&mut self, action: Action) -> Result<Outcome> {
+        Ok(match action {
+            Action::Start(launch) => self.start(launch).await?,
+            Action::Look => self.inspect().await?,
+            Action::Reset => Outcome::Reset(self.reset().await),
+            Action::Run(job) => self.measure(&job).await?,
+            Action::Stop => {
+                self.stop().await;
+                Outcome::Stopped
+            }
+            Action::Kill => {
+                self.kill().await;
+                Outcome::Stopped
+            }
+        })
+    }
+}

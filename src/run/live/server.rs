@@ -1,0 +1,138 @@
+//! Bringing a server up, and emptying its caches.
+
+use super::behind::replaced;
+use super::{Live, Running};
+use crate::agenda::{Facts, Outcome};
+use crate::bench;
+use crate::cause::Failure;
+use crate::error::{Error, Result};
+use crate::files::create_folder;
+use crate::journal::Launch as LaunchId;
+use crate::plan::Target;
+use crate::server::address::{Address, Taken};
+use crate::server::{Identity, Launch, Server};
+use crate::table::count_gpus;
+use crate::telemetry::nvml::Gpus;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a ready server may take to tell of its KV cache. Its answer saves a run or two, no more.
+const LIMIT: Duration = Duration::from_secs(10);
+/// How long a server may take to give up the requests of a run that was cut.
+const IDLES: Duration = Duration::from_secs(20);
+
+impl Live<'_, '_> {
+    /// Starts the server and waits until it is ready.
+    pub(super) async fn start(&mut self, launch: LaunchId) -> Result<Outcome> {
+        self.refuse_stranger()?;
+        let log = self
+            .writer
+            .with(|recorder| recorder.directory().server_log(&self.config.id, launch));
+        if let Some(folder) = log.parent() {
+            create_folder(folder)?;
+        }
+        let launched = Instant::now();
+        let identity = match self.bring_up(log).await {
+            Ok(identity) => identity,
+            Err(failure) => return Ok(Outcome::Started(Err(failure))),
+        };
+        let behind = match self.recognise_attached().await? {
+            Ok(behind) => behind,
+            Err(differences) => return Ok(replaced(&differences)),
+        };
+        let facts = Facts {
+            seconds: launched.elapsed().as_secs_f64(),
+            model: identity.served_model.clone(),
+            version: identity.version.clone(),
+            simulated: identity.simulated,
+            kv_tokens: self.kv_tokens().await,
+            identity: behind.clone(),
+        };
+        let gpus = Arc::new(self.gpus(&identity));
+        let running = self.ready();
+        running.gpus = gpus;
+        running.identity = Some(identity);
+        running.behind = behind;
+        Ok(Outcome::Started(Ok(facts)))
+    }
+
+    /// A port that a stranger holds makes every server of the plan fail, which says nothing about any of them.
+    fn refuse_stranger(&self) -> Result<()> {
+        let address = Address::read(&self.config.argv).ok();
+        match address.and_then(|address| address.taken()).filter(Taken::stays) {
+            None => Ok(()),
+            Some(taken) => Err(Error::Fatal(format!(
+                "{}; stop that process and give the same command again: what is recorded is kept",
+                taken.failure().detail
+            ))),
+        }
+    }
+
+    /// Waits until the machine is as it was, launches the server (or attaches to it) and waits until it is ready.
+    async fn bring_up(&mut self, log: PathBuf) -> std::result::Result<Identity, Failure> {
+        let serve = &self.plan.serve;
+        let server = match &serve.target {
+            Target::Attach(url) => Server::attach(url, serve.ready_timeout, serve.hang_timeout),
+            Target::Launch(_) => {
+                let launch = Launch {
+                    argv: self.config.argv.clone(),
+                    env: self.config.env.clone(),
+                    log,
+                    ready_timeout: serve.ready_timeout,
+                    stop_grace: serve.stop_grace,
+                    hang_timeout: serve.hang_timeout,
+                };
+                self.gate.pass(&launch).await?;
+                Server::spawn(&launch).await?
+            }
+        };
+        // From now on there is a process to end, whatever happens.
+        let running = self.running.insert(Running {
+            server,
+            identity: None,
+            behind: None,
+            gpus: Arc::new(Gpus::none()),
+            has_leftovers: false,
+        });
+        running.server.ready().await
+    }
+
+    /// The size of the KV cache, which tells a search where to start.
+    async fn kv_tokens(&mut self) -> Option<u64> {
+        self.plan.sla.as_ref()?;
+        let http = self.ready().server.http();
+        let metrics = http
+            .get("/metrics", LIMIT)
+            .await
+            .ok()
+            .filter(|answer| answer.is_success())?;
+        bench::kv_cache_tokens(&metrics.body)
+    }
+
+    /// The GPUs to watch. A simulated server uses none, and those of another machine cannot be read; how many of this
+    /// machine's an attached server uses is not known, so all of them are watched.
+    fn gpus(&mut self, identity: &Identity) -> Gpus {
+        if identity.simulated || !self.ready().server.is_local() {
+            return Gpus::none();
+        }
+        let config = &self.config;
+        let count = (!config.argv.is_empty()).then(|| count_gpus(&config.params, &config.argv) as usize);
+        Gpus::of_server(&config.env, count)
+    }
+
+    /// Empties the caches. `Err` says what the server refused.
+    pub(super) async fn reset(&mut self) -> std::result::Result<(), String> {
+        let reset = &self.plan.serve.reset;
+        self.settle().await;
+        self.ready().server.reset(reset).await
+    }
+
+    /// Waits until the server has given up the requests of a run that was cut.
+    pub(super) async fn settle(&mut self) {
+        let running = self.ready();
+        if std::mem::take(&mut running.has_leftovers) {
+            running.server.idle(IDLES).await;
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! The rules are the same for a real run and for one that is only played: given the outcomes that a real sweep had, an agenda
+//! asks for the very steps that its journal holds. Plans, faults and kills are drawn.
+
+use crate::harness::{Harness, journal_files, journal_lines, said, wait_for};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use proptest::prelude::*;
+use serde_json::Value;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::path::Path;
+use vsweep::agenda::{Action, Agenda, Commit, Facts, Hints, Job, Outcome, Ran, Schedule, Scope};
+use vsweep::cause::{Failure, Outcome as RunOutcome};
+use vsweep::journal::{Entry, Event, LineId, Place, RunFinished, Seen, Shard, State};
+use vsweep::matrix::Matrix;
+use vsweep::plan::{self, Plan};
+use vsweep::run::{Stage, Unattended, Writer, drive};
+use vsweep::validity::Code;
+
+/// The lines of one session.
+fn session(path: &Path) -> Vec<Entry> {
+    let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+    let journal = name.parse().expect("a journal is named by its nonce");
+    let text = std::fs::read_to_string(path).expect("a readable journal");
+    let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    let entry = |line: &str| {
+        let line: Value = serde_json::from_str(line).expect("JSON");
+        let number = |key: &str| line[key].as_u64().expect("a number");
+        let text = |key: &str| line[key].as_str().expect("text").to_owned();
+        Entry {
+            place: Place {
+                lamport: number("lamport"),
+                line: LineId {
+                    journal,
+                    seq: number("seq"),
+                },
+            },
+            at: text("at"),
+            event: serde_json::from_value(line["event"].clone()).expect("a known event"),
+            prev: text("prev").parse().expect("a sum"),
+        }
+    };
+    lines.map(entry).collect()
+}
+
+/// A session that is played again.
+struct Replay {
+    /// What was recorded before.
+    before: RefCell<Vec<Entry>>,
+    left: RefCell<VecDeque<Entry>>,
+    state: RefCell<State>,
+    /// Loads that the present launch was asked to hold, by whether they were warm: the first one never is.
+    cold_loads: Cell<u32>,
+}
+
+/// Why a replay ends early: the session was killed here.
+#[derive(Debug)]
+struct Killed;
+
+impl Replay {
+    fn next_is(&self, test: impl Fn(&Event) -> bool) -> bool {
+        self.left.borrow().front().is_some_and(|entry| test(&entry.event))
+    }
+
+    /// What came of the last start, by the line that follows.
+    fn started(&self) -> Result<Outcome, Killed> {
+        match self.left.borrow().front().map(|entry| &entry.event) {
+            Some(Event::ServerReady {
+                seconds,
+                model,
+                version,
+                simulated,
+                ..
+            }) => Ok(Outcome::Started(Ok(Facts {
+                seconds: *seconds,
+                model: model.clone(),
+                version: version.clone(),
+                simulated: *simulated,
+                kv_tokens: None,
+                identity: None,
+            }))),
+            Some(Event::ServerExited {
+                cause: Some(cause),
+                detail,
+                ..
+            }) => Ok(Outcome::Started(Err(Failure::new(*cause, detail)))),
+            None => Err(Killed),
+            other => panic!("a start ends with a ready server or none, and not with {other:?}"),
+        }
+    }
+
+    fn ran(&self, job: &Job) -> Result<Outcome, Killed> {
+        if job.is_warm {
+            assert!(self.cold_loads.get() > 0, "the first load of a launch is cold");
+        } else {
+            self.cold_loads.set(self.cold_loads.get() + 1);
+        }
+        match self.left.borrow().front().map(|entry| &entry.event) {
+            Some(Event::RunFinished(finished)) => Ok(Outcome::Ran {
+                seconds: finished.seconds,
+                result: self.figures(finished),
+            }),
+            Some(Event::ServerExited {
+                cause: Some(cause),
+                detail,
+                ..
+            }) => Ok(Outcome::Died {
+                failure: Failure::new(*cause, detail),
+                seconds: 0.0,
+            }),
+            None => Err(Killed),
+            other => panic!("a run ends with figures, a failure or a death, and not with {other:?}"),
+        }
+    }
+
+    fn figures(&self, finished: &RunFinished) -> Result<Box<Ran>, Failure> {
+        let failure = finished.cause.map(|cause| Failure::new(cause, &finished.detail));
+        if let (Some(failure), None) = (&failure, &finished.file) {
+            return Err(failure.clone());
+        }
+        let is_cut = finished.outcome == RunOutcome::Cut;
+        let mut doubts = finished.doubts.clone();
+        doubts.retain(|doubt| doubt.code != Code::CachesNotReset);
+        Ok(Box::new(Ran {
+            failure,
+            doubts,
+            cut: is_cut.then(|| finished.detail.clone()),
+            learned: finished.learned.clone(),
+            measured: None,
+        }))
+    }
+
+    /// What the server said to a reset: a run tells.
+    fn reset(&self) -> Outcome {
+        let refused = self.left.borrow().front().and_then(|entry| match &entry.event {
+            Event::RunFinished(finished) => {
+                let mut doubts = finished.doubts.iter();
+                doubts
+                    .find(|doubt| doubt.code == Code::CachesNotReset)
+                    .map(|doubt| doubt.detail.clone())
+            }
+            _ => None,
+        });
+        Outcome::Reset(refused.map_or(Ok(()), Err))
+    }
+}
+
+impl Stage for &Replay {
+    type Error = Killed;
+
+    async fn act(&mut self, action: Action) -> Result<Outcome, Killed> {
+        match action {
+            Action::Start(_) => {
+                self.cold_loads.set(0);
+                self.started()
+            }
+            Action::Look => Ok(Outcome::Looked { is_restarted: false }),
+            Action::Reset => Ok(self.reset()),
+            Action::Run(job) => self.ran(&job),
+            Action::Stop | Action::Kill => Ok(Outcome::Stopped),
+        }
+    }
+}
+
+impl Writer for &Replay {
+    type Error = Killed;
+
+    fn look<T>(&self, view: impl FnOnce(&State) -> T) -> T {
+        view(&self.state.borrow())
+    }
+
+    fn record(&self, event: Event) -> Result<Entry, Killed> {
+        let real = self.left.borrow_mut().pop_front().ok_or(Killed)?;
+        assert_eq!(comparable(event), comparable(real.event.clone()));
+        self.before.borrow_mut().push(real.clone());
+        *self.state.borrow_mut() = State::of(self.before.borrow().iter().cloned());
+        Ok(real)
+    }
+
+    fn commit(&self, commit: Commit) -> Result<(), Killed> {
+        self.record(Event::RunFinished(Box::new(commit.finished))).map(drop)
+    }
+
+    fn note(&self, _: &str) -> Result<(), Killed> {
+        Ok(())
+    }
+}
+
+/// An event without what its writer adds, what a death under a run took, and what a search was told from outside.
+fn comparable(mut event: Event) -> Event {
+    match &mut event {
+        Event::GroupBegun(begun) => begun.seen = Seen::new(),
+        Event::ServerStarting { launch, .. } => *launch = 0,
+        Event::SearchStarted(started) => {
+            started.seed = vsweep::search::Seed::UNKNOWN;
+            started.rivals.clear();
+        }
+        Event::RunFinished(finished) => {
+            finished.file = None;
+            if finished.outcome == RunOutcome::Failed {
+                finished.seconds = 0.0;
+            }
+        }
+        _ => {}
+    }
+    event
+}
+
+/// Plays every session of a directory again. Returns how many lines were asked for anew.
+fn replay(plan: &Plan, directory: &Path, retry_failed: &[bool]) -> usize {
+    let matrix = Matrix::expand(plan).expect("it expands");
+    let mut sessions: Vec<_> = journal_files(directory).iter().map(|path| session(path)).collect();
+    sessions.sort_by_key(|entries| entries[0].place.lamport);
+    let mut before: Vec<Entry> = Vec::new();
+    let mut lines = 0;
+    for (entries, retry) in sessions.into_iter().zip(retry_failed) {
+        let (opening, work) = entries.split_at(2.min(entries.len()));
+        before.extend_from_slice(opening);
+        let schedule = Schedule::new(&matrix, plan.runs, Shard::WHOLE, *retry);
+        let replay = Replay {
+            state: RefCell::new(State::of(before.iter().cloned())),
+            before: RefCell::new(before),
+            left: RefCell::new(work.iter().cloned().collect()),
+            cold_loads: Cell::new(0),
+        };
+        for server in schedule.servers() {
+            if replay.next_is(|event| matches!(event, Event::SessionEnded { .. })) {
+                break;
+            }
+            let Some(group) = (&replay).look(|state| schedule.group(&server, state)) else {
+                continue;
+            };
+            let scope = Scope { plan, matrix: &matrix };
+            let mut agenda = (&replay).look(|state| Agenda::new(scope, group, Hints::new(), state));
+            let driven =
+                futures_util::FutureExt::now_or_never(drive(&mut agenda, &mut &replay, &&replay, &mut Unattended));
+            if driven.expect("a replay never waits").is_err() {
+                break;
+            }
+        }
+        let ended = replay.left.borrow_mut().pop_front();
+        assert!(
+            ended.is_none_or(|entry| matches!(entry.event, Event::SessionEnded { .. })),
+            "the session did more than the replay asks for"
+        );
+        assert!(replay.left.borrow().is_empty());
+        lines += work.len();
+        before = replay.before.into_inner();
+        before.extend(
+            entries
+                .last()
+                .filter(|entry| matches!(entry.event, Event::SessionEnded { .. }))
+                .cloned(),
+        );
+    }
+    lines
+}
+
+#[derive(Debug, Clone)]
+struct Drawn {
+    kind: &'static str,
+    reset: &'static str,
+    faults: Vec<&'static str>,
+    on_failure: &'static str,
+    runs: u32,
+    /// The number of journal lines after which the first session is killed.
+    killed_at: Option<usize>,
+    retries: bool,
+}
+
+const GRID: &str = "max_concurrency = [1, 2, 3]\nnum_prompts = 6\n";
+const SEARCH: &str = "num_prompts = { per = \"max_concurrency\", times = 2 }\n[sla]\nvary = \"max_concurrency\"\nmax = 16\n\
+                      tolerance = 0.2\n[[sla.target]]\nname = \"alive\"\nfailed = \"<=0\"\n";
+const EXPLORATION: &str = "num_prompts = 8\n[explore]\nvary = \"max_concurrency\"\nlevels = 4\nmax_concurrency = 8\n";
+
+fn drawn() -> impl Strategy<Value = Drawn> {
+    let fault = prop::sample::select(vec![
+        "ignore-term",
+        "crash-after:5",
+        "crash-after:14",
+        "crash-after:40",
+        "engine-death-after:9",
+        "crash-at-start",
+        "oom-at-load",
+        "port-taken",
+        "reset-refused:9",
+        "error-rate:0.4",
+    ]);
+    (
+        prop::sample::select(vec![GRID, SEARCH, EXPLORATION]),
+        prop::sample::select(vec!["caches", "restart", "none"]),
+        prop::collection::vec(fault, 2),
+        prop::sample::select(vec!["continue", "continue", "stop"]),
+        1..3u32,
+        prop::option::of(4..30usize),
+        any::<bool>(),
+    )
+        .prop_map(|(kind, reset, faults, on_failure, runs, killed_at, retries)| Drawn {
+            kind,
+            reset,
+            faults,
+            on_failure,
+            runs,
+            killed_at,
+            retries,
+        })
+}
+
+impl Drawn {
+    fn plan(&self) -> String {
+        let Drawn {
+            kind,
+            reset,
+            faults,
+            on_failure,
+            runs,
+            ..
+        } = self;
+        let runs = if *kind == GRID { *runs } else { 1 };
+        format!(
+            "version = 1\nruns = {runs}\non_failure = \"{on_failure}\"\n[serve]\ncommand = \"vsweep sim serve tiny-8b --sim-start 10ms \
+             --sim-speed 50\"\nstop_grace = \"1s\"\nreset = \"{reset}\"\n[serve.params]\nsim_fault = {faults:?}\n[bench]\ntelemetry = \
+             false\n[bench.params]\nrandom_input_len = 8\nrandom_output_len = 4\n{kind}"
+        )
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 10, max_shrink_iters: 0, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_played_asks_for_the_steps_of_the_real_run(drawn in drawn()) {
+        let harness = Harness::new();
+        let path = harness.write("plan.toml", &drawn.plan());
+        let directory = harness.folder.path().join("out");
+        let mut retry_failed = Vec::new();
+        if let Some(lines) = drawn.killed_at {
+            let mut child = harness.start(&["run", "plan.toml", "-o", "out", "--quiet"]);
+            wait_for("the lines after which the sweep is killed, or its end", || {
+                journal_lines(&directory) >= lines || child.try_wait().expect("a child").is_some()
+            });
+            let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGKILL);
+            child.wait().expect("a child");
+            harness.wait_until_alone();
+            retry_failed.push(false);
+        }
+        let mut args = vec!["run", "plan.toml", "-o", "out", "--quiet"];
+        args.extend(drawn.retries.then_some("--retry-failed"));
+        let output = harness.run(&args);
+        prop_assert!(matches!(output.status.code(), Some(0 | 3)), "{}", said(&output));
+        retry_failed.push(drawn.retries);
+        let plan = plan::load(&path, &[]).expect("a valid plan");
+        prop_assert!(replay(&plan, &directory, &retry_failed) > 0);
+    }
+}

@@ -51,6 +51,18 @@ impl Load {
     }
 }
 
+/// Whether an identity says that the load generator of ours measured the point without warming up: false where a dataset's
+/// content is part of it, too.
+pub fn is_unwarmed(point: &PointId, server: &ServerId, params: &Params) -> bool {
+    let load = Load {
+        runner: None,
+        env: BTreeMap::new(),
+        warmup_prompts: Some(0),
+        datasets: BTreeMap::new(),
+    };
+    load.point_id(server, params, None, &Secrets::default()) == *point
+}
+
 /// The file a dataset is read from, if the parameters name one.
 fn dataset_path(params: &Params) -> Option<&str> {
     spelling::find(params, "dataset_path").and_then(Value::as_str)

@@ -16,6 +16,7 @@ mod space;
 mod starved;
 
 pub use expand::MOST_PAIRS;
+pub use identity::is_unwarmed;
 pub use only::Only;
 pub use search::{LoadExploration, LoadSearch};
 pub use serve_flags::{FlagValue, ServeFlags};

@@ -1,6 +1,7 @@
 //! Turns the lines of vsweep 1.x, in their order, into those of today.
 
 use super::Sealed;
+use super::cold::Cold;
 use super::lines::*;
 use crate::journal::directory::Directory;
 use crate::journal::event::{Event, Learned, Link, RunFinished, RunStarted, Seen};
@@ -27,6 +28,7 @@ pub(super) struct Fold<'d> {
     pub(super) probes: HashMap<SearchId, Vec<usize>>,
     /// Where each search began.
     pub(super) roots: HashMap<SearchId, LineId>,
+    pub(super) cold: Cold,
 }
 
 impl Fold<'_> {
@@ -180,6 +182,7 @@ impl Fold<'_> {
 
     fn run(&mut self, at: &str, run: OldRun, start: u32) {
         let key = (run.point.clone(), run.run);
+        let is_cold = self.cold.is_first(&run, start);
         let (search, learned) = match run.search {
             None => (None, None),
             Some(OldSearched { id, probe, level }) => {
@@ -202,7 +205,20 @@ impl Fold<'_> {
             };
             Some(Link { id, after, step, draw })
         });
-        let (validity, doubts, cause) = judge(run.outcome, run.cause.as_deref(), &run.detail);
+        let (mut doubts, cause) = judge(run.outcome, run.cause.as_deref(), &run.detail);
+        let is_measured = matches!(run.outcome, Outcome::Ok | Outcome::Suspect | Outcome::Cut);
+        if is_cold && is_measured {
+            doubts.push(Cold::doubt());
+        }
+        let outcome = match run.outcome {
+            Outcome::Ok if !doubts.is_empty() => Outcome::Suspect,
+            outcome => outcome,
+        };
+        let validity = match outcome {
+            Outcome::Suspect => Validity::Suspect,
+            _ if doubts.is_empty() => Validity::Valid,
+            _ => Validity::Suspect,
+        };
         if let (Some(detail), Some(cause)) = (run.detail.strip_prefix(NOT_TRIED), cause) {
             let untried = Untried {
                 point: run.point,
@@ -240,7 +256,7 @@ impl Fold<'_> {
         let has_file = run.file.is_some();
         let finished = |started: u64| RunFinished {
             started,
-            outcome: run.outcome,
+            outcome,
             validity,
             doubts,
             cause,
@@ -292,13 +308,9 @@ impl Fold<'_> {
 }
 
 /// What the outcome of then is today: a cause for doubt became a doubt.
-fn judge(outcome: Outcome, cause: Option<&str>, detail: &str) -> (Validity, Vec<Doubt>, Option<Cause>) {
+fn judge(outcome: Outcome, cause: Option<&str>, detail: &str) -> (Vec<Doubt>, Option<Cause>) {
     let known = |name: &str| Cause::ALL.into_iter().find(|cause| cause.name() == name);
-    match outcome {
-        Outcome::Suspect => {
-            let doubts = cause.map(|name| Doubt::new(Code::named(name), detail)).into_iter();
-            (Validity::Suspect, doubts.collect(), cause.and_then(known))
-        }
-        _ => (Validity::Valid, Vec::new(), cause.and_then(known)),
-    }
+    let doubts = cause.filter(|_| outcome == Outcome::Suspect);
+    let doubts = doubts.map(|name| Doubt::new(Code::named(name), detail)).into_iter();
+    (doubts.collect(), cause.and_then(known))
 }

@@ -3,6 +3,7 @@
 //!
 //! The lines are turned into those of today, so that the fold knows one format.
 
+mod cold;
 mod fold;
 mod lines;
 
@@ -10,6 +11,7 @@ use super::directory::Directory;
 use super::event::{Seen, SeenJournal};
 use super::line::{Entry, Hex64};
 use super::state::Session;
+use cold::Cold;
 use fold::Fold;
 use lines::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -69,6 +71,7 @@ pub fn read(directory: &Directory, journals: &[std::path::PathBuf]) -> Result<Op
         runs: HashMap::new(),
         probes: HashMap::new(),
         roots: HashMap::new(),
+        cold: Cold::of(directory),
     };
     for (_, line) in timed {
         fold.apply(line);

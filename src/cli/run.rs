@@ -215,7 +215,7 @@ async fn perform(
     mode: Mode,
     interrupt: &mut Interrupt,
 ) -> Result<Ending> {
-    let mut tables = LiveTables::of(recorder.directory()).priced_at(sweep.plan.report.price_per_gpu_hour);
+    let mut tables = LiveTables::of(recorder.directory()).asked(sweep.plan.report.clone());
     let mut progress = Progress::new(mode, ahead(&sweep, recorder.state()));
     // The other shards' runs belong into the tables too.
     let mut others = match sweep.shard {

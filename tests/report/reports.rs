@@ -1,17 +1,20 @@
 //! Tables and charts made from written experiments.
 
 use crate::experiment::{Experiment, times};
+use crate::harness::rows;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 use vsweep::cause::Cause;
 use vsweep::journal::{self, Check, Directory, Lock, Shard};
-use vsweep::plan::{Plot, ReportOptions};
+use vsweep::plan::{Assertion, Plot, ReportOptions, Required, Requirement, Servers};
 use vsweep::report::charts::{Subject, make_charts};
 use vsweep::report::status::Status;
 use vsweep::report::{LiveTables, Written, read_runs, write_all};
+use vsweep::search::Criterion;
 use vsweep::table::Points;
 
 /// Two servers and two loads, two runs each; the larger load is too much for the smaller server.
@@ -211,6 +214,75 @@ fn points_compete_within_their_workload() {
         text(&directory.report_markdown()).matches("### Workload: out ").count(),
         2
     );
+}
+
+/// A plan's `[[assert]]` of this name.
+fn asserted(name: &str, limit_ms: f64) -> ReportOptions {
+    let criterion = Criterion::metric("p99_ttft_ms", &format!("<={limit_ms}")).expect("a criterion");
+    let assertion = Assertion {
+        name: Some(name.into()),
+        criteria: vec![criterion],
+        conditions: Vec::new(),
+    };
+    ReportOptions {
+        requirements: vec![Requirement {
+            what: Required::Points(assertion),
+            servers: Servers::Any,
+        }],
+        ..ReportOptions::default()
+    }
+}
+
+#[test]
+fn only_points_that_meet_what_is_asked_are_recommended() {
+    let (_folder, directory) = write(&Experiment {
+        loads: times(&[json!({})], "max_concurrency", &[json!(4), json!(16), json!(64)]),
+        fails: |_, _| None,
+        ..small()
+    });
+    let before = report(&directory, &ReportOptions::default());
+    assert!(before.summary.contains("concurrency 64") && !before.summary.contains("meets"));
+    let points = || rows(&directory.points_csv());
+    let ttft = |point: &BTreeMap<String, String>| point["p99_ttft_ms"].parse::<f64>().expect("a number");
+    let of_load = |load: &str| {
+        points()
+            .into_iter()
+            .filter(|point| point["max_concurrency"] == load)
+            .map(|point| ttft(&point))
+            .collect::<Vec<f64>>()
+    };
+    let limit = of_load("16").into_iter().fold(0.0, f64::max);
+    assert!(
+        of_load("64").into_iter().all(|ttft| ttft > limit),
+        "the experiment has lost its meaning"
+    );
+
+    let written = report(&directory, &asserted("chat", limit));
+    let summary = &written.summary;
+    assert!(summary.contains("  chat  * concurrency 16, TP 2"), "{summary}");
+    assert!(!summary.contains("concurrency 64"), "{summary}");
+    assert!(summary.contains("2 points left out for not meeting chat"), "{summary}");
+    for point in points() {
+        assert_eq!(point["meets_chat"], (ttft(&point) <= limit).to_string());
+    }
+    let best = text(&directory.best().join("highest-throughput.yaml"));
+    assert!(best.contains("# Meets: chat\n") && best.contains("<- this"), "{best}");
+    let winner = best.lines().find(|line| line.contains("<- this")).expect("a winner");
+    assert!(!winner.starts_with("#               64"), "{best}");
+    let markdown = text(&directory.report_markdown());
+    assert!(markdown.contains("| Settings | Meets |"), "{markdown}");
+    assert!(!markdown.contains("concurrency 64"), "{markdown}");
+    assert!(text(&directory.report_html()).contains("<p class=\"what\">Meets chat</p>"));
+
+    let none = report(&directory, &asserted("chat", 0.001));
+    assert!(
+        none.summary.contains("No point meets chat, so none is recommended"),
+        "{}",
+        none.summary
+    );
+    assert!(!directory.best().join("highest-throughput.yaml").exists());
+    let page = text(&directory.report_html());
+    assert!(page.contains("No point meets chat") && !page.contains("Highest throughput</h3>"));
 }
 
 #[test]

@@ -157,6 +157,17 @@ fn killed_at_its_probes_a_search_asks_and_answers_the_same() {
     assert_eq!(table[0]["target"], "alive");
     assert_eq!(table[0]["sim_fault"], "crash-after:24");
     assert_eq!(table[1]["answer"], "none");
+    for row in table.iter().filter(|row| row["target"] == "alive") {
+        let limit: f64 = row["value"].parse().expect("a load");
+        let points = rows(&directory.join("points.csv")).into_iter();
+        let load = |point: &BTreeMap<String, String>| point["max_concurrency"].parse::<f64>().expect("a load");
+        let own: Vec<_> = points.filter(|point| point["sim_fault"] == row["sim_fault"]).collect();
+        // A probe that was cut for the other target says nothing about this one.
+        let said = |answer| own.iter().filter(move |point| point["meets_alive"] == answer);
+        assert!(said("true").any(|point| load(point) == limit), "{own:?}");
+        assert!(said("true").all(|point| load(point) <= limit), "{own:?}");
+        assert!(said("false").all(|point| load(point) > limit), "{own:?}");
+    }
     let before = std::fs::read(directory.join("sla.csv")).expect("written");
     std::fs::remove_file(directory.join("sla.csv")).expect("removed");
     let report = harness.run(&["report", "killed"]);

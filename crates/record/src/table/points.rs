@@ -157,8 +157,8 @@ impl<'t> Points<'t> {
     }
 
     /// One row a point: outcome, validity and counts, parameters, then each figure's median by the figure's own name, with its
-    /// smallest and largest value beside it.
-    pub fn to_table(&self) -> Table {
+    /// smallest and largest value beside it. `more` columns of identity stand before the parameters.
+    pub fn to_table(&self, more: Vec<Column>) -> Table {
         let column = |name: &str, section, cell: &dyn Fn(&Point) -> Cell| Column {
             name: name.to_owned(),
             section,
@@ -182,6 +182,7 @@ impl<'t> Points<'t> {
             column("runs_suspect", identity, &|point| point.suspect.into()),
             column("runs_failed", identity, &|point| point.failed.into()),
         ];
+        columns.extend(more);
         for source in self.runs.columns() {
             match source.section {
                 Section::Identity | Section::Cause => {}
@@ -369,7 +370,7 @@ mod tests {
     fn csv(runs: &[(&str, Validity, Option<f64>)]) -> String {
         let runs = table(runs);
         let mut csv = Vec::new();
-        write_csv(&Points::of(&runs).to_table(), &mut csv).expect("memory takes it");
+        write_csv(&Points::of(&runs).to_table(Vec::new()), &mut csv).expect("memory takes it");
         String::from_utf8(csv).expect("text")
     }
 

@@ -1,6 +1,7 @@
 //! The answer of an experiment as data, one for each workload: which points are best at what, which others cannot be told
 //! apart from them, and the Pareto frontier. The HTML page and the Markdown summary show the same answer.
 
+use super::goals::Goals;
 use super::variation::name_workload;
 use itertools::Itertools;
 use vsweep_plan::units::show_many;
@@ -44,6 +45,12 @@ pub struct Answer {
     pub doubtful: bool,
     /// Points that were measured and do not compete, because no run of theirs is a measurement of them.
     pub invalid: usize,
+    /// Points that were measured and do not compete, because they do not meet what is `wanted`.
+    pub missing: usize,
+    /// What the plan asks of a point: `chat or batch`; empty if nothing.
+    pub wanted: String,
+    /// Whether no point meets it. Then nothing is best, and the frontier is that of all points.
+    pub none_meets: bool,
 }
 
 /// The best point for one question.
@@ -62,11 +69,28 @@ pub struct Best {
 }
 
 impl Answer {
-    /// What to say of points that do not compete.
-    pub fn left_out(&self) -> Option<String> {
-        let counted = show_many(self.invalid as u64, "point");
-        (self.invalid > 0)
-            .then(|| format!("{counted} left out: no run measured what it claims (invalid), see points.csv"))
+    /// What to say of points that do not compete, a sentence each.
+    pub fn left_out(&self) -> Vec<String> {
+        let sentence = |count: usize, why: String| {
+            let counted = show_many(count as u64, "point");
+            (count > 0).then(|| format!("{counted} left out{why}; see points.csv"))
+        };
+        let sentences = [
+            sentence(self.invalid, ": no run measured what it claims (invalid)".to_owned()),
+            sentence(self.missing, format!(" for not meeting {}", self.wanted)),
+        ];
+        sentences.into_iter().flatten().collect()
+    }
+
+    /// That nothing is recommended, where no point meets what is wanted.
+    pub fn none(&self) -> Option<String> {
+        let sentence = || format!("No point meets {}, so none is recommended", self.wanted);
+        self.none_meets.then(sentence)
+    }
+
+    /// Whether anything was measured that competes, or would.
+    pub fn is_measured(&self) -> bool {
+        !self.bests.is_empty() || self.none_meets
     }
 
     /// A question as it is asked of the workload: `Lowest latency`, with several `Lowest latency, in 512, out 16`.
@@ -86,15 +110,20 @@ pub fn mark(point: &Point) -> Option<String> {
 }
 
 /// Finds the answer of every workload, in the order of [`Points::workloads`]; one that was not measured has none.
-pub fn find(points: &Points<'_>) -> Vec<Answer> {
+pub fn find(points: &Points<'_>, goals: &Goals) -> Vec<Answer> {
     let workloads = points.workloads();
-    workloads.iter().map(|workload| find_for(points, workload)).collect()
+    let answers = workloads.iter().map(|workload| find_for(points, goals, workload));
+    answers.collect()
 }
 
-/// Valid and suspect points compete, invalid ones do not. Who shows a suspect one marks it.
-fn find_for(points: &Points<'_>, workload: &Workload<'_>) -> Answer {
+/// Valid and suspect points compete if they meet what the plan asks, invalid ones do not. Who shows a suspect one marks it.
+pub fn find_for(points: &Points<'_>, goals: &Goals, workload: &Workload<'_>) -> Answer {
     let own = || workload.points.iter().copied();
-    let entrants: Vec<usize> = own().filter(|i| !points.points[*i].used.is_empty()).collect();
+    let measured: Vec<usize> = own().filter(|i| !points.points[*i].used.is_empty()).collect();
+    let meeting: Vec<usize> = measured.iter().copied().filter(|i| goals.competes(*i)).collect();
+    let none_meets = meeting.is_empty() && !measured.is_empty();
+    let missing = measured.len() - meeting.len();
+    let entrants = if none_meets { measured } else { meeting };
     let is_suspect = |i: &usize| points.points[*i].is_suspect();
     let is_invalid = |i: &usize| points.points[*i].validity == Some(Validity::Invalid);
     let best = |question, metric, better| best(points, &entrants, question, metric, better);
@@ -122,16 +151,21 @@ fn find_for(points: &Points<'_>, workload: &Workload<'_>) -> Answer {
     let front = frontier(&places, directions);
     Answer {
         workload: name_workload(points, workload),
-        bests: bests.into_iter().flatten().collect(),
+        bests: bests.into_iter().flatten().filter(|_| !none_meets).collect(),
         distinct: distinct(&places, &front)
             .into_iter()
             .map(|(i, others)| (placed[i], others))
             .collect(),
-        knee: knee(&places, &front, directions).map(|i| placed[i]),
+        knee: knee(&places, &front, directions)
+            .filter(|_| !none_meets)
+            .map(|i| placed[i]),
         frontier: front.into_iter().map(|i| placed[i]).collect(),
         repeated: entrants.iter().any(|i| points.points[*i].used.len() > 1),
         doubtful: !entrants.is_empty() && entrants.iter().all(is_suspect),
         invalid: own().filter(is_invalid).count(),
+        missing: if none_meets { 0 } else { missing },
+        wanted: goals.wanted(),
+        none_meets,
     }
 }
 
@@ -218,7 +252,7 @@ mod tests {
             ("c", ok, 80.0),
             ("c", ok, 94.0),
         ]);
-        let answer = &find(&Points::of(&runs))[0];
+        let answer = &find(&Points::of(&runs), &Goals::default())[0];
         assert_eq!((answer.bests.len(), answer.doubtful, answer.repeated), (1, false, true));
         assert_eq!((answer.bests[0].point, &answer.bests[0].tied[..]), (1, &[0][..]));
     }
@@ -231,17 +265,17 @@ mod tests {
             ("c", Validity::Valid, 5.0),
         ]);
         let points = Points::of(&runs);
-        let answer = &find(&points)[0];
+        let answer = &find(&points, &Goals::default())[0];
         assert_eq!((answer.bests[0].point, answer.invalid, answer.doubtful), (1, 1, false));
         assert!(mark(&points.points[1]).is_some() && mark(&points.points[2]).is_none());
         let all = table(&[("b", Validity::Suspect, 9.0)]);
-        assert!(find(&Points::of(&all))[0].doubtful);
+        assert!(find(&Points::of(&all), &Goals::default())[0].doubtful);
     }
 
     #[test]
     fn nothing_measured_has_no_answer() {
         let runs = table(&[]);
-        let answer = &find(&Points::of(&runs))[0];
+        let answer = &find(&Points::of(&runs), &Goals::default())[0];
         assert!(answer.bests.is_empty() && answer.frontier.is_empty() && !answer.doubtful);
     }
 }

@@ -11,7 +11,7 @@ use super::words::{axis_title, show_number, show_spread};
 use super::yaml::write_flags;
 use itertools::Itertools;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::matrix::ServeFlags;
 use vsweep_plan::printable::printable;
@@ -149,6 +149,11 @@ fn comments(
     let none = BTreeMap::new();
     let env = inputs.state.servers.get(server).map_or(&none, |server| &server.env);
     text += &format!("Start it with:\n  {}\n\n", command_line(env, &argv));
+    if !inputs.goals.is_empty() {
+        let legend = inputs.goals.legend().into_iter().map(|line| format!("\n  {line}"));
+        let legend: String = legend.collect();
+        text += &format!("Meets: {}{legend}\n\n", inputs.goals.met_by(winner.point));
+    }
     if let Some(mark) = suspect(point) {
         let advice = point.codes.iter().map(|code| code.advice()).unique().join(";\n  ");
         text += &format!("{}:\n  {advice}.\n\n", mark.replacen("suspect", "SUSPECT", 1));
@@ -170,6 +175,16 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
     let points = inputs.points;
     let is_here = |point: &&Point| runs.get(point.row).is_some_and(|run| run.server == *server);
     let mut here: Vec<&Point> = points.points.iter().filter(is_here).collect();
+    let places: HashMap<&str, usize> = points
+        .points
+        .iter()
+        .enumerate()
+        .map(|(at, point)| (&*point.id, at))
+        .collect();
+    let meets = |point: &Point| {
+        let at = places[&*point.id];
+        (!inputs.goals.is_empty()).then(|| inputs.goals.met_by(at))
+    };
     let differs = |column: &Column| {
         here.iter()
             .any(|point| column.cells[point.row] != column.cells[won.row])
@@ -198,7 +213,9 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
     let heads = varied.iter().map(|column| column.name.as_str());
     let heads = heads
         .chain(figures.iter().map(|shown| shown.heading))
-        .chain(["runs", ""]);
+        .chain(["runs"])
+        .chain((!inputs.goals.is_empty()).then_some("meets"))
+        .chain([""]);
     let mut table = vec![heads.map(str::to_owned).collect::<Vec<String>>()];
     for point in here.iter().take(MOST_LOADS) {
         let load = varied.iter().map(|column| column.cells[point.row].to_string());
@@ -216,7 +233,8 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
             (false, false) => suspect(point).unwrap_or_default(),
         };
         let runs = point.used.len().to_string();
-        table.push(load.chain(figures.iter().map(figure)).chain([runs, mark]).collect());
+        let row = load.chain(figures.iter().map(figure)).chain([runs]);
+        table.push(row.chain(meets(point)).chain([mark]).collect());
     }
     let mut text = "Measured with these settings: medians, and lowest to highest of several runs".to_owned();
     if !fixed.is_empty() {

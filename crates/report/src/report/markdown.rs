@@ -106,7 +106,7 @@ impl Page<'_> {
 
     /// The answer of each workload that was measured, below its name.
     fn answers(&self, answers: &[Answer]) -> String {
-        let measured: Vec<&Answer> = answers.iter().filter(|answer| !answer.bests.is_empty()).collect();
+        let measured: Vec<&Answer> = answers.iter().filter(|answer| answer.is_measured()).collect();
         if measured.is_empty() {
             let cut = self.inputs.points.points.iter().any(|point| !point.cut.is_empty());
             return match cut {
@@ -129,6 +129,9 @@ impl Page<'_> {
 
     fn answer(&self, answer: &Answer) -> String {
         let mut text = String::new();
+        if let Some(none) = answer.none() {
+            let _ = write!(text, "**{}.**\n\n", escape(&none));
+        }
         if answer.doubtful {
             text += "No point is free of doubt; see what is said of each.\n\n";
         }
@@ -149,7 +152,7 @@ impl Page<'_> {
             if let more @ 1.. = best.tied.len().saturating_sub(MOST_NAMED) {
                 let _ = write!(text, " and {more} more");
             }
-            text += &self.mark(best.point);
+            text += &self.marks(best.point);
             text.push('\n');
         }
         if let Some(knee) = answer.knee {
@@ -157,11 +160,11 @@ impl Page<'_> {
                 text,
                 "- **{KNEE}** (knee of the Pareto frontier): {}{}",
                 self.settings(knee),
-                self.mark(knee)
+                self.marks(knee)
             );
         }
-        if let Some(left_out) = answer.left_out() {
-            let _ = writeln!(text, "\n{left_out}.");
+        for left_out in answer.left_out() {
+            let _ = writeln!(text, "\n{}.", escape(&left_out));
         }
         if !answer.repeated {
             text += "\nEvery point is a single run: small differences may be noise.\n";
@@ -181,6 +184,7 @@ impl Page<'_> {
         let has = |name: &&str| points.runs.column(name).is_some();
         let figures: Vec<&str> = FIGURES.into_iter().filter(|name| has(name)).collect();
         let winners = answer.bests.iter().map(|best| best.point);
+        let goals = self.inputs.goals;
         let mut listed: Vec<(usize, usize)> = answer.distinct.clone();
         for winner in winners {
             if !listed.iter().any(|(point, _)| *point == winner) {
@@ -191,7 +195,12 @@ impl Page<'_> {
             return String::new();
         }
         let heads: String = figures.iter().map(|name| format!(" {} |", axis_title(name))).collect();
-        let mut text = format!("| Settings |{heads}\n| --- |{}\n", " ---: |".repeat(figures.len()));
+        let (meets, rule) = match goals.is_empty() {
+            true => ("", ""),
+            false => (" Meets |", " --- |"),
+        };
+        let rule = format!("| --- |{rule}{}", " ---: |".repeat(figures.len()));
+        let mut text = format!("| Settings |{meets}{heads}\n{rule}\n");
         for (i, others) in listed.iter().take(MOST_ROWS) {
             let cells = figures.iter().map(|name| {
                 let spread = points.spread(&points.points[*i], name);
@@ -202,14 +211,24 @@ impl Page<'_> {
                 count => format!(" (and {count} as good)"),
             };
             let (settings, mark) = (self.settings(*i), self.mark(*i));
-            let _ = writeln!(text, "| {settings}{others}{mark} |{}", cells.collect::<String>());
+            let meets = match goals.is_empty() {
+                true => String::new(),
+                false => format!(" {} |", escape(&goals.met_by(*i))),
+            };
+            let _ = writeln!(text, "| {settings}{others}{mark} |{meets}{}", cells.collect::<String>());
         }
         let more = match listed.len().saturating_sub(MOST_ROWS) {
             0 => String::new(),
             more => format!(" {more} more are in report.html."),
         };
+        let of = match answer.missing {
+            0 => String::new(),
+            _ => format!(", of the points that meet {}", escape(&answer.wanted)),
+        };
+        let legend = goals.legend().into_iter();
+        let legend: String = legend.map(|line| format!(" {}.", code(&line))).collect();
         text + &format!(
-            "\nThe Pareto frontier of throughput per GPU against speed for each user, and the best of all.{more}\n\n"
+            "\nThe Pareto frontier of throughput per GPU against speed for each user, and the best of all{of}.{more}{legend}\n\n"
         )
     }
 
@@ -241,6 +260,15 @@ impl Page<'_> {
         let lines = facts.map(|(name, value)| format!("- {}: {}\n", escape(&name), escape(&value)));
         let lines: String = lines.collect();
         format!("<details><summary>Environment</summary>\n\n{lines}\n</details>\n")
+    }
+
+    /// Which goals a point meets, and what makes it suspect.
+    fn marks(&self, point: usize) -> String {
+        let goals = self.inputs.goals;
+        match goals.is_empty() {
+            true => self.mark(point),
+            false => format!(" (meets {}){}", escape(&goals.met_by(point)), self.mark(point)),
+        }
     }
 
     /// What makes a point suspect.

@@ -14,6 +14,7 @@ mod duplicates;
 mod environment;
 pub mod failures;
 pub mod figures;
+pub mod goals;
 pub mod html;
 pub mod markdown;
 mod pages;

@@ -2,6 +2,7 @@
 //! experiment directory.
 
 use super::failures::{group, read_excerpts};
+use super::goals::Goals;
 use super::html::{self, Inputs};
 use super::write::write_folder;
 use super::{answer, basis, configs, markdown, requirements, telemetry};
@@ -32,7 +33,8 @@ pub(super) fn make_pages(directory: &Directory, state: &State, points: &Points<'
         .next();
     let manifest = read(&directory.manifest()).and_then(|text| serde_json::from_str(&text).ok());
     let failures = group(points, state);
-    let answers = answer::find(points);
+    let goals = Goals::judge(&options.requirements, state, points);
+    let answers = answer::find(points, &goals);
     let inputs = Inputs {
         experiment: &directory.name(),
         plan: plan.as_ref().map_or("", |(text, _)| text),
@@ -46,6 +48,7 @@ pub(super) fn make_pages(directory: &Directory, state: &State, points: &Points<'
         telemetry: &telemetry::gather(directory, state, points, &answers),
         plots: &options.plots,
         requirements: &requirements::judge(&options.requirements, state, points),
+        goals: &goals,
     };
     let configs = configs::render(&inputs);
     let markdown = markdown::render(&inputs, &configs) + &basis::line(directory, state, configs.len());

@@ -47,7 +47,7 @@ impl fmt::Display for Judged {
 }
 
 /// What one server, or one of its points, says: its verdict, and why.
-type Said = (Verdict, String);
+pub(super) type Said = (Verdict, String);
 
 /// Judges every requirement for each workload.
 pub fn judge(required: &[Requirement], state: &State, points: &Points<'_>) -> Vec<Judged> {
@@ -138,7 +138,7 @@ fn servers<'s, 'p>(
 }
 
 /// What the medians of a point say: the criterion that decides, and the load where it did.
-fn of_point(assertion: &Assertion, point: &Point, run: &RunRecord, points: &Points<'_>) -> Said {
+pub(super) fn of_point(assertion: &Assertion, point: &Point, run: &RunRecord, points: &Points<'_>) -> Said {
     let of_criterion = |criterion: &Criterion| {
         let metric = |key: &str| points.spread(point, key).map(|spread| spread.median);
         match criterion.read(Vary::MaxConcurrency, metric, &[]) {

@@ -66,6 +66,13 @@ pub(super) fn by_target(state: &State) -> Vec<Vec<Row<'_>>> {
     targets
 }
 
+/// The points at the best answer of each target under each load, as far as they are there.
+pub(super) fn winners(state: &State, points: &Points<'_>) -> Vec<usize> {
+    let runs: Vec<&RunRecord> = state.runs().collect();
+    let best = by_target(state).into_iter();
+    best.filter_map(|rows| rows[0].point(points, &runs)).collect()
+}
+
 impl Row<'_> {
     fn asks_as(&self, other: &Row<'_>) -> bool {
         let question = |row: &Row<'_>| (row.target.name.clone(), row.record.started.name.clone());

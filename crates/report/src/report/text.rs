@@ -1,17 +1,18 @@
 //! The answer in the terminal after a sweep: the best points with their settings, and what failed.
 
-use super::answer::mark;
+use super::answer::{self, mark};
 use super::charts::explore::in_words;
 use super::duplicates::retired;
 use super::failures::group_recorded;
+use super::goals::Goals;
 use super::status::{describe_reasons, unfinished};
 use super::variation::{name_workload, settings, varying_within};
 use super::words::show_number;
 use super::{sla, unsteady};
+use itertools::Itertools;
 use vsweep_plan::units::{show_count, show_many};
-use vsweep_plan::validity::Validity;
 use vsweep_record::journal::State;
-use vsweep_record::table::{Better, Cell, Point, Points, Workload, frontier};
+use vsweep_record::table::{Cell, Point, Points, Workload};
 
 /// Rows of the table of points.
 const MOST_ROWS: usize = 10;
@@ -50,7 +51,7 @@ pub(super) const SHOWN: [Shown; 5] = [
 ];
 
 /// At most about 25 lines for one workload: counts, the frontier and the highest throughput, failures by cause with advice.
-pub fn summarize(state: &State, points: &Points<'_>) -> String {
+pub fn summarize(state: &State, points: &Points<'_>, goals: &Goals) -> String {
     let mut text = counts(points);
     if let Some(how) = unfinished(state) {
         text += &format!("not finished: {how}\n");
@@ -59,7 +60,7 @@ pub fn summarize(state: &State, points: &Points<'_>) -> String {
     for sentence in in_words(state) {
         text += &format!("explored {sentence}\n");
     }
-    text += &tables(points);
+    text += &tables(state, points, goals);
     for remark in retired(state).into_iter().chain(unsteady::remarks(points)) {
         text += &format!("note: {remark}\n");
     }
@@ -98,9 +99,12 @@ fn counts(points: &Points<'_>) -> String {
 }
 
 /// The best points of every workload, below its name where there are several.
-fn tables(points: &Points<'_>) -> String {
+fn tables(state: &State, points: &Points<'_>, goals: &Goals) -> String {
     let workloads = points.workloads();
-    let named = workloads.iter().map(|workload| (workload, table(points, workload)));
+    let winners = sla::winners(state, points);
+    let named = workloads
+        .iter()
+        .map(|workload| (workload, table(points, workload, goals, &winners)));
     let mut text = String::new();
     let mut left_out = 0;
     for (i, (workload, table)) in named.filter(|(_, table)| !table.is_empty()).enumerate() {
@@ -116,53 +120,54 @@ fn tables(points: &Points<'_>) -> String {
     if left_out > 0 {
         text += &format!("\nand {}; see report.md\n", show_many(left_out, "more workload"));
     }
+    if !text.is_empty() {
+        goals.legend().iter().for_each(|line| text += &format!("{line}\n"));
+    }
     text
 }
 
-fn table(points: &Points<'_>, workload: &Workload<'_>) -> String {
-    let median = |point: &Point, metric: &str| points.spread(point, metric).map(|spread| spread.median);
-    let throughput = |point: &Point| median(point, "output_throughput");
-    let own = workload.points.iter().map(|at| &points.points[*at]);
-    let mut ranked: Vec<(&Point, f64)> = own.filter_map(|point| Some((point, throughput(point)?))).collect();
-    ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let place = |(point, _): &(&Point, f64)| {
-        let place = (median(point, "tokens_per_user"), median(point, "tokens_per_gpu"));
-        (place.0.unwrap_or(f64::NAN), place.1.unwrap_or(f64::NAN))
+/// The Pareto frontier, the highest throughput, and the winner of each target.
+fn table(points: &Points<'_>, workload: &Workload<'_>, goals: &Goals, winners: &[usize]) -> String {
+    let answer = answer::find_for(points, goals, workload);
+    let median = |at: usize, metric: &str| {
+        let spread = points.spread(&points.points[at], metric);
+        spread.map(|spread| spread.median)
     };
-    let places: Vec<(f64, f64)> = ranked.iter().map(place).collect();
-    let front = frontier(&places, (Better::Higher, Better::Higher));
-    // The highest throughput is shown even where it is not on the frontier.
-    let chosen: Vec<usize> = (0..ranked.len()).filter(|i| *i == 0 || front.contains(i)).collect();
-    let is_invalid = |at: &&usize| points.points[**at].validity == Some(Validity::Invalid);
-    let left_out = match workload.points.iter().filter(is_invalid).count() {
-        0 => String::new(),
-        count => format!(
-            "{} left out: no run measured what it claims (invalid); see points.csv\n",
-            show_many(count as u64, "point")
-        ),
-    };
+    let throughput = |at: &usize| median(*at, "output_throughput").unwrap_or(f64::NEG_INFINITY);
+    let highest = answer.bests.iter().find(|best| best.metric == "output_throughput");
+    let highest = highest.map(|best| best.point);
+    let own = winners.iter().copied().filter(|at| workload.points.contains(at));
+    let is_measured = |at: &usize| throughput(at).is_finite();
+    let chosen = answer.frontier.iter().copied().chain(highest).chain(own);
+    let mut chosen: Vec<usize> = chosen.filter(is_measured).unique().collect();
+    chosen.sort_by(|a, b| throughput(b).total_cmp(&throughput(a)));
+    let remarks = answer.none().into_iter().chain(answer.left_out());
+    let remarks: String = remarks.map(|remark| format!("{remark}\n")).collect();
     if chosen.is_empty() {
-        return left_out;
+        return remarks;
     }
     let params = varying_within(points, workload);
-    let mut rows = vec![
-        SHOWN
-            .iter()
-            .map(|shown| shown.heading.to_owned())
-            .collect::<Vec<String>>(),
-    ];
-    rows[0].push("settings (* on the Pareto frontier)".into());
-    for i in chosen.iter().take(MOST_ROWS) {
-        let point = ranked[*i].0;
+    let mut heads: Vec<String> = SHOWN.iter().map(|shown| shown.heading.to_owned()).collect();
+    heads.extend((!goals.is_empty()).then(|| "meets".to_owned()));
+    heads.push("settings (* on the Pareto frontier)".into());
+    let mut rows = vec![heads];
+    for at in chosen.iter().copied().take(MOST_ROWS) {
+        let point = &points.points[at];
         let figures = SHOWN
             .iter()
-            .map(|shown| median(point, shown.metric).map_or("-".into(), show_number));
+            .map(|shown| median(at, shown.metric).map_or("-".into(), show_number));
+        let meets = (!goals.is_empty()).then(|| goals.met_by(at));
         let settings: String = settings(&params, point.row).chars().take(100).collect();
-        let star = if front.contains(i) { "*" } else { " " };
+        let star = if answer.frontier.contains(&at) { "*" } else { " " };
         let doubt = mark(point).map_or(String::new(), |mark| format!(" ({mark})"));
-        rows.push(figures.chain([format!("{star} {settings}{doubt}")]).collect());
+        rows.push(
+            figures
+                .chain(meets)
+                .chain([format!("{star} {settings}{doubt}")])
+                .collect(),
+        );
     }
-    let mut text = align(&rows) + &left_out;
+    let mut text = align(&rows) + &remarks;
     if chosen.len() > MOST_ROWS {
         text += &format!(
             "and {} more on the frontier; see points.csv\n",

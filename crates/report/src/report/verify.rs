@@ -1,6 +1,7 @@
 //! Whether the tables and pages of an experiment say what its journals and run files say: makes each anew in memory, and names
 //! every figure that differs. Pictures are not looked at.
 
+use super::goals::Goals;
 use super::pages::make_pages;
 use super::rows::read_runs;
 use super::write::{make_tables, make_typed};
@@ -38,7 +39,8 @@ pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> 
         differences: runs.damaged.clone(),
         ..Verified::default()
     };
-    for (path, content) in make_tables(directory, state, &runs, &points) {
+    let goals = Goals::judge(&options.requirements, state, &points);
+    for (path, content) in make_tables(directory, state, &runs, &points, &goals) {
         let content = content.map(text);
         verified.compare(directory.root(), &path, content.as_deref(), csv_differences);
     }

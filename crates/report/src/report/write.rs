@@ -4,6 +4,7 @@
 use super::chart::Chart;
 use super::charts::{Subject, make_charts, make_search_charts};
 use super::duplicates;
+use super::goals::Goals;
 use super::pages::write_pages;
 use super::png::render;
 use super::requirements::{self, Judged};
@@ -42,7 +43,7 @@ pub struct Written {
 pub struct LiveTables {
     directory: Directory,
     believed: Believed,
-    price_per_gpu_hour: Option<f64>,
+    options: ReportOptions,
 }
 
 impl LiveTables {
@@ -51,24 +52,22 @@ impl LiveTables {
         LiveTables {
             directory: directory.clone(),
             believed: Believed::default(),
-            price_per_gpu_hour: None,
+            options: ReportOptions::default(),
         }
     }
 
-    /// The same with what tokens cost, if the price of a GPU is known.
-    pub fn priced_at(self, price_per_gpu_hour: Option<f64>) -> Self {
-        LiveTables {
-            price_per_gpu_hour,
-            ..self
-        }
+    /// The same with what tokens cost and which points meet what the plan asks.
+    pub fn asked(self, options: ReportOptions) -> Self {
+        LiveTables { options, ..self }
     }
 
     /// Replaces the tables in text by what the journals tell now.
     pub fn write(&mut self, state: &State) -> Result<Written> {
         let mut runs = reread_runs(&self.directory, state, &mut self.believed);
-        runs.price(self.price_per_gpu_hour);
+        runs.price(self.options.price_per_gpu_hour);
         let points = Points::of(&runs.table);
-        write_tables(&self.directory, state, &runs, &points)
+        let goals = Goals::judge(&self.options.requirements, state, &points);
+        write_tables(&self.directory, state, &runs, &points, &goals)
     }
 }
 
@@ -77,9 +76,10 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
     let mut runs = read_runs(directory, state);
     runs.price(options.price_per_gpu_hour);
     let points = Points::of(&runs.table);
-    let mut written = write_tables(directory, state, &runs, &points)?;
+    let goals = Goals::judge(&options.requirements, state, &points);
+    let mut written = write_tables(directory, state, &runs, &points, &goals)?;
     written.files.push(write_typed(directory, &runs.table)?);
-    written.summary = summarize(state, &points);
+    written.summary = summarize(state, &points, &goals);
     written.requirements = requirements::judge(&options.requirements, state, &points);
     let subject = Subject {
         experiment: &directory.name(),
@@ -146,10 +146,11 @@ pub(super) fn make_tables(
     state: &State,
     runs: &Runs,
     points: &Points<'_>,
+    goals: &Goals,
 ) -> Vec<(PathBuf, Option<Vec<u8>>)> {
     vec![
         (directory.summary_csv(), Some(to_csv(&runs.table))),
-        (directory.points_csv(), Some(to_csv(&points.to_table()))),
+        (directory.points_csv(), Some(to_csv(&points.to_table(goals.columns())))),
         (directory.sla_csv(), sla::to_csv(state)),
         (directory.duplicates_csv(), duplicates::to_csv(directory, state)),
     ]
@@ -161,9 +162,15 @@ fn to_csv(table: &Table) -> Vec<u8> {
     text
 }
 
-fn write_tables(directory: &Directory, state: &State, runs: &Runs, points: &Points<'_>) -> Result<Written> {
+fn write_tables(
+    directory: &Directory,
+    state: &State,
+    runs: &Runs,
+    points: &Points<'_>,
+    goals: &Goals,
+) -> Result<Written> {
     let mut files = Vec::new();
-    for (path, content) in make_tables(directory, state, runs, points) {
+    for (path, content) in make_tables(directory, state, runs, points, goals) {
         match content {
             Some(content) => {
                 write_atomic(&path, &content)?;

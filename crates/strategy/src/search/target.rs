@@ -201,6 +201,29 @@ impl Target {
         }
     }
 
+    /// Whether the runs at one load, all of them together, were measured as meeting the target; `None` where they do not say.
+    pub fn is_met_by(&self, probes: &[&Probe]) -> Option<bool> {
+        let margin = |probe: &&Probe| {
+            let readings = self
+                .criteria
+                .iter()
+                .map(|criterion| probe.readings.get(&criterion.to_string()));
+            let known: Vec<f64> = readings
+                .flatten()
+                .map(|reading| reading.margin().clamp(-FAR, FAR))
+                .collect();
+            let has_fallen = probe.stopped == Some(Verdict::Fail) && probe.readings.is_empty();
+            let worst = if has_fallen {
+                FAR
+            } else {
+                known.iter().copied().reduce(f64::max)?
+            };
+            (worst > 0.0 || known.len() == self.criteria.len()).then_some(worst)
+        };
+        let margins: Vec<f64> = probes.iter().filter_map(margin).collect();
+        (!margins.is_empty()).then(|| margins.iter().sum::<f64>() <= 0.0)
+    }
+
     /// Whether the requests of all runs at `value` together miss a criterion about single requests.
     fn is_missed(&self, probes: &[Probe], value: f64) -> bool {
         let at_it = || probes.iter().filter(|probe| probe.question.value == value);

@@ -74,10 +74,7 @@ pub fn targets(page: &Page<'_>) -> String {
 /// The answer of each workload below its name; a workload that was not measured is left out.
 pub fn of_workloads(page: &Page<'_>, answers: &[Answer]) -> String {
     let workloads = page.inputs.points.workloads();
-    let measured = workloads
-        .iter()
-        .zip(answers)
-        .filter(|(_, answer)| !answer.bests.is_empty());
+    let measured = workloads.iter().zip(answers).filter(|(_, answer)| answer.is_measured());
     let measured: Vec<(&Workload<'_>, &Answer)> = measured.collect();
     if measured.is_empty() {
         return nothing_measured(page).into();
@@ -115,10 +112,13 @@ fn nothing_measured(page: &Page<'_>) -> &'static str {
 /// The best points, what is tied with them, and the frontier.
 fn cards_and_frontier(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> String {
     let mut html = String::new();
+    if let Some(none) = answer.none() {
+        let _ = write!(html, "<p class=\"caution\">{}.</p>", escape(&none));
+    }
     if answer.doubtful {
         html += "<p class=\"caution\">No point is free of doubt; see what is said of each.</p>";
     }
-    if let Some(left_out) = answer.left_out() {
+    for left_out in answer.left_out() {
         let _ = write!(html, "<p class=\"caution\">{}.</p>", escape(&left_out));
     }
     html += "<div class=\"cards\">";
@@ -232,6 +232,7 @@ impl Card<'_> {
         let marked = mark(point).map_or(String::new(), |mark| {
             format!("<p class=\"caution\">{}</p>", escape(&mark))
         });
+        let meets = meets(page, at);
         let title = axis_title(metric);
         // Titles end in their unit, except where the unit is the figure: `Output tokens/s per GPU`.
         let (name, unit) = title.rsplit_once(" (").unwrap_or((&title, "tokens/s"));
@@ -244,7 +245,7 @@ impl Card<'_> {
         }
         format!(
             "<article class=\"card\"><h3>{heading}</h3><p class=\"figure\"><b>{value}</b> {unit}</p>\
-         <p class=\"what\">{name}{range}</p><p class=\"settings\">{settings}</p><dl>{companions}</dl>{marked}{more}\
+         <p class=\"what\">{name}{range}</p><p class=\"settings\">{settings}</p><dl>{companions}</dl>{meets}{marked}{more}\
          <details><summary>Command lines</summary>{commands}</details>{config}</article>",
             heading = escape(heading),
             value = escape(&value),
@@ -254,6 +255,17 @@ impl Card<'_> {
             commands = commands(page, point),
             config = config(page, question),
         )
+    }
+}
+
+/// Which of the plan's goals a point meets, as a line of its card.
+fn meets(page: &Page<'_>, point: usize) -> String {
+    match page.inputs.goals.is_empty() {
+        true => String::new(),
+        false => format!(
+            "<p class=\"what\">Meets {}</p>",
+            escape(&page.inputs.goals.met_by(point))
+        ),
     }
 }
 
@@ -296,10 +308,12 @@ fn frontier(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> String {
     .into_iter()
     .filter(|name| page.inputs.points.runs.column(name).is_some())
     .collect();
-    let heads: String = shown
+    let goals = page.inputs.goals;
+    let meets = (!goals.is_empty()).then(|| "<th scope=\"col\">Meets</th>".to_owned());
+    let titles = shown
         .iter()
-        .map(|name| format!("<th scope=\"col\">{}</th>", escape(&axis_title(name))))
-        .collect();
+        .map(|name| format!("<th scope=\"col\">{}</th>", escape(&axis_title(name))));
+    let heads: String = meets.into_iter().chain(titles).collect();
     let mut rows = String::new();
     for (i, others) in answer.distinct.iter().take(MOST_FRONTIER) {
         let point = &page.inputs.points.points[*i];
@@ -321,6 +335,9 @@ fn frontier(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> String {
                 escape(&mark)
             ))
         );
+        if !goals.is_empty() {
+            let _ = write!(rows, "<td>{}</td>", escape(&goals.met_by(*i)).replace(' ', "&nbsp;"));
+        }
         for name in &shown {
             let figure = page
                 .inputs
@@ -337,11 +354,19 @@ fn frontier(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> String {
     } else {
         String::new()
     };
+    let of = match answer.missing {
+        0 => String::new(),
+        _ => format!(" that meets {}", escape(&answer.wanted)),
+    };
+    let legend = goals.legend().into_iter();
+    let legend: String = legend
+        .map(|line| format!("<p class=\"note\">{}</p>", escape(&line)))
+        .collect();
     format!(
-        "<details class=\"frontier\" open><summary>Pareto frontier: {} points that no other beats in both speed for each \
-         user and throughput for each GPU</summary><div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Pareto \
+        "<details class=\"frontier\" open><summary>Pareto frontier: {} points that no other{of} beats in both speed \
+         for each user and throughput for each GPU</summary><div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Pareto \
          frontier\"><table><thead><tr><th scope=\"col\">Settings</th>{heads}</tr></thead><tbody>{rows}</tbody></table>\
-         </div>{more}</details>",
+         </div>{more}{legend}</details>",
         answer.frontier.len()
     )
 }

@@ -72,6 +72,11 @@ pub fn encode(page: &Page<'_>, answers: &[Answer]) -> String {
         "details": runs.details,
         "bench": runs.bench,
     });
+    if !inputs.goals.is_empty() {
+        let met = (0..points.points.len()).map(|at| Value::from(inputs.goals.met_by(at)));
+        rest["meets"] = dictionary(met);
+        rest["competes"] = json!(competes(page, answers));
+    }
     let mut columns: Vec<&Column> = points.runs.columns().iter().filter(|column| is_shown(column)).collect();
     columns.sort_by_key(|column| {
         let place = FOREMOST.iter().position(|name| *name == column.name);
@@ -109,6 +114,17 @@ fn workloads(page: &Page<'_>, answers: &[Answer]) -> Vec<Value> {
         })
     });
     of_answer.collect()
+}
+
+/// Whether each point competes, if it was measured: where no point of its workload meets what is asked, all do.
+fn competes(page: &Page<'_>, answers: &[Answer]) -> Vec<bool> {
+    let mut competes = vec![true; page.inputs.points.points.len()];
+    for (workload, answer) in page.inputs.points.workloads().iter().zip(answers) {
+        for at in &workload.points {
+            competes[*at] = answer.none_meets || page.inputs.goals.competes(*at);
+        }
+    }
+    competes
 }
 
 fn plot(plot: &Plot) -> Value {

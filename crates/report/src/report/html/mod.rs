@@ -15,6 +15,7 @@ pub(super) use data::command_line;
 use super::answer::Answer;
 use super::configs::Config;
 use super::failures::Group;
+use super::goals::Goals;
 use super::requirements::Judged;
 use super::telemetry::Telemetry;
 use super::variation::varying;
@@ -51,6 +52,8 @@ pub struct Inputs<'a> {
     pub plots: &'a [Plot],
     /// What the plan requires, and whether it holds.
     pub requirements: &'a [Judged],
+    /// Which points meet what the plan asks of them.
+    pub goals: &'a Goals,
 }
 
 /// What the parts of a page are made from.

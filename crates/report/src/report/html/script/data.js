@@ -18,7 +18,10 @@ function decode(column) {
 }
 
 /** Points with their rows; `used` are the rows their figures come from: valid runs, or suspect ones if none is valid. */
-const points = data.points.map((id, index) => ({ id, index, rows: [], used: [], doubtful: data.suspect[index], spreads: new Map() }));
+const points = data.points.map((id, index) => ({
+  id, index, rows: [], used: [], doubtful: data.suspect[index], competes: data.competes?.[index] ?? true,
+  meets: data.meets?.of[data.meets.at[index]], spreads: new Map(),
+}));
 data.rows.forEach((place, row) => points[place].rows.push(row));
 for (const point of points) {
   const ended = (outcome) => point.rows.filter((row) => runValues("outcome")[row] === outcome && runValues("validity")[row] !== "invalid");

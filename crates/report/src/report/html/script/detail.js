@@ -6,7 +6,7 @@ function describePoint(point, shown) {
   const figures = shown.map((column) => [column.title, spreadText(spreadOf(point, column))]);
   return [
     el("h4", {}, settingsText(row)),
-    facts(figures),
+    facts(point.meets == null ? figures : [["Meets", point.meets], ...figures]),
     runsLine(point),
     commandBlocks(row),
     el("details", { open: true }, el("summary", {}, "All parameters"), facts(parametersOf(row))),

@@ -71,9 +71,9 @@ class Panel {
     const all = series.length;
     if (this.frontier) {
       const [xUp, yUp] = [higherIsBetter(x) ?? true, higherIsBetter(y) ?? true];
-      // As in the answer, points compete within their workload, suspect ones too.
+      // As in the answer, points compete within their workload, suspect ones too, if they meet what the plan asks.
       this.fronts = data.workloads.map((workload, place) => {
-        const isOwn = (mark) => mark.point.workload === place;
+        const isOwn = (mark) => mark.point.workload === place && mark.point.competes;
         const front = paretoFrontier(marks.filter(isOwn), xUp, yUp);
         const knee = kneeOf(front, xUp, yUp);
         if (knee) notes.push({ x: knee.x, y: knee.y, text: "knee" });

@@ -1,0 +1,224 @@
+//! Which points meet what the plan asks of points: the targets of its searches, and each `[[assert]]`. Tables mark the points by
+//! it, and only those that meet it are recommended. Whether a requirement holds of the whole sweep is judged in
+//! [`super::requirements`].
+
+use super::requirements::{Verdict, of_point};
+use itertools::Itertools;
+use std::collections::BTreeMap;
+use vsweep_plan::ids::{PointId, ServerId};
+use vsweep_plan::plan::{Assertion, Params, Required, Requirement};
+use vsweep_record::journal::{RunRecord, SearchEnd, State};
+use vsweep_record::table::{Cell, Column, Point, Points, Section};
+use vsweep_strategy::search::{Probe, Target};
+
+/// Longest text that is a name by itself, in characters.
+const LONGEST_NAME: usize = 24;
+
+/// What the plan asks, and which points meet it.
+#[derive(Debug, Default)]
+pub struct Goals {
+    goals: Vec<Goal>,
+    /// Whether a point, by its place, meets what it must to be recommended.
+    competes: Vec<bool>,
+}
+
+/// What a point says of a goal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Met,
+    Missed,
+    /// Measured as meeting a target, at a load above the search's answer: for all that the search knows, by chance.
+    Doubtful,
+    /// The goal is not about it, or it has no figure to tell.
+    Nothing,
+}
+
+/// One target or `[[assert]]`.
+#[derive(Debug)]
+struct Goal {
+    /// Short enough for a table.
+    name: String,
+    /// What it bounds.
+    text: String,
+    is_target: bool,
+    said: Vec<Said>,
+    /// Whether it lets each point be recommended: where it is not about the point, the other points of its server decide.
+    allows: Vec<bool>,
+}
+
+impl Goals {
+    /// Judges every point. `points.runs` are the runs of `state`.
+    pub fn judge(required: &[Requirement], state: &State, points: &Points<'_>) -> Goals {
+        let runs: Vec<&RunRecord> = state.runs().collect();
+        let mut goals = targets(state, &runs, points);
+        let assertions = required.iter().filter_map(|required| match &required.what {
+            Required::Points(assertion) => Some((required, assertion)),
+            Required::Target(_) => None,
+        });
+        for (number, (required, assertion)) in assertions.enumerate() {
+            let text = required.what.to_string();
+            let is_short = assertion.name.is_some() || text.chars().count() <= LONGEST_NAME;
+            let is_free = goals.iter().all(|goal: &Goal| goal.name != text);
+            let name = Some(text).filter(|_| is_short && is_free);
+            let (said, allows) = asserted(assertion, state, &runs, points);
+            goals.push(Goal {
+                name: name.unwrap_or_else(|| format!("assert {}", number + 1)),
+                text: assertion.criteria.iter().join(", "),
+                is_target: false,
+                said,
+                allows,
+            });
+        }
+        let meets = |at: usize| {
+            let mut targets = goals.iter().filter(|goal| goal.is_target).peekable();
+            let mut assertions = goals.iter().filter(|goal| !goal.is_target);
+            (targets.peek().is_none() || targets.any(|goal| goal.allows[at])) && assertions.all(|goal| goal.allows[at])
+        };
+        let competes = (0..points.points.len()).map(meets).collect();
+        Goals { goals, competes }
+    }
+
+    /// Whether the plan asks nothing of points.
+    pub fn is_empty(&self) -> bool {
+        self.goals.is_empty()
+    }
+
+    /// Whether a point meets one of the targets, if there are any, and each assertion that is about it or its server.
+    pub fn competes(&self, point: usize) -> bool {
+        self.competes.get(point).copied().unwrap_or(true)
+    }
+
+    /// The names of the goals that a point meets, `chat, batch`, with a question mark where that is in doubt; a dash for none.
+    pub fn met_by(&self, point: usize) -> String {
+        let met = self.goals.iter().filter_map(|goal| match goal.said[point] {
+            Said::Met => Some(goal.name.clone()),
+            Said::Doubtful => Some(format!("{}?", goal.name)),
+            Said::Missed | Said::Nothing => None,
+        });
+        match met.collect::<Vec<String>>() {
+            none if none.is_empty() => "-".to_owned(),
+            met => met.join(", "),
+        }
+    }
+
+    /// What a point must meet to be recommended: `chat or batch`, `steady and (chat or batch)`.
+    pub fn wanted(&self) -> String {
+        let (targets, assertions): (Vec<&Goal>, Vec<&Goal>) = self.goals.iter().partition(|goal| goal.is_target);
+        let names = |goals: &[&Goal], word: &str| goals.iter().map(|goal| &goal.name).join(word);
+        let (targets_named, assertions_named) = (names(&targets, " or "), names(&assertions, " and "));
+        match (targets.len(), assertions.len()) {
+            (_, 0) => targets_named,
+            (0, _) => assertions_named,
+            (1, _) => format!("{assertions_named} and {targets_named}"),
+            _ => format!("{assertions_named} and ({targets_named})"),
+        }
+    }
+
+    /// What each name stands for, where it does not say so itself: `chat: p99_ttft_ms<=500, p99_tpot_ms<=8`.
+    pub fn legend(&self) -> Vec<String> {
+        let named = self.goals.iter().filter(|goal| goal.name != goal.text);
+        let named = named.map(|goal| format!("{}: {}", goal.name, goal.text));
+        let is_doubtful = self.goals.iter().any(|goal| goal.said.contains(&Said::Doubtful));
+        let doubtful = is_doubtful.then(|| "?: met as measured, but at a load above the search's answer".to_owned());
+        named.chain(doubtful).collect()
+    }
+
+    /// For the table of points, a column for each goal: true, false, or empty where nothing is decided.
+    pub fn columns(&self) -> Vec<Column> {
+        let column = |goal: &Goal| Column {
+            name: format!("meets_{}", goal.name),
+            section: Section::Identity,
+            cells: goal.said.iter().map(Said::cell).collect(),
+        };
+        self.goals.iter().map(column).collect()
+    }
+}
+
+/// The targets of all searches, those of one name together.
+fn targets(state: &State, runs: &[&RunRecord], points: &Points<'_>) -> Vec<Goal> {
+    let mut probes: BTreeMap<&PointId, Vec<(&RunRecord, &Probe)>> = BTreeMap::new();
+    for run in runs {
+        let probe = run.search.as_ref().and_then(|searched| searched.probe());
+        if let Some(probe) = probe {
+            probes.entry(&run.point).or_default().push((run, probe));
+        }
+    }
+    let all = state.searches().flat_map(|record| &record.started.targets);
+    let goal = |target: &Target| {
+        let says = |point: &Point| {
+            let own = probes.get(&runs.get(point.row)?.point)?;
+            let told: Vec<&Probe> = own.iter().map(|(_, probe)| *probe).collect();
+            let (run, probe) = own.first()?;
+            let within = limit(state, run, &target.name).is_none_or(|limit| probe.question.value <= limit);
+            Some(match target.is_met_by(&told)? {
+                true if within => Said::Met,
+                true => Said::Doubtful,
+                false => Said::Missed,
+            })
+        };
+        let said = points.points.iter().map(|point| says(point).unwrap_or(Said::Nothing));
+        let said: Vec<Said> = said.collect();
+        Goal {
+            name: target.name.clone(),
+            text: target.criteria.iter().join(", "),
+            is_target: true,
+            allows: said.iter().map(|said| *said == Said::Met).collect(),
+            said,
+        }
+    };
+    all.unique_by(|target| &target.name).map(goal).collect()
+}
+
+/// The highest load that meets a target by the answer of the search that asked for a run; `None` where it has no answer.
+fn limit(state: &State, run: &RunRecord, target: &str) -> Option<f64> {
+    let SearchEnd::Answered(answers) = state.search(&run.search.as_ref()?.id)?.ended.as_ref()? else {
+        return None;
+    };
+    let answer = answers.iter().find(|answer| answer.target == target)?;
+    Some(answer.found.value().unwrap_or(0.0))
+}
+
+/// What each point says of an assertion, and whether the assertion lets it be recommended.
+fn asserted(assertion: &Assertion, state: &State, runs: &[&RunRecord], points: &Points<'_>) -> (Vec<Said>, Vec<bool>) {
+    let none = Params::new();
+    let judge = |at: usize| {
+        let point = &points.points[at];
+        let run = runs.get(point.row)?;
+        let serve = state.servers.get(&run.server).map_or(&none, |server| &server.params);
+        let is_about = assertion.is_about(serve, &run.params);
+        is_about.then(|| of_point(assertion, point, run, points).0)
+    };
+    let verdicts: Vec<Option<Verdict>> = (0..points.points.len()).map(judge).collect();
+    let server = |at: usize| runs.get(points.points[at].row).map(|run| &run.server);
+    let mut allows = vec![true; verdicts.len()];
+    for workload in points.workloads() {
+        let mut worst: BTreeMap<Option<&ServerId>, Verdict> = BTreeMap::new();
+        for (at, verdict) in workload.points.iter().filter_map(|at| Some((*at, verdicts[*at]?))) {
+            let known = worst.entry(server(at)).or_insert(verdict);
+            *known = verdict.max(*known);
+        }
+        for at in workload.points {
+            let decisive = verdicts[at].or_else(|| worst.get(&server(at)).copied());
+            allows[at] = decisive.is_none_or(|verdict| verdict == Verdict::Met);
+        }
+    }
+    (verdicts.into_iter().map(Said::of).collect(), allows)
+}
+
+impl Said {
+    fn of(verdict: Option<Verdict>) -> Said {
+        match verdict {
+            Some(Verdict::Met) => Said::Met,
+            Some(Verdict::Unmet) => Said::Missed,
+            Some(Verdict::Undecided) | None => Said::Nothing,
+        }
+    }
+
+    fn cell(&self) -> Cell {
+        match self {
+            Said::Met => Cell::Bool(true),
+            Said::Missed => Cell::Bool(false),
+            Said::Doubtful | Said::Nothing => Cell::Missing,
+        }
+    }
+}

@@ -49,12 +49,6 @@ impl Interrupt {
         Ok(Interrupt { presses, passed_on: 0 })
     }
 
-    /// An interrupt that the returned sender triggers: for callers that own the signals themselves.
-    pub fn manual() -> (watch::Sender<u32>, Interrupt) {
-        let (sender, presses) = watch::channel(0);
-        (sender, Interrupt { presses, passed_on: 0 })
-    }
-
     fn pass_on(&mut self) -> Signal {
         self.passed_on += 1;
         match self.passed_on {

@@ -245,6 +245,30 @@ fn a_server_that_was_only_started_again_goes_on() {
 }
 
 #[test]
+fn a_run_under_which_the_server_was_started_again_is_tried_again() {
+    let harness = Harness::new();
+    let slow = || Standing::start(&harness, &["--max-num-seqs", "4", "--sim-speed", "2"], true);
+    let first = slow();
+    // Start times are told to a hundredth of a second.
+    std::thread::sleep(Duration::from_millis(100));
+    let second = slow();
+    let proxy = Proxy::to(first.port, Vec::new());
+    let path = plan(&harness, &proxy.url, "");
+    let mut sweep = harness.start(&["run", &path, "-o", "out"]);
+    let out = harness.folder.path().join("out");
+    let begun = || journals(&out).concat().matches("\"run_started\":{").count();
+    wait_for("the second run", || begun() == 2);
+    proxy.to.store(second.port, Ordering::SeqCst);
+    let status = deadline::ended(&mut sweep);
+    assert!(status.success(), "{status:?}");
+    assert_eq!(begun(), 5, "one was tried again");
+    let (runs, retired) = counted(&harness);
+    assert_eq!((runs, retired.len()), (4, 0), "{retired:?}");
+    assert_eq!(journals(&out).concat().matches("\"server_ready\":{").count(), 2);
+    verify(&harness);
+}
+
+#[test]
 fn what_is_behind_a_url_is_measured_anew_if_the_plan_asks() {
     let harness = Harness::new();
     let server = server(&harness, "4");

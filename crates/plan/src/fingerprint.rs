@@ -79,6 +79,12 @@ impl Fingerprint {
         }
     }
 
+    /// Whether both were read of one process.
+    pub fn is_same_start(&self, other: &Fingerprint) -> bool {
+        let both = self.started.zip(other.started);
+        both.is_some_and(|(one, other)| (one - other).abs() <= SAME_START_SECONDS)
+    }
+
     /// In what it differs from the server that was read before; `None` if it may be the same.
     pub fn differences_from(&self, before: &Fingerprint) -> Option<Differences> {
         let cache = match (before.kv_cache_tokens, self.kv_cache_tokens) {

@@ -1,7 +1,7 @@
 //! Whether the server behind an address is the one that was measured there: what is read of it against what is recorded of
 //! each launch that still counts.
 
-use super::{RunRecord, Standing, StartRecord, State};
+use super::{Launch, RunRecord, Standing, StartRecord, State};
 use crate::journal::line::{LineId, Nonce};
 use std::collections::HashSet;
 use vsweep_plan::fingerprint::{Differences, Fingerprint};
@@ -44,6 +44,16 @@ impl State {
             true => Recognised::InTurn(differences),
             false => Recognised::Replaced(differences),
         }
+    }
+
+    /// The start of a server that a run was measured on, for intervals over starts: connections to one process behind a URL are one
+    /// start, whichever session made them.
+    pub fn start_of(&self, run: &RunRecord) -> Option<Launch> {
+        let launch = run.launch?;
+        let starts = self.servers.get(&run.server).map_or(&[][..], |record| &record.starts);
+        let own = starts.iter().find(|start| start.launch == launch);
+        let first = own.and_then(|own| starts.iter().find(|start| start.identity.is_same_start(&own.identity)));
+        Some(first.map_or(launch, |first| first.launch))
     }
 
     /// Whether any result of a server config counts, in the plan or not.
@@ -183,6 +193,35 @@ mod tests {
         measure(&mut state, 2);
         assert_eq!(told(&state, 3), "replaced");
         assert_eq!(state.runs().count(), 1, "that of the server that answers");
+    }
+
+    #[test]
+    fn connections_to_one_process_are_one_start() {
+        let mut state = State::default();
+        for (launch, started) in [(1, 10.0), (2, 10.01), (3, 99.0)] {
+            state.imagine(Event::ServerReady {
+                server: id(),
+                launch,
+                seconds: 0.0,
+                model: "m".into(),
+                version: None,
+                simulated: true,
+                identity: Some(Box::new(Fingerprint {
+                    started: Some(started),
+                    ..serving(1)
+                })),
+            });
+        }
+        let starts = [1, 2, 3].map(|launch| {
+            measure(&mut state, launch);
+            let session = Nonce::IMAGINED;
+            let run = RunRecord {
+                launch: Some(Launch { session, n: launch }),
+                ..state.runs().next().expect("measured").clone()
+            };
+            state.start_of(&run).map(|start| start.n)
+        });
+        assert_eq!(starts, [Some(1), Some(1), Some(3)]);
     }
 
     #[test]

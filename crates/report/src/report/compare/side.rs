@@ -49,7 +49,9 @@ impl Side {
         let state = journal::load(&directory, Check::Hashes)?;
         let Runs { table, mut damaged } = read_runs(&directory, &state);
         damaged.extend(state.damage.iter().cloned());
-        let launches = state.runs().map(|run| run.launch.map(|launch| launch.to_string()));
+        let launches = state
+            .runs()
+            .map(|run| state.start_of(run).map(|launch| launch.to_string()));
         let manifest = fs::read(directory.manifest()).ok();
         let manifest = manifest.and_then(|content| serde_json::from_slice(&content).ok());
         Ok(Side {

@@ -8,6 +8,7 @@ use std::path::Path;
 use vsweep::cause::Outcome;
 use vsweep::journal::{self, Check, Directory, SearchEnd, SearchRecord, State};
 use vsweep::matrix::Matrix;
+use vsweep::metrics::Histogram;
 use vsweep::plan;
 use vsweep::search::{Answer, Basis, Next, Search, Settings};
 
@@ -269,7 +270,17 @@ fn a_probe_whose_verdict_is_certain_is_cut_and_keeps_its_figures() {
     assert!(state.runs().count() > 0);
     for run in state.runs() {
         assert_eq!(run.outcome, Outcome::Cut, "{run:?}");
-        assert!(run.file.is_some(), "{run:?}");
+        let file = run.file.as_ref().expect("a file");
+        let content = std::fs::read_to_string(directory.join(&file.path)).expect("readable");
+        let content: serde_json::Value = serde_json::from_str(&content).expect("JSON");
+        for name in ["ttft", "itl", "e2el"] {
+            let histogram = serde_json::from_value::<Histogram>(content["histograms"][name].clone());
+            let counted = histogram.expect("a histogram").count();
+            assert!(
+                counted >= content["completed"].as_u64().expect("a count"),
+                "{name}: {content}"
+            );
+        }
         assert!(run.detail.contains("of 400 requests"), "{run:?}");
     }
     assert_eq!(rows(&directory.join("sla.csv"))[0]["answer"], "none");

@@ -12,7 +12,7 @@ use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::probe::ProbeCounts;
 use crate::bench::side::tokenizer::Alignment;
 use crate::load::{Outcome, Turns};
-use crate::metrics::{Column, Nanos, Samples, Stats, Summary, seconds};
+use crate::metrics::{Column, Histogram, Metric, Nanos, Samples, Stats, Summary, seconds};
 use crate::plan::Params;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -79,6 +79,7 @@ pub(super) fn result(mut context: Context<'_>, outcome: &Outcome) -> Params {
         write_stats(metric.name(), &metric.stats(samples, settings.percentiles()), &mut set);
     }
     extra_keys::write(&context, &summary, outcome, &mut set);
+    set("histograms", histograms(settings, samples));
     result
 }
 
@@ -93,7 +94,16 @@ pub(super) fn figures(settings: &Settings, samples: &Samples, duration: Nanos) -
     for metric in settings.metrics() {
         write_stats(metric.name(), &metric.stats(samples, settings.percentiles()), &mut set);
     }
+    set("histograms", histograms(settings, samples));
     figures
+}
+
+/// The distributions that every result has; what answers with vectors or scores has no tokens to wait for.
+fn histograms(settings: &Settings, samples: &Samples) -> Value {
+    let mut histograms = Histogram::of_samples(samples);
+    let generates = settings.api.backend().generates();
+    histograms.retain(|name, _| generates || *name == Metric::E2el.name());
+    json!(histograms)
 }
 
 /// Counts and rates of what generates tokens.

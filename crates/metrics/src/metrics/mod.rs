@@ -4,6 +4,7 @@
 
 pub mod confidence;
 mod goodput;
+mod histogram;
 mod moments;
 mod peaks;
 mod progress;
@@ -16,6 +17,7 @@ mod steady;
 mod summary;
 
 pub use goodput::Goodput;
+pub use histogram::Histogram;
 pub use moments::Moments;
 pub use peaks::{busiest_second, concurrency_by_second, peak_concurrency};
 pub use progress::{Progress, Underway};

@@ -65,10 +65,10 @@ fn type_of(schema: &Map<String, Value>) -> String {
     if let Some(Value::String(reference)) = schema.get("$ref") {
         return match reference.rsplit('/').next().unwrap_or_default() {
             "Words" => "string or list of strings".into(),
-            "OnFailure" | "Runner" | "Scale" | "Vary" => "string".into(),
             "Param" => "value, list, range".into(),
             "Scalar" => "string, number or boolean".into(),
-            _ => "table".into(),
+            table if table.ends_with("Table") => "table".into(),
+            _ => "string".into(),
         };
     }
     let inner = |key: &str| schema.get(key).and_then(Value::as_object).map(type_of);

@@ -166,7 +166,14 @@ fn targets(state: &State, runs: &[&RunRecord], points: &Points<'_>) -> Vec<Goal>
             said,
         }
     };
-    all.unique_by(|target| &target.name).map(goal).collect()
+    let mut goals: Vec<Goal> = all.unique_by(|target| &target.name).map(goal).collect();
+    for (at, goal) in goals.iter_mut().enumerate() {
+        // One without a name of its own is called by all its bounds.
+        if goal.name.chars().count() > LONGEST_NAME && goal.name == goal.text {
+            goal.name = format!("target {}", at + 1);
+        }
+    }
+    goals
 }
 
 /// The highest load that meets a target by the answer of the search that asked for a run; `None` where it has no answer.

@@ -67,7 +67,20 @@ pub(super) fn reason(differences: &Differences) -> String {
     format!("another server answers now: {differences}")
 }
 
-/// The same where the plan asks for it.
+/// What to tell of a server that was started again since it was measured last. Only vLLM's development mode shows whether its
+/// scheduler is the same.
+pub(super) fn restarted(url: &str, read: &Fingerprint) -> String {
+    let hidden = match read.settings.contains_key("max_num_seqs") {
+        true => "",
+        false => {
+            "; whether max_num_seqs and the like are as before, it does not say (VLLM_SERVER_DEV_MODE=1 lets it): if not, \
+             give --fresh"
+        }
+    };
+    format!("the server at {url} was started again since the last run there{hidden}")
+}
+
+/// Why they do where the plan asks for it.
 const ASKED: &str = "measured anew, as serve.fresh asks";
 
 impl Sweep<'_> {

@@ -8,7 +8,7 @@ use crate::fingerprint::{Change, Differences, Fingerprint};
 use crate::journal::Recognised;
 use crate::plan::Target;
 use crate::run::Update;
-use crate::run::behind::{Behind, reason};
+use crate::run::behind::{Behind, reason, restarted};
 use crate::run::drive::Writer;
 
 /// So often in a row a run may be tried again because the server was started again under it without failing a request.
@@ -34,8 +34,7 @@ impl Live<'_, '_> {
             before.is_some_and(|before| read.change_since(&before.identity) == Change::Restarted)
         });
         if is_restarted {
-            let url = secrets.redact(url);
-            let note = format!("the server at {url} was started again since the last run there");
+            let note = restarted(&secrets.redact(url), &read);
             self.writer.tell(Update::Note(&note))?;
         }
         Ok(Ok(Some(read)))

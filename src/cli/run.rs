@@ -162,7 +162,7 @@ pub fn run(args: Args) -> Result<Exit> {
         judged = Some(written.requirements);
     }
     let damage = tell_damage(&state);
-    let judged = judged.unwrap_or_else(|| report::judge(&directory, &state, &plan.report.requirements));
+    let judged = judged.unwrap_or_else(|| report::judge(&directory, &state, &plan.report));
     let required = output::tell_requirements(&judged, is_shown);
     let failed = state.failures();
     let last_words = words::last(ending, &directory, &state, failed);

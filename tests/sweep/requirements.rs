@@ -49,6 +49,18 @@ fn assertions_of_points_decide_the_exit_code() {
         "{said}"
     );
 
+    let detailed = PLAN.replace("num_prompts = 8", "num_prompts = 8\nsave_detailed = true");
+    let share = |ttft_ms: &str| {
+        codes(&format!(
+            "{detailed}[[assert]]\nattainment = \">=90%\"\nttft_ms = \"<{ttft_ms}\"\ntpot_ms = \"<60000\"\n"
+        ))
+    };
+    let (met, said) = share("60000");
+    assert_eq!(met, [Some(0); 3], "{said}");
+    let (unmet, said) = share("0.001");
+    assert_eq!(unmet, [Some(4); 3], "{said}");
+    assert!(said.contains("not share(ttft_ms<0.001 & tpot_ms<60000)>=0.9"), "{said}");
+
     let (undecided, said) = asserted("[[assert]]\nfailed = \"<=0\"\nwhere = { max_concurrency = \">64\" }\n");
     assert_eq!(undecided, [Some(5); 3], "{said}");
 }
@@ -101,7 +113,7 @@ fn a_requirement_that_says_nothing_is_refused() {
     let said = said(&output);
     for told in [
         "this requirement has no bounds",
-        "`attainment` is about single requests",
+        "`ttft_ms` of single requests is not in the results",
         "max_concurency",
         "assert.servers",
     ] {

@@ -331,7 +331,8 @@ pub struct TargetTable {
 }
 
 /// A requirement of plain points, judged for each workload by the median of each point's runs: a server meets it if each of its
-/// points does. Every further key is a bound as in `[[sla.target]]`, such as `p99_ttft_ms = "<=500"`, but for `attainment`.
+/// points does. Every further key is a bound as in `[[sla.target]]`, such as `p99_ttft_ms = "<=500"`. An `attainment` with `ttft_ms` or
+/// `tpot_ms` needs `save_detailed = true` in `[bench.params]`.
 #[derive(JsonSchema)]
 pub struct AssertTable {
     /// Name shown where it is judged. Default: what it says.

@@ -1,6 +1,7 @@
 //! `duplicates.csv`: results that do not count though they were measured or tried, because another one of the same run does, with
 //! how far the two differ. Two sessions that did not know of each other leave some, and so does a run that was tried again.
 
+use super::attainment::Shares;
 use super::rows::read_figures;
 use vsweep_plan::units::show_many;
 use vsweep_record::journal::{Directory, RunRecord, State};
@@ -67,7 +68,7 @@ pub(super) fn retired(state: &State) -> Vec<String> {
 
 /// The figures of one result, as far as it has them and its file is what was recorded.
 fn figures(directory: &Directory, run: &RunRecord) -> [Option<f64>; FIGURES.len()] {
-    let figures = read_figures(directory.root(), run).unwrap_or_default();
+    let figures = read_figures(directory.root(), run, &Shares::default()).unwrap_or_default();
     let number = |name: &str| {
         figures
             .iter()

@@ -62,7 +62,7 @@ impl Goals {
             let name = Some(text).filter(|_| is_short && is_free);
             let (said, allows) = asserted(assertion, state, &runs, points);
             goals.push(Goal {
-                name: name.unwrap_or_else(|| format!("assert {}", number + 1)),
+                name: name.unwrap_or_else(|| format!("assert-{}", number + 1)),
                 text: assertion.criteria.iter().join(", "),
                 is_target: false,
                 said,
@@ -170,7 +170,7 @@ fn targets(state: &State, runs: &[&RunRecord], points: &Points<'_>) -> Vec<Goal>
     for (at, goal) in goals.iter_mut().enumerate() {
         // One without a name of its own is called by all its bounds.
         if goal.name.chars().count() > LONGEST_NAME && goal.name == goal.text {
-            goal.name = format!("target {}", at + 1);
+            goal.name = format!("target-{}", at + 1);
         }
     }
     goals

@@ -5,6 +5,7 @@
 //! one file a kind ([`charts`]) and drawn in one place ([`png`]); nothing is measured or decided here.
 
 mod answer;
+mod attainment;
 mod basis;
 pub mod chart;
 pub mod charts;

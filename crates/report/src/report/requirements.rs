@@ -10,7 +10,7 @@ use vsweep_plan::ids::ServerId;
 use vsweep_plan::plan::{Assertion, Params, Required, Requirement, Servers};
 use vsweep_record::journal::{RunRecord, State};
 use vsweep_record::table::{Point, Points, Workload};
-use vsweep_strategy::search::{Criterion, Found, Vary};
+use vsweep_strategy::search::{Criterion, Found, Quantity};
 
 /// Whether a requirement holds. Ordered: the worst is the greatest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,11 +140,15 @@ fn servers<'s, 'p>(
 /// What the medians of a point say: the criterion that decides, and the load where it did.
 pub(super) fn of_point(assertion: &Assertion, point: &Point, run: &RunRecord, points: &Points<'_>) -> Said {
     let of_criterion = |criterion: &Criterion| {
-        let metric = |key: &str| points.spread(point, key).map(|spread| spread.median);
-        match criterion.read(Vary::MaxConcurrency, metric, &[]) {
-            Some(reading) if reading.met => (Verdict::Met, criterion.to_string()),
-            Some(_) => (Verdict::Unmet, format!("not {criterion}")),
+        let median = points.spread(point, &criterion.figure()).map(|spread| spread.median);
+        match median.map(|median| criterion.comparison.holds(median, criterion.limit)) {
+            Some(true) => (Verdict::Met, criterion.to_string()),
+            Some(false) => (Verdict::Unmet, format!("not {criterion}")),
             None if point.used.is_empty() => (Verdict::Undecided, "no valid run".to_owned()),
+            None if matches!(criterion.quantity, Quantity::Attainment(_)) => (
+                Verdict::Undecided,
+                format!("no latencies of single requests for {criterion}; set save_detailed = true in [bench.params]"),
+            ),
             None => (Verdict::Undecided, format!("no figure for {criterion}")),
         }
     };

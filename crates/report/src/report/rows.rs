@@ -1,6 +1,7 @@
 //! From the journal and the run files to the table of runs. A run file is believed only if it is byte for byte the one
 //! that the journal vouches for; any other is shown as damaged, without figures.
 
+use super::attainment::Shares;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -8,7 +9,7 @@ use std::path::Path;
 use vsweep_metrics::threads;
 use vsweep_plan::cause::{Cause, NOT_TRIED, Outcome};
 use vsweep_plan::ids::{ServerId, sha256_hex};
-use vsweep_plan::plan::{Params, spelling};
+use vsweep_plan::plan::{Params, ReportOptions, spelling};
 use vsweep_record::journal::{Directory, RunRecord, ServerRecord, State, StoredFile};
 use vsweep_record::table::{COMBO, Cell, Row, Table, TableBuilder, count_gpus, read_scalars};
 
@@ -19,15 +20,6 @@ pub struct Runs {
     pub table: Table,
     /// One line for each run file that could not be believed.
     pub damaged: Vec<String>,
-}
-
-impl Runs {
-    /// Adds what tokens cost, if the price of a GPU is known.
-    pub fn price(&mut self, price_per_gpu_hour: Option<f64>) {
-        if let Some(price) = price_per_gpu_hour {
-            self.table.add_costs(price);
-        }
-    }
 }
 
 /// Runs read between two additions to the table: enough to keep every core busy, few enough to hold in memory.
@@ -42,15 +34,39 @@ pub struct Believed(HashMap<String, Figures>);
 
 /// Reads the files of all recorded runs and makes one row of each.
 pub fn read_runs(directory: &Directory, state: &State) -> Runs {
-    make_rows(directory, state, None)
+    make_rows(directory, state, &Shares::default(), None)
+}
+
+/// The same with the columns that a plan asks for: shares of requests within limits, and what tokens cost.
+pub fn read_asked(directory: &Directory, state: &State, options: &ReportOptions) -> Runs {
+    asked(directory, state, options, None)
 }
 
 /// The same, without reading again what was read before.
-pub fn reread_runs(directory: &Directory, state: &State, believed: &mut Believed) -> Runs {
-    make_rows(directory, state, Some(&mut believed.0))
+pub fn reread_asked(directory: &Directory, state: &State, options: &ReportOptions, believed: &mut Believed) -> Runs {
+    asked(directory, state, options, Some(&mut believed.0))
 }
 
-fn make_rows(directory: &Directory, state: &State, mut believed: Option<&mut HashMap<String, Figures>>) -> Runs {
+fn asked(
+    directory: &Directory,
+    state: &State,
+    options: &ReportOptions,
+    believed: Option<&mut HashMap<String, Figures>>,
+) -> Runs {
+    let shares = Shares::asked_by(&options.requirements);
+    let mut runs = make_rows(directory, state, &shares, believed);
+    if let Some(price) = options.price_per_gpu_hour {
+        runs.table.add_costs(price);
+    }
+    runs
+}
+
+fn make_rows(
+    directory: &Directory,
+    state: &State,
+    shares: &Shares,
+    mut believed: Option<&mut HashMap<String, Figures>>,
+) -> Runs {
     let unknown = ServerRecord::default();
     let count = |(id, server): (_, &ServerRecord)| (id, count_gpus(&server.params, &server.argv));
     let gpus: BTreeMap<&ServerId, f64> = state.servers.iter().map(count).collect();
@@ -59,7 +75,7 @@ fn make_rows(directory: &Directory, state: &State, mut believed: Option<&mut Has
     let runs: Vec<&RunRecord> = state.runs().collect();
     for batch in runs.chunks(BATCH) {
         let known = |run: &RunRecord| believed.as_ref()?.get(&run.file.as_ref()?.sha256).cloned();
-        let figures = read_batch(directory.root(), batch, &known);
+        let figures = read_batch(directory.root(), batch, shares, &known);
         for (run, figures) in batch.iter().zip(figures) {
             let server = state.servers.get(&run.server).unwrap_or(&unknown);
             let serve = with_combo(&server.params, server.combo.as_deref());
@@ -123,13 +139,14 @@ pub(super) fn told(run: &RunRecord) -> Cow<'_, str> {
 fn read_batch(
     root: &Path,
     runs: &[&RunRecord],
+    shares: &Shares,
     known: &(dyn Fn(&RunRecord) -> Option<Figures> + Sync),
 ) -> Vec<Result<Figures, String>> {
-    let read = |run: &&RunRecord| known(run).map_or_else(|| read_figures(root, run), Ok);
+    let read = |run: &&RunRecord| known(run).map_or_else(|| read_figures(root, run, shares), Ok);
     threads::map(threads::cores(), runs, read)
 }
 
-pub(super) fn read_figures(root: &Path, run: &RunRecord) -> Result<Figures, String> {
+pub(super) fn read_figures(root: &Path, run: &RunRecord, shares: &Shares) -> Result<Figures, String> {
     let Some(file) = &run.file else {
         return Ok(Figures::new());
     };
@@ -139,6 +156,7 @@ pub(super) fn read_figures(root: &Path, run: &RunRecord) -> Result<Figures, Stri
     if let Some(end) = figures.iter().position(|(name, _)| &**name == "run_number") {
         figures.truncate(end);
     }
+    figures.extend(shares.read(&content));
     Ok(figures)
 }
 

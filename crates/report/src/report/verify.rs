@@ -3,7 +3,7 @@
 
 use super::goals::Goals;
 use super::pages::make_pages;
-use super::rows::read_runs;
+use super::rows::read_asked;
 use super::write::{make_tables, make_typed};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -31,8 +31,7 @@ pub struct Verified {
 
 /// Compares every table, both reports and the files of `best/`.
 pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> Verified {
-    let mut runs = read_runs(directory, state);
-    runs.price(options.price_per_gpu_hour);
+    let runs = read_asked(directory, state, options);
     let points = Points::of(&runs.table);
     let mut verified = Verified {
         runs: runs.table.rows(),

@@ -8,7 +8,7 @@ use super::goals::Goals;
 use super::pages::write_pages;
 use super::png::render;
 use super::requirements::{self, Judged};
-use super::rows::{Believed, Runs, read_runs, reread_runs};
+use super::rows::{Believed, Runs, read_asked, reread_asked};
 use super::sla;
 use super::text::summarize;
 use std::fs;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use vsweep_metrics::threads;
 use vsweep_plan::error::{Error, Result};
 use vsweep_plan::files::{create_folder, write_atomic};
-use vsweep_plan::plan::{ReportOptions, Requirement};
+use vsweep_plan::plan::ReportOptions;
 use vsweep_record::journal::{Directory, State};
 use vsweep_record::table::{Points, Table, write_csv, write_parquet};
 
@@ -63,8 +63,7 @@ impl LiveTables {
 
     /// Replaces the tables in text by what the journals tell now.
     pub fn write(&mut self, state: &State) -> Result<Written> {
-        let mut runs = reread_runs(&self.directory, state, &mut self.believed);
-        runs.price(self.options.price_per_gpu_hour);
+        let runs = reread_asked(&self.directory, state, &self.options, &mut self.believed);
         let points = Points::of(&runs.table);
         let goals = Goals::judge(&self.options.requirements, state, &points);
         write_tables(&self.directory, state, &runs, &points, &goals)
@@ -73,8 +72,7 @@ impl LiveTables {
 
 /// Writes the tables and every chart, all from the journal and the run files.
 pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) -> Result<Written> {
-    let mut runs = read_runs(directory, state);
-    runs.price(options.price_per_gpu_hour);
+    let runs = read_asked(directory, state, options);
     let points = Points::of(&runs.table);
     let goals = Goals::judge(&options.requirements, state, &points);
     let mut written = write_tables(directory, state, &runs, &points, &goals)?;
@@ -109,11 +107,12 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
 }
 
 /// Whether what the plan requires holds of what is recorded, where nothing is to be written.
-pub fn judge(directory: &Directory, state: &State, required: &[Requirement]) -> Vec<Judged> {
-    match required {
-        [] => Vec::new(),
-        required => requirements::judge(required, state, &Points::of(&read_runs(directory, state).table)),
+pub fn judge(directory: &Directory, state: &State, options: &ReportOptions) -> Vec<Judged> {
+    if options.requirements.is_empty() {
+        return Vec::new();
     }
+    let runs = read_asked(directory, state, options);
+    requirements::judge(&options.requirements, state, &Points::of(&runs.table))
 }
 
 /// Writes these files into a folder and removes others of the extension, which an earlier report wrote.

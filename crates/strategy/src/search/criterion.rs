@@ -142,6 +142,17 @@ impl Criterion {
         })
     }
 
+    /// The metric that it bounds; of an attainment `share(ttft_ms<500 & tpot_ms<=50)`, which no result has by itself.
+    pub fn figure(&self) -> String {
+        match &self.quantity {
+            Quantity::Metric(key) => key.clone(),
+            Quantity::Attainment(limits) => {
+                let limits = limits.iter().map(ToString::to_string).collect::<Vec<_>>().join(" & ");
+                format!("share({limits})")
+            }
+        }
+    }
+
     /// What one run says about this criterion, from its metrics by key and its requests; None if it says nothing.
     ///
     /// Where the criterion is about single requests (an attainment, or a percentile of a latency), the requests give
@@ -277,6 +288,12 @@ impl Criterion {
     }
 }
 
+/// The share of requests that satisfy every one of these limits; `None` of no requests.
+pub fn attained(limits: &[RequestLimit], requests: &[Request]) -> Option<f64> {
+    let met = requests.iter().filter(|request| worst_ratio(limits, request) <= 1.0);
+    (!requests.is_empty()).then(|| met.count() as f64 / requests.len() as f64)
+}
+
 /// How far a request is from the limit it is nearest to breaking, or breaks most.
 pub(super) fn worst_ratio(limits: &[RequestLimit], request: &Request) -> f64 {
     let ratios = limits
@@ -328,13 +345,7 @@ impl TryFrom<String> for Criterion {
 
 impl fmt::Display for Criterion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.quantity {
-            Quantity::Metric(key) => write!(f, "{key}{}{}", self.comparison, self.limit),
-            Quantity::Attainment(limits) => {
-                let limits = limits.iter().map(ToString::to_string).collect::<Vec<_>>().join(" & ");
-                write!(f, "share({limits}){}{}", self.comparison, self.limit)
-            }
-        }
+        write!(f, "{}{}{}", self.figure(), self.comparison, self.limit)
     }
 }
 

@@ -18,7 +18,7 @@ mod verdict;
 mod watch;
 
 pub use ask::{BRIEF_S, DOUBT, Next, RISK, Search, Settings};
-pub use criterion::{Comparison, Criterion, Latency, Quantity, RequestLimit};
+pub use criterion::{Comparison, Criterion, Latency, Quantity, RequestLimit, attained};
 pub use explore::{Exploration, ExploreSettings, Figures, Level, Load, Spacing};
 pub use probe::{Probe, Question};
 pub use reading::{Reading, Request};

@@ -20,7 +20,7 @@ use super::schema;
 use super::secrets::Secrets;
 use super::source::{Sources, Span};
 use super::world::World;
-use super::{Bench, Exclusion, Link, OnFailure, ReportOptions, Serve, Side};
+use super::{Bench, BenchRunner, Exclusion, Link, OnFailure, ReportOptions, Serve, Side, spelling};
 use vsweep_strategy::search;
 
 pub(super) use params::Names;
@@ -128,12 +128,15 @@ impl Reader<'_> {
             ));
         }
         let explore = explore.and_then(|node| self.explore(node, runs));
+        let is_detailed = names.open
+            || bench.runner != BenchRunner::Native
+            || names.bench.iter().any(|name| spelling::same(name, "save_detailed"));
         let mut report = fields.get("report").map(|node| self.report(node)).unwrap_or_default();
         report.requirements = required;
         report.requirements.extend(
             fields
                 .get("assert")
-                .map(|node| self.assertions(node, &names))
+                .map(|node| self.assertions(node, &names, is_detailed))
                 .unwrap_or_default(),
         );
         fields.close(&mut self.found);

@@ -26,13 +26,15 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn assertions(&mut self, node: &Node, names: &Names) -> Vec<Requirement> {
+    /// `is_detailed`: the latencies of single requests may be in run files.
+    pub(super) fn assertions(&mut self, node: &Node, names: &Names, is_detailed: bool) -> Vec<Requirement> {
         let blocks = self.list(node, "assert", "write each requirement below its own [[assert]]");
         let blocks = blocks.unwrap_or_default().iter();
-        blocks.filter_map(|block| self.assertion(block, names)).collect()
+        let read = blocks.filter_map(|block| self.assertion(block, names, is_detailed));
+        read.collect()
     }
 
-    fn assertion(&mut self, node: &Node, names: &Names) -> Option<Requirement> {
+    fn assertion(&mut self, node: &Node, names: &Names, is_detailed: bool) -> Option<Requirement> {
         let mut fields = Fields::open::<schema::AssertTable>(node, "assert", &mut self.found)?;
         let name = fields.get("name").and_then(|node| self.text(node, "name"));
         let servers = fields.get("servers").and_then(|node| {
@@ -46,19 +48,17 @@ impl Reader<'_> {
             self.found
                 .add(Problem::new(node.span, "this requirement has no bounds", remedy));
         }
-        let criteria = bounds.into_iter().filter_map(|entry| match entry.key.as_str() {
-            "attainment" | "ttft_ms" | "tpot_ms" | "e2el_ms" => {
-                let message = format!("`{}` is about single requests, which tables do not hold", entry.key);
-                let remedy =
-                    "bound a percentile such as p99_ttft_ms, or request_goodput with goodput in [bench.params]";
-                self.found.add(Problem::new(entry.key_span, message, remedy));
-                None
-            }
-            _ => self.criterion(entry),
-        });
+        let unseen = bounds
+            .iter()
+            .find(|entry| ["ttft_ms", "tpot_ms"].contains(&entry.key.as_str()));
+        if let (Some(entry), false) = (unseen, is_detailed) {
+            let message = format!("`{}` of single requests is not in the results", entry.key);
+            let remedy = "set save_detailed = true in [bench.params], or bound a percentile such as p99_ttft_ms";
+            self.found.add(Problem::new(entry.key_span, message, remedy));
+        }
         let assertion = Assertion {
             name,
-            criteria: criteria.collect(),
+            criteria: self.criteria(&bounds),
             conditions: conditions.unwrap_or_default(),
         };
         Some(Requirement {

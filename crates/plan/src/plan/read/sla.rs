@@ -150,6 +150,17 @@ impl Reader<'_> {
             self.found
                 .add(Problem::new(node.span, "this target has no bounds", remedy));
         }
+        let criteria = self.criteria(&entries);
+        let texts = || criteria.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let target = Target {
+            name: name.unwrap_or_else(|| texts().join(", ")),
+            criteria,
+        };
+        Some((target, required))
+    }
+
+    /// The bounds of a target or an assertion.
+    pub(super) fn criteria(&mut self, entries: &[&Entry]) -> Vec<Criterion> {
         let of_request = |entry: &&&Entry| OF_REQUEST.contains(&entry.key.as_str());
         let limits: Vec<RequestLimit> = entries
             .iter()
@@ -171,15 +182,10 @@ impl Reader<'_> {
         for entry in metrics {
             criteria.extend(self.criterion(entry));
         }
-        let texts = || criteria.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let target = Target {
-            name: name.unwrap_or_else(|| texts().join(", ")),
-            criteria,
-        };
-        Some((target, required))
+        criteria
     }
 
-    pub(super) fn criterion(&mut self, entry: &Entry) -> Option<Criterion> {
+    fn criterion(&mut self, entry: &Entry) -> Option<Criterion> {
         if !is_metric(&entry.key) {
             let latencies = LATENCIES
                 .iter()

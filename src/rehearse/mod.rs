@@ -4,6 +4,7 @@
 //! Everything here is predicted, nothing measured; whoever shows it says so. Starts no process, opens no connection,
 //! writes nothing.
 
+mod company;
 mod disk;
 mod learn;
 mod load;
@@ -24,13 +25,13 @@ use crate::matrix::Matrix;
 use crate::plan::{BenchRunner, Plan};
 use crate::run::Forecasts;
 use crate::sim::engine::gpu::Gpu;
+use company::Company;
 use learn::Lessons;
 use load::Driver;
 use server::Kind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use threads::Company;
 
 /// What a rehearsal is told beside the plan.
 #[derive(Debug, Clone, Default)]

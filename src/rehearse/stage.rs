@@ -1,11 +1,11 @@
 //! One server group in virtual time: the agenda of the real run, on a stage that plays each action on the simulated engine and
 //! adds up what it takes. What is recorded goes into a state in memory, as the journal would hold it.
 
+use super::company::Company;
 use super::disk;
 use super::learn::PAUSE_S;
 use super::load::{Driver, Play, Player};
 use super::server::StandIn;
-use super::threads::Company;
 use super::{Forecast, Loss, Unknown};
 use crate::agenda::{
     Action, Agenda, Commit, Ending, Facts, Group, Hint, Hints, Job, Outcome, Ran, Reader, Scope, wants_forecast,

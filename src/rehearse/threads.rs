@@ -1,26 +1,15 @@
 //! The servers of a plan in virtual time, several at once: nothing that happens on one concerns another, unless a search
 //! takes its first guess from its neighbour's answer. The outcome is that of one thread.
 
-use super::learn::Lessons;
+use super::company::Company;
 use super::server::StandIn;
 use super::stage::play_group;
-use super::{Budget, Forecast, Options, Unknown};
-use crate::agenda::{Ending, Group, Schedule};
+use super::{Forecast, Unknown};
+use crate::agenda::{Ending, Group};
 use crate::journal::State;
-use crate::matrix::{Matrix, ServerConfig};
-use crate::plan::Plan;
+use crate::matrix::ServerConfig;
 use crate::threads;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// What every server is played with.
-pub struct Company<'a> {
-    pub plan: &'a Plan,
-    pub matrix: &'a Matrix,
-    pub schedule: Schedule<'a>,
-    pub options: &'a Options,
-    pub lessons: &'a Lessons,
-    pub budget: &'a Budget,
-}
 
 impl Company<'_> {
     /// The forecasts of all servers on which something is left to do after `done`, in the order of the plan.

@@ -74,7 +74,7 @@ impl Lost {
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Lost::GuardKilled => write!(f, "somebody killed its guard (a process called {})", guard::NAME),
+            Lost::GuardKilled => write!(f, "somebody killed its guard (a process called {})", trees::GUARD),
             Lost::GuardFailed(why) => write!(f, "its guard failed: {why}"),
         }
     }

@@ -5,7 +5,6 @@
 //! A mark is `VSWEEP_TREE=<pid>.<start time>-<count>`: the vsweep that started the tree, so exactly that another process
 //! with its number is not taken for it, and which of its trees this is.
 
-use super::guard;
 use super::inventory::{self, Inventory};
 use super::procfs::{self, Process};
 use itertools::Itertools;
@@ -18,6 +17,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Name of the variable.
 pub(super) const TREE: &str = "VSWEEP_TREE";
+
+/// What a guard calls itself: `pkill -9 vsweep` must leave the one process alive that cleans up after the others.
+pub(super) const GUARD: &str = "server-guard";
 
 /// A process of a tree that nobody owns any more.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -53,7 +55,7 @@ impl Remains {
             .filter(|(_, mark)| Owner::of(mark).is_some_and(|owner| vsweeps.contains(&owner.pid) && !owner.lives()))
             .unique()
             .collect();
-        let is_guard = |process: &Process| procfs::program_name(process.pid) == guard::NAME;
+        let is_guard = |process: &Process| procfs::program_name(process.pid) == GUARD;
         let guarded: HashSet<&String> = marked
             .iter()
             .filter(|(p, _)| is_guard(p))

@@ -214,7 +214,7 @@ fn layer_of(room: &str) -> usize {
 }
 
 /// The `src` of every crate of the workspace.
-fn source_folders() -> Vec<PathBuf> {
+pub fn source_folders() -> Vec<PathBuf> {
     let crates = fs::read_dir("crates").expect("readable");
     let mut folders: Vec<_> = crates
         .map(|entry| entry.expect("readable").path().join("src"))
@@ -286,7 +286,7 @@ fn outermost_names(group: &str) -> Vec<String> {
     names
 }
 
-fn files_below(folder: &Path) -> Vec<PathBuf> {
+pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).expect("readable") {
         let path = entry.expect("readable").path();

@@ -2,6 +2,7 @@
 //! files, and the house rules.
 
 mod calibration;
+mod circles;
 #[path = "../support/deadline.rs"]
 mod deadline;
 mod layers;

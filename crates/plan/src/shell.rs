@@ -2,6 +2,7 @@
 //! again.
 
 use crate::printable::acts;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -53,6 +54,15 @@ fn printed(bytes: &[u8]) -> String {
     }
 }
 
+/// A command line as a shell takes it, its environment before it.
+pub fn shell_command(env: &BTreeMap<String, String>, argv: &[String]) -> String {
+    let mut line = String::new();
+    for (name, value) in env {
+        line += &format!("{name}={} ", shell_word(value));
+    }
+    line + &shell_line(argv)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,5 +95,12 @@ mod tests {
             let read: Vec<&[u8]> = output.stdout.split(|byte| *byte == 0).collect();
             prop_assert_eq!(&read[..words.len()], words.iter().map(Vec::as_slice).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn commands_are_quoted_for_a_shell() {
+        let env = BTreeMap::from([("A".to_owned(), "b c".to_owned())]);
+        let argv = ["vllm", "--x", r#"{"a": 1}"#].map(str::to_owned);
+        assert_eq!(shell_command(&env, &argv), r#"A='b c' vllm --x '{"a": 1}'"#);
     }
 }

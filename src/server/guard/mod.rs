@@ -17,6 +17,7 @@ pub use report::{Exit, Report};
 
 use crate::server::leftovers::{self, Leftovers};
 use crate::server::procfs;
+use crate::server::trees::GUARD;
 use log::Log;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -47,9 +48,6 @@ pub const NOT_EXECUTED: i32 = 127;
 const QUIET_TICK: Duration = Duration::from_secs(1);
 const STOPPING_TICK: Duration = Duration::from_millis(100);
 
-/// What the guard calls itself: `pkill -9 vsweep` must leave the one process alive that cleans up after the others.
-pub const NAME: &str = "server-guard";
-
 /// Runs `command` as the leader of a tree and owns that tree until nothing of it is left. The owner is told of an error,
 /// too.
 pub fn own(command: &[OsString], grace: Duration) -> io::Result<()> {
@@ -61,7 +59,7 @@ pub fn own(command: &[OsString], grace: Duration) -> io::Result<()> {
 }
 
 fn try_own(command: &[OsString], grace: Duration) -> io::Result<()> {
-    prctl::set_name(&CString::new(NAME)?)?;
+    prctl::set_name(&CString::new(GUARD)?)?;
     prctl::set_child_subreaper(true)?;
     let mut watched = SigSet::empty();
     watched.add(Signal::SIGCHLD);

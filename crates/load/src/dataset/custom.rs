@@ -1,16 +1,12 @@
 //! The `custom` dataset: prompts from a file of one's own.
 
 use super::kind::PATH;
+use super::output_len::{OUTPUT_LEN, OutputLen};
 use super::rows::Rows;
 use super::{ChatTemplate, Dataset, Draw, Item, Kind, Prompt, Traits, Vocabulary};
-use crate::params::{FromParam, Param, Takes, param};
-use serde_json::Value;
 use std::path::PathBuf;
 
 pub(super) const KIND: Kind = Kind::of::<Custom>("custom", "texts of your own");
-
-/// Output tokens of the datasets of one's own.
-pub(super) const OUTPUT_LEN: Param = param("custom_output_len").or("output_len").least(1).default("256");
 
 crate::params! {
     /// The `custom` dataset.
@@ -19,29 +15,6 @@ crate::params! {
         path: PathBuf = PATH,
         /// Output tokens; -1 takes the column output_tokens.
         output_len: OutputLen = OUTPUT_LEN,
-    }
-}
-
-/// Output tokens of each row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OutputLen {
-    /// So many for all.
-    Fixed(u64),
-    /// As the column `output_tokens` says.
-    Column,
-}
-
-impl FromParam for OutputLen {
-    const TAKES: Takes = Takes::Number;
-
-    fn from_param(param: &Param, value: &Value) -> Result<Self, String> {
-        match f64::from_param(param, value) {
-            Ok(-1.0) => Ok(OutputLen::Column),
-            _ => match u64::from_param(param, value) {
-                Ok(length) => Ok(OutputLen::Fixed(length)),
-                Err(_) => Err(param.wrong(value, "a whole number of at least 1, or -1")),
-            },
-        }
     }
 }
 

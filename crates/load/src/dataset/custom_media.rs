@@ -1,7 +1,7 @@
 //! The datasets `custom_image` and `custom_audio`: texts of one's own with pictures or sounds beside them.
 
-use super::custom::{OUTPUT_LEN, OutputLen};
 use super::kind::PATH;
+use super::output_len::{OUTPUT_LEN, OutputLen};
 use super::rows::{Row, Rows};
 use super::{Dataset, Draw, Item, Kind, Prompt, Traits, media};
 use crate::load::Backend;

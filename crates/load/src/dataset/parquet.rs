@@ -1,12 +1,11 @@
 //! Rows of a Parquet file, uncompressed or compressed with Snappy or gzip.
 
-use super::rows::Row;
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The rows of a file; a problem is the end of a sentence that begins with the file's name.
-pub(super) fn rows(bytes: Vec<u8>) -> Result<Vec<Row>, String> {
+pub(super) fn rows(bytes: Vec<u8>) -> Result<Vec<Map<String, Value>>, String> {
     // The reader trusts the lengths and offsets in a file and panics on some wrong ones.
     let read = catch_unwind(AssertUnwindSafe(|| read(bytes)));
     read.unwrap_or_else(|_| Err("its contents contradict each other".to_owned()))
@@ -15,16 +14,15 @@ pub(super) fn rows(bytes: Vec<u8>) -> Result<Vec<Row>, String> {
         })
 }
 
-fn read(bytes: Vec<u8>) -> Result<Vec<Row>, String> {
+fn read(bytes: Vec<u8>) -> Result<Vec<Map<String, Value>>, String> {
     let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).map_err(|error| error.to_string())?;
     let rows = reader.get_row_iter(None).map_err(|error| error.to_string())?;
-    rows.enumerate()
-        .map(|(i, row)| match row.map(|row| row.to_json_value()) {
-            Ok(Value::Object(fields)) => Ok(Row { number: i + 1, fields }),
-            Ok(_) => Err("a row is no record".to_owned()),
-            Err(error) => Err(error.to_string()),
-        })
-        .collect()
+    rows.map(|row| match row.map(|row| row.to_json_value()) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(_) => Err("a row is no record".to_owned()),
+        Err(error) => Err(error.to_string()),
+    })
+    .collect()
 }
 
 #[cfg(test)]
@@ -41,8 +39,8 @@ mod tests {
         let rows = rows(FILE.to_vec()).expect("readable");
         let second = json!({"prompt": "second", "output_tokens": 6, "turns": ["c"],
                             "messages": [{"role": "user", "content": "y"}]});
-        assert_eq!((rows.len(), rows[1].number), (2, 2));
-        assert_eq!(Value::Object(rows[1].fields.clone()), second);
+        assert_eq!(rows.len(), 2);
+        assert_eq!(Value::Object(rows[1].clone()), second);
     }
 
     proptest! {

@@ -2,7 +2,7 @@
 
 use super::kind::share;
 use super::lengths::{Lengths, RangeRatio};
-use super::vocabulary::Draft;
+use super::round_trip::Draft;
 use super::{Dataset, Draw, Item, Kind, Material, Prompt, Sampling, Traits, Vocabulary};
 use crate::load::Backend;
 use crate::params::{Param, Reader, param};

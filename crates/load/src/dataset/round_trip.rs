@@ -4,7 +4,6 @@
 //! the end begins where it did before, and what precedes it has the tokens that it had: only the rest is encoded again.
 
 use super::tokenizer::Tokenizer;
-use super::vocabulary::Draft;
 use std::ops::Range;
 use vsweep_metrics::threads;
 
@@ -13,6 +12,25 @@ const MOST_CORRECTIONS: usize = 10;
 /// Words and tokens that must lie between what is kept and the place of the correction: more than any rule for cutting
 /// words, and any token that was added to the vocabulary, looks ahead.
 const MARGIN: usize = 16;
+
+/// Token ids, and how many tokens their text should have.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub ids: Vec<u32>,
+    pub length: usize,
+}
+
+impl From<Vec<u32>> for Draft {
+    fn from(ids: Vec<u32>) -> Self {
+        Draft { length: ids.len(), ids }
+    }
+}
+
+impl FromIterator<u32> for Draft {
+    fn from_iter<T: IntoIterator<Item = u32>>(ids: T) -> Self {
+        Vec::from_iter(ids).into()
+    }
+}
 
 /// A text, and the tokens it really has.
 #[derive(Debug, PartialEq)]

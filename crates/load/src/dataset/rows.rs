@@ -1,7 +1,7 @@
 //! Rows of local data files: JSON lines, JSON, CSV, TSV and Parquet, told apart by the file's ending. Knows where each row
 //! stands, so that every complaint names the file, the place and the remedy.
 
-use super::custom::OutputLen;
+use super::output_len::OutputLen;
 use serde_json::{Map, Value};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,10 @@ impl Rows {
             }
             "csv" => ("line", separated(&text(&bytes)?, b',').map_err(said)?),
             "tsv" => ("line", separated(&text(&bytes)?, b'\t').map_err(said)?),
-            "parquet" | "pq" => ("row", super::parquet::rows(bytes).map_err(said)?),
+            "parquet" | "pq" => {
+                let rows = super::parquet::rows(bytes).map_err(said)?.into_iter().enumerate();
+                ("row", rows.map(|(i, fields)| Row { number: i + 1, fields }).collect())
+            }
             _ => {
                 return Err(said(format!(
                     " is no dataset file; its name must end in one of {}",

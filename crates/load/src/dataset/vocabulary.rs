@@ -1,31 +1,12 @@
 //! What synthetic prompts are made of: tokens of a tokenizer, bare token ids, or words; and who counts the tokens of texts.
 
-use super::round_trip::RoundTrip;
+use super::round_trip::{Draft, RoundTrip};
 use super::tokenizer::Tokenizer;
 use super::{Prompt, PromptSource};
 use std::ops::Range;
 
 /// A token of English text is about this long; used where there is no tokenizer to count.
 const BYTES_A_TOKEN: usize = 4;
-
-/// Token ids, and how many tokens their text should have.
-#[derive(Debug)]
-pub(super) struct Draft {
-    pub ids: Vec<u32>,
-    pub length: usize,
-}
-
-impl From<Vec<u32>> for Draft {
-    fn from(ids: Vec<u32>) -> Self {
-        Draft { length: ids.len(), ids }
-    }
-}
-
-impl FromIterator<u32> for Draft {
-    fn from_iter<T: IntoIterator<Item = u32>>(ids: T) -> Self {
-        Vec::from_iter(ids).into()
-    }
-}
 
 /// What prompts are made of.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 //! Rates: means of equal spans of time (batch means). Percentiles: order statistics, which assume nothing of the
 //! distribution. Requests of one run influence each other, so these are a lower bound of what repeating it would show.
 
-use super::sample::Nanos;
+use super::moments::Nanos;
 use super::samples::Samples;
 
 /// Spans a run is cut into.

@@ -1,6 +1,7 @@
 //! Goodput: which requests met their targets.
 
-use super::sample::{Sample, seconds};
+use super::moments::seconds;
+use super::sample::Sample;
 
 /// Targets of one request, in milliseconds; a request is good if it meets each one that is given.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

@@ -2,7 +2,7 @@
 //! after the exponential histograms of OpenTelemetry. Two of them merge into the one that all their values would have made, as far as
 //! the coarser of both can tell.
 
-use super::sample::Nanos;
+use super::moments::Nanos;
 use super::samples::Samples;
 use super::summary::Metric;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,15 @@
 //! Moments in the order they happened, kept compactly: the first, and then the nanoseconds from each to the next, seven
 //! bits a byte, low ones first. A token every 10 ms takes four bytes, and those that arrived in one read one byte each.
 
-use super::sample::Nanos;
 use serde::{Deserialize, Serialize};
+
+/// A moment of a run: nanoseconds of the monotonic clock since the run's start (t0).
+pub type Nanos = u64;
+
+/// Nanoseconds as seconds.
+pub fn seconds(nanos: Nanos) -> f64 {
+    nanos as f64 / 1e9
+}
 
 /// Ascending moments; one that is pushed after a later one counts as happening at the same time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

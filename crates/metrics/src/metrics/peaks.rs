@@ -1,6 +1,7 @@
 //! Peaks over time: per whole second as `vllm bench serve` counts them, and exact.
 
-use super::sample::{Nanos, Sample};
+use super::moments::Nanos;
+use super::sample::Sample;
 use super::samples::Samples;
 
 const SECOND: Nanos = 1_000_000_000;

@@ -1,6 +1,7 @@
 //! What can be seen of a load while it is under way, measured or simulated.
 
-use super::sample::{Nanos, Sample};
+use super::moments::Nanos;
+use super::sample::Sample;
 
 /// What a load tells while it is under way.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Mean, deviation and percentiles, computed in numpy's order so that even last digits agree.
 
+use super::moments::{Nanos, seconds};
 use super::ranks::at_ranks;
-use super::sample::{Nanos, seconds};
 use std::collections::BTreeSet;
 
 /// Statistics of one distribution, in milliseconds. All are 0 for an empty one, as `vllm bench serve` has it.

@@ -1,7 +1,7 @@
 //! Values at given ranks of a sequence that is too long to sort: counted digit by digit in several walks over it, in
 //! memory that does not depend on its length. Exact.
 
-use super::sample::Nanos;
+use super::moments::Nanos;
 use std::collections::BTreeMap;
 
 const DIGIT_BITS: u32 = 11;

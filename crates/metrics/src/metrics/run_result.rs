@@ -1,7 +1,8 @@
 //! The result of one run: figures by their keys, and columns with one entry a request. Columns are written straight from
 //! the timelines, so that a million requests need not be in memory twice.
 
-use super::sample::{Nanos, Sample, seconds};
+use super::moments::{Nanos, seconds};
+use super::sample::Sample;
 use super::samples::Samples;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};

@@ -1,15 +1,7 @@
 //! The timeline of one request.
 
-use super::moments::Moments;
+use super::moments::{Moments, Nanos, seconds};
 use serde::{Deserialize, Serialize};
-
-/// A moment of a run: nanoseconds of the monotonic clock since the run's start (t0).
-pub type Nanos = u64;
-
-/// Nanoseconds as seconds.
-pub fn seconds(nanos: Nanos) -> f64 {
-    nanos as f64 / 1e9
-}
 
 /// What happened to one request. All times are on one clock and read when bytes left or arrived.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! The steady state of a closed loop: the time during which it was at, or near, its full concurrency.
 
+use super::moments::{Nanos, seconds};
 use super::quantiles::Stats;
-use super::sample::{Nanos, seconds};
 use super::samples::Samples;
 
 /// When a closed loop counts as steady.

@@ -2,9 +2,9 @@
 //! over the whole duration.
 
 use super::goodput::Goodput;
+use super::moments::seconds;
 use super::peaks::{busiest_second, concurrency_by_second, peak_concurrency};
 use super::quantiles::Stats;
-use super::sample::seconds;
 use super::samples::Samples;
 
 /// A latency distribution that a result can hold.

@@ -1,12 +1,14 @@
 //! What can only be judged when both sides of a plan are laid out: size, duplicates, and whether anything is left.
 
-use super::expand::MOST_PAIRS;
 use super::space::{Slot, Space};
 use super::{Matrix, side_identity};
 use crate::plan::{Found, Plan, Problem, Side, Span, equality_key};
 use crate::units::{show_count, show_duration};
 use serde_json::Value;
 use std::collections::HashMap;
+
+/// More pairs than this are refused before anything is built.
+pub const MOST_PAIRS: u128 = 10_000_000;
 
 /// The pairs of two sides; `None` if there are more than 2^128.
 pub(super) fn pairs(serve: &Space, bench: &Space) -> Option<u128> {

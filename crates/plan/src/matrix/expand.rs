@@ -1,7 +1,7 @@
 //! From a plan to its matrix: both sides' spaces are laid out, tied axes share a dimension, and everything that can only
 //! be judged together is checked.
 
-use super::check;
+use super::check::{self, MOST_PAIRS};
 use super::filter::{Agreement, Match, Sides};
 use super::identity::{Load, file_digest};
 use super::space::{Slot, Space};
@@ -11,9 +11,6 @@ use crate::plan::{Axis, BenchRunner, Combo, Condition, Found, Link, ParamRef, Pl
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
-
-/// More pairs than this are refused before anything is built.
-pub const MOST_PAIRS: u128 = 10_000_000;
 
 /// Whether a plan has no more pairs than a matrix may hold.
 pub(super) fn fits(plan: &Plan) -> bool {

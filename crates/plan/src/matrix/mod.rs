@@ -15,7 +15,7 @@ mod serve_flags;
 mod space;
 mod starved;
 
-pub use expand::MOST_PAIRS;
+pub use check::MOST_PAIRS;
 pub use identity::is_unwarmed;
 pub use only::Only;
 pub use search::{LoadExploration, LoadSearch};

@@ -2,10 +2,11 @@
 
 use super::merge::merge;
 use super::node::{Entry, Kind, Node};
+use super::origin::Origin;
 use super::problem::{Found, Problem, Problems};
 use super::read::Reader;
 use super::secrets::Secrets;
-use super::source::{Format, Origin, Sources, Span};
+use super::source::{Format, Sources, Span};
 use super::world::World;
 use super::{Plan, json_text, short_flags, text, ties, toml_text};
 use std::io::ErrorKind;

@@ -12,6 +12,7 @@ mod load;
 mod masked;
 mod merge;
 mod node;
+mod origin;
 mod problem;
 mod read;
 pub mod reference;
@@ -31,12 +32,13 @@ mod world;
 
 pub use load::{Draft, draft, load, parse};
 pub use node::{Entry, Kind, Node};
+pub use origin::Origin;
 pub use problem::{Found, Problem, Problems, nearest, suggest};
 pub use requirement::{Assertion, Required, Requirement, Servers};
 pub use secrets::{HIDDEN, Piece, Secrets};
 pub use serve_command::{Program, ServeCommand};
-pub use short_flags::SHORT_FLAGS;
-pub use source::{Format, Origin, Source, Sources, Span};
+pub use source::{Format, Source, Sources, Span};
+pub use spelling::SHORT_FLAGS;
 pub use value::{equal, equality_key, number, show};
 pub use world::World;
 

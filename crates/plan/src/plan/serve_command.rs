@@ -1,8 +1,7 @@
 //! The command line of a server, read in one place: which program it starts, and what the flags of `vllm serve` on it say. A
 //! program that is not vLLM may give them other meanings; what is read of it is then what it would say of vLLM.
 
-use super::short_flags::SHORT_FLAGS;
-use super::spelling;
+use super::spelling::{self, SHORT_FLAGS};
 use std::path::Path;
 
 /// The module that serves without the program `vllm`.

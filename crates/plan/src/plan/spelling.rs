@@ -31,6 +31,43 @@ pub fn is_flag(word: &str) -> bool {
     word.starts_with('-') && word.len() > 1 && word.parse::<f64>().is_err()
 }
 
+/// Short flags with the parameters they stand for.
+pub const SHORT_FLAGS: [(&str, &str); 24] = [
+    ("-p", "port"),
+    ("-tp", "tensor_parallel_size"),
+    ("-pp", "pipeline_parallel_size"),
+    ("-dp", "data_parallel_size"),
+    ("-dcp", "decode_context_parallel_size"),
+    ("-pcp", "prefill_context_parallel_size"),
+    ("-dpn", "data_parallel_rank"),
+    ("-dpr", "data_parallel_start_rank"),
+    ("-dpl", "data_parallel_size_local"),
+    ("-dpa", "data_parallel_address"),
+    ("-dpp", "data_parallel_rpc_port"),
+    ("-dpb", "data_parallel_backend"),
+    ("-dph", "data_parallel_hybrid_lb"),
+    ("-dpe", "data_parallel_external_lb"),
+    ("-dpm", "data_parallel_multi_port_external_lb"),
+    ("-ep", "enable_expert_parallel"),
+    ("-q", "quantization"),
+    ("-n", "nnodes"),
+    ("-r", "node_rank"),
+    ("-asc", "api_server_count"),
+    ("-sc", "speculative_config"),
+    ("-dc", "diffusion_config"),
+    ("-cc", "compilation_config"),
+    ("-ac", "attention_config"),
+];
+
+/// The parameter that a short flag, with or without its dash, stands for.
+pub fn long_name(short: &str) -> Option<&'static str> {
+    let short = short.trim_start_matches('-');
+    let known = SHORT_FLAGS
+        .iter()
+        .find(|(flag, _)| flag.trim_start_matches('-') == short);
+    known.map(|(_, name)| *name)
+}
+
 /// A parameter by any of its spellings.
 pub fn find<'a>(params: &'a Params, name: &str) -> Option<&'a Value> {
     params

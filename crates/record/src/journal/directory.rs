@@ -1,7 +1,8 @@
 //! The layout of an experiment directory (contract): every path in it is made here.
 
 use super::event::{Event, RunStarted};
-use super::line::{Entry, LineId, Nonce};
+use super::line::Entry;
+use super::place::{LineId, Nonce};
 use super::state::{Launch, RunRecord};
 use std::fmt;
 use std::fs::{self, File};

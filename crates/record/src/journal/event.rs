@@ -1,7 +1,7 @@
 //! One durable fact a line. The names and fields here are a file format: see `docs/formats.md`.
 
 use super::given_up::GroupGivenUp;
-use super::line::{LineId, Nonce, Sum};
+use super::place::{LineId, Nonce, Sum};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use vsweep_plan::cause::{Cause, Outcome};

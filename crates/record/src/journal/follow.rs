@@ -4,7 +4,8 @@
 use super::directory::Directory;
 use super::event::{Seen, SeenJournal};
 use super::legacy;
-use super::line::{Entry, Nonce};
+use super::line::Entry;
+use super::place::Nonce;
 use super::reader::{Read, Reader};
 use super::state::{Gap, State};
 use std::collections::BTreeMap;

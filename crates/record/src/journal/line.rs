@@ -1,132 +1,9 @@
-//! A line of a journal: who wrote it, where it stands among all lines, and its text with the checksum. See
+//! A line of a journal: its event, where it stands among all lines, and its text with the checksum. See
 //! `docs/formats.md`. Files and folds are not its business.
 
 use super::event::Event;
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::fmt;
-use std::hash::{BuildHasher, Hasher, RandomState};
-use std::str::FromStr;
-use vsweep_plan::ids::digest_start;
-
-/// 64 bits, written as 16 hex digits: a session's nonce, or the sum of a line.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Hex64(pub u64);
-
-/// Names a session and its journal.
-pub type Nonce = Hex64;
-
-/// The first 64 bits of the SHA-256 of a line.
-pub type Sum = Hex64;
-
-impl Hex64 {
-    /// Stands for everything that vsweep 1.x wrote, which counts as one session.
-    pub const SEALED: Nonce = Hex64(0);
-
-    /// The session of what is only played.
-    pub const IMAGINED: Nonce = Hex64(u64::MAX);
-
-    /// A nonce that nobody else has.
-    pub fn random() -> Nonce {
-        // The keys of a new `RandomState` come from the system.
-        Hex64(RandomState::new().build_hasher().finish().clamp(1, u64::MAX - 1))
-    }
-
-    /// The checksum of some bytes.
-    pub fn of(bytes: &[u8]) -> Sum {
-        Hex64(digest_start(bytes))
-    }
-}
-
-impl From<u64> for Hex64 {
-    fn from(bits: u64) -> Hex64 {
-        Hex64(bits)
-    }
-}
-
-impl fmt::Display for Hex64 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
-}
-
-impl fmt::Debug for Hex64 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl FromStr for Hex64 {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Hex64, Self::Err> {
-        let is_digit = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
-        match text.len() == 16 && text.bytes().all(is_digit) {
-            true => u64::from_str_radix(text, 16).map(Hex64).map_err(|_| "no 16 hex digits"),
-            false => Err("no 16 hex digits"),
-        }
-    }
-}
-
-/// A line of a journal, written `<nonce>-<seq>`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LineId {
-    /// The session that wrote it.
-    pub journal: Nonce,
-    /// Counts the lines of a journal from 0.
-    pub seq: u64,
-}
-
-impl fmt::Display for LineId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.journal, self.seq)
-    }
-}
-
-impl fmt::Debug for LineId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl FromStr for LineId {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<LineId, Self::Err> {
-        let (journal, seq) = text.split_once('-').ok_or("no `<nonce>-<seq>`")?;
-        Ok(LineId {
-            journal: journal.parse()?,
-            seq: seq.parse().map_err(|_| "no `<nonce>-<seq>`")?,
-        })
-    }
-}
-
-/// Writes and reads a type as its text.
-macro_rules! as_text {
-    ($($type:ty),*) => {$(
-        impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-                to.collect_str(self)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                std::borrow::Cow::<str>::deserialize(from)?.parse().map_err(D::Error::custom)
-            }
-        }
-    )*};
-}
-as_text!(Hex64, LineId);
-
-/// Where a line stands in the total order of all lines of a directory. No clock is part of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place {
-    /// One more than the greatest that the session had seen.
-    pub lamport: u64,
-    /// The line; decides between sessions that had not seen each other.
-    pub line: LineId,
-}
+use super::place::{Place, Sum};
+use serde::{Deserialize, Serialize};
 
 /// One line.
 #[derive(Debug, Clone, PartialEq)]
@@ -273,6 +150,7 @@ pub fn decode(bytes: &[u8]) -> Option<Decoded> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::place::{Hex64, LineId};
     use proptest::prelude::*;
 
     fn entry(reason: &str) -> Entry {

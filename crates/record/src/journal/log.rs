@@ -1,7 +1,8 @@
 //! The journal of this session: one line an event, each on disk before the next thing happens.
 
 use super::event::Event;
-use super::line::{Entry, LineId, Nonce, Place, Sum};
+use super::line::Entry;
+use super::place::{LineId, Nonce, Place, Sum};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;

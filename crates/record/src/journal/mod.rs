@@ -15,6 +15,7 @@ mod line;
 mod lock;
 mod log;
 mod manifest;
+mod place;
 mod reader;
 mod recorder;
 mod run_file;
@@ -28,10 +29,11 @@ pub use event::{
 pub use files::Check;
 pub use follow::Follower;
 pub use given_up::{GroupGivenUp, Untried};
-pub use line::{Entry, Hex64, LineId, Nonce, Place, Sum};
+pub use line::Entry;
 pub use lock::{Lock, holders};
 pub use log::Log;
 pub use manifest::Manifest;
+pub use place::{Hex64, LineId, Nonce, Place, Sum};
 pub use recorder::{Recorder, load};
 pub use run_file::Measured;
 pub use state::{

@@ -2,7 +2,8 @@
 //! a line that is missing, moved or doubled from one that is damaged. What is wrong is named and costs that line only.
 
 use super::event::{Event, FORMAT};
-use super::line::{Entry, LineId, Nonce, Place, Sum, decode};
+use super::line::{Entry, decode};
+use super::place::{LineId, Nonce, Place, Sum};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom};

@@ -2,7 +2,8 @@
 //! commit of its own: what a lost line told can be read here.
 
 use super::event::{RunFinished, RunStarted, ServerDeclared};
-use super::line::{LineId, Place, sealed, sum_of};
+use super::line::{sealed, sum_of};
+use super::place::{LineId, Place};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vsweep_metrics::metrics::RunResult;

@@ -19,7 +19,8 @@ pub use resume::Gap;
 
 use super::event::{Event, RunFinished, Seen, SeenJournal};
 use super::legacy::Sealed;
-use super::line::{Entry, LineId, Nonce, Place};
+use super::line::Entry;
+use super::place::{LineId, Nonce, Place};
 use chains::Facts;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::OnceLock;

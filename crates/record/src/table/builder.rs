@@ -2,42 +2,13 @@
 //! adds the figures that are computed from others.
 
 use super::users::derive;
-use super::{Cell, Column, Section, Table, normal};
+use super::{Cell, Column, Row, Section, Table, normal};
 use itertools::Itertools;
 use std::collections::{HashMap, HashSet};
-use vsweep_plan::cause::{Cause, Outcome};
-use vsweep_plan::plan::{Params, spelling};
+use vsweep_plan::cause::Cause;
+use vsweep_plan::plan::spelling;
 use vsweep_plan::printable::printable;
-use vsweep_plan::validity::{Doubt, Validity};
-
-/// One run, as the table takes it in.
-#[derive(Debug, Clone)]
-pub struct Row<'a> {
-    /// The point's id.
-    pub point: &'a str,
-    /// Repetition of the point, as numbered in the journal.
-    pub run: u32,
-    /// How the run ended.
-    pub outcome: Outcome,
-    /// Whether its figures may be believed; nothing to say of a run without any.
-    pub validity: Option<Validity>,
-    /// Why not.
-    pub doubts: &'a [Doubt],
-    /// Why it failed.
-    pub cause: Option<Cause>,
-    /// What was seen of the cause; empty if there is none.
-    pub detail: &'a str,
-    /// Every server parameter.
-    pub serve: &'a Params,
-    /// Every bench parameter.
-    pub bench: &'a Params,
-    /// Whether the figures come from the simulator, where known.
-    pub simulated: Option<bool>,
-    /// Number of GPUs the server used, where known.
-    pub gpus: Option<f64>,
-    /// The run's figures (see [`super::read_scalars`]); empty if it was not measured.
-    pub metrics: &'a [(Box<str>, Cell)],
-}
+use vsweep_plan::validity::Validity;
 
 /// Keys of a result that only repeat a setting. Where the plan sets the parameter of that name, its column says it.
 pub const ECHOED: [&str; 9] = [
@@ -195,6 +166,8 @@ fn is_echo(column: &Column) -> bool {
 mod tests {
     use super::*;
     use serde_json::json;
+    use vsweep_plan::cause::Outcome;
+    use vsweep_plan::plan::Params;
 
     fn params(value: serde_json::Value) -> Params {
         value.as_object().cloned().expect("an object")

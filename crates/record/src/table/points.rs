@@ -2,7 +2,7 @@
 //! figure.
 
 use super::disagree::{Disagreement, disagreement};
-use super::{Cell, Column, ECHOED, Section, Table};
+use super::{Cell, Column, ECHOED, Section, Spread, Table};
 use itertools::Itertools;
 use std::collections::HashMap;
 use std::fmt;
@@ -62,19 +62,6 @@ pub struct Point {
     pub invalid: Vec<usize>,
     /// Any of its rows, for what is equal in all of them (parameters).
     pub row: usize,
-}
-
-/// One figure of a point over the runs it comes from.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
-    /// Middle value; the mean of the middle two for an even number of runs.
-    pub median: f64,
-    /// Smallest value.
-    pub min: f64,
-    /// Largest value.
-    pub max: f64,
-    /// Number of values.
-    pub count: usize,
 }
 
 /// The points of a run table, in order of first appearance.

@@ -1,11 +1,12 @@
 //! Ready configuration files for `vllm serve --config`: the winner of each target and of each question of the answer, with
 //! what was measured of it in comments.
 
+use super::align::align;
 use super::answer::{Answer, KNEE, mark as suspect};
 use super::environment::facts;
-use super::html::{Inputs, command_line};
+use super::inputs::Inputs;
 use super::sla::{Row, by_target};
-use super::text::{SHOWN, Shown, align};
+use super::text::{SHOWN, Shown};
 use super::variation::{settings, varying};
 use super::words::{axis_title, show_number, show_spread};
 use super::yaml::write_flags;
@@ -15,6 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::matrix::ServeFlags;
 use vsweep_plan::printable::printable;
+use vsweep_plan::shell::shell_command;
 use vsweep_record::journal::RunRecord;
 use vsweep_record::table::{Cell, Column, Point, Section, Spread};
 
@@ -148,7 +150,7 @@ fn comments(
     argv.extend(command.apart.iter().cloned());
     let none = BTreeMap::new();
     let env = inputs.state.servers.get(server).map_or(&none, |server| &server.env);
-    text += &format!("Start it with:\n  {}\n\n", command_line(env, &argv));
+    text += &format!("Start it with:\n  {}\n\n", shell_command(env, &argv));
     if !inputs.goals.is_empty() {
         let legend = inputs.goals.legend().into_iter().map(|line| format!("\n  {line}"));
         let legend: String = legend.collect();

@@ -10,7 +10,7 @@ use super::charts::explore::in_words;
 use super::configs::Config;
 use super::duplicates::retired;
 use super::environment::facts;
-use super::html::Inputs;
+use super::inputs::Inputs;
 use super::requirements::Verdict;
 use super::status::unfinished;
 use super::variation::{settings, varying};

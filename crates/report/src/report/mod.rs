@@ -4,6 +4,7 @@
 //! Everything here is a fold over what is recorded: no runtime, no network, no process. Charts are data ([`chart`]), made
 //! one file a kind ([`charts`]) and drawn in one place ([`png`]); nothing is measured or decided here.
 
+mod align;
 mod answer;
 mod attainment;
 mod basis;
@@ -15,8 +16,10 @@ mod duplicates;
 mod environment;
 pub mod failures;
 pub mod figures;
+mod folder;
 pub mod goals;
 pub mod html;
+mod inputs;
 pub mod markdown;
 mod pages;
 pub mod phases;

@@ -2,9 +2,10 @@
 //! experiment directory.
 
 use super::failures::{group, read_excerpts};
+use super::folder::write_folder;
 use super::goals::Goals;
-use super::html::{self, Inputs};
-use super::write::write_folder;
+use super::html;
+use super::inputs::Inputs;
 use super::{answer, basis, configs, markdown, requirements, telemetry};
 use serde_json::Value;
 use std::fs;

@@ -1,7 +1,7 @@
 //! The answers of searches: for each target what every server holds, the rows of `sla.csv` and the table in the terminal.
 
+use super::align::align;
 use super::rows::with_combo;
-use super::text::align;
 use super::words::show_number;
 use itertools::Itertools;
 use serde_json::Value;

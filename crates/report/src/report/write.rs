@@ -4,6 +4,7 @@
 use super::chart::Chart;
 use super::charts::{Subject, make_charts, make_search_charts};
 use super::duplicates;
+use super::folder::write_folder;
 use super::goals::Goals;
 use super::pages::write_pages;
 use super::png::render;
@@ -12,11 +13,10 @@ use super::rows::{Believed, Runs, read_asked, reread_asked};
 use super::sla;
 use super::text::summarize;
 use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use vsweep_metrics::threads;
 use vsweep_plan::error::{Error, Result};
-use vsweep_plan::files::{create_folder, write_atomic};
+use vsweep_plan::files::write_atomic;
 use vsweep_plan::plan::ReportOptions;
 use vsweep_record::journal::{Directory, State};
 use vsweep_record::table::{Points, Table, write_csv, write_parquet};
@@ -115,27 +115,6 @@ pub fn judge(directory: &Directory, state: &State, options: &ReportOptions) -> V
     requirements::judge(&options.requirements, state, &Points::of(&runs.table))
 }
 
-/// Writes these files into a folder and removes others of the extension, which an earlier report wrote.
-pub(super) fn write_folder(
-    folder: &Path,
-    extension: &str,
-    files: impl Iterator<Item = (String, Vec<u8>)>,
-) -> Result<Vec<PathBuf>> {
-    let mut written = Vec::new();
-    for (name, content) in files {
-        if written.is_empty() {
-            create_folder(folder)?;
-        }
-        let path = folder.join(name);
-        write_atomic(&path, &content)?;
-        written.push(path);
-    }
-    if folder.is_dir() {
-        remove_others(folder, extension, &written)?;
-    }
-    Ok(written)
-}
-
 /// Charts drawn at the same time; each takes 25 MB while it is drawn.
 const DRAWN_AT_ONCE: usize = 4;
 
@@ -200,18 +179,4 @@ fn write_typed(directory: &Directory, table: &Table) -> Result<PathBuf> {
     let path = directory.summary_parquet();
     write_atomic(&path, &make_typed(directory, table)?)?;
     Ok(path)
-}
-
-fn remove_others(folder: &Path, extension: &str, written: &[PathBuf]) -> Result<()> {
-    for entry in fs::read_dir(folder).map_err(Error::io("read", folder))? {
-        let path = entry.map_err(Error::io("read", folder))?.path();
-        if path.extension().is_some_and(|found| found == extension) && !written.contains(&path) {
-            match fs::remove_file(&path) {
-                // Another shard was faster.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                removed => removed.map_err(Error::io("remove", &path))?,
-            }
-        }
-    }
-    Ok(())
 }

@@ -10,6 +10,7 @@ mod boundary;
 mod criterion;
 mod explore;
 mod probe;
+mod read;
 mod reading;
 mod rival;
 mod seed;

@@ -1,11 +1,8 @@
 //! A question to the live server and what it answered: the two things a search exchanges with whoever runs it, and all
 //! that a journal must keep of a search.
 
-use super::Vary;
-use super::reading::{Reading, Request};
-use super::target::Target;
+use super::reading::Reading;
 use super::verdict::Verdict;
-use super::watch::Cut;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -42,34 +39,6 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// What a run says about the criteria of the targets: by its figures and requests, in the order of sending, or by what was
-    /// certain when it was cut.
-    pub fn read(
-        question: Question,
-        targets: &[Target],
-        vary: Vary,
-        metric: impl Fn(&str) -> Option<f64>,
-        requests: &[Request],
-        cut: Option<&Cut>,
-    ) -> Probe {
-        let criteria = targets.iter().flat_map(|target| &target.criteria);
-        let readings = criteria.filter_map(|criterion| {
-            let text = criterion.to_string();
-            let measured = criterion.read(vary, &metric, requests);
-            let reading = match cut {
-                Some(cut) => Reading::clear(cut.says(&text)?, measured.map(|reading| reading.ratio)),
-                None => measured?,
-            };
-            Some((text, reading))
-        });
-        Probe {
-            question,
-            stopped: cut.map(|cut| cut.verdict),
-            readings: readings.collect(),
-            served: metric("request_throughput").filter(|_| cut.is_none()),
-        }
-    }
-
     /// What a run says in which the server fell, or too many requests failed: that the load is too high.
     pub fn fallen(question: Question) -> Probe {
         Probe {

@@ -2,7 +2,7 @@
 
 use super::bound::Bound;
 use super::distribution::{normal_quantile, student_quantile};
-use super::ratio::Margin;
+use super::margin::Margin;
 use serde::{Deserialize, Serialize};
 
 /// What is asked of a ratio.

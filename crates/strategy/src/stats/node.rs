@@ -2,7 +2,8 @@
 //! became slower or noisier than it was.
 
 use super::distribution::{fisher_upper_tail, student_quantile};
-use super::ratio::{Better, Margin};
+use super::margin::Margin;
+use super::ratio::Better;
 use super::starts::{RunPrior, Start, between_squares, estimate, run_squares};
 use serde::{Deserialize, Serialize};
 

@@ -2,6 +2,7 @@
 
 use super::effort::{Question, Rule, more_units};
 use super::estimate::{Estimate, Interval};
+use super::margin::Margin;
 use super::starts::{RunPrior, Start, estimate};
 use serde::{Deserialize, Serialize};
 
@@ -13,30 +14,6 @@ pub enum Better {
     Lower,
     /// Throughputs.
     Higher,
-}
-
-/// A change that is too small to matter, the same in both directions on the logarithmic scale.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
-pub struct Margin {
-    /// The largest logarithm of a ratio that does not matter.
-    pub log: f64,
-}
-
-impl Margin {
-    /// 3 %: twice a typical start-to-start effect.
-    pub const TYPICAL_PERCENT: f64 = 3.0;
-
-    /// A margin of so many percent, above 0.
-    pub fn percent(percent: f64) -> Margin {
-        Margin {
-            log: (percent / 100.0).ln_1p(),
-        }
-    }
-
-    /// Whether all of the interval is too small to matter.
-    pub fn holds(self, interval: Interval) -> bool {
-        -self.log <= interval.low && interval.high <= self.log
-    }
 }
 
 /// What a comparison says.

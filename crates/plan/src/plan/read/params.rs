@@ -5,7 +5,7 @@ use crate::plan::fields::Fields;
 use crate::plan::node::{Entry, Kind, Node};
 use crate::plan::problem::Problem;
 use crate::plan::source::Span;
-use crate::plan::{Axis, Combo, Derived, ParamRef, Params, Side, json_text, schema, short_flags, spelling, vllm};
+use crate::plan::{Axis, Combo, Derived, ParamRef, Params, Side, json_text, schema, spelling, vllm};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -95,7 +95,7 @@ impl Reader<'_> {
                 let message = format!("`{}` is a flag, not a parameter's name", entry.key);
                 let bare = spelling::canonical(entry.key.trim_start_matches('-'));
                 let is_short = !entry.key.starts_with("--");
-                let long = short_flags::long_name(&entry.key).filter(|_| is_short);
+                let long = spelling::long_name(&entry.key).filter(|_| is_short);
                 let remedy = format!("write `{}`", long.unwrap_or(&bare));
                 self.found.add(Problem::new(entry.key_span, message, remedy));
             }

@@ -2,7 +2,8 @@
 
 use crate::journal::event::*;
 use crate::journal::given_up::{GroupGivenUp, Untried};
-use crate::journal::line::{Entry, LineId, Nonce, Place, Sum};
+use crate::journal::line::Entry;
+use crate::journal::place::{LineId, Nonce, Place, Sum};
 use crate::journal::run_file::{self, Measured, Provenance};
 use crate::journal::state::FIRST_SLOT;
 use crate::journal::{Directory, Follower, RunFiles};

@@ -7,7 +7,8 @@ mod damage;
 mod world;
 
 use super::files::Check;
-use super::line::{Entry, LineId};
+use super::line::Entry;
+use super::place::LineId;
 use super::state::{RunRecord, SearchEnd, State};
 use super::{Directory, load};
 use proptest::prelude::*;

@@ -2,7 +2,7 @@
 
 use crate::journal::Directory;
 use crate::journal::event::*;
-use crate::journal::line::{LineId, Nonce, Place};
+use crate::journal::place::{LineId, Nonce, Place};
 use crate::journal::state::State;
 use proptest::prelude::*;
 use proptest::sample::Index;

@@ -9,7 +9,8 @@ mod lines;
 
 use super::directory::Directory;
 use super::event::{Seen, SeenJournal};
-use super::line::{Entry, Hex64};
+use super::line::Entry;
+use super::place::Hex64;
 use super::state::Session;
 use cold::Cold;
 use fold::Fold;

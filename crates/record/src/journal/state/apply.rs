@@ -7,7 +7,8 @@ use super::{
 use crate::journal::event::{Event, RunFinished, RunStarted, Seen, SessionStarted};
 use crate::journal::given_up::GroupGivenUp;
 use crate::journal::legacy::Sealed;
-use crate::journal::line::{Entry, LineId, Place};
+use crate::journal::line::Entry;
+use crate::journal::place::{LineId, Place};
 use std::sync::{Arc, OnceLock};
 use vsweep_plan::fingerprint::Fingerprint;
 use vsweep_plan::ids::{SearchId, ServerId};

@@ -2,7 +2,7 @@
 //! each launch that still counts.
 
 use super::{Launch, RunRecord, Standing, StartRecord, State};
-use crate::journal::line::{LineId, Nonce};
+use crate::journal::place::{LineId, Nonce};
 use std::collections::HashSet;
 use vsweep_plan::fingerprint::{Differences, Fingerprint};
 use vsweep_plan::ids::ServerId;

@@ -3,7 +3,7 @@
 
 use super::{SearchEnd, SearchRecord, Standing, State};
 use crate::journal::event::SearchStarted;
-use crate::journal::line::{LineId, Place};
+use crate::journal::place::{LineId, Place};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use vsweep_plan::ids::SearchId;

@@ -2,7 +2,7 @@
 
 use super::{Attempt, Retirement, RunRecord, Session, Standing, State};
 use crate::journal::event::{PlanContent, RecordedPlan};
-use crate::journal::line::{LineId, Nonce, Place};
+use crate::journal::place::{LineId, Nonce, Place};
 use std::collections::{HashMap, HashSet};
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::{Ids, PointId, SearchId, ServerId};

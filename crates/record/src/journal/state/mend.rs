@@ -3,7 +3,7 @@
 use super::{Standing, State};
 use crate::journal::directory::RunFiles;
 use crate::journal::event::{RunFinished, RunStarted, ServerDeclared, StoredFile};
-use crate::journal::line::{LineId, Nonce, Place};
+use crate::journal::place::{LineId, Nonce, Place};
 use std::collections::BTreeMap;
 use vsweep_plan::ids::ServerId;
 

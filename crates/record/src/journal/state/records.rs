@@ -1,7 +1,7 @@
 //! What is known of one run, search, server, launch and session.
 
 use crate::journal::event::{Learned, RecordedPlan, SearchStarted, ServerDeclared, StoredFile};
-use crate::journal::line::{LineId, Nonce, Place};
+use crate::journal::place::{LineId, Nonce, Place};
 use std::fmt;
 use std::sync::Arc;
 use vsweep_plan::cause::{Cause, Outcome};

@@ -3,7 +3,7 @@
 
 use super::{Standing, State};
 use crate::journal::event::PlanContent;
-use crate::journal::line::{LineId, Nonce, Place};
+use crate::journal::place::{LineId, Nonce, Place};
 use vsweep_plan::cause::{Cause, Failure, Outcome};
 use vsweep_plan::ids::{PointId, ServerId};
 

@@ -1,6 +1,6 @@
 //! A comparison in the terminal.
 
-use super::super::text::align;
+use super::super::align::align;
 use super::{Comparison, HEADS, ONE_START, cells, percent, requirement_name, show_limit, tally};
 use vsweep_plan::units::show_many;
 

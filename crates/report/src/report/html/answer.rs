@@ -1,7 +1,6 @@
 //! The answer as HTML: the highest load that meets each target, a card for each best point, and the frontier.
 
 use super::Page;
-use super::data::command_line;
 use super::text::{code, escape};
 use crate::report::answer::{Answer, Best, FRONTIER, KNEE, mark};
 use crate::report::sla;
@@ -9,7 +8,7 @@ use crate::report::variation::{settings, varying_within};
 use crate::report::words::{axis_title, show_number};
 use std::fmt::Write;
 use vsweep_plan::matrix::argv;
-use vsweep_plan::shell::shell_line;
+use vsweep_plan::shell::{shell_command, shell_line};
 use vsweep_record::table::{Column, Point, Spread, Workload};
 
 /// Tied points that are named.
@@ -376,7 +375,7 @@ fn commands(page: &Page<'_>, point: &Point) -> String {
         return String::new();
     };
     let server = page.inputs.state.servers.get(&run.server);
-    let server = server.map_or(String::new(), |server| command_line(&server.env, &server.argv));
+    let server = server.map_or(String::new(), |server| shell_command(&server.env, &server.argv));
     let bench = shell_line(argv::apply(page.inputs.bench_command, &run.params));
     let mut html = String::new();
     if !server.is_empty() {

@@ -1,18 +1,19 @@
 //! The figures of a page as compact JSON: by column, repeated values once with their places, figures with five digits.
 //! `script/data.js` reads it.
 
+use super::Page;
 use super::text::embed_json;
-use super::{Inputs, Page};
 use crate::report::answer::{Answer, FRONTIER};
+use crate::report::inputs::Inputs;
 use crate::report::rows::told;
 use crate::report::variation::swept;
 use crate::report::words::{axis_title, short_name};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use vsweep_plan::matrix::argv;
 use vsweep_plan::plan::Plot;
-use vsweep_plan::shell::{shell_line, shell_word};
+use vsweep_plan::shell::{shell_command, shell_line};
 use vsweep_record::journal::RunRecord;
 use vsweep_record::table::{Cell, Column, Section};
 
@@ -204,20 +205,11 @@ fn servers(inputs: &Inputs<'_>, runs: &Runs) -> Vec<Value> {
         json!({
             "id": id,
             "name": server.name,
-            "command": command_line(&server.env, &server.argv),
+            "command": shell_command(&server.env, &server.argv),
             "starts": starts.collect::<Vec<_>>(),
         })
     });
     servers.collect()
-}
-
-/// A command line as a shell takes it, its environment before it.
-pub fn command_line(env: &BTreeMap<String, String>, argv: &[String]) -> String {
-    let mut line = String::new();
-    for (name, value) in env {
-        line += &format!("{name}={} ", shell_word(value));
-    }
-    line + &shell_line(argv)
 }
 
 /// `{"of":[distinct values],"at":[place of each]}`
@@ -313,12 +305,5 @@ mod tests {
             column(vec![float(1234.5678), Cell::Text("</script>".into())]),
             format!("{head}\"each\":[1234.6,\"</script>\"]}}")
         );
-    }
-
-    #[test]
-    fn commands_are_quoted_for_a_shell() {
-        let env = BTreeMap::from([("A".to_owned(), "b c".to_owned())]);
-        let argv = ["vllm", "--x", r#"{"a": 1}"#].map(str::to_owned);
-        assert_eq!(command_line(&env, &argv), r#"A='b c' vllm --x '{"a": 1}'"#);
     }
 }

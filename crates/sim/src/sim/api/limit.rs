@@ -1,9 +1,9 @@
 //! How long an answer is: what the client asked for, what the model allows, and what ends an answer before.
 
 use super::App;
+use super::answer::Style;
 use super::body::Body;
 use super::error::ApiError;
-use super::generate::Style;
 use crate::sim::engine::noise::uniform;
 use crate::sim::engine::token_id;
 use serde_json::Value;

@@ -1,6 +1,7 @@
 //! The HTTP interface, shaped after answers of a real vLLM 0.32. One file for each group of routes; what all of them
 //! share is here: the state, the router, the headers that uvicorn sends and its access log.
 
+mod answer;
 mod body;
 mod dev;
 mod engines;

@@ -1,9 +1,9 @@
 //! Prompts in all their forms: text, token ids, lists of either, and chats.
 
 use super::App;
+use super::answer::Style;
 use super::body::Body;
 use super::error::ApiError;
-use super::generate::Style;
 use serde_json::Value;
 
 /// A prompt as token ids, with its text where it is known.

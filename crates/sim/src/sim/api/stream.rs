@@ -1,8 +1,8 @@
 //! Answers as server-sent events, one chunk a step, byte for byte as vLLM writes them. The bytes around the text are
 //! made once for each choice; a token costs one copy. Whatever is ready when the connection asks goes out in one write.
 
+use super::answer::{Answer, Choice, Style};
 use super::error::ENGINE_DEAD;
-use super::generate::{Answer, Choice, Style};
 use super::whole::{self, Usage};
 use crate::sim::driver::Event;
 use crate::sim::tokenizer::escape;

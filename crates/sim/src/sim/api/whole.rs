@@ -1,7 +1,7 @@
 //! Answers that are not streamed: written once every token is there.
 
+use super::answer::{Answer, Choice, Style};
 use super::error::{ApiError, ENGINE_DEAD};
-use super::generate::{Answer, Choice, Style};
 use crate::sim::driver::Event;
 use axum::Json;
 use axum::response::{IntoResponse, Response};

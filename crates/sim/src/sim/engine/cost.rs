@@ -2,7 +2,6 @@
 
 use super::gpu::Gpu;
 use super::model::Model;
-use super::roofline::Roofline;
 use super::speculate::Speculation;
 
 /// What one step computes, summed over its sequences.
@@ -71,11 +70,6 @@ pub struct CostModel {
 }
 
 impl CostModel {
-    /// Time of one step in seconds.
-    pub fn seconds(&self, work: &Work) -> f64 {
-        Roofline::of(self).seconds(work)
-    }
-
     /// Bytes of weights on one GPU.
     pub fn weights_per_gpu(&self) -> f64 {
         let gpus = (self.tensor_parallel * self.pipeline_parallel) as f64;

@@ -56,6 +56,13 @@ pub(super) struct Roofline {
     speed: f64,
 }
 
+impl CostModel {
+    /// Time of one step in seconds.
+    pub fn seconds(&self, work: &Work) -> f64 {
+        Roofline::of(self).seconds(work)
+    }
+}
+
 /// The guesses ahead: one pass of the small model for each, over all sequences.
 #[derive(Debug, Clone, Copy)]
 struct Drafts {

@@ -1,0 +1,47 @@
+//! Where a plan came from, so that later stages can point at what they object to.
+
+use super::node::Node;
+use super::source::{Sources, Span};
+use std::sync::Arc;
+
+/// Where a plan came from: its sources and its tree as typed, so that later stages can point at what they object to.
+#[derive(Debug, Clone, Default)]
+pub struct Origin {
+    /// The texts.
+    pub sources: Arc<Sources>,
+    /// The merged tree.
+    pub root: Node,
+}
+
+impl Origin {
+    /// Whether there is a value at a path.
+    pub fn has(&self, path: &[&str]) -> bool {
+        path.iter()
+            .try_fold(&self.root, |node, step| node.child(step))
+            .is_some()
+    }
+
+    /// The place of the value at a path such as `["link", "equal", "0"]`; list positions are decimal numbers. Falls
+    /// back to the innermost value on the way that exists.
+    pub fn value_span(&self, path: &[&str]) -> Span {
+        let mut node = &self.root;
+        for step in path {
+            match node.child(step) {
+                Some(child) => node = child,
+                None => break,
+            }
+        }
+        node.span
+    }
+
+    /// The place of the key at a path; for a list position, that of the value.
+    pub fn key_span(&self, path: &[&str]) -> Span {
+        let Some((last, parents)) = path.split_last() else {
+            return self.root.span;
+        };
+        let parent = parents.iter().try_fold(&self.root, |node, step| node.child(step));
+        parent
+            .and_then(|parent| parent.entry(last))
+            .map_or_else(|| self.value_span(path), |entry| entry.key_span)
+    }
+}

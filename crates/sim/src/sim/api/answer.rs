@@ -1,0 +1,117 @@
+//! A request for text that was admitted, and what is to be written as its answer.
+
+use super::traffic::Visit;
+use super::{App, InFlight};
+use crate::sim::driver::Event;
+use crate::sim::engine::token_id;
+use std::sync::Arc;
+use tokio::sync::mpsc::UnboundedReceiver;
+/// Which of the two interfaces was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// `/v1/completions`.
+    Completion,
+    /// `/v1/chat/completions`.
+    Chat,
+}
+
+/// One answer to write.
+#[derive(Debug, Clone)]
+pub struct Choice {
+    /// Decides its tokens.
+    pub seed: u64,
+    /// Its tokens.
+    pub len: usize,
+    /// Tokens of its prompt.
+    pub prompt_len: usize,
+    /// `stop` or `length`.
+    pub finish_reason: &'static str,
+    /// The stop text that ended it.
+    pub stop_reason: Option<String>,
+    /// Ids of its prompt, if they are to be told.
+    pub prompt_ids: Option<Vec<u32>>,
+    /// Text of its prompt, if it is to be repeated.
+    pub echo: Option<String>,
+}
+
+/// A request that was admitted: what to write, and where the tokens come from.
+pub struct Answer {
+    /// `cmpl-…` or `chatcmpl-…`.
+    pub id: String,
+    /// Which interface.
+    pub style: Style,
+    /// The choices, in order.
+    pub choices: Vec<Choice>,
+    /// Tokens of all prompts.
+    pub prompt_tokens: usize,
+    /// Whether token ids are told.
+    pub token_ids: bool,
+    /// How many alternatives each token's log probabilities have; `None` for no log probabilities.
+    pub logprobs: Option<usize>,
+    /// Whether the stream ends with usage.
+    pub usage: bool,
+    /// Whether every chunk carries usage.
+    pub continuous_usage: bool,
+    /// What the faults make of it.
+    pub spoilt: Spoilt,
+    /// The name of the model that answers.
+    pub model: String,
+    /// Seconds since 1970.
+    pub created: u64,
+    /// The server.
+    pub app: Arc<App>,
+    pub(super) events: UnboundedReceiver<Event>,
+    pub(super) finished: usize,
+    pub(super) _in_flight: InFlight,
+    /// Counts the request until its answer is written.
+    pub(super) _visit: Option<Arc<Visit>>,
+}
+
+/// What faults make of an answer.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Spoilt {
+    /// The stream is cut.
+    pub cut: bool,
+    /// More tokens are counted than there are.
+    pub miscounted: bool,
+}
+
+impl Answer {
+    /// The next events, appended to `into`; 0 when there can be no more.
+    pub fn poll_events(&mut self, context: &mut std::task::Context, into: &mut Vec<Event>) -> std::task::Poll<usize> {
+        self.events.poll_recv_many(context, into, 512)
+    }
+
+    /// Notes that a choice got its last token; true if it was the last choice.
+    pub fn finish_choice(&mut self) -> bool {
+        self.finished += 1;
+        self.finished == self.choices.len()
+    }
+
+    /// Tokens of the answer as usage tells them.
+    pub fn counted(&self, tokens: usize) -> usize {
+        if self.spoilt.miscounted {
+            tokens + tokens / 4 + 1
+        } else {
+            tokens
+        }
+    }
+
+    /// Text of a token of a choice.
+    pub fn piece(&self, choice: &Choice, index: usize) -> std::borrow::Cow<'static, str> {
+        self.app.tokenizer.piece(self.token(choice, index))
+    }
+
+    /// Id of a token of a choice.
+    pub fn token(&self, choice: &Choice, index: usize) -> u32 {
+        token_id(choice.seed, index, self.app.tokenizer.vocabulary())
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if self.finished < self.choices.len() {
+            self.app.driver.abort(&self.id);
+        }
+    }
+}

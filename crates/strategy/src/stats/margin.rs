@@ -1,0 +1,28 @@
+//! How large a change may be that does not matter.
+
+use super::Interval;
+use serde::{Deserialize, Serialize};
+
+/// A change that is too small to matter, the same in both directions on the logarithmic scale.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
+pub struct Margin {
+    /// The largest logarithm of a ratio that does not matter.
+    pub log: f64,
+}
+
+impl Margin {
+    /// 3 %: twice a typical start-to-start effect.
+    pub const TYPICAL_PERCENT: f64 = 3.0;
+
+    /// A margin of so many percent, above 0.
+    pub fn percent(percent: f64) -> Margin {
+        Margin {
+            log: (percent / 100.0).ln_1p(),
+        }
+    }
+
+    /// Whether all of the interval is too small to matter.
+    pub fn holds(self, interval: Interval) -> bool {
+        -self.log <= interval.low && interval.high <= self.log
+    }
+}

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use vsweep::search::{Answer, Basis, Found, Next, Probe, Rival, Search, Seed, Settings, Vary, wilson};
 
 /// The first world that judges: the method was made with those below.
-const JUDGED: u64 = 10_000;
+const JUDGED: u64 = 20_000;
 /// Where one run places a limit to within this, a search is held to the tolerance and to a number of runs.
 const SHARP: f64 = 0.035;
 /// Below so many users one more or less is within the tolerance.

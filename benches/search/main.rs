@@ -1,9 +1,9 @@
 //! Searches judged by the truth, and compared with those of other programs:
 //!
 //! - `cargo bench --bench search -- --virtual [WORLDS [SEARCHES [FIRST]]]`: SEARCHES (2) of each of WORLDS (800) drawn plans in
-//!   virtual time, on any machine. The method was made with the worlds below 10 000; those from 10 000 on judge it.
-//! - `cargo bench --bench search -- --real [PLANS [SEEDS [FIRST]]]`: SEEDS (8) sweeps of each of PLANS (12) fixed plans through the
-//!   real generator. What a busy machine disturbs is measured again; hours.
+//!   virtual time, on any machine. The method was made with the worlds below 20 000; those from 20 000 on judge it.
+//! - `cargo bench --bench search -- --real [PLANS [SEEDS [FIRST [REQUESTS]]]]`: SEEDS (8) sweeps of each of PLANS (12) fixed plans
+//!   through the real generator, and REQUESTS (20 000) a load for the truth. What a busy machine disturbs is measured again; hours.
 //! - `cargo bench --bench search [-- SERVERS [SET [NAME]]]`: several programs' searches on synthetic servers whose limit is known.
 //!
 //! The first two print the figures of docs/search.md, and fail where one is missed.

@@ -1,10 +1,10 @@
 //! Searches of fixed plans through the real generator against `vsweep sim serve`, judged by whole runs of the same processes:
-//! around the answers every load is measured once in a pass, pass after pass, until it has 20 000 requests. Each attempt that
+//! around the answers every load is measured once in a pass, pass after pass, until it has 20 000 requests (or so many as are asked for). Each attempt that
 //! another program disturbed is made again; on a machine that is never calm the campaign ends.
 
 use crate::calm::calmly;
 use crate::campaign::{Trial, choices, report};
-use crate::truth::{Curve, REQUESTS, Truth};
+use crate::truth::{Curve, Truth};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use vsweep::journal::{self, Check, Directory, RunRecord, SearchEnd, State};
@@ -93,13 +93,14 @@ impl Shape {
 pub fn run() -> ExitCode {
     let numbers: Vec<usize> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     let number = |at: usize, usual: usize| numbers.get(at).copied().unwrap_or(usual);
-    let (plans, seeds, first) = (number(0, SHAPES.len()), number(1, 8), number(2, 0));
+    let (plans, seeds, first, requests) = (number(0, SHAPES.len()), number(1, 8), number(2, 0), number(3, 20_000));
     let folder = tempfile::tempdir().expect("a writable folder");
     let (mut trials, mut chosen) = (Vec::new(), Vec::new());
     for (at, shape) in SHAPES.iter().enumerate().skip(first).take(plans) {
         let campaign = Campaign {
             shape,
             folder: folder.path().join(format!("plan-{at}")),
+            requests,
         };
         let Some((groups, truths)) = campaign.run(seeds) else {
             eprintln!("the machine is too busy: the figures would be those of its load; try again once it is idle");
@@ -132,6 +133,8 @@ type Outcome = (Vec<Vec<Searched>>, Vec<Vec<Option<Truth>>>);
 struct Campaign<'a> {
     shape: &'a Shape,
     folder: PathBuf,
+    /// Requests at each load of the truth, at least.
+    requests: usize,
 }
 
 impl Campaign<'_> {
@@ -193,7 +196,7 @@ impl Campaign<'_> {
         let path = self.folder.join("measure.toml");
         std::fs::write(&path, self.shape.measuring(server, &loads)).expect("a writable folder");
         let mut samples: Vec<Vec<Vec<Request>>> = vec![Vec::new(); loads.len()];
-        for pass in 0..REQUESTS.div_ceil(requests.at(loads[0]) as usize) {
+        for pass in 0..self.requests.div_ceil(requests.at(loads[0]) as usize) {
             let settings = [format!("bench.params.seed={}", 1_000_000 + pass)];
             let runs = calmly(|| {
                 let state = self.sweep(&path, &settings);

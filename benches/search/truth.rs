@@ -16,8 +16,8 @@ pub struct Truth {
     pub one_run: f64,
 }
 
-/// Requests at each load, at least.
-pub const REQUESTS: usize = 20_000;
+/// Requests at each load, and the width of what is open at which more of them may do.
+const EFFORTS: [(usize, f64); 3] = [(4_000, 1.09), (20_000, 1.04), (80_000, 1.02)];
 /// Runs at each load, at least: they tell how much a run scatters.
 const FEWEST: usize = 12;
 /// Margins nearer than this are not clear by six runs.
@@ -75,15 +75,14 @@ impl Truth {
             };
         }
         let mut samples = vec![Vec::new(); loads.len()];
-        for times in [1, 3] {
+        for (count, hopeful) in EFFORTS {
             for (load, sample) in loads.iter().zip(&mut samples) {
-                let one = settings.requests.at(*load) as usize;
-                sample.extend(runs.at(*load, times * REQUESTS.div_ceil(one).max(FEWEST)));
+                let runs_of_all = count.div_ceil(settings.requests.at(*load) as usize).max(FEWEST);
+                sample.extend(runs.at(*load, runs_of_all.saturating_sub(sample.len())));
             }
             let curve = Curve::of(loads.clone(), &samples, target, vary);
             let truth = curve.truth(vary);
-            // Four times the runs halve what is open.
-            if truth.is_some() || !curve.open().is_some_and(|[low, _, high]| high / low <= 1.04) {
+            if truth.is_some() || !curve.open().is_some_and(|[low, _, high]| high / low <= hopeful) {
                 return truth;
             }
         }

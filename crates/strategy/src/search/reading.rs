@@ -115,7 +115,8 @@ impl Reading {
     /// the true quantile is binomial, so ranks `n·share ± 1.645·sqrt(n·share·(1−share))` enclose it in 90 % of runs
     /// (David & Nagaraja, Order Statistics, 7.1). The value itself is taken at rank `share·(n + 1/3) + 1/3`, which has the
     /// true quantile as its median whatever the distribution (Hyndman & Fan 1996, definition 8): of 200 requests
-    /// the 198th is too low a p99. Whether the criterion holds is counted. None without requests.
+    /// the 198th is too low a p99. Requests that come in rows count as their independent number. Whether the criterion holds is
+    /// counted. None without requests.
     pub(super) fn from_requests(mut ratios: Vec<f64>, share: f64, dependence: Dependence) -> Option<Reading> {
         let n = ratios.len() as f64;
         let independent = match dependence {
@@ -127,7 +128,8 @@ impl Reading {
         let at = |rank: f64| ratios.get((rank.ceil().max(1.0) as usize) - 1).copied();
         let low = at(n * share - half)?;
         let high = at(n * share + half).unwrap_or(f64::INFINITY);
-        let rank = (share * (n + 1.0 / 3.0) + 1.0 / 3.0).clamp(1.0, n.max(1.0));
+        let rank = share * (independent + 1.0 / 3.0) + 1.0 / 3.0;
+        let rank = ((rank - 0.5) * n / independent + 0.5).clamp(1.0, n.max(1.0));
         let (below, above) = (at(rank.floor())?, at(rank)?);
         let part = rank.fract();
         // Without the case an infinity just above would outweigh a part of zero.

@@ -94,6 +94,8 @@ impl Found {
     }
 }
 
+/// Loads within this factor of one another are alike.
+const ALIKE: f64 = 1.3;
 /// Standard errors beyond which a load is taken to pass or fail.
 const BEYOND_DOUBT: f64 = 2.5;
 
@@ -275,8 +277,29 @@ impl Target {
             bound: worst.bound,
             tail: worst.tail,
         };
-        said.map(observation).collect()
+        alike(said.map(observation).collect())
     }
+}
+
+/// The same observations, with the errors that runs at like loads have in common: slow requests raise a run's margin and its own
+/// error at once, so if each had its own, low margins would count for more than high ones.
+fn alike(observations: Vec<Observation>) -> Vec<Observation> {
+    let common = |at: &Observation, of: &dyn Fn(&Observation) -> Option<f64>| {
+        let near = |run: &&Observation| run.bound.is_none() && (run.value / at.value).ln().abs() <= ALIKE.ln();
+        let values: Vec<f64> = observations.iter().filter(near).filter_map(of).collect();
+        (values.iter().map(|value| value * value).sum::<f64>() / values.len() as f64).sqrt()
+    };
+    let pooled = |run: &Observation| Observation {
+        error: common(run, &|run| Some(run.error)),
+        tail: run.tail.map(|_| Tail {
+            growth: common(run, &|run| Some(run.tail?.growth)),
+            error: common(run, &|run| Some(run.tail?.error)),
+        }),
+        ..*run
+    };
+    let runs = observations.iter();
+    runs.map(|run| if run.bound.is_none() { pooled(run) } else { *run })
+        .collect()
 }
 
 /// Pools the runs at each load, in ascending order of loads; `noise` is how many times its stated error a run scatters.
@@ -302,4 +325,40 @@ pub(super) fn levels(target: &Target, probes: &[Probe], observations: &[Observat
             }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(value: f64, margin: f64, error: f64) -> Observation {
+        Observation {
+            value,
+            margin,
+            error,
+            bound: None,
+            tail: None,
+        }
+    }
+
+    #[test]
+    fn runs_at_like_loads_count_alike() {
+        let cut = Observation {
+            bound: Some(0.2),
+            ..run(50.0, 0.2, 0.006)
+        };
+        let runs = alike(vec![
+            run(50.0, -0.02, 0.01),
+            run(52.0, 0.03, 0.03),
+            run(90.0, 0.8, 0.1),
+            cut,
+        ]);
+        let errors: Vec<f64> = runs.iter().map(|run| run.error).collect();
+        let pooled = 0.0005f64.sqrt();
+        assert!(
+            (errors[0] - pooled).abs() < 1e-12 && (errors[1] - pooled).abs() < 1e-12,
+            "{errors:?}"
+        );
+        assert_eq!(errors[2..], [0.1, 0.006]);
+    }
 }

@@ -117,6 +117,43 @@ label = "-2"
 }
 
 #[test]
+fn a_secret_that_a_server_logs_is_in_no_file() {
+    let harness = Harness::new();
+    let plan = r#"
+runs = 1
+[serve]
+command = ["sh", "-c", "echo RuntimeError: bad token $MY_TOKEN >&2; exit 3"]
+[serve.env]
+MY_TOKEN = "Zx9-quiet-key"
+[bench.params]
+num_prompts = 1
+"#;
+    harness.write("plan.toml", plan);
+    let run = harness.run(&["run", "plan.toml", "-o", "d"]);
+    assert_eq!(run.status.code(), Some(3), "{}", said(&run));
+    let directory = harness.folder.path().join("d");
+    assert_hidden(&directory, "Zx9-quiet-key");
+    let page = fs::read_to_string(directory.join("report.html")).expect("a page");
+    assert!(page.contains("bad token ***"), "the page shows the log");
+}
+
+/// No file of a directory holds this text.
+fn assert_hidden(directory: &std::path::Path, secret: &str) {
+    let mut folders = vec![directory.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("readable").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let content = String::from_utf8_lossy(&fs::read(&path).expect("readable")).into_owned();
+            assert!(!content.contains(secret), "{}", path.display());
+        }
+    }
+}
+
+#[test]
 fn a_secret_that_a_benchmark_repeats_is_in_no_file() {
     let harness = Harness::new();
     let secret = "Zx9-quiet-key";

@@ -1,11 +1,13 @@
 //! The stage of a real run: one server, started, measured and stopped as an agenda demands. Decides nothing.
 
 mod behind;
+mod hidden;
 mod measure;
 mod server;
 
 pub(crate) use measure::reduce;
 
+use super::Update;
 use super::drive::Stage;
 use super::gate::Gate;
 use super::interrupt::Interrupt;
@@ -17,6 +19,8 @@ use crate::matrix::ServerConfig;
 use crate::plan::Plan;
 use crate::server::{Identity, Server};
 use crate::telemetry::nvml::Gpus;
+use hidden::hide_in_log;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// One server config and its process.
@@ -26,6 +30,8 @@ pub struct Live<'p, 'w> {
     gate: &'p Gate,
     writer: &'p SessionWriter<'w>,
     running: Option<Running>,
+    /// The log of the last launch, until secrets are hidden in it.
+    log: Option<PathBuf>,
     /// Runs in a row under which the server behind a URL was started again.
     disturbances: u32,
 }
@@ -52,6 +58,7 @@ impl<'p, 'w> Live<'p, 'w> {
             gate,
             writer,
             running: None,
+            log: None,
             disturbances: 0,
         }
     }
@@ -71,14 +78,24 @@ impl<'p, 'w> Live<'p, 'w> {
         if let Some(running) = &mut self.running {
             running.server.stop().await;
         }
-        self.running = None;
+        self.let_go();
     }
 
     async fn kill(&mut self) {
         if let Some(running) = &mut self.running {
             running.server.kill().await;
         }
+        self.let_go();
+    }
+
+    /// The server is gone.
+    fn let_go(&mut self) {
         self.running = None;
+        let hidden = self.log.take().and_then(|log| hide_in_log(&log, &self.plan.secrets));
+        if let Some(problem) = hidden {
+            // Whether or not it can be told, the sweep goes on.
+            let _ = self.writer.tell(Update::Note(&problem));
+        }
     }
 
     /// A server that is ready, as the agenda knows.

@@ -32,6 +32,7 @@ impl Live<'_, '_> {
         if let Some(folder) = log.parent() {
             create_folder(folder)?;
         }
+        self.log = Some(log.clone());
         let launched = Instant::now();
         let identity = match self.bring_up(log).await {
             Ok(identity) => identity,

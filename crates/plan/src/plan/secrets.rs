@@ -40,6 +40,11 @@ impl Secrets {
         }
     }
 
+    /// Whether no value is known to be one.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
     /// Whether a variable, header or parameter of this name holds a secret: by its words, or by the plan.
     pub fn announces(&self, name: &str) -> bool {
         let is_named = || {

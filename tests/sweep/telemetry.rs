@@ -177,7 +177,9 @@ async fn sweep_beside(harness: &Harness, visible: &[(&str, &str)]) -> PathBuf {
     let server = Server::start(answer).await;
     let folder = harness.folder.path().to_owned();
     let serve = format!("url = \"{}\"\nreset = \"none\"", server.url);
-    let path = harness.write("plan.toml", &plan(&serve, ""));
+    // This server answers at once: without a rate the run could end before the first reading.
+    let plan = plan(&serve, "").replace("max_concurrency = 1", "request_rate = 4");
+    let path = harness.write("plan.toml", &plan);
     let mut command = harness.vsweep(&["run", path.to_str().expect("plain"), "-o", "out"]);
     command
         .env("LD_LIBRARY_PATH", &folder)

@@ -8,7 +8,7 @@ use super::load::{Driver, Play, Player};
 use super::server::StandIn;
 use super::{Forecast, Loss, Unknown};
 use crate::agenda::{
-    Action, Agenda, Commit, Ending, Facts, Group, Hint, Hints, Job, Outcome, Ran, Reader, Scope, wants_forecast,
+    Action, Agenda, Commit, Ending, Facts, Group, Hint, Hints, Outcome, Ran, Reader, Run, Scope, wants_forecast,
 };
 use crate::bench::params_of;
 use crate::cause::{Cause, Failure};
@@ -168,7 +168,7 @@ impl Played<'_> {
         }
     }
 
-    fn run(&mut self, job: &Job) -> Result<Outcome, Unknown> {
+    fn run(&mut self, job: &Run) -> Result<Outcome, Unknown> {
         let (point, lessons) = (&job.task.point, self.company.lessons);
         if job.task.reader.is_none() {
             if let Some(seconds) = lessons.measured(&point.id) {
@@ -188,7 +188,7 @@ impl Played<'_> {
     }
 
     /// Plays one run. Of a benchmark that is not known it is only counted.
-    fn play(&mut self, job: &Job) -> Result<Outcome, Unknown> {
+    fn play(&mut self, job: &Run) -> Result<Outcome, Unknown> {
         let (plan, point) = (self.company.plan, &job.task.point);
         let params = match (&plan.bench.runner, &point.argv) {
             (BenchRunner::Iterations | BenchRunner::Phases, _) => None,
@@ -247,7 +247,7 @@ impl Played<'_> {
     }
 
     /// Counts a run that was played.
-    fn add(&mut self, job: &Job, timing: &Timing) {
+    fn add(&mut self, job: &Run, timing: &Timing) {
         let (point, lessons) = (&job.task.point, self.company.lessons);
         self.count(point, timing.requests);
         let warmup_s = if job.is_warm { 0.0 } else { timing.warmup_s };

@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::path::Path;
-use vsweep::agenda::{Action, Agenda, Commit, Facts, Hints, Job, Outcome, Ran, Schedule, Scope};
+use vsweep::agenda::{Action, Agenda, Commit, Facts, Hints, Outcome, Ran, Run, Schedule, Scope};
 use vsweep::cause::{Failure, Outcome as RunOutcome};
 use vsweep::journal::{Entry, Event, LineId, Place, RunFinished, Seen, Shard, State};
 use vsweep::matrix::Matrix;
@@ -89,8 +89,8 @@ impl Replay {
         }
     }
 
-    fn ran(&self, job: &Job) -> Result<Outcome, Killed> {
-        if job.is_warm {
+    fn ran(&self, run: &Run) -> Result<Outcome, Killed> {
+        if run.is_warm {
             assert!(self.cold_loads.get() > 0, "the first load of a launch is cold");
         } else {
             self.cold_loads.set(self.cold_loads.get() + 1);
@@ -156,7 +156,7 @@ impl Stage for &Replay {
             }
             Action::Look => Ok(Outcome::Looked { is_restarted: false }),
             Action::Reset => Ok(self.reset()),
-            Action::Run(job) => self.ran(&job),
+            Action::Run(run) => self.ran(&run),
             Action::Stop | Action::Kill => Ok(Outcome::Stopped),
         }
     }

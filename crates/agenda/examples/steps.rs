@@ -43,10 +43,10 @@ fn main() -> Result<(), Box<dyn Error>> {
                 }
                 Step::Act(Action::Look) => Outcome::Looked { is_restarted: false },
                 Step::Act(Action::Reset) => Outcome::Reset(Ok(())),
-                Step::Act(Action::Run(job)) => {
+                Step::Act(Action::Run(run)) => {
                     println!(
                         "  run {} #{}, warm-up {:?}",
-                        job.task.point.name, job.task.run, job.warmup
+                        run.task.point.name, run.task.run, run.warmup
                     );
                     let result = Ok(Box::new(Ran::default()));
                     Outcome::Ran { result, seconds: 1.0 }

@@ -1,7 +1,7 @@
 //! One try at one run: the benchmark, with an eye on its server and on the user.
 
 use super::{Live, Running};
-use crate::agenda::{self, Outcome, Ran, Seen, Task};
+use crate::agenda::{self, Evidence, Outcome, Ran, Task};
 use crate::bench::{self, Counters, Job, Measurement, RESULT, Runner};
 use crate::cause::{Cause, Failure};
 use crate::error::Result;
@@ -26,7 +26,7 @@ const ENDS: Duration = Duration::from_secs(20);
 const GOES_ON: Duration = Duration::from_secs(20);
 
 impl Live<'_, '_> {
-    pub(super) async fn measure(&mut self, run: &agenda::Job) -> Result<Outcome> {
+    pub(super) async fn measure(&mut self, run: &agenda::Run) -> Result<Outcome> {
         self.settle().await;
         let identity = self.ready().identity.clone().expect("a ready server told who it is");
         if let Err(failure) = offers(&identity, &run.task) {
@@ -161,7 +161,7 @@ fn offers(identity: &Identity, task: &Task) -> std::result::Result<(), Failure> 
     }
 }
 
-fn job(plan: &Plan, run: &agenda::Job, running: &Running, identity: &Identity, scratch: PathBuf) -> Job {
+fn job(plan: &Plan, run: &agenda::Run, running: &Running, identity: &Identity, scratch: PathBuf) -> Job {
     let task = &run.task;
     let mut params = task.params();
     let runner = Runner::of(&plan.bench.runner);
@@ -190,7 +190,7 @@ fn job(plan: &Plan, run: &agenda::Job, running: &Running, identity: &Identity, s
 
 /// What is recorded of a measurement, and what it says to whoever asked for it.
 pub(crate) fn reduce(measurement: Measurement, task: &Task, simulated: bool) -> Ran {
-    let seen = Seen {
+    let seen = Evidence {
         result: &measurement.result,
         requests: &measurement.requests,
         cut: measurement.cut.as_ref(),

@@ -21,8 +21,8 @@ mod warmth;
 
 pub use begin::{Hint, Hints, Scope, first_point, wants_forecast};
 pub use schedule::{Group, Schedule};
-pub use step::{Action, Commit, Ending, Facts, Job, Outcome, Ran, Signal, Step};
-pub use task::{Reader, SearchReader, Seen, Task};
+pub use step::{Action, Commit, Ending, Facts, Outcome, Ran, Run, Signal, Step};
+pub use task::{Evidence, Reader, SearchReader, Task};
 
 use launch::Launched;
 use loss::Lost;
@@ -34,7 +34,7 @@ use vsweep_plan::ids::SearchId;
 use vsweep_plan::matrix::ServerConfig;
 use vsweep_plan::plan::{OnFailure, Target};
 use vsweep_record::journal::{
-    Entry, Event, FIRST_SLOT, GroupBegun, LineId, SearchStarted, Seen as SeenJournals, ServerDeclared, State,
+    Entry, Event, FIRST_SLOT, GroupBegun, LineId, SearchStarted, Seen, ServerDeclared, State,
 };
 use vsweep_strategy::search::Answer;
 
@@ -289,7 +289,7 @@ impl<'p> Agenda<'p> {
                 params: secrets.redact_params(&server.params),
                 combo: server.combo.clone(),
             },
-            seen: SeenJournals::new(),
+            seen: Seen::new(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! One run and the tries at it: what must be there before it begins, and what its end means.
 
 use super::probing::Probing;
-use super::step::{Action, Commit, Job, Ran, Step};
+use super::step::{Action, Commit, Ran, Run, Step};
 use super::task::Task;
 use super::{Agenda, TRIES, record, tip};
 use vsweep_plan::cause::{Failure, Outcome};
@@ -99,7 +99,7 @@ impl Agenda<'_> {
             false => {
                 launched.is_used = true;
                 let is_warm = launched.warmth.covers(&attempt.task.point.params);
-                Action::Run(Box::new(Job {
+                Action::Run(Box::new(Run {
                     task: attempt.task.clone(),
                     started: attempt.started.clone().expect("the run was begun"),
                     warmup: if is_warm {

@@ -43,7 +43,7 @@ pub enum Action {
     /// Empty its caches.
     Reset,
     /// Measure a run on it.
-    Run(Box<Job>),
+    Run(Box<Run>),
     /// End it in order; of one that was attached to, let go.
     Stop,
     /// End it at once.
@@ -52,7 +52,7 @@ pub enum Action {
 
 /// A run that is about to be measured.
 #[derive(Debug)]
-pub struct Job {
+pub struct Run {
     /// What is to be measured.
     pub task: Task,
     /// Its `run_started`, which names its files.

@@ -55,7 +55,7 @@ pub struct SearchReader {
 
 /// What a benchmark gave, as a reader sees it.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
+pub struct Evidence<'a> {
     /// The figures.
     pub result: &'a RunResult,
     /// Latencies of every request; none from an external benchmark.
@@ -68,7 +68,7 @@ pub struct Seen<'a> {
     pub validity: Validity,
 }
 
-impl Seen<'_> {
+impl Evidence<'_> {
     fn metric(&self, key: &str) -> Option<f64> {
         self.result.get(key).and_then(Value::as_f64)
     }
@@ -144,7 +144,7 @@ impl Reader {
     }
 
     /// What a measured run says; `None` if nothing.
-    pub fn learn(&self, seen: Seen<'_>) -> Option<Learned> {
+    pub fn learn(&self, seen: Evidence<'_>) -> Option<Learned> {
         Some(match self {
             Reader::Search(reader) => Learned::Probe(reader.probe(seen)?),
             Reader::Exploration { load, .. } => Learned::Level(Level {
@@ -169,7 +169,7 @@ impl Reader {
 impl SearchReader {
     /// Where too many requests failed, the load is too high, whatever the rest measured. A run that did not measure what it
     /// claims says nothing.
-    fn probe(&self, seen: Seen<'_>) -> Option<Probe> {
+    fn probe(&self, seen: Evidence<'_>) -> Option<Probe> {
         if seen.is_failed {
             return Some(Probe::fallen(self.question.clone()));
         }
@@ -201,7 +201,7 @@ impl SearchReader {
 }
 
 /// Where a run lies on the curve; None if it does not say. A benchmark that reports no latency has one by Little's law.
-fn figures(load: &Load, seen: Seen<'_>) -> Option<Figures> {
+fn figures(load: &Load, seen: Evidence<'_>) -> Option<Figures> {
     if seen.is_failed || seen.validity == Validity::Invalid {
         return None;
     }

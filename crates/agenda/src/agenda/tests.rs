@@ -43,7 +43,7 @@ fn perform(text: &str, script: Script<'_>) -> (String, Ending) {
                     Action::Start(_) => "start".to_owned(),
                     Action::Look => "look".to_owned(),
                     Action::Reset => "reset".to_owned(),
-                    Action::Run(job) => format!("run{}", job.task.point.params["max_concurrency"]),
+                    Action::Run(run) => format!("run{}", run.task.point.params["max_concurrency"]),
                     Action::Stop => "stop".to_owned(),
                     Action::Kill => "kill".to_owned(),
                 };
@@ -84,7 +84,7 @@ fn died(cause: Cause) -> Outcome {
 }
 
 fn is_run(action: &Action, load: u64) -> bool {
-    matches!(action, Action::Run(job) if job.task.point.params["max_concurrency"] == load)
+    matches!(action, Action::Run(run) if run.task.point.params["max_concurrency"] == load)
 }
 
 #[test]

@@ -5,16 +5,19 @@ use crate::harness::{Harness, journal_files, journal_lines, said, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use serde_json::Value;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::path::Path;
-use vsweep::agenda::{Action, Agenda, Commit, Facts, Hints, Outcome, Ran, Run, Schedule, Scope};
+use vsweep::agenda::{Action, Agenda, Commit, Facts, Hint, Hints, Outcome, Ran, Run, Schedule, Scope, first_point};
+use vsweep::bench::native::mean_lengths;
 use vsweep::cause::{Failure, Outcome as RunOutcome};
 use vsweep::journal::{Entry, Event, LineId, Place, RunFinished, Seen, Shard, State};
-use vsweep::matrix::Matrix;
+use vsweep::matrix::{LoadSearch, Matrix};
 use vsweep::plan::{self, Plan};
 use vsweep::run::{Stage, Unattended, Writer, drive};
+use vsweep::search::Basis;
 use vsweep::validity::Code;
 
 /// The lines of one session.
@@ -60,6 +63,22 @@ struct Killed;
 impl Replay {
     fn next_is(&self, test: impl Fn(&Event) -> bool) -> bool {
         self.left.borrow().front().is_some_and(|entry| test(&entry.event))
+    }
+
+    /// What the real search was told from outside: how long its requests are, and a forecast if it started from one.
+    fn hint(&self, matrix: &Matrix, search: &LoadSearch) -> Hint {
+        let left = self.left.borrow();
+        let mut begun = left.iter().filter_map(|entry| match &entry.event {
+            Event::SearchStarted(started) if started.search == search.id => Some(started),
+            _ => None,
+        });
+        let foreseen = begun
+            .next()
+            .filter(|started| started.seed.basis == Some(Basis::Forecast));
+        Hint {
+            forecast: foreseen.map(|started| [("alive".to_owned(), started.seed.value)].into()),
+            lengths: mean_lengths(&first_point(matrix, search).params),
+        }
     }
 
     /// What came of the last start, by the line that follows.
@@ -231,7 +250,12 @@ fn replay(plan: &Plan, directory: &Path, retry_failed: &[bool]) -> usize {
                 continue;
             };
             let scope = Scope { plan, matrix: &matrix };
-            let mut agenda = (&replay).look(|state| Agenda::new(scope, group, Hints::new(), state));
+            let hints: Hints = group
+                .searches
+                .iter()
+                .map(|search| (search.id.clone(), replay.hint(&matrix, search)))
+                .collect();
+            let mut agenda = (&replay).look(|state| Agenda::new(scope, group, hints, state));
             let driven =
                 futures_util::FutureExt::now_or_never(drive(&mut agenda, &mut &replay, &&replay, &mut Unattended));
             if driven.expect("a replay never waits").is_err() {
@@ -325,8 +349,20 @@ impl Drawn {
     }
 }
 
+/// Ten plans, always the same; or as many new ones as `NIGHT_STEPS` says.
+fn config() -> ProptestConfig {
+    let wanted = std::env::var("NIGHT_STEPS").ok().and_then(|many| many.parse().ok());
+    ProptestConfig {
+        cases: wanted.unwrap_or(10),
+        rng_seed: wanted.map_or(RngSeed::Fixed(1), |_| RngSeed::Random),
+        max_shrink_iters: 0,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 10, max_shrink_iters: 0, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn what_is_played_asks_for_the_steps_of_the_real_run(drawn in drawn()) {

@@ -298,7 +298,7 @@ const SEARCH: &str = "num_prompts = { per = \"max_concurrency\", times = 2 }\n[s
 const EXPLORATION: &str = "num_prompts = 8\n[explore]\nvary = \"max_concurrency\"\nlevels = 4\nmax_concurrency = 8\n";
 
 fn drawn() -> impl Strategy<Value = Drawn> {
-    let fault = prop::sample::select(vec![
+    let faults = vec![
         "ignore-term",
         "crash-after:5",
         "crash-after:14",
@@ -309,11 +309,11 @@ fn drawn() -> impl Strategy<Value = Drawn> {
         "port-taken",
         "reset-refused:9",
         "error-rate:0.4",
-    ]);
+    ];
     (
         prop::sample::select(vec![GRID, SEARCH, EXPLORATION]),
         prop::sample::select(vec!["caches", "restart", "none"]),
-        prop::collection::vec(fault, 2),
+        prop::sample::subsequence(faults, 2).prop_shuffle(),
         prop::sample::select(vec!["continue", "continue", "stop"]),
         1..3u32,
         prop::option::of(4..30usize),

@@ -1,5 +1,6 @@
 //! One try at one run: the benchmark, with an eye on its server and on the user.
 
+use super::hidden::hide_in_result;
 use super::{Live, Running};
 use crate::agenda::{self, Evidence, Outcome, Ran, Task};
 use crate::bench::{self, Counters, Job, Measurement, RESULT, Runner};
@@ -7,7 +8,7 @@ use crate::cause::{Cause, Failure};
 use crate::error::Result;
 use crate::files::{create_folder, write_atomic};
 use crate::journal::{Measured, RunFiles};
-use crate::plan::{Params, Plan, Secrets, Warmup, spelling};
+use crate::plan::{Params, Plan, Warmup, spelling};
 use crate::run::Update;
 use crate::run::sampler::{self, Sampler};
 use crate::server::{Identity, Server};
@@ -55,7 +56,7 @@ impl Live<'_, '_> {
             }
         };
         let seconds = began.elapsed().saturating_sub(job.counters.warmed_for()).as_secs_f64();
-        hide_in(&job.scratch.join(RESULT), &plan.secrets)?;
+        hide_in_result(&job.scratch.join(RESULT), &plan.secrets)?;
         let window = job.counters.measured.get().copied();
         let figures = self.keep(&telemetry, readings(sampler).await, window)?;
         let running = self.ready();
@@ -102,18 +103,6 @@ impl Live<'_, '_> {
             self.writer.tell(Update::Note(&note))?;
         }
         Ok(series.summarize(window))
-    }
-}
-
-/// Hides secrets that another program repeats in the file of its figures, which stays. Its log is its own.
-fn hide_in(result: &Path, secrets: &Secrets) -> Result<()> {
-    let Ok(written) = std::fs::read(result) else {
-        return Ok(());
-    };
-    let hidden = secrets.redact_json(written.clone());
-    match hidden == written {
-        true => Ok(()),
-        false => write_atomic(result, &hidden),
     }
 }
 

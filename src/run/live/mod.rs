@@ -91,10 +91,12 @@ impl<'p, 'w> Live<'p, 'w> {
     /// The server is gone.
     fn let_go(&mut self) {
         self.running = None;
-        let hidden = self.log.take().and_then(|log| hide_in_log(&log, &self.plan.secrets));
-        if let Some(problem) = hidden {
+        let Some(log) = self.log.take() else { return };
+        if let Err(error) = hide_in_log(&log, &self.plan.secrets) {
+            let log = log.display();
+            let note = format!("{log} may hold secrets of the plan, and they could not be hidden: {error}");
             // Whether or not it can be told, the sweep goes on.
-            let _ = self.writer.tell(Update::Note(&problem));
+            let _ = self.writer.tell(Update::Note(&note));
         }
     }
 

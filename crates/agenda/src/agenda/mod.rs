@@ -237,8 +237,7 @@ impl<'p> Agenda<'p> {
 
     /// The line that begins a search, with the size of the KV cache where nothing else says where it starts. If the server is
     /// needed for that, its start comes first.
-    fn begin_search(&mut self, started: SearchStarted) -> Step {
-        let mut started = started;
+    fn begin_search(&mut self, mut started: SearchStarted) -> Step {
         if let Some(Probing::Search(_, hint)) = self.probings.front()
             && hint.needs_server(&started)
         {

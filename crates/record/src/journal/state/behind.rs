@@ -128,7 +128,7 @@ mod tests {
         }
     }
 
-    fn connect(state: &mut State, launch: u32, seqs: u32) {
+    fn connect(state: &mut State, launch: u32, now: Fingerprint) {
         state.imagine(Event::ServerReady {
             server: id(),
             launch,
@@ -136,7 +136,7 @@ mod tests {
             model: "m".into(),
             version: None,
             simulated: true,
-            identity: Some(Box::new(serving(seqs))),
+            identity: Some(Box::new(now)),
         });
     }
 
@@ -183,11 +183,11 @@ mod tests {
     fn servers_that_come_back_answer_in_turn() {
         let mut state = State::default();
         assert_eq!(told(&state, 1), "same", "nobody was measured before");
-        connect(&mut state, 1, 1);
+        connect(&mut state, 1, serving(1));
         measure(&mut state, 1);
         assert_eq!((told(&state, 1), told(&state, 2)), ("same", "replaced"));
         retire(&mut state);
-        connect(&mut state, 2, 2);
+        connect(&mut state, 2, serving(2));
         assert_eq!((told(&state, 2), told(&state, 1)), ("same", "in turn"));
         assert_eq!(told(&state, 3), "in turn", "nothing was measured between two changes");
         measure(&mut state, 2);
@@ -199,18 +199,8 @@ mod tests {
     fn connections_to_one_process_are_one_start() {
         let mut state = State::default();
         for (launch, started) in [(1, 10.0), (2, 10.01), (3, 99.0)] {
-            state.imagine(Event::ServerReady {
-                server: id(),
-                launch,
-                seconds: 0.0,
-                model: "m".into(),
-                version: None,
-                simulated: true,
-                identity: Some(Box::new(Fingerprint {
-                    started: Some(started),
-                    ..serving(1)
-                })),
-            });
+            let started = Some(started);
+            connect(&mut state, launch, Fingerprint { started, ..serving(1) });
         }
         let starts = [1, 2, 3].map(|launch| {
             measure(&mut state, launch);

@@ -8,6 +8,9 @@ use std::fs;
 use std::path::PathBuf;
 use vsweep_plan::ids::PointId;
 
+/// The name of a copied journal.
+const COPY: &str = "00000000000000aa.jsonl";
+
 /// Something that happens to files.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Damage {
@@ -53,7 +56,9 @@ pub(super) struct Done {
 
 impl Damage {
     pub(super) fn inflict(self, directory: &Directory) -> Option<Done> {
-        let journals = directory.journals().ok()?;
+        let mut journals = directory.journals().ok()?;
+        // Only its first line tells a copy from a journal.
+        journals.retain(|path| !path.ends_with(COPY));
         let lines_of = |path: &PathBuf| -> Vec<Vec<u8>> {
             let bytes = fs::read(path).unwrap_or_default();
             bytes
@@ -149,11 +154,10 @@ impl Damage {
                 }
                 bytes.extend_from_slice(&lines[at]);
                 fs::write(to, bytes).ok()?;
-                done(
-                    format!("copy {at} of {} to {}", path.display(), to.display()),
-                    b"",
-                    false,
-                )
+                let what = format!("copy {at} of {} to {}", path.display(), to.display());
+                let mut done = done(what, &lines[at], false)?;
+                done.costs = None;
+                Some(done)
             }
             Damage::CutTail(journal, at) => {
                 let path = pick(journal)?;
@@ -174,7 +178,9 @@ impl Damage {
             }
             Damage::CopyJournal(journal) => {
                 let path = pick(journal)?;
-                fs::copy(path, path.with_file_name("00000000000000aa.jsonl")).ok()?;
+                let first = lines_of(path).first()?.strip_suffix(b"\n")?.to_vec();
+                crate::journal::line::decode(&first).filter(|line| line.seq == 0)?;
+                fs::copy(path, path.with_file_name(COPY)).ok()?;
                 done(format!("copy {}", path.display()), b"", false)
             }
             Damage::FlipFile(file, byte, bit) => {

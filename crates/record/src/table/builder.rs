@@ -136,7 +136,9 @@ impl TableBuilder {
         let place = self.place(section, name);
         let cells = &mut self.columns[place].cells;
         cells.resize(self.rows, Cell::Missing);
-        cells.push(cell);
+        // Most texts repeat the row before; those share its memory.
+        let repeated = cells.last().filter(|last| **last == cell).cloned();
+        cells.push(repeated.unwrap_or(cell));
     }
 
     fn place(&mut self, section: Section, name: &str) -> usize {

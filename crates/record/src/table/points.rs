@@ -153,7 +153,7 @@ impl<'t> Points<'t> {
         };
         let identity = Section::Identity;
         let mut columns = vec![
-            column("point", identity, &|point| Cell::Text(point.id.clone())),
+            column("point", identity, &|point| Cell::Text(point.id.as_ref().into())),
             column("outcome", identity, &|point| {
                 Cell::Text(point.outcome.to_string().into())
             }),

@@ -150,7 +150,7 @@ pub fn list_placed(tradeoffs: &[Tradeoff<'_>], runs: &Table) -> Table {
     };
     let mut columns = vec![
         column("point", Section::Identity, &|placed| {
-            Cell::Text(placed.point.id.clone())
+            Cell::Text(placed.point.id.as_ref().into())
         }),
         column("validity", Section::Identity, &validity),
     ];

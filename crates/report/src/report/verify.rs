@@ -77,6 +77,7 @@ impl Verified {
     fn compare(&mut self, root: &Path, path: &Path, made: Option<&str>, differences: fn(&str, &str) -> Vec<String>) {
         let name = path.strip_prefix(root).unwrap_or(path).display().to_string();
         let found = match (fs::read(path), made) {
+            (Ok(stored), Some(made)) if stored == made.as_bytes() => Vec::new(),
             (Ok(stored), Some(made)) => differences(&String::from_utf8_lossy(&stored), made),
             (Ok(_), None) => vec!["nothing of it is recorded".to_owned()],
             (Err(_), Some(_)) => vec!["is missing".to_owned()],

@@ -13,6 +13,7 @@ use super::rows::{Believed, Runs, read_asked, reread_asked};
 use super::sla;
 use super::text::summarize;
 use std::fs;
+use std::iter;
 use std::path::PathBuf;
 use vsweep_metrics::threads;
 use vsweep_plan::error::{Error, Result};
@@ -116,22 +117,25 @@ pub fn judge(directory: &Directory, state: &State, options: &ReportOptions) -> V
 }
 
 /// Charts drawn at the same time; each takes 25 MB while it is drawn.
-const DRAWN_AT_ONCE: usize = 4;
+const DRAWN_AT_ONCE: usize = 2;
 
-/// The tables in text, each with its content as it must be; one that does not apply has none.
-pub(super) fn make_tables(
-    directory: &Directory,
-    state: &State,
-    runs: &Runs,
-    points: &Points<'_>,
-    goals: &Goals,
-) -> Vec<(PathBuf, Option<Vec<u8>>)> {
-    vec![
-        (directory.summary_csv(), Some(to_csv(&runs.table))),
-        (directory.points_csv(), Some(to_csv(&points.to_table(goals.columns())))),
-        (directory.sla_csv(), sla::to_csv(state)),
-        (directory.duplicates_csv(), duplicates::to_csv(directory, state)),
-    ]
+/// The tables in text, each with its content as it must be; one that does not apply has none. Each is made when it is asked for,
+/// since that of 100 000 runs takes 60 MB.
+pub(super) fn make_tables<'a>(
+    directory: &'a Directory,
+    state: &'a State,
+    runs: &'a Runs,
+    points: &'a Points<'_>,
+    goals: &'a Goals,
+) -> impl Iterator<Item = (PathBuf, Option<Vec<u8>>)> + 'a {
+    let of_runs = iter::once_with(|| (directory.summary_csv(), Some(to_csv(&runs.table))));
+    let of_points = iter::once_with(|| {
+        let table = points.to_table(goals.columns());
+        (directory.points_csv(), Some(to_csv(&table)))
+    });
+    let of_searches = iter::once_with(|| (directory.sla_csv(), sla::to_csv(state)));
+    let of_duplicates = iter::once_with(|| (directory.duplicates_csv(), duplicates::to_csv(directory, state)));
+    of_runs.chain(of_points).chain(of_searches).chain(of_duplicates)
 }
 
 fn to_csv(table: &Table) -> Vec<u8> {

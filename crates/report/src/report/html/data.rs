@@ -9,6 +9,7 @@ use crate::report::rows::told;
 use crate::report::variation::swept;
 use crate::report::words::{axis_title, short_name};
 use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use vsweep_plan::matrix::argv;
@@ -39,7 +40,6 @@ const FOREMOST: [&str; 12] = [
 /// The JSON, ready to stand in a `<script>` element.
 pub fn encode(page: &Page<'_>, answers: &[Answer]) -> String {
     let (inputs, points) = (page.inputs, page.inputs.points);
-    let names = |columns: &[&Column]| columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>();
     let place: HashMap<&str, usize> = points
         .points
         .iter()
@@ -51,33 +51,33 @@ pub fn encode(page: &Page<'_>, answers: &[Answer]) -> String {
         place.get(&*id).copied().unwrap_or_default()
     });
     let runs = Runs::of(inputs);
-    let mut rest = json!({
-        "workloads": workloads(page, answers),
-        "pareto": FRONTIER,
-        "varying": names(&page.varied),
-        "swept": swept(points, &page.varied).map(|column| &column.name),
-        "telemetry": {
+    let has_goals = !inputs.goals.is_empty();
+    let met = (0..points.points.len()).map(|at| Value::from(inputs.goals.met_by(at)));
+    let mut rest = Rest {
+        workloads: workloads(page, answers),
+        pareto: json!(FRONTIER),
+        varying: page.varied.iter().map(|column| column.name.as_str()).collect(),
+        swept: swept(points, &page.varied).map(|column| column.name.as_str()),
+        telemetry: json!({
             "runs": inputs.telemetry.runs,
             "left_out": inputs.telemetry.left_out,
             "missing": inputs.telemetry.missing,
-        },
-        "plots": inputs.plots.iter().map(plot).collect::<Vec<_>>(),
-        "points": points.points.iter().map(|point| &point.id).collect::<Vec<_>>(),
-        "suspect": points.points.iter().map(|point| point.is_suspect()).collect::<Vec<bool>>(),
-        "rows": of_row.collect::<Vec<usize>>(),
-        "servers": servers(inputs, &runs),
-        "server": runs.server,
-        "began": runs.began.map(|began| began.to_string()),
-        "ended": runs.ended,
-        "seconds": runs.seconds,
-        "details": runs.details,
-        "bench": runs.bench,
-    });
-    if !inputs.goals.is_empty() {
-        let met = (0..points.points.len()).map(|at| Value::from(inputs.goals.met_by(at)));
-        rest["meets"] = dictionary(met);
-        rest["competes"] = json!(competes(page, answers));
-    }
+        }),
+        plots: inputs.plots.iter().map(plot).collect(),
+        points: points.points.iter().map(|point| &*point.id).collect(),
+        suspect: points.points.iter().map(|point| point.is_suspect()).collect(),
+        rows: of_row.collect(),
+        servers: servers(inputs, &runs),
+        server: runs.server,
+        began: runs.began.map(|began| began.to_string()),
+        ended: runs.ended,
+        seconds: runs.seconds,
+        details: runs.details,
+        bench: runs.bench,
+        meets: has_goals.then(|| Dictionary::of(met)),
+        competes: has_goals.then(|| competes(page, answers)),
+        left_out: Vec::new(),
+    };
     let mut columns: Vec<&Column> = points.runs.columns().iter().filter(|column| is_shown(column)).collect();
     columns.sort_by_key(|column| {
         let place = FOREMOST.iter().position(|name| *name == column.name);
@@ -86,8 +86,7 @@ pub fn encode(page: &Page<'_>, answers: &[Answer]) -> String {
             place.unwrap_or(FOREMOST.len()),
         )
     });
-    let mut left = MOST_BYTES.saturating_sub(rest.to_string().len());
-    let mut left_out = Vec::new();
+    let mut left = MOST_BYTES.saturating_sub(rest.encode().len());
     let mut kept = Vec::new();
     for column in columns {
         let encoded = encode_column(column);
@@ -95,12 +94,65 @@ pub fn encode(page: &Page<'_>, answers: &[Answer]) -> String {
             left -= encoded.len();
             kept.push(encoded);
         } else {
-            left_out.push(column.name.clone());
+            rest.left_out.push(&column.name);
         }
     }
-    rest["left_out"] = json!(left_out);
-    let rest = rest.to_string();
-    embed_json(&format!("{{\"columns\":[{}],{}", kept.join(","), &rest[1..]))
+    embed_json(&format!("{{\"columns\":[{}],{}", kept.join(","), &rest.encode()[1..]))
+}
+
+/// What a page has beside the columns of the run table. It is written as it stands, because a tree of JSON values for each of
+/// 100 000 runs takes 40 MB.
+#[derive(Serialize)]
+struct Rest<'a> {
+    workloads: Vec<Value>,
+    pareto: Value,
+    varying: Vec<&'a str>,
+    swept: Option<&'a str>,
+    telemetry: Value,
+    plots: Vec<Value>,
+    points: Vec<&'a str>,
+    suspect: Vec<bool>,
+    rows: Vec<usize>,
+    servers: Vec<Value>,
+    server: Vec<usize>,
+    began: Option<String>,
+    ended: Vec<Option<f64>>,
+    seconds: Vec<f64>,
+    details: Dictionary,
+    bench: Dictionary,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    meets: Option<Dictionary>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    competes: Option<Vec<bool>>,
+    left_out: Vec<&'a str>,
+}
+
+impl Rest<'_> {
+    fn encode(&self) -> String {
+        serde_json::to_string(self).expect("plain data always serialises")
+    }
+}
+
+/// Distinct values, and the place of each row's.
+#[derive(Serialize)]
+struct Dictionary {
+    of: Vec<Value>,
+    at: Vec<usize>,
+}
+
+impl Dictionary {
+    fn of(values: impl Iterator<Item = Value>) -> Dictionary {
+        let mut places: HashMap<String, usize> = HashMap::new();
+        let mut of = Vec::new();
+        let at = values.map(|value| {
+            *places.entry(value.to_string()).or_insert_with(|| {
+                of.push(value);
+                of.len() - 1
+            })
+        });
+        let at = at.collect();
+        Dictionary { of, at }
+    }
 }
 
 /// The points of each workload, its frontier and knee, all by place.
@@ -149,8 +201,8 @@ struct Runs {
     server: Vec<usize>,
     ended: Vec<Option<f64>>,
     seconds: Vec<f64>,
-    details: Value,
-    bench: Value,
+    details: Dictionary,
+    bench: Dictionary,
 }
 
 impl Runs {
@@ -174,8 +226,8 @@ impl Runs {
                 .collect(),
             ended: runs.iter().map(ended).collect(),
             seconds: runs.iter().map(|run| tenths(run.seconds)).collect(),
-            details: dictionary(runs.iter().map(|run| Value::String(told(run).into_owned()))),
-            bench: dictionary(runs.iter().map(command)),
+            details: Dictionary::of(runs.iter().map(|run| Value::String(told(run).into_owned()))),
+            bench: Dictionary::of(runs.iter().map(command)),
         }
     }
 }
@@ -210,21 +262,6 @@ fn servers(inputs: &Inputs<'_>, runs: &Runs) -> Vec<Value> {
         })
     });
     servers.collect()
-}
-
-/// `{"of":[distinct values],"at":[place of each]}`
-fn dictionary(values: impl Iterator<Item = Value>) -> Value {
-    let mut places: HashMap<String, usize> = HashMap::new();
-    let mut distinct = Vec::new();
-    let at: Vec<usize> = values
-        .map(|value| {
-            *places.entry(value.to_string()).or_insert_with(|| {
-                distinct.push(value);
-                distinct.len() - 1
-            })
-        })
-        .collect();
-    json!({"of": distinct, "at": at})
 }
 
 /// One column: its words, then `all` (one value for every row), `of` and `at` (a dictionary), or `each`.

@@ -1,18 +1,48 @@
-//! `vsweep completions`: shell completions.
+//! `vsweep completions`: what a package puts beside the binary, for shells and for `man`.
 
-use crate::error::{Exit, Result};
-use clap::CommandFactory;
+use super::output;
+use crate::error::{Error, Exit, Result};
+use clap::{CommandFactory, ValueEnum};
 use clap_complete::Shell;
+use std::io::{Write, stdout};
+use std::path::PathBuf;
 
-/// Print shell completions
+/// Print shell completions, or write manual pages
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Shell to complete for
-    shell: Shell,
+    /// Shell to complete for, or `man`
+    target: Target,
+    /// Folder for the manual pages, one for each command; it must exist
+    #[arg(required_if_eq("target", "man"))]
+    folder: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Target {
+    Bash,
+    Elvish,
+    Fish,
+    Man,
+    Powershell,
+    Zsh,
 }
 
 pub fn run(args: Args) -> Result<Exit> {
+    let shell = match args.target {
+        Target::Bash => Shell::Bash,
+        Target::Elvish => Shell::Elvish,
+        Target::Fish => Shell::Fish,
+        Target::Powershell => Shell::PowerShell,
+        Target::Zsh => Shell::Zsh,
+        Target::Man => {
+            let folder = args.folder.unwrap_or_default();
+            let written = clap_mangen::generate_to(super::Cli::command(), &folder);
+            return written
+                .map(|()| Exit::Done)
+                .map_err(Error::io("write manual pages to", &folder));
+        }
+    };
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut super::Cli::command(), "vsweep", &mut script);
-    super::output::finish(std::io::Write::write_all(&mut std::io::stdout(), &script))
+    clap_complete::generate(shell, &mut super::Cli::command(), "vsweep", &mut script);
+    output::finish(stdout().write_all(&script))
 }

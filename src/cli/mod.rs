@@ -9,6 +9,7 @@ mod completions;
 mod experiment;
 mod flags;
 mod guard;
+mod init;
 mod iterations;
 mod machine;
 mod native_check;
@@ -37,7 +38,7 @@ use std::process::ExitCode;
 
 /// Finds which server settings under which load meet your targets best.
 #[derive(Debug, Parser)]
-#[command(name = "vsweep", version, max_term_width = 110)]
+#[command(name = "vsweep", version = env!("VSWEEP_VERSION"), max_term_width = 110)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -45,6 +46,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Init(init::Args),
     Run(run::Args),
     Check(check::Args),
     Plan(plan::Args),
@@ -100,6 +102,7 @@ fn refuse_long_files() {
 
 fn perform(command: Command) -> Result<Exit> {
     match command {
+        Command::Init(args) => init::run(args),
         Command::Run(args) => machine::check().and_then(|()| run::run(args)),
         Command::Check(args) => check::run(args),
         Command::Plan(args) => plan::run(args),

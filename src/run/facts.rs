@@ -20,7 +20,7 @@ pub async fn collect(plan: &Plan) -> Manifest {
     let folder = folder.unwrap_or(Path::new("."));
     Manifest {
         format: String::new(),
-        vsweep: env!("CARGO_PKG_VERSION").into(),
+        vsweep: env!("VSWEEP_VERSION").into(),
         host: host(),
         os: read_first_line("/proc/version"),
         cpu: field_of("/proc/cpuinfo", "model name"),

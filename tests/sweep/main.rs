@@ -8,6 +8,7 @@ mod explore;
 mod foreign;
 #[path = "../support/harness.rs"]
 mod harness;
+mod init;
 mod iterations;
 mod phases;
 mod rehearse;

@@ -1,0 +1,32 @@
+//! Names the commit that a release was built from, for `vsweep --version`. A debug build names none: it would be built anew after
+//! each commit.
+
+use std::process::Command;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    let version = std::env::var("CARGO_PKG_VERSION").expect("cargo sets it");
+    // Not the commit of a repository that only holds a copy of this one.
+    let is_ours = git(&["rev-parse", "--show-prefix"]).is_some_and(|prefix| prefix.is_empty());
+    let commit = git(&["rev-parse", "--short=10", "HEAD"]).filter(|_| is_ours && is_release());
+    let named = commit.map_or_else(|| version.clone(), |commit| format!("{version} ({commit})"));
+    println!("cargo::rustc-env=VSWEEP_VERSION={named}");
+    if is_release() {
+        for file in ["HEAD", "logs/HEAD"] {
+            if let Some(path) = git(&["rev-parse", "--git-path", file]) {
+                println!("cargo::rerun-if-changed={path}");
+            }
+        }
+    }
+}
+
+fn is_release() -> bool {
+    std::env::var("PROFILE").is_ok_and(|profile| profile == "release")
+}
+
+/// What git says of this checkout; nothing where there is no git, or no checkout.
+fn git(words: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(words).output().ok()?;
+    let said = output.status.success().then_some(output.stdout)?;
+    Some(String::from_utf8_lossy(&said).trim().to_owned())
+}

@@ -1,0 +1,155 @@
+//! `vsweep init`: a commented plan to start from. What a plan may hold is the business of `plan`; here is only which plan suits
+//! which goal.
+
+use super::output;
+use crate::error::{Error, Exit, Result};
+use crate::server::Server;
+use crate::shell::shell_line;
+use clap::ValueEnum;
+use minijinja::{Environment, context};
+use std::fs::File;
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Write a commented plan to start from
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// What the plan is to find out
+    #[arg(long, value_enum, default_value_t = Goal::Tune)]
+    goal: Goal,
+    /// Model to serve with `vllm serve`, a name or a folder
+    #[arg(long)]
+    model: Option<String>,
+    /// GPUs of the machine
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    gpus: u32,
+    /// Measure the server that runs at this URL, instead of one that the plan starts
+    #[arg(long, conflicts_with_all = ["model", "gpus"])]
+    url: Option<String>,
+    /// File to write, which must not exist; default: standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
+enum Goal {
+    /// Which server settings serve best, at every load
+    Tune,
+    /// The most users within latency targets
+    Capacity,
+    /// Requirements that a CI job checks
+    Guard,
+    /// The demo on the built-in simulator: no model, no GPU
+    Demo,
+}
+
+/// What a plan measures.
+struct Subject {
+    /// Its model's name.
+    model: String,
+    /// Longest sequence in tokens, where known.
+    max_model_len: Option<u64>,
+}
+
+const TEMPLATE: &str = include_str!("init/plan.toml.jinja");
+const DEMO: &str = include_str!("../../plans/demo.toml");
+/// Tokens of a chat with some context, unless the model holds less.
+const INPUT_LEN: u64 = 1024;
+const OUTPUT_LEN: u64 = 256;
+/// Limit of the questions to a running server.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub fn run(args: Args) -> Result<Exit> {
+    let plan = match args.goal {
+        Goal::Demo => DEMO.to_owned(),
+        _ => render(&args, &subject(&args)?),
+    };
+    match &args.output {
+        None => output::finish(stdout().write_all(plan.as_bytes())),
+        Some(path) => {
+            if path.exists() {
+                let path = path.display();
+                return Err(Error::Usage(format!(
+                    "{path} exists; choose another file, or remove it first"
+                )));
+            }
+            let file = File::create_new(path).and_then(|mut file| file.write_all(plan.as_bytes()));
+            file.map(|()| Exit::Done).map_err(Error::io("write", path))
+        }
+    }
+}
+
+/// What is known of the model, by the arguments or by the server itself.
+fn subject(args: &Args) -> Result<Subject> {
+    match (&args.model, &args.url) {
+        (Some(model), _) => Ok(Subject {
+            model: model.clone(),
+            max_model_len: None,
+        }),
+        (None, Some(url)) => ask(url),
+        (None, None) => Err(Error::Usage(
+            "what is to be measured? give --model MODEL, the --url of a running server, or --goal demo".into(),
+        )),
+    }
+}
+
+fn ask(url: &str) -> Result<Subject> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Error::Fatal(format!("cannot start the runtime: {error}")))?;
+    let identity = runtime.block_on(async { Server::attach(url, PATIENCE, PATIENCE).ready().await });
+    let identity = identity.map_err(|failure| {
+        let detail = failure.detail;
+        Error::Fatal(format!(
+            "{url}: {detail}; start the server first, or give --model for one that the plan starts"
+        ))
+    })?;
+    Ok(Subject {
+        model: identity.served_model,
+        max_model_len: identity.max_model_len,
+    })
+}
+
+fn render(args: &Args, subject: &Subject) -> String {
+    let fits = |tokens: u64, share: u64| {
+        subject
+            .max_model_len
+            .map_or(tokens, |longest| tokens.min(longest / share).max(1))
+    };
+    let context = context! {
+        goal => args.goal.to_possible_value().expect("no goal is skipped").get_name(),
+        name => toml_text(&experiment(args.goal, &subject.model)),
+        url => args.url.as_deref().map(toml_text),
+        command => toml_text(&shell_line(["vllm", "serve", &subject.model])),
+        axes => args.goal != Goal::Guard,
+        gpu_counts => (0..).map(|power| 1u32 << power).take_while(|gpus| *gpus <= args.gpus).collect::<Vec<_>>(),
+        input_len => fits(INPUT_LEN, 2),
+        output_len => fits(OUTPUT_LEN, 4),
+    };
+    let plan = Environment::new().render_str(TEMPLATE, context);
+    plan.expect("the template fits its values") + "\n"
+}
+
+/// The last part of a model's name and the goal, as the name of a directory.
+fn experiment(goal: Goal, model: &str) -> String {
+    let last = model
+        .trim_end_matches('/')
+        .rsplit('/')
+        .next()
+        .unwrap_or_default()
+        .to_lowercase();
+    let goal = goal.to_possible_value().expect("no goal is skipped");
+    let kept: String = last
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || "._-".contains(*c))
+        .collect();
+    match kept.trim_start_matches(['.', '-', '_']) {
+        "" => goal.get_name().to_owned(),
+        kept => format!("{kept}-{}", goal.get_name()),
+    }
+}
+
+/// A text as a plan holds it: quoted as in JSON, which TOML reads as well, and without variables.
+fn toml_text(text: &str) -> String {
+    serde_json::Value::from(text.replace("${", "$${")).to_string()
+}

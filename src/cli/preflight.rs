@@ -12,8 +12,12 @@ use std::path::Path;
 /// Adds what is missing to `found`, at its place in the plan.
 pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     let place = |keys: &[&str]| plan.origin.value_span(keys);
-    if let Target::Launch(argv) = &plan.serve.target {
-        program(argv, &plan.serve.env, place(&["serve", "command"]), found);
+    if let Target::Launch(_) = plan.serve.target {
+        let mut seen = BTreeSet::new();
+        let servers = matrix.servers().take(MOST_POINTS);
+        for server in servers.filter(|server| seen.insert(server.argv.first().cloned())) {
+            program(&server.argv, &server.env, place(&["serve", "command"]), found);
+        }
         server_check::check_ports(plan, matrix, found);
     }
     if let Reset::Command(argv) = &plan.serve.reset {

@@ -10,3 +10,4 @@ mod mangled_files;
 mod matrix;
 mod plans;
 mod search;
+mod servers;

@@ -22,7 +22,7 @@ pub use search::{LoadExploration, LoadSearch};
 pub use serve_flags::{FlagValue, ServeFlags};
 
 use crate::ids::{PointId, ServerId};
-use crate::plan::{BenchRunner, Found, Link, Params, Plan, Problems, Secrets, Side, Target, show};
+use crate::plan::{BenchRunner, Found, Link, Params, Plan, Problems, Secrets, Side, Target, commands, show};
 use crate::printable::printable;
 use filter::{Agreement, Match};
 use identity::Load;
@@ -213,14 +213,15 @@ impl Matrix {
     fn server(&self, index: usize) -> ServerConfig {
         let params = self.serve.params(index);
         let argv = match &self.target {
-            Target::Launch(command) => argv::apply(command, &params),
+            Target::Launch(commands) => argv::apply(&commands.of(&params), &commands::flags(&params)),
             Target::Attach(_) => Vec::new(),
         };
+        let env = commands::environment(&self.serve_env, &params);
         ServerConfig {
-            id: identity::server_id(&self.target, &argv, &self.serve_env, &params, &self.secrets),
+            id: identity::server_id(&self.target, &argv, &env, &params, &self.secrets),
             name: self.name(&self.serve, index),
             argv,
-            env: self.serve_env.clone(),
+            env,
             params,
             combo: self.serve.combo_name(index),
         }

@@ -3,6 +3,7 @@
 //! This room owns the file format (TOML and JSON), its line and column positions, its problems and its JSON Schema.
 //! It does not expand anything: turning axes and links into servers and points is the `matrix` room's work.
 
+pub mod commands;
 pub mod condition;
 mod derived;
 mod fields;
@@ -30,6 +31,7 @@ mod value;
 pub mod vllm;
 mod world;
 
+pub use commands::Commands;
 pub use load::{Draft, draft, load, parse};
 pub use node::{Entry, Kind, Node};
 pub use origin::Origin;
@@ -145,8 +147,8 @@ pub struct Serve {
 /// Where the server comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// Launch this command line (program first).
-    Launch(Vec<String>),
+    /// Launch these command lines.
+    Launch(Commands),
     /// Measure a server that is already running at this base URL.
     Attach(String),
 }

@@ -50,6 +50,14 @@ impl Node {
         }
     }
 
+    /// A table's entries.
+    pub fn entries(&self) -> &[Entry] {
+        match &self.kind {
+            Kind::Table(entries) => entries,
+            _ => &[],
+        }
+    }
+
     /// The value below a table's key or at a list's position.
     pub fn child(&self, step: &str) -> Option<&Node> {
         match &self.kind {

@@ -1,5 +1,6 @@
 //! Where a plan came from, so that later stages can point at what they object to.
 
+use super::commands::{COMMAND, ENV};
 use super::node::Node;
 use super::source::{Sources, Span};
 use std::sync::Arc;
@@ -16,7 +17,8 @@ pub struct Origin {
 impl Origin {
     /// Whether there is a value at a path.
     pub fn has(&self, path: &[&str]) -> bool {
-        path.iter()
+        typed(path)
+            .iter()
             .try_fold(&self.root, |node, step| node.child(step))
             .is_some()
     }
@@ -25,7 +27,7 @@ impl Origin {
     /// back to the innermost value on the way that exists.
     pub fn value_span(&self, path: &[&str]) -> Span {
         let mut node = &self.root;
-        for step in path {
+        for step in typed(path) {
             match node.child(step) {
                 Some(child) => node = child,
                 None => break,
@@ -36,12 +38,25 @@ impl Origin {
 
     /// The place of the key at a path; for a list position, that of the value.
     pub fn key_span(&self, path: &[&str]) -> Span {
+        let path = typed(path);
         let Some((last, parents)) = path.split_last() else {
             return self.root.span;
         };
         let parent = parents.iter().try_fold(&self.root, |node, step| node.child(step));
         parent
             .and_then(|parent| parent.entry(last))
-            .map_or_else(|| self.value_span(path), |entry| entry.key_span)
+            .map_or_else(|| self.value_span(&path), |entry| entry.key_span)
+    }
+}
+
+/// The path as the user wrote it: what varies of a server beside its flags does not stand among the parameters.
+fn typed<'p>(path: &[&'p str]) -> Vec<&'p str> {
+    match path {
+        ["serve", "params", COMMAND, rest @ ..] => [&["serve", COMMAND], rest].concat(),
+        ["serve", "params", name, rest @ ..] => match name.strip_prefix(ENV) {
+            Some(variable) => [&["serve", "env", variable], rest].concat(),
+            None => path.to_vec(),
+        },
+        _ => path.to_vec(),
     }
 }

@@ -65,6 +65,7 @@ fn type_of(schema: &Map<String, Value>) -> String {
     if let Some(Value::String(reference)) = schema.get("$ref") {
         return match reference.rsplit('/').next().unwrap_or_default() {
             "Words" => "string or list of strings".into(),
+            "Commands" => "string, list of strings, or table of them".into(),
             "Param" => "value, list, range".into(),
             "Scalar" => "string, number or boolean".into(),
             table if table.ends_with("Table") => "table".into(),

@@ -2,8 +2,10 @@
 //! all made from these. Nothing is ever deserialized into them; reading, with its checks, is the `read` module's.
 
 mod json;
+mod values;
 
 pub use json::{json_schema, json_text, keys_of};
+pub use values::{AxisItem, Commands, DerivedTable, Param, RangeTable, Scalar, Scale, ValueTable, Values, Words};
 
 use schemars::JsonSchema;
 use serde_json::Value;
@@ -68,16 +70,17 @@ pub enum OnFailure {
 #[schemars(deny_unknown_fields)]
 pub struct ServeTable {
     /// The server's command line, such as `vllm serve MODEL`: a string, split into words as a shell would (no shell is
-    /// involved), or a list of words. Parameters are added to it as flags.
-    pub command: Option<Words>,
+    /// involved), or a list of words. Parameters are added to it as flags. A table of named command lines is an axis,
+    /// `serve.command`: `{ old = "vllm-0.31 serve MODEL", new = "vllm serve MODEL" }`.
+    pub command: Option<Commands>,
     /// Base URL of a server that is already running, instead of `command`. Such a server is neither started nor
     /// stopped, so no parameter may have several values and `env` does not reach it.
     pub url: Option<String>,
     /// Measure what is behind `url` anew each time the plan is run (default `false`): earlier results leave the tables. A
     /// sweep that was interrupted is finished first, without measuring again what it has.
     pub fresh: Option<bool>,
-    /// Environment variables for the server, added to vsweep's own.
-    pub env: Option<BTreeMap<String, Scalar>>,
+    /// Environment variables for the server, added to vsweep's own. A list of values is an axis, `serve.env.NAME`.
+    pub env: Option<BTreeMap<String, Values>>,
     /// Limit from launch to ready, e.g. `15m` (default; `30s` for a server that is already running).
     pub ready_timeout: Option<String>,
     /// Time from the polite signal to the deadly one when the server is stopped, e.g. `30s` (default).
@@ -136,111 +139,9 @@ pub enum Runner {
     Phases,
 }
 
-/// A command line: a string split as a shell would, or a list of words.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-pub enum Words {
-    /// Split into words as a shell would; no shell is involved.
-    Line(String),
-    /// Taken as it is.
-    List(Vec<String>),
-}
-
-/// A value that is neither a list nor a table.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-pub enum Scalar {
-    /// `true` or `false`.
-    Bool(bool),
-    /// A number.
-    Number(f64),
-    /// A text; `${NAME}` and `${NAME:-default}` stand for environment variables.
-    Text(String),
-}
-
-/// The value or values of a parameter.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-pub enum Param {
-    /// One value for all points. `true` becomes `--name`, `false` becomes `--no-name`.
-    Fixed(Scalar),
-    /// In JSON, `null` removes the flag from the command.
-    Absent(()),
-    /// An axis: the values in order.
-    Values(Vec<AxisItem>),
-    /// An axis: a range.
-    Range(RangeTable),
-    /// Computed from another parameter of the same table.
-    Derived(DerivedTable),
-    /// One value that is itself a list or a table.
-    Whole(ValueTable),
-}
-
-/// One value of an axis.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-pub enum AxisItem {
-    /// A plain value.
-    Plain(Scalar),
-    /// In JSON, `null` removes the flag from the command.
-    Absent(()),
-    /// A value that is itself a list or a table.
-    Whole(ValueTable),
-}
-
-/// Numbers from one end to the other. Exactly one of `times`, `step` and `count` says how.
-#[derive(JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct RangeTable {
-    /// First value.
-    pub from: f64,
-    /// Last value; values beyond it are not taken.
-    pub to: f64,
-    /// Factor from each value to the next, above 1.
-    pub times: Option<f64>,
-    /// Difference of neighbours, above 0.
-    pub step: Option<f64>,
-    /// Number of values, both ends included. Between whole ends the values are rounded to whole numbers.
-    pub count: Option<u32>,
-    /// Spacing of `count` values: `linear` (default) or `log`.
-    pub scale: Option<Scale>,
-}
-
-/// Spacing of a range with a `count`.
-#[derive(JsonSchema)]
-#[schemars(rename_all = "snake_case")]
-pub enum Scale {
-    /// Equal differences.
-    Linear,
-    /// Equal factors.
-    Log,
-}
-
-/// A value that follows another parameter: `per * times`, at least `min`, at most `max`. Counts and lengths are rounded
-/// up to whole numbers.
-#[derive(JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct DerivedTable {
-    /// Name of the parameter it follows, in the same table.
-    pub per: String,
-    /// Factor. Default: 1.
-    pub times: Option<f64>,
-    /// Lower bound of the result.
-    pub min: Option<f64>,
-    /// Upper bound of the result.
-    pub max: Option<f64>,
-}
-
-/// Passes a list or a table as one value. On the command line a list of plain values becomes several words after one
-/// flag, everything else becomes JSON.
-#[derive(JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct ValueTable {
-    /// The value.
-    pub value: Value,
-}
-
-/// A named combination of parameters: every key but `name` is a parameter, and every value is taken as it is.
+/// A named combination of parameters: every key but `name` is a parameter, and every value is taken as it is. In
+/// `[[serve.combos]]`, `command` is a whole command line and `env` a table of variables, so a combination can be a server of
+/// another kind.
 #[derive(JsonSchema)]
 pub struct ComboTable {
     /// Name shown in tables.

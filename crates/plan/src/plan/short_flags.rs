@@ -8,10 +8,13 @@ use super::{Plan, Program, ServeCommand, Side, Target};
 /// Refuses short names of parameters where the server is vLLM, which has no long flag of that name; what they mean to
 /// other servers is not known.
 pub(super) fn check(plan: &Plan, found: &mut Found) {
-    let Target::Launch(command) = &plan.serve.target else {
+    let Target::Launch(commands) = &plan.serve.target else {
         return;
     };
-    if ServeCommand::of(command).program() == Program::Other {
+    if commands
+        .iter()
+        .any(|command| ServeCommand::of(command).program() == Program::Other)
+    {
         return;
     }
     let mut refuse = |name: &str, span| {

@@ -101,7 +101,10 @@ impl Reader<'_> {
         let serve = self.serve(serve_node.unwrap_or(&empty), serve_node.is_some());
         let bench = self.bench(bench_node.unwrap_or(&empty));
         let names = Names {
-            serve: params::names(serve_node),
+            serve: params::names(serve_node)
+                .into_iter()
+                .chain(params::names_beside_flags(&serve.params))
+                .collect(),
             bench: params::names(bench_node),
             open: [serve_node, bench_node]
                 .iter()

@@ -1,6 +1,7 @@
 //! Parameters: fixed values, axes, derived values, named combinations, and references to parameters by name.
 
 use super::{Reader, split_side, suggest_param};
+use crate::plan::commands::{COMMAND, ENV, is_no_flag};
 use crate::plan::fields::Fields;
 use crate::plan::node::{Entry, Kind, Node};
 use crate::plan::problem::Problem;
@@ -47,6 +48,12 @@ pub(super) fn names(table: Option<&Node>) -> Vec<String> {
         Some(Kind::Table(entries)) => entries.iter().map(|entry| entry.key.clone()).collect(),
         _ => Vec::new(),
     }
+}
+
+/// The names of what varies on the server side beside its flags.
+pub(super) fn names_beside_flags(serve: &[(String, Axis)]) -> impl Iterator<Item = String> {
+    let names = serve.iter().map(|(name, _)| name).filter(|name| is_no_flag(name));
+    names.cloned()
 }
 
 impl Reader<'_> {
@@ -212,7 +219,7 @@ impl Reader<'_> {
             let what = format!("{side}.combos");
             let remedy = format!("write each combination below its own [[{what}]]");
             for item in self.list(node, &what, &remedy).unwrap_or_default() {
-                combos.extend(self.combo(item).map(|combo| (item.span, combo)));
+                combos.extend(self.combo(item, side == "serve").map(|combo| (item.span, combo)));
             }
         }
         if let Some(node) = file {
@@ -232,13 +239,23 @@ impl Reader<'_> {
         combos
     }
 
-    fn combo(&mut self, node: &Node) -> Option<Combo> {
+    fn combo(&mut self, node: &Node, is_server: bool) -> Option<Combo> {
         let mut fields = Fields::open::<schema::ComboTable>(node, "combos", &mut self.found)?;
         let name = fields.get("name").and_then(|node| self.text(node, "name"));
         let entries: Vec<Entry> = fields.rest().cloned().collect();
         self.check_spellings(&entries);
         let mut params = Params::new();
         for Entry { key, value, .. } in &entries {
+            if is_server && key == COMMAND {
+                let words = self.words(value, "command").unwrap_or_default();
+                params.insert(key.clone(), shell_words::join(words).into());
+                continue;
+            }
+            if is_server && key == "env" {
+                let env = self.env(value, "env").into_iter();
+                params.extend(env.map(|(name, value)| (format!("{ENV}{name}"), value.into())));
+                continue;
+            }
             let wrapped = matches!(&value.kind, Kind::Table(inner) if inner.len() == 1 && inner[0].key == "value");
             let value = if wrapped {
                 self.whole_value(value)?

@@ -2,7 +2,7 @@
 
 use super::Reader;
 use crate::plan::interpolate::{self, Unresolved};
-use crate::plan::node::{Kind, Node};
+use crate::plan::node::{Entry, Kind, Node};
 use crate::plan::problem::{Problem, suggest};
 use crate::plan::source::Span;
 use crate::units::parse_duration;
@@ -211,31 +211,30 @@ impl Reader<'_> {
             self.wrong_kind(node, what, "a table of variables");
             return BTreeMap::new();
         };
-        let mut env = BTreeMap::new();
-        for entry in entries {
-            let name = &entry.key;
-            if name.is_empty() || name.contains(['=', '\0']) {
-                let message = format!("`{name}` cannot name an environment variable");
-                self.found
-                    .add(Problem::new(entry.key_span, message, "use letters, digits and `_`"));
-                continue;
-            }
-            let value = match self.scalar(&entry.value, name) {
-                Some(Value::String(text)) => text,
-                Some(Value::Null) | None => continue,
-                Some(value) => value.to_string(),
-            };
-            if value.contains('\0') {
-                self.found.add(Problem::new(
-                    entry.value.span,
-                    "the value holds a zero byte",
-                    "remove it",
-                ));
-                continue;
-            }
-            self.secrets.note(name, &value);
-            env.insert(name.clone(), value);
+        let variable = |entry: &Entry| Some((entry.key.clone(), self.variable(entry, &entry.value)?));
+        entries.iter().filter_map(variable).collect()
+    }
+
+    /// One value of the variable that an entry names.
+    pub(super) fn variable(&mut self, entry: &Entry, node: &Node) -> Option<String> {
+        let name = &entry.key;
+        if name.is_empty() || name.contains(['=', '\0']) {
+            let message = format!("`{name}` cannot name an environment variable");
+            let problem = Problem::new(entry.key_span, message, "use letters, digits and `_`");
+            self.found.add(problem);
+            return None;
         }
-        env
+        let value = match self.scalar(node, name)? {
+            Value::String(text) => text,
+            Value::Null => return None,
+            value => value.to_string(),
+        };
+        if value.contains('\0') {
+            let problem = Problem::new(node.span, "the value holds a zero byte", "remove it");
+            self.found.add(problem);
+            return None;
+        }
+        self.secrets.note(name, &value);
+        Some(value)
     }
 }

@@ -2,10 +2,12 @@
 
 use super::Reader;
 use super::start_of;
+use crate::plan::commands::{COMMAND, Commands, ENV, is_no_flag};
 use crate::plan::fields::Fields;
-use crate::plan::node::Node;
+use crate::plan::node::{Entry, Kind, Node};
 use crate::plan::problem::{Problem, suggest};
 use crate::plan::{Axis, Reset, Serve, Target, schema};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -19,7 +21,7 @@ impl Reader<'_> {
     /// Reads the table; `given` is false if the plan has none, which is reported elsewhere.
     pub(super) fn serve(&mut self, node: &Node, given: bool) -> Serve {
         let mut serve = Serve {
-            target: Target::Launch(Vec::new()),
+            target: Target::Launch(Commands::One(Vec::new())),
             env: BTreeMap::new(),
             fresh: false,
             ready_timeout: READY_TIMEOUT,
@@ -34,10 +36,10 @@ impl Reader<'_> {
         };
         let command = fields.entry("command");
         let url = fields.entry("url");
+        let given = given && !all_combos_have_command(node);
         match (command, url) {
             (Some(command), None) => {
-                let words = self.words(&command.value, "serve.command").unwrap_or_default();
-                serve.target = Target::Launch(words);
+                serve.target = Target::Launch(self.commands(&command.value));
             }
             (None, Some(url)) => serve.target = Target::Attach(self.url(&url.value)),
             (Some(command), Some(url)) => {
@@ -62,10 +64,8 @@ impl Reader<'_> {
                 self.found.add(problem.and(command.key_span, "launched here"));
             }
         }
-        serve.env = fields
-            .get("env")
-            .map(|node| self.env(node, "serve.env"))
-            .unwrap_or_default();
+        let (env, varied) = fields.get("env").map(|node| self.env_axes(node)).unwrap_or_default();
+        serve.env = env;
         let ready_timeout = match serve.target {
             Target::Launch(_) => READY_TIMEOUT,
             Target::Attach(_) => ATTACHED_TIMEOUT,
@@ -75,16 +75,82 @@ impl Reader<'_> {
         serve.hang_timeout = self.duration(fields.get("hang_timeout"), "serve.hang_timeout", HANG_TIMEOUT);
         let reset = fields.get("reset");
         serve.reset = reset.and_then(|node| self.reset(node)).unwrap_or(Reset::Caches);
-        serve.params = fields
-            .get("params")
-            .map(|node| self.params(node, "serve.params"))
-            .unwrap_or_default();
+        let flags = fields.get("params").map(|node| self.flags(node)).unwrap_or_default();
+        let names = serve.target.names();
+        let command_axis = (!names.is_empty()).then(|| (COMMAND.to_owned(), Axis::Values(names)));
+        serve.params = command_axis.into_iter().chain(varied).chain(flags).collect();
         serve.combos = self.combos(fields.get("combos"), fields.get("params_file"), "serve");
         fields.close(&mut self.found);
         if let (Some(url), None) = (url, command) {
             self.check_attached(node, &serve, reset, url.key_span);
         }
         serve
+    }
+
+    /// One command line, or several by name.
+    fn commands(&mut self, node: &Node) -> Commands {
+        let Kind::Table(entries) = &node.kind else {
+            return Commands::One(self.words(node, "serve.command").unwrap_or_default());
+        };
+        if entries.is_empty() {
+            let remedy = "write a command line, or a table of them such as { old = \"vllm-0.31 serve MODEL\", new = \"vllm serve MODEL\" }";
+            self.found
+                .add(Problem::new(node.span, "`serve.command` names no program", remedy));
+        }
+        let mut named = Vec::with_capacity(entries.len());
+        for Entry { key, value, .. } in entries {
+            let words = self.words(value, &format!("serve.command.{key}")).unwrap_or_default();
+            named.push((key.clone(), words));
+        }
+        Commands::Named(named)
+    }
+
+    /// Environment variables: those with one value, and those with several as axes.
+    fn env_axes(&mut self, node: &Node) -> (BTreeMap<String, String>, Vec<(String, Axis)>) {
+        let Kind::Table(entries) = &node.kind else {
+            return (self.env(node, "serve.env"), Vec::new());
+        };
+        let mut env = BTreeMap::new();
+        let mut axes = Vec::new();
+        for entry in entries {
+            match &entry.value.kind {
+                Kind::List(items) if items.is_empty() => {
+                    let message = format!("`{}` has no values", entry.key);
+                    let remedy = "give one at least, or remove it";
+                    self.found.add(Problem::new(entry.value.span, message, remedy));
+                }
+                Kind::List(items) => {
+                    let values = items
+                        .iter()
+                        .filter_map(|item| self.variable(entry, item))
+                        .map(Value::from);
+                    axes.push((format!("{ENV}{}", entry.key), Axis::Values(values.collect())));
+                }
+                _ => {
+                    let value = self.variable(entry, &entry.value);
+                    env.extend(value.map(|value| (entry.key.clone(), value)));
+                }
+            }
+        }
+        (env, axes)
+    }
+
+    /// `[serve.params]`, in which what is no flag has no place.
+    fn flags(&mut self, node: &Node) -> Vec<(String, Axis)> {
+        for entry in node.entries().iter().filter(|entry| is_no_flag(&entry.key)) {
+            let (message, remedy) = match entry.key.strip_prefix(ENV) {
+                None => (
+                    "`command` is no flag".to_owned(),
+                    "write it in [serve]: command = { old = \"...\", new = \"...\" }".to_owned(),
+                ),
+                Some(name) => (
+                    format!("`{}` is no flag", entry.key),
+                    format!("write it in [serve]: env = {{ {name} = [...] }}"),
+                ),
+            };
+            self.found.add(Problem::new(entry.key_span, message, remedy));
+        }
+        self.params(node, "serve.params")
     }
 
     fn url(&mut self, node: &Node) -> String {
@@ -129,9 +195,14 @@ impl Reader<'_> {
     /// A running server is what it is: nothing about it can vary, and it cannot be started anew.
     fn check_attached(&mut self, node: &Node, serve: &Serve, reset: Option<&Node>, url: crate::plan::Span) {
         let params = node.entry("params").map(|entry| &entry.value);
+        let env = node.entry("env").map(|entry| &entry.value);
         for (name, axis) in &serve.params {
-            let varies = matches!(axis, Axis::Values(values) if values.len() > 1);
-            if let (true, Some(entry)) = (varies, params.and_then(|params| params.entry(name))) {
+            let varies = matches!(axis, Axis::Values(values) if values.len() > 1 || is_no_flag(name));
+            let entry = match name.strip_prefix(ENV) {
+                Some(variable) => env.and_then(|env| env.entry(variable)),
+                None => params.and_then(|params| params.entry(name)),
+            };
+            if let (true, Some(entry)) = (varies, entry) {
                 let message = format!("`{name}` cannot vary on a server that is already running");
                 let problem = Problem::new(entry.key_span, message, "give one value, or launch with `command`");
                 self.found.add(problem.and(url, "attached here"));
@@ -146,6 +217,24 @@ impl Reader<'_> {
             let message = "a server that vsweep did not start cannot be restarted";
             let problem = Problem::new(reset.span, message, "use reset = \"caches\" or \"none\"");
             self.found.add(problem.and(url, "attached here"));
+        }
+    }
+}
+
+/// Whether each combination brings its own command line.
+fn all_combos_have_command(serve: &Node) -> bool {
+    match serve.child("combos").map(|combos| &combos.kind) {
+        Some(Kind::List(combos)) => !combos.is_empty() && combos.iter().all(|combo| combo.entry(COMMAND).is_some()),
+        _ => false,
+    }
+}
+
+impl Target {
+    /// The names of the command lines among which servers choose; none where there is one for all.
+    fn names(&self) -> Vec<Value> {
+        match self {
+            Target::Launch(Commands::Named(named)) => named.iter().map(|(name, _)| name.as_str().into()).collect(),
+            Target::Launch(Commands::One(_)) | Target::Attach(_) => Vec::new(),
         }
     }
 }

@@ -214,16 +214,16 @@ fn problems_show_lines_without_their_secrets() {
 command = "vsweep sim serve m --api-key planted-1 --json '{\"apiKey\": \"planted-2\"}' 'open"
 url = "http://u:planted-3@h:1/?key=planted-4"
 [serve.env]
-HF_TOKENS = ["planted-5", "planted-6"]
+HF_TOKENS = [["planted-5"], "planted-6"]
 GH_PAT = { value = "planted-7" }
-OWN = ["planted-8"]
+OWN = [["planted-8"]]
 "#;
     let cases = [
         ("wrong.toml", wrong.to_owned(), "h:1/?key=***\""),
         (
             "own.toml",
             format!("secrets = ['OWN']\n{wrong}OTHER = 'planted-8'\n"),
-            "OWN = [\"***\"]",
+            "OWN = [[\"***\"]]",
         ),
         ("broken.toml", "DB_PASS = planted-9\n".to_owned(), "DB_PASS = ***"),
         (
@@ -236,7 +236,7 @@ OWN = ["planted-8"]
         let folder = folder(&[(name, &text)]);
         let checked = vsweep(
             folder.path(),
-            &["check", name, "--set", "serve.env.GIT_TOKEN=[1, 'planted-11']"],
+            &["check", name, "--set", "serve.env.GIT_TOKEN=[[1], 'planted-11']"],
         );
         let said = String::from_utf8_lossy(&checked.stderr);
         let leaked = said

@@ -98,6 +98,10 @@ fn what_cannot_be_is_refused_in_one_go() {
             "env = { B = [...] }",
         ],
     );
+    refused(
+        "[serve]\ncommand = 'x'\nenv = { A = [[1], { b = 2 }] }\n",
+        &["a string, a number or a boolean"],
+    );
     refused("[serve]\ncommand = { a = 'x serve', b = 'x serve' }\n", &["same"]);
     refused(
         "[serve]\ncommand = { a = 'x serve', b = 'y | z' }\n",

@@ -120,11 +120,11 @@ impl Reader<'_> {
                     self.found.add(Problem::new(entry.value.span, message, remedy));
                 }
                 Kind::List(items) => {
-                    let values = items
-                        .iter()
-                        .filter_map(|item| self.variable(entry, item))
-                        .map(Value::from);
-                    axes.push((format!("{ENV}{}", entry.key), Axis::Values(values.collect())));
+                    let values = items.iter().filter_map(|item| self.variable(entry, item));
+                    let values: Vec<Value> = values.map(Value::from).collect();
+                    if !values.is_empty() {
+                        axes.push((format!("{ENV}{}", entry.key), Axis::Values(values)));
+                    }
                 }
                 _ => {
                     let value = self.variable(entry, &entry.value);

@@ -1,5 +1,6 @@
 //! Single processes as a user starts them: the simulated server, servers below the guard, and scripts made from plans.
 
+mod book;
 #[path = "../support/deadline.rs"]
 mod deadline;
 mod plan_files;

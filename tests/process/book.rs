@@ -1,0 +1,155 @@
+//! The book in `docs/`: its commands run, the flags it names exist, its tables are complete, and its links lead somewhere.
+
+use crate::deadline::output;
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+use vsweep::cause::Cause;
+use vsweep::validity::Code;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every page a user reads, with its text.
+fn pages() -> Vec<(PathBuf, String)> {
+    let docs = fs::read_dir(root().join("docs")).expect("a folder").flatten();
+    let docs = docs
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|end| end == "md"));
+    let others = ["README.md", "SKILL.md"].map(|name| root().join(name));
+    let mut pages: Vec<PathBuf> = docs.chain(others).collect();
+    pages.sort();
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).expect("a page");
+        (path, text)
+    };
+    pages.into_iter().map(read).collect()
+}
+
+/// The fenced blocks of a page whose first line is one of these.
+fn blocks<'t>(text: &'t str, fences: &[&str]) -> Vec<&'t str> {
+    let mut rest = text;
+    let mut found = Vec::new();
+    while let Some((_, after)) = rest.split_once("\n```") {
+        let (fence, body) = after.split_once('\n').unwrap_or((after, ""));
+        let (block, after) = body.split_once("\n```").unwrap_or((body, ""));
+        if fences.contains(&fence) {
+            found.push(block);
+        }
+        rest = after;
+    }
+    found
+}
+
+/// What runs without a GPU is marked `sh run`. The blocks of a page follow each other in one folder, as a reader would type them.
+#[test]
+fn commands_run() {
+    let mut count = 0;
+    for (path, text) in pages() {
+        let script = blocks(&text, &["sh run"]).join("\n");
+        if script.is_empty() {
+            continue;
+        }
+        count += 1;
+        let folder = TempDir::new().expect("a folder");
+        symlink(root().join("plans"), folder.path().join("plans")).expect("a link");
+        let vsweep = Path::new(env!("CARGO_BIN_EXE_vsweep")).parent().expect("a folder");
+        let others = std::env::var("PATH").unwrap_or_default();
+        let ran = output(
+            Command::new("bash")
+                .args(["-e", "-c", &script])
+                .current_dir(folder.path())
+                .env("PATH", format!("{}:{others}", vsweep.display())),
+        );
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.success(), "{}: {:?}\n{said}", path.display(), ran.status);
+    }
+    assert!(count >= 2, "the book has pages to type along");
+}
+
+#[test]
+fn flags_exist() {
+    let mut helps: HashMap<String, String> = HashMap::new();
+    let mut checked = 0;
+    for (path, text) in pages() {
+        let lines = blocks(&text, &["sh", "sh run"]).join("\n").replace("\\\n", " ");
+        for line in lines.lines().filter_map(|line| line.strip_prefix("vsweep ")) {
+            let line = line.split(" #").next().unwrap_or_default();
+            let ours = line.split(" -- ").next().unwrap_or_default();
+            let mut words = ours.split_whitespace();
+            let command = words.next().expect("a command").to_owned();
+            if matches!(command.as_str(), "sim" | "--version") {
+                continue;
+            }
+            let help = helps.entry(command.clone()).or_insert_with(|| {
+                let said = output(Command::new(env!("CARGO_BIN_EXE_vsweep")).args([&command, "--help"]));
+                assert!(
+                    said.status.success(),
+                    "{}: there is no command {command}",
+                    path.display()
+                );
+                String::from_utf8(said.stdout).expect("text")
+            });
+            for flag in words.filter(|word| word.starts_with("--")) {
+                let name = flag.split('=').next().unwrap_or(flag);
+                assert!(
+                    help.contains(name),
+                    "{}: {command} has no {name}: {line}",
+                    path.display()
+                );
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 10, "{checked} flags");
+}
+
+#[test]
+fn every_cause_and_every_doubt_is_explained() {
+    let page = fs::read_to_string(root().join("docs/troubleshooting.md")).expect("the page");
+    let causes = Cause::ALL.iter().map(|cause| (cause.name(), cause.advice()));
+    let doubts = Code::ALL.iter().map(|code| (code.name(), code.advice()));
+    for (name, advice) in causes.chain(doubts) {
+        let is_told =
+            |line: &str| line.starts_with(&format!("| `{name}` |")) && line.ends_with(&format!("| {advice} |"));
+        assert!(
+            page.lines().any(is_told),
+            "docs/troubleshooting.md lacks: | `{name}` | ... | {advice} |"
+        );
+    }
+}
+
+#[test]
+fn links_lead_somewhere_and_no_page_is_hidden() {
+    let pages = pages();
+    let mut linked = Vec::new();
+    for (path, text) in &pages {
+        let folder = path.parent().expect("a folder");
+        for part in text.split("](").skip(1) {
+            let target = part.split([')', '#']).next().unwrap_or_default();
+            if target.is_empty() || target.contains("://") || target.contains(char::is_whitespace) {
+                continue;
+            }
+            let file = folder.join(target);
+            assert!(file.exists(), "{}: {target} is not there", path.display());
+            if path.ends_with("docs/README.md") {
+                linked.push(file.canonicalize().expect("it exists"));
+            }
+        }
+    }
+    for (path, _) in pages
+        .iter()
+        .filter(|(path, _)| path.parent().is_some_and(|folder| folder.ends_with("docs")))
+    {
+        let is_contents = path.ends_with("docs/README.md");
+        assert!(
+            is_contents || linked.contains(path),
+            "docs/README.md does not list {}",
+            path.display()
+        );
+    }
+}

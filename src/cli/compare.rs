@@ -3,7 +3,7 @@
 use super::experiment::tell_problems;
 use super::output::finish;
 use crate::error::{Error, Exit, Result};
-use crate::report::compare::{Comparison, Limit, Question, Side, to_markdown, to_text};
+use crate::report::compare::{Comparison, Limit, Question, Side, to_bmf, to_junit, to_markdown, to_text};
 use crate::stats::Requirement;
 use crate::table::Measure;
 use clap::ValueEnum;
@@ -39,9 +39,16 @@ pub struct Args {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
+    /// For people
     Text,
+    /// For a pull request's comment or a job's summary
     Markdown,
+    /// Everything, for programs
     Json,
+    /// JUnit XML: a test case for each limit at each point
+    Junit,
+    /// Bencher Metric Format: the new side's values with their intervals
+    Bmf,
 }
 
 fn margin(text: &str) -> Result<f64, String> {
@@ -63,6 +70,8 @@ pub fn run(args: Args) -> Result<Exit> {
     let text = match args.format {
         Format::Text => to_text(&comparison),
         Format::Markdown => to_markdown(&comparison),
+        Format::Junit => to_junit(&comparison),
+        Format::Bmf => to_bmf(&comparison),
         Format::Json => serde_json::to_string_pretty(&comparison).expect("a comparison is JSON") + "\n",
     };
     finish(io::stdout().lock().write_all(text.as_bytes()))?;

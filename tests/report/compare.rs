@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 use tempfile::TempDir;
-use vsweep::report::compare::{Comparison, Limit, Question, Side, to_markdown, to_text};
+use vsweep::report::compare::{Comparison, Limit, Question, Side, to_bmf, to_junit, to_markdown, to_text};
 use vsweep::stats::{Requirement, Verdict};
 
 /// Writes a tree of `vllm bench sweep` with one folder a load: its throughput and its p99 TTFT in each run.
@@ -180,4 +180,35 @@ fn exit_codes_and_wrong_inputs() {
         assert_eq!(found.0, Some(code), "{args:?}: {}", found.1);
         assert!(found.1.contains(said), "{args:?}: {}", found.1);
     }
+}
+
+#[test]
+fn ci_systems_get_cases_and_values() {
+    let (_folder, base, new) = sides();
+    let limits = ["output_throughput:-5%", "p99_ttft_ms:+5%"];
+    let found = Comparison::of(&base, &new, &question(&limits)).expect("common points");
+    let junit = to_junit(&found);
+    for part in [
+        "<testcase name=\"output_throughput:-5% at concurrency 8\" classname=\"limit\">",
+        "<failure message=\"-10.0 %, p = 0.000\"",
+        "tests=\"4\" skipped=\"0\" errors=\"0\" failures=\"1\"",
+    ] {
+        assert!(junit.contains(part), "{part} is not in:\n{junit}");
+    }
+    let unlimited = to_junit(&Comparison::of(&base, &new, &question(&[])).expect("common points"));
+    assert!(
+        unlimited.contains("verdict: regressed") && unlimited.contains("failures=\"0\""),
+        "{unlimited}"
+    );
+    let bmf: serde_json::Value = serde_json::from_str(&to_bmf(&found)).expect("JSON");
+    let measure = &bmf["concurrency 8"]["output_throughput"];
+    let number = |name: &str| measure[name].as_f64().expect(name);
+    assert!(number("lower_value") < number("value") && number("value") < number("upper_value"));
+    assert!((number("value") / 900.3 - 1.0).abs() < 0.001, "{measure}");
+    let single = Side {
+        launches: vec![None; base.table.rows()],
+        ..base
+    };
+    let bmf = to_bmf(&Comparison::of(&single, &single, &question(&[])).expect("common points"));
+    assert!(!bmf.contains("lower_value"), "{bmf}");
 }

@@ -1,13 +1,17 @@
 //! Two sets of results side by side: each metric of each common point as a ratio with its interval and a verdict, and
 //! everything else that differs between them. The statistics are `vsweep_strategy::stats`; nothing is measured here.
 
+mod bmf;
 mod changes;
+mod junit;
 mod markdown;
 mod matching;
 mod side;
 mod text;
 
+pub use bmf::to_bmf;
 pub use changes::Change;
+pub use junit::to_junit;
 pub use markdown::to_markdown;
 pub use side::Side;
 pub use text::to_text;
@@ -91,6 +95,8 @@ pub struct Figure {
     pub base: f64,
     /// The new side's value.
     pub new: f64,
+    /// The 95 % interval of the new side's value; none where it has one start.
+    pub new_interval: Option<(f64, f64)>,
     /// New over base.
     pub ratio: f64,
     /// The 95 % interval of the ratio; none where a side has one start.
@@ -283,12 +289,14 @@ fn compare(metric: &str, better: Better, margin: Margin, base: &[Start], new: &[
         Better::Higher => stats::Better::Higher,
         Better::Lower => stats::Better::Lower,
     };
-    let value = |starts: &[Start]| stats::estimate(starts, RunPrior::TYPICAL).map(|found| found.log.exp());
+    let estimate = |starts: &[Start]| stats::estimate(starts, RunPrior::TYPICAL);
+    let (of_base, of_new) = (estimate(base)?, estimate(new)?);
     let found = stats::compare(base, new, better, margin, RunPrior::TYPICAL)?;
     Some(Figure {
         metric: metric.to_owned(),
-        base: value(base)?,
-        new: value(new)?,
+        base: of_base.log.exp(),
+        new: of_new.log.exp(),
+        new_interval: of_new.interval(stats::ALPHA).map(stats::Interval::exp),
         ratio: found.ratio.log.exp(),
         interval: found.interval.map(stats::Interval::exp),
         verdict: found.verdict,

@@ -1,13 +1,90 @@
-//! What `plot` and `pareto` share: the names in their arguments, and delivering their pictures.
+//! What `plot` and `pareto` share: the names in their arguments, the runs of several directories, and delivering their pictures.
 
+use super::experiment::tell_problems;
 use super::output::{self, finish};
+use super::report::planned_price;
 use crate::error::{Error, Exit, Result};
 use crate::files::{create_folder, write_atomic};
 use crate::report::chart::{Chart, Series, Style};
 use crate::report::png::{Size, render_at};
+use crate::report::{Runs, read_any};
+use crate::table::Table;
+use itertools::Itertools;
 use std::collections::HashMap;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The directories of one picture.
+#[derive(Debug, clap::Args)]
+pub struct Directories {
+    /// The directories that `vsweep run` or `vllm bench sweep` wrote; of several, the column `experiment` tells them apart
+    #[arg(value_name = "DIR", required = true)]
+    directories: Vec<PathBuf>,
+    /// What one GPU costs an hour, for what tokens cost (cost_per_million_output_tokens); the plan's, if not given
+    #[arg(long, value_name = "PRICE", allow_negative_numbers = true, value_parser = price)]
+    price_per_gpu_hour: Option<f64>,
+}
+
+impl Directories {
+    /// Their runs as one table, each table prepared before costs are added, and the exit code for what is damaged.
+    pub fn read(&self, prepare: impl Fn(&mut Table) -> Result<()>) -> Result<(Table, Exit)> {
+        let canonical = |directory: &PathBuf| directory.canonicalize().unwrap_or_else(|_| directory.clone());
+        if let Some(twice) = self
+            .directories
+            .iter()
+            .duplicates_by(|directory| canonical(directory))
+            .next()
+        {
+            return Err(Error::Usage(format!(
+                "{} is given twice; name each directory once",
+                twice.display()
+            )));
+        }
+        let mut damage = Exit::Done;
+        let mut tables = Vec::with_capacity(self.directories.len());
+        for (directory, name) in self.directories.iter().zip(self.names()) {
+            let Runs { mut table, damaged } = read_any(directory)?;
+            damage = damage.or(tell_problems(&damaged));
+            prepare(&mut table)?;
+            if let Some(price) = self.price_per_gpu_hour.or_else(|| planned_price(directory)) {
+                table.add_costs(price);
+            }
+            tables.push((name, table));
+        }
+        let table = match tables.len() {
+            1 => tables.remove(0).1,
+            _ => Table::stack(tables),
+        };
+        Ok((table, damage))
+    }
+
+    /// What each is called: its own name, or its path where two share a name.
+    fn names(&self) -> Vec<String> {
+        let names: Vec<String> = self.directories.iter().map(|directory| name_of(directory)).collect();
+        let is_alone = |name: &String| names.iter().filter(|other| *other == name).count() == 1;
+        match names.iter().all(is_alone) {
+            true => names,
+            false => self
+                .directories
+                .iter()
+                .map(|directory| directory.display().to_string())
+                .collect(),
+        }
+    }
+
+    /// What they are called together.
+    pub fn name(&self) -> String {
+        self.names().join(", ")
+    }
+
+    /// Where pictures go: into the directory, or where vsweep is run if there are several.
+    pub fn folder(&self) -> PathBuf {
+        match self.directories.as_slice() {
+            [only] => only.clone(),
+            _ => PathBuf::from("."),
+        }
+    }
+}
 
 /// The names of a comma-separated list.
 pub fn list(names: &str) -> impl Iterator<Item = &str> {
@@ -31,7 +108,7 @@ pub fn price(text: &str) -> Result<f64, String> {
 }
 
 /// What a directory is called in a chart.
-pub fn name_of(directory: &Path) -> String {
+fn name_of(directory: &Path) -> String {
     let whole = directory.canonicalize().unwrap_or_else(|_| directory.to_path_buf());
     whole.file_name().map_or_else(
         || whole.display().to_string(),

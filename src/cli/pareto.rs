@@ -1,27 +1,22 @@
 //! `vsweep pareto`: what one figure can be had for the other, and which points no other beats.
 
-use super::charts::{self, list};
-use super::experiment::tell_problems;
+use super::charts::{self, Directories, list};
 use super::output::{self, finish};
-use super::report::planned_price;
 use crate::error::{Error, Exit, Result};
 use crate::report::chart::Chart;
 use crate::report::charts::grid::file_name;
 use crate::report::charts::{Subject, pareto};
 use crate::report::png::Size;
-use crate::report::{Runs, read_any};
-use crate::table::{Measure, Points, Tradeoff, list_placed, write_csv};
+use crate::table::{Measure, Points, Table, Tradeoff, list_placed, write_csv};
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 use std::io::Write;
-use std::path::PathBuf;
 
-/// Find the points that no other beats, from a directory of vsweep or a result tree of vLLM
+/// Find the points that no other beats, from directories of vsweep or result trees of vLLM
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The directory that `vsweep run` or `vllm bench sweep` wrote
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
+    #[command(flatten)]
+    directories: Directories,
     /// The figure along the x axis; :higher or :lower says which direction is the good one
     #[arg(long, value_name = "METRIC[:DIRECTION]", default_value = "tokens_per_user")]
     x: String,
@@ -45,9 +40,6 @@ pub struct Args {
     /// A picture in DIR/pareto, or text on standard output
     #[arg(long, value_name = "FORMAT", default_value = "png")]
     format: Format,
-    /// What one GPU costs an hour, for what tokens cost (cost_per_million_output_tokens); the plan's, if not given
-    #[arg(long, value_name = "PRICE", allow_negative_numbers = true, value_parser = charts::price)]
-    price_per_gpu_hour: Option<f64>,
     /// Say what would be drawn and write nothing
     #[arg(long, alias = "dry_run")]
     dry_run: bool,
@@ -69,15 +61,14 @@ pub fn run(args: Args) -> Result<Exit> {
             x.metric
         )));
     }
-    let Runs { mut table, damaged } = read_any(&args.directory)?;
-    let damage = tell_problems(&damaged);
-    // The usual column is what the table counts by anyway, and a sweep without limits need not have it.
+    // The usual column is what a table counts by anyway, and a sweep without limits need not have it.
     let users = Some(args.user_count_var.as_str()).filter(|name| *name != "max_concurrency");
-    let counted = table.recount(users, args.gpu_count_var.as_deref());
-    counted.map_err(Error::Usage)?;
-    if let Some(price) = args.price_per_gpu_hour.or_else(|| planned_price(&args.directory)) {
-        table.add_costs(price);
-    }
+    let recount = |table: &mut Table| {
+        table
+            .recount(users, args.gpu_count_var.as_deref())
+            .map_err(Error::Usage)
+    };
+    let (table, damage) = args.directories.read(recount)?;
     for name in [x.metric.as_str(), y.metric.as_str()] {
         table.numeric_column(name).map_err(Error::Usage)?;
     }
@@ -108,7 +99,7 @@ pub fn run(args: Args) -> Result<Exit> {
 
 fn draw(args: &Args, points: &Points<'_>, tradeoffs: &[Tradeoff<'_>], labels: &[String]) -> Result<Exit> {
     let subject = Subject {
-        experiment: &charts::name_of(&args.directory),
+        experiment: &args.directories.name(),
         points,
     };
     let picture = |tradeoff: &Tradeoff<'_>| {
@@ -123,7 +114,7 @@ fn draw(args: &Args, points: &Points<'_>, tradeoffs: &[Tradeoff<'_>], labels: &[
     };
     let pictures: Vec<(String, Chart)> = tradeoffs.iter().map(picture).collect();
     charts::deliver(
-        &args.directory.join("pareto"),
+        &args.directories.folder().join("pareto"),
         pictures.iter().map(|(group, chart)| (group.as_str(), chart)),
         &Size::default(),
         args.dry_run,

@@ -1,26 +1,22 @@
 //! `vsweep plot`: line charts of any figure against any setting or figure, from results of vsweep or of vLLM.
 
-use super::charts::{self, list};
-use super::experiment::tell_problems;
+use super::charts::{self, Directories, list};
 use super::output::tell;
-use super::report::planned_price;
 use crate::error::{Error, Exit, Result};
 use crate::report::chart::{MOST_CURVES, Scale};
 use crate::report::charts::Subject;
 use crate::report::charts::grid::{Figure, Grid};
 use crate::report::png::Size;
 use crate::report::variation::curves_along;
-use crate::report::{Runs, read_any};
 use crate::table::{Bin, Column, Filter, Points, Section, Table};
 use clap::ValueEnum;
 use std::path::PathBuf;
 
-/// Draw line charts from a directory of vsweep or a result tree of vLLM
+/// Draw line charts from directories of vsweep or result trees of vLLM
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The directory that `vsweep run` or `vllm bench sweep` wrote
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
+    #[command(flatten)]
+    directories: Directories,
     /// The column along the x axis: a parameter or a figure
     #[arg(
         long,
@@ -59,7 +55,7 @@ pub struct Args {
     /// First part of the pictures' names
     #[arg(long, alias = "fig_name", value_name = "NAME", default_value = "FIGURE")]
     fig_name: String,
-    /// Folder of the pictures, within DIR unless it is absolute
+    /// Folder of the pictures, within DIR unless it is absolute; of several DIRs, within the current folder
     #[arg(long, alias = "fig_dir", value_name = "FOLDER")]
     fig_dir: Option<PathBuf>,
     /// Leave out the bars from the lowest to the highest run
@@ -71,9 +67,6 @@ pub struct Args {
     /// Pixels per inch; 300 is for print
     #[arg(long, alias = "fig_dpi", value_name = "DPI", allow_negative_numbers = true, default_value_t = 150, value_parser = clap::value_parser!(u32).range(30..=1200))]
     fig_dpi: u32,
-    /// What one GPU costs an hour, for what tokens cost (cost_per_million_output_tokens); the plan's, if not given
-    #[arg(long, value_name = "PRICE", allow_negative_numbers = true, value_parser = charts::price)]
-    price_per_gpu_hour: Option<f64>,
     /// Say what would be drawn and write nothing
     #[arg(long, alias = "dry_run")]
     dry_run: bool,
@@ -104,11 +97,7 @@ const ASPECT: f64 = 1.25;
 pub fn run(args: Args) -> Result<Exit> {
     let filters = Filter::parse_list(&args.filter_by).map_err(Error::Usage)?;
     let bins = Bin::parse_list(&args.bin_by).map_err(Error::Usage)?;
-    let Runs { mut table, damaged } = read_any(&args.directory)?;
-    let damage = tell_problems(&damaged);
-    if let Some(price) = args.price_per_gpu_hour.or_else(|| planned_price(&args.directory)) {
-        table.add_costs(price);
-    }
+    let (mut table, damage) = args.directories.read(|_| Ok(()))?;
     let rows = choose(&table, &filters)?;
     for bin in &bins {
         bin.apply(&mut table).map_err(Error::Usage)?;
@@ -116,7 +105,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let mut points = Points::of(&table);
     points.keep(&rows);
     let subject = Subject {
-        experiment: &charts::name_of(&args.directory),
+        experiment: &args.directories.name(),
         points: &points,
     };
     let grid = grid(&args, &subject, &bins).map_err(Error::Usage)?;
@@ -132,10 +121,11 @@ pub fn run(args: Args) -> Result<Exit> {
             args.var_x, args.var_y
         )));
     }
+    let folder = args.directories.folder();
     let folder = args
         .fig_dir
         .as_ref()
-        .map_or_else(|| args.directory.clone(), |folder| args.directory.join(folder));
+        .map_or_else(|| folder.clone(), |within| folder.join(within));
     let height = args.fig_height * UNITS_PER_INCH;
     let size = Size {
         panel: Some((height * ASPECT, height)),

@@ -288,3 +288,36 @@ fn a_price_makes_costs_that_can_be_compared() {
     }
     assert!(refuse(&["pareto", "--price-per-gpu-hour", "0"], &root).contains("what one GPU costs an hour"));
 }
+
+#[test]
+fn several_directories_share_a_picture_and_stay_apart() {
+    let (_ours, ours) = experiment();
+    let (_theirs, theirs) = vllm_tree();
+    let alone: usize = [&ours, &theirs]
+        .into_iter()
+        .map(|root| succeed(&["pareto", "--format", "csv"], root).lines().count() - 1)
+        .sum();
+    let theirs = theirs.to_str().expect("plain");
+    let both = succeed(&["pareto", theirs, "--format", "csv"], &ours);
+    assert_eq!(both.lines().count() - 1, alone, "{both}");
+    assert!(both.contains(",demo,") && both.contains(",tiny,"), "{both}");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let elsewhere = folder.path().to_str().expect("plain");
+    let plot = [
+        "plot",
+        theirs,
+        "--var-x",
+        "max_concurrency",
+        "--fig-dir",
+        elsewhere,
+        "--fig-by",
+        "experiment",
+    ];
+    let said = succeed(&plot, &ours);
+    assert!(
+        said.contains("FIGURE-experiment=demo.png") && said.contains("FIGURE-experiment=tiny.png"),
+        "{said}"
+    );
+    let twice = refuse(&["pareto", ours.join(".").to_str().expect("plain")], &ours);
+    assert!(twice.contains("is given twice"), "{twice}");
+}

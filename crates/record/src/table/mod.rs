@@ -18,6 +18,7 @@ mod recount;
 mod row;
 mod scalars;
 mod spread;
+mod stack;
 mod tradeoff;
 mod users;
 mod words;
@@ -36,6 +37,7 @@ pub use points::{Point, PointOutcome, Points};
 pub use row::Row;
 pub use scalars::{Scalar, read_scalars};
 pub use spread::Spread;
+pub use stack::EXPERIMENT;
 pub use tradeoff::{Measure, Placed, Tradeoff, list_placed};
 pub use workload::{Workload, is_of_load};
 

@@ -1,0 +1,92 @@
+//! Several tables under one another, so that experiments can be drawn in one picture.
+
+use super::{Cell, Column, Section, Table};
+use std::collections::HashMap;
+
+/// The column that says which experiment a row is from. It stands among the settings of servers, so results of two experiments are
+/// never taken for one, and compete with each other.
+pub const EXPERIMENT: &str = "experiment";
+
+impl Table {
+    /// The rows of all tables in their order, each with the name of its experiment. Columns of one name and section are one; a
+    /// point keeps apart from the same point of another experiment.
+    pub fn stack(tables: Vec<(String, Table)>) -> Table {
+        let mut stacked = Table::default();
+        let mut places: HashMap<(Section, String), usize> = HashMap::new();
+        let mut names = Vec::new();
+        for (experiment, table) in tables {
+            let from = stacked.rows;
+            stacked.rows += table.rows;
+            names.resize(stacked.rows, Cell::text(&experiment));
+            for mut column in table.columns {
+                if (column.section, column.name.as_str()) == (Section::Identity, "point") {
+                    for cell in &mut column.cells {
+                        *cell = Cell::text(&format!("{experiment}/{cell}"));
+                    }
+                }
+                let place = places.entry((column.section, column.name.clone())).or_insert_with(|| {
+                    stacked.columns.push(Column {
+                        cells: Vec::new(),
+                        ..column.clone()
+                    });
+                    stacked.columns.len() - 1
+                });
+                let cells = &mut stacked.columns[*place].cells;
+                cells.resize(from, Cell::Missing);
+                cells.append(&mut column.cells);
+            }
+            for column in &mut stacked.columns {
+                column.cells.resize(stacked.rows, Cell::Missing);
+            }
+        }
+        stacked.columns.push(Column {
+            name: EXPERIMENT.to_owned(),
+            section: Section::Serve,
+            cells: names,
+        });
+        // The experiment comes first among the settings.
+        stacked
+            .columns
+            .sort_by_key(|column| (column.section, column.name != EXPERIMENT));
+        stacked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(columns: &[(&str, Section, &[i64])]) -> Table {
+        let columns: Vec<Column> = columns
+            .iter()
+            .map(|(name, section, values)| Column {
+                name: (*name).to_owned(),
+                section: *section,
+                cells: values.iter().map(|value| Cell::Integer(*value)).collect(),
+            })
+            .collect();
+        Table {
+            rows: columns[0].cells.len(),
+            columns,
+        }
+    }
+
+    #[test]
+    fn rows_line_up_and_points_stay_apart() {
+        let a = table(&[("point", Section::Identity, &[1, 2]), ("tp", Section::Serve, &[1, 2])]);
+        let b = table(&[("point", Section::Identity, &[1]), ("seqs", Section::Serve, &[8])]);
+        let both = Table::stack(vec![("a".into(), a), ("b".into(), b)]);
+        let shown = |name: &str| {
+            (0..3)
+                .map(|row| both.cell(name, row).to_string())
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert_eq!(shown("point"), "a/1 a/2 b/1");
+        assert_eq!(shown("tp"), "1 2 ");
+        assert_eq!(shown("seqs"), "  8");
+        assert_eq!(shown(EXPERIMENT), "a a b");
+        let names: Vec<&str> = both.columns().iter().map(|column| column.name.as_str()).collect();
+        assert_eq!(names, ["point", "experiment", "tp", "seqs"]);
+    }
+}

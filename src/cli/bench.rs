@@ -18,6 +18,7 @@ use crate::server::http::{Silence, body_of, client_for};
 use clap::{ArgMatches, Command, FromArgMatches};
 use place::Place;
 use serde_json::{Value, json};
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -31,6 +32,8 @@ const LONGEST_RUN: Duration = Duration::from_secs(7 * 24 * 3600);
 #[derive(Debug)]
 pub struct Args {
     params: Params,
+    /// Whether the result goes to standard output as JSON.
+    as_json: bool,
     /// Sentences about flags that change nothing.
     ignored: Vec<String>,
 }
@@ -48,7 +51,14 @@ impl clap::Args for Args {
             let argument = clap::Arg::new(*name).long(name.replace('_', "-")).alias(name);
             command.arg(argument.num_args(0..).hide(true))
         });
-        super::flags::augment(command, TABLE.all())
+        let format = clap::Arg::new("format").long("format").value_name("FORMAT");
+        let format = format
+            .value_parser(["text", "json"])
+            .default_value("text")
+            .help_heading("Result");
+        let format =
+            format.help("What goes to standard output: the block of vllm bench serve, or the result file's JSON");
+        super::flags::augment(command, TABLE.all()).arg(format)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -68,7 +78,14 @@ impl FromArgMatches for Args {
                 None => drop(params.insert((*name).to_owned(), Value::Bool(true))),
             }
         }
-        Ok(Args { params, ignored })
+        let as_json = matches
+            .get_one::<String>("format")
+            .is_some_and(|format| format == "json");
+        Ok(Args {
+            params,
+            as_json,
+            ignored,
+        })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {
@@ -79,6 +96,10 @@ impl FromArgMatches for Args {
 
 pub fn run(args: Args) -> Result<Exit> {
     args.ignored.iter().for_each(tell);
+    if args.as_json {
+        // Nothing else may stand beside it.
+        output::be_quiet();
+    }
     let mut params = args.params;
     for (name, value) in DEFAULTS {
         params.entry(name).or_insert_with(|| json!(value));
@@ -100,10 +121,10 @@ pub fn run(args: Args) -> Result<Exit> {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Error::Fatal(format!("cannot start the runtime: {error}")))?;
-    runtime.block_on(perform(params, &settings, place))
+    runtime.block_on(perform(params, &settings, place, args.as_json))
 }
 
-async fn perform(params: Params, settings: &Settings, place: Option<Place>) -> Result<Exit> {
+async fn perform(params: Params, settings: &Settings, place: Option<Place>, as_json: bool) -> Result<Exit> {
     let mut interrupt = Interrupt::install()?;
     let given = params.clone();
     let job = tokio::select! {
@@ -118,7 +139,7 @@ async fn perform(params: Params, settings: &Settings, place: Option<Place>) -> R
     progress.abort();
     show::notes(&job.counters);
     let ended = match measured {
-        Some(Ok(measurement)) => finish(settings, &given, place, &measurement.result),
+        Some(Ok(measurement)) => finish(settings, &given, place, &measurement.result, as_json),
         Some(Err(failure)) => Err(Error::Fatal(failure.to_string())),
         None => {
             let [finished, planned] = [&job.counters.finished, &job.counters.planned].map(|count| count.load(Relaxed));
@@ -140,9 +161,21 @@ async fn perform(params: Params, settings: &Settings, place: Option<Place>) -> R
 }
 
 /// Saves and shows what was measured, in this order: nothing that is shown is lost.
-fn finish(settings: &Settings, given: &Params, place: Option<Place>, result: &RunResult) -> Result<Exit> {
+fn finish(
+    settings: &Settings,
+    given: &Params,
+    place: Option<Place>,
+    result: &RunResult,
+    as_json: bool,
+) -> Result<Exit> {
     let saved = place.map(|place| save(&place, settings, given, result)).transpose();
-    let shown = show::block(&result.values);
+    let shown = match as_json {
+        true => {
+            let mut out = output::json();
+            json_file::write(result, &mut out).and_then(|()| writeln!(out))
+        }
+        false => show::block(&result.values),
+    };
     show::warnings(result);
     if let Some(path) = saved? {
         tell(format_args!("the result is in {}", path.display()));

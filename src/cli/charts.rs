@@ -1,8 +1,7 @@
 //! What `plot` and `pareto` share: the names in their arguments, the runs of several directories, and delivering their pictures.
 
-use super::experiment::tell_problems;
+use super::experiment::{planned_price, tell_problems};
 use super::output::{self, finish};
-use super::report::planned_price;
 use crate::error::{Error, Exit, Result};
 use crate::files::{create_folder, write_atomic};
 use crate::report::chart::{Chart, Series, Style};

@@ -1,25 +1,76 @@
-//! `vsweep check`: validates a plan.
+//! `vsweep check`: validates plans.
 
-use super::output::say;
-use super::plan_file::PlanFile;
+use super::output::{self, say};
+use super::plan_file::{PlanFile, show};
 use crate::error::{Exit, Result};
-use crate::plan::{Axis, Plan, Side, spelling};
+use crate::matrix::Matrix;
+use crate::plan::{Axis, Plan, Problems, Side, spelling};
 use crate::units::show_many;
+use clap::ValueEnum;
 use itertools::Itertools;
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
-/// Validate a plan and print every problem with a source excerpt
+/// Validate plans and print every problem with a source excerpt
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    #[command(flatten)]
-    file: PlanFile,
+    /// Plans to read: TOML, or JSON if they end in .json; - is standard input
+    #[arg(value_name = "PLAN", required = true)]
+    plans: Vec<PathBuf>,
+    /// Change a key of each plan, e.g. --set serve.params.max_num_seqs=[8,64] (repeatable)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    overrides: Vec<String>,
+    /// How the verdict is printed
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people: problems on standard error, a line for each valid plan on standard output
+    Text,
+    /// One JSON object for each plan, in a list
+    Json,
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let (plan, matrix, is_doubtful) = match args.file.examine() {
-        Ok(opened) => opened,
-        Err(exit) => return Ok(exit),
+    let mut exit = Exit::Done;
+    let mut checked = Vec::new();
+    for path in args.plans {
+        let file = PlanFile {
+            plan: path,
+            overrides: args.overrides.clone(),
+        };
+        let read = file.read();
+        exit = exit.or(match &read {
+            Err(_) => Exit::Usage,
+            Ok((.., Some(_))) => Exit::SomeFailed,
+            Ok((.., None)) => Exit::Done,
+        });
+        match args.format {
+            Format::Text => tell(read),
+            Format::Json => checked.push(to_json(&file.plan, read)),
+        }
+    }
+    match args.format {
+        Format::Text => Ok(exit),
+        Format::Json => output::finish(writeln!(output::json(), "{:#}", Value::from(checked))).map(|_| exit),
+    }
+}
+
+/// A plan that was read with what is in it and its warnings, or its problems.
+type Read = std::result::Result<(Plan, Matrix, Option<Problems>), Problems>;
+
+fn tell(read: Read) {
+    let (plan, matrix, warnings) = match read {
+        Ok(read) => read,
+        Err(problems) => {
+            show(problems);
+            return;
+        }
     };
+    warnings.map(show);
     let counts = matrix.counts();
     let servers = show_many(counts.servers, "server");
     let work = match counts.searches {
@@ -30,10 +81,32 @@ pub fn run(args: Args) -> Result<Exit> {
     for note in notes(&plan).into_iter().map(String::from).chain(matrix.remarks()) {
         say(format_args!("note: {note}"));
     }
-    Ok(match is_doubtful {
-        true => Exit::SomeFailed,
-        false => Exit::Done,
-    })
+}
+
+fn to_json(path: &Path, read: Read) -> Value {
+    let path = path.to_string_lossy();
+    match read {
+        Err(problems) => json!({"plan": path, "valid": false, "problems": problems.to_json()}),
+        Ok((plan, matrix, warnings)) => {
+            let counts = matrix.counts();
+            let notes: Vec<String> = notes(&plan)
+                .into_iter()
+                .map(String::from)
+                .chain(matrix.remarks())
+                .collect();
+            json!({
+                "plan": path,
+                "valid": true,
+                "name": plan.name,
+                "servers": counts.servers,
+                "points": counts.points,
+                "searches": counts.searches,
+                "runs": counts.runs,
+                "problems": warnings.map_or_else(|| json!([]), |warnings| warnings.to_json()),
+                "notes": notes,
+            })
+        }
+    }
 }
 
 /// What is valid and yet hardly meant.

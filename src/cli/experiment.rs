@@ -3,7 +3,7 @@
 use super::output;
 use crate::error::{Exit, Result};
 use crate::journal::{self, Check, Directory, State};
-use crate::plan::Plan;
+use crate::plan::{self, Plan, ReportOptions};
 use std::path::{Path, PathBuf};
 
 /// The directory that the user named, else the plan's own.
@@ -31,4 +31,27 @@ pub fn recorded(directory: &Directory) -> Result<State> {
         true => Ok(State::default()),
         false => journal::load(directory, Check::Hashes),
     }
+}
+
+/// What the plan of an experiment says a GPU costs; nothing where there is no plan that can be read.
+pub fn planned_price(directory: &Path) -> Option<f64> {
+    options(&Directory::at(directory)).price_per_gpu_hour
+}
+
+/// The `[report]` table of the plan that was run. Elsewhere than where it ran, the rest of the plan may refer to files and
+/// variables that are not there; nothing of it matters here.
+pub fn options(directory: &Directory) -> ReportOptions {
+    let paths = [false, true].map(|json| directory.plan(json));
+    let Some(path) = paths.into_iter().find(|path| path.exists()) else {
+        return ReportOptions::default();
+    };
+    plan::draft(&path, &[])
+        .map(|draft| draft.plan.report)
+        .unwrap_or_else(|_| {
+            let path = path.display();
+            output::tell(format_args!(
+                "{path} cannot be read here, so the plots it asks for are left out and its requirements not judged; see `vsweep check {path}`"
+            ));
+            ReportOptions::default()
+        })
 }

@@ -42,6 +42,9 @@ use std::process::ExitCode;
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    /// Print nothing but errors, and what a file or a format asks for
+    #[arg(short, long, global = true)]
+    quiet: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -71,7 +74,7 @@ enum Command {
 pub fn main() -> ExitCode {
     refuse_long_files();
     match Cli::try_parse() {
-        Ok(cli) => end(perform(cli.command).and_then(|exit| match exit {
+        Ok(cli) => end(perform(cli.command, cli.quiet).and_then(|exit| match exit {
             Exit::Interrupted => Ok(exit),
             _ => output::all_said().map(|()| exit),
         })),
@@ -100,7 +103,10 @@ fn refuse_long_files() {
     let _ = signals.thread_block();
 }
 
-fn perform(command: Command) -> Result<Exit> {
+fn perform(command: Command, quiet: bool) -> Result<Exit> {
+    if quiet {
+        output::be_quiet();
+    }
     match command {
         Command::Init(args) => init::run(args),
         Command::Run(args) => machine::check().and_then(|()| run::run(args)),

@@ -5,11 +5,20 @@ use crate::error::{Error, Exit, Result};
 use crate::printable::Printable;
 use crate::report::requirements::{Judged, Verdict};
 use std::fmt::Display;
-use std::io::{self, ErrorKind, StdoutLock, Write};
+use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Why something that was said on the way is lost.
 static LOST: OnceLock<io::Error> = OnceLock::new();
+
+/// Whether text for people is unwanted.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// From now on [`text`] goes nowhere.
+pub fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
+}
 
 /// Ends a subcommand whose last act was to write.
 pub fn finish(written: io::Result<()>) -> Result<Exit> {
@@ -19,14 +28,25 @@ pub fn finish(written: io::Result<()>) -> Result<Exit> {
     }
 }
 
+/// Where output goes.
+type Out = Printable<Box<dyn Write>>;
+
 /// Standard output for text that people read.
-pub fn text() -> Printable<StdoutLock<'static>> {
-    Printable::lines(io::stdout().lock())
+pub fn text() -> Out {
+    Printable::lines(match QUIET.load(Ordering::Relaxed) {
+        true => Box::new(io::sink()),
+        false => Box::new(io::stdout().lock()),
+    })
+}
+
+/// Standard output for a file in text that a format asks for.
+pub fn file() -> Out {
+    Printable::lines(Box::new(io::stdout().lock()))
 }
 
 /// Standard output for JSON.
-pub fn json() -> Printable<StdoutLock<'static>> {
-    Printable::json(io::stdout().lock())
+pub fn json() -> Out {
+    Printable::json(Box::new(io::stdout().lock()))
 }
 
 /// Says a line on standard output while there is more to do. If it cannot be written, [`all_said`] tells of it at the end.

@@ -91,7 +91,7 @@ pub fn run(args: Args) -> Result<Exit> {
                 .expect("JSON has no shape that fails");
             finish(writeln!(output::json(), "{text}"))
         }
-        Format::Csv => finish(write_csv(&list_placed(&tradeoffs, &table), output::text())),
+        Format::Csv => finish(write_csv(&list_placed(&tradeoffs, &table), output::file())),
         Format::Png => draw(&args, &points, &tradeoffs, &labels),
     }?;
     Ok(damage)

@@ -23,7 +23,7 @@ pub struct Args {
     #[command(flatten)]
     file: PlanFile,
     /// How to show it
-    #[arg(long, value_enum, default_value_t = Format::Table)]
+    #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// Show only what meets conditions, e.g. tensor_parallel_size=2,max_concurrency>=8
     #[arg(long, value_name = "EXPR")]
@@ -41,7 +41,8 @@ const MOST_RUNS: u64 = 20_000;
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum Format {
     /// For people
-    Table,
+    #[value(alias = "table")]
+    Text,
     /// For programs
     Json,
     /// A script to paste into a shell
@@ -63,7 +64,8 @@ pub fn run(args: Args) -> Result<Exit> {
 fn show(plan: &Plan, matrix: &Matrix, format: Format, machine: &Machine) -> Result<Exit> {
     let mut out = BufWriter::new(match format {
         Format::Json => output::json(),
-        Format::Table | Format::Sh => output::text(),
+        Format::Text => output::text(),
+        Format::Sh => output::file(),
     });
     let estimate = || {
         let schedule = Schedule::new(matrix, plan.runs, Shard::WHOLE, false);
@@ -72,7 +74,7 @@ fn show(plan: &Plan, matrix: &Matrix, format: Format, machine: &Machine) -> Resu
         estimate(plan, matrix, schedule, &State::default(), &record, machine)
     };
     let written = match format {
-        Format::Table => table::write(plan, matrix, &mut out).and_then(|()| write_estimate(&estimate(), &mut out)),
+        Format::Text => table::write(plan, matrix, &mut out).and_then(|()| write_estimate(&estimate(), &mut out)),
         Format::Json => json::write(plan, matrix, &estimate(), &mut out),
         Format::Sh => sh::write(plan, matrix, &mut out),
     };

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// A plan and what is changed in it.
 #[derive(Debug, clap::Args)]
 pub struct PlanFile {
-    /// Plan to read: TOML, or JSON if it ends in .json
+    /// Plan to read: TOML, or JSON if it ends in .json; - is standard input
     pub plan: PathBuf,
     /// Change a key of the plan, e.g. --set serve.params.max_num_seqs=[8,64] (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -30,13 +30,20 @@ impl PlanFile {
         self.examine_as(adapt).map(|(plan, matrix, _)| (plan, matrix))
     }
 
-    /// The same as [`PlanFile::open`], and whether there were warnings.
-    pub fn examine(&self) -> Result<(Plan, Matrix, bool), Exit> {
-        self.examine_as(|_| ())
+    fn examine_as(&self, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix, bool), Exit> {
+        let (plan, matrix, warnings) = self.read_as(adapt).map_err(show)?;
+        let is_doubtful = warnings.is_some();
+        warnings.map(show);
+        Ok((plan, matrix, is_doubtful))
     }
 
-    fn examine_as(&self, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix, bool), Exit> {
-        let Draft { mut plan, mut found } = plan::draft(&self.plan, &self.overrides).map_err(show)?;
+    /// The same with nothing said: the plan and its warnings, or all its problems.
+    pub fn read(&self) -> Result<(Plan, Matrix, Option<Problems>), Problems> {
+        self.read_as(|_| ())
+    }
+
+    fn read_as(&self, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix, Option<Problems>), Problems> {
+        let Draft { mut plan, mut found } = plan::draft(&self.plan, &self.overrides)?;
         adapt(&mut plan);
         let matrix = Matrix::draft(&plan, &mut found);
         if let Some(matrix) = &matrix {
@@ -47,11 +54,9 @@ impl PlanFile {
         match matrix {
             Some(matrix) if found.is_empty() => {
                 let warnings = found.warnings(&plan.origin.sources, &plan.secrets);
-                let is_doubtful = warnings.is_some();
-                warnings.map(show);
-                Ok((plan, matrix, is_doubtful))
+                Ok((plan, matrix, warnings))
             }
-            _ => Err(show(found.into_problems(&plan.origin.sources, &plan.secrets))),
+            _ => Err(found.into_problems(&plan.origin.sources, &plan.secrets)),
         }
     }
 }

@@ -44,7 +44,7 @@ pub struct Args {
     #[command(flatten)]
     machine: Machine,
     /// How the prediction is printed
-    #[arg(long, value_enum, default_value = "table")]
+    #[arg(long, value_enum, default_value = "text")]
     format: Format,
 }
 
@@ -62,7 +62,8 @@ pub struct Machine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
     /// For people
-    Table,
+    #[value(alias = "table")]
+    Text,
     /// One JSON object
     Json,
 }
@@ -86,7 +87,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let rehearsal = rehearsal.map_err(|why| Error::Usage(format!("cannot rehearse the plan: {why}")))?;
     let recorded = done.runs().count();
     finish(match args.format {
-        Format::Table => output::text().write_all(table(&rehearsal, recorded).as_bytes()),
+        Format::Text => output::text().write_all(table(&rehearsal, recorded).as_bytes()),
         Format::Json => writeln!(output::json(), "{:#}", json(&rehearsal, recorded)),
     })?;
     Ok(tell_damage(&record))

@@ -1,14 +1,13 @@
 //! `vsweep report`: rebuilds every table and chart of an experiment from its journal.
 
 use super::charts;
-use super::experiment::tell_damage;
+use super::experiment::{options, tell_damage};
 use super::output::{self, finish, tell};
 use crate::error::{Exit, Result};
 use crate::journal::{self, Check, Directory};
-use crate::plan::{self, ReportOptions};
 use crate::report::{self, Written};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Rebuild the tables and charts of an experiment directory from its journal
 #[derive(Debug, clap::Args)]
@@ -41,29 +40,6 @@ pub fn run(args: Args) -> Result<Exit> {
     }
     finish(show(&written))?;
     Ok(output::tell_requirements(&written.requirements, true).or(damage))
-}
-
-/// What the plan of an experiment says a GPU costs; nothing where there is no plan that can be read.
-pub(super) fn planned_price(directory: &Path) -> Option<f64> {
-    options(&Directory::at(directory)).price_per_gpu_hour
-}
-
-/// The `[report]` table of the plan that was run. Elsewhere than where it ran, the rest of the plan may refer to files and
-/// variables that are not there; nothing of it matters here.
-pub(super) fn options(directory: &Directory) -> ReportOptions {
-    let paths = [false, true].map(|json| directory.plan(json));
-    let Some(path) = paths.into_iter().find(|path| path.exists()) else {
-        return ReportOptions::default();
-    };
-    plan::draft(&path, &[])
-        .map(|draft| draft.plan.report)
-        .unwrap_or_else(|_| {
-            let path = path.display();
-            tell(format_args!(
-                "{path} cannot be read here, so the plots it asks for are left out and its requirements not judged; see `vsweep check {path}`"
-            ));
-            ReportOptions::default()
-        })
 }
 
 fn show(written: &Written) -> io::Result<()> {

@@ -54,14 +54,15 @@ pub struct Args {
     #[arg(short, long, conflicts_with = "format")]
     quiet: bool,
     /// How progress is shown
-    #[arg(long, value_enum, default_value = "auto", hide_default_value = true)]
+    #[arg(long, value_enum, default_value = "text", hide_default_value = true)]
     format: Format,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
     /// A live display on a terminal, plain lines otherwise
-    Auto,
+    #[value(alias = "auto")]
+    Text,
     /// One line an event
     Plain,
     /// The journal's own line for each event
@@ -282,7 +283,7 @@ impl Args {
     fn mode(&self) -> Mode {
         match self.format {
             _ if self.quiet => Mode::Quiet,
-            Format::Auto => Mode::Auto,
+            Format::Text => Mode::Auto,
             Format::Plain => Mode::Plain,
             Format::Json => Mode::Json,
         }
@@ -305,7 +306,7 @@ impl Args {
 }
 
 fn write_plan(plan: &Plan, directory: &Directory) -> Result<()> {
-    let is_json = plan.path.extension().is_some_and(|extension| extension == "json");
+    let is_json = plan.format == crate::plan::Format::Json;
     write_atomic(&directory.plan(is_json), plan.redacted_text().as_bytes())
 }
 

@@ -1,8 +1,8 @@
 //! `vsweep verify`: recomputes every number of an experiment from its journals and run files.
 
 use super::charts;
+use super::experiment::options;
 use super::output;
-use super::report::options;
 use crate::error::{Error, Exit, Result};
 use crate::journal::{self, Check, Directory};
 use crate::report::verify::verify;

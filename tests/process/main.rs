@@ -1,6 +1,7 @@
 //! Single processes as a user starts them: the simulated server, servers below the guard, and scripts made from plans.
 
 mod book;
+mod conventions;
 #[path = "../support/deadline.rs"]
 mod deadline;
 mod plan_files;

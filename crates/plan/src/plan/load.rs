@@ -9,7 +9,7 @@ use super::secrets::Secrets;
 use super::source::{Format, Sources, Span};
 use super::world::World;
 use super::{Plan, json_text, short_flags, text, ties, toml_text};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,11 +39,30 @@ pub fn load(path: &Path, overrides: &[String]) -> Result<Plan, Problems> {
     draft(path, overrides)?.finish()
 }
 
-/// The same as far as it goes. `Err` if there is no text, or it is no TOML or JSON: nothing more can be said of it.
+/// The path that stands for standard input.
+const STANDARD_INPUT: &str = "-";
+
+/// The same as far as it goes. The path `-` is standard input, which is JSON if it begins with a brace. `Err` if there is no text, or
+/// it is no TOML or JSON: nothing more can be said of it.
 pub fn draft(path: &Path, overrides: &[String]) -> Result<Draft, Problems> {
-    match std::fs::read(path) {
+    let is_piped = path.as_os_str() == STANDARD_INPUT;
+    let (path, bytes) = match is_piped {
+        true => {
+            let mut bytes = Vec::new();
+            let piped = std::io::stdin().lock().read_to_end(&mut bytes);
+            (Path::new("stdin"), piped.map(|_| bytes))
+        }
+        false => (path, std::fs::read(path)),
+    };
+    match bytes {
         Ok(bytes) => match String::from_utf8(bytes) {
-            Ok(text) => read(&text, Format::of(path), path, overrides, &World::real()),
+            Ok(text) => {
+                let format = match is_piped && text.trim_start().starts_with('{') {
+                    true => Format::Json,
+                    false => Format::of(path),
+                };
+                read(&text, format, path, overrides, &World::real())
+            }
             Err(_) => Err(unreadable(path, "it is not UTF-8 text", "save it as UTF-8")),
         },
         Err(error) => {

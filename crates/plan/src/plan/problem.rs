@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::printable::printable;
 use crate::units::show_many;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
@@ -94,6 +95,22 @@ impl Problems {
         }
     }
 
+    /// The same for programs: `message`, `remedy`, `severity`, and `places` with file, line and column (from 1, in bytes) and a note.
+    pub fn to_json(&self) -> Value {
+        let severity = if self.are_warnings { "warning" } else { "error" };
+        let lines: Vec<Lines<'_>> = self.sources.0.iter().map(|source| Lines::of(&source.text)).collect();
+        let place = |(span, note): &(Span, String)| {
+            let source = self.sources.0.get(span.source)?;
+            let (line, column) = lines[span.source].position(within(&source.text, *span).start);
+            Some(json!({"file": source.name.to_string_lossy(), "line": line, "column": column, "note": note}))
+        };
+        let problems = self.list.iter().map(|problem| {
+            let places: Vec<Value> = problem.places.iter().filter_map(place).collect();
+            json!({"severity": severity, "message": problem.message, "remedy": problem.remedy, "places": places})
+        });
+        problems.collect()
+    }
+
     /// The text for people, with colours if the terminal shows them.
     pub fn render(&self, colours: bool) -> String {
         let renderer = if colours { Renderer::styled() } else { Renderer::plain() };
@@ -168,6 +185,12 @@ impl Lines<'_> {
         let after = text.match_indices('\n').map(|(at, _)| at + 1);
         let starts = std::iter::once(0).chain(after).collect();
         Lines { text, starts }
+    }
+
+    /// Line and column of a byte, both from 1.
+    fn position(&self, byte: usize) -> (usize, usize) {
+        let line = self.starts.partition_point(|start| *start <= byte);
+        (line, byte - self.starts[line - 1] + 1)
     }
 
     /// The lines from the first to the last of these places.

@@ -180,6 +180,7 @@ impl Reader<'_> {
 
     /// The experiment's name, which becomes a directory.
     fn name(&mut self, node: Option<&Node>, stem: &str, root: Span) -> String {
+        let proper = |character: char| character.is_ascii_alphanumeric() || ".-_".contains(character);
         let (name, span, remedy) = match node {
             Some(node) => {
                 let Some(name) = self.text(node, "name") else {
@@ -192,12 +193,14 @@ impl Reader<'_> {
                 )
             }
             None => (
-                stem.to_string(),
+                // A file may be called as its owner likes.
+                stem.replace(|c| !proper(c), "-")
+                    .trim_start_matches(['.', '-'])
+                    .to_owned(),
                 start_of(root),
                 "add name = \"...\" with letters, digits, `.`, `_` and `-`",
             ),
         };
-        let proper = |character: char| character.is_ascii_alphanumeric() || ".-_".contains(character);
         if name.is_empty() || name.len() > 100 || name.starts_with(['.', '-']) || !name.chars().all(proper) {
             self.found
                 .add(Problem::new(span, format!("`{name}` cannot name a directory"), remedy));

@@ -5,7 +5,7 @@ use super::output::{self, finish};
 use crate::error::{Error, Exit, Result};
 use crate::files::{create_folder, write_atomic};
 use crate::report::chart::{Chart, Series, Style};
-use crate::report::png::{Size, render_at};
+use crate::report::picture::{Form, Size, render_at};
 use crate::report::{Runs, read_any};
 use crate::table::Table;
 use itertools::Itertools;
@@ -119,7 +119,7 @@ fn name_of(directory: &Path) -> String {
 pub fn deliver<'a>(
     folder: &Path,
     charts: impl Iterator<Item = (&'a str, &'a Chart)>,
-    size: &Size,
+    (size, form): (&Size, Form),
     dry_run: bool,
 ) -> Result<Exit> {
     let mut said = String::new();
@@ -127,13 +127,14 @@ pub fn deliver<'a>(
     for (group, chart) in charts {
         let used = uses.entry(&chart.name).or_default();
         *used += 1;
+        let extension = form.extension();
         let path = folder.join(match *used {
-            1 => format!("{}.png", chart.name),
-            number => format!("{}-{number}.png", chart.name),
+            1 => format!("{}.{extension}", chart.name),
+            number => format!("{}-{number}.{extension}", chart.name),
         });
         if !dry_run {
-            let image =
-                render_at(chart, size).map_err(|error| Error::Fatal(format!("cannot draw {}: {error}", chart.name)))?;
+            let image = render_at(chart, size, form)
+                .map_err(|error| Error::Fatal(format!("cannot draw {}: {error}", chart.name)))?;
             create_folder(folder)?;
             write_atomic(&path, &image)?;
         }

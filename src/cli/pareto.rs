@@ -6,7 +6,7 @@ use crate::error::{Error, Exit, Result};
 use crate::report::chart::Chart;
 use crate::report::charts::grid::file_name;
 use crate::report::charts::{Subject, pareto};
-use crate::report::png::Size;
+use crate::report::picture::{Form, Size};
 use crate::table::{Measure, Points, Table, Tradeoff, list_placed, write_csv};
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
@@ -47,8 +47,13 @@ pub struct Args {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
+    /// A picture
     Png,
+    /// A picture that is sharp at any size
+    Svg,
+    /// A table
     Csv,
+    /// The points with their parameters
     Json,
 }
 
@@ -92,12 +97,13 @@ pub fn run(args: Args) -> Result<Exit> {
             finish(writeln!(output::json(), "{text}"))
         }
         Format::Csv => finish(write_csv(&list_placed(&tradeoffs, &table), output::file())),
-        Format::Png => draw(&args, &points, &tradeoffs, &labels),
+        Format::Png => draw(&args, &points, &tradeoffs, &labels, Form::Png),
+        Format::Svg => draw(&args, &points, &tradeoffs, &labels, Form::Svg),
     }?;
     Ok(damage)
 }
 
-fn draw(args: &Args, points: &Points<'_>, tradeoffs: &[Tradeoff<'_>], labels: &[String]) -> Result<Exit> {
+fn draw(args: &Args, points: &Points<'_>, tradeoffs: &[Tradeoff<'_>], labels: &[String], form: Form) -> Result<Exit> {
     let subject = Subject {
         experiment: &args.directories.name(),
         points,
@@ -116,7 +122,7 @@ fn draw(args: &Args, points: &Points<'_>, tradeoffs: &[Tradeoff<'_>], labels: &[
     charts::deliver(
         &args.directories.folder().join("pareto"),
         pictures.iter().map(|(group, chart)| (group.as_str(), chart)),
-        &Size::default(),
+        (&Size::default(), form),
         args.dry_run,
     )
 }

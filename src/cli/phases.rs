@@ -10,7 +10,7 @@ use crate::error::{Error, Exit, Result};
 use crate::files::{create_folder, write_atomic};
 use crate::plan::{Params, show};
 use crate::report::phases::Phases;
-use crate::report::png;
+use crate::report::picture;
 use crate::run::Interrupt;
 use clap::{Arg, ArgMatches, Command, FromArgMatches};
 use serde_json::{Map, Value, json};
@@ -258,8 +258,8 @@ fn write(args: &Args, server: &Server, phases: &Phases) -> Result<PathBuf> {
 fn draw(args: &Args, server: &Server, phases: &Phases) -> Result<()> {
     for chart in phases.charts() {
         let path = args.folder.join(format!("{}_{}.png", stem(server), chart.name));
-        let picture =
-            png::render(&chart).map_err(|error| Error::Fatal(format!("cannot draw {}: {error}", chart.name)))?;
+        let picture = picture::render(&chart, picture::Form::Png)
+            .map_err(|error| Error::Fatal(format!("cannot draw {}: {error}", chart.name)))?;
         write_atomic(&path, &picture)?;
     }
     Ok(())

@@ -6,7 +6,7 @@ use crate::error::{Error, Exit, Result};
 use crate::report::chart::{MOST_CURVES, Scale};
 use crate::report::charts::Subject;
 use crate::report::charts::grid::{Figure, Grid};
-use crate::report::png::Size;
+use crate::report::picture::{Form, Size};
 use crate::report::variation::curves_along;
 use crate::table::{Bin, Column, Filter, Points, Section, Table};
 use clap::ValueEnum;
@@ -61,6 +61,9 @@ pub struct Args {
     /// Leave out the bars from the lowest to the highest run
     #[arg(long, alias = "no_error_bars")]
     no_error_bars: bool,
+    /// Format of the pictures
+    #[arg(long, value_name = "FORMAT", default_value = "png")]
+    format: Format,
     /// Height of each panel in inches
     #[arg(long, alias = "fig_height", value_name = "INCHES", allow_negative_numbers = true, default_value_t = 6.4, value_parser = charts::inches)]
     fig_height: f64,
@@ -70,6 +73,14 @@ pub struct Args {
     /// Say what would be drawn and write nothing
     #[arg(long, alias = "dry_run")]
     dry_run: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    /// Pixels
+    Png,
+    /// Shapes, sharp at any size
+    Svg,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -132,7 +143,11 @@ pub fn run(args: Args) -> Result<Exit> {
         density: f64::from(args.fig_dpi) / UNITS_PER_INCH,
     };
     let pictures = figures.iter().map(|figure| (figure.group.as_str(), &figure.chart));
-    charts::deliver(&folder, pictures, &size, args.dry_run)?;
+    let form = match args.format {
+        Format::Png => Form::Png,
+        Format::Svg => Form::Svg,
+    };
+    charts::deliver(&folder, pictures, (&size, form), args.dry_run)?;
     Ok(damage)
 }
 

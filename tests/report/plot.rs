@@ -321,3 +321,22 @@ fn several_directories_share_a_picture_and_stay_apart() {
     let twice = refuse(&["pareto", ours.join(".").to_str().expect("plain")], &ours);
     assert!(twice.contains("is given twice"), "{twice}");
 }
+
+#[test]
+fn a_picture_of_shapes_holds_its_words_and_is_well_formed() {
+    let (_folder, root) = experiment();
+    succeed(&["pareto", "--format", "svg"], &root);
+    let svg = fs::read_to_string(root.join("pareto/PARETO.svg")).expect("written");
+    let marks = svg.matches("<circle").count();
+    assert!(marks > 3 && svg.contains(">Pareto frontier</text>"), "{marks} marks");
+    // Each element ends on its line, and nothing in a text begins another.
+    let body = svg.lines().skip(1).filter(|line| *line != "</svg>");
+    for line in body {
+        let is_text = line.starts_with("<text ") && line.ends_with("</text>") && line.matches('<').count() == 2;
+        assert!(
+            is_text || (line.ends_with("/>") && line.matches('<').count() == 1),
+            "{line}"
+        );
+    }
+    assert!(refuse(&["plot", "--format", "pdf"], &root).contains("[possible values: png, svg]"));
+}

@@ -192,7 +192,10 @@ fn points_compete_within_their_workload() {
     let written = report(&directory, &ReportOptions::default());
     let charts = charts_in(&directory);
     let frontiers: Vec<&String> = charts.iter().filter(|name| name.starts_with("pareto")).collect();
-    assert_eq!(frontiers, ["pareto_1.png", "pareto_2.png"]);
+    assert_eq!(
+        frontiers,
+        ["pareto_1.png", "pareto_1.svg", "pareto_2.png", "pareto_2.svg"]
+    );
     let (short, long) = written
         .summary
         .split_once("workload: out 256\n")

@@ -23,7 +23,7 @@ mod inputs;
 pub mod markdown;
 mod pages;
 pub mod phases;
-pub mod png;
+pub mod picture;
 pub mod progress;
 pub mod requirements;
 mod rows;

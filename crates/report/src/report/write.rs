@@ -7,7 +7,7 @@ use super::duplicates;
 use super::folder::write_folder;
 use super::goals::Goals;
 use super::pages::write_pages;
-use super::png::render;
+use super::picture::{Form, render};
 use super::requirements::{self, Judged};
 use super::rows::{Believed, Runs, read_asked, reread_asked};
 use super::sla;
@@ -90,19 +90,23 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
         .into_iter()
         .chain(charts.charts)
         .collect();
-    let mut problems = Vec::new();
-    let drawn = all
-        .chunks(DRAWN_AT_ONCE)
-        .flat_map(|batch| batch.iter().zip(threads::map(DRAWN_AT_ONCE, batch, render)));
-    let images = drawn.filter_map(|(chart, drawn)| match drawn {
-        Ok(image) => Some((format!("{}.png", chart.name), image)),
-        Err(error) => {
-            problems.push(format!("the chart {} could not be drawn: {error}", chart.name));
-            None
-        }
-    });
-    written.files.extend(write_folder(&directory.charts(), "png", images)?);
-    written.problems.extend(problems);
+    for form in [Form::Png, Form::Svg] {
+        let mut problems = Vec::new();
+        let draw = |chart: &Chart| render(chart, form);
+        let drawn = all
+            .chunks(DRAWN_AT_ONCE)
+            .flat_map(|batch| batch.iter().zip(threads::map(DRAWN_AT_ONCE, batch, draw)));
+        let images = drawn.filter_map(|(chart, drawn)| match drawn {
+            Ok(image) => Some((format!("{}.{}", chart.name, form.extension()), image)),
+            Err(error) => {
+                problems.push(format!("the chart {} could not be drawn: {error}", chart.name));
+                None
+            }
+        });
+        let folder = directory.charts();
+        written.files.extend(write_folder(&folder, form.extension(), images)?);
+        written.problems.extend(problems);
+    }
     written.files.extend(write_pages(directory, state, &points, options)?);
     Ok(written)
 }

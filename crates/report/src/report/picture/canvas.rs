@@ -1,7 +1,9 @@
-//! Lines, shapes and text on a bitmap, measured in units that are pixels of a picture at its natural size. Everything is drawn at twice the size
-//! and averaged down, which smooths what the bitmap backend draws with hard edges.
+//! Lines, shapes and text on a bitmap or in an SVG file, measured in units that are pixels of a picture at its natural size. On a bitmap
+//! everything is drawn at twice the size and averaged down, which smooths what the bitmap backend draws with hard edges.
 
 use super::font::{self, Weight};
+pub use super::vector::Place;
+use super::vector::Vector;
 use plotters::coord::Shift;
 use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
 use plotters::element::{Circle, Polygon, Rectangle};
@@ -14,17 +16,19 @@ pub type DrawError = DrawingAreaErrorKind<<BitMapBackend<'static> as DrawingBack
 /// The result of drawing something.
 pub type Drawn = Result<(), DrawError>;
 
-/// A position: right of the left edge and below the upper edge.
-pub type Place = (f64, f64);
-
 /// Pixels of the bitmap for one of the finished picture, in each direction.
 const OVERSAMPLING: u32 = 2;
 
 /// A picture being drawn.
-pub struct Canvas<'a> {
-    /// Pixels of the bitmap for one unit of length.
-    zoom: f64,
-    area: DrawingArea<BitMapBackend<'a>, Shift>,
+pub enum Canvas<'a> {
+    /// A bitmap.
+    Bitmap {
+        /// Its pixels for one unit of length.
+        zoom: f64,
+        area: DrawingArea<BitMapBackend<'a>, Shift>,
+    },
+    /// An SVG file.
+    Vector(&'a Vector),
 }
 
 /// How a text lies relative to its place.
@@ -72,13 +76,20 @@ pub fn paint(
     let reserved = pixels.try_reserve_exact(bytes);
     reserved.map_err(|_| format!("the system refuses {} MB of memory", bytes / 1_000_000))?;
     pixels.resize(bytes, u8::MAX);
-    let canvas = Canvas {
+    let canvas = Canvas::Bitmap {
         zoom: density * f64::from(OVERSAMPLING),
         area: BitMapBackend::with_buffer(&mut pixels, (wide, high)).into_drawing_area(),
     };
     draw(&canvas).map_err(|error| error.to_string())?;
     drop(canvas);
     Ok(average(&pixels, width as usize))
+}
+
+/// Draws a picture of the given size in units as an SVG file.
+pub fn write(size: (f64, f64), draw: impl FnOnce(&Canvas<'_>) -> Drawn) -> Result<String, String> {
+    let vector = Vector::default();
+    draw(&Canvas::Vector(&vector)).map_err(|error| error.to_string())?;
+    Ok(vector.into_file(size))
 }
 
 fn average(pixels: &[u8], width: usize) -> Vec<u8> {
@@ -110,6 +121,10 @@ fn average(pixels: &[u8], width: usize) -> Vec<u8> {
 impl Canvas<'_> {
     /// A line through some places, with round joints.
     pub fn line(&self, places: &[Place], width: f64, colour: RGBColor) -> Drawn {
+        if let Canvas::Vector(vector) = self {
+            vector.stroke(places, width, colour, None);
+            return Ok(());
+        }
         for ends in places.windows(2) {
             self.segment(ends[0], ends[1], width, colour)?;
         }
@@ -124,6 +139,10 @@ impl Canvas<'_> {
     /// A line of dashes through some places.
     pub fn dashes(&self, places: &[Place], width: f64, colour: RGBColor) -> Drawn {
         let (on, off) = (width * 3.5, width * 2.2);
+        if let Canvas::Vector(vector) = self {
+            vector.stroke(places, width, colour, Some((on, off)));
+            return Ok(());
+        }
         let mut at = 0.0;
         for ends in places.windows(2) {
             let (from, to) = (ends[0], ends[1]);
@@ -168,23 +187,39 @@ impl Canvas<'_> {
 
     /// A filled polygon.
     pub fn polygon(&self, corners: &[Place], colour: RGBColor) -> Drawn {
-        let corners: Vec<(i32, i32)> = corners.iter().map(|place| self.pixel(*place)).collect();
-        self.area.draw(&Polygon::new(corners, colour.filled()))
+        match self {
+            Canvas::Vector(vector) => vector.polygon(corners, colour),
+            Canvas::Bitmap { zoom, area } => {
+                let corners: Vec<(i32, i32)> = corners.iter().map(|place| pixel(*place, *zoom)).collect();
+                area.draw(&Polygon::new(corners, colour.filled()))?;
+            }
+        }
+        Ok(())
     }
 
     /// A filled rectangle.
     pub fn rectangle(&self, upper_left: Place, lower_right: Place, colour: RGBColor) -> Drawn {
-        let (from, to) = (self.pixel(upper_left), self.pixel(lower_right));
-        // The backend includes the last row and column.
-        self.area
-            .draw(&Rectangle::new([from, (to.0 - 1, to.1 - 1)], colour.filled()))
+        match self {
+            Canvas::Vector(vector) => vector.rectangle(upper_left, lower_right, colour),
+            Canvas::Bitmap { zoom, area } => {
+                let (from, to) = (pixel(upper_left, *zoom), pixel(lower_right, *zoom));
+                // The backend includes the last row and column.
+                area.draw(&Rectangle::new([from, (to.0 - 1, to.1 - 1)], colour.filled()))?;
+            }
+        }
+        Ok(())
     }
 
     /// A filled circle.
     pub fn disc(&self, centre: Place, radius: f64, colour: RGBColor) -> Drawn {
-        let radius = (radius * self.zoom).round() as i32;
-        self.area
-            .draw(&Circle::new(self.pixel(centre), radius, colour.filled()))
+        match self {
+            Canvas::Vector(vector) => vector.disc(centre, radius, colour),
+            Canvas::Bitmap { zoom, area } => {
+                let radius = (radius * zoom).round() as i32;
+                area.draw(&Circle::new(pixel(centre, *zoom), radius, colour.filled()))?;
+            }
+        }
+        Ok(())
     }
 
     /// A circle's outline.
@@ -236,17 +271,25 @@ impl Canvas<'_> {
             Align::Centre => x - width / 2.0,
             Align::Right => x - width,
         };
-        let scale = self.zoom;
+        let (zoom, area) = match self {
+            Canvas::Vector(vector) => {
+                let baseline = (left, y + font::above_baseline(kind.size));
+                let look = (kind.size, kind.weight == Weight::Bold);
+                vector.text(baseline, text, look, width, kind.colour);
+                return Ok(());
+            }
+            Canvas::Bitmap { zoom, area } => (*zoom, area),
+        };
         let style = ShapeStyle::from(&kind.colour);
         let mut drawn = Ok(());
         font::rasterize(
             text,
-            kind.size * scale,
+            kind.size * zoom,
             kind.weight,
-            (left * scale, y * scale),
+            (left * zoom, y * zoom),
             |x, y, coverage| {
                 if drawn.is_ok() {
-                    drawn = self.area.draw_pixel((x, y), &style.color.mix(coverage));
+                    drawn = area.draw_pixel((x, y), &style.color.mix(coverage));
                 }
             },
         );
@@ -257,10 +300,10 @@ impl Canvas<'_> {
     pub fn text_within(&self, at: Place, text: &str, kind: Type, align: Align, width: f64) -> Drawn {
         self.text(at, &fit(text, kind, width), kind, align)
     }
+}
 
-    fn pixel(&self, (x, y): Place) -> (i32, i32) {
-        ((x * self.zoom).round() as i32, (y * self.zoom).round() as i32)
-    }
+fn pixel((x, y): Place, zoom: f64) -> (i32, i32) {
+    ((x * zoom).round() as i32, (y * zoom).round() as i32)
 }
 
 /// Width of a text in pixels.

@@ -1,4 +1,4 @@
-//! Draws a [`Chart`] as a PNG: title, panels, legend, footer, each in a place of its own, so that nothing ever lies over
+//! Draws a [`Chart`] as a PNG or an SVG file: title, panels, legend, footer, each in a place of its own, so that nothing ever lies over
 //! the data. Knows nothing of runs or metrics.
 
 mod canvas;
@@ -8,9 +8,10 @@ mod legend;
 mod palette;
 mod panel;
 mod ticks;
+mod vector;
 
 use super::chart::Chart;
-use canvas::{Align, Canvas, DrawError, Drawn, Type, fit, paint, text_width};
+use canvas::{Align, Canvas, DrawError, Drawn, Type, fit, paint, text_width, write};
 use font::Weight;
 use palette::{INK, MUTED, SIMULATED, WHITE};
 
@@ -50,9 +51,28 @@ const BADGE: Type = Type {
     colour: WHITE,
 };
 
-/// The chart as the bytes of a PNG file. Equal charts give equal bytes.
-pub fn render(chart: &Chart) -> Result<Vec<u8>, String> {
-    render_at(chart, &Size::default())
+/// The format of a picture's file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Pixels, for anything that shows pictures.
+    Png,
+    /// Shapes, sharp at any size.
+    Svg,
+}
+
+impl Form {
+    /// The extension of its files.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Form::Png => "png",
+            Form::Svg => "svg",
+        }
+    }
+}
+
+/// The chart as the bytes of a file. Equal charts give equal bytes.
+pub fn render(chart: &Chart, form: Form) -> Result<Vec<u8>, String> {
+    render_at(chart, &Size::default(), form)
 }
 
 /// How large to draw.
@@ -73,8 +93,8 @@ impl Default for Size {
     }
 }
 
-/// The chart as the bytes of a PNG file of the asked size.
-pub fn render_at(chart: &Chart, wanted: &Size) -> Result<Vec<u8>, String> {
+/// The chart as the bytes of a file of the asked size.
+pub fn render_at(chart: &Chart, wanted: &Size, form: Form) -> Result<Vec<u8>, String> {
     let columns = chart.columns.max(1) as f64;
     let rows = (chart.panels.len() as f64 / columns).ceil().max(1.0);
     let width = wanted
@@ -93,7 +113,7 @@ pub fn render_at(chart: &Chart, wanted: &Size) -> Result<Vec<u8>, String> {
     let height = height.ceil();
     let panels_bottom = height - below;
     let pixels = |length: f64| (length * wanted.density).ceil();
-    if pixels(width) * pixels(height) > MOST_PIXELS {
+    if form == Form::Png && pixels(width) * pixels(height) > MOST_PIXELS {
         return Err(format!(
             "a picture of {} x {} pixels is too large; draw smaller panels, fewer of them, or fewer pixels per inch",
             pixels(width),
@@ -101,6 +121,7 @@ pub fn render_at(chart: &Chart, wanted: &Size) -> Result<Vec<u8>, String> {
         ));
     }
     let size = (pixels(width) as u32, pixels(height) as u32);
+    let size_in_units = (width, height);
     let draw = |canvas: &Canvas<'_>| -> Drawn {
         let badge = if chart.simulated {
             draw_badge(canvas, right)?
@@ -124,8 +145,13 @@ pub fn render_at(chart: &Chart, wanted: &Size) -> Result<Vec<u8>, String> {
         let below = (MARGIN, height - 34.0);
         canvas.text_within(below, &chart.footer, FOOTER, Align::Left, right - MARGIN)
     };
-    let pixels = paint(size, wanted.density, draw)?;
-    encode(size, &pixels).map_err(|error| error.to_string())
+    match form {
+        Form::Svg => write(size_in_units, draw).map(String::into_bytes),
+        Form::Png => {
+            let pixels = paint(size, wanted.density, draw)?;
+            encode(size, &pixels).map_err(|error| error.to_string())
+        }
+    }
 }
 
 /// Draws the mark of simulated figures in the upper right corner and returns its width.

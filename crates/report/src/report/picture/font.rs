@@ -36,10 +36,15 @@ pub fn width(text: &str, size: f64, weight: Weight) -> f64 {
     end + size * weight.shift()
 }
 
+/// How far the middle of capital letters is above the baseline.
+pub fn above_baseline(size: f64) -> f64 {
+    size * CAPITAL_HEIGHT / 2.0
+}
+
 /// Calls `dot` with every pixel that the text touches and how much of it is covered, from 0 to 1. The text begins at the
 /// place, and its capital letters are centred on the place's height.
 pub fn rasterize(text: &str, size: f64, weight: Weight, (x, y): (f64, f64), mut dot: impl FnMut(i32, i32, f64)) {
-    let baseline = y + size * CAPITAL_HEIGHT / 2.0;
+    let baseline = y + above_baseline(size);
     for shift in [0.0, size * weight.shift()] {
         layout(text, size, |font, glyph, left, _| {
             let place = point((x + shift + left) as f32, baseline as f32);

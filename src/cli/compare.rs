@@ -3,7 +3,7 @@
 use super::experiment::tell_problems;
 use super::output::finish;
 use crate::error::{Error, Exit, Result};
-use crate::report::compare::{Comparison, Limit, Question, Side, to_bmf, to_junit, to_markdown, to_text};
+use crate::report::compare::{Comparison, Limit, Question, Side, to_bmf, to_html, to_junit, to_markdown, to_text};
 use crate::stats::Requirement;
 use crate::table::Measure;
 use clap::ValueEnum;
@@ -43,6 +43,8 @@ enum Format {
     Text,
     /// For a pull request's comment or a job's summary
     Markdown,
+    /// One offline page with both frontiers
+    Html,
     /// Everything, for programs
     Json,
     /// JUnit XML: a test case for each limit at each point
@@ -70,6 +72,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let text = match args.format {
         Format::Text => to_text(&comparison),
         Format::Markdown => to_markdown(&comparison),
+        Format::Html => to_html(&comparison, &base, &new).map_err(Error::Fatal)?,
         Format::Junit => to_junit(&comparison),
         Format::Bmf => to_bmf(&comparison),
         Format::Json => serde_json::to_string_pretty(&comparison).expect("a comparison is JSON") + "\n",

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 use tempfile::TempDir;
-use vsweep::report::compare::{Comparison, Limit, Question, Side, to_bmf, to_junit, to_markdown, to_text};
+use vsweep::report::compare::{Comparison, Limit, Question, Side, to_bmf, to_html, to_junit, to_markdown, to_text};
 use vsweep::stats::{Requirement, Verdict};
 
 /// Writes a tree of `vllm bench sweep` with one folder a load: its throughput and its p99 TTFT in each run.
@@ -211,4 +211,24 @@ fn ci_systems_get_cases_and_values() {
     };
     let bmf = to_bmf(&Comparison::of(&single, &single, &question(&[])).expect("common points"));
     assert!(!bmf.contains("lower_value"), "{bmf}");
+}
+
+#[test]
+fn a_page_shows_both_frontiers_and_takes_nothing_for_markup() {
+    let (_folder, base, new) = sides();
+    let found = Comparison::of(&base, &new, &question(&["output_throughput:-5%"])).expect("common points");
+    let page = to_html(&found, &base, &new).expect("drawn");
+    for part in [
+        "<td class=\"broken\">broken</td>",
+        "<td class=\"regressed\">regressed</td>",
+        "fa3 &lt;b&gt;",
+        "1 point in base only",
+        "<svg xmlns",
+    ] {
+        assert!(page.contains(part), "{part} is not in the page");
+    }
+    assert!(!page.contains("fa3 <b>") && !page.contains("<script"));
+    // Both stand in the legend, and the base begins the line below the chart.
+    let drawn = [">base: ", ">new: "].map(|side| page.matches(side).count());
+    assert_eq!(drawn, [2, 1]);
 }

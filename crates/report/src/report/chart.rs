@@ -1,5 +1,5 @@
 //! A chart as plain data: what to draw, with nothing about how. Charts are made in [`super::charts`] and drawn by
-//! [`super::png`]; tests and other outputs read the same data.
+//! [`super::picture`]; tests and other outputs read the same data.
 
 use serde::Serialize;
 

@@ -3,6 +3,8 @@
 
 mod bmf;
 mod changes;
+mod frontiers;
+mod html;
 mod junit;
 mod markdown;
 mod matching;
@@ -11,6 +13,7 @@ mod text;
 
 pub use bmf::to_bmf;
 pub use changes::Change;
+pub use html::to_html;
 pub use junit::to_junit;
 pub use markdown::to_markdown;
 pub use side::Side;

@@ -1,0 +1,68 @@
+//! The frontiers of both sides of a comparison in one chart for each workload: how far the new one has moved, at every speed.
+
+use super::Side;
+use crate::report::chart::{Chart, Mark, Series, Style};
+use crate::report::charts::Subject;
+use crate::report::charts::pareto;
+use vsweep_record::table::{Better, EXPERIMENT, Measure, Points, Table, Tradeoff, frontier};
+
+/// One chart for each workload of which both sides have a point.
+pub fn charts(base: &Side, new: &Side) -> Vec<Chart> {
+    let names = [format!("base: {}", base.name), format!("new: {}", new.name)];
+    let tables = names.iter().cloned().zip([base.table.clone(), new.table.clone()]);
+    let both = Table::stack(tables.collect());
+    let points = Points::of(&both);
+    let subject = Subject {
+        experiment: &names.join(", "),
+        points: &points,
+    };
+    let tradeoffs = Tradeoff::of_each(&points, &Measure::tokens_per_user(), &Measure::tokens_per_gpu());
+    let charts = tradeoffs.iter().filter_map(|tradeoff| {
+        let curves: Vec<Series> = names
+            .iter()
+            .enumerate()
+            .map(|(side, name)| Series {
+                name: name.clone(),
+                style: Style::Curve(side),
+                points: frontier_of(&points, tradeoff, name),
+            })
+            .collect();
+        if curves.iter().any(|curve| curve.points.is_empty()) {
+            return None;
+        }
+        let mut chart = pareto::draw(&subject, tradeoff, &[]);
+        let series = &mut chart.panels.first_mut()?.series;
+        let mut measured = series.clone();
+        for series in &mut measured {
+            series.name = "Measured points".into();
+            series.style = Style::Background;
+            series.points.iter_mut().for_each(|mark| mark.label.clear());
+        }
+        *series = measured.into_iter().chain(curves).collect();
+        chart.note = "Points that no other point of their side beats are joined; up and to the right is better.".into();
+        Some(chart)
+    });
+    charts.collect()
+}
+
+/// The points of one side that no other of that side beats, from left to right.
+fn frontier_of(points: &Points<'_>, tradeoff: &Tradeoff<'_>, side: &str) -> Vec<Mark> {
+    let is_theirs = |row: usize| points.runs.cell(EXPERIMENT, row).to_string() == side;
+    let own = tradeoff.placed.iter().filter(|placed| is_theirs(placed.point.row));
+    let marks: Vec<Mark> = own
+        .map(|placed| Mark {
+            x: placed.x.median,
+            y: placed.y.median,
+            bar: None,
+            label: Vec::new(),
+            suspect: placed.point.is_suspect(),
+        })
+        .collect();
+    let places: Vec<(f64, f64)> = marks.iter().map(|mark| (mark.x, mark.y)).collect();
+    let mut kept: Vec<Mark> = frontier(&places, (Better::Higher, Better::Higher))
+        .into_iter()
+        .map(|at| marks[at].clone())
+        .collect();
+    kept.sort_by(|a, b| a.x.total_cmp(&b.x));
+    kept
+}

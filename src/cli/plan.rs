@@ -68,7 +68,7 @@ fn show(plan: &Plan, matrix: &Matrix, format: Format, machine: &Machine) -> Resu
         Format::Sh => output::file(),
     });
     let estimate = || {
-        let schedule = Schedule::new(matrix, plan.runs, Shard::WHOLE, false);
+        let schedule = Schedule::new(plan, matrix, Shard::WHOLE, false);
         // A record that cannot be read is for `run` to complain about.
         let record = recorded(&Directory::at(folder(None, plan))).unwrap_or_default();
         estimate(plan, matrix, schedule, &State::default(), &record, machine)

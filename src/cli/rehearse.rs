@@ -79,7 +79,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let record = recorded(&Directory::at(folder(args.output.as_deref(), &plan)))?;
     let nothing = State::default();
     let done = if args.fresh { &nothing } else { &record };
-    let schedule = Schedule::new(&matrix, plan.runs, args.shard, false);
+    let schedule = Schedule::new(&plan, &matrix, args.shard, false);
     let options = args.machine.options(&plan, &matrix, None);
     let working = tell_of(&options.played, matrix.counts().points);
     let rehearsal = rehearse(&plan, &matrix, schedule, done, &record, &options);

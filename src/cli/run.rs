@@ -254,15 +254,16 @@ async fn perform(
 /// What this invocation has to do, and what earlier ones teach about it.
 fn ahead(sweep: &Sweep<'_>, state: &State) -> Ahead {
     let mut ahead = Ahead::default();
-    for server in sweep.schedule().servers() {
-        let Some(group) = sweep.schedule().group(&server, state) else {
+    let schedule = sweep.schedule();
+    for start in schedule.starts().chain(schedule.finals(state)) {
+        let Some(group) = schedule.sure_group(&start, state) else {
             continue;
         };
         for task in &group.tasks {
-            ahead.add_runs(&server.id, &task.point.name, 1);
+            ahead.add_runs(&start.server.id, start.slot, &task.point.name, 1);
         }
         for search in &group.searches {
-            ahead.add_search(&server.id, &search.id);
+            ahead.add_search(&start.server.id, &search.id);
         }
     }
     ahead.learn(state);

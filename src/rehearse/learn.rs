@@ -5,6 +5,7 @@ use super::load::{Driver, Play, Player};
 use super::server::StandIn;
 use super::spread::Belief;
 use super::{Budget, Options};
+use crate::agenda::Task;
 use crate::bench::params_of;
 use crate::cause::Outcome;
 use crate::ids::{PointId, ServerId};
@@ -169,7 +170,7 @@ fn ratio(run: &RunRecord, plan: &Plan, stand_ins: &BTreeMap<ServerId, StandIn>) 
         BenchRunner::Native => {
             let seed = params.get("seed").and_then(Value::as_u64).unwrap_or(0);
             let probe = run.search.as_ref().and_then(|searched| searched.probe());
-            let draw = probe.map_or(run.run, |probe| probe.question.draw);
+            let draw = probe.map_or(Task::draw_of(run.slot, run.run), |probe| probe.question.draw);
             params.insert("seed".to_owned(), seed.wrapping_add(u64::from(draw)).into());
             Driver::Native
         }

@@ -22,7 +22,7 @@ use crate::cause::Failure;
 use crate::ids::ServerId;
 use crate::journal::State;
 use crate::matrix::Matrix;
-use crate::plan::{BenchRunner, Plan};
+use crate::plan::{BenchRunner, Plan, Runs};
 use crate::run::Forecasts;
 use crate::sim::engine::gpu::Gpu;
 use company::Company;
@@ -179,10 +179,11 @@ pub fn rehearse(
         assumptions: Vec::new(),
         learned_from: Vec::new(),
     };
-    let Some(first) = schedule.servers().find(|server| schedule.group(server, done).is_some()) else {
+    let mut starts = schedule.starts().chain(schedule.finals(done));
+    let Some(first) = starts.find(|start| schedule.sure_group(start, done).is_some()) else {
         return Ok(rehearsal);
     };
-    let stand_in = StandIn::of(&first, options)?;
+    let stand_in = StandIn::of(&first.server, options)?;
     let lessons = Lessons::from(record, plan, matrix, &stand_in, options);
     let company = Company {
         plan,
@@ -207,11 +208,11 @@ pub fn rehearse(
 pub fn foresee(plan: &Plan, matrix: &Matrix, schedule: Schedule<'_>, done: &State, options: &Options) -> Forecasts {
     let budget = Budget::of(options.most_tokens);
     let mut forecasts = Forecasts::new();
-    for server in schedule.servers() {
-        let Some(group) = schedule.group(&server, done).filter(|group| !group.searches.is_empty()) else {
+    for start in schedule.starts() {
+        let Some(group) = schedule.group(&start, done).filter(|group| !group.searches.is_empty()) else {
             continue;
         };
-        let Ok(stand_in @ StandIn { failure: None, .. }) = StandIn::of(&server, options) else {
+        let Ok(stand_in @ StandIn { failure: None, .. }) = StandIn::of(&start.server, options) else {
             continue;
         };
         let lessons = Lessons::prior(&stand_in);
@@ -241,8 +242,8 @@ pub fn foresee(plan: &Plan, matrix: &Matrix, schedule: Schedule<'_>, done: &Stat
 /// Tokens to compute for the runs of the plan, counted up to `most`; what searches will ask for is not known before.
 fn effort(schedule: Schedule<'_>, done: &State, most: u64) -> u64 {
     let mut effort: u64 = 0;
-    for group in schedule.servers().filter_map(|server| schedule.group(&server, done)) {
-        // Repetitions are played once, and stand one after the other by the number of the run.
+    for group in schedule.starts().filter_map(|start| schedule.sure_group(&start, done)) {
+        // Repetitions on a start are played once, and stand one after the other by the number of the run.
         let first = group.tasks.first().map_or(0, |task| task.run);
         for task in group.tasks.iter().take_while(|task| task.run == first) {
             effort = effort.saturating_add(load::effort(&task.point));
@@ -285,6 +286,18 @@ fn assumptions(plan: &Plan, stand_in: &StandIn, options: &Options) -> Vec<String
         let name = runner.name().unwrap_or_default();
         assumptions.push(format!(
             "runs of runner {name} are not played: they count as taking no time"
+        ));
+    }
+    if let Runs::Until { rule, .. } = &plan.runs {
+        assumptions.push(format!(
+            "every interval is narrow enough after the fewest runs, {} a point and start; it may take {}",
+            rule.min, rule.max
+        ));
+    }
+    if plan.starts > 1 {
+        assumptions.push(format!(
+            "the finalists, who are measured on {} fresh starts each, are known only then and not counted before",
+            plan.starts
         ));
     }
     if let BenchRunner::Command(command) = &plan.bench.runner {

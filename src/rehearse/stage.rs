@@ -82,6 +82,7 @@ pub fn foresee(
     search: &LoadSearch,
 ) -> Result<BTreeMap<String, f64>, Unknown> {
     let alone = Group {
+        slot: group.slot,
         tasks: Vec::new(),
         searches: vec![search.clone()],
         explorations: Vec::new(),
@@ -337,7 +338,21 @@ impl Imagined<'_> {
 }
 
 impl Forecast {
-    fn new(server: ServerId, name: String) -> Forecast {
+    /// Adds what is predicted for another start of the same server.
+    pub(super) fn add(&mut self, other: Forecast) {
+        self.starts += other.starts;
+        self.runs += other.runs;
+        self.unknown_runs += other.unknown_runs;
+        self.answers.extend(other.answers);
+        self.failure = self.failure.take().or(other.failure);
+        let is_new = |loss: &Loss| !self.losses.iter().any(|known| known.point == loss.point);
+        let new: Vec<Loss> = other.losses.into_iter().filter(is_new).collect();
+        self.losses.extend(new);
+        self.disk_bytes += other.disk_bytes;
+        self.total += other.total;
+    }
+
+    pub(super) fn new(server: ServerId, name: String) -> Forecast {
         Forecast {
             server,
             name,

@@ -19,12 +19,12 @@ pub use drive::{Signals, Stage, Unattended, Writer, drive};
 pub use interrupt::Interrupt;
 pub(crate) use live::reduce;
 
-use crate::agenda::{Agenda, Ending, Group, Hint, Hints, Schedule, Scope, first_point};
+use crate::agenda::{Agenda, Ending, Group, Hint, Hints, Schedule, Scope, Start, first_point};
 use crate::bench::{self, Counters};
 use crate::error::Result;
 use crate::ids::SearchId;
 use crate::journal::{Entry, Event, Recorder, Seen, SessionStarted, Shard};
-use crate::matrix::{LoadSearch, Matrix, ServerConfig};
+use crate::matrix::{LoadSearch, Matrix};
 use crate::plan::{BenchRunner, Plan};
 use crate::server::settle;
 use futures_util::StreamExt;
@@ -139,7 +139,7 @@ impl Sweep<'_> {
 
     /// What there is to do.
     pub fn schedule(&self) -> Schedule<'_> {
-        Schedule::new(self.wanted, self.plan.runs, self.shard, self.retry_failed)
+        Schedule::new(self.plan, self.wanted, self.shard, self.retry_failed)
     }
 
     /// Notes the session and its plan.
@@ -154,6 +154,7 @@ impl Sweep<'_> {
             plan: recorder.state().refer(changes.plan),
             servers: counts.servers,
             points: counts.points,
+            starts: self.plan.starts,
             runs: counts.runs,
             searches: counts.searches,
             seen: Seen::new(),
@@ -161,7 +162,7 @@ impl Sweep<'_> {
         record(recorder, observer, Event::SessionStarted(Box::new(started))).map(drop)
     }
 
-    /// Works on the groups that are left, as many at once as there is room for.
+    /// Works on what is left: first the planned starts, then the fresh ones of the finalists, which are known only then.
     async fn work(
         &self,
         recorder: &mut Recorder,
@@ -170,13 +171,28 @@ impl Sweep<'_> {
     ) -> Result<Ending> {
         let place = ThisHost::now().await;
         let writer = &SessionWriter::new(recorder, observer);
-        let mut servers = self.schedule().servers();
+        match self.work_on(self.schedule().starts(), &place, writer, interrupt).await? {
+            Ending::Finished => {}
+            ending => return Ok(ending),
+        }
+        let finals = writer.look(|state| self.schedule().finals(state));
+        self.work_on(finals, &place, writer, interrupt).await
+    }
+
+    /// Works on the groups of some starts, as many at once as there is room for.
+    async fn work_on(
+        &self,
+        mut starts: impl Iterator<Item = Start>,
+        place: &impl Place,
+        writer: &SessionWriter<'_>,
+        interrupt: &mut Interrupt,
+    ) -> Result<Ending> {
         let mut under_way = FuturesUnordered::new();
         let mut early = None;
         loop {
             while early.is_none() && place.has_room(under_way.len()) {
-                let Some(server) = servers.next() else { break };
-                under_way.push(self.perform_group(server, &place, writer, interrupt.clone()));
+                let Some(start) = starts.next() else { break };
+                under_way.push(self.perform_group(start, place, writer, interrupt.clone()));
             }
             match under_way.next().await {
                 None => return early.unwrap_or(Ok(Ending::Finished)),
@@ -187,21 +203,21 @@ impl Sweep<'_> {
         }
     }
 
-    /// Works on a server: once, and again whenever another one has taken the place of the one that was measured.
+    /// Works on a start of a server: once, and again whenever another one has taken the place of the one that was measured.
     async fn perform_group(
         &self,
-        server: ServerConfig,
+        start: Start,
         place: &impl Place,
         writer: &SessionWriter<'_>,
         mut interrupt: Interrupt,
     ) -> Result<Ending> {
-        let retired = || writer.with(|recorder| recorder.state().retired_by(&server.id, recorder.nonce()));
+        let retired = || writer.with(|recorder| recorder.state().retired_by(&start.server.id, recorder.nonce()));
         loop {
             writer.with(Recorder::refresh)?;
             if writer.with(|recorder| recorder.is_superseded()) {
                 return Ok(Ending::Superseded);
             }
-            let Some(group) = writer.look(|state| self.schedule().group(&server, state)) else {
+            let Some(group) = writer.look(|state| self.schedule().group(&start, state)) else {
                 return Ok(Ending::Finished);
             };
             let before = retired();

@@ -68,7 +68,7 @@ fn a_plan_extends_another_key_by_key() {
         ),
     ]);
     let plan = load(&folder, "plan.toml", &[]);
-    assert_eq!((plan.name.as_str(), plan.runs), ("plan", 7));
+    assert_eq!((plan.name.as_str(), plan.runs.least()), ("plan", 7));
     assert_eq!(plan.serve.target, Target::Attach("http://h:1".into()));
     assert_eq!(plan.serve.env.values().collect::<Vec<_>>(), ["1", "3"]);
     assert_eq!(*param(&plan, "x"), Axis::Fixed(json!([1])));
@@ -77,7 +77,7 @@ fn a_plan_extends_another_key_by_key() {
     // What is kept with the results stands alone.
     fs::write(folder.path().join("kept.toml"), plan.redacted_text()).expect("a file");
     let kept = load(&folder, "kept.toml", &[]);
-    assert_eq!((kept.runs, &kept.serve.env), (7, &plan.serve.env));
+    assert_eq!((kept.runs.least(), &kept.serve.env), (7, &plan.serve.env));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn overrides_are_toml_values_or_texts() {
             "serve.params.json={\"a\": 1}",
         ],
     );
-    assert_eq!((plan.runs, plan.name.as_str()), (5, "n"));
+    assert_eq!((plan.runs.least(), plan.name.as_str()), (5, "n"));
     assert_eq!(*param(&plan, "x"), Axis::Values(vec![json!(8), json!(64)]));
     assert_eq!(*param(&plan, "dtype"), Axis::Fixed(json!("half")));
     assert_eq!(*param(&plan, "a.b"), Axis::Fixed(json!(true)));

@@ -86,6 +86,7 @@ impl Experiment {
             plan: RecordedPlan::new("demo", String::new(), &points, &[]),
             servers: servers as u64,
             points: count,
+            starts: 1,
             runs: count * u64::from(self.runs),
             searches: 0,
             seen: Seen::new(),

@@ -228,7 +228,7 @@ fn without_a_known_gpu_no_search_on_a_real_server_starts_from_a_forecast() {
             card,
             ..Options::default()
         };
-        let schedule = Schedule::new(&matrix, 1, Shard::WHOLE, false);
+        let schedule = Schedule::new(&plan, &matrix, Shard::WHOLE, false);
         foresee(&plan, &matrix, schedule, &State::default(), &options).len()
     };
     let card = Card {

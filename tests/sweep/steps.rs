@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::path::Path;
-use vsweep::agenda::{Action, Agenda, Commit, Facts, Hint, Hints, Outcome, Ran, Run, Schedule, Scope, first_point};
+use vsweep::agenda::{Action, Agenda, Commit, Facts, Hint, Hints, Outcome, Ran, Run, Schedule, Scope, Start, first_point};
 use vsweep::bench::native::mean_lengths;
 use vsweep::cause::{Failure, Outcome as RunOutcome};
 use vsweep::journal::{Entry, Event, LineId, Place, RunFinished, Seen, Shard, State};
@@ -235,18 +235,28 @@ fn replay(plan: &Plan, directory: &Path, retry_failed: &[bool]) -> usize {
     for (entries, retry) in sessions.into_iter().zip(retry_failed) {
         let (opening, work) = entries.split_at(2.min(entries.len()));
         before.extend_from_slice(opening);
-        let schedule = Schedule::new(&matrix, plan.runs, Shard::WHOLE, *retry);
+        let schedule = Schedule::new(plan, &matrix, Shard::WHOLE, *retry);
         let replay = Replay {
             state: RefCell::new(State::of(before.iter().cloned())),
             before: RefCell::new(before),
             left: RefCell::new(work.iter().cloned().collect()),
             cold_loads: Cell::new(0),
         };
-        for server in schedule.servers() {
+        let mut starts: VecDeque<Start> = schedule.starts().collect();
+        let mut has_finals = false;
+        loop {
             if replay.next_is(|event| matches!(event, Event::SessionEnded { .. })) {
                 break;
             }
-            let Some(group) = (&replay).look(|state| schedule.group(&server, state)) else {
+            let start = match starts.pop_front() {
+                Some(start) => start,
+                None if std::mem::replace(&mut has_finals, true) => break,
+                None => {
+                    starts = (&replay).look(|state| schedule.finals(state).collect());
+                    continue;
+                }
+            };
+            let Some(group) = (&replay).look(|state| schedule.group(&start, state)) else {
                 continue;
             };
             let scope = Scope { plan, matrix: &matrix };
@@ -286,7 +296,8 @@ struct Drawn {
     reset: &'static str,
     faults: Vec<&'static str>,
     on_failure: &'static str,
-    runs: u32,
+    starts: u32,
+    runs: &'static str,
     /// The number of journal lines after which the first session is killed.
     killed_at: Option<usize>,
     retries: bool,
@@ -315,15 +326,17 @@ fn drawn() -> impl Strategy<Value = Drawn> {
         prop::sample::select(vec!["caches", "restart", "none"]),
         prop::sample::subsequence(faults, 2).prop_shuffle(),
         prop::sample::select(vec!["continue", "continue", "stop"]),
-        1..3u32,
+        1..4u32,
+        prop::sample::select(vec!["1", "2", "{ min = 2, max = 4, until = \"3 %\" }"]),
         prop::option::of(4..30usize),
         any::<bool>(),
     )
-        .prop_map(|(kind, reset, faults, on_failure, runs, killed_at, retries)| Drawn {
+        .prop_map(|(kind, reset, faults, on_failure, starts, runs, killed_at, retries)| Drawn {
             kind,
             reset,
             faults,
             on_failure,
+            starts,
             runs,
             killed_at,
             retries,
@@ -337,12 +350,13 @@ impl Drawn {
             reset,
             faults,
             on_failure,
+            starts,
             runs,
             ..
         } = self;
-        let runs = if *kind == GRID { *runs } else { 1 };
+        let (starts, runs) = if *kind == GRID { (*starts, *runs) } else { (1, "1") };
         format!(
-            "version = 1\nruns = {runs}\non_failure = \"{on_failure}\"\n[serve]\ncommand = \"vsweep sim serve tiny-8b --sim-start 10ms \
+            "version = 1\nstarts = {starts}\nruns = {runs}\non_failure = \"{on_failure}\"\n[serve]\ncommand = \"vsweep sim serve tiny-8b --sim-start 10ms \
              --sim-speed 50\"\nstop_grace = \"1s\"\nreset = \"{reset}\"\n[serve.params]\nsim_fault = {faults:?}\n[bench]\ntelemetry = \
              false\n[bench.params]\nrandom_input_len = 8\nrandom_output_len = 4\n{kind}"
         )

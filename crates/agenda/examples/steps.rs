@@ -16,9 +16,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let matrix = &Matrix::expand(&plan).map_err(|problems| format!("{problems:?}"))?;
     let scope = Scope { plan: &plan, matrix };
     let mut state = State::default();
-    let schedule = Schedule::new(matrix, plan.runs, Shard::WHOLE, false);
-    for server in schedule.servers() {
-        let Some(group) = schedule.group(&server, &state) else {
+    let schedule = Schedule::new(&plan, matrix, Shard::WHOLE, false);
+    for start in schedule.starts() {
+        let Some(group) = schedule.group(&start, &state) else {
             continue;
         };
         let mut agenda = Agenda::new(scope, group, Hints::new(), &state);

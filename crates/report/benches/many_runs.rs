@@ -112,6 +112,7 @@ fn write_journal(directory: &Directory, n: u64, points: &[PointId]) {
         plan: RecordedPlan::new("many", String::new(), points, &[]),
         servers: SERVERS,
         points: SERVERS * LOADS,
+        starts: 1,
         runs: SERVERS * LOADS * u64::from(RUNS),
         searches: 0,
         seen: Seen::new(),

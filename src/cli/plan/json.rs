@@ -137,6 +137,6 @@ fn point_line(plan: &Plan, point: Point) -> PointLine {
         server: point.server.0,
         params: plan.secrets.redact_params(&point.params),
         argv: point.argv.map(|argv| plan.secrets.redact_argv(&argv)),
-        runs: plan.runs,
+        runs: plan.runs.least(),
     }
 }

@@ -161,7 +161,7 @@ impl Script<'_> {
     fn point(&self, point: &Point, url: &str, out: &mut impl Write) -> io::Result<()> {
         let settings = text(&self.plan.secrets.redact_params(&point.params));
         writeln!(out, "# point {} {}", point.id, self.comment(&settings))?;
-        let runs = (0..self.plan.runs).map(|run| run.to_string());
+        let runs = (0..self.plan.runs.least()).map(|run| run.to_string());
         writeln!(out, "for run in {}; do", Vec::from_iter(runs).join(" "))?;
         match &self.plan.serve.reset {
             Reset::Caches => {

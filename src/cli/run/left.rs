@@ -1,12 +1,13 @@
 //! `vsweep run --dry-run`: what a plan still lacks in a directory, and what that will likely take.
 
-use crate::agenda::Task;
+use crate::agenda::{Start, Task};
 use crate::cli::experiment::{recorded, tell_damage};
 use crate::cli::output;
 use crate::cli::plan::{estimate, table, write_estimate};
 use crate::cli::rehearse::Machine;
 use crate::error::{Exit, Result};
-use crate::journal::{Directory, State};
+use crate::journal::{Directory, State, number};
+use crate::plan::Plan;
 use crate::run::Sweep;
 use crate::units::show_many;
 use itertools::Itertools;
@@ -23,8 +24,12 @@ pub fn show(sweep: &Sweep<'_>, directory: &Directory) -> Result<Exit> {
 fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl Write) -> io::Result<()> {
     let schedule = sweep.schedule();
     let (mut servers, mut runs, mut searches) = (0, 0, 0);
-    for group in schedule.servers().filter_map(|server| schedule.group(&server, state)) {
+    let left = |start: Start| schedule.sure_group(&start, state);
+    for group in schedule.starts().chain(schedule.finals(state)).filter_map(left) {
         table::write_server(sweep.plan, &group.server, out)?;
+        if let Some(which) = which_start(sweep.plan, group.slot) {
+            writeln!(out, "  {which}")?;
+        }
         write_tasks(sweep, &group.tasks, out)?;
         table::write_searches(sweep.plan, &group.searches, &group.explorations, out)?;
         writeln!(out)?;
@@ -48,6 +53,14 @@ fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl
     }
 }
 
+/// Which start of a server it is, where a plan has several.
+fn which_start(plan: &Plan, slot: u32) -> Option<String> {
+    (plan.starts > 1).then(|| match slot.checked_sub(plan.starts) {
+        None => format!("start {} of {}", slot + 1, plan.starts),
+        Some(fresh) => format!("fresh start {} of {}, as a finalist", fresh + 1, plan.starts),
+    })
+}
+
 /// One line a point, with the repetitions that are left.
 fn write_tasks(sweep: &Sweep<'_>, tasks: &[Task], out: &mut impl Write) -> io::Result<()> {
     let points: Vec<_> = tasks
@@ -57,7 +70,7 @@ fn write_tasks(sweep: &Sweep<'_>, tasks: &[Task], out: &mut impl Write) -> io::R
         .collect();
     for point in points.iter().take(table::MOST_LISTED) {
         let runs = tasks.iter().filter(|task| task.point.id == point.id);
-        let runs: Vec<String> = runs.map(|task| format!("#{}", task.run)).collect();
+        let runs: Vec<String> = runs.map(|task| format!("#{}", number(task.slot, task.run))).collect();
         let name = sweep.plan.secrets.redact(&point.name);
         writeln!(out, "  point {}  {name}: {}", point.id, runs.join(" "))?;
     }

@@ -187,7 +187,7 @@ pub(crate) fn reduce(measurement: Measurement, task: &Task, simulated: bool) -> 
         validity: measurement.validity(),
     };
     Ran {
-        learned: task.reader.as_ref().and_then(|reader| reader.learn(seen)),
+        learned: task.learn(seen),
         failure: measurement.failure,
         doubts: measurement.doubts,
         cut: measurement.cut.map(|cut| cut.why),

@@ -4,7 +4,7 @@ use super::step::{Action, Ending, Facts, Step};
 use super::warmth::Warmth;
 use super::{Agenda, Phase, record};
 use vsweep_plan::cause::Failure;
-use vsweep_record::journal::{Entry, Event, FIRST_SLOT, Launch};
+use vsweep_record::journal::{Entry, Event, Launch};
 
 /// One start of the server.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl Agenda<'_> {
     pub(super) fn start(&mut self) -> Step {
         record(Event::ServerStarting {
             server: self.server.id.clone(),
-            slot: FIRST_SLOT,
+            slot: self.slot,
             // The recorder counts.
             launch: 0,
         })

@@ -5,11 +5,10 @@ use super::run::{Attempt, failed};
 use super::step::{Action, Ending, Step};
 use super::task::Task;
 use super::{Agenda, LOST_POINTS, Phase, TRIES, record, search_finished, tip};
-use std::collections::VecDeque;
 use vsweep_plan::cause::{Failure, Outcome};
 use vsweep_plan::ids::SearchId;
 use vsweep_plan::plan::{OnFailure, Params, Target};
-use vsweep_record::journal::{Entry, Event, FIRST_SLOT, GroupGivenUp, LineId, State, Untried};
+use vsweep_record::journal::{Entry, Event, GroupGivenUp, LineId, State, Untried};
 
 /// Why a server config is beyond hope.
 #[derive(Debug)]
@@ -19,6 +18,18 @@ pub(super) struct Lost {
     under: Option<Entry>,
     /// The search that asked for that run, until it is ended.
     search: Option<SearchId>,
+}
+
+impl Lost {
+    /// Of a server that did not start for an earlier slot either, and so is not tried again.
+    pub fn unstarted(failure: Failure) -> Lost {
+        let detail = format!("not started again: {}", failure.detail);
+        Lost {
+            failure: Failure::new(failure.cause, detail),
+            under: None,
+            search: None,
+        }
+    }
 }
 
 impl Agenda<'_> {
@@ -47,13 +58,11 @@ impl Agenda<'_> {
             self.give_up(failure, Some(started));
             return None;
         }
-        if let Some(Probing::Grid(tasks)) = self.probings.front_mut()
+        if let Some(Probing::Grid(grid)) = self.probings.front_mut()
             && self.scope.plan.on_failure == OnFailure::Continue
         {
-            let (lost, rest) = tasks.drain(..).partition(|task| task.point.id == attempt.task.point.id);
-            *tasks = rest;
-            let lost: VecDeque<Task> = lost;
-            let given_up = self.given_up(lost.into(), Vec::new(), &failure, Some(&started));
+            let lost = grid.drop_point(&attempt.task.point.id);
+            let given_up = self.given_up(lost, Vec::new(), &failure, Some(&started));
             self.due.extend(given_up);
         }
         self.end_run(attempt.task, Outcome::Failed);
@@ -71,8 +80,8 @@ impl Agenda<'_> {
         match &attempt.under {
             Some(started) => self.due.push_back(failed(&attempt.task, started, &failure, 0.0)),
             None => {
-                if let Some(Probing::Grid(tasks)) = self.probings.front_mut() {
-                    tasks.push_front(attempt.task);
+                if let Some(Probing::Grid(grid)) = self.probings.front_mut() {
+                    grid.tasks.push_front(attempt.task);
                 }
             }
         }
@@ -161,7 +170,7 @@ impl Agenda<'_> {
         }
         let given_up = GroupGivenUp {
             server: self.server.id.clone(),
-            slot: FIRST_SLOT,
+            slot: self.slot,
             cause: failure.cause,
             detail: failure.detail.clone(),
             blamed: blamed.map(|started| started.place.line.seq),

@@ -8,6 +8,8 @@
 //! Acts on nothing and reads no clock: a driver asks for the next step, sees it through, and tells what came of it.
 
 mod begin;
+mod finals;
+mod grid;
 mod launch;
 mod loss;
 mod probing;
@@ -20,10 +22,11 @@ mod tests;
 mod warmth;
 
 pub use begin::{Hint, Hints, Scope, first_point, wants_forecast};
-pub use schedule::{Group, Schedule};
+pub use schedule::{Group, Schedule, Start};
 pub use step::{Action, Commit, Ending, Facts, Outcome, Ran, Run, Signal, Step};
 pub use task::{Evidence, Reader, SearchReader, Task};
 
+use grid::Grid;
 use launch::Launched;
 use loss::Lost;
 use probing::{Ask, Probing};
@@ -34,7 +37,7 @@ use vsweep_plan::ids::SearchId;
 use vsweep_plan::matrix::ServerConfig;
 use vsweep_plan::plan::{OnFailure, Target};
 use vsweep_record::journal::{
-    Entry, Event, FIRST_SLOT, GroupBegun, LineId, SearchStarted, Seen, ServerDeclared, State,
+    Entry, Event, GroupBegun, LineId, SearchStarted, Seen, ServerDeclared, State,
 };
 use vsweep_strategy::search::Answer;
 
@@ -48,6 +51,8 @@ const LOST_POINTS: u32 = 3;
 pub struct Agenda<'p> {
     scope: Scope<'p>,
     server: ServerConfig,
+    /// The planned start of the server.
+    slot: u32,
     /// The one that is worked on comes first.
     probings: VecDeque<Probing>,
     phase: Phase,
@@ -96,7 +101,7 @@ enum Underway {
 impl<'p> Agenda<'p> {
     /// What a group has to do after what is recorded.
     pub fn new(scope: Scope<'p>, group: Group, mut hints: Hints, state: &State) -> Agenda<'p> {
-        let grid = Probing::Grid(group.tasks.into());
+        let grid = Probing::Grid(Grid::of(group.tasks, scope.plan));
         let searches = group.searches.into_iter().map(|search| {
             let hint = hints.remove(&search.id).unwrap_or_default();
             Probing::Search(Box::new(search), hint)
@@ -112,10 +117,11 @@ impl<'p> Agenda<'p> {
             launched: None,
             attempt: None,
             ended: None,
-            lost_in_a_row: state.lost_in_a_row(&group.server.id),
-            failed_starts: state.failed_starts(&group.server.id).len() as u32,
+            lost_in_a_row: state.lost_in_a_row(&group.server.id, group.slot),
+            failed_starts: state.failed_starts(&group.server.id, group.slot).len() as u32,
             failed_start: None,
             death: None,
+            slot: group.slot,
             server: group.server,
         }
     }
@@ -180,7 +186,10 @@ impl<'p> Agenda<'p> {
     fn decide(&mut self, state: &State) -> Option<Step> {
         match &self.phase {
             Phase::Beginning => {
-                self.phase = Phase::Working;
+                self.phase = match state.never_starts(&self.server.id, self.slot) {
+                    None => Phase::Working,
+                    Some(failure) => Phase::GivingUp(Lost::unstarted(failure)),
+                };
                 Some(record(Event::GroupBegun(Box::new(self.begun()))))
             }
             Phase::Working => self.work(state),
@@ -214,11 +223,14 @@ impl<'p> Agenda<'p> {
         if let Some((id, failure)) = probing.id().cloned().zip(objection) {
             return Some(self.give_up_search(id, failure, state));
         }
+        if let Probing::Grid(grid) = probing {
+            grid.skip(state);
+        }
         match probing.ask(self.scope, state) {
             Ask::Begin(started) => Some(self.begin_search(*started)),
             Ask::Run(task) => {
-                if let Probing::Grid(tasks) = probing {
-                    tasks.pop_front();
+                if let Probing::Grid(grid) = probing {
+                    grid.tasks.pop_front();
                 }
                 self.attempt = Some(self.attempt_at(*task, state));
                 None
@@ -280,7 +292,7 @@ impl<'p> Agenda<'p> {
         let (server, secrets) = (&self.server, &self.scope.plan.secrets);
         GroupBegun {
             server: server.id.clone(),
-            slot: FIRST_SLOT,
+            slot: self.slot,
             config: ServerDeclared {
                 name: server.name.clone(),
                 argv: secrets.redact_argv(&server.argv),

@@ -2,8 +2,9 @@
 //! nothing but the recorded ones, so one that was interrupted goes on where it was.
 
 use super::begin::{Hint, Scope, search_started};
+use super::grid::Grid;
 use super::task::{Reader, Task};
-use std::collections::VecDeque;
+use std::sync::Arc;
 use vsweep_plan::cause::{Cause, Failure};
 use vsweep_plan::ids::SearchId;
 use vsweep_plan::matrix::{LoadExploration, LoadSearch};
@@ -15,7 +16,7 @@ use vsweep_strategy::search::{Answer, Exploration, Next, Search, Seed};
 #[derive(Debug)]
 pub(super) enum Probing {
     /// The runs of a plan's points that are left, in order.
-    Grid(VecDeque<Task>),
+    Grid(Grid),
     /// A search.
     Search(Box<LoadSearch>, Hint),
     /// An exploration.
@@ -41,7 +42,7 @@ impl Probing {
     /// What comes next.
     pub fn ask(&self, scope: Scope<'_>, state: &State) -> Ask {
         match self {
-            Probing::Grid(tasks) => match tasks.front() {
+            Probing::Grid(grid) => match grid.tasks.front() {
                 Some(task) => Ask::Run(Box::new(task.clone())),
                 None => Ask::Empty,
             },
@@ -62,7 +63,7 @@ impl Probing {
     /// What it would still measure, as far as that is known.
     pub fn left(&self, scope: Scope<'_>, state: &State) -> Vec<Task> {
         match self {
-            Probing::Grid(tasks) => tasks.iter().cloned().collect(),
+            Probing::Grid(grid) => grid.owed(),
             _ => match self.ask(scope, state) {
                 Ask::Run(task) => vec![*task],
                 _ => Vec::new(),
@@ -94,8 +95,10 @@ fn ask_search(planned: &LoadSearch, hint: &Hint, scope: Scope<'_>, state: &State
         Next::Probe(question) => {
             let point = scope.matrix.point_for(planned, &question);
             Ask::Run(Box::new(Task {
+                slot: FIRST_SLOT,
                 run: state.free_run(&point.id),
                 point,
+                figures: Arc::default(),
                 reader: Some(Reader::of_search(planned, &search, question)),
             }))
         }
@@ -133,8 +136,10 @@ fn ask_exploration(planned: &LoadExploration, scope: Scope<'_>, state: &State) -
     };
     let point = scope.matrix.point_at(planned, &load);
     Ask::Run(Box::new(Task {
+        slot: FIRST_SLOT,
         run: state.free_run(&point.id),
         point,
+        figures: Arc::default(),
         reader: Some(Reader::of_exploration(planned, load)),
     }))
 }
@@ -146,7 +151,7 @@ fn has_measured_nothing(search: &SearchId, state: &State) -> bool {
 }
 
 fn objection(planned: &LoadSearch, task: &Task, state: &State) -> Option<Failure> {
-    let run = state.run(&task.point.id, task.run)?;
+    let run = state.run(&task.point.id, task.slot, task.run)?;
     let probe = run.search.as_ref().and_then(|searched| searched.probe());
     if run.validity == Validity::Invalid && probe.is_none() {
         return invalid_again(task, run, state);
@@ -175,7 +180,7 @@ fn objection(planned: &LoadSearch, task: &Task, state: &State) -> Option<Failure
 
 /// A run that did not measure what it claims is no answer: the question is asked again. Two of them in a row end the search.
 fn invalid_again(task: &Task, run: &RunRecord, state: &State) -> Option<Failure> {
-    let before = state.run(&task.point.id, task.run.checked_sub(1)?)?;
+    let before = state.run(&task.point.id, task.slot, task.run.checked_sub(1)?)?;
     let mut doubts = run.doubts.iter();
     let doubt = doubts.find(|doubt| doubt.code.severity() == Validity::Invalid)?;
     (before.validity == Validity::Invalid).then(|| {

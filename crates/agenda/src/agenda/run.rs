@@ -7,7 +7,7 @@ use super::{Agenda, TRIES, record, tip};
 use vsweep_plan::cause::{Failure, Outcome};
 use vsweep_plan::plan::{OnFailure, Reset, Target, Warmup};
 use vsweep_plan::validity::{Code, Doubt, Validity};
-use vsweep_record::journal::{Entry, Event, FIRST_SLOT, Link, RunFinished, RunStarted, State};
+use vsweep_record::journal::{Entry, Event, Link, RunFinished, RunStarted, State};
 
 /// A run that is being tried.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Attempt {
 impl Agenda<'_> {
     /// A first try in this session. Tries that a session used up before it was killed are not granted again.
     pub(super) fn attempt_at(&mut self, task: Task, state: &State) -> Attempt {
-        let deaths = state.deaths(&task.point.id, task.run);
+        let deaths = state.deaths(&task.point.id, self.slot, task.run);
         let used_up = deaths
             .last()
             .filter(|death| deaths.len() as u32 >= TRIES || !death.cause.is_transient());
@@ -199,7 +199,7 @@ impl Agenda<'_> {
         RunStarted {
             point: task.point.id.clone(),
             server: self.server.id.clone(),
-            slot: FIRST_SLOT,
+            slot: self.slot,
             run: task.run,
             launch: self.launched.as_ref().map_or(0, |launched| launched.id.n),
             name: task.point.name.clone(),

@@ -1,29 +1,47 @@
-//! What is left to do, in order: server groups as the plan lists them, so that each server starts once, and within a
-//! group one repetition of every point after the other, so that drift of the machine spreads over all points instead
-//! of favouring some.
+//! What is left to do, in order: all server configs in the order of the plan, then all of them again on their next start, so that the
+//! starts of a config are spread over the sweep. Each start launches its server once. Within it goes one repetition of every
+//! point after the other, so that drift of the machine spreads over all points instead of favouring some.
 
+use super::finals::{figures, finalists};
+use super::grid::is_wanted;
 use super::task::Task;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use vsweep_plan::cause::Outcome;
-use vsweep_plan::ids::SearchId;
+use vsweep_plan::ids::{PointId, SearchId};
 use vsweep_plan::matrix::{LoadExploration, LoadSearch, Matrix, Point, ServerConfig};
-use vsweep_record::journal::{SearchEnd, Shard, State};
+use vsweep_plan::plan::Plan;
+use vsweep_record::journal::{FIRST_SLOT, SearchEnd, Shard, State};
 use vsweep_strategy::search::{Answer, Found};
 
-/// The work of one session, made server by server so that a million points never stand in memory at once.
+/// The work of one session, made start by start so that a million points never stand in memory at once.
 #[derive(Debug, Clone, Copy)]
 pub struct Schedule<'a> {
+    plan: &'a Plan,
     matrix: &'a Matrix,
-    runs: u32,
     shard: Shard,
     retry_failed: bool,
 }
 
-/// One server and what is to be measured on it.
+/// A planned start of a server.
+#[derive(Debug, Clone)]
+pub struct Start {
+    /// The server.
+    pub server: ServerConfig,
+    /// Which of its starts, from 0.
+    pub slot: u32,
+    /// The points that are measured on it; all of them unless it is one of a final.
+    pub only: Option<BTreeSet<PointId>>,
+}
+
+/// One start of a server and what is to be measured on it.
 #[derive(Debug, Clone)]
 pub struct Group {
     /// The server.
     pub server: ServerConfig,
-    /// The runs, in order.
+    /// Which of its planned starts.
+    pub slot: u32,
+    /// The runs, in order; those that turn out not to be needed are left out.
     pub tasks: Vec<Task>,
     /// The searches, in order, which find their own runs. A group has tasks, searches or explorations.
     pub searches: Vec<LoadSearch>,
@@ -32,11 +50,11 @@ pub struct Group {
 }
 
 impl<'a> Schedule<'a> {
-    /// A schedule of `runs` repetitions of the matrix's points, as far as they fall into the shard.
-    pub fn new(matrix: &'a Matrix, runs: u32, shard: Shard, retry_failed: bool) -> Schedule<'a> {
+    /// A schedule of the matrix's points, as often as the plan says, as far as they fall into the shard.
+    pub fn new(plan: &'a Plan, matrix: &'a Matrix, shard: Shard, retry_failed: bool) -> Schedule<'a> {
         Schedule {
+            plan,
             matrix,
-            runs,
             shard,
             retry_failed,
         }
@@ -51,31 +69,93 @@ impl<'a> Schedule<'a> {
             .map(|(_, server)| server)
     }
 
-    /// What is left on this server, if anything.
-    pub fn group(self, server: &ServerConfig, state: &State) -> Option<Group> {
-        let points: Vec<Point> = self.matrix.points_of(server).collect();
-        let tasks: Vec<Task> = (0..self.runs)
+    /// The planned starts of the shard's servers, in order.
+    pub fn starts(self) -> impl Iterator<Item = Start> + 'a {
+        let start = |slot: u32| move |server| Start { server, slot, only: None };
+        (FIRST_SLOT..self.plan.starts).flat_map(move |slot| self.servers().map(start(slot)))
+    }
+
+    /// The fresh starts of the finalists among the shard's servers, in order: as many as they had. None before everything else is
+    /// measured, by all shards, and none for a part of the plan.
+    pub fn finals(self, state: &State) -> impl Iterator<Item = Start> + use<'a> {
+        let has_finals = self.plan.starts > 1 && !self.matrix.is_part() && self.is_measured(state);
+        let finalists = match has_finals {
+            true => finalists(self.plan, self.matrix, state),
+            false => Default::default(),
+        };
+        let servers: Vec<(ServerConfig, BTreeSet<PointId>)> = match finalists.is_empty() {
+            true => Vec::new(),
+            false => self
+                .servers()
+                .filter_map(|server| Some((finalists.get(&server.id)?.clone(), server)))
+                .map(|(points, server)| (server, points))
+                .collect(),
+        };
+        let slots = self.plan.starts..2 * self.plan.starts;
+        slots.flat_map(move |slot| {
+            let starts = servers.clone().into_iter();
+            starts.map(move |(server, points)| Start {
+                server,
+                slot,
+                only: Some(points),
+            })
+        })
+    }
+
+    /// Whether every planned start of every server has all its results.
+    fn is_measured(self, state: &State) -> bool {
+        let all = Schedule {
+            shard: Shard::WHOLE,
+            retry_failed: false,
+            ..self
+        };
+        all.starts().all(|start| all.group(&start, state).is_none())
+    }
+
+    /// What may be left on a start, if anything.
+    pub fn group(self, start: &Start, state: &State) -> Option<Group> {
+        self.group_of(start, state, false)
+    }
+
+    /// The part of it that is left in any case: where intervals decide on the number of runs, more may follow.
+    pub fn sure_group(self, start: &Start, state: &State) -> Option<Group> {
+        self.group_of(start, state, true)
+    }
+
+    fn group_of(self, start: &Start, state: &State, is_sure: bool) -> Option<Group> {
+        let (server, slot, runs) = (&start.server, start.slot, &self.plan.runs);
+        let is_in = |point: &Point| start.only.as_ref().is_none_or(|only| only.contains(&point.id));
+        let points: Vec<Point> = self.matrix.points_of(server).filter(is_in).collect();
+        let figures: Arc<[String]> = figures(self.plan).into();
+        let is_open = |point: &Point, run: u32| {
+            !is_settled(state.outcome(&point.id, slot, run), self.retry_failed)
+                && is_wanted(runs, &point.id, slot, run, state)
+                && !(is_sure && run > runs.least() && state.outcome(&point.id, slot, run - 1).is_none())
+        };
+        let tasks: Vec<Task> = (0..runs.most())
             .flat_map(|run| points.iter().map(move |point| (point, run)))
-            .filter(|(point, run)| !is_settled(state.outcome(&point.id, *run), self.retry_failed))
-            .map(|(point, run)| Task::of(point.clone(), run))
+            .filter(|(point, run)| is_open(point, *run))
+            .map(|(point, run)| Task::of(point.clone(), slot, run, Arc::clone(&figures)))
             .collect();
         let searches = self.matrix.searches_of(server);
-        let searches = searches.filter(|search| self.is_open(&search.id, state) || was_skipped_before(search, state));
+        let searches =
+            searches.filter(|search| self.is_left(&search.id, state) || was_skipped_before(search, state));
         let searches: Vec<LoadSearch> = searches.collect();
         let explorations = self.matrix.explorations_of(server);
         let explorations: Vec<LoadExploration> = explorations
-            .filter(|exploration| self.is_open(&exploration.id, state))
+            .filter(|exploration| self.is_left(&exploration.id, state))
             .collect();
         let has_work = !tasks.is_empty() || !searches.is_empty() || !explorations.is_empty();
         has_work.then(|| Group {
             server: server.clone(),
+            slot,
             tasks,
             searches,
             explorations,
         })
     }
 
-    fn is_open(self, search: &SearchId, state: &State) -> bool {
+    fn is_left(self, search: &SearchId, state: &State) -> bool {
         match state.search(search).and_then(|record| record.ended.as_ref()) {
             None => true,
             Some(SearchEnd::Answered(_)) => false,
@@ -85,7 +165,8 @@ impl<'a> Schedule<'a> {
 
     /// Whether anything is left in all.
     pub fn has_work(self, state: &State) -> bool {
-        self.servers().any(|server| self.group(&server, state).is_some())
+        let is_left = |start: Start| self.group(&start, state).is_some();
+        self.starts().any(is_left) || self.finals(state).any(is_left)
     }
 }
 

@@ -16,11 +16,18 @@ use vsweep_strategy::search::{Cut, Figures, Level, Load, Probe, Question, Reques
 pub struct Task {
     /// Its point.
     pub point: Point,
-    /// Its repetition, from 0.
+    /// The planned start of its server.
+    pub slot: u32,
+    /// Its repetition on that start, from 0.
     pub run: u32,
     /// How the search or exploration that asks for it reads it; a point of the plan has no reader.
     pub reader: Option<Reader>,
+    /// The metrics that decide how often its point is measured.
+    pub figures: Arc<[String]>,
 }
+
+/// How far the draws of one start are from those of the next: more than a start has runs.
+const DRAWS: u32 = 10_000;
 
 /// How a run is read by whoever asked for it.
 #[derive(Debug, Clone)]
@@ -76,12 +83,19 @@ impl Evidence<'_> {
 
 impl Task {
     /// A run of the plan.
-    pub fn of(point: Point, run: u32) -> Task {
+    pub fn of(point: Point, slot: u32, run: u32, figures: Arc<[String]>) -> Task {
         Task {
             point,
+            slot,
             run,
             reader: None,
+            figures,
         }
+    }
+
+    /// What is added to the plan's seed for a run of a point of the plan.
+    pub fn draw_of(slot: u32, run: u32) -> u32 {
+        slot * DRAWS + run
     }
 
     /// What is added to the plan's seed, so that this run has prompts and arrivals of its own. Repetitions of a point
@@ -89,7 +103,7 @@ impl Task {
     pub fn draw(&self) -> u32 {
         match &self.reader {
             Some(Reader::Search(reader)) => reader.question.draw,
-            _ => self.run,
+            _ => Task::draw_of(self.slot, self.run),
         }
     }
 
@@ -101,6 +115,18 @@ impl Task {
             params.insert("seed".to_owned(), seed.wrapping_add(u64::from(self.draw())).into());
         }
         params
+    }
+
+    /// What a measured run says to whatever decides by it; `None` if nothing.
+    pub fn learn(&self, seen: Evidence<'_>) -> Option<Learned> {
+        match &self.reader {
+            Some(reader) => reader.learn(seen),
+            None if self.figures.is_empty() || seen.is_failed => None,
+            None => {
+                let figure = |name: &String| Some((name.clone(), seen.metric(name).filter(|value| value.is_finite())?));
+                Some(Learned::Figures(self.figures.iter().filter_map(figure).collect()))
+            }
+        }
     }
 
     /// What ends the run once its verdict is certain.

@@ -27,9 +27,9 @@ fn perform(text: &str, script: Script<'_>) -> (String, Ending) {
         matrix: &matrix,
     };
     let mut state = State::default();
-    let schedule = Schedule::new(&matrix, plan.runs, Shard::WHOLE, false);
-    let server = schedule.servers().next().expect("a server");
-    let group = schedule.group(&server, &state).expect("work");
+    let schedule = Schedule::new(&plan, &matrix, Shard::WHOLE, false);
+    let start = schedule.starts().next().expect("a server");
+    let group = schedule.group(&start, &state).expect("work");
     let mut agenda = Agenda::new(scope, group, Hints::new(), &state);
     let mut words: Vec<String> = Vec::new();
     loop {

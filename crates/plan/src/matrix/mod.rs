@@ -69,13 +69,15 @@ pub struct Point {
 /// How much a matrix holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counts {
-    /// Servers that keep at least one point; each is started once.
+    /// Servers that keep at least one point.
     pub servers: u64,
+    /// Starts of servers: each server's planned ones.
+    pub starts: u64,
     /// Points; none where a search finds the loads.
     pub points: u64,
     /// Searches and explorations, each of which asks for points of its own; none without `[sla]` or `[explore]`.
     pub searches: u64,
-    /// Runs: points times repetitions.
+    /// Runs: points times starts times repetitions, the fewest that may do.
     pub runs: u64,
     /// Pairs of server and load before links and exclusions.
     pub pairs: u64,
@@ -106,6 +108,7 @@ pub struct Matrix {
     /// Made on the first look-up.
     servers_by_id: OnceLock<HashMap<ServerId, usize>>,
     removed: Vec<Removed>,
+    starts: u32,
     runs: u32,
     /// What is searched for; the bench side then lacks the load that varies, and there are searches instead of points.
     sla: Option<Settings>,
@@ -181,9 +184,10 @@ impl Matrix {
         };
         Counts {
             servers: self.kept_servers().count() as u64,
+            starts: self.kept_servers().count() as u64 * u64::from(self.starts),
             points,
             searches,
-            runs: points * u64::from(self.runs),
+            runs: points * u64::from(self.starts) * u64::from(self.runs),
             pairs: self.serve_count as u64 * self.bench_count as u64,
             removed: self.removed.clone(),
         }
@@ -194,9 +198,9 @@ impl Matrix {
         self.sla.is_some() || self.explore.is_some()
     }
 
-    /// Repetitions of every point.
-    pub fn runs(&self) -> u32 {
-        self.runs
+    /// Whether it was narrowed to a part of its plan.
+    pub fn is_part(&self) -> bool {
+        !self.only.is_empty()
     }
 
     fn kept_servers(&self) -> impl Iterator<Item = usize> {

@@ -135,6 +135,7 @@ fn read(text: &str, format: Format, path: &Path, overrides: &[String], world: &W
     };
     let plan = Plan {
         name: parts.name,
+        starts: parts.starts,
         runs: parts.runs,
         on_failure: parts.on_failure,
         serve: parts.serve,

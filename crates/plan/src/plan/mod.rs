@@ -18,6 +18,7 @@ mod problem;
 mod read;
 pub mod reference;
 mod requirement;
+mod runs;
 pub mod schema;
 mod secrets;
 mod serve_command;
@@ -37,6 +38,7 @@ pub use node::{Entry, Kind, Node};
 pub use origin::Origin;
 pub use problem::{Found, Problem, Problems, nearest, suggest};
 pub use requirement::{Assertion, Required, Requirement, Servers};
+pub use runs::Runs;
 pub use secrets::{HIDDEN, Piece, Secrets};
 pub use serve_command::{Program, ServeCommand};
 pub use source::{Format, Source, Sources, Span};
@@ -63,8 +65,10 @@ pub type Params = Map<String, Value>;
 pub struct Plan {
     /// Name of the experiment and of its directory below `results/`.
     pub name: String,
-    /// Repetitions of every point.
-    pub runs: u32,
+    /// How often each server config is started afresh.
+    pub starts: u32,
+    /// Repetitions of every point on each start.
+    pub runs: Runs,
     /// Whether the sweep goes on after a failed run.
     pub on_failure: OnFailure,
     /// The server side.

@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 use std::fmt::Write;
 
 /// The tables in the order of a plan, with what they are called there.
-const TABLES: [(&str, &str); 14] = [
+const TABLES: [(&str, &str); 15] = [
+    ("`runs = { until, ... }`: as many runs as it takes", "RunsTable"),
     ("`[serve]`", "ServeTable"),
     ("`[bench]`", "BenchTable"),
     ("`{ from, to, ... }`: a range as a parameter's values", "RangeTable"),
@@ -67,6 +68,7 @@ fn type_of(schema: &Map<String, Value>) -> String {
             "Words" => "string or list of strings".into(),
             "Commands" => "string, list of strings, or table of them".into(),
             "Param" => "value, list, range".into(),
+            "RunsValue" => "whole number or table".into(),
             "Scalar" => "string, number or boolean".into(),
             table if table.ends_with("Table") => "table".into(),
             _ => "string".into(),

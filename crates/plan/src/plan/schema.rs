@@ -27,9 +27,13 @@ pub struct PlanFile {
     /// Path of a plan, relative to this one, whose keys hold unless this plan gives its own. Tables are merged key by
     /// key; lists, and the value of each single parameter, are replaced whole.
     pub extends: Option<String>,
-    /// Repetitions of every point. Default: 3.
-    #[schemars(range(min = 1, max = 10_000))]
-    pub runs: Option<u32>,
+    /// How often each server config is started afresh, all configs once before any is started again. Default: 1. From 2 on, intervals
+    /// tell how far starts differ, and the best configs are measured on as many fresh starts again before one is called the winner
+    /// (docs/verdicts.md). Not with `url`, `[sla]` or `[explore]`.
+    #[schemars(range(min = 1, max = 100))]
+    pub starts: Option<u32>,
+    /// Repetitions of every point on each start: a number, or a table that repeats until an interval is narrow enough. Default: 3.
+    pub runs: Option<RunsValue>,
     /// What a failed run does to the rest of the sweep: `continue` (default) or `stop`. A server that cannot start fails all
     /// runs of its config, then the sweep stops.
     pub on_failure: Option<OnFailure>,
@@ -53,6 +57,34 @@ pub struct PlanFile {
     pub assert: Option<Vec<AssertTable>>,
     /// What the report draws beyond the standard charts.
     pub report: Option<ReportTable>,
+}
+
+/// Repetitions of every point on each start.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+pub enum RunsValue {
+    /// So many.
+    Exactly(#[schemars(range(min = 1, max = 10_000))] u32),
+    /// As many as it takes.
+    Until(RunsTable),
+}
+
+/// Repeats a point on a start until the 95 % interval of a metric reaches no farther than `until` to either side of its mean, such as
+/// `runs = { min = 2, max = 10, metric = "p99_ttft_ms", until = "3 %" }`. The interval allows for being looked at after every run. It is one
+/// of this start; of other starts it says nothing.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct RunsTable {
+    /// At least so many runs. Default: 2.
+    #[schemars(range(min = 2, max = 10_000))]
+    pub min: Option<u32>,
+    /// At most so many. Default: 10.
+    #[schemars(range(min = 2, max = 10_000))]
+    pub max: Option<u32>,
+    /// The metric of the result. Default: `output_throughput`.
+    pub metric: Option<String>,
+    /// How far the interval may reach, such as `3 %`.
+    pub until: String,
 }
 
 /// What a failed run does to the rest of the sweep.

@@ -15,7 +15,8 @@ use vsweep_strategy::search::{Answer, Level, Probe, Rival, Seed, Target, Vary};
 /// minor. What vsweep 1.x wrote is read, and never added to.
 ///
 /// - 2.0: one journal for each session, checksums, an order without clocks, chains of probes, validity.
-pub const FORMAT: (u32, u32) = (2, 0);
+/// - 2.1: several planned starts of a server config (`starts` of a session), figures that decide (`learned` of a run).
+pub const FORMAT: (u32, u32) = (2, 1);
 
 /// What can happen to an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -124,12 +125,24 @@ pub struct SessionStarted {
     pub servers: u64,
     /// Points of the plan.
     pub points: u64,
-    /// Runs of the plan.
+    /// Planned starts of each server config.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub starts: u32,
+    /// Runs of the plan, on all starts; the fewest where intervals decide how many.
     pub runs: u64,
     /// Searches of the plan; they decide on their runs themselves.
     pub searches: u64,
     /// What of the other journals the session had read.
     pub seen: Seen,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_one(count: &u32) -> bool {
+    *count == 1
 }
 
 /// A plan as meant. A point belongs to the experiment if it is in the plan of the last session.
@@ -309,12 +322,15 @@ pub struct RunFinished {
     pub seconds: f64,
     /// Where the figures are; `None` if nothing was measured.
     pub file: Option<StoredFile>,
-    /// What the search that asked for it learned; `None` if nothing.
+    /// What is decided by it: by the search that asked for it, or by how often its point is measured; `None` if nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learned: Option<Learned>,
 }
 
-/// What a run says to a search or an exploration.
+/// Figures of a run by the name of the metric.
+pub type Figures = BTreeMap<String, f64>;
+
+/// What a run says to whatever decides by it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Learned {
@@ -322,6 +338,8 @@ pub enum Learned {
     Probe(Probe),
     /// To an exploration: the load, and what was measured.
     Level(Level),
+    /// To the rules that repeat runs and starts: the metrics that they go by.
+    Figures(Figures),
 }
 
 /// A file that the journal vouches for.

@@ -23,7 +23,7 @@ mod state;
 
 pub use directory::{Directory, RunFiles, Shard};
 pub use event::{
-    Event, FORMAT, GroupBegun, Learned, Link, PlanContent, RecordedPlan, RunFinished, RunStarted, SearchStarted, Seen,
+    Event, FORMAT, Figures, GroupBegun, Learned, Link, PlanContent, RecordedPlan, RunFinished, RunStarted, SearchStarted, Seen,
     SeenJournal, ServerDeclared, SessionStarted, StoredFile,
 };
 pub use files::Check;
@@ -38,5 +38,5 @@ pub use recorder::{Recorder, load};
 pub use run_file::Measured;
 pub use state::{
     FIRST_SLOT, Gap, Launch, Planned, Recognised, RunRecord, SearchEnd, SearchRecord, Searched, ServerRecord, Session,
-    Spare, StartRecord, State,
+    Spare, StartRecord, State, number,
 };

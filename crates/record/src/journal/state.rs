@@ -14,7 +14,9 @@ mod resume;
 
 pub use behind::Recognised;
 pub use counts::Spare;
-pub use records::{Launch, Planned, RunRecord, SearchEnd, SearchRecord, Searched, ServerRecord, Session, StartRecord};
+pub use records::{
+    Launch, Planned, RunRecord, SearchEnd, SearchRecord, Searched, ServerRecord, Session, StartRecord, number,
+};
 pub use resume::Gap;
 
 use super::event::{Event, RunFinished, Seen, SeenJournal};
@@ -166,21 +168,21 @@ impl State {
     }
 
     /// The result of a run that counts, whether or not its point is still in the plan; `None` where it is still to be measured.
-    pub fn outcome(&self, point: &PointId, run: u32) -> Option<Outcome> {
-        let at = self.counting(point, FIRST_SLOT, run)?;
+    pub fn outcome(&self, point: &PointId, slot: u32, run: u32) -> Option<Outcome> {
+        let at = self.counting(point, slot, run)?;
         let attempt = &self.attempts[at];
         (attempt.standing == Standing::Done).then_some(attempt.record.outcome)
     }
 
-    /// The first repetition of a point that has no result.
+    /// The first repetition of a point on its first start that has no result.
     pub fn free_run(&self, point: &PointId) -> u32 {
-        let run = (0..).find(|run| self.outcome(point, *run).is_none());
+        let run = (0..).find(|run| self.outcome(point, FIRST_SLOT, *run).is_none());
         run.expect("a journal does not hold four billion runs")
     }
 
     /// The record of a run, whether or not its point is still in the plan.
-    pub fn run(&self, point: &PointId, run: u32) -> Option<&RunRecord> {
-        let at = self.counting(point, FIRST_SLOT, run)?;
+    pub fn run(&self, point: &PointId, slot: u32, run: u32) -> Option<&RunRecord> {
+        let at = self.counting(point, slot, run)?;
         Some(&self.attempts[at].record)
     }
 

@@ -1,6 +1,7 @@
 //! Builds the table of runs row by row: collects columns as they appear, gives every column an unmistakable name, and
 //! adds the figures that are computed from others.
 
+use super::starts::Origin;
 use super::users::derive;
 use super::{Cell, Column, Row, Section, Table, normal};
 use itertools::Itertools;
@@ -29,6 +30,9 @@ pub struct TableBuilder {
     columns: Vec<Column>,
     places: HashMap<(Section, Box<str>), usize>,
     rows: usize,
+    origins: Vec<Origin>,
+    launches: HashMap<String, u32>,
+    planned_starts: u32,
 }
 
 impl TableBuilder {
@@ -92,9 +96,24 @@ impl TableBuilder {
             self.set(Section::Derived, name, value.map_or(Cell::Missing, Cell::from));
         }
         self.rows += 1;
+        self.origins.push(Origin::default());
         for column in &mut self.columns {
             column.cells.resize(self.rows, Cell::Missing);
         }
+    }
+
+    /// Notes on which start the run that was appended last was measured: the planned one that it belongs to, and the launch.
+    pub fn measured_on(&mut self, slot: u32, launch: Option<String>) {
+        let number = self.launches.len() as u32;
+        let launch = launch.map(|launch| *self.launches.entry(launch).or_insert(number));
+        if let Some(last) = self.origins.last_mut() {
+            *last = Origin { slot, launch };
+        }
+    }
+
+    /// Notes how many starts of each server config the plan asks for.
+    pub fn plan_starts(&mut self, starts: u32) {
+        self.planned_starts = starts;
     }
 
     /// The finished table: every parameter by its own name, with its side as a prefix where the name alone would be
@@ -126,10 +145,17 @@ impl TableBuilder {
             }
         }
         self.columns.sort_by_key(|column| column.section);
-        Table {
+        let mut table = Table {
             columns: self.columns,
             rows: self.rows,
+            origins: self.origins,
+            planned_starts: self.planned_starts,
+        };
+        if let Some(starts) = table.starts_column() {
+            let after_point = 1;
+            table.columns.insert(after_point, starts);
         }
+        table
     }
 
     fn set(&mut self, section: Section, name: &str, cell: Cell) {

@@ -6,6 +6,7 @@
 mod bin;
 mod builder;
 mod cell;
+mod contest;
 mod cost;
 mod csv;
 mod disagree;
@@ -19,6 +20,7 @@ mod row;
 mod scalars;
 mod spread;
 mod stack;
+mod starts;
 mod tradeoff;
 mod users;
 mod words;
@@ -28,6 +30,7 @@ pub use self::parquet::write_parquet;
 pub use bin::Bin;
 pub use builder::{ECHOED, TableBuilder};
 pub use cell::Cell;
+pub use contest::{Contest, LATENCIES, Standing};
 pub use csv::write_csv;
 pub use disagree::Disagreement;
 pub use filter::{Comparison, Filter};
@@ -38,6 +41,7 @@ pub use row::Row;
 pub use scalars::{Scalar, read_scalars};
 pub use spread::Spread;
 pub use stack::EXPERIMENT;
+pub use starts::{ONE_START, Stage};
 pub use tradeoff::{Measure, Placed, Tradeoff, list_placed};
 pub use workload::{Workload, is_of_load};
 
@@ -86,6 +90,9 @@ pub struct Column {
 pub struct Table {
     columns: Vec<Column>,
     rows: usize,
+    /// Where each run was measured; empty in tables of other things than runs.
+    origins: Vec<starts::Origin>,
+    planned_starts: u32,
 }
 
 impl Table {

@@ -130,6 +130,7 @@ mod tests {
                 column("none", Section::Metric, &[Cell::Missing, Cell::Missing]),
             ],
             rows: 2,
+            ..Table::default()
         };
         let mut bytes = Vec::new();
         write_parquet(&table, &mut bytes).expect("written");

@@ -7,6 +7,7 @@ use itertools::Itertools;
 use std::collections::HashMap;
 use std::fmt;
 use vsweep_plan::validity::{Code, Validity};
+use vsweep_strategy::stats::ALPHA;
 
 /// What the runs of one point amount to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -58,6 +59,8 @@ pub struct Point {
     /// Rows of the run table that it is judged by: the valid runs, or the suspect ones if none is valid. An invalid run is
     /// no measurement of this point.
     pub used: Vec<usize>,
+    /// The planned starts that it was tried on, failed runs included.
+    pub slots: Vec<u32>,
     /// Invalid runs, whose figures stand in the table of points where there are no others.
     pub invalid: Vec<usize>,
     /// Any of its rows, for what is equal in all of them (parameters).
@@ -87,6 +90,9 @@ impl<'t> Points<'t> {
                 points.len() - 1
             });
             let point = &mut points[place];
+            if !point.slots.contains(&runs.slot(row)) {
+                point.slots.push(runs.slot(row));
+            }
             match (&*runs.cell("outcome", row).to_string(), validity_of(runs, row)) {
                 ("ok", _) => {
                     point.ok += 1;
@@ -169,6 +175,14 @@ impl<'t> Points<'t> {
             column("runs_suspect", identity, &|point| point.suspect.into()),
             column("runs_failed", identity, &|point| point.failed.into()),
         ];
+        let starts: Vec<Option<usize>> = self.points.iter().map(|point| self.starts(point)).collect();
+        if starts.iter().any(|starts| starts.is_some_and(|starts| starts > 1)) {
+            columns.push(Column {
+                name: "starts".to_owned(),
+                section: identity,
+                cells: starts.into_iter().map(|starts| starts.map_or(Cell::Missing, Cell::from)).collect(),
+            });
+        }
         columns.extend(more);
         for source in self.runs.columns() {
             match source.section {
@@ -184,6 +198,7 @@ impl<'t> Points<'t> {
         Table {
             columns,
             rows: self.points.len(),
+            ..Table::default()
         }
     }
 
@@ -220,7 +235,24 @@ impl<'t> Points<'t> {
                 column("_max", |spread| spread.max),
             ]
         });
-        columns.into_iter().flatten().take(1 + ends)
+        let columns = columns.into_iter().flatten().take(1 + ends);
+        columns.chain(self.interval_columns(source).filter(|_| ends > 0).into_iter().flatten())
+    }
+
+    /// The ends of a figure's intervals over starts, where any point has one.
+    fn interval_columns(&self, source: &Column) -> Option<[Column; 2]> {
+        let interval = |point: &Point| Some(self.estimate_over(source, &point.used)?.interval(ALPHA)?.exp());
+        let intervals: Vec<Option<(f64, f64)>> = self.points.iter().map(interval).collect();
+        let column = |suffix: &str, end: fn((f64, f64)) -> f64| Column {
+            name: format!("{}{suffix}", source.name),
+            section: source.section,
+            cells: intervals
+                .iter()
+                .map(|interval| interval.map_or(Cell::Missing, |interval| end(interval).into()))
+                .collect(),
+        };
+        let is_any = intervals.iter().any(Option::is_some);
+        is_any.then(|| [column("_low", |(low, _)| low), column("_high", |(_, high)| high)])
     }
 }
 
@@ -236,6 +268,7 @@ impl Point {
             failed: 0,
             cut: Vec::new(),
             used: Vec::new(),
+            slots: Vec::new(),
             invalid: Vec::new(),
             row,
         }

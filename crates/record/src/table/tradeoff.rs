@@ -180,6 +180,7 @@ pub fn list_placed(tradeoffs: &[Tradeoff<'_>], runs: &Table) -> Table {
     Table {
         columns,
         rows: placed.len(),
+        ..Table::default()
     }
 }
 

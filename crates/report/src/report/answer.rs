@@ -6,25 +6,13 @@ use super::variation::name_workload;
 use itertools::Itertools;
 use vsweep_plan::units::show_many;
 use vsweep_plan::validity::Validity;
-use vsweep_record::table::{Better, Point, Points, Spread, Workload, distinct, frontier, knee};
+use vsweep_record::table::{Better, LATENCIES, Point, Points, Spread, Workload, distinct, frontier, knee};
 
 /// The axes of the frontier: speed for each user against throughput for each GPU, both better when higher.
 pub const FRONTIER: [&str; 2] = ["tokens_per_user", "tokens_per_gpu"];
 
 /// What the frontier's knee is the answer to.
 pub const KNEE: &str = "Best balance";
-
-/// Latencies by which "lowest latency" is judged: the first that was measured. Tails before middles, the whole request
-/// before its first token.
-const LATENCIES: [&str; 7] = [
-    "p99_e2el_ms",
-    "p95_e2el_ms",
-    "median_e2el_ms",
-    "mean_e2el_ms",
-    "p99_ttft_ms",
-    "median_ttft_ms",
-    "mean_ttft_ms",
-];
 
 /// What a sweep found for one workload.
 #[derive(Debug, Clone, PartialEq)]

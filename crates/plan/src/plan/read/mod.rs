@@ -8,6 +8,7 @@ mod params;
 mod range;
 mod report;
 mod requirement;
+mod runs;
 mod scalar;
 mod serve;
 mod sla;
@@ -20,7 +21,7 @@ use super::schema;
 use super::secrets::Secrets;
 use super::source::{Sources, Span};
 use super::world::World;
-use super::{Bench, BenchRunner, Exclusion, Link, OnFailure, ReportOptions, Serve, Side, spelling};
+use super::{Bench, BenchRunner, Exclusion, Link, OnFailure, ReportOptions, Runs, Serve, Side, spelling};
 use vsweep_strategy::search;
 
 pub(super) use params::Names;
@@ -42,7 +43,8 @@ pub(super) struct Reader<'a> {
 /// The typed parts of a plan, with defaults where something is wrong with it.
 pub(super) struct Parts {
     pub name: String,
-    pub runs: u32,
+    pub starts: u32,
+    pub runs: Runs,
     pub on_failure: OnFailure,
     pub serve: Serve,
     pub bench: Bench,
@@ -83,10 +85,10 @@ impl Reader<'_> {
         }
         self.secrets.note_environment((self.world.vars)());
         let name = self.name(fields.get("name"), stem, root.span);
-        let runs = fields
-            .get("runs")
-            .and_then(|node| self.whole(node, "runs", 1..=10_000))
-            .unwrap_or(3);
+        let starts_node = fields.get("starts");
+        let starts = self.starts(starts_node);
+        let runs_node = fields.get("runs");
+        let runs = self.runs(runs_node);
         let on_failure = fields.get("on_failure").and_then(|node| {
             let choices = [("continue", OnFailure::Continue), ("stop", OnFailure::Stop)];
             self.choice(node, "on_failure", &choices)
@@ -130,7 +132,15 @@ impl Reader<'_> {
                 remedy,
             ));
         }
-        let explore = explore.and_then(|node| self.explore(node, runs));
+        let explore_node = explore;
+        let explore = explore.and_then(|node| self.explore(node, runs.least()));
+        if let (Some(node), 2..) = (starts_node, starts) {
+            self.check_starts(node, &serve, sla.is_some() || explore_node.is_some());
+        }
+        if let (Some(node), Runs::Until { .. }, Some(_)) = (runs_node, &runs, explore_node) {
+            let message = "[explore] measures every level equally often";
+            self.found.add(Problem::new(node.span, message, "write a plain number, such as runs = 3"));
+        }
         let is_detailed = names.open
             || bench.runner != BenchRunner::Native
             || names.bench.iter().any(|name| spelling::same(name, "save_detailed"));
@@ -145,6 +155,7 @@ impl Reader<'_> {
         fields.close(&mut self.found);
         Parts {
             name,
+            starts,
             runs,
             on_failure: on_failure.unwrap_or(OnFailure::Continue),
             serve,

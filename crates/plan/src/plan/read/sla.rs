@@ -187,11 +187,8 @@ impl Reader<'_> {
 
     fn criterion(&mut self, entry: &Entry) -> Option<Criterion> {
         if !is_metric(&entry.key) {
-            let latencies = LATENCIES
-                .iter()
-                .flat_map(|name| [format!("p99_{name}"), format!("mean_{name}")]);
-            let others = TOTALS.into_iter().chain(OF_REQUEST).chain(["attainment"]);
-            let known: Vec<String> = latencies.chain(others.map(String::from)).collect();
+            let others = OF_REQUEST.into_iter().chain(["attainment"]).map(String::from);
+            let known: Vec<String> = known_metrics().into_iter().chain(others).collect();
             let remedy = suggest(&entry.key, known.iter().map(String::as_str));
             self.found.add(Problem::new(
                 entry.key_span,
@@ -257,7 +254,16 @@ fn objection(key: &str, criterion: &Criterion) -> Option<String> {
     (limit <= 0.0).then(|| format!("`{key}{comparison}{limit}` bounds nothing; write a limit above 0"))
 }
 
-fn is_metric(name: &str) -> bool {
+/// The usual metrics of a result.
+pub(super) fn known_metrics() -> Vec<String> {
+    let latencies = LATENCIES
+        .iter()
+        .flat_map(|name| [format!("p99_{name}"), format!("mean_{name}")]);
+    latencies.chain(TOTALS.map(String::from)).collect()
+}
+
+/// Whether a result may hold a metric of this name.
+pub(super) fn is_metric(name: &str) -> bool {
     let Some((statistic, _)) = name.split_once('_').filter(|(_, rest)| LATENCIES.contains(rest)) else {
         return TOTALS.contains(&name);
     };

@@ -66,6 +66,7 @@ impl Actor {
             plan,
             servers: SERVERS as u64,
             points: 4,
+            starts: 1,
             runs: 4 * u64::from(RUNS),
             searches: 1,
             seen,
@@ -162,7 +163,7 @@ impl Actor {
             }
             (Move::Run(which, retry), Some(group), None) => {
                 let state = self.follower.state();
-                let is_open = |(number, run): &(usize, u32)| match state.outcome(&point(*number), *run) {
+                let is_open = |(number, run): &(usize, u32)| match state.outcome(&point(*number), FIRST_SLOT, *run) {
                     None => true,
                     Some(outcome) => retry && outcome == Outcome::Failed,
                 };
@@ -215,7 +216,7 @@ impl Actor {
                 let state = self.follower.state();
                 let of_group = plan_points(self.plan).filter(|number| number % SERVERS == group);
                 let untried = of_group.filter_map(|number| {
-                    let runs = (0..RUNS).filter(|run| state.outcome(&point(number), *run).is_none());
+                    let runs = (0..RUNS).filter(|run| state.outcome(&point(number), FIRST_SLOT, *run).is_none());
                     let runs: Vec<u32> = runs.collect();
                     (!runs.is_empty()).then(|| Untried {
                         point: point(number),

@@ -75,6 +75,7 @@ impl Fold<'_> {
                     planned: Planned {
                         servers,
                         points,
+                        starts: 1,
                         runs,
                         searches,
                     },

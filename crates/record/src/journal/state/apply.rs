@@ -4,7 +4,7 @@ use super::{
     Attempt, FIRST_SLOT, Launch, Planned, Retirement, RunRecord, SearchEnd, Searched, Session, Standing, StartRecord,
     State,
 };
-use crate::journal::event::{Event, RunFinished, RunStarted, Seen, SessionStarted};
+use crate::journal::event::{Event, Learned, RunFinished, RunStarted, Seen, SessionStarted};
 use crate::journal::given_up::GroupGivenUp;
 use crate::journal::legacy::Sealed;
 use crate::journal::line::Entry;
@@ -139,6 +139,7 @@ impl State {
             planned: Planned {
                 servers: started.servers,
                 points: started.points,
+                starts: started.starts,
                 runs: started.runs,
                 searches: started.searches,
             },
@@ -275,7 +276,9 @@ impl State {
         record.seconds = finished.seconds;
         record.file = finished.file;
         record.finished_at = at;
-        if let Some(searched) = &mut record.search {
+        if let Some(Learned::Figures(figures)) = finished.learned {
+            record.figures = figures;
+        } else if let Some(searched) = &mut record.search {
             searched.learned = finished.learned;
             let key = (searched.id.clone(), record.slot);
             self.searches.entry(key).or_default().counts = OnceLock::new();

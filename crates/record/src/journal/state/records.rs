@@ -1,6 +1,7 @@
 //! What is known of one run, search, server, launch and session.
 
-use crate::journal::event::{Learned, RecordedPlan, SearchStarted, ServerDeclared, StoredFile};
+use crate::journal::event::{Figures, Learned, RecordedPlan, SearchStarted, ServerDeclared, StoredFile};
+use super::FIRST_SLOT;
 use crate::journal::place::{LineId, Nonce, Place};
 use std::fmt;
 use std::sync::Arc;
@@ -48,6 +49,8 @@ pub struct RunRecord {
     pub file: Option<StoredFile>,
     /// The search that asked for it, and what it learned.
     pub search: Option<Searched>,
+    /// The figures that decide how often its point is measured, where they do.
+    pub figures: Figures,
     /// The line that began it, or that gave it up; its files are named by it.
     pub started: LineId,
     /// When it ended, RFC 3339; for people only.
@@ -55,6 +58,11 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
+    /// Its number among the runs of its point: `2`, on a later start than the first `1.2`.
+    pub fn number(&self) -> String {
+        number(self.slot, self.run)
+    }
+
     /// A run of which nothing is known but what it is.
     pub(super) fn new(point: PointId, server: ServerId, params: Arc<Params>, started: LineId) -> RunRecord {
         RunRecord {
@@ -75,9 +83,18 @@ impl RunRecord {
             seconds: 0.0,
             file: None,
             search: None,
+            figures: Figures::new(),
             started,
             finished_at: String::new(),
         }
+    }
+}
+
+/// The number of a run among those of its point: `2` on the first planned start, `1.2` on the next.
+pub fn number(slot: u32, run: u32) -> String {
+    match slot {
+        FIRST_SLOT => run.to_string(),
+        slot => format!("{slot}.{run}"),
     }
 }
 
@@ -167,7 +184,9 @@ pub struct Planned {
     pub servers: u64,
     /// Points.
     pub points: u64,
-    /// Runs of all points.
+    /// Planned starts of each server.
+    pub starts: u32,
+    /// Runs of all points on all starts.
     pub runs: u64,
     /// Searches.
     pub searches: u64,

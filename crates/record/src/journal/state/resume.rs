@@ -19,11 +19,12 @@ pub struct Gap {
 impl State {
     /// Of what the server died in tries at a run since its last result: those are used up, also those of a session that was
     /// killed.
-    pub fn deaths(&self, point: &PointId, run: u32) -> Vec<Failure> {
+    pub fn deaths(&self, point: &PointId, slot: u32, run: u32) -> Vec<Failure> {
         let of_point = self.by_point.get(point).into_iter().flatten();
         let mut tries: Vec<_> = of_point
             .map(|at| &self.attempts[*at])
-            .filter(|attempt| attempt.record.run == run && self.retirement_of(attempt).is_none())
+            .filter(|attempt| (attempt.record.slot, attempt.record.run) == (slot, run))
+            .filter(|attempt| self.retirement_of(attempt).is_none())
             .collect();
         tries.sort_by_key(|attempt| attempt.place);
         let after = tries.iter().rposition(|attempt| attempt.standing != Standing::Open);
@@ -53,9 +54,9 @@ impl State {
         on_launch.map(|attempt| attempt.place).max().map(|place| place.line)
     }
 
-    /// How many runs in a row a server config died under since something was measured on it or a session ended its work: what
+    /// How many runs in a row a planned start of a server config died under since something was measured on it or a session ended its work: what
     /// a session that was killed or interrupted leaves to the next one.
-    pub fn lost_in_a_row(&self, server: &ServerId) -> u32 {
+    pub fn lost_in_a_row(&self, server: &ServerId, slot: u32) -> u32 {
         let since = self.sessions.iter().rev().find(|session| {
             let ended = session.ended.as_deref();
             matches!(ended, Some("finished" | "stopped"))
@@ -63,6 +64,7 @@ impl State {
         let since = since.map(|session| session.place);
         let on_server = self.attempts.iter().filter(|attempt| {
             attempt.record.server == *server
+                && attempt.record.slot == slot
                 && attempt.after.is_none()
                 && self.retirement_of(attempt).is_none()
                 && since.is_none_or(|since| attempt.place > since)
@@ -75,9 +77,23 @@ impl State {
         lost.count() as u32
     }
 
-    /// How many launches of a server config failed in a row for a cause that may pass, at the end of a session that was killed.
-    pub fn failed_starts(&self, server: &ServerId) -> Vec<Cause> {
-        let Some(last) = self.servers.get(server).and_then(|record| record.starts.last()) else {
+    /// Why a server config is not started for a later slot: on an earlier one it did not get ready, for a cause that does not pass, and
+    /// it never has.
+    pub fn never_starts(&self, server: &ServerId, slot: u32) -> Option<Failure> {
+        let starts = &self.servers.get(server)?.starts;
+        if starts.iter().any(|start| start.ready_seconds.is_some()) {
+            return None;
+        }
+        let last = starts.iter().rfind(|start| start.slot < slot)?;
+        let cause = last.cause.filter(|cause| !cause.is_transient())?;
+        Some(Failure::new(cause, last.detail.clone()))
+    }
+
+    /// How many launches for a slot of a server config failed in a row for a cause that may pass, at the end of a session that was
+    /// killed.
+    pub fn failed_starts(&self, server: &ServerId, slot: u32) -> Vec<Cause> {
+        let starts = self.servers.get(server).map_or(&[][..], |record| &record.starts);
+        let Some(last) = starts.iter().rfind(|start| start.slot == slot) else {
             return Vec::new();
         };
         let session = self
@@ -87,7 +103,7 @@ impl State {
         if session.is_none_or(|session| session.ended.is_some()) {
             return Vec::new();
         }
-        let starts = self.servers[server].starts.iter().rev();
+        let starts = starts.iter().rev().filter(|start| start.slot == slot);
         let of_session = starts.take_while(|start| start.launch.session == last.launch.session);
         let failed = of_session.take_while(|start| start.ready_seconds.is_none() && start.exited_at.is_some());
         failed.filter_map(|start| start.cause).collect()

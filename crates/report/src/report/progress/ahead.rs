@@ -7,12 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::{PointId, SearchId, ServerId};
-use vsweep_record::journal::{Entry, Event, RunRecord, ServerRecord, State};
+use vsweep_record::journal::{Entry, Event, FIRST_SLOT, RunRecord, ServerRecord, State};
 
 /// Runs that a search takes, as long as none has ended.
 const USUAL_PROBES: f64 = 8.0;
 
-/// What is to be done on one server: runs by the name of their load, and searches.
+/// What is to be done on one start of a server: runs by the name of their load, and searches.
 #[derive(Debug, Clone, Default)]
 struct Share {
     runs: BTreeMap<String, u64>,
@@ -48,10 +48,10 @@ impl Mean {
 /// What lies ahead of one invocation.
 #[derive(Debug, Clone, Default)]
 pub struct Ahead {
-    shares: BTreeMap<ServerId, Share>,
+    shares: BTreeMap<(ServerId, u32), Share>,
     total: u64,
     done: u64,
-    up: Option<ServerId>,
+    up: Option<(ServerId, u32)>,
     by_server_and_load: BTreeMap<(ServerId, String), Mean>,
     by_load: BTreeMap<String, Mean>,
     run: Mean,
@@ -74,52 +74,61 @@ impl Ahead {
         let planned = state
             .planned()
             .filter(|planned| planned.searches == 0 && planned.points > 0)?;
-        let mut known: BTreeMap<&PointId, (&ServerId, &str, u64)> = BTreeMap::new();
+        type Known<'s> = (&'s ServerId, &'s str, BTreeMap<u32, u64>);
+        let mut known: BTreeMap<&PointId, Known<'_>> = BTreeMap::new();
         for run in state.measured() {
-            known.entry(&run.point).or_insert((&run.server, &run.name, 0)).2 += 1;
+            let (_, _, done) = known
+                .entry(&run.point)
+                .or_insert((&run.server, &run.name, BTreeMap::new()));
+            *done.entry(run.slot).or_default() += 1;
         }
         let mut ahead = Ahead::default();
-        let repetitions = planned.runs / planned.points;
+        let slots = FIRST_SLOT..planned.starts;
+        let repetitions = planned.runs / planned.points / u64::from(planned.starts);
         for (server, load, done) in known.values() {
-            if let left @ 1.. = repetitions.saturating_sub(*done) {
-                ahead.add_runs(server, load, left);
+            for slot in slots.clone() {
+                let done = done.get(&slot).copied().unwrap_or(0);
+                if let left @ 1.. = repetitions.saturating_sub(done) {
+                    ahead.add_runs(server, slot, load, left);
+                }
             }
         }
         let last = state.measured().last().map(|run| run.server.clone());
         let servers: BTreeSet<&ServerId> = known.values().map(|(server, ..)| *server).collect();
+        let missing = (planned.servers as usize).saturating_sub(servers.len());
         let unknown = (servers.len() as u64..planned.servers).map(|i| ServerId(format!("unknown {i}")));
-        // Each takes a start; whose the unknown runs are makes no difference.
+        // Each takes its starts; whose the unknown runs are makes no difference.
         let unknown: Vec<ServerId> = unknown.chain(last).collect();
-        for server in unknown
-            .iter()
-            .take((planned.servers as usize).saturating_sub(servers.len()))
-        {
-            ahead.add_runs(server, "", 0);
-        }
         let unknown_runs = repetitions * planned.points.saturating_sub(known.len() as u64);
-        if let (Some(server), 1..) = (unknown.first(), unknown_runs) {
-            ahead.add_runs(server, "", unknown_runs);
+        for slot in slots {
+            for server in unknown.iter().take(missing) {
+                ahead.add_runs(server, slot, "", 0);
+            }
+            if let (Some(server), 1..) = (unknown.first(), unknown_runs) {
+                ahead.add_runs(server, slot, "", unknown_runs);
+            }
         }
         let is_open = |server: &ServerRecord| server.starts.last().is_some_and(|start| start.exited_at.is_none());
         let mut open = state.servers.iter().filter(|(_, server)| is_open(server));
-        ahead.up = open.next().map(|(server, _)| server.clone());
+        let slot_of = |server: &ServerRecord| server.starts.last().map_or(FIRST_SLOT, |start| start.slot);
+        ahead.up = open.next().map(|(id, server)| (id.clone(), slot_of(server)));
         ahead.learn(state);
         Some(ahead)
     }
 
-    /// Adds runs of one load on one server; `load` is the name of their point.
-    pub fn add_runs(&mut self, server: &ServerId, load: &str, runs: u64) {
-        *self.share(server).runs.entry(load.to_owned()).or_default() += runs;
+    /// Adds runs of one load on one start of a server; `load` is the name of their point.
+    pub fn add_runs(&mut self, server: &ServerId, slot: u32, load: &str, runs: u64) {
+        *self.share(server, slot).runs.entry(load.to_owned()).or_default() += runs;
         self.total += runs;
     }
 
     /// Adds a search on one server.
     pub fn add_search(&mut self, server: &ServerId, search: &SearchId) {
-        self.share(server).searches.insert(search.clone());
+        self.share(server, FIRST_SLOT).searches.insert(search.clone());
     }
 
-    fn share(&mut self, server: &ServerId) -> &mut Share {
-        self.shares.entry(server.clone()).or_default()
+    fn share(&mut self, server: &ServerId, slot: u32) -> &mut Share {
+        self.shares.entry((server.clone(), slot)).or_default()
     }
 
     /// Learns from what earlier sessions recorded.
@@ -168,7 +177,7 @@ impl Ahead {
             .zip(at)
             .map(|(last, at)| at.duration_since(last).as_secs_f64());
         match &entry.event {
-            Event::ServerStarting { server, .. } => self.up = Some(server.clone()),
+            Event::ServerStarting { server, slot, .. } => self.up = Some((server.clone(), *slot)),
             Event::ServerReady { seconds, .. } => {
                 self.start.add(*seconds);
                 self.last = at;
@@ -187,7 +196,7 @@ impl Ahead {
                 if let Some(run) = state.run_of(entry) {
                     self.learn_run(run);
                     if run.search.is_none() {
-                        self.finish(&run.server, &run.name);
+                        self.finish(&run.server, run.slot, &run.name);
                     }
                 }
             }
@@ -196,14 +205,14 @@ impl Ahead {
                     point
                         .runs
                         .iter()
-                        .for_each(|_| self.finish(&given_up.server, &point.name));
+                        .for_each(|_| self.finish(&given_up.server, given_up.slot, &point.name));
                 }
                 given_up.searches.iter().for_each(|(search, _)| self.end_search(search));
             }
             Event::ResultsRetired { server, .. } => {
                 for run in state.retired_at(entry.place.line) {
                     match &run.search {
-                        None => self.add_runs(server, &run.name, 1),
+                        None => self.add_runs(server, run.slot, &run.name, 1),
                         Some(searched) => self.add_search(server, &searched.id),
                     }
                 }
@@ -223,18 +232,24 @@ impl Ahead {
         self.shares.retain(|_, share| !share.is_empty());
     }
 
-    fn finish(&mut self, server: &ServerId, load: &str) {
-        let Some(share) = self.shares.get_mut(server) else {
+    /// Takes off a run that was done. One that was not foreseen (intervals may ask for more, and finals) counts as well, but only on
+    /// a start that this invocation works on.
+    fn finish(&mut self, server: &ServerId, slot: u32, load: &str) {
+        let key = (server.clone(), slot);
+        let left = self.shares.get_mut(&key).and_then(|share| share.runs.get_mut(load));
+        let Some(left) = left else {
+            if self.up.as_ref() == Some(&key) {
+                self.total += 1;
+                self.done += 1;
+            }
             return;
         };
-        let Some(left) = share.runs.get_mut(load) else { return };
         *left -= 1;
         self.done += 1;
-        if *left == 0 {
-            share.runs.remove(load);
-        }
+        let share = self.shares.get_mut(&key).expect("it was found");
+        share.runs.retain(|_, left| *left > 0);
         if share.is_empty() {
-            self.shares.remove(server);
+            self.shares.remove(&key);
         }
     }
 
@@ -253,8 +268,9 @@ impl Ahead {
         let usual = self.run.value()?;
         let pause = self.pause.value().unwrap_or(0.0);
         let mut seconds = 0.0;
-        for (server, share) in &self.shares {
-            if self.up.as_ref() != Some(server) {
+        for (start, share) in &self.shares {
+            let (server, _) = start;
+            if self.up.as_ref() != Some(start) {
                 seconds += self.start.value().unwrap_or(0.0) + self.stop.value().unwrap_or(0.0);
             }
             for (load, runs) in &share.runs {
@@ -278,7 +294,7 @@ mod tests {
     use vsweep_plan::plan::Params;
     use vsweep_plan::validity::Validity;
     use vsweep_record::journal::{
-        FIRST_SLOT, Hex64, LineId, PlanContent, RecordedPlan, RunFinished, RunStarted, SessionStarted,
+        Hex64, LineId, PlanContent, RecordedPlan, RunFinished, RunStarted, SessionStarted,
     };
 
     fn server(name: &str) -> ServerId {
@@ -344,8 +360,8 @@ mod tests {
     fn the_rest_is_counted_by_load_with_starts_and_pauses() {
         let (mut ahead, mut state) = (Ahead::default(), State::default());
         for name in ["a", "b"] {
-            ahead.add_runs(&server(name), "users=1", 2);
-            ahead.add_runs(&server(name), "users=64", 1);
+            ahead.add_runs(&server(name), FIRST_SLOT, "users=1", 2);
+            ahead.add_runs(&server(name), FIRST_SLOT, "users=64", 1);
         }
         assert_eq!((ahead.total(), ahead.seconds_left()), (6, None));
         start(&mut ahead, &mut state, "a", 0, 10.0);
@@ -374,6 +390,7 @@ mod tests {
             },
             servers: 2,
             points: 4,
+            starts: 1,
             runs: 8,
             searches: 0,
             seen: Default::default(),
@@ -391,7 +408,7 @@ mod tests {
     #[test]
     fn runs_of_others_are_learned_from_and_not_counted() {
         let (mut ahead, mut state) = (Ahead::default(), State::default());
-        ahead.add_runs(&server("a"), "users=1", 1);
+        ahead.add_runs(&server("a"), FIRST_SLOT, "users=1", 1);
         let finished = run(&mut state, "b", "users=1", 4.0);
         note(&mut ahead, &mut state, 5, finished);
         assert_eq!((ahead.done(), ahead.seconds_left()), (0, Some(4.0)));

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::printable::printable;
-use vsweep_record::journal::{Entry, Event, State};
+use vsweep_record::journal::{Entry, Event, State, number};
 
 /// Time between two drawings.
 const REDRAW: Duration = Duration::from_millis(200);
@@ -71,7 +71,7 @@ impl Live {
                 }
             }
             Event::RunStarted(run) => {
-                self.show_server(&format!("{} #{}", run.name, run.run));
+                self.show_server(&format!("{} #{}", run.name, number(run.slot, run.run)));
             }
             Event::RunFinished(_) => {
                 self.forget();

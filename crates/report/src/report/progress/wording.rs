@@ -138,7 +138,7 @@ pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<String> {
 pub fn outcome(run: &RunRecord, state: &State) -> String {
     let names = [server_name(&run.server, state), run.name.clone()];
     let names: Vec<String> = names.into_iter().filter(|name| !name.is_empty()).collect();
-    let what = format!("{} #{}", names.join(", "), run.run);
+    let what = format!("{} #{}", names.join(", "), run.number());
     let seconds = show_seconds(run.seconds);
     match (run.outcome, run.cause) {
         (Outcome::Ok, _) => format!("{what} ok in {seconds}"),
@@ -227,7 +227,7 @@ mod tests {
         let (slot, launch) = (FIRST_SLOT, 1);
         let mut state = State::default();
         let mut ahead = Ahead::default();
-        ahead.add_runs(&server, "max_concurrency=8", 4);
+        ahead.add_runs(&server, slot, "max_concurrency=8", 4);
         let mut lines = Vec::new();
         let mut say = |event: Event| {
             let mut entry = state.imagine(event);
@@ -245,6 +245,7 @@ mod tests {
             plan,
             servers: 1,
             points: 2,
+            starts: 1,
             runs: 4,
             searches: 0,
             seen: Seen::new(),

@@ -1,0 +1,83 @@
+//! The runs of a plan's points on one start, in order: one repetition of every point after the other. Where the plan repeats until an
+//! interval is narrow, a repetition that is no longer needed is left out.
+
+use super::task::Task;
+use std::collections::VecDeque;
+use vsweep_plan::cause::Outcome;
+use vsweep_plan::ids::PointId;
+use vsweep_plan::plan::{Plan, Runs};
+use vsweep_plan::validity::Validity;
+use vsweep_record::journal::{RunRecord, State};
+use vsweep_strategy::stats::{Repeat, Repeats};
+
+/// The runs that may be left.
+#[derive(Debug)]
+pub(super) struct Grid {
+    pub tasks: VecDeque<Task>,
+    runs: Runs,
+}
+
+impl Grid {
+    pub fn of(tasks: Vec<Task>, plan: &Plan) -> Grid {
+        Grid {
+            tasks: tasks.into(),
+            runs: plan.runs.clone(),
+        }
+    }
+
+    /// Leaves out what is not needed before the next run that is.
+    pub fn skip(&mut self, state: &State) {
+        let is_needless = |task: &Task| !is_wanted(&self.runs, &task.point.id, task.slot, task.run, state);
+        while self.tasks.front().is_some_and(is_needless) {
+            self.tasks.pop_front();
+        }
+    }
+
+    /// Takes out all that is left of a point. Returns the runs that it owes in any case.
+    pub fn drop_point(&mut self, point: &PointId) -> Vec<Task> {
+        let (lost, rest) = self.tasks.drain(..).partition(|task| task.point.id == *point);
+        self.tasks = rest;
+        let lost: VecDeque<Task> = lost;
+        lost.into_iter().filter(|task| self.is_owed(task)).collect()
+    }
+
+    /// The runs that are left in any case.
+    pub fn owed(&self) -> Vec<Task> {
+        let owed = self.tasks.iter().filter(|task| self.is_owed(task));
+        owed.cloned().collect()
+    }
+
+    fn is_owed(&self, task: &Task) -> bool {
+        task.run < self.runs.least()
+    }
+}
+
+/// Whether a repetition may still be needed, after those before it.
+pub(super) fn is_wanted(runs: &Runs, point: &PointId, slot: u32, run: u32, state: &State) -> bool {
+    match runs {
+        Runs::Exactly(runs) => run < *runs,
+        Runs::Until { .. } if run < runs.least() => true,
+        Runs::Until { rule, .. } if run as usize >= rule.max => false,
+        Runs::Until { metric, rule } => {
+            let before = (0..run).map_while(|run| state.run(point, slot, run).filter(|run| !state.is_lost(run)));
+            let before: Vec<&RunRecord> = before.collect();
+            let has_failed = before.iter().any(|run| run.outcome == Outcome::Failed);
+            let is_narrow = |count| is_enough(*rule, metric, &before[..count]);
+            !has_failed && !(rule.min..=before.len()).any(is_narrow)
+        }
+    }
+}
+
+/// Whether the interval of some runs is narrow enough. Doubtful ones count where there are no others.
+fn is_enough(rule: Repeats, metric: &str, runs: &[&RunRecord]) -> bool {
+    let values = |validity: Validity| -> Vec<f64> {
+        let such = runs.iter().filter(|run| run.validity == validity);
+        such.filter_map(|run| run.figures.get(metric).copied()).collect()
+    };
+    let valid = values(Validity::Valid);
+    let values = match valid.is_empty() {
+        true => values(Validity::Suspect),
+        false => valid,
+    };
+    !matches!(rule.look(&values), Repeat::Again)
+}

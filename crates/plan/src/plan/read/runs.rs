@@ -1,0 +1,108 @@
+//! The keys `starts` and `runs`: how often everything is measured.
+
+use super::Reader;
+use crate::plan::{Runs, Serve, Target};
+use crate::plan::fields::Fields;
+use crate::plan::node::{Kind, Node};
+use crate::plan::problem::{Problem, suggest};
+use crate::plan::schema;
+use vsweep_strategy::stats::Repeats;
+
+/// What a plan without `runs` asks for.
+const USUAL: u32 = 3;
+/// The most repetitions of a point on one start.
+const MOST: u32 = 10_000;
+/// The most starts of a config.
+const MOST_STARTS: u32 = 100;
+
+impl Reader<'_> {
+    pub(super) fn starts(&mut self, node: Option<&Node>) -> u32 {
+        let starts = node.and_then(|node| self.whole(node, "starts", 1..=MOST_STARTS));
+        starts.unwrap_or(1)
+    }
+
+    /// Whether a plan with several starts can have them.
+    pub(super) fn check_starts(&mut self, node: &Node, serve: &Serve, finds_its_loads: bool) {
+        if let Target::Attach(_) = serve.target {
+            let message = "`starts` needs a server that vsweep starts, and this plan has a `url`";
+            let remedy = "remove `starts`, or give `serve.command`";
+            self.found.add(Problem::new(node.span, message, remedy));
+        }
+        if finds_its_loads {
+            let message = "[sla] and [explore] choose loads by what one start showed, so they have one start";
+            let remedy = "remove `starts`; to learn how starts differ, list the loads that were found in a plan of their own";
+            self.found.add(Problem::new(node.span, message, remedy));
+        }
+    }
+
+    pub(super) fn runs(&mut self, node: Option<&Node>) -> Runs {
+        let usual = Runs::Exactly(USUAL);
+        match node {
+            None => usual,
+            Some(node) if matches!(node.kind, Kind::Table(_)) => self.runs_until(node).unwrap_or(usual),
+            Some(node) => self.whole(node, "runs", 1..=MOST).map_or(usual, Runs::Exactly),
+        }
+    }
+
+    fn runs_until(&mut self, node: &Node) -> Option<Runs> {
+        let mut fields = Fields::open::<schema::RunsTable>(node, "runs", &mut self.found)?;
+        let min = fields.get("min");
+        let min = min.and_then(|node| self.whole(node, "runs.min", 2..=MOST)).unwrap_or(2);
+        let max_node = fields.get("max");
+        let max = max_node.and_then(|node| self.whole(node, "runs.max", 2..=MOST)).unwrap_or(10.max(min));
+        if let (Some(node), true) = (max_node, max < min) {
+            let message = format!("`runs.max` is {max}, which is less than `runs.min`, {min}");
+            let remedy = format!("write {min} or more");
+            self.found.add(Problem::new(node.span, message, remedy));
+        }
+        let metric = fields.get("metric");
+        let metric = metric.and_then(|node| self.metric(node));
+        let until = match fields.get("until") {
+            Some(node) => self.percent(node, "runs.until", 0.1..=100.0),
+            None => {
+                let message = "`runs` does not say how narrow the interval must be";
+                let remedy = "add until = \"3 %\", or write a plain number of runs";
+                self.found.add(Problem::new(node.span, message, remedy));
+                None
+            }
+        };
+        fields.close(&mut self.found);
+        Some(Runs::Until {
+            metric: metric.unwrap_or_else(|| "output_throughput".to_owned()),
+            rule: Repeats {
+                min: min as usize,
+                max: max.max(min) as usize,
+                until: until? / 100.0,
+            },
+        })
+    }
+
+    /// The name of a metric of the result.
+    fn metric(&mut self, node: &Node) -> Option<String> {
+        let name = self.text(node, "runs.metric")?;
+        if super::sla::is_metric(&name) {
+            return Some(name);
+        }
+        let known = super::sla::known_metrics();
+        let remedy = suggest(&name, known.iter().map(String::as_str));
+        let message = format!("no metric is called `{name}`");
+        self.found.add(Problem::new(node.span, message, remedy));
+        None
+    }
+
+    /// A text such as `3 %`.
+    fn percent(&mut self, node: &Node, what: &str, range: std::ops::RangeInclusive<f64>) -> Option<f64> {
+        let text = match &node.kind {
+            Kind::Text(text) => self.expand(text, node.span),
+            _ => String::new(),
+        };
+        let number = text.trim().strip_suffix('%').map(str::trim);
+        let percent = number.and_then(|number| number.parse::<f64>().ok());
+        let percent = percent.filter(|percent| range.contains(percent));
+        if percent.is_none() {
+            let message = format!("`{what}` must be a percentage from {} to {}", range.start(), range.end());
+            self.found.add(Problem::new(node.span, message, "write \"3 %\""));
+        }
+        percent
+    }
+}

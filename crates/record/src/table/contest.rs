@@ -1,0 +1,128 @@
+//! Which points cannot be told from the best one at a figure, and which of them wins: by intervals over starts, and by fresh starts
+//! once the finalists have them, because the best of many is best partly by luck.
+
+use super::starts::Stage;
+use super::{Better, Cell, Point, Points, Section};
+use itertools::Itertools;
+use vsweep_strategy::stats::{self, Candidate, Estimate, finalists, winner};
+
+/// Latencies by which "lowest latency" is judged: the first that was measured. Tails before middles, the whole request
+/// before its first token.
+pub const LATENCIES: [&str; 7] = [
+    "p99_e2el_ms",
+    "p95_e2el_ms",
+    "median_e2el_ms",
+    "mean_e2el_ms",
+    "p99_ttft_ms",
+    "median_ttft_ms",
+    "mean_ttft_ms",
+];
+
+/// Who is best at a figure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Contest {
+    /// The winner by its place in [`Points::points`]: of the equals the one with the fewest settings.
+    pub winner: usize,
+    /// What decided about it.
+    pub estimate: Estimate,
+    /// The points that cannot be told from the best one, the winner included, best first.
+    pub equals: Vec<usize>,
+    /// How sure that is.
+    pub standing: Standing,
+}
+
+/// What a winner rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// No other config is within reach.
+    Alone,
+    /// Fresh starts of the finalists.
+    Confirmed,
+    /// The starts that also made it a finalist.
+    Unconfirmed,
+}
+
+impl Points<'_> {
+    /// The contest of some points; none unless the best one has an interval.
+    pub fn contest(&self, entrants: &[usize], metric: &str, better: Better) -> Option<Contest> {
+        let candidates = self.candidates(entrants, metric, Stage::Planned);
+        let finals = self.among_best(&candidates, better);
+        let (best, _) = *finals.first()?;
+        self.points.get(best)?;
+        let planned = |place: &usize| candidates.iter().find(|(other, _)| other == place).map(|(_, found)| *found);
+        planned(&best)?.estimate.error?;
+        let places: Vec<usize> = finals.iter().map(|(place, _)| *place).collect();
+        if self.are_of_one_config(&places) {
+            return self.decide(&finals, better, Standing::Alone);
+        }
+        let is_tried = places.iter().all(|place| self.is_tried_fresh(&self.points[*place]));
+        let fresh = self.candidates(&places, metric, Stage::Fresh);
+        match is_tried && !fresh.is_empty() {
+            true => self.decide(&fresh, better, Standing::Confirmed),
+            false => self.decide(&finals, better, Standing::Unconfirmed),
+        }
+    }
+
+    /// The points of several configs that must be measured on fresh starts before one of them is called the winner.
+    pub fn finalists(&self, entrants: &[usize], metric: &str, better: Better) -> Vec<usize> {
+        let finals = self.among_best(&self.candidates(entrants, metric, Stage::Planned), better);
+        let places: Vec<usize> = finals.into_iter().map(|(place, _)| place).collect();
+        match self.are_of_one_config(&places) {
+            true => Vec::new(),
+            false => places,
+        }
+    }
+
+    fn candidates(&self, entrants: &[usize], metric: &str, stage: Stage) -> Vec<(usize, Candidate)> {
+        let candidate = |place: &usize| {
+            let point = &self.points[*place];
+            let estimate = self.estimate_at(point, metric, stage)?;
+            let overrides = self.overrides(point);
+            Some((*place, Candidate { estimate, overrides }))
+        };
+        entrants.iter().filter_map(candidate).collect()
+    }
+
+    /// Those that cannot be told from the best one, best first.
+    fn among_best(&self, candidates: &[(usize, Candidate)], better: Better) -> Vec<(usize, Candidate)> {
+        let all: Vec<Candidate> = candidates.iter().map(|(_, candidate)| *candidate).collect();
+        let mut finals: Vec<_> = finalists(&all, side(better)).into_iter().map(|at| candidates[at]).collect();
+        finals.sort_by(|(_, a), (_, b)| match better {
+            Better::Higher => b.estimate.log.total_cmp(&a.estimate.log),
+            Better::Lower => a.estimate.log.total_cmp(&b.estimate.log),
+        });
+        finals
+    }
+
+    fn decide(&self, candidates: &[(usize, Candidate)], better: Better, standing: Standing) -> Option<Contest> {
+        let all: Vec<Candidate> = candidates.iter().map(|(_, candidate)| *candidate).collect();
+        let won = winner(&all, side(better))?;
+        let equals = won.equals.iter().map(|at| candidates[*at]).collect_vec();
+        Some(Contest {
+            winner: candidates[won.index].0,
+            estimate: candidates[won.index].1.estimate,
+            equals: self.among_best(&equals, better).into_iter().map(|(place, _)| place).collect(),
+            standing,
+        })
+    }
+
+    /// How many settings a point's server config has.
+    fn overrides(&self, point: &Point) -> usize {
+        let settings = self.runs.columns().iter();
+        let settings = settings.filter(|column| column.section == Section::Serve && !column.is_combo());
+        settings.filter(|column| column.cells[point.row] != Cell::Missing).count()
+    }
+
+    fn are_of_one_config(&self, places: &[usize]) -> bool {
+        let settings = self.runs.columns().iter().filter(|column| column.section == Section::Serve);
+        let mut settings = settings.into_iter();
+        settings.all(|column| places.iter().map(|place| &column.cells[self.points[*place].row]).all_equal())
+    }
+}
+
+fn side(better: Better) -> stats::Better {
+    match better {
+        Better::Higher => stats::Better::Higher,
+        Better::Lower => stats::Better::Lower,
+    }
+}

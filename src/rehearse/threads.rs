@@ -16,7 +16,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 impl Company<'_> {
     /// The forecasts of all servers, over their starts, on which something is left to do after `done`, in the order of the plan.
     pub fn perform(&self, done: &State) -> Result<Vec<Forecast>, Unknown> {
-        let left = Mutex::new(Some(self.schedule.starts().chain(self.schedule.finals(done)).enumerate()));
+        let left = Mutex::new(Some(
+            self.schedule.starts().chain(self.schedule.finals(done)).enumerate(),
+        ));
         let played = Mutex::new(Vec::new());
         let most = match &self.plan.sla {
             Some(_) => 1,
@@ -72,8 +74,15 @@ impl Company<'_> {
 
 /// A server that would not start for an earlier slot either is not started again, and all its runs fail.
 fn unstarted(group: &Group, stand_in: &StandIn, state: &State) -> Option<Forecast> {
-    let failure = stand_in.failure.as_ref().filter(|failure| !failure.cause.is_transient())?;
-    let mut starts = state.servers.get(&group.server.id).into_iter().flat_map(|record| &record.starts);
+    let failure = stand_in
+        .failure
+        .as_ref()
+        .filter(|failure| !failure.cause.is_transient())?;
+    let mut starts = state
+        .servers
+        .get(&group.server.id)
+        .into_iter()
+        .flat_map(|record| &record.starts);
     let was_ready = starts.any(|start| start.ready_seconds.is_some());
     (group.slot > FIRST_SLOT && !was_ready).then(|| Forecast {
         runs: group.tasks.len() as u64,

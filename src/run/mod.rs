@@ -22,7 +22,7 @@ pub(crate) use live::reduce;
 use crate::agenda::{Agenda, Ending, Group, Hint, Hints, Schedule, Scope, Start, first_point};
 use crate::bench::{self, Counters};
 use crate::error::Result;
-use crate::ids::SearchId;
+use crate::ids::{SearchId, ServerId};
 use crate::journal::{Entry, Event, Recorder, Seen, SessionStarted, Shard};
 use crate::matrix::{LoadSearch, Matrix};
 use crate::plan::{BenchRunner, Plan};
@@ -171,11 +171,33 @@ impl Sweep<'_> {
     ) -> Result<Ending> {
         let place = ThisHost::now().await;
         let writer = &SessionWriter::new(recorder, observer);
-        match self.work_on(self.schedule().starts(), &place, writer, interrupt).await? {
+        match self
+            .work_on(self.schedule().starts(), &place, writer, interrupt)
+            .await?
+        {
             Ending::Finished => {}
             ending => return Ok(ending),
         }
-        let finals = writer.look(|state| self.schedule().finals(state));
+        let finals = || writer.look(|state| self.schedule().finals(state));
+        let open = |start: Start| {
+            writer
+                .look(|state| self.schedule().group(&start, state))
+                .map(|group| group.server)
+        };
+        let finalists: BTreeMap<ServerId, String> = finals()
+            .filter_map(open)
+            .map(|server| (server.id, server.name))
+            .collect();
+        if !finalists.is_empty() {
+            let names: Vec<String> = finalists.into_values().collect();
+            let note = format!(
+                "the best cannot be told apart yet, so they are measured on {} fresh starts each: {}",
+                self.plan.starts,
+                names.join("; ")
+            );
+            Writer::note(writer, &note)?;
+        }
+        let finals = finals();
         self.work_on(finals, &place, writer, interrupt).await
     }
 

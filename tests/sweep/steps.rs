@@ -10,7 +10,9 @@ use serde_json::Value;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::path::Path;
-use vsweep::agenda::{Action, Agenda, Commit, Facts, Hint, Hints, Outcome, Ran, Run, Schedule, Scope, Start, first_point};
+use vsweep::agenda::{
+    Action, Agenda, Commit, Facts, Hint, Hints, Outcome, Ran, Run, Schedule, Scope, Start, first_point,
+};
 use vsweep::bench::native::mean_lengths;
 use vsweep::cause::{Failure, Outcome as RunOutcome};
 use vsweep::journal::{Entry, Event, LineId, Place, RunFinished, Seen, Shard, State};
@@ -331,16 +333,18 @@ fn drawn() -> impl Strategy<Value = Drawn> {
         prop::option::of(4..30usize),
         any::<bool>(),
     )
-        .prop_map(|(kind, reset, faults, on_failure, starts, runs, killed_at, retries)| Drawn {
-            kind,
-            reset,
-            faults,
-            on_failure,
-            starts,
-            runs,
-            killed_at,
-            retries,
-        })
+        .prop_map(
+            |(kind, reset, faults, on_failure, starts, runs, killed_at, retries)| Drawn {
+                kind,
+                reset,
+                faults,
+                on_failure,
+                starts,
+                runs,
+                killed_at,
+                retries,
+            },
+        )
 }
 
 impl Drawn {

@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     continue;
                 }
                 Step::Act(Action::Start(_)) => {
-                    println!("start {}", server.name);
+                    println!("start {}", start.server.name);
                     Outcome::Started(Ok(Facts::default()))
                 }
                 Step::Act(Action::Look) => Outcome::Looked { is_restarted: false },
@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     Outcome::Ran { result, seconds: 1.0 }
                 }
                 Step::Act(Action::Stop | Action::Kill) => {
-                    println!("stop {}", server.name);
+                    println!("stop {}", start.server.name);
                     Outcome::Stopped
                 }
                 Step::Done(_) => break,

@@ -8,6 +8,7 @@ use crate::printable::printable;
 use crate::server::address::Address;
 use crate::server::{reset, this_program};
 use crate::shell::shell_word;
+use crate::units::show_many;
 use itertools::Itertools;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,9 +65,13 @@ pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<(
     script.servers(&mut io::sink())?;
     writeln!(
         out,
-        "# {}: each server, then its points ({} runs of each); results go to {}",
+        "# {}: each server, then its points ({} of each{}); results go to {}",
         script.comment(&plan.name),
-        plan.runs,
+        show_many(plan.runs.least().into(), "run"),
+        match plan.starts {
+            1 => "",
+            _ => ", on one start: the script leaves out the others",
+        },
         script.comment(&script.folder.display().to_string())
     )?;
     let names = script.used.borrow().iter().join(" ");

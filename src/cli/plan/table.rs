@@ -93,7 +93,7 @@ fn write_points(plan: &Plan, matrix: &Matrix, server: &ServerConfig, out: &mut i
 }
 
 fn write_counts(counts: &Counts, out: &mut impl Write) -> io::Result<()> {
-    let starts = show_many(counts.servers, "server start");
+    let starts = show_many(counts.starts, "server start");
     let points = show_many(counts.points, "point");
     let runs = show_many(counts.runs, "run");
     let pairs = show_many(counts.pairs, "pair");

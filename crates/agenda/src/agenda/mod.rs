@@ -36,9 +36,7 @@ use vsweep_plan::cause::Failure;
 use vsweep_plan::ids::SearchId;
 use vsweep_plan::matrix::ServerConfig;
 use vsweep_plan::plan::{OnFailure, Target};
-use vsweep_record::journal::{
-    Entry, Event, GroupBegun, LineId, SearchStarted, Seen, ServerDeclared, State,
-};
+use vsweep_record::journal::{Entry, Event, GroupBegun, LineId, SearchStarted, Seen, ServerDeclared, State};
 use vsweep_strategy::search::Answer;
 
 /// How often the same thing is tried when the cause of its failure may pass.

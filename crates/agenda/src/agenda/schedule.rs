@@ -71,7 +71,13 @@ impl<'a> Schedule<'a> {
 
     /// The planned starts of the shard's servers, in order.
     pub fn starts(self) -> impl Iterator<Item = Start> + 'a {
-        let start = |slot: u32| move |server| Start { server, slot, only: None };
+        let start = |slot: u32| {
+            move |server| Start {
+                server,
+                slot,
+                only: None,
+            }
+        };
         (FIRST_SLOT..self.plan.starts).flat_map(move |slot| self.servers().map(start(slot)))
     }
 
@@ -138,8 +144,7 @@ impl<'a> Schedule<'a> {
             .map(|(point, run)| Task::of(point.clone(), slot, run, Arc::clone(&figures)))
             .collect();
         let searches = self.matrix.searches_of(server);
-        let searches =
-            searches.filter(|search| self.is_left(&search.id, state) || was_skipped_before(search, state));
+        let searches = searches.filter(|search| self.is_left(&search.id, state) || was_skipped_before(search, state));
         let searches: Vec<LoadSearch> = searches.collect();
         let explorations = self.matrix.explorations_of(server);
         let explorations: Vec<LoadExploration> = explorations

@@ -41,7 +41,11 @@ impl fmt::Display for Runs {
             Runs::Exactly(runs) => write!(f, "{runs}"),
             Runs::Until { metric, rule } => {
                 let percent = rule.until * 100.0;
-                write!(f, "{} to {}, until {metric} is known to {percent} %", rule.min, rule.max)
+                write!(
+                    f,
+                    "{} to {}, until {metric} is known to {percent} %",
+                    rule.min, rule.max
+                )
             }
         }
     }

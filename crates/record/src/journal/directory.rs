@@ -201,8 +201,8 @@ impl Directory {
     }
 
     /// The timeline of one run's requests as a web page.
-    pub fn timeline(&self, point: &PointId, run: u32) -> PathBuf {
-        self.root.join("timelines").join(format!("{point}-{run}.html"))
+    pub fn timeline(&self, point: &PointId, number: &str) -> PathBuf {
+        self.root.join("timelines").join(format!("{point}-{number}.html"))
     }
 
     /// Folder of the winners' configuration files.

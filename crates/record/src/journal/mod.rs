@@ -23,8 +23,8 @@ mod state;
 
 pub use directory::{Directory, RunFiles, Shard};
 pub use event::{
-    Event, FORMAT, Figures, GroupBegun, Learned, Link, PlanContent, RecordedPlan, RunFinished, RunStarted, SearchStarted, Seen,
-    SeenJournal, ServerDeclared, SessionStarted, StoredFile,
+    Event, FORMAT, Figures, GroupBegun, Learned, Link, PlanContent, RecordedPlan, RunFinished, RunStarted,
+    SearchStarted, Seen, SeenJournal, ServerDeclared, SessionStarted, StoredFile,
 };
 pub use files::Check;
 pub use follow::Follower;

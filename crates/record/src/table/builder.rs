@@ -1,7 +1,7 @@
 //! Builds the table of runs row by row: collects columns as they appear, gives every column an unmistakable name, and
 //! adds the figures that are computed from others.
 
-use super::starts::Origin;
+use super::origin::{self, Origin};
 use super::users::derive;
 use super::{Cell, Column, Row, Section, Table, normal};
 use itertools::Itertools;
@@ -145,17 +145,16 @@ impl TableBuilder {
             }
         }
         self.columns.sort_by_key(|column| column.section);
-        let mut table = Table {
+        if let Some(starts) = origin::column(&self.origins) {
+            let after_point = 1;
+            self.columns.insert(after_point, starts);
+        }
+        Table {
             columns: self.columns,
             rows: self.rows,
             origins: self.origins,
             planned_starts: self.planned_starts,
-        };
-        if let Some(starts) = table.starts_column() {
-            let after_point = 1;
-            table.columns.insert(after_point, starts);
         }
-        table
     }
 
     fn set(&mut self, section: Section, name: &str, cell: Cell) {

@@ -49,7 +49,12 @@ impl Points<'_> {
         let finals = self.among_best(&candidates, better);
         let (best, _) = *finals.first()?;
         self.points.get(best)?;
-        let planned = |place: &usize| candidates.iter().find(|(other, _)| other == place).map(|(_, found)| *found);
+        let planned = |place: &usize| {
+            candidates
+                .iter()
+                .find(|(other, _)| other == place)
+                .map(|(_, found)| *found)
+        };
         planned(&best)?.estimate.error?;
         let places: Vec<usize> = finals.iter().map(|(place, _)| *place).collect();
         if self.are_of_one_config(&places) {
@@ -86,7 +91,10 @@ impl Points<'_> {
     /// Those that cannot be told from the best one, best first.
     fn among_best(&self, candidates: &[(usize, Candidate)], better: Better) -> Vec<(usize, Candidate)> {
         let all: Vec<Candidate> = candidates.iter().map(|(_, candidate)| *candidate).collect();
-        let mut finals: Vec<_> = finalists(&all, side(better)).into_iter().map(|at| candidates[at]).collect();
+        let mut finals: Vec<_> = finalists(&all, side(better))
+            .into_iter()
+            .map(|at| candidates[at])
+            .collect();
         finals.sort_by(|(_, a), (_, b)| match better {
             Better::Higher => b.estimate.log.total_cmp(&a.estimate.log),
             Better::Lower => a.estimate.log.total_cmp(&b.estimate.log),
@@ -101,7 +109,11 @@ impl Points<'_> {
         Some(Contest {
             winner: candidates[won.index].0,
             estimate: candidates[won.index].1.estimate,
-            equals: self.among_best(&equals, better).into_iter().map(|(place, _)| place).collect(),
+            equals: self
+                .among_best(&equals, better)
+                .into_iter()
+                .map(|(place, _)| place)
+                .collect(),
             standing,
         })
     }
@@ -110,13 +122,24 @@ impl Points<'_> {
     fn overrides(&self, point: &Point) -> usize {
         let settings = self.runs.columns().iter();
         let settings = settings.filter(|column| column.section == Section::Serve && !column.is_combo());
-        settings.filter(|column| column.cells[point.row] != Cell::Missing).count()
+        settings
+            .filter(|column| column.cells[point.row] != Cell::Missing)
+            .count()
     }
 
     fn are_of_one_config(&self, places: &[usize]) -> bool {
-        let settings = self.runs.columns().iter().filter(|column| column.section == Section::Serve);
+        let settings = self
+            .runs
+            .columns()
+            .iter()
+            .filter(|column| column.section == Section::Serve);
         let mut settings = settings.into_iter();
-        settings.all(|column| places.iter().map(|place| &column.cells[self.points[*place].row]).all_equal())
+        settings.all(|column| {
+            places
+                .iter()
+                .map(|place| &column.cells[self.points[*place].row])
+                .all_equal()
+        })
     }
 }
 

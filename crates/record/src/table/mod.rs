@@ -12,6 +12,7 @@ mod csv;
 mod disagree;
 mod filter;
 mod gpus;
+mod origin;
 mod pareto;
 mod parquet;
 mod points;
@@ -41,7 +42,7 @@ pub use row::Row;
 pub use scalars::{Scalar, read_scalars};
 pub use spread::Spread;
 pub use stack::EXPERIMENT;
-pub use starts::{ONE_START, Stage};
+pub use starts::ONE_START;
 pub use tradeoff::{Measure, Placed, Tradeoff, list_placed};
 pub use workload::{Workload, is_of_load};
 
@@ -91,7 +92,7 @@ pub struct Table {
     columns: Vec<Column>,
     rows: usize,
     /// Where each run was measured; empty in tables of other things than runs.
-    origins: Vec<starts::Origin>,
+    origins: Vec<origin::Origin>,
     planned_starts: u32,
 }
 

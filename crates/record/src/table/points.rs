@@ -7,7 +7,6 @@ use itertools::Itertools;
 use std::collections::HashMap;
 use std::fmt;
 use vsweep_plan::validity::{Code, Validity};
-use vsweep_strategy::stats::ALPHA;
 
 /// What the runs of one point amount to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -136,7 +135,13 @@ impl<'t> Points<'t> {
 
     /// A figure of a point over its runs; `None` where no run has it.
     pub fn spread(&self, point: &Point, metric: &str) -> Option<Spread> {
-        self.runs.column(metric)?.spread(&point.used)
+        let column = self.runs.column(metric)?;
+        let spread = column.spread(&point.used)?;
+        Some(Spread {
+            interval: self.interval_of(column, point),
+            starts: self.starts(point),
+            ..spread
+        })
     }
 
     /// The figure in which the runs of a point disagree most, if in any.
@@ -180,7 +185,10 @@ impl<'t> Points<'t> {
             columns.push(Column {
                 name: "starts".to_owned(),
                 section: identity,
-                cells: starts.into_iter().map(|starts| starts.map_or(Cell::Missing, Cell::from)).collect(),
+                cells: starts
+                    .into_iter()
+                    .map(|starts| starts.map_or(Cell::Missing, Cell::from))
+                    .collect(),
             });
         }
         columns.extend(more);
@@ -241,8 +249,8 @@ impl<'t> Points<'t> {
 
     /// The ends of a figure's intervals over starts, where any point has one.
     fn interval_columns(&self, source: &Column) -> Option<[Column; 2]> {
-        let interval = |point: &Point| Some(self.estimate_over(source, &point.used)?.interval(ALPHA)?.exp());
-        let intervals: Vec<Option<(f64, f64)>> = self.points.iter().map(interval).collect();
+        let intervals = self.points.iter().map(|point| self.interval_of(source, point));
+        let intervals: Vec<Option<(f64, f64)>> = intervals.collect();
         let column = |suffix: &str, end: fn((f64, f64)) -> f64| Column {
             name: format!("{}{suffix}", source.name),
             section: source.section,
@@ -342,6 +350,8 @@ impl Column {
             min,
             max,
             count,
+            interval: None,
+            starts: None,
         })
     }
 }

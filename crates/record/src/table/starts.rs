@@ -1,7 +1,7 @@
 //! Which start of a server each run was measured on, and what a point's figures are worth over starts: the start is the unit of an
 //! interval (docs/verdicts.md). Without several starts there is none.
 
-use super::{Cell, Column, Point, Points, Section, Table};
+use super::{Column, Point, Points, Table};
 use itertools::Itertools;
 use std::collections::BTreeMap;
 use vsweep_strategy::stats::{ALPHA, Estimate, RunPrior, Start, estimate};
@@ -9,18 +9,9 @@ use vsweep_strategy::stats::{ALPHA, Estimate, RunPrior, Start, estimate};
 /// What a reader must know of figures from a single start.
 pub const ONE_START: &str = "one start: start-to-start noise unknown";
 
-/// Where a run was measured.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Origin {
-    /// The planned start that it belongs to.
-    pub slot: u32,
-    /// The launch, numbered within the table; none where that is not known.
-    pub launch: Option<u32>,
-}
-
 /// Which starts of a point count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub(super) enum Stage {
     /// Those that every point has, by the plan.
     Planned,
     /// Those that only the finalists have: they were no part of what made them finalists.
@@ -33,7 +24,7 @@ impl Table {
         self.planned_starts.max(1)
     }
 
-    /// Whether any config was started for its final.
+    /// Whether a run was measured in a stage.
     fn is_of(&self, row: usize, stage: Stage) -> bool {
         let is_fresh = self.slot(row) >= self.planned_starts();
         is_fresh == (stage == Stage::Fresh)
@@ -47,16 +38,6 @@ impl Table {
     fn launch(&self, row: usize) -> Option<u32> {
         self.origins.get(row)?.launch
     }
-
-    /// The column that says which start each run belongs to, if any belongs to a later one than the first.
-    pub(super) fn starts_column(&self) -> Option<Column> {
-        let has_later = self.origins.iter().any(|origin| origin.slot > 0);
-        has_later.then(|| Column {
-            name: "start".to_owned(),
-            section: Section::Identity,
-            cells: self.origins.iter().map(|origin| Cell::Integer(origin.slot.into())).collect(),
-        })
-    }
 }
 
 impl Points<'_> {
@@ -67,18 +48,13 @@ impl Points<'_> {
         (!launches.is_empty() && launches.iter().all(Option::is_some)).then_some(launches.len())
     }
 
-    /// A figure of a point over its starts; none where the starts are not known, or a value has no logarithm.
-    pub fn estimate(&self, point: &Point, metric: &str) -> Option<Estimate> {
-        self.estimate_over(self.runs.column(metric)?, &point.used)
-    }
-
-    /// The same over the starts of one stage.
-    pub fn estimate_at(&self, point: &Point, metric: &str, stage: Stage) -> Option<Estimate> {
+    /// A figure of a point over its starts of one stage; none where the starts are not known, or a value has no logarithm.
+    pub(super) fn estimate_at(&self, point: &Point, metric: &str, stage: Stage) -> Option<Estimate> {
         let rows = point.used.iter().copied().filter(|row| self.runs.is_of(*row, stage));
         self.estimate_over(self.runs.column(metric)?, &rows.collect::<Vec<usize>>())
     }
 
-    pub(super) fn estimate_over(&self, column: &Column, rows: &[usize]) -> Option<Estimate> {
+    fn estimate_over(&self, column: &Column, rows: &[usize]) -> Option<Estimate> {
         let mut launches: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for row in rows {
             let value = column.cells[*row].number()?;
@@ -88,9 +64,12 @@ impl Points<'_> {
         estimate(&starts?, RunPrior::TYPICAL)
     }
 
-    /// The 95 % interval of a figure over the starts of a point; none with one start.
-    pub fn interval(&self, point: &Point, metric: &str) -> Option<(f64, f64)> {
-        Some(self.estimate(point, metric)?.interval(ALPHA)?.exp())
+    /// The 95 % interval of a figure over the starts of a point; none with one start, or where no run differs.
+    pub(super) fn interval_of(&self, column: &Column, point: &Point) -> Option<(f64, f64)> {
+        if point.used.iter().map(|row| &column.cells[*row]).all_equal() {
+            return None;
+        }
+        Some(self.estimate_over(column, &point.used)?.interval(ALPHA)?.exp())
     }
 
     /// Whether every measured point has one start, as far as starts are known, so that nothing is known of how starts differ.

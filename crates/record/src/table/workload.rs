@@ -79,6 +79,12 @@ impl<'t> Points<'t> {
         }
     }
 
+    /// Whether a point measured the prefill alone: it makes next to no output, so its throughput is that of prompts, and there is no
+    /// speed of a user to trade it for.
+    pub fn reads_prompts_only(&self, point: &Point) -> bool {
+        self.param(point, "phase").to_string() == "prefill"
+    }
+
     /// Of parameters that change together, one to one, the first tells enough.
     fn workload_settings(&self) -> Vec<&'t Column> {
         let mut kept: Vec<&Column> = Vec::new();

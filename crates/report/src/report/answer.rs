@@ -6,7 +6,7 @@ use super::variation::name_workload;
 use itertools::Itertools;
 use vsweep_plan::units::show_many;
 use vsweep_plan::validity::Validity;
-use vsweep_record::table::{Better, LATENCIES, Point, Points, Spread, Workload, distinct, frontier, knee};
+use vsweep_record::table::{Better, LATENCIES, Point, Points, Spread, Standing, Workload, distinct, frontier, knee};
 
 /// The axes of the frontier: speed for each user against throughput for each GPU, both better when higher.
 pub const FRONTIER: [&str; 2] = ["tokens_per_user", "tokens_per_gpu"];
@@ -52,8 +52,22 @@ pub struct Best {
     pub point: usize,
     /// The figure over its runs.
     pub spread: Spread,
-    /// Other points whose runs reach into the range of its runs, best first.
+    /// Other points that cannot be told from it, best first: by their intervals over starts, or, with one start, because their runs
+    /// reach into the range of its runs.
     pub tied: Vec<usize>,
+    /// What it rests on; none with one start.
+    pub standing: Option<Standing>,
+}
+
+impl Best {
+    /// In what others are tied with it.
+    pub fn why_tied(&self) -> &'static str {
+        match self.standing {
+            None => "within the spread of the runs",
+            Some(Standing::Unconfirmed) => "within the intervals over starts; fresh starts have not decided yet",
+            Some(Standing::Alone | Standing::Confirmed) => "within the intervals over starts",
+        }
+    }
 }
 
 impl Answer {
@@ -119,7 +133,7 @@ pub fn find_for(points: &Points<'_>, goals: &Goals, workload: &Workload<'_>) -> 
         .into_iter()
         .find_map(|metric| best("Lowest latency", metric, Better::Lower));
     let per_gpu = best("Most throughput per GPU", FRONTIER[1], Better::Higher);
-    let is_prefill = own().all(|i| reads_prompts_only(points, &points.points[i]));
+    let is_prefill = own().all(|i| points.reads_prompts_only(&points.points[i]));
     let throughput = match is_prefill {
         true => "total_throughput",
         false => "output_throughput",
@@ -157,12 +171,6 @@ pub fn find_for(points: &Points<'_>, goals: &Goals, workload: &Workload<'_>) -> 
     }
 }
 
-/// Whether a point measured the prefill alone: it makes next to no output, so its throughput is that of prompts, and there
-/// is no speed of a user to trade it for.
-pub fn reads_prompts_only(points: &Points<'_>, point: &Point) -> bool {
-    points.param(point, "phase").to_string() == "prefill"
-}
-
 fn best(
     points: &Points<'_>,
     entrants: &[usize],
@@ -170,6 +178,20 @@ fn best(
     metric: &'static str,
     better: Better,
 ) -> Option<Best> {
+    if let Some(contest) = points.contest(entrants, metric, better) {
+        return Some(Best {
+            question,
+            metric,
+            point: contest.winner,
+            spread: points.spread(&points.points[contest.winner], metric)?,
+            tied: contest
+                .equals
+                .into_iter()
+                .filter(|place| *place != contest.winner)
+                .collect(),
+            standing: Some(contest.standing),
+        });
+    }
     let spread = |i: &usize| Some((*i, points.spread(&points.points[*i], metric)?));
     let mut ranked: Vec<(usize, Spread)> = entrants.iter().filter_map(spread).collect();
     ranked.retain(|(_, spread)| spread.median.is_finite());
@@ -187,6 +209,7 @@ fn best(
         point,
         spread,
         tied: tied.map(|(i, _)| *i).collect(),
+        standing: None,
     })
 }
 

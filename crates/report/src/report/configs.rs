@@ -18,7 +18,7 @@ use vsweep_plan::matrix::ServeFlags;
 use vsweep_plan::printable::printable;
 use vsweep_plan::shell::shell_command;
 use vsweep_record::journal::RunRecord;
-use vsweep_record::table::{Cell, Column, Point, Section, Spread};
+use vsweep_record::table::{Cell, Column, ONE_START, Point, Section, Spread};
 
 /// Loads of the envelope.
 const MOST_LOADS: usize = 40;
@@ -140,7 +140,11 @@ fn comments(
     command: &ServeFlags,
 ) -> String {
     let point = &inputs.points.points[winner.point];
-    let mut text = format!("{}\n\n", winner.reason);
+    let mut text = format!("{}\n", winner.reason);
+    if inputs.points.starts(point) == Some(1) {
+        text += &format!("({ONE_START})\n");
+    }
+    text.push('\n');
     let simulated = inputs.points.param(point, "simulated") == &Cell::Bool(true);
     if simulated {
         text += "SIMULATED: the figures come from vsweep's simulator, not from a GPU.\n\n";
@@ -238,7 +242,14 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
         let row = load.chain(figures.iter().map(figure)).chain([runs]);
         table.push(row.chain(meets(point)).chain([mark]).collect());
     }
-    let mut text = "Measured with these settings: medians, and lowest to highest of several runs".to_owned();
+    let reach = match here
+        .iter()
+        .any(|point| points.starts(point).is_some_and(|starts| starts > 1))
+    {
+        true => "95 % intervals over starts",
+        false => "lowest to highest of several runs",
+    };
+    let mut text = format!("Measured with these settings: medians, and {reach}");
     if !fixed.is_empty() {
         text += &format!(";\nunder {}", fixed.join(", "));
     }
@@ -255,8 +266,9 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
 /// `12.5 (12.1-13)`, or the median alone.
 fn range(spread: &Spread) -> String {
     let median = show_number(spread.median);
-    match spread.max > spread.min {
-        true => format!("{median} ({}-{})", show_number(spread.min), show_number(spread.max)),
+    let (low, high) = spread.reach();
+    match high > low {
+        true => format!("{median} ({}-{})", show_number(low), show_number(high)),
         false => median,
     }
 }

@@ -20,7 +20,7 @@ use itertools::Itertools;
 use std::fmt::Write;
 use text::{block, code};
 use vsweep_plan::units::show_count;
-use vsweep_record::table::{Cell, Column, Point};
+use vsweep_record::table::{Cell, Column, ONE_START, Point};
 
 /// Rows of the table of best points.
 const MOST_ROWS: usize = 12;
@@ -147,7 +147,7 @@ impl Page<'_> {
             let tied = best.tied.iter().take(MOST_NAMED);
             let tied: Vec<String> = tied.map(|i| self.settings(*i)).collect();
             if !tied.is_empty() {
-                let _ = write!(text, "; tied within the spread of the runs: {}", tied.join("; "));
+                let _ = write!(text, "; tied {}: {}", best.why_tied(), tied.join("; "));
             }
             if let more @ 1.. = best.tied.len().saturating_sub(MOST_NAMED) {
                 let _ = write!(text, " and {more} more");
@@ -165,6 +165,9 @@ impl Page<'_> {
         }
         for left_out in answer.left_out() {
             let _ = writeln!(text, "\n{}.", escape(&left_out));
+        }
+        if self.inputs.points.have_one_start() {
+            let _ = writeln!(text, "\nEach server has {ONE_START}.");
         }
         if !answer.repeated {
             text += "\nEvery point is a single run: small differences may be noise.\n";

@@ -71,6 +71,7 @@ fn make_rows(
     let count = |(id, server): (_, &ServerRecord)| (id, count_gpus(&server.params, &server.argv));
     let gpus: BTreeMap<&ServerId, f64> = state.servers.iter().map(count).collect();
     let mut builder = TableBuilder::new();
+    builder.plan_starts(state.planned().map_or(1, |planned| planned.starts));
     let mut damaged = Vec::new();
     let runs: Vec<&RunRecord> = state.runs().collect();
     for batch in runs.chunks(BATCH) {
@@ -105,6 +106,7 @@ fn make_rows(
                 gpus: gpus.get(&run.server).copied(),
                 metrics: &figures,
             });
+            builder.measured_on(run.slot, state.start_of(run).map(|launch| launch.to_string()));
             if let (Some(believed), Some(file)) = (&mut believed, &run.file)
                 && cause != Some(Cause::ResultDamaged)
             {

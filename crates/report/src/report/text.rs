@@ -8,12 +8,12 @@ use super::failures::group_recorded;
 use super::goals::Goals;
 use super::status::{describe_reasons, unfinished};
 use super::variation::{name_workload, settings, varying_within};
-use super::words::show_number;
+use super::words::{axis_title, show_number, show_spread};
 use super::{sla, unsteady};
 use itertools::Itertools;
 use vsweep_plan::units::{show_count, show_many};
 use vsweep_record::journal::State;
-use vsweep_record::table::{Cell, Point, Points, Workload};
+use vsweep_record::table::{Cell, ONE_START, Point, Points, Workload};
 
 /// Rows of the table of points.
 const MOST_ROWS: usize = 10;
@@ -56,6 +56,9 @@ pub fn summarize(state: &State, points: &Points<'_>, goals: &Goals) -> String {
     let mut text = counts(points);
     if let Some(how) = unfinished(state) {
         text += &format!("not finished: {how}\n");
+    }
+    if points.have_one_start() {
+        text += &format!("each server has {ONE_START}\n");
     }
     text += &sla::to_text(state);
     for sentence in in_words(state) {
@@ -169,6 +172,25 @@ fn table(points: &Points<'_>, workload: &Workload<'_>, goals: &Goals, winners: &
         );
     }
     let mut text = align(&rows) + &remarks;
+    for best in answer.bests.iter().filter(|best| best.standing.is_some()) {
+        let name = |at: usize| settings(&params, points.points[at].row);
+        let tied = match best.tied.as_slice() {
+            [] => String::new(),
+            [other] => format!("; tied with {} {}", name(*other), best.why_tied()),
+            [other, more @ ..] => format!(
+                "; tied with {} and {} more {}",
+                name(*other),
+                more.len(),
+                best.why_tied()
+            ),
+        };
+        let figure = format!("{} {}", axis_title(best.metric), show_spread(&best.spread));
+        text += &format!(
+            "{}: {}: {figure}{tied}\n",
+            best.question.to_lowercase(),
+            name(best.point)
+        );
+    }
     if chosen.len() > MOST_ROWS {
         text += &format!(
             "and {} more on the frontier; see points.csv\n",

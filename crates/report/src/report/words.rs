@@ -139,6 +139,10 @@ pub fn show_number(value: f64) -> String {
 /// A median with the lowest and the highest value where there are several: `12.5 (12.1 to 13, 3 runs)`.
 pub fn show_spread(spread: &Spread) -> String {
     let median = show_number(spread.median);
+    if let (Some((low, high)), Some(starts)) = (spread.interval, spread.starts) {
+        let (low, high) = (show_number(low), show_number(high));
+        return format!("{median} (95 %: {low} to {high}, {starts} starts)");
+    }
     match spread.count {
         1 => median,
         count => format!(

@@ -139,7 +139,11 @@ impl Reader<'_> {
         }
         if let (Some(node), Runs::Until { .. }, Some(_)) = (runs_node, &runs, explore_node) {
             let message = "[explore] measures every level equally often";
-            self.found.add(Problem::new(node.span, message, "write a plain number, such as runs = 3"));
+            self.found.add(Problem::new(
+                node.span,
+                message,
+                "write a plain number, such as runs = 3",
+            ));
         }
         let is_detailed = names.open
             || bench.runner != BenchRunner::Native

@@ -1,11 +1,11 @@
 //! The keys `starts` and `runs`: how often everything is measured.
 
 use super::Reader;
-use crate::plan::{Runs, Serve, Target};
 use crate::plan::fields::Fields;
 use crate::plan::node::{Kind, Node};
 use crate::plan::problem::{Problem, suggest};
 use crate::plan::schema;
+use crate::plan::{Runs, Serve, Target};
 use vsweep_strategy::stats::Repeats;
 
 /// What a plan without `runs` asks for.
@@ -30,7 +30,8 @@ impl Reader<'_> {
         }
         if finds_its_loads {
             let message = "[sla] and [explore] choose loads by what one start showed, so they have one start";
-            let remedy = "remove `starts`; to learn how starts differ, list the loads that were found in a plan of their own";
+            let remedy =
+                "remove `starts`; to learn how starts differ, list the loads that were found in a plan of their own";
             self.found.add(Problem::new(node.span, message, remedy));
         }
     }
@@ -49,7 +50,9 @@ impl Reader<'_> {
         let min = fields.get("min");
         let min = min.and_then(|node| self.whole(node, "runs.min", 2..=MOST)).unwrap_or(2);
         let max_node = fields.get("max");
-        let max = max_node.and_then(|node| self.whole(node, "runs.max", 2..=MOST)).unwrap_or(10.max(min));
+        let max = max_node
+            .and_then(|node| self.whole(node, "runs.max", 2..=MOST))
+            .unwrap_or(10.max(min));
         if let (Some(node), true) = (max_node, max < min) {
             let message = format!("`runs.max` is {max}, which is less than `runs.min`, {min}");
             let remedy = format!("write {min} or more");
@@ -100,7 +103,11 @@ impl Reader<'_> {
         let percent = number.and_then(|number| number.parse::<f64>().ok());
         let percent = percent.filter(|percent| range.contains(percent));
         if percent.is_none() {
-            let message = format!("`{what}` must be a percentage from {} to {}", range.start(), range.end());
+            let message = format!(
+                "`{what}` must be a percentage from {} to {}",
+                range.start(),
+                range.end()
+            );
             self.found.add(Problem::new(node.span, message, "write \"3 %\""));
         }
         percent

@@ -1,7 +1,7 @@
 //! What is known of one run, search, server, launch and session.
 
-use crate::journal::event::{Figures, Learned, RecordedPlan, SearchStarted, ServerDeclared, StoredFile};
 use super::FIRST_SLOT;
+use crate::journal::event::{Figures, Learned, RecordedPlan, SearchStarted, ServerDeclared, StoredFile};
 use crate::journal::place::{LineId, Nonce, Place};
 use std::fmt;
 use std::sync::Arc;

@@ -245,10 +245,11 @@ fn marks(points: &Points<'_>, x: &Column, curve: &Curve<'_>, ladder: &Ladder, y:
         let spread = points
             .spread(point, y)
             .filter(|spread| spread.min.is_finite() && spread.max.is_finite())?;
+        let (low, high) = spread.reach();
         Some(Mark {
             x,
             y: spread.median,
-            bar: (spread.max > spread.min).then_some((spread.min, spread.max)),
+            bar: (high > low && high.is_finite()).then_some((low, high)),
             label: Vec::new(),
             suspect: point.is_suspect(),
         })

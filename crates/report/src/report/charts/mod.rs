@@ -15,7 +15,7 @@ use vsweep_plan::plan::ReportOptions;
 use vsweep_plan::units::show_many;
 use vsweep_plan::validity::Validity;
 use vsweep_record::journal::State;
-use vsweep_record::table::{Cell, Points};
+use vsweep_record::table::{Cell, ONE_START, Points};
 
 /// What every chart of a report shares.
 #[derive(Debug)]
@@ -89,7 +89,11 @@ impl Subject<'_> {
             (least, most) if least == most => format!("{most} runs per point"),
             (least, most) => format!("{least} to {most} runs per point"),
         };
-        let doubts = self.doubts();
+        let starts = match self.points.have_one_start() {
+            true => format!(" · {ONE_START}"),
+            false => String::new(),
+        };
+        let doubts = self.doubts() + &starts;
         format!(
             "{} · {runs}{doubts} · vsweep {}",
             self.experiment,
@@ -127,8 +131,12 @@ impl Subject<'_> {
 
     /// What the figures and bars of a chart mean.
     fn reading(&self) -> &'static str {
-        let repeated = self.points.points.iter().any(|point| point.used.len() > 1);
-        if repeated {
+        let points = || self.points.points.iter();
+        let repeated = points().any(|point| point.used.len() > 1);
+        let has_starts = points().any(|point| self.points.starts(point).is_some_and(|starts| starts > 1));
+        if has_starts {
+            "Points are medians over runs, bars are 95 % intervals over starts of the server."
+        } else if repeated {
             "Points are medians over runs, bars reach from the lowest to the highest run."
         } else {
             "Each point is a single run."

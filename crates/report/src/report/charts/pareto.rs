@@ -3,7 +3,6 @@
 
 use super::Subject;
 use super::curves::{MOST_PICTURES, name_part, note_part};
-use crate::report::answer::reads_prompts_only;
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::report::variation::{name_workload, varying_within};
 use crate::report::words::{axis_title, short_setting};
@@ -19,7 +18,7 @@ pub fn charts(subject: &Subject<'_>, label_by: &[String]) -> Result<Vec<Chart>, 
     let mut tradeoffs = Tradeoff::of_each(subject.points, &Measure::tokens_per_user(), &Measure::tokens_per_gpu());
     let is_prefill = |tradeoff: &Tradeoff<'_>| {
         let mut placed = tradeoff.placed.iter();
-        placed.all(|placed| reads_prompts_only(subject.points, placed.point))
+        placed.all(|placed| subject.points.reads_prompts_only(placed.point))
     };
     tradeoffs.retain(|tradeoff| !is_prefill(tradeoff));
     match tradeoffs

@@ -9,7 +9,7 @@ use crate::report::words::{axis_title, show_number};
 use std::fmt::Write;
 use vsweep_plan::matrix::argv;
 use vsweep_plan::shell::{shell_command, shell_line};
-use vsweep_record::table::{Column, Point, Spread, Workload};
+use vsweep_record::table::{Column, ONE_START, Point, Spread, Workload};
 
 /// Tied points that are named.
 const MOST_TIED: usize = 3;
@@ -128,7 +128,14 @@ fn cards_and_frontier(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> Str
         html += &knee_card(page, answer, told, knee);
     }
     html += "</div>";
-    html += if is_searched(page) && !answer.repeated {
+    if page.inputs.points.have_one_start() {
+        let _ = write!(html, "<p class=\"note\">Each server has {ONE_START}.</p>");
+    }
+    let has_intervals = answer.bests.iter().any(|best| best.standing.is_some());
+    html += if has_intervals {
+        "<p class=\"note\">Figures are medians over runs with 95 % intervals over starts of the server. Tied: the intervals overlap, so \
+         these starts cannot tell them apart; of equals the one with the fewest settings is shown.</p>"
+    } else if is_searched(page) && !answer.repeated {
         "<p class=\"note\">Every point is a single run: a search repeats a load only where its verdict is in doubt, so small \
          differences may be noise.</p>"
     } else if answer.repeated {
@@ -149,7 +156,7 @@ fn is_searched(page: &Page<'_>) -> bool {
 fn best_card(page: &Page<'_>, answer: &Answer, told: &[&Column], best: &Best) -> String {
     let name = |i: &usize| settings(told, page.inputs.points.points[*i].row);
     let names: Vec<String> = best.tied.iter().map(name).collect();
-    let tied = list_tied("within the spread of the runs:", &names);
+    let tied = list_tied(&format!("{}:", best.why_tied()), &names);
     let card = Card {
         title: best.question,
         question: &answer.ask(best.question),
@@ -282,6 +289,10 @@ fn config(page: &Page<'_>, question: &str) -> String {
 }
 
 fn range(spread: &Spread) -> String {
+    if let (Some((low, high)), Some(starts)) = (spread.interval, spread.starts) {
+        let (low, high) = (show_number(low), show_number(high));
+        return format!(", 95 %: {low} to {high} over {starts} starts");
+    }
     match spread.count {
         1 => String::new(),
         count if spread.max <= spread.min => format!(", in {count} runs"),

@@ -293,9 +293,7 @@ mod tests {
     use super::*;
     use vsweep_plan::plan::Params;
     use vsweep_plan::validity::Validity;
-    use vsweep_record::journal::{
-        Hex64, LineId, PlanContent, RecordedPlan, RunFinished, RunStarted, SessionStarted,
-    };
+    use vsweep_record::journal::{Hex64, LineId, PlanContent, RecordedPlan, RunFinished, RunStarted, SessionStarted};
 
     fn server(name: &str) -> ServerId {
         ServerId(name.into())

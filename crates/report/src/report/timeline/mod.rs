@@ -26,7 +26,7 @@ const SCRIPT: [&str; 3] = [
 /// Writes the timeline of one run, named as `POINT/K`: a point's id or the begin of it, and the run's number.
 pub fn write_timeline(directory: &Directory, state: &State, wanted: &str) -> Result<PathBuf> {
     let run = find(state, wanted).map_err(Error::Usage)?;
-    let unusable = |what: String| Error::Usage(format!("run {}/{} {what}", run.point, run.run));
+    let unusable = |what: String| Error::Usage(format!("run {}/{} {what}", run.point, run.number()));
     if run.file.is_none() {
         return Err(unusable(
             "was not measured, so it has no timeline; choose another".into(),
@@ -42,11 +42,11 @@ pub fn write_timeline(directory: &Directory, state: &State, wanted: &str) -> Res
         .map(String::as_str)
         .filter(|text| !text.is_empty())
         .collect();
-    let path = directory.timeline(&run.point, run.run);
+    let path = directory.timeline(&run.point, &run.number());
     if let Some(folder) = path.parent() {
         create_folder(folder)?;
     }
-    let title = format!("{}: run {} of point {}", directory.name(), run.run, run.point);
+    let title = format!("{}: run {} of point {}", directory.name(), run.number(), run.point);
     write_atomic(&path, requests.render(&title, &settings.join(" · ")).as_bytes())?;
     Ok(path)
 }
@@ -56,7 +56,7 @@ fn find<'s>(state: &'s State, wanted: &str) -> Result<&'s RunRecord, String> {
         let some: Vec<String> = state
             .runs()
             .take(3)
-            .map(|run| format!("{}/{}", run.point, run.run))
+            .map(|run| format!("{}/{}", run.point, run.number()))
             .collect();
         format!(
             "`{wanted}` {what}; write POINT/K, as in {} (see summary.csv)",
@@ -65,10 +65,13 @@ fn find<'s>(state: &'s State, wanted: &str) -> Result<&'s RunRecord, String> {
     };
     let parts = wanted.split_once('/').filter(|(point, _)| !point.is_empty());
     let (point, number) = parts.ok_or_else(|| refuse("names no run"))?;
-    let number: u32 = number.parse().map_err(|_| refuse("has no number of a run"))?;
+    let is_number = |part: &str| part.parse::<u32>().is_ok();
+    if !number.split('.').all(is_number) {
+        return Err(refuse("has no number of a run"));
+    }
     let mut fitting = state
         .runs()
-        .filter(|run| run.run == number && run.point.0.starts_with(point));
+        .filter(|run| run.number() == number && run.point.0.starts_with(point));
     let found = fitting.next().ok_or_else(|| refuse("is no run here"))?;
     match fitting.next() {
         None => Ok(found),

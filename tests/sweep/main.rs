@@ -20,6 +20,7 @@ mod scripted;
 mod sessions;
 mod sla;
 mod standing;
+mod starts;
 mod steps;
 mod telemetry;
 mod validity;

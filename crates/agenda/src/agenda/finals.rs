@@ -139,3 +139,90 @@ fn push(builder: &mut TableBuilder, run: &RunRecord, serve: &Params, gpus: f64) 
         metrics: &metrics,
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use vsweep_plan::cause::Outcome;
+    use vsweep_plan::plan::{Format, World, parse};
+    use vsweep_plan::validity::Validity;
+    use vsweep_record::journal::{Event, Learned, RunFinished, RunStarted};
+
+    const PLAN: &str = "version = 1\nstarts = 3\nruns = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax_num_seqs = [1, 2, 3]\n\
+                        [bench.params]\nnum_prompts = 9\n";
+
+    /// The finalists, by what they are called, if their starts have these throughputs.
+    fn found(text: &str, throughputs: &[(&str, [f64; 3])]) -> Vec<String> {
+        let plan = parse(text, Format::Toml, Path::new("plan.toml"), &[], &World::empty()).expect("a valid plan");
+        let matrix = Matrix::expand(&plan).expect("it expands");
+        let mut state = State::default();
+        for slot in 0..plan.starts {
+            for server in matrix.servers() {
+                let values = throughputs
+                    .iter()
+                    .find(|(name, _)| server.name.contains(name))
+                    .expect("told")
+                    .1;
+                let point = matrix.points_of(&server).next().expect("a point");
+                let launch = slot + 1;
+                let server = server.id;
+                state.imagine(Event::ServerStarting {
+                    server: server.clone(),
+                    slot,
+                    launch,
+                });
+                let started = state.imagine(Event::RunStarted(Box::new(RunStarted {
+                    point: point.id,
+                    server,
+                    slot,
+                    run: 0,
+                    launch,
+                    name: String::new(),
+                    params: point.params,
+                    combo: None,
+                    search: None,
+                    anew: None,
+                })));
+                let figures = [("output_throughput".to_owned(), values[slot as usize])];
+                state.imagine(Event::RunFinished(Box::new(RunFinished {
+                    started: started.place.line.seq,
+                    outcome: Outcome::Ok,
+                    validity: Validity::Valid,
+                    doubts: Vec::new(),
+                    cause: None,
+                    detail: String::new(),
+                    seconds: 1.0,
+                    file: None,
+                    learned: Some(Learned::Figures(figures.into())),
+                })));
+            }
+        }
+        let finalists = finalists(&plan, &matrix, &state);
+        let names = matrix.servers().filter(|server| finalists.contains_key(&server.id));
+        names.map(|server| server.name).collect()
+    }
+
+    const CLOSE: [(&str, [f64; 3]); 3] = [
+        ("seqs=1", [100.0, 102.0, 98.0]),
+        ("seqs=2", [101.0, 99.0, 103.0]),
+        ("seqs=3", [50.0, 51.0, 49.0]),
+    ];
+
+    #[test]
+    fn who_overlaps_the_best_is_a_finalist() {
+        assert_eq!(found(PLAN, &CLOSE), ["max_num_seqs=1", "max_num_seqs=2"]);
+    }
+
+    #[test]
+    fn a_clear_winner_needs_no_final() {
+        let clear = [CLOSE[0], ("seqs=2", [200.0, 201.0, 199.0]), CLOSE[2]];
+        assert!(found(PLAN, &clear).is_empty());
+    }
+
+    #[test]
+    fn who_breaks_a_requirement_is_no_finalist() {
+        let text = format!("{PLAN}[[assert]]\noutput_throughput = \">=100.5\"\n");
+        assert!(found(&text, &CLOSE).is_empty(), "only one of them keeps it");
+    }
+}

@@ -149,3 +149,64 @@ fn side(better: Better) -> stats::Better {
         Better::Lower => stats::Better::Lower,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::{Row, TableBuilder};
+    use serde_json::json;
+    use vsweep_plan::cause::Outcome;
+    use vsweep_plan::validity::Validity;
+
+    /// The contest of configs with one, two and three settings; each with the throughputs of its starts.
+    fn contest(planned: u32, starts: [&[f64]; 3]) -> Option<Contest> {
+        let mut builder = TableBuilder::new();
+        builder.plan_starts(planned);
+        for (config, values) in starts.iter().enumerate() {
+            let names = ["a", "b", "c"];
+            let settings = names[..=config].iter().map(|name| ((*name).to_owned(), json!(config)));
+            let settings = settings.collect();
+            for (slot, value) in values.iter().enumerate() {
+                builder.push(Row {
+                    point: names[config],
+                    run: 0,
+                    outcome: Outcome::Ok,
+                    validity: Some(Validity::Valid),
+                    doubts: &[],
+                    cause: None,
+                    detail: "",
+                    serve: &settings,
+                    bench: &Default::default(),
+                    simulated: None,
+                    gpus: None,
+                    metrics: &[("output_throughput".into(), Cell::Float(*value))],
+                });
+                builder.measured_on(slot as u32, Some(format!("{config}-{slot}")));
+            }
+        }
+        let table = builder.finish();
+        Points::of(&table).contest(&[0, 1, 2], "output_throughput", Better::Higher)
+    }
+
+    fn told(contest: Option<Contest>) -> Option<(usize, Vec<usize>, Standing)> {
+        contest.map(|contest| (contest.winner, contest.equals, contest.standing))
+    }
+
+    #[test]
+    fn among_equals_the_plainest_wins_and_fresh_starts_decide() {
+        let (plain, fancy, slow) = ([98.0, 100.0, 102.0], [101.0, 103.0, 99.0], [50.0, 51.0, 49.0]);
+        let unconfirmed = contest(3, [&plain, &fancy, &slow]);
+        assert_eq!(told(unconfirmed), Some((0, vec![1, 0], Standing::Unconfirmed)));
+        let fresh = |values: [f64; 3], more: [f64; 3]| [values, more].concat();
+        let (plain, fancy) = (fresh(plain, [90.0, 90.5, 89.5]), fresh(fancy, [110.0, 110.5, 109.5]));
+        let confirmed = contest(3, [&plain, &fancy, &slow]);
+        assert_eq!(told(confirmed), Some((1, vec![1], Standing::Confirmed)));
+    }
+
+    #[test]
+    fn a_clear_winner_stands_alone_and_one_start_decides_nothing() {
+        let alone = contest(3, [&[100.0, 101.0, 99.0], &[50.0, 51.0, 49.0], &[20.0, 21.0, 19.0]]);
+        assert_eq!(told(alone), Some((0, vec![0], Standing::Alone)));
+        assert_eq!(told(contest(1, [&[100.0], &[50.0], &[20.0]])), None);
+    }
+}

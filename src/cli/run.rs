@@ -82,6 +82,10 @@ pub fn run(args: Args) -> Result<Exit> {
         None => None,
     };
     let wanted = part.as_ref().unwrap_or(&whole);
+    if plan.compare.is_some() && (part.is_some() || args.shard != Shard::WHOLE) {
+        let why = "a comparison measures its servers in turn, all of them; leave out --only and --shard";
+        return Err(Error::Usage(why.to_owned()));
+    }
     let sweep = Sweep {
         plan: &plan,
         whole: &whole,

@@ -294,7 +294,12 @@ fn assumptions(plan: &Plan, stand_in: &StandIn, options: &Options) -> Vec<String
             rule.min, rule.max
         ));
     }
-    if plan.starts > 1 {
+    if let Some(compare) = &plan.compare {
+        assumptions.push(format!(
+            "the comparison is decided at its first look; it may take {} starts",
+            compare.max_starts
+        ));
+    } else if plan.starts > 1 {
         assumptions.push(format!(
             "the finalists, who are measured on {} fresh starts each, are known only then and not counted before",
             plan.starts

@@ -19,7 +19,7 @@ pub use drive::{Signals, Stage, Unattended, Writer, drive};
 pub use interrupt::Interrupt;
 pub(crate) use live::reduce;
 
-use crate::agenda::{Agenda, Ending, Group, Hint, Hints, Schedule, Scope, Start, first_point};
+use crate::agenda::{Agenda, Ending, Group, Hint, Hints, Schedule, Scope, Start, compared, first_point};
 use crate::bench::{self, Counters};
 use crate::error::Result;
 use crate::ids::{SearchId, ServerId};
@@ -157,6 +157,7 @@ impl Sweep<'_> {
             starts: self.plan.starts,
             runs: counts.runs,
             searches: counts.searches,
+            compare: compared(self.plan, self.whole).map(Box::new),
             seen: Seen::new(),
         };
         record(recorder, observer, Event::SessionStarted(Box::new(started))).map(drop)
@@ -171,6 +172,9 @@ impl Sweep<'_> {
     ) -> Result<Ending> {
         let place = ThisHost::now().await;
         let writer = &SessionWriter::new(recorder, observer);
+        if self.plan.compare.is_some() {
+            return self.compare(&place, writer, interrupt).await;
+        }
         match self
             .work_on(self.schedule().starts(), &place, writer, interrupt)
             .await?
@@ -199,6 +203,24 @@ impl Sweep<'_> {
         }
         let finals = finals();
         self.work_on(finals, &place, writer, interrupt).await
+    }
+
+    /// Works on the starts that a comparison asks for, one after the other.
+    async fn compare(
+        &self,
+        place: &impl Place,
+        writer: &SessionWriter<'_>,
+        interrupt: &mut Interrupt,
+    ) -> Result<Ending> {
+        let mut tried = Vec::new();
+        while let Some(start) = writer.look(|state| self.schedule().next(state, &tried)) {
+            tried.push((start.server.id.clone(), start.slot));
+            match self.perform_group(start, place, writer, interrupt.clone()).await? {
+                Ending::Finished => {}
+                ending => return Ok(ending),
+            }
+        }
+        Ok(Ending::Finished)
     }
 
     /// Works on the groups of some starts, as many at once as there is room for.

@@ -89,6 +89,7 @@ impl Experiment {
             starts: 1,
             runs: count * u64::from(self.runs),
             searches: 0,
+            compare: None,
             seen: Seen::new(),
         })));
         for (i, server) in self.servers.iter().enumerate() {

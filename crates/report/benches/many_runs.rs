@@ -115,6 +115,7 @@ fn write_journal(directory: &Directory, n: u64, points: &[PointId]) {
         starts: 1,
         runs: SERVERS * LOADS * u64::from(RUNS),
         searches: 0,
+        compare: None,
         seen: Seen::new(),
     })));
     for number in (0..SERVERS).filter(|number| number % JOURNALS == n) {

@@ -55,6 +55,9 @@ fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl
 
 /// Which start of a server it is, where a plan has several.
 fn which_start(plan: &Plan, slot: u32) -> Option<String> {
+    if plan.compare.is_some() {
+        return Some(format!("start {}", slot + 1));
+    }
     (plan.starts > 1).then(|| match slot.checked_sub(plan.starts) {
         None => format!("start {} of {}", slot + 1, plan.starts),
         Some(fresh) => format!("fresh start {} of {}, as a finalist", fresh + 1, plan.starts),

@@ -18,7 +18,10 @@ pub(super) fn figures(plan: &Plan) -> Vec<String> {
     if let Runs::Until { metric, .. } = &plan.runs {
         figures.insert(metric.clone());
     }
-    if plan.starts > 1 {
+    if let Some(compare) = &plan.compare {
+        figures.extend(compare.metrics.iter().cloned());
+        figures.extend(compare.fail_on.iter().map(|limit| limit.metric.clone()));
+    } else if plan.starts > 1 {
         figures.extend(THROUGHPUTS.into_iter().chain(LATENCIES).map(str::to_owned));
         let bounded = assertions(plan).flat_map(|assertion| &assertion.criteria);
         figures.extend(bounded.map(Criterion::figure));

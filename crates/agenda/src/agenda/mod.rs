@@ -8,6 +8,7 @@
 //! Acts on nothing and reads no clock: a driver asks for the next step, sees it through, and tells what came of it.
 
 mod begin;
+mod comparison;
 mod finals;
 mod grid;
 mod launch;
@@ -22,6 +23,7 @@ mod tests;
 mod warmth;
 
 pub use begin::{Hint, Hints, Scope, first_point, wants_forecast};
+pub use comparison::compared;
 pub use schedule::{Group, Schedule, Start};
 pub use step::{Action, Commit, Ending, Facts, Outcome, Ran, Run, Signal, Step};
 pub use task::{Evidence, Reader, SearchReader, Task};

@@ -2,16 +2,17 @@
 //! starts of a config are spread over the sweep. Each start launches its server once. Within it goes one repetition of every
 //! point after the other, so that drift of the machine spreads over all points instead of favouring some.
 
+use super::comparison::compared;
 use super::finals::{figures, finalists};
 use super::grid::is_wanted;
 use super::task::Task;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use vsweep_plan::cause::Outcome;
-use vsweep_plan::ids::{PointId, SearchId};
+use vsweep_plan::ids::{PointId, SearchId, ServerId};
 use vsweep_plan::matrix::{LoadExploration, LoadSearch, Matrix, Point, ServerConfig};
 use vsweep_plan::plan::Plan;
-use vsweep_record::journal::{FIRST_SLOT, SearchEnd, Shard, State};
+use vsweep_record::journal::{FIRST_SLOT, Progress, SearchEnd, Shard, State};
 use vsweep_strategy::search::{Answer, Found};
 
 /// The work of one session, made start by start so that a million points never stand in memory at once.
@@ -69,7 +70,7 @@ impl<'a> Schedule<'a> {
             .map(|(_, server)| server)
     }
 
-    /// The planned starts of the shard's servers, in order.
+    /// The planned starts of the shard's servers, in order; of a comparison those that it takes in any case.
     pub fn starts(self) -> impl Iterator<Item = Start> + 'a {
         let start = |slot: u32| {
             move |server| Start {
@@ -78,13 +79,36 @@ impl<'a> Schedule<'a> {
                 only: None,
             }
         };
-        (FIRST_SLOT..self.plan.starts).flat_map(move |slot| self.servers().map(start(slot)))
+        let slots = FIRST_SLOT..self.matrix.starts();
+        slots.flat_map(move |slot| self.servers().map(start(slot)))
+    }
+
+    /// The start that a comparison wants next, after those that were `tried` by this session already: they are not retried again.
+    pub fn next(self, state: &State, tried: &[(ServerId, u32)]) -> Option<Start> {
+        let compared = compared(self.plan, self.matrix)?;
+        let retries = |server: &ServerId, slot: u32| {
+            let is_tried = tried.iter().any(|(other, at)| other == server && *at == slot);
+            self.retry_failed && !is_tried
+        };
+        match compared.progress(state, &retries) {
+            Progress::Start { entrant, slot } => {
+                let id = &compared.entrants[entrant].server;
+                let server = self.matrix.servers().find(|server| server.id == *id)?;
+                Some(Start {
+                    server,
+                    slot,
+                    only: None,
+                })
+            }
+            Progress::Ended(_) => None,
+        }
     }
 
     /// The fresh starts of the finalists among the shard's servers, in order: as many as they had. None before everything else is
     /// measured, by all shards, and none for a part of the plan.
     pub fn finals(self, state: &State) -> impl Iterator<Item = Start> + use<'a> {
-        let has_finals = self.plan.starts > 1 && !self.matrix.is_part() && self.is_measured(state);
+        let has_finals =
+            self.plan.starts > 1 && self.plan.compare.is_none() && !self.matrix.is_part() && self.is_measured(state);
         let finalists = match has_finals {
             true => finalists(self.plan, self.matrix, state),
             false => Default::default(),
@@ -170,6 +194,9 @@ impl<'a> Schedule<'a> {
 
     /// Whether anything is left in all.
     pub fn has_work(self, state: &State) -> bool {
+        if self.plan.compare.is_some() {
+            return self.next(state, &[]).is_some();
+        }
         let is_left = |start: Start| self.group(&start, state).is_some();
         self.starts().any(is_left) || self.finals(state).any(is_left)
     }

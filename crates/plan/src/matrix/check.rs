@@ -153,3 +153,38 @@ pub(super) fn leftovers(plan: &Plan, matrix: &Matrix, found: &mut Found) {
         found.add(Problem::new(span, message, "loosen one of them"));
     }
 }
+
+/// Whether the servers of a comparison can be held against each other.
+pub(super) fn comparison(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+    let Some(compare) = &plan.compare else { return };
+    let span = plan.origin.value_span(&["compare"]);
+    let mut refuse = |message: String, remedy: &str| found.add(Problem::new(span, message, remedy));
+    let mut loads = matrix.servers().map(|server| {
+        let points = matrix.points_of(&server);
+        points.map(|point| point.params).collect::<Vec<_>>()
+    });
+    let first = loads.next().unwrap_or_default();
+    let others: Vec<_> = loads.collect();
+    if others.is_empty() {
+        let remedy = "give two, for example command = { base = \"...\", new = \"...\" } or a parameter with two values";
+        refuse(
+            "there is nothing to compare: the plan has one server".to_owned(),
+            remedy,
+        );
+    }
+    if others.iter().any(|other| *other != first) {
+        let remedy = "remove the link or exclusion that takes a load from one of them";
+        refuse("the servers to compare have different loads".to_owned(), remedy);
+    }
+    if others.len() > 1 {
+        let axis = format!("the plan has {} servers, an axis that is bisected", others.len() + 1);
+        if first.len() > 1 {
+            let message = format!("{axis}, and {} loads", first.len());
+            refuse(message, "leave one load, the one at which the metric changed");
+        }
+        if compare.metrics.len() != 1 || !compare.fail_on.is_empty() {
+            let remedy = "leave one of `metrics` and no `fail_on`, or two servers";
+            refuse(format!("{axis}, by a single metric"), remedy);
+        }
+    }
+}

@@ -69,7 +69,7 @@ pub(super) fn expand(plan: &Plan, found: &mut Found) -> Option<Matrix> {
         points_of_server: Vec::new(),
         servers_by_id: OnceLock::new(),
         removed,
-        starts: plan.starts,
+        starts: fewest_starts(plan, serve_count),
         runs: plan.runs.least(),
         sla: plan.sla.clone(),
         explore: plan.explore.clone(),
@@ -87,9 +87,20 @@ pub(super) fn expand(plan: &Plan, found: &mut Found) -> Option<Matrix> {
         check::leftovers(plan, &matrix, found);
         check::rates(plan, &matrix, found);
         check::reach(plan, &matrix, found);
+        check::comparison(plan, &matrix, found);
         starved::warn(plan, &matrix, found);
     }
     Some(matrix)
+}
+
+/// Starts of each server that the plan takes in any case. A comparison looks first after four pairs, an axis after two starts of
+/// either end.
+fn fewest_starts(plan: &Plan, servers: usize) -> u32 {
+    match (&plan.compare, servers) {
+        (None, _) => plan.starts,
+        (Some(_), 2) => 4,
+        (Some(_), _) => 1,
+    }
 }
 
 /// Gives parameters that are on both sides a name with their side where people read it.

@@ -198,6 +198,11 @@ impl Matrix {
         self.sla.is_some() || self.explore.is_some()
     }
 
+    /// Starts of each server that the plan takes in any case.
+    pub fn starts(&self) -> u32 {
+        self.starts
+    }
+
     /// Whether it was narrowed to a part of its plan.
     pub fn is_part(&self) -> bool {
         !self.only.is_empty()

@@ -144,6 +144,7 @@ fn read(text: &str, format: Format, path: &Path, overrides: &[String], world: &W
         exclude: parts.exclude,
         sla: parts.sla,
         explore: parts.explore,
+        compare: parts.compare,
         report: parts.report,
         text: written,
         format,

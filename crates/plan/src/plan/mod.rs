@@ -4,6 +4,7 @@
 //! It does not expand anything: turning axes and links into servers and points is the `matrix` room's work.
 
 pub mod commands;
+mod compare;
 pub mod condition;
 mod derived;
 mod fields;
@@ -33,6 +34,7 @@ pub mod vllm;
 mod world;
 
 pub use commands::Commands;
+pub use compare::{Compare, Limit};
 pub use load::{Draft, draft, load, parse};
 pub use node::{Entry, Kind, Node};
 pub use origin::Origin;
@@ -83,6 +85,8 @@ pub struct Plan {
     pub sla: Option<search::Settings>,
     /// The exploration that the `[explore]` table asks for. Its number of requests is the matrix's to fill in.
     pub explore: Option<search::ExploreSettings>,
+    /// The servers of the plan held against each other, as the `[compare]` table asks.
+    pub compare: Option<Compare>,
     /// What the report draws beyond the standard charts.
     pub report: ReportOptions,
     /// The plan's text as it was run (after `extends` and `--set`), variables never expanded. It may still hold secrets

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use std::fmt::Write;
 
 /// The tables in the order of a plan, with what they are called there.
-const TABLES: [(&str, &str); 15] = [
+const TABLES: [(&str, &str); 16] = [
     ("`runs = { until, ... }`: as many runs as it takes", "RunsTable"),
     ("`[serve]`", "ServeTable"),
     ("`[bench]`", "BenchTable"),
@@ -18,6 +18,7 @@ const TABLES: [(&str, &str); 15] = [
     ("`[sla]`", "SlaTable"),
     ("`[[sla.target]]`", "TargetTable"),
     ("`[explore]`", "ExploreTable"),
+    ("`[compare]`", "CompareTable"),
     ("`[[assert]]`", "AssertTable"),
     ("`[report]`", "ReportTable"),
     ("`[report.pareto]`", "ParetoTable"),

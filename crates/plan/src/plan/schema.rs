@@ -1,10 +1,12 @@
 //! The plan format as documented types: the JSON Schema, the plan reference and the reader's list of known keys are
 //! all made from these. Nothing is ever deserialized into them; reading, with its checks, is the `read` module's.
 
+mod compare;
 mod json;
 mod runs;
 mod values;
 
+pub use compare::CompareTable;
 pub use json::{json_schema, json_text, keys_of};
 pub use runs::{RunsTable, RunsValue};
 pub use values::{AxisItem, Commands, DerivedTable, Param, RangeTable, Scalar, Scale, ValueTable, Values, Words};
@@ -54,6 +56,8 @@ pub struct PlanFile {
     pub sla: Option<SlaTable>,
     /// A spread of loads between one request at a time and as many as the server can do, for a whole curve.
     pub explore: Option<ExploreTable>,
+    /// The servers of the plan held against each other, start by start: which is better, or where along an axis something changed.
+    pub compare: Option<CompareTable>,
     /// What must hold of the points of the plan; otherwise `run` and `report` end with exit code 4, or 5 if it cannot be
     /// decided.
     pub assert: Option<Vec<AssertTable>>,

@@ -1,5 +1,6 @@
 //! One durable fact a line. The names and fields here are a file format: see `docs/formats.md`.
 
+use super::compared::Compared;
 use super::given_up::GroupGivenUp;
 use super::place::{LineId, Nonce, Sum};
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,7 @@ use vsweep_strategy::search::{Answer, Level, Probe, Rival, Seed, Target, Vary};
 /// minor. What vsweep 1.x wrote is read, and never added to.
 ///
 /// - 2.0: one journal for each session, checksums, an order without clocks, chains of probes, validity.
-/// - 2.1: several planned starts of a server config (`starts` of a session), figures that decide (`learned` of a run).
+/// - 2.1: several planned starts of a server config (`starts` of a session), comparisons (`compare`), figures that decide (`learned` of a run).
 pub const FORMAT: (u32, u32) = (2, 1);
 
 /// What can happen to an experiment.
@@ -132,6 +133,9 @@ pub struct SessionStarted {
     pub runs: u64,
     /// Searches of the plan; they decide on their runs themselves.
     pub searches: u64,
+    /// The comparison that the plan asks for; it decides itself on its starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compare: Option<Box<Compared>>,
     /// What of the other journals the session had read.
     pub seen: Seen,
 }

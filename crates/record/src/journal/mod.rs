@@ -3,6 +3,7 @@
 //!
 //! Owns the directory layout, the lock, the commit protocol and recovery. Does not know how a run is made or shown.
 
+mod compared;
 mod directory;
 mod event;
 mod files;
@@ -21,6 +22,7 @@ mod recorder;
 mod run_file;
 mod state;
 
+pub use compared::{Asked, Compared, Conclusion, Entrant, Found, Progress};
 pub use directory::{Directory, RunFiles, Shard};
 pub use event::{
     Event, FORMAT, Figures, GroupBegun, Learned, Link, PlanContent, RecordedPlan, RunFinished, RunStarted,

@@ -19,6 +19,7 @@ pub use records::{
 };
 pub use resume::Gap;
 
+use super::compared::Compared;
 use super::event::{Event, RunFinished, Seen, SeenJournal};
 use super::legacy::Sealed;
 use super::line::Entry;
@@ -135,6 +136,11 @@ impl State {
     /// Size of the plan at the last session.
     pub fn planned(&self) -> Option<Planned> {
         self.last_session().map(|session| session.planned)
+    }
+
+    /// The comparison that the plan of the last session asks for.
+    pub fn compared(&self) -> Option<&Compared> {
+        self.last_session()?.compare.as_ref()
     }
 
     /// Runs of the plan; where searches decide on their runs, those recorded.

@@ -34,7 +34,7 @@ pub struct Contest {
 /// What a winner rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// No other config is within reach.
+    /// Nothing more is to be measured: no other config is within reach, or the plan has no finals.
     Alone,
     /// Fresh starts of the finalists.
     Confirmed,
@@ -57,7 +57,7 @@ impl Points<'_> {
         };
         planned(&best)?.estimate.error?;
         let places: Vec<usize> = finals.iter().map(|(place, _)| *place).collect();
-        if self.are_of_one_config(&places) {
+        if self.are_of_one_config(&places) || !self.runs.has_finals() {
             return self.decide(&finals, better, Standing::Alone);
         }
         let is_tried = places.iter().all(|place| self.is_tried_fresh(&self.points[*place]));

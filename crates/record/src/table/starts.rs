@@ -24,6 +24,11 @@ impl Table {
         self.planned_starts.max(1)
     }
 
+    /// Whether the plan has finals at all.
+    pub(super) fn has_finals(&self) -> bool {
+        (2..u32::MAX).contains(&self.planned_starts)
+    }
+
     /// Whether a run was measured in a stage.
     fn is_of(&self, row: usize, stage: Stage) -> bool {
         let is_fresh = self.slot(row) >= self.planned_starts();

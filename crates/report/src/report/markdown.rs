@@ -7,6 +7,7 @@ pub(super) use text::escape;
 
 use super::answer::{Answer, KNEE, mark};
 use super::charts::explore::in_words;
+use super::compared;
 use super::configs::Config;
 use super::duplicates::retired;
 use super::environment::facts;
@@ -46,6 +47,9 @@ pub fn render(inputs: &Inputs<'_>, configs: &[Config]) -> String {
         text += &format!("**Not finished**: {how}.\n\n");
     }
     text += &page.requirements();
+    for sentence in compared::in_words(inputs.state) {
+        let _ = write!(text, "{}.\n\n", escape(&sentence));
+    }
     text += &page.searches();
     let explored = in_words(inputs.state).into_iter();
     text += &explored

@@ -11,6 +11,7 @@ mod basis;
 pub mod chart;
 pub mod charts;
 pub mod compare;
+mod compared;
 mod configs;
 mod duplicates;
 mod environment;

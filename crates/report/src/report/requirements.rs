@@ -1,6 +1,7 @@
 //! Whether what a plan requires holds of what was measured. Pure: the tables' points and the searches' answers go in, verdicts
 //! come out. Which exit code they make is the `cli` room's affair.
 
+use super::compared;
 use super::sla::{self, by_target};
 use super::status::unfinished;
 use super::variation::name_workload;
@@ -55,7 +56,7 @@ pub fn judge(required: &[Requirement], state: &State, points: &Points<'_>) -> Ve
         Required::Target(name) => of_target(required, name, state),
         Required::Points(assertion) => of_points(required, assertion, state, points),
     });
-    judged.collect()
+    judged.chain(compared::judge(state)).collect()
 }
 
 fn of_target(required: &Requirement, name: &str, state: &State) -> Vec<Judged> {

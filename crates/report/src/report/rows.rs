@@ -71,7 +71,11 @@ fn make_rows(
     let count = |(id, server): (_, &ServerRecord)| (id, count_gpus(&server.params, &server.argv));
     let gpus: BTreeMap<&ServerId, f64> = state.servers.iter().map(count).collect();
     let mut builder = TableBuilder::new();
-    builder.plan_starts(state.planned().map_or(1, |planned| planned.starts));
+    builder.plan_starts(match (state.compared(), state.planned()) {
+        // All starts of a comparison are alike.
+        (Some(_), _) => u32::MAX,
+        (None, planned) => planned.map_or(1, |planned| planned.starts),
+    });
     let mut damaged = Vec::new();
     let runs: Vec<&RunRecord> = state.runs().collect();
     for batch in runs.chunks(BATCH) {

@@ -1,5 +1,6 @@
 //! Where a sweep stands: done, failed with causes, left, and the time that will take, learned from what is done.
 
+use super::compared;
 use super::duplicates;
 use super::failures::{Group, Reason, group_recorded};
 use super::progress::Ahead;
@@ -150,7 +151,11 @@ impl Status {
         let (ok, suspect, failed) = (count(Outcome::Ok), count(Outcome::Suspect), count(Outcome::Failed));
         let cut = count(Outcome::Cut);
         let done = ok + suspect + failed + cut;
-        let planned = state.planned().map_or(done, |_| state.planned_runs());
+        let planned = match compared::is_decided(state) {
+            Some(true) => done,
+            Some(false) => state.planned_runs().max(done + 1),
+            None => state.planned().map_or(done, |_| state.planned_runs()),
+        };
         let reasons = group_recorded(state);
         Status {
             experiment: experiment.to_owned(),
@@ -166,7 +171,11 @@ impl Status {
             retired: duplicates::retired(state),
             searches: state.planned().map_or(0, |planned| planned.searches),
             searches_left: state.searches_left(),
-            answers: sla::to_text(state),
+            answers: compared::in_words(state)
+                .into_iter()
+                .map(|line| line + "\n")
+                .collect::<String>()
+                + &sla::to_text(state),
             causes: causes(&reasons),
             doubts: doubts(&reasons),
             reasons,
@@ -230,6 +239,9 @@ impl Status {
 
 /// What is left of the plan, for a report that is made before its end; `None` where nothing is.
 pub(super) fn unfinished(state: &State) -> Option<String> {
+    if let Some(is_decided) = compared::is_decided(state) {
+        return (!is_decided).then(|| "the comparison is not decided yet".to_owned());
+    }
     let planned = state.planned()?;
     let (left, all, noun) = match planned.searches {
         0 => (

@@ -3,6 +3,7 @@
 use super::align::align;
 use super::answer::{self, mark};
 use super::charts::explore::in_words;
+use super::compared;
 use super::duplicates::retired;
 use super::failures::group_recorded;
 use super::goals::Goals;
@@ -59,6 +60,9 @@ pub fn summarize(state: &State, points: &Points<'_>, goals: &Goals) -> String {
     }
     if points.have_one_start() {
         text += &format!("each server has {ONE_START}\n");
+    }
+    for sentence in compared::in_words(state) {
+        text += &format!("{sentence}\n");
     }
     text += &sla::to_text(state);
     for sentence in in_words(state) {

@@ -113,7 +113,7 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
 
 /// Whether what the plan requires holds of what is recorded, where nothing is to be written.
 pub fn judge(directory: &Directory, state: &State, options: &ReportOptions) -> Vec<Judged> {
-    if options.requirements.is_empty() {
+    if options.requirements.is_empty() && state.compared().is_none() {
         return Vec::new();
     }
     let runs = read_asked(directory, state, options);

@@ -127,6 +127,15 @@ impl Bisected {
         }
     }
 
+    /// The answer if there may be no further start; none before both ends were measured.
+    pub fn stopped(mut self) -> Option<Located> {
+        self.axis.max_starts = self.told.len();
+        match self.ask() {
+            Probe::Done(Located::Unstartable) | Probe::Start(_) => None,
+            Probe::Done(located) => Some(located),
+        }
+    }
+
     /// The outermost entries that start, as far as is known; None if there are no two.
     fn ends(&self) -> Option<[usize; 2]> {
         let is_end = |entry: &usize| self.starts(*entry) > 0 || self.failures(*entry) < END_FAILURES;

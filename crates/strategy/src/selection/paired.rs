@@ -278,7 +278,8 @@ impl Paired {
         }
     }
 
-    fn findings(&self) -> Vec<Finding> {
+    /// What the pairs so far have shown, one for each member, in the settings' order.
+    pub fn findings(&self) -> Vec<Finding> {
         let series = self.pairs(self.looked);
         let found = self.settled.iter().zip(&series).enumerate();
         found

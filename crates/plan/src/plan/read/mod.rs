@@ -2,6 +2,7 @@
 //! so that all problems of a plan are found in one pass.
 
 mod bench;
+mod compare;
 mod explore;
 mod link;
 mod params;
@@ -21,7 +22,7 @@ use super::schema;
 use super::secrets::Secrets;
 use super::source::{Sources, Span};
 use super::world::World;
-use super::{Bench, BenchRunner, Exclusion, Link, OnFailure, ReportOptions, Runs, Serve, Side, spelling};
+use super::{Bench, BenchRunner, Compare, Exclusion, Link, OnFailure, ReportOptions, Runs, Serve, Side, spelling};
 use vsweep_strategy::search;
 
 pub(super) use params::Names;
@@ -52,6 +53,7 @@ pub(super) struct Parts {
     pub exclude: Vec<Exclusion>,
     pub sla: Option<search::Settings>,
     pub explore: Option<search::ExploreSettings>,
+    pub compare: Option<Compare>,
     pub report: ReportOptions,
 }
 
@@ -145,6 +147,18 @@ impl Reader<'_> {
                 "write a plain number, such as runs = 3",
             ));
         }
+        let compare_node = fields.get("compare");
+        let compare = compare_node.and_then(|node| self.compare(node));
+        if let Some(node) = compare_node {
+            let others = [
+                ("[sla]", sla.is_some()),
+                ("[explore]", explore_node.is_some()),
+                ("`starts`", starts_node.is_some()),
+            ];
+            self.check_compare(node, &serve, &runs, others);
+        }
+        // Pairs are judged from the fourth on; an axis begins with its ends.
+        let starts = compare.as_ref().map_or(starts, |compare| compare.max_starts);
         let is_detailed = names.open
             || bench.runner != BenchRunner::Native
             || names.bench.iter().any(|name| spelling::same(name, "save_detailed"));
@@ -168,6 +182,7 @@ impl Reader<'_> {
             exclude,
             sla,
             explore,
+            compare,
             report,
         }
     }

@@ -59,7 +59,7 @@ impl Reader<'_> {
             self.found.add(Problem::new(node.span, message, remedy));
         }
         let metric = fields.get("metric");
-        let metric = metric.and_then(|node| self.metric(node));
+        let metric = metric.and_then(|node| self.metric(node, "runs.metric"));
         let until = match fields.get("until") {
             Some(node) => self.percent(node, "runs.until", 0.1..=100.0),
             None => {
@@ -81,8 +81,8 @@ impl Reader<'_> {
     }
 
     /// The name of a metric of the result.
-    fn metric(&mut self, node: &Node) -> Option<String> {
-        let name = self.text(node, "runs.metric")?;
+    pub(super) fn metric(&mut self, node: &Node, what: &str) -> Option<String> {
+        let name = self.text(node, what)?;
         if super::sla::is_metric(&name) {
             return Some(name);
         }
@@ -94,7 +94,7 @@ impl Reader<'_> {
     }
 
     /// A text such as `3 %`.
-    fn percent(&mut self, node: &Node, what: &str, range: std::ops::RangeInclusive<f64>) -> Option<f64> {
+    pub(super) fn percent(&mut self, node: &Node, what: &str, range: std::ops::RangeInclusive<f64>) -> Option<f64> {
         let text = match &node.kind {
             Kind::Text(text) => self.expand(text, node.span),
             _ => String::new(),

@@ -69,6 +69,7 @@ impl Actor {
             starts: 1,
             runs: 4 * u64::from(RUNS),
             searches: 1,
+            compare: None,
             seen,
         })));
         actor

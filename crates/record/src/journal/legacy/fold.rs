@@ -71,6 +71,7 @@ impl Fold<'_> {
                     pid,
                     started: 0,
                     plan: None,
+                    compare: None,
                     plan_sha256,
                     planned: Planned {
                         servers,

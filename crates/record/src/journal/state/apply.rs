@@ -136,6 +136,7 @@ impl State {
             started: started.started,
             plan_sha256: started.plan.sha256.clone(),
             plan: Some(started.plan),
+            compare: started.compare.map(|compare| *compare),
             planned: Planned {
                 servers: started.servers,
                 points: started.points,

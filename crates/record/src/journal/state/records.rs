@@ -1,6 +1,7 @@
 //! What is known of one run, search, server, launch and session.
 
 use super::FIRST_SLOT;
+use crate::journal::compared::Compared;
 use crate::journal::event::{Figures, Learned, RecordedPlan, SearchStarted, ServerDeclared, StoredFile};
 use crate::journal::place::{LineId, Nonce, Place};
 use std::fmt;
@@ -286,6 +287,8 @@ pub struct Session {
     pub plan: Option<RecordedPlan>,
     /// SHA-256 of the plan.
     pub plan_sha256: String,
+    /// The comparison that the plan asks for.
+    pub compare: Option<Compared>,
     /// Size of the plan.
     pub planned: Planned,
     /// How it ended; `None` if it was killed, or is still running.

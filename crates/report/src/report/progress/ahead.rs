@@ -73,7 +73,7 @@ impl Ahead {
     pub fn of_journal(state: &State) -> Option<Ahead> {
         let planned = state
             .planned()
-            .filter(|planned| planned.searches == 0 && planned.points > 0)?;
+            .filter(|planned| planned.searches == 0 && planned.points > 0 && state.compared().is_none())?;
         type Known<'s> = (&'s ServerId, &'s str, BTreeMap<u32, u64>);
         let mut known: BTreeMap<&PointId, Known<'_>> = BTreeMap::new();
         for run in state.measured() {
@@ -391,6 +391,7 @@ mod tests {
             starts: 1,
             runs: 8,
             searches: 0,
+            compare: None,
             seen: Default::default(),
         })));
         for (load, seconds) in [("users=1", 30.0), ("users=64", 6.0)] {

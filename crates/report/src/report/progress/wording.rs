@@ -248,6 +248,7 @@ mod tests {
             starts: 1,
             runs: 4,
             searches: 0,
+            compare: None,
             seen: Seen::new(),
         })));
         let config = ServerDeclared {

@@ -1,0 +1,62 @@
+//! What the `[compare]` table of a plan comes to: its servers as entrants, and what is asked of each metric at each load.
+
+use vsweep_plan::matrix::{Matrix, ServerConfig};
+use vsweep_plan::plan::{Compare, Plan};
+use vsweep_record::journal::{Asked, Compared, Entrant};
+use vsweep_record::table::{Better, Measure};
+use vsweep_strategy::selection::Member;
+use vsweep_strategy::stats::{self, Bound, Margin};
+
+/// The comparison of a plan, as its session records it; none if it asks for none.
+pub fn compared(plan: &Plan, matrix: &Matrix) -> Option<Compared> {
+    let compare = plan.compare.as_ref()?;
+    let servers: Vec<ServerConfig> = matrix.servers().collect();
+    let first = servers.first()?;
+    let loads: Vec<String> = matrix
+        .points_of(first)
+        .map(|point| plan.secrets.redact(&point.name))
+        .collect();
+    let entrants = servers.iter().map(|server| Entrant {
+        server: server.id.clone(),
+        name: plan.secrets.redact(&server.name),
+        points: matrix.points_of(server).map(|point| point.id).collect(),
+    });
+    let family = (0..loads.len()).flat_map(|load| asked(compare, load)).collect();
+    Some(Compared {
+        entrants: entrants.collect(),
+        family,
+        loads,
+        runs: plan.runs.least(),
+        max_starts: compare.max_starts as usize,
+        max_seconds: compare.max_time.map(|time| time.as_secs_f64()),
+    })
+}
+
+/// What is asked at one load. A metric that has a limit is judged by that alone.
+fn asked(compare: &Compare, load: usize) -> Vec<Asked> {
+    let limited = |metric: &String| compare.fail_on.iter().any(|limit| limit.metric == *metric);
+    let plain = compare.metrics.iter().filter(|metric| !limited(metric));
+    let plain = plain.map(|metric| (metric, None));
+    let limits = compare.fail_on.iter();
+    let limits = limits.map(|limit| (&limit.metric, Some(Bound::percent(limit.percent))));
+    let member = |bound: Option<Bound>, metric: &str| Member {
+        better: direction(metric),
+        margin: Margin::percent(compare.margin_percent),
+        bound,
+    };
+    plain
+        .chain(limits)
+        .map(|(metric, bound)| Asked {
+            member: member(bound, metric),
+            metric: metric.clone(),
+            load,
+        })
+        .collect()
+}
+
+fn direction(metric: &str) -> stats::Better {
+    match Measure::parse(metric).map(|measure| measure.better) {
+        Ok(Better::Lower) => stats::Better::Lower,
+        Ok(Better::Higher) | Err(_) => stats::Better::Higher,
+    }
+}

@@ -1,0 +1,96 @@
+//! The `[compare]` table.
+
+use super::Reader;
+use crate::plan::fields::Fields;
+use crate::plan::node::{Kind, Node};
+use crate::plan::problem::Problem;
+use crate::plan::{Compare, Limit, Runs, Serve, Target, schema};
+use std::time::Duration;
+
+/// Starts of a plan that does not say how many.
+const USUAL_STARTS: u32 = 40;
+
+impl Reader<'_> {
+    pub(super) fn compare(&mut self, node: &Node) -> Option<Compare> {
+        let mut fields = Fields::open::<schema::CompareTable>(node, "compare", &mut self.found)?;
+        let metrics = match fields
+            .get("metrics")
+            .map(|node| (node, self.list(node, "compare.metrics", METRICS)))
+        {
+            Some((_, Some(nodes))) => nodes
+                .iter()
+                .filter_map(|node| self.metric(node, "compare.metrics"))
+                .collect(),
+            _ => Vec::new(),
+        };
+        let margin = fields.get("margin");
+        let margin = margin.and_then(|node| self.percent(node, "compare.margin", 0.1..=100.0));
+        let max_starts = fields.get("max_starts");
+        let max_starts = max_starts.and_then(|node| self.whole(node, "compare.max_starts", 8..=1000));
+        let max_time = fields
+            .get("max_time")
+            .map(|node| self.duration(Some(node), "compare.max_time", Duration::MAX));
+        let limits = fields
+            .get("fail_on")
+            .and_then(|node| self.list(node, "compare.fail_on", LIMITS));
+        let fail_on: Vec<Limit> = limits
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|node| self.limit(node))
+            .collect();
+        fields.close(&mut self.found);
+        let usual = (metrics.is_empty() && fail_on.is_empty()).then(|| "output_throughput".to_owned());
+        Some(Compare {
+            metrics: metrics.into_iter().chain(usual).collect(),
+            margin_percent: margin.unwrap_or(3.0),
+            max_starts: max_starts.unwrap_or(USUAL_STARTS),
+            max_time,
+            fail_on,
+        })
+    }
+
+    /// Whether the rest of the plan goes with a comparison.
+    pub(super) fn check_compare(&mut self, node: &Node, serve: &Serve, runs: &Runs, others: [(&str, bool); 3]) {
+        let mut refuse = |message: String, remedy: &str| self.found.add(Problem::new(node.span, message, remedy));
+        if let Target::Attach(_) = serve.target {
+            let message = "[compare] starts the servers that it compares, and this plan has a `url`";
+            refuse(message.to_owned(), "give `serve.command`");
+        }
+        if let Runs::Until { .. } = runs {
+            let message = "[compare] needs the same number of runs on every start";
+            refuse(message.to_owned(), "write a plain number, such as runs = 2");
+        }
+        for (name, _) in others.into_iter().filter(|(_, is_there)| *is_there) {
+            let message = format!("[compare] decides itself what is started, so it does not go with {name}");
+            refuse(message, &format!("remove {name}, or write two plans"));
+        }
+    }
+
+    /// `p99_ttft_ms:+5%`.
+    fn limit(&mut self, node: &Node) -> Option<Limit> {
+        let text = self.text(node, "compare.fail_on")?;
+        let parts = text.rsplit_once(':').and_then(|(metric, change)| {
+            let change = change.trim();
+            let percent = change.strip_suffix('%')?.trim();
+            let percent = percent
+                .parse::<f64>()
+                .ok()
+                .filter(|_| percent.starts_with(['+', '-']))?;
+            (percent.is_finite() && percent > -100.0 && percent != 0.0).then_some((metric.trim(), percent))
+        });
+        let Some((metric, percent)) = parts else {
+            let message = format!("`{text}` is no limit of a change");
+            self.found.add(Problem::new(node.span, message, LIMITS));
+            return None;
+        };
+        let named = Node {
+            span: node.span,
+            kind: Kind::Text(metric.to_owned()),
+        };
+        let metric = self.metric(&named, "compare.fail_on")?;
+        Some(Limit { metric, percent })
+    }
+}
+
+const METRICS: &str = "write a list of metrics, such as [\"output_throughput\"]";
+const LIMITS: &str = "write a metric and a signed change, such as [\"p99_ttft_ms:+5%\"]";

@@ -1,0 +1,168 @@
+//! What the comparison of a plan has found, in words, and what became of the changes that must not happen.
+
+use super::requirements::{Judged, Verdict};
+use itertools::Itertools;
+use vsweep_plan::units::show_many;
+use vsweep_record::journal::{Asked, Compared, Conclusion, Found, Progress, State};
+use vsweep_strategy::selection::{Arm, Bracket, Ending, Finding, Located, Outcome};
+use vsweep_strategy::stats::{self, Estimate, Interval, Requirement};
+
+/// One sentence for each thing that is known; none without a comparison.
+pub fn in_words(state: &State) -> Vec<String> {
+    let Some(compared) = state.compared() else {
+        return Vec::new();
+    };
+    match compared.progress(state, &|_, _| false) {
+        Progress::Start { .. } => vec![format!("comparing {}: not decided yet", names(compared))],
+        Progress::Ended(conclusion) => match &conclusion.found {
+            Found::Pairs(outcome) => pairs(compared, outcome, conclusion.is_out_of_time),
+            Found::Axis(located) => vec![axis(compared, located.as_ref(), &conclusion)],
+        },
+    }
+}
+
+/// Whether the comparison of the plan has ended; none without one.
+pub fn is_decided(state: &State) -> Option<bool> {
+    let progress = state.compared()?.progress(state, &|_, _| false);
+    Some(matches!(progress, Progress::Ended(_)))
+}
+
+/// What became of each change that must not happen.
+pub fn judge(state: &State) -> Vec<Judged> {
+    let Some(compared) = state.compared() else {
+        return Vec::new();
+    };
+    let findings = match compared.progress(state, &|_, _| false) {
+        Progress::Ended(Conclusion {
+            found: Found::Pairs(outcome),
+            ..
+        }) => outcome.findings,
+        _ => Vec::new(),
+    };
+    let judged = compared.family.iter().enumerate().filter_map(|(at, asked)| {
+        let bound = asked.member.bound?;
+        let finding = findings.get(at);
+        let (verdict, why) = match finding.and_then(|finding| finding.requirement) {
+            Some(Requirement::Met) => (Verdict::Met, ratio(finding)),
+            Some(Requirement::Broken) => (Verdict::Unmet, ratio(finding)),
+            Some(Requirement::Undecided) => (Verdict::Undecided, ratio(finding)),
+            None => (Verdict::Undecided, "the comparison is not finished".to_owned()),
+        };
+        let percent = bound.log.exp_m1() * 100.0;
+        let text = format!("{}:{percent:+.3}", asked.metric);
+        let text = text.trim_end_matches('0').trim_end_matches('.').to_owned() + "%";
+        Some(Judged {
+            text: text + &at_load(compared, asked),
+            verdict,
+            why,
+        })
+    });
+    judged.collect()
+}
+
+fn names(compared: &Compared) -> String {
+    match compared.entrants.as_slice() {
+        [base, new] => format!("{} with {}", new.name, base.name),
+        all => show_many(all.len() as u64, "entry"),
+    }
+}
+
+fn pairs(compared: &Compared, outcome: &Outcome, is_out_of_time: bool) -> Vec<String> {
+    let why = match outcome.ending {
+        Ending::Decided => "decided".to_owned(),
+        Ending::Spent if is_out_of_time => "max_time is spent".to_owned(),
+        Ending::Spent => "max_starts are spent".to_owned(),
+        Ending::Unstartable(arm) => {
+            let entrant = &compared.entrants[usize::from(arm == Arm::New)];
+            format!("{} failed four times in a row", entrant.name)
+        }
+    };
+    let starts = show_many(outcome.starts as u64, "start");
+    let first = format!("compared {}: {starts}, {why}", names(compared));
+    let findings = compared.family.iter().zip(&outcome.findings);
+    let findings = findings.map(|(asked, finding)| {
+        let verdict = match finding.verdict {
+            stats::Verdict::Improved => "improved",
+            stats::Verdict::Regressed => "regressed",
+            stats::Verdict::Same => "same",
+            stats::Verdict::Undecided => "undecided",
+        };
+        let more = match finding.more_starts {
+            Some(more) => format!("; about {} would likely decide", show_many(more as u64, "more start")),
+            None => String::new(),
+        };
+        let ratio = ratio(Some(finding));
+        format!("{}{}: {verdict}: {ratio}{more}", asked.metric, at_load(compared, asked))
+    });
+    std::iter::once(first).chain(findings).collect()
+}
+
+fn axis(compared: &Compared, located: Option<&Located>, conclusion: &Conclusion) -> String {
+    let starts = show_many(conclusion.starts as u64, "start");
+    let name = |entry: usize| compared.entrants[entry].name.as_str();
+    let metric = compared.family.first().map_or("", |asked| &asked.metric);
+    let found = match located {
+        None => "max_time is spent before both ends were measured".to_owned(),
+        Some(Located::Unstartable) => "fewer than two entries start".to_owned(),
+        Some(Located::Unchanged(change)) => {
+            let interval = change.interval(stats::ALPHA);
+            format!(
+                "the two ends do not differ by more than noise: {}",
+                shown(*change, interval)
+            )
+        }
+        Some(Located::Between(bracket)) => {
+            let Bracket { old, new, change, .. } = *bracket;
+            let between: Vec<&str> = (old + 1..new).map(name).collect();
+            let between = match between.len() {
+                0 => String::new(),
+                _ => format!(" (not told apart, or not started: {})", between.iter().join("; ")),
+            };
+            let doubt = match bracket.doubt > 0.05 {
+                true => format!(
+                    "; in {:.0} % of such cases nothing has changed at all",
+                    bracket.doubt * 100.0
+                ),
+                false => String::new(),
+            };
+            format!(
+                "between {} and {}{between}, {}{doubt}",
+                name(old),
+                name(new),
+                shown(change, change.interval(stats::ALPHA))
+            )
+        }
+    };
+    format!("{metric} changed along {}: {found} ({starts})", names(compared)).replacen(
+        "changed along",
+        "along",
+        usize::from(!matches!(located, Some(Located::Between(_)))),
+    )
+}
+
+fn at_load(compared: &Compared, asked: &Asked) -> String {
+    match compared.loads.len() {
+        1 => String::new(),
+        _ => format!(" at {}", compared.loads[asked.load]),
+    }
+}
+
+fn ratio(finding: Option<&Finding>) -> String {
+    let Some((finding, ratio)) = finding.and_then(|finding| Some((finding, finding.ratio?))) else {
+        return "fewer than four pairs were measured".to_owned();
+    };
+    format!(
+        "{} by {}",
+        shown(ratio, finding.interval),
+        show_many(finding.pairs as u64, "pair")
+    )
+}
+
+/// `-5.1 % (-6.3 % to -3.9 %)`.
+fn shown(ratio: Estimate, interval: Option<Interval>) -> String {
+    let percent = |log: f64| format!("{:+.1} %", log.exp_m1() * 100.0);
+    let interval = interval.map_or(String::new(), |interval| {
+        format!(" ({} to {})", percent(interval.low), percent(interval.high))
+    });
+    percent(ratio.log) + &interval
+}

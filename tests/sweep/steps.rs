@@ -244,11 +244,21 @@ fn replay(plan: &Plan, directory: &Path, retry_failed: &[bool]) -> usize {
             left: RefCell::new(work.iter().cloned().collect()),
             cold_loads: Cell::new(0),
         };
-        let mut starts: VecDeque<Start> = schedule.starts().collect();
+        let mut starts: VecDeque<Start> = match plan.compare {
+            None => schedule.starts().collect(),
+            Some(_) => VecDeque::new(),
+        };
+        let mut tried = Vec::new();
         let mut has_finals = false;
         loop {
             if replay.next_is(|event| matches!(event, Event::SessionEnded { .. })) {
                 break;
+            }
+            if plan.compare.is_some() {
+                starts = (&replay)
+                    .look(|state| schedule.next(state, &tried))
+                    .into_iter()
+                    .collect();
             }
             let start = match starts.pop_front() {
                 Some(start) => start,
@@ -261,6 +271,7 @@ fn replay(plan: &Plan, directory: &Path, retry_failed: &[bool]) -> usize {
             let Some(group) = (&replay).look(|state| schedule.group(&start, state)) else {
                 continue;
             };
+            tried.push((start.server.id.clone(), start.slot));
             let scope = Scope { plan, matrix: &matrix };
             let hints: Hints = group
                 .searches
@@ -308,6 +319,7 @@ struct Drawn {
 const GRID: &str = "max_concurrency = [1, 2, 3]\nnum_prompts = 6\n";
 const SEARCH: &str = "num_prompts = { per = \"max_concurrency\", times = 2 }\n[sla]\nvary = \"max_concurrency\"\nmax = 16\n\
                       tolerance = 0.2\n[[sla.target]]\nname = \"alive\"\nfailed = \"<=0\"\n";
+const COMPARISON: &str = "max_concurrency = [1, 2]\nnum_prompts = 6\n[compare]\nmax_starts = 8\n";
 const EXPLORATION: &str = "num_prompts = 8\n[explore]\nvary = \"max_concurrency\"\nlevels = 4\nmax_concurrency = 8\n";
 
 fn drawn() -> impl Strategy<Value = Drawn> {
@@ -324,7 +336,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
         "error-rate:0.4",
     ];
     (
-        prop::sample::select(vec![GRID, SEARCH, EXPLORATION]),
+        prop::sample::select(vec![GRID, SEARCH, EXPLORATION, COMPARISON]),
         prop::sample::select(vec!["caches", "restart", "none"]),
         prop::sample::subsequence(faults, 2).prop_shuffle(),
         prop::sample::select(vec!["continue", "continue", "stop"]),
@@ -359,8 +371,12 @@ impl Drawn {
             ..
         } = self;
         let (starts, runs) = if *kind == GRID { (*starts, *runs) } else { (1, "1") };
+        let starts = match *kind {
+            COMPARISON => String::new(),
+            _ => format!("starts = {starts}\n"),
+        };
         format!(
-            "version = 1\nstarts = {starts}\nruns = {runs}\non_failure = \"{on_failure}\"\n[serve]\ncommand = \"vsweep sim serve tiny-8b --sim-start 10ms \
+            "version = 1\n{starts}runs = {runs}\non_failure = \"{on_failure}\"\n[serve]\ncommand = \"vsweep sim serve tiny-8b --sim-start 10ms \
              --sim-speed 50\"\nstop_grace = \"1s\"\nreset = \"{reset}\"\n[serve.params]\nsim_fault = {faults:?}\n[bench]\ntelemetry = \
              false\n[bench.params]\nrandom_input_len = 8\nrandom_output_len = 4\n{kind}"
         )

@@ -63,7 +63,7 @@ pub fn judge(state: &State) -> Vec<Judged> {
 fn names(compared: &Compared) -> String {
     match compared.entrants.as_slice() {
         [base, new] => format!("{} with {}", new.name, base.name),
-        all => show_many(all.len() as u64, "entry"),
+        all => show_many(all.len() as u64, "server"),
     }
 }
 

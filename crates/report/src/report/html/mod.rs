@@ -63,6 +63,7 @@ pub fn render(inputs: &Inputs<'_>, configs: &[Config]) -> String {
             (
                 "answer",
                 &(sections::requirements(&page)
+                    + &sections::compared(&page)
                     + &targets::cards(&page)
                     + &answer::targets(&page)
                     + &sections::explored(&page)

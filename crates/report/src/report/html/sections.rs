@@ -3,6 +3,7 @@
 use super::Page;
 use super::text::{code, escape};
 use crate::report::charts::explore::in_words;
+use crate::report::compared;
 use crate::report::duplicates::retired;
 use crate::report::environment::facts;
 use crate::report::failures::{Group, Reason};
@@ -74,6 +75,12 @@ fn simulated(points: &Points<'_>) -> String {
         "<p class=\"banner\" role=\"note\"><strong>Simulated.</strong> {all} figures on this page come from the \
          simulator, not from a GPU. They show how a sweep works, not how fast anything is.</p>"
     )
+}
+
+/// What the comparison of the plan has found.
+pub fn compared(page: &Page<'_>) -> String {
+    let told = compared::in_words(page.inputs.state).into_iter();
+    told.map(|sentence| format!("<p>{}.</p>", escape(&sentence))).collect()
 }
 
 /// What the plan requires, and whether it holds.

@@ -1,0 +1,139 @@
+//! `[compare]` in a plan: pairs of starts until it is decided, whatever interrupts them, and axes that are bisected.
+
+use crate::harness::{Harness, journal_lines, journals, said, wait_for};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+/// A plan with these servers, by name and flags.
+fn plan(servers: &[(&str, &str)], compare: &str) -> String {
+    let server =
+        |(name, flags): &(&str, &str)| format!("{name} = \"vsweep sim serve tiny-8b --sim-start 10ms {flags}\"\n");
+    let servers: String = servers.iter().map(server).collect();
+    format!(
+        "version = 1\nruns = 1\n[serve]\nstop_grace = \"1s\"\n[serve.command]\n{servers}[compare]\n{compare}\n[bench]\ntelemetry = \
+         false\n[bench.params]\nrandom_input_len = 16\nrandom_output_len = 16\nmax_concurrency = 1\nnum_prompts = 60\n"
+    )
+}
+
+/// The servers that were started, by name, each start once.
+fn started(harness: &Harness) -> Vec<String> {
+    let journals = journals(&harness.folder.path().join("out"));
+    let lines = journals.iter().flat_map(|journal| journal.lines());
+    let lines = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut begun: Vec<(u64, String, u64)> = lines
+        .filter_map(|line| {
+            let begun = line["event"].get("group_begun")?;
+            let name = begun["config"]["name"].as_str()?.replace("command=", "");
+            Some((line["lamport"].as_u64()?, name, begun["slot"].as_u64()?))
+        })
+        .collect();
+    begun.sort();
+    let mut starts: Vec<(String, u64)> = begun.into_iter().map(|(_, name, slot)| (name, slot)).collect();
+    // One that was killed begins again.
+    starts.dedup();
+    starts.into_iter().map(|(name, _)| name).collect()
+}
+
+#[test]
+fn a_regression_is_found_by_pairs_of_starts_across_a_kill() {
+    let harness = Harness::new();
+    let servers = [("base", "--sim-speed 20"), ("new", "--sim-speed 8")];
+    harness.write("plan.toml", &plan(&servers, "fail_on = [\"output_throughput:-5%\"]"));
+    let mut child = harness.start(&["run", "plan.toml", "-o", "out", "--quiet"]);
+    wait_for("the third start", || {
+        journal_lines(&harness.folder.path().join("out")) >= 17
+    });
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGKILL).expect("alive");
+    child.wait().expect("reaped");
+    harness.wait_until_alone();
+    let report = harness.run(&["report", "out"]);
+    assert_eq!(report.status.code(), Some(5), "not decided yet: {}", said(&report));
+    assert!(said(&harness.run(&["status", "out"])).contains("not decided yet"));
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
+    assert!(
+        said(&output).contains("output_throughput: regressed: -"),
+        "{}",
+        said(&output)
+    );
+    let starts = started(&harness);
+    assert!(starts.len() >= 8 && starts.len() % 2 == 0, "{starts:?}");
+    for (i, pair) in starts.chunks(2).enumerate() {
+        let expected = if i % 2 == 0 { ["base", "new"] } else { ["new", "base"] };
+        assert_eq!(pair, expected, "the order is ABBA: {starts:?}");
+    }
+    let again = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(again.status.code(), Some(4), "{}", said(&again));
+    assert!(said(&again).contains("nothing left to do"), "{}", said(&again));
+    assert!(harness.run(&["verify", "out"]).status.success());
+    assert_eq!(harness.run(&["report", "out"]).status.code(), Some(4));
+}
+
+#[test]
+fn what_cannot_be_decided_says_so() {
+    let harness = Harness::new();
+    let servers = [
+        ("base", "--sim-speed 20 --sim-seed 1"),
+        ("new", "--sim-speed 20 --sim-seed 2"),
+    ];
+    harness.write(
+        "plan.toml",
+        &plan(&servers, "max_starts = 8\nfail_on = [\"output_throughput:-0.1%\"]"),
+    );
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(5), "{}", said(&output));
+    assert!(
+        said(&output).contains("8 starts, max_starts are spent"),
+        "{}",
+        said(&output)
+    );
+    // Without a requirement every verdict is an answer.
+    harness.write("plan.toml", &plan(&servers, "max_time = \"1s\""));
+    let output = harness.run(&["run", "plan.toml", "-o", "short"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(said(&output).contains("max_time is spent"), "{}", said(&output));
+    assert!(
+        said(&output).contains("output_throughput: undecided"),
+        "{}",
+        said(&output)
+    );
+}
+
+#[test]
+fn an_arm_that_does_not_start_ends_the_comparison() {
+    let harness = Harness::new();
+    let servers = [("base", "--sim-speed 20"), ("new", "--sim-fault oom-at-load")];
+    harness.write("plan.toml", &plan(&servers, "fail_on = [\"output_throughput:-5%\"]"));
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert!(
+        said(&output).contains("new failed four times in a row"),
+        "{}",
+        said(&output)
+    );
+    let again = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert!(said(&again).contains("nothing left to do"), "{}", said(&again));
+}
+
+#[test]
+fn an_axis_is_bisected_past_an_entry_that_does_not_start() {
+    let harness = Harness::new();
+    let fast = |seed: u32| format!("--sim-speed 20 --sim-seed {seed}");
+    let slow = |seed: u32| format!("--sim-speed 8 --sim-seed {seed}");
+    let broken = format!("{} --sim-fault oom-at-load", fast(3));
+    let flags = [fast(1), fast(2), broken, slow(4), slow(5)];
+    let names = ["v1", "v2", "v3", "v4", "v5"];
+    let servers: Vec<(&str, &str)> = names.into_iter().zip(flags.iter().map(String::as_str)).collect();
+    harness.write("plan.toml", &plan(&servers, ""));
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert!(
+        said(&output).contains("between command=v2 and command=v4"),
+        "{}",
+        said(&output)
+    );
+    assert!(said(&output).contains("not started: command=v3"), "{}", said(&output));
+    assert!(started(&harness).len() <= 20, "{:?}", started(&harness));
+    let part = harness.run(&["run", "plan.toml", "-o", "out", "--shard", "1/2"]);
+    assert_eq!(part.status.code(), Some(2), "{}", said(&part));
+}

@@ -117,6 +117,9 @@ fn notes(plan: &Plan) -> Vec<&'static str> {
             "`runs` repeats nothing in a search, which decides itself what to repeat; set `sla.confirmations` instead",
         );
     }
+    if plan.starts == 2 {
+        notes.push("with two starts an interval reaches 12.7 standard errors to either side, with three 4.3; `starts = 3` tells far more");
+    }
     let is_goodput = |(name, _): &&(String, Axis)| spelling::same(name, "goodput");
     if let Some((_, Axis::Values(values))) = plan.params(Side::Bench).iter().find(is_goodput) {
         let bounded = |value: &Value| Some(value.as_str()?.split_once(':')?.0.to_owned());

@@ -58,7 +58,7 @@ fn a_regression_is_found_by_pairs_of_starts_across_a_kill() {
         said(&output)
     );
     let starts = started(&harness);
-    assert!(starts.len() >= 8 && starts.len() % 2 == 0, "{starts:?}");
+    assert!(starts.len() >= 8 && starts.len().is_multiple_of(2), "{starts:?}");
     for (i, pair) in starts.chunks(2).enumerate() {
         let expected = if i % 2 == 0 { ["base", "new"] } else { ["new", "base"] };
         assert_eq!(pair, expected, "the order is ABBA: {starts:?}");

@@ -89,8 +89,7 @@ pub struct Plan {
     pub compare: Option<Compare>,
     /// What the report draws beyond the standard charts.
     pub report: ReportOptions,
-    /// The plan's text as it was run (after `extends` and `--set`), variables never expanded. It may still hold secrets
-    /// that were written into it: write [`Plan::redacted_text`] instead.
+    /// The plan's text as it was run, variables never expanded. It may hold secrets: write [`Plan::redacted_text`] instead.
     pub text: String,
     /// The language of the text.
     pub format: Format,

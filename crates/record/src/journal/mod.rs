@@ -17,12 +17,13 @@ mod lock;
 mod log;
 mod manifest;
 mod place;
+mod progress;
 mod reader;
 mod recorder;
 mod run_file;
 mod state;
 
-pub use compared::{Asked, Compared, Conclusion, Entrant, Found, Progress};
+pub use compared::{Asked, Compared, Entrant};
 pub use directory::{Directory, RunFiles, Shard};
 pub use event::{
     Event, FORMAT, Figures, GroupBegun, Learned, Link, PlanContent, RecordedPlan, RunFinished, RunStarted,
@@ -36,6 +37,7 @@ pub use lock::{Lock, holders};
 pub use log::Log;
 pub use manifest::Manifest;
 pub use place::{Hex64, LineId, Nonce, Place, Sum};
+pub use progress::{Conclusion, Found, Progress};
 pub use recorder::{Recorder, load};
 pub use run_file::Measured;
 pub use state::{

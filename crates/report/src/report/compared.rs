@@ -1,11 +1,10 @@
-//! What the comparison of a plan has found, in words, and what became of the changes that must not happen.
+//! What the comparison of a plan has found, in words.
 
-use super::requirements::{Judged, Verdict};
 use itertools::Itertools;
 use vsweep_plan::units::show_many;
 use vsweep_record::journal::{Asked, Compared, Conclusion, Found, Progress, State};
 use vsweep_strategy::selection::{Arm, Bracket, Ending, Finding, Located, Outcome};
-use vsweep_strategy::stats::{self, Estimate, Interval, Requirement};
+use vsweep_strategy::stats::{self, Estimate, Interval};
 
 /// One sentence for each thing that is known; none without a comparison.
 pub fn in_words(state: &State) -> Vec<String> {
@@ -27,37 +26,15 @@ pub fn is_decided(state: &State) -> Option<bool> {
     Some(matches!(progress, Progress::Ended(_)))
 }
 
-/// What became of each change that must not happen.
-pub fn judge(state: &State) -> Vec<Judged> {
-    let Some(compared) = state.compared() else {
-        return Vec::new();
-    };
-    let findings = match compared.progress(state, &|_, _| false) {
+/// What its pairs have found, one for each member of its family; empty as long as they go on.
+pub(super) fn findings(compared: &Compared, state: &State) -> Vec<Finding> {
+    match compared.progress(state, &|_, _| false) {
         Progress::Ended(Conclusion {
             found: Found::Pairs(outcome),
             ..
         }) => outcome.findings,
         _ => Vec::new(),
-    };
-    let judged = compared.family.iter().enumerate().filter_map(|(at, asked)| {
-        let bound = asked.member.bound?;
-        let finding = findings.get(at);
-        let (verdict, why) = match finding.and_then(|finding| finding.requirement) {
-            Some(Requirement::Met) => (Verdict::Met, ratio(finding)),
-            Some(Requirement::Broken) => (Verdict::Unmet, ratio(finding)),
-            Some(Requirement::Undecided) => (Verdict::Undecided, ratio(finding)),
-            None => (Verdict::Undecided, "the comparison is not finished".to_owned()),
-        };
-        let percent = bound.log.exp_m1() * 100.0;
-        let text = format!("{}:{percent:+.3}", asked.metric);
-        let text = text.trim_end_matches('0').trim_end_matches('.').to_owned() + "%";
-        Some(Judged {
-            text: text + &at_load(compared, asked),
-            verdict,
-            why,
-        })
-    });
-    judged.collect()
+    }
 }
 
 fn names(compared: &Compared) -> String {
@@ -140,14 +117,16 @@ fn axis(compared: &Compared, located: Option<&Located>, conclusion: &Conclusion)
     )
 }
 
-fn at_load(compared: &Compared, asked: &Asked) -> String {
+/// The load of a member, where there are several.
+pub(super) fn at_load(compared: &Compared, asked: &Asked) -> String {
     match compared.loads.len() {
         1 => String::new(),
         _ => format!(" at {}", compared.loads[asked.load]),
     }
 }
 
-fn ratio(finding: Option<&Finding>) -> String {
+/// A ratio with its interval.
+pub(super) fn ratio(finding: Option<&Finding>) -> String {
     let Some((finding, ratio)) = finding.and_then(|finding| Some((finding, finding.ratio?))) else {
         return "fewer than four pairs were measured".to_owned();
     };

@@ -12,6 +12,7 @@ use vsweep_plan::plan::{Assertion, Params, Required, Requirement, Servers};
 use vsweep_record::journal::{RunRecord, State};
 use vsweep_record::table::{Point, Points, Workload};
 use vsweep_strategy::search::{Criterion, Found, Quantity};
+use vsweep_strategy::stats;
 
 /// Whether a requirement holds. Ordered: the worst is the greatest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,7 +57,34 @@ pub fn judge(required: &[Requirement], state: &State, points: &Points<'_>) -> Ve
         Required::Target(name) => of_target(required, name, state),
         Required::Points(assertion) => of_points(required, assertion, state, points),
     });
-    judged.chain(compared::judge(state)).collect()
+    judged.chain(of_comparison(state)).collect()
+}
+
+/// What became of each change that must not happen, by the comparison of the plan.
+fn of_comparison(state: &State) -> Vec<Judged> {
+    let Some(compared) = state.compared() else {
+        return Vec::new();
+    };
+    let findings = compared::findings(compared, state);
+    let judged = compared.family.iter().enumerate().filter_map(|(at, asked)| {
+        let bound = asked.member.bound?;
+        let finding = findings.get(at);
+        let (verdict, why) = match finding.and_then(|finding| finding.requirement) {
+            Some(stats::Requirement::Met) => (Verdict::Met, compared::ratio(finding)),
+            Some(stats::Requirement::Broken) => (Verdict::Unmet, compared::ratio(finding)),
+            Some(stats::Requirement::Undecided) => (Verdict::Undecided, compared::ratio(finding)),
+            None => (Verdict::Undecided, "the comparison is not finished".to_owned()),
+        };
+        let percent = format!("{:+.3}", bound.log.exp_m1() * 100.0);
+        let percent = percent.trim_end_matches('0').trim_end_matches('.');
+        let load = compared::at_load(compared, asked);
+        Some(Judged {
+            text: format!("{}:{percent}%{load}", asked.metric),
+            verdict,
+            why,
+        })
+    });
+    judged.collect()
 }
 
 fn of_target(required: &Requirement, name: &str, state: &State) -> Vec<Judged> {

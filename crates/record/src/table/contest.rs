@@ -45,10 +45,13 @@ pub enum Standing {
 impl Points<'_> {
     /// The contest of some points; none unless the best one has an interval.
     pub fn contest(&self, entrants: &[usize], metric: &str, better: Better) -> Option<Contest> {
+        let has_starts = |place: &usize| self.points[*place].launches.is_some_and(|launches| launches > 1);
+        if !entrants.iter().any(has_starts) {
+            return None;
+        }
         let candidates = self.candidates(entrants, metric, Stage::Planned);
         let finals = self.among_best(&candidates, better);
         let (best, _) = *finals.first()?;
-        self.points.get(best)?;
         let planned = |place: &usize| {
             candidates
                 .iter()

@@ -58,6 +58,8 @@ pub struct Point {
     /// Rows of the run table that it is judged by: the valid runs, or the suspect ones if none is valid. An invalid run is
     /// no measurement of this point.
     pub used: Vec<usize>,
+    /// The launches that its judged runs were measured on; none where that is not known.
+    pub(super) launches: Option<usize>,
     /// The planned starts that it was tried on, failed runs included.
     pub slots: Vec<u32>,
     /// Invalid runs, whose figures stand in the table of points where there are no others.
@@ -120,6 +122,7 @@ impl<'t> Points<'t> {
                 _ => PointOutcome::Partial,
             };
             point.judge(runs);
+            point.launches = runs.launches(&point.used);
         }
         Points { runs, points }
     }
@@ -129,6 +132,7 @@ impl<'t> Points<'t> {
         let is_kept = |row: &usize| rows.binary_search(row).is_ok();
         self.points.retain_mut(|point| {
             point.used.retain(is_kept);
+            point.launches = self.runs.launches(&point.used);
             !point.used.is_empty()
         });
     }
@@ -276,6 +280,7 @@ impl Point {
             failed: 0,
             cut: Vec::new(),
             used: Vec::new(),
+            launches: None,
             slots: Vec::new(),
             invalid: Vec::new(),
             row,

@@ -1,5 +1,6 @@
 //! Several tables under one another, so that experiments can be drawn in one picture.
 
+use super::origin::Origin;
 use super::{Cell, Column, Section, Table};
 use std::collections::HashMap;
 
@@ -17,6 +18,7 @@ impl Table {
         for (experiment, table) in tables {
             let from = stacked.rows;
             stacked.rows += table.rows;
+            stacked.add_origins(table.origins);
             names.resize(stacked.rows, Cell::text(&experiment));
             for mut column in table.columns {
                 if (column.section, column.name.as_str()) == (Section::Identity, "point") {
@@ -44,11 +46,25 @@ impl Table {
             section: Section::Serve,
             cells: names,
         });
+        // Which starts are fresh differs from one experiment to the next, and nobody wins here.
+        stacked.planned_starts = u32::MAX;
         // The experiment comes first among the settings.
         stacked
             .columns
             .sort_by_key(|column| (column.section, column.name != EXPERIMENT));
         stacked
+    }
+
+    /// Adds where the rows of another table were measured: its launches are none of ours.
+    fn add_origins(&mut self, origins: Vec<Origin>) {
+        let launches = self.origins.iter().filter_map(|origin| origin.launch);
+        let first = launches.max().map_or(0, |last| last + 1);
+        let moved = origins.into_iter().map(|origin| Origin {
+            launch: origin.launch.map(|launch| first + launch),
+            ..origin
+        });
+        self.origins.extend(moved);
+        self.origins.resize(self.rows, Origin::default());
     }
 }
 

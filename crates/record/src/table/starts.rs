@@ -40,6 +40,14 @@ impl Table {
         self.origins.get(row).map_or(0, |origin| origin.slot)
     }
 
+    /// On how many launches some runs were measured; none where that is not known of all of them.
+    pub(super) fn launches(&self, rows: &[usize]) -> Option<usize> {
+        let launches: Option<Vec<u32>> = rows.iter().map(|row| self.launch(*row)).collect();
+        launches
+            .map(|launches| launches.into_iter().unique().count())
+            .filter(|count| *count > 0)
+    }
+
     fn launch(&self, row: usize) -> Option<u32> {
         self.origins.get(row)?.launch
     }
@@ -48,9 +56,7 @@ impl Table {
 impl Points<'_> {
     /// On how many starts of its server a point was measured; none where that is not known.
     pub fn starts(&self, point: &Point) -> Option<usize> {
-        let launches = point.used.iter().map(|row| self.runs.launch(*row));
-        let launches: Vec<Option<u32>> = launches.unique().collect();
-        (!launches.is_empty() && launches.iter().all(Option::is_some)).then_some(launches.len())
+        point.launches
     }
 
     /// A figure of a point over its starts of one stage; none where the starts are not known, or a value has no logarithm.
@@ -71,6 +77,9 @@ impl Points<'_> {
 
     /// The 95 % interval of a figure over the starts of a point; none with one start, or where no run differs.
     pub(super) fn interval_of(&self, column: &Column, point: &Point) -> Option<(f64, f64)> {
+        if point.launches.is_none_or(|launches| launches < 2) {
+            return None;
+        }
         if point.used.iter().map(|row| &column.cells[*row]).all_equal() {
             return None;
         }

@@ -84,6 +84,7 @@ mod tests {
         Table {
             rows: columns[0].cells.len(),
             columns,
+            ..Table::default()
         }
     }
 

@@ -259,7 +259,7 @@ async fn perform(
 fn ahead(sweep: &Sweep<'_>, state: &State) -> Ahead {
     let mut ahead = Ahead::default();
     let schedule = sweep.schedule();
-    for start in schedule.starts().chain(schedule.finals(state)) {
+    for start in schedule.foreseen(state) {
         let Some(group) = schedule.sure_group(&start, state) else {
             continue;
         };

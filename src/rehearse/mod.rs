@@ -179,7 +179,7 @@ pub fn rehearse(
         assumptions: Vec::new(),
         learned_from: Vec::new(),
     };
-    let mut starts = schedule.starts().chain(schedule.finals(done));
+    let mut starts = schedule.foreseen(done);
     let Some(first) = starts.find(|start| schedule.sure_group(start, done).is_some()) else {
         return Ok(rehearsal);
     };

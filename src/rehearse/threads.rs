@@ -16,9 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 impl Company<'_> {
     /// The forecasts of all servers, over their starts, on which something is left to do after `done`, in the order of the plan.
     pub fn perform(&self, done: &State) -> Result<Vec<Forecast>, Unknown> {
-        let left = Mutex::new(Some(
-            self.schedule.starts().chain(self.schedule.finals(done)).enumerate(),
-        ));
+        let left = Mutex::new(Some(self.schedule.foreseen(done).enumerate()));
         let played = Mutex::new(Vec::new());
         let most = match &self.plan.sla {
             Some(_) => 1,

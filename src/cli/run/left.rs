@@ -25,7 +25,7 @@ fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl
     let schedule = sweep.schedule();
     let (mut servers, mut runs, mut searches) = (0, 0, 0);
     let left = |start: Start| schedule.sure_group(&start, state);
-    for group in schedule.starts().chain(schedule.finals(state)).filter_map(left) {
+    for group in schedule.foreseen(state).filter_map(left) {
         table::write_server(sweep.plan, &group.server, out)?;
         if let Some(which) = which_start(sweep.plan, group.slot) {
             writeln!(out, "  {which}")?;

@@ -132,6 +132,13 @@ impl<'a> Schedule<'a> {
         })
     }
 
+    /// The starts that are foreseen, in order, whether or not anything is left on them: for whoever tells what lies ahead.
+    pub fn foreseen(self, state: &State) -> impl Iterator<Item = Start> + use<'a> {
+        let has_ended = self.plan.compare.is_some() && self.next(state, &[]).is_none();
+        let starts = (!has_ended).then(|| self.starts());
+        starts.into_iter().flatten().chain(self.finals(state))
+    }
+
     /// Whether every planned start of every server has all its results.
     fn is_measured(self, state: &State) -> bool {
         let all = Schedule {

@@ -198,3 +198,120 @@ impl Selection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::event::{Event, Figures, Learned, RunFinished, RunStarted};
+    use vsweep_plan::ids::PointId;
+    use vsweep_plan::plan::Params;
+    use vsweep_strategy::selection::Member;
+    use vsweep_strategy::stats::{Better, Margin};
+
+    fn compared(max_seconds: Option<f64>) -> Compared {
+        let entrant = |name: &str| Entrant {
+            server: ServerId(name.into()),
+            name: name.into(),
+            points: vec![PointId(format!("{name}-point"))],
+        };
+        Compared {
+            entrants: vec![entrant("base"), entrant("new")],
+            loads: vec!["load".into()],
+            family: vec![Asked {
+                metric: "output_throughput".into(),
+                load: 0,
+                member: Member {
+                    better: Better::Higher,
+                    margin: Margin::percent(3.0),
+                    bound: None,
+                },
+            }],
+            runs: 1,
+            max_starts: 40,
+            max_seconds,
+        }
+    }
+
+    /// A run of a start; one without a figure has failed.
+    fn measure(compared: &Compared, state: &mut State, entrant: usize, slot: u32, figure: Option<f64>) {
+        let Entrant { server, points, .. } = &compared.entrants[entrant];
+        let started = state.imagine(Event::RunStarted(Box::new(RunStarted {
+            point: points[0].clone(),
+            server: server.clone(),
+            slot,
+            run: 0,
+            launch: 1,
+            name: String::new(),
+            params: Params::new(),
+            combo: None,
+            search: None,
+            anew: None,
+        })));
+        let learned = figure.map(|figure| Learned::Figures(Figures::from([("output_throughput".into(), figure)])));
+        state.imagine(Event::RunFinished(Box::new(RunFinished {
+            started: started.place.line.seq,
+            outcome: if figure.is_some() {
+                RunOutcome::Ok
+            } else {
+                RunOutcome::Failed
+            },
+            validity: Validity::Valid,
+            doubts: Vec::new(),
+            cause: None,
+            detail: String::new(),
+            seconds: 10.0,
+            file: None,
+            learned,
+        })));
+    }
+
+    /// Follows a comparison to its end, with a figure for each start that is asked for, by its number and entrant.
+    fn follow(compared: &Compared, figure: impl Fn(usize, usize) -> Option<f64>) -> (Vec<(usize, u32)>, Conclusion) {
+        let mut state = State::default();
+        let mut starts = Vec::new();
+        loop {
+            match compared.progress(&state, &|_, _| false) {
+                Progress::Start { entrant, slot } => {
+                    measure(compared, &mut state, entrant, slot, figure(starts.len(), entrant));
+                    starts.push((entrant, slot));
+                }
+                Progress::Ended(conclusion) => return (starts, conclusion),
+            }
+        }
+    }
+
+    fn noisy(start: usize, entrant: usize) -> f64 {
+        let noise = [0.0, 0.4, -0.3, 0.2, -0.4, 0.1, 0.3, -0.2][start % 8];
+        100.0 + noise - 20.0 * entrant as f64
+    }
+
+    #[test]
+    fn starts_come_in_pairs_and_a_failed_one_is_tried_again() {
+        let (starts, conclusion) = follow(&compared(None), |start, entrant| {
+            (start != 2).then(|| noisy(start, entrant))
+        });
+        assert_eq!(starts[..6], [(0, 0), (1, 0), (1, 1), (1, 2), (0, 1), (0, 2)]);
+        let Found::Pairs(outcome) = conclusion.found else {
+            panic!("two arms are pairs");
+        };
+        assert_eq!((outcome.ending, outcome.starts), (Ending::Decided, conclusion.starts));
+        assert!(!conclusion.is_out_of_time);
+    }
+
+    #[test]
+    fn no_start_begins_after_its_time() {
+        let (starts, conclusion) = follow(&compared(Some(25.0)), |start, entrant| Some(noisy(start, entrant)));
+        assert_eq!((starts.len(), conclusion.is_out_of_time), (3, true));
+    }
+
+    #[test]
+    fn a_failed_start_is_measured_again_where_that_is_wanted() {
+        let compared = compared(None);
+        let mut state = State::default();
+        measure(&compared, &mut state, 0, 0, None);
+        let next = Progress::Start { entrant: 0, slot: 1 };
+        assert_eq!(compared.progress(&state, &|_, _| false), next);
+        let again = Progress::Start { entrant: 0, slot: 0 };
+        assert_eq!(compared.progress(&state, &|_, _| true), again);
+    }
+}

@@ -17,12 +17,15 @@ fn plan(top: &str, flags: &str, axis: &str) -> String {
     )
 }
 
-/// The events of a kind, in the order of the journal's lines.
+/// The events of a kind, in their order.
 fn events(harness: &Harness, name: &str) -> Vec<Value> {
     let journals = journals(&harness.folder.path().join("out"));
     let lines = journals.iter().flat_map(|journal| journal.lines());
-    let lines = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    lines.filter_map(|line| line["event"].get(name).cloned()).collect()
+    let mut lines: Vec<Value> = lines.filter_map(|line| serde_json::from_str(line).ok()).collect();
+    // Journals have random names.
+    lines.sort_by_key(|line| line["lamport"].as_u64());
+    let events = lines.iter().filter_map(|line| line["event"].get(name));
+    events.cloned().collect()
 }
 
 fn points(harness: &Harness) -> Vec<std::collections::BTreeMap<String, String>> {

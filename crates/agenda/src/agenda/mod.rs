@@ -48,6 +48,8 @@ const LOST_POINTS: u32 = 3;
 pub struct Agenda<'p> {
     scope: Scope<'p>,
     server: ServerConfig,
+    /// What it was given beside other servers, for the record.
+    gpus: Vec<u32>,
     /// The one that is worked on comes first.
     probings: VecDeque<Probing>,
     phase: Phase,
@@ -116,8 +118,14 @@ impl<'p> Agenda<'p> {
             failed_starts: state.failed_starts(&group.server.id).len() as u32,
             failed_start: None,
             death: None,
+            gpus: Vec::new(),
             server: group.server,
         }
+    }
+
+    /// The same on these GPUs of the machine.
+    pub fn on(self, gpus: Vec<u32>) -> Agenda<'p> {
+        Agenda { gpus, ..self }
     }
 
     /// The next step. To be asked again only when it was seen through: recorded, noted, or its outcome settled.
@@ -265,7 +273,7 @@ impl<'p> Agenda<'p> {
     /// What remains is to stop the server.
     fn leave(&mut self, ending: Ending) {
         let is_ready = self.launched.as_ref().is_some_and(|launched| launched.facts.is_some());
-        if ending == Ending::Interrupted && is_ready {
+        if ending == Ending::Interrupted && is_ready && self.signal >= Some(Signal::Interrupt) {
             let note = match self.scope.plan.serve.target {
                 Target::Launch(_) => "interrupted: stopping the server (interrupt again to kill it at once)",
                 Target::Attach(_) => "interrupted: the server is left running",

@@ -6,6 +6,7 @@
 pub mod commands;
 pub mod condition;
 mod derived;
+mod exec;
 mod fields;
 mod interpolate;
 mod json_text;
@@ -32,6 +33,7 @@ pub mod vllm;
 mod world;
 
 pub use commands::Commands;
+pub use exec::{Exec, Parallel};
 pub use load::{Draft, draft, load, parse};
 pub use node::{Entry, Kind, Node};
 pub use origin::Origin;
@@ -71,6 +73,8 @@ pub struct Plan {
     pub serve: Serve,
     /// The load side.
     pub bench: Bench,
+    /// How many servers run side by side.
+    pub exec: Exec,
     /// Parameters that are tied to each other.
     pub link: Link,
     /// Points to leave out.

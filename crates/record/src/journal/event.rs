@@ -15,7 +15,8 @@ use vsweep_strategy::search::{Answer, Level, Probe, Rival, Seed, Target, Vary};
 /// minor. What vsweep 1.x wrote is read, and never added to.
 ///
 /// - 2.0: one journal for each session, checksums, an order without clocks, chains of probes, validity.
-pub const FORMAT: (u32, u32) = (2, 0);
+/// - 2.1: the GPUs of a server that runs beside others.
+pub const FORMAT: (u32, u32) = (2, 1);
 
 /// What can happen to an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -57,6 +58,9 @@ pub enum Event {
         slot: u32,
         /// Counts the launches of this session from 1.
         launch: u32,
+        /// The GPUs that it was given, by their numbers; none where servers do not run side by side on GPUs.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        gpus: Vec<u32>,
     },
     /// It answers and serves the expected model.
     ServerReady {

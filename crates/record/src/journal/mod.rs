@@ -4,6 +4,7 @@
 //! Owns the directory layout, the lock, the commit protocol and recovery. Does not know how a run is made or shown.
 
 mod directory;
+mod draft;
 mod event;
 mod files;
 mod follow;
@@ -22,6 +23,7 @@ mod run_file;
 mod state;
 
 pub use directory::{Directory, RunFiles, Shard};
+pub use draft::{Draft, Written};
 pub use event::{
     Event, FORMAT, GroupBegun, Learned, Link, PlanContent, RecordedPlan, RunFinished, RunStarted, SearchStarted, Seen,
     SeenJournal, ServerDeclared, SessionStarted, StoredFile,

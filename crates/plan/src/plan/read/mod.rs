@@ -2,6 +2,7 @@
 //! so that all problems of a plan are found in one pass.
 
 mod bench;
+mod exec;
 mod explore;
 mod link;
 mod params;
@@ -20,7 +21,7 @@ use super::schema;
 use super::secrets::Secrets;
 use super::source::{Sources, Span};
 use super::world::World;
-use super::{Bench, BenchRunner, Exclusion, Link, OnFailure, ReportOptions, Serve, Side, spelling};
+use super::{Bench, BenchRunner, Exclusion, Exec, Link, OnFailure, ReportOptions, Serve, Side, spelling};
 use vsweep_strategy::search;
 
 pub(super) use params::Names;
@@ -46,6 +47,7 @@ pub(super) struct Parts {
     pub on_failure: OnFailure,
     pub serve: Serve,
     pub bench: Bench,
+    pub exec: Exec,
     pub link: Link,
     pub exclude: Vec<Exclusion>,
     pub sla: Option<search::Settings>,
@@ -100,6 +102,7 @@ impl Reader<'_> {
         let bench_node = fields.get("bench");
         let serve = self.serve(serve_node.unwrap_or(&empty), serve_node.is_some());
         let bench = self.bench(bench_node.unwrap_or(&empty));
+        let exec = self.exec(fields.get("exec"), serve_node);
         let names = Names {
             serve: params::names(serve_node)
                 .into_iter()
@@ -149,6 +152,7 @@ impl Reader<'_> {
             on_failure: on_failure.unwrap_or(OnFailure::Continue),
             serve,
             bench,
+            exec,
             link,
             exclude,
             sla,

@@ -148,6 +148,7 @@ impl Actor {
                     server: server.clone(),
                     slot,
                     launch,
+                    gpus: Vec::new(),
                 });
                 self.write(Event::ServerReady {
                     server,

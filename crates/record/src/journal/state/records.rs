@@ -210,6 +210,8 @@ pub struct StartRecord {
     pub launch: Launch,
     /// The planned start that it stands for, from 0.
     pub slot: u32,
+    /// The GPUs that it was given, by their numbers, if any were.
+    pub gpus: Vec<u32>,
     /// When it was launched, RFC 3339.
     pub started_at: String,
     /// From launch to ready, in seconds, if it got there.
@@ -236,6 +238,7 @@ impl StartRecord {
         StartRecord {
             launch,
             slot: 0,
+            gpus: Vec::new(),
             started_at: String::new(),
             ready_seconds: None,
             simulated: false,

@@ -298,6 +298,7 @@ mod tests {
             server: server.clone(),
             slot,
             launch,
+            gpus: Vec::new(),
         };
         note(ahead, state, from, starting);
         let (model, version, simulated) = (String::new(), None, true);

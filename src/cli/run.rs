@@ -5,9 +5,10 @@ mod words;
 
 use super::experiment::{folder, tell_damage};
 use super::output;
+use super::plan::estimate;
 use super::plan_file::{self, PlanFile};
 use super::preflight;
-use super::rehearse::installed;
+use super::rehearse::{Machine, installed};
 use crate::agenda::Ending;
 use crate::bench::Counters;
 use crate::error::{Error, Exit, Result};
@@ -15,10 +16,10 @@ use crate::files::write_atomic;
 use crate::journal::{self, Check, Directory, Event, Follower, Recorder, Shard, State};
 use crate::matrix::Only;
 use crate::plan::{Found, Plan, Warmup};
-use crate::rehearse::{Options, foresee};
+use crate::rehearse::{Forecast, Options, foresee};
 use crate::report::progress::{Ahead, Counter, Mode, Progress, Requests};
 use crate::report::{self, LiveTables};
-use crate::run::{Changes, Forecasts, Interrupt, Sweep, Update};
+use crate::run::{Changes, Forecasts, Interrupt, Lengths, Node, Sweep, Update};
 use crate::threads;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
@@ -82,6 +83,7 @@ pub fn run(args: Args) -> Result<Exit> {
         None => None,
     };
     let wanted = part.as_ref().unwrap_or(&whole);
+    let node = if args.dry_run { None } else { look_around(&plan) };
     let sweep = Sweep {
         plan: &plan,
         whole: &whole,
@@ -89,6 +91,8 @@ pub fn run(args: Args) -> Result<Exit> {
         shard: args.shard,
         retry_failed: args.retry_failed,
         forecasts: &Forecasts::new(),
+        node: node.as_ref(),
+        lengths: &Lengths::new(),
     };
     let directory = choose_directory(&args, &plan)?;
     if args.dry_run {
@@ -127,8 +131,10 @@ pub fn run(args: Args) -> Result<Exit> {
         ..Options::default()
     };
     let forecasts = foresee(&plan, wanted, sweep.schedule(), &state, &options);
+    let lengths = lengths(&sweep, &state);
     let sweep = Sweep {
         forecasts: &forecasts,
+        lengths: &lengths,
         ..sweep
     };
     let mode = args.mode();
@@ -184,7 +190,7 @@ pub fn run(args: Args) -> Result<Exit> {
 fn preflight(sweep: &Sweep<'_>, state: &State) -> std::result::Result<(), Exit> {
     let mut found = Found::default();
     if sweep.schedule().has_work(state) {
-        preflight::check(sweep.plan, sweep.wanted, &mut found);
+        preflight::check(sweep.plan, sweep.wanted, sweep.node, &mut found);
     }
     match found.is_empty() {
         true => Ok(()),
@@ -192,6 +198,24 @@ fn preflight(sweep: &Sweep<'_>, state: &State) -> std::result::Result<(), Exit> 
             found.into_problems(&sweep.plan.origin.sources, &sweep.plan.secrets),
         )),
     }
+}
+
+/// The machine as far as the plan shares it out.
+fn look_around(plan: &Plan) -> Option<Node> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.ok()?.block_on(Node::of(plan))
+}
+
+/// How long the work on each server will likely take, where that decides which one comes first.
+fn lengths(sweep: &Sweep<'_>, state: &State) -> Lengths {
+    if sweep.node.is_none() {
+        return Lengths::new();
+    }
+    let machine = Machine::default();
+    let predicted = estimate(sweep.plan, sweep.wanted, sweep.schedule(), state, state, &machine);
+    let servers = predicted.map(|rehearsal| rehearsal.servers).unwrap_or_default();
+    let length = |forecast: Forecast| (forecast.server, forecast.total.interval().likely);
+    servers.into_iter().map(length).collect()
 }
 
 /// What some work gives, or `None` as soon as the user asks to end.
@@ -243,7 +267,7 @@ async fn perform(
                     };
                 }
             }
-            Update::Running(counters) => progress.watch(counter(counters)),
+            Update::Running(server, counters) => progress.watch(server, counter(counters)),
             Update::Note(note) => progress.note(note),
         }
         Ok(())
@@ -264,6 +288,10 @@ fn ahead(sweep: &Sweep<'_>, state: &State) -> Ahead {
         for search in &group.searches {
             ahead.add_search(&server.id, &search.id);
         }
+    }
+    if let Some(node) = sweep.node {
+        let needs = sweep.needs(node, state).into_iter();
+        ahead.share_out(node.room, needs.map(|(server, need)| (server.id, need.gpus)).collect());
     }
     ahead.learn(state);
     ahead

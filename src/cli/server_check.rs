@@ -4,7 +4,7 @@
 use super::native_check::MOST_POINTS;
 use crate::cause::Failure;
 use crate::matrix::Matrix;
-use crate::plan::{Found, Plan, Problem, Target};
+use crate::plan::{Found, Parallel, Plan, Problem, Target};
 use crate::server::address::{Address, Taken};
 use std::collections::{BTreeSet, HashSet};
 
@@ -13,6 +13,12 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     let objections = addresses(plan, matrix).filter_map(|address| Some(address.err()?.detail));
     let remedy = "correct it, or remove it: vsweep then chooses a free port";
     add(plan, objections.collect(), remedy, found);
+    if plan.exec.parallel != Parallel::No {
+        let given = addresses(plan, matrix).flatten().filter_map(|address| address.port);
+        let refused = |port| format!("servers that run side by side ([exec]) cannot all listen on port {port}");
+        let remedy = "remove it: vsweep then chooses a free port for each";
+        add(plan, given.map(refused).take(1).collect(), remedy, found);
+    }
 }
 
 /// Looks whether somebody holds a port of theirs who will not let it go.

@@ -10,31 +10,39 @@ mod facts;
 mod gate;
 mod interrupt;
 mod live;
+mod node;
 mod place;
 mod sampler;
+mod wishes;
 mod writer;
 
 pub use changes::Changes;
 pub use drive::{Signals, Stage, Unattended, Writer, drive};
 pub use interrupt::Interrupt;
 pub(crate) use live::reduce;
+pub use node::{Node, demand, room};
 
 use crate::agenda::{Agenda, Ending, Group, Hint, Hints, Schedule, Scope, first_point};
 use crate::bench::{self, Counters};
 use crate::error::Result;
-use crate::ids::SearchId;
-use crate::journal::{Entry, Event, Recorder, Seen, SessionStarted, Shard};
+use crate::ids::{SearchId, ServerId};
+use crate::journal::{Entry, Event, Recorder, Seen, SessionStarted, Shard, State};
 use crate::matrix::{LoadSearch, Matrix, ServerConfig};
 use crate::plan::{BenchRunner, Plan};
+use crate::selection::packed::Need;
 use crate::server::settle;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use place::{Place, ThisHost};
+use place::{Packed, Place, Seat, ThisHost};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
+use wishes::Wishes;
 use writer::SessionWriter;
 
+/// Runs that a search takes as long as nothing is known of it.
+const USUAL_PROBES: usize = 8;
 /// What the guards of a killed vsweep may need beyond the grace period.
 const ORPHANS_MARGIN: Duration = Duration::from_secs(5);
 
@@ -43,8 +51,8 @@ const ORPHANS_MARGIN: Duration = Duration::from_secs(5);
 pub enum Update<'a> {
     /// An event is on disk.
     Recorded(&'a Entry),
-    /// A benchmark begins; its counters move on their own from now on.
-    Running(&'a Arc<Counters>),
+    /// A benchmark begins on this server; its counters move on their own from now on.
+    Running(&'a ServerId, &'a Arc<Counters>),
     /// Something the user should read once.
     Note(&'a str),
 }
@@ -54,6 +62,9 @@ pub type Observer<'a> = dyn FnMut(Update<'_>, &Recorder) -> Result<()> + 'a;
 
 /// What searches will likely find, by search and by the name of the target; of what is not listed nothing is predicted.
 pub type Forecasts = BTreeMap<SearchId, BTreeMap<String, f64>>;
+
+/// How long the work on each server will likely take, in seconds.
+pub type Lengths = BTreeMap<ServerId, f64>;
 
 /// One session of work on an experiment.
 #[derive(Debug, Clone, Copy)]
@@ -70,6 +81,10 @@ pub struct Sweep<'a> {
     pub retry_failed: bool,
     /// First guesses for searches.
     pub forecasts: &'a Forecasts,
+    /// The machine, if servers run side by side.
+    pub node: Option<&'a Node>,
+    /// How long the work on each server will likely take, in seconds; of what is not listed nothing is known.
+    pub lengths: &'a Lengths,
 }
 
 impl Sweep<'_> {
@@ -168,22 +183,82 @@ impl Sweep<'_> {
         interrupt: &mut Interrupt,
         observer: &mut Observer<'_>,
     ) -> Result<Ending> {
-        let place = ThisHost::now().await;
+        match self.node {
+            None => {
+                let place = ThisHost::now(self.schedule().servers()).await;
+                self.work_at(&place, recorder, interrupt, observer).await
+            }
+            Some(node) => {
+                let groups = self.needs(node, recorder.state());
+                let place = Packed::now(node, self.plan, groups).await;
+                self.work_at(&place, recorder, interrupt, observer).await
+            }
+        }
+    }
+
+    /// The servers with work left, and what each needs.
+    pub fn needs(&self, node: &Node, state: &State) -> Vec<(ServerConfig, Need)> {
+        let schedule = self.schedule();
+        let groups = schedule.servers().filter_map(|server| schedule.group(&server, state));
+        let need = |group: Group| {
+            let known = self.lengths.get(&group.server.id).copied();
+            // Where nothing is predicted, much to do takes long.
+            let work = group.tasks.len() + USUAL_PROBES * (group.searches.len() + group.explorations.len());
+            let need = Need {
+                gpus: demand(&self.plan.exec, node.room, &group.server),
+                seconds: known.unwrap_or(work as f64),
+            };
+            (group.server, need)
+        };
+        groups.map(need).collect()
+    }
+
+    async fn work_at(
+        &self,
+        place: &impl Place,
+        recorder: &mut Recorder,
+        interrupt: &mut Interrupt,
+        observer: &mut Observer<'_>,
+    ) -> Result<Ending> {
         let writer = &SessionWriter::new(recorder, observer);
-        let mut servers = self.schedule().servers();
+        let (end, ends) = watch::channel(false);
+        let mut seats: Vec<Seat> = Vec::new();
         let mut under_way = FuturesUnordered::new();
-        let mut early = None;
+        // Nothing new begins once there is an ending.
+        let mut ending: Option<Result<Ending>> = None;
         loop {
-            while early.is_none() && place.has_room(under_way.len()) {
-                let Some(server) = servers.next() else { break };
-                under_way.push(self.perform_group(server, &place, writer, interrupt.clone()));
-            }
-            match under_way.next().await {
-                None => return early.unwrap_or(Ok(Ending::Finished)),
-                Some(Ok(Ending::Finished)) => {}
-                // Nothing new begins; what is under way is finished.
-                Some(ended) => early = early.filter(Result::is_err).or(Some(ended)),
-            }
+            let ended = tokio::select! {
+                biased;
+                Some((seat, ended)) = under_way.next() => {
+                    seats.retain(|other| *other != seat);
+                    ended
+                }
+                next = place.next(&seats, writer), if ending.is_none() => match next {
+                    Ok(Some((server, seat))) => {
+                        seats.push(seat.clone());
+                        let wishes = Wishes::of(interrupt.clone(), ends.clone());
+                        under_way.push(async {
+                            let ended = self.perform_group(server, &seat, place, writer, wishes).await;
+                            (seat, ended)
+                        });
+                        continue;
+                    }
+                    Ok(None) => {
+                        ending = Some(Ok(Ending::Finished));
+                        continue;
+                    }
+                    Err(error) => Err(error),
+                },
+                () = interrupt.requested(), if seats.is_empty() && ending.is_none() => Ok(Ending::Interrupted),
+                else => {
+                    let ending = ending.expect("the last group has ended")?;
+                    // A user who could not wait counts more than what the plan says.
+                    return Ok(if interrupt.is_requested() && ending != Ending::Finished { Ending::Interrupted } else { ending });
+                }
+            };
+            // The others of a sweep that cannot go on, or is not to, finish the run that they are at.
+            end.send_replace(!matches!(ended, Ok(Ending::Finished | Ending::Superseded)) || *end.borrow());
+            ending = later(ending, ended);
         }
     }
 
@@ -191,9 +266,10 @@ impl Sweep<'_> {
     async fn perform_group(
         &self,
         server: ServerConfig,
+        seat: &Seat,
         place: &impl Place,
         writer: &SessionWriter<'_>,
-        mut interrupt: Interrupt,
+        mut wishes: Wishes,
     ) -> Result<Ending> {
         let retired = || writer.with(|recorder| recorder.state().retired_by(&server.id, recorder.nonce()));
         loop {
@@ -205,7 +281,7 @@ impl Sweep<'_> {
                 return Ok(Ending::Finished);
             };
             let before = retired();
-            let ending = self.drive_group(group, place, writer, &mut interrupt).await?;
+            let ending = self.drive_group(group, seat, place, writer, &mut wishes).await?;
             if ending != Ending::Finished || retired() == before {
                 return Ok(ending);
             }
@@ -215,9 +291,10 @@ impl Sweep<'_> {
     async fn drive_group(
         &self,
         group: Group,
+        seat: &Seat,
         place: &impl Place,
         writer: &SessionWriter<'_>,
-        interrupt: &mut Interrupt,
+        wishes: &mut Wishes,
     ) -> Result<Ending> {
         let scope = Scope {
             plan: self.plan,
@@ -225,10 +302,11 @@ impl Sweep<'_> {
         };
         let hints = group.searches.iter();
         let hints: Hints = hints.map(|search| (search.id.clone(), self.hint(search))).collect();
-        let mut stage = place.stage(self.plan, group.server.clone(), writer);
-        let mut agenda = writer.look(|state| Agenda::new(scope, group, hints, state));
-        let ending = drive(&mut agenda, &mut stage, writer, interrupt).await;
-        stage.clear(interrupt).await;
+        let mut stage = place.stage(self.plan, group.server.clone(), seat.clone(), writer);
+        let agenda = writer.look(|state| Agenda::new(scope, group, hints, state));
+        let mut agenda = agenda.on(seat.gpus.clone());
+        let ending = drive(&mut agenda, &mut stage, writer, wishes).await;
+        stage.clear(&mut wishes.interrupt).await;
         ending
     }
 
@@ -244,6 +322,17 @@ impl Sweep<'_> {
             forecast: self.forecasts.get(&search.id).cloned(),
             lengths: params.and_then(|params| bench::native::mean_lengths(&params)),
         }
+    }
+}
+
+/// How a sweep ends of which a group has ended so: what was known before stays, unless the user or an error ends it.
+fn later(before: Option<Result<Ending>>, ended: Result<Ending>) -> Option<Result<Ending>> {
+    match (before, ended) {
+        (before @ Some(Err(_)), _) => before,
+        (_, Err(error)) => Some(Err(error)),
+        (before, Ok(Ending::Finished)) => before,
+        (None | Some(Ok(Ending::Finished)), Ok(ended)) => Some(Ok(ended)),
+        (before, Ok(_)) => before,
     }
 }
 

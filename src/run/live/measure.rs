@@ -39,10 +39,11 @@ impl Live<'_, '_> {
             (files.scratch(directory), files.telemetry(directory))
         });
         let (plan, writer) = (self.plan, self.writer);
+        let server = self.config.id.clone();
         let running = self.ready();
         let job = job(plan, run, running, &identity, scratch);
         let began = Instant::now();
-        writer.tell(Update::Running(&job.counters))?;
+        writer.tell(Update::Running(&server, &job.counters))?;
         let is_watched = plan.bench.telemetry;
         let sampler = is_watched.then(|| sampler::start(running.server.http(), Arc::clone(&running.gpus)));
         let measured = tokio::select! {

@@ -52,6 +52,7 @@ impl Marked {
         Guarded::start(Order {
             argv: &argv,
             env: &self.env,
+            cpus: None,
             log,
             grace,
         })

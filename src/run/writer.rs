@@ -47,7 +47,9 @@ impl<'w> SessionWriter<'w> {
         match update {
             Update::Note(note) if note == desk.noted => return Ok(()),
             Update::Note(note) => note.clone_into(&mut desk.noted),
-            _ => desk.noted.clear(),
+            // What is said after a new run began is about that.
+            Update::Running(..) => desk.noted.clear(),
+            Update::Recorded(_) => {}
         }
         (desk.observer)(update, desk.recorder)
     }

@@ -6,13 +6,14 @@ use serde_json::{Map, Value};
 use std::fmt::Write;
 
 /// The tables in the order of a plan, with what they are called there.
-const TABLES: [(&str, &str); 14] = [
+const TABLES: [(&str, &str); 15] = [
     ("`[serve]`", "ServeTable"),
     ("`[bench]`", "BenchTable"),
     ("`{ from, to, ... }`: a range as a parameter's values", "RangeTable"),
     ("`{ per, ... }`: a parameter that follows another", "DerivedTable"),
     ("`{ value }`: a list or a table as one value", "ValueTable"),
     ("`[[serve.combos]]`, `[[bench.combos]]`", "ComboTable"),
+    ("`[exec]`", "ExecTable"),
     ("`[link]`", "LinkTable"),
     ("`[sla]`", "SlaTable"),
     ("`[[sla.target]]`", "TargetTable"),
@@ -67,6 +68,7 @@ fn type_of(schema: &Map<String, Value>) -> String {
             "Words" => "string or list of strings".into(),
             "Commands" => "string, list of strings, or table of them".into(),
             "Param" => "value, list, range".into(),
+            "SideBySide" => "`\"gpus\"` or whole number".into(),
             "Scalar" => "string, number or boolean".into(),
             table if table.ends_with("Table") => "table".into(),
             _ => "string".into(),

@@ -13,6 +13,7 @@ mod live;
 mod node;
 mod place;
 mod sampler;
+mod seat;
 mod wishes;
 mod writer;
 
@@ -33,7 +34,8 @@ use crate::selection::packed::Need;
 use crate::server::settle;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use place::{Packed, Place, Seat, ThisHost};
+use place::{Packed, Place, ThisHost};
+use seat::Seat;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! What of this machine is shared out among servers that run side by side: GPUs and cores, and how many groups at once.
 
-use super::place::Seat;
+use super::seat::Seat;
 use crate::matrix::ServerConfig;
 use crate::plan::{Exec, Parallel, Plan};
 use crate::selection::packed::Room;

@@ -7,13 +7,12 @@ pub use packed::Packed;
 
 use super::gate::Gate;
 use super::live::Live;
+use super::seat::Seat;
 use super::writer::SessionWriter;
 use crate::error::Result;
 use crate::matrix::ServerConfig;
 use crate::plan::Plan;
-use crate::server::cpus::Cpus;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::future::pending;
 
 /// Where groups run.
@@ -30,34 +29,6 @@ pub trait Place {
         seat: Seat,
         writer: &'p SessionWriter<'w>,
     ) -> Live<'p, 'w>;
-}
-
-/// What a group has of the machine for itself.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Seat {
-    /// GPUs by their numbers; none where they are not shared out.
-    pub gpus: Vec<u32>,
-    /// CPUs; those of vsweep where they are not shared out.
-    pub cpus: Option<Cpus>,
-}
-
-impl Seat {
-    /// The environment by which a server keeps to its GPUs.
-    pub fn env(&self) -> BTreeMap<String, String> {
-        if self.gpus.is_empty() {
-            return BTreeMap::new();
-        }
-        let numbers: Vec<String> = self.gpus.iter().map(u32::to_string).collect();
-        let numbers = numbers.join(",");
-        [
-            ("CUDA_VISIBLE_DEVICES", numbers.as_str()),
-            ("HIP_VISIBLE_DEVICES", numbers.as_str()),
-            // CUDA counts the fastest first otherwise, and nvidia-smi by the bus.
-            ("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into()
-    }
 }
 
 /// This host, one group after another.

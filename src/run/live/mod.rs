@@ -11,7 +11,7 @@ use super::Update;
 use super::drive::Stage;
 use super::gate::Gate;
 use super::interrupt::Interrupt;
-use super::place::Seat;
+use super::seat::Seat;
 use super::writer::SessionWriter;
 use crate::agenda::{Action, Outcome};
 use crate::error::{Error, Result};

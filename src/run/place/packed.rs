@@ -1,7 +1,7 @@
 //! This host, as many groups side by side as its GPUs hold: each with GPUs, cores and a port of its own. The pure policy of
 //! `selection` says which one comes first; here is looked which GPUs somebody else uses.
 
-use super::{Place, Seat};
+use super::Place;
 use crate::error::{Error, Result};
 use crate::matrix::ServerConfig;
 use crate::plan::Plan;
@@ -9,6 +9,7 @@ use crate::run::Update;
 use crate::run::gate::Gate;
 use crate::run::live::Live;
 use crate::run::node::Node;
+use crate::run::seat::Seat;
 use crate::run::writer::SessionWriter;
 use crate::selection::packed::{Need, choose};
 use crate::server::settle;

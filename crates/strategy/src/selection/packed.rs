@@ -161,7 +161,9 @@ pub fn longest_chain(placed: &[Placed]) -> Vec<usize> {
 /// likely connected best.
 pub fn choose(free: &[u32], count: usize) -> Vec<u32> {
     let is_free = |gpu: &u32| free.contains(gpu);
-    let aligned = free.iter().filter(|first| **first as usize % count.max(1) == 0);
+    let aligned = free
+        .iter()
+        .filter(|first| (**first as usize).is_multiple_of(count.max(1)));
     let mut blocks = aligned.map(|first| *first..first + count as u32);
     match blocks.find(|block| block.clone().all(|gpu| is_free(&gpu))) {
         Some(block) => block.collect(),
@@ -169,8 +171,11 @@ pub fn choose(free: &[u32], count: usize) -> Vec<u32> {
     }
 }
 
+/// By what a list is sorted.
+type Rule = fn(&Need) -> (f64, f64);
+
 /// What comes first has the greatest: wide and then long ones leave no gap that a narrow one could not fill.
-const RULES: [fn(&Need) -> (f64, f64); 3] = [
+const RULES: [Rule; 3] = [
     |need| (f64::from(need.gpus), need.seconds),
     |need| (need.seconds, f64::from(need.gpus)),
     |need| (need.seconds * f64::from(need.gpus), need.seconds),

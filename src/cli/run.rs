@@ -1,6 +1,7 @@
 //! `vsweep run`: performs what the journal still lacks of a plan.
 
 mod left;
+mod tables;
 mod words;
 
 use super::experiment::{folder, tell_damage};
@@ -13,18 +14,19 @@ use crate::agenda::Ending;
 use crate::bench::Counters;
 use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
-use crate::journal::{self, Check, Directory, Event, Follower, Recorder, Shard, State};
+use crate::journal::{self, Check, Directory, Event, Recorder, Shard, State};
 use crate::matrix::Only;
 use crate::plan::{Found, Plan, Warmup};
 use crate::rehearse::{Forecast, Options, foresee};
+use crate::report;
 use crate::report::progress::{Ahead, Counter, Mode, Progress, Requests};
-use crate::report::{self, LiveTables};
 use crate::run::{Changes, Forecasts, Interrupt, Lengths, Node, Sweep, Update};
 use crate::threads;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use tables::Tables;
 
 /// Perform what the journal still lacks of a plan
 ///
@@ -240,13 +242,8 @@ async fn perform(
     mode: Mode,
     interrupt: &mut Interrupt,
 ) -> Result<Ending> {
-    let mut tables = LiveTables::of(recorder.directory()).asked(sweep.plan.report.clone());
+    let mut tables = Tables::of(recorder.directory(), &sweep.plan.report)?;
     let mut progress = Progress::new(mode, ahead(&sweep, recorder.state()));
-    // The other shards' runs belong into the tables too.
-    let mut others = match sweep.shard {
-        Shard::WHOLE => None,
-        _ => Some(Follower::open(recorder.directory())?),
-    };
     let mut observer = |update: Update<'_>, recorder: &Recorder| {
         match update {
             Update::Recorded(entry) => {
@@ -258,13 +255,7 @@ async fn perform(
                         | Event::GroupGivenUp(_)
                         | Event::ResultsRetired { .. }
                 ) {
-                    match &mut others {
-                        None => tables.write(recorder.state())?,
-                        Some(all) => {
-                            all.refresh()?;
-                            tables.write(all.state())?
-                        }
-                    };
+                    tables.renew()?;
                 }
             }
             Update::Running(server, counters) => progress.watch(server, counter(counters)),
@@ -272,7 +263,9 @@ async fn perform(
         }
         Ok(())
     };
-    sweep.perform(changes, recorder, interrupt, &mut observer).await
+    let ended = sweep.perform(changes, recorder, interrupt, &mut observer).await;
+    let written = tables.end();
+    ended.and_then(|ending| written.map(|()| ending))
 }
 
 /// What this invocation has to do, and what earlier ones teach about it.

@@ -171,7 +171,7 @@ fn count_gpus(plan: &Plan) -> Option<u32> {
         return None;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let gpus = runtime.ok()?.block_on(numbers(&plan.serve.env)).len() as u32;
+    let gpus = runtime.ok()?.block_on(numbers()).len() as u32;
     (gpus > 0).then_some(gpus)
 }
 

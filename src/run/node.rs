@@ -45,7 +45,7 @@ impl Node {
     /// Looks at this machine; `None` if the plan's servers run one after the other.
     pub async fn of(plan: &Plan) -> Option<Node> {
         room(&plan.exec, 0)?;
-        let mut gpus = gpu::numbers(&plan.serve.env).await;
+        let mut gpus = gpu::numbers().await;
         let room = room(&plan.exec, gpus.len() as u32)?;
         gpus.truncate(room.gpus as usize);
         let allowed = Cpus::allowed().ok();

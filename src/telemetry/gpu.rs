@@ -49,17 +49,14 @@ pub async fn visible(env: &BTreeMap<String, String>) -> Vec<Gpu> {
 
 /// The numbers of the GPUs that a sweep may share out. Where `nvidia-smi` shows none at all, those count that
 /// `CUDA_VISIBLE_DEVICES` or `HIP_VISIBLE_DEVICES` names by number.
-pub async fn numbers(env: &BTreeMap<String, String>) -> Vec<u32> {
-    let visible = visible(env).await;
+pub async fn numbers() -> Vec<u32> {
+    let nothing = BTreeMap::new();
+    let visible = visible(&nothing).await;
     if !visible.is_empty() || !all().await.is_empty() {
         return visible.iter().map(|gpu| gpu.index).collect();
     }
-    let hip = || {
-        env.get("HIP_VISIBLE_DEVICES")
-            .cloned()
-            .or_else(|| std::env::var("HIP_VISIBLE_DEVICES").ok())
-    };
-    let named = visible_devices(env).or_else(hip).unwrap_or_default();
+    let hip = || std::env::var("HIP_VISIBLE_DEVICES").ok();
+    let named = visible_devices(&nothing).or_else(hip).unwrap_or_default();
     let mut numbers: Vec<u32> = named.split(',').map_while(|name| name.trim().parse().ok()).collect();
     numbers.sort_unstable();
     numbers.dedup();

@@ -379,6 +379,10 @@ fn what_cannot_run_side_by_side_is_refused_with_the_remedy() {
         &["[exec] does not say what runs side by side", "parallel = \"gpus\""],
     );
     refused(
+        &with("stop_grace", "env = { CUDA_VISIBLE_DEVICES = \"1\" }\nstop_grace"),
+        &["the plan sets CUDA_VISIBLE_DEVICES", "set it for vsweep itself"],
+    );
+    refused(
         &with("parallel = 4", "parallel = 0"),
         &["a whole number from 1 to 1024"],
     );

@@ -125,3 +125,43 @@ impl Disk {
         written.await.map_err(|_| ended())?
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::{Directory, Shard};
+    use futures_util::FutureExt;
+    use futures_util::future::join;
+    use std::cell::Cell;
+
+    fn ended(reason: &str) -> Event {
+        let reason = reason.to_owned();
+        Event::SessionEnded { reason }
+    }
+
+    #[test]
+    fn while_the_disk_is_slow_others_go_on_and_wait_in_line_to_write() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut recorder = Recorder::open(Directory::at(folder.path()), Shard::WHOLE).expect("new");
+        let told = Cell::new(0);
+        let mut observer = |update: Update<'_>, _: &Recorder| {
+            told.set(told.get() + u32::from(matches!(update, Update::Recorded(_))));
+            Ok(())
+        };
+        let mut writer = SessionWriter::new(&mut recorder, &mut observer);
+        let (tasks, taken) = mpsc::channel();
+        writer.disk = Disk(Some(tasks));
+        let mut both = Box::pin(join(writer.record(ended("first")), writer.record(ended("second"))));
+        for written in 0..2 {
+            assert!(both.as_mut().now_or_never().is_none(), "nobody waits for the disk");
+            assert_eq!(told.get(), written, "what is not on disk is not told");
+            assert_eq!(writer.look(|state| state.sessions().len()), 0);
+            let (draft, answer): Task = taken.try_recv().expect("something is to be written");
+            assert!(taken.try_recv().is_err(), "one at a time");
+            assert!(answer.send(draft.write()).is_ok(), "somebody waits for it");
+        }
+        let (first, second) = both.now_or_never().expect("both are on disk");
+        let seq = |entry: Result<Entry>| entry.expect("recorded").place.line.seq;
+        assert_eq!((seq(first), seq(second), told.get()), (1, 2, 2));
+    }
+}

@@ -232,7 +232,9 @@ impl Sweep<'_> {
             let ended = tokio::select! {
                 biased;
                 Some((seat, ended)) = under_way.next() => {
-                    seats.retain(|other| *other != seat);
+                    // Without GPUs all are alike.
+                    let place = seats.iter().position(|other| *other == seat);
+                    seats.swap_remove(place.expect("every group has a seat"));
                     ended
                 }
                 next = place.next(&seats, writer), if ending.is_none() => match next {

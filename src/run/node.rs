@@ -4,9 +4,11 @@ use super::seat::Seat;
 use crate::matrix::ServerConfig;
 use crate::plan::{Exec, Parallel, Plan};
 use crate::selection::packed::Room;
+use crate::server::claim::Claim;
 use crate::server::cpus::{Cpus, Division, near_device};
 use crate::table::count_gpus;
 use crate::telemetry::gpu;
+use std::rc::Rc;
 
 /// A machine, as far as a plan shares it out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +69,7 @@ impl Node {
     }
 
     /// What a group with these GPUs gets beside others.
-    pub(super) fn seat(&self, gpus: Vec<u32>, under_way: &[Seat]) -> Seat {
+    pub(super) fn seat(&self, gpus: Vec<u32>, claims: Vec<Rc<Claim>>, under_way: &[Seat]) -> Seat {
         let place = |gpu: &u32| self.gpus.iter().position(|own| own == gpu);
         let of_gpus = |division: &Division| {
             let shares = gpus.iter().filter_map(place).map(|place| &division.shares[place]);
@@ -78,7 +80,7 @@ impl Node {
             true => division.shares.iter().find(is_free).cloned(),
             false => Some(of_gpus(division)),
         });
-        Seat { gpus, cpus }
+        Seat { gpus, cpus, claims }
     }
 
     /// Keeps vsweep and its load generators off the cores of the servers.

@@ -1,7 +1,9 @@
 //! What one group has of the machine while it runs, and how its server learns of that. Who gets what is decided elsewhere.
 
+use crate::server::claim::Claim;
 use crate::server::cpus::Cpus;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// What a group has of the machine for itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -10,6 +12,8 @@ pub struct Seat {
     pub gpus: Vec<u32>,
     /// CPUs; those of vsweep where they are not shared out.
     pub cpus: Option<Cpus>,
+    /// What keeps other vsweeps off these GPUs.
+    pub claims: Vec<Rc<Claim>>,
 }
 
 impl Seat {
@@ -39,7 +43,11 @@ mod tests {
     fn a_server_without_gpus_sees_what_vsweep_sees() {
         assert_eq!(Seat::default().env(), BTreeMap::new());
         let gpus = vec![3, 5];
-        let env = Seat { gpus, cpus: None }.env();
+        let env = Seat {
+            gpus,
+            ..Seat::default()
+        }
+        .env();
         assert_eq!(env["CUDA_VISIBLE_DEVICES"], "3,5");
         assert_eq!(env["HIP_VISIBLE_DEVICES"], "3,5");
     }

@@ -4,6 +4,7 @@
 
 use super::Launch;
 use super::address::Address;
+use super::claim::Claim;
 use super::leftovers;
 use super::procfs;
 use super::trees::{Orphan, Remains};
@@ -33,12 +34,17 @@ pub async fn held_by_others(numbers: &[u32]) -> Vec<u32> {
     gpus.iter().map(|gpu| gpu.index).collect()
 }
 
-/// Who holds the memory of these GPUs, as a sentence.
+/// Who keeps these GPUs from being used, as a sentence.
 pub async fn holders_of(numbers: &[u32]) -> String {
     let mut gpus = gpu::all().await;
-    gpus.retain(|gpu| numbers.contains(&gpu.index));
-    let full: Vec<&Gpu> = gpus.iter().collect();
-    describe(&full, &gpu::holders().await).detail
+    gpus.retain(|gpu| numbers.contains(&gpu.index) && is_held(gpu));
+    let held: Vec<&Gpu> = gpus.iter().collect();
+    let holds = (!held.is_empty()).then_some(describe(&held, &gpu::holders().await).detail);
+    let is_claimed = |gpu: &&u32| Claim::of(**gpu).is_none();
+    let claimed: Vec<String> = numbers.iter().filter(is_claimed).map(u32::to_string).collect();
+    let claims = (!claimed.is_empty()).then(|| format!("another vsweep has GPU {}", claimed.join(", ")));
+    let all: Vec<String> = holds.into_iter().chain(claims).collect();
+    all.join("; ")
 }
 
 fn is_held(gpu: &Gpu) -> bool {

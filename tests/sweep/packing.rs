@@ -299,6 +299,24 @@ fn gpus_of_somebody_else_are_waited_for_with_a_limit() {
     assert_eq!(outcomes_in_journal(&node.out("out")).len(), 4);
 }
 
+/// Both take GPUs before the servers of either fill them.
+#[test]
+fn two_vsweeps_on_one_machine_take_no_gpu_twice() {
+    let node = Node::new(
+        &PLAN
+            .replace("parallel = 4", "parallel = \"gpus\"")
+            .replace("\"1s\"", "\"10m\""),
+    );
+    let mut both = ["one", "two"].map(|out| node.start(&["run", "plan.toml", "-o", out, "--quiet"]));
+    for vsweep in &mut both {
+        let status = vsweep.wait().expect("a child");
+        assert_eq!(status.code(), Some(0), "a server that finds its GPU full fails");
+    }
+    let sizes = ["one", "two"].map(|out| table(&node.out(out)).len());
+    assert_eq!(sizes, [24, 24]);
+    node.0.wait_until_alone();
+}
+
 #[test]
 fn after_a_failure_that_ends_the_sweep_the_other_groups_finish_their_run() {
     let plan = PLAN.replace("version = 1", "version = 1\non_failure = \"stop\"").replace(

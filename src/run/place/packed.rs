@@ -12,10 +12,12 @@ use crate::run::node::Node;
 use crate::run::seat::Seat;
 use crate::run::writer::SessionWriter;
 use crate::selection::packed::{Need, choose};
+use crate::server::claim::Claim;
 use crate::server::settle;
 use crate::units::show_duration;
 use std::cell::{Cell, RefCell};
 use std::future::pending;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
@@ -54,13 +56,23 @@ impl<'a> Packed<'a> {
         }
     }
 
-    /// Takes the first group that fits on these GPUs.
-    fn take(&self, free: &[u32], under_way: &[Seat]) -> Option<(ServerConfig, Seat)> {
+    /// Takes the first group that fits on these GPUs, without those that another vsweep has meanwhile.
+    fn take(&self, mut idle: Vec<u32>, under_way: &[Seat]) -> Option<(ServerConfig, Seat)> {
         let mut waiting = self.waiting.borrow_mut();
-        let fits = |(_, need): &(ServerConfig, Need)| self.node.room.has(free.len() as u32, under_way.len(), need.gpus);
-        let place = waiting.iter().position(fits)?;
-        let (server, need) = waiting.remove(place);
-        Some((server, self.node.seat(choose(free, need.gpus as usize), under_way)))
+        loop {
+            let fits =
+                |(_, need): &(ServerConfig, Need)| self.node.room.has(idle.len() as u32, under_way.len(), need.gpus);
+            let place = waiting.iter().position(fits)?;
+            let gpus = choose(&idle, waiting[place].1.gpus as usize);
+            let claims: Vec<Option<Rc<Claim>>> = gpus.iter().map(|gpu| Claim::of(*gpu).map(Rc::new)).collect();
+            if let Some(taken) = claims.iter().position(Option::is_none) {
+                idle.retain(|gpu| *gpu != gpus[taken]);
+                continue;
+            }
+            let (server, _) = waiting.remove(place);
+            let claims = claims.into_iter().flatten().collect();
+            return Some((server, self.node.seat(gpus, claims, under_way)));
+        }
     }
 
     /// Whether one of those that are left would fit on so many GPUs.
@@ -71,18 +83,18 @@ impl<'a> Packed<'a> {
     }
 
     /// Somebody else has the GPUs that a group needs: says so, and gives up after the limit if nothing of ours runs.
-    async fn await_others(&self, held: &[u32], is_alone: bool, writer: &SessionWriter<'_>) -> Result<()> {
+    async fn await_others(&self, free: &[u32], is_alone: bool, writer: &SessionWriter<'_>) -> Result<()> {
         let since = self.held_since.get().filter(|_| is_alone).unwrap_or_else(Instant::now);
         self.held_since.set(Some(since));
         if is_alone && since.elapsed() >= self.wait {
-            let by = settle::holders_of(held).await;
+            let by = settle::holders_of(free).await;
             let waited = show_duration(self.wait);
             return Err(Error::Fatal(format!(
                 "{by} after {waited} (exec.wait); end it, or give the same command again later: what is recorded is kept"
             )));
         }
         if since.elapsed() >= PATIENCE && !self.is_told.replace(true) {
-            let by = settle::holders_of(held).await;
+            let by = settle::holders_of(free).await;
             let limit = show_duration(self.wait);
             writer.tell(Update::Note(&format!("waiting for GPUs, at most {limit}: {by}")))?;
         }
@@ -103,12 +115,12 @@ impl Place for Packed<'_> {
                 return pending().await;
             }
             let held = settle::held_by_others(&free).await;
-            let idle: Vec<u32> = free.into_iter().filter(|gpu| !held.contains(gpu)).collect();
-            if let Some(next) = self.take(&idle, under_way) {
+            let idle = free.iter().copied().filter(|gpu| !held.contains(gpu)).collect();
+            if let Some(next) = self.take(idle, under_way) {
                 self.held_since.set(None);
                 return Ok(Some(next));
             }
-            self.await_others(&held, under_way.is_empty(), writer).await?;
+            self.await_others(&free, under_way.is_empty(), writer).await?;
         }
     }
 

@@ -441,3 +441,79 @@ fn a_machine_without_gpus_runs_as_many_as_the_plan_says() {
     }
     assert_eq!(most, 4);
 }
+
+/// Each group is blamed for what is its own, and for nothing else.
+#[test]
+fn a_group_that_fails_costs_the_others_nothing() {
+    let combos = "max_num_seqs = 4\n\
+        [[serve.combos]]\nname = \"sound\"\n\
+        [[serve.combos]]\nname = \"too large\"\nsim_fault = \"oom-at-load\"\n\
+        [[serve.combos]]\nname = \"dies\"\nsim_fault = \"engine-death-after:20\"\n\
+        [[serve.combos]]\nname = \"refuses\"\nsim_fault = \"error-rate:1\"\n";
+    let plan = PLAN
+        .replace("max_num_seqs = [4, 16]\n", combos)
+        .replace("[1, 2, 4]", "2");
+    let node = Node::new(&plan);
+    let outcomes = |out: &str, more: &[&str]| {
+        let ended = node.run(&[&["run", "plan.toml", "-o", out, "--quiet"], more].concat());
+        assert_eq!(ended.status.code(), Some(3), "{}", said(&ended));
+        let journal = journals(&node.out(out)).concat();
+        let count = |what: &str| journal.matches(what).count();
+        let starts = (count("\"server_starting\""), count("\"server_exited\""));
+        assert_eq!(starts.0, starts.1, "{journal}");
+        (table(&node.out(out)), outcomes_in_journal(&node.out(out)), starts)
+    };
+    let alone = outcomes("alone", &["--set", "exec.parallel=1"]);
+    assert_eq!(outcomes("packed", &[]), alone);
+    node.0.wait_until_alone();
+}
+
+/// The long version of the kills: `.ci/night packing`.
+#[test]
+#[ignore = "takes minutes; .ci/night runs it"]
+fn killed_at_random_moments_with_eight_groups_under_way() {
+    let wanted: u32 = std::env::var("VSWEEP_KILLS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(100);
+    let plan = PLAN.replace(
+        "tensor_parallel_size = [1, 2, 4]\nmax_num_seqs = [4, 16]",
+        "max_num_seqs = [1, 2, 3, 4, 5, 6, 7, 8]",
+    );
+    let node = Node::new(&plan.replace("parallel = 4", "parallel = \"gpus\""));
+    let whole = node.run(&["run", "plan.toml", "-o", "whole", "--quiet"]);
+    assert_eq!(whole.status.code(), Some(0), "{}", said(&whole));
+    let expected = table(&node.out("whole"));
+    let lines = journal_lines(&node.out("whole"));
+    let (mut kills, mut sweeps, mut draw) = (0, 0, u64::from(std::process::id()));
+    while kills < wanted {
+        sweeps += 1;
+        let name = format!("sweep-{sweeps}");
+        let directory = node.out(&name);
+        loop {
+            let mut vsweep = node.start(&["run", "plan.toml", "-o", &name, "--quiet"]);
+            // Any constants will do: the moments only need to differ.
+            draw = draw
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let reach = journal_lines(&directory) + (draw >> 33) as usize % lines;
+            let mut ended = None;
+            wait_for("the next events", || {
+                ended = vsweep.try_wait().expect("a child");
+                ended.is_some() || journal_lines(&directory) >= reach
+            });
+            if let Some(status) = ended {
+                assert!(status.success(), "{status}");
+                break;
+            }
+            vsweep.kill().expect("alive until now");
+            vsweep.wait().expect("reaped");
+            kills += 1;
+            node.0.wait_until_alone();
+            let outcomes = outcomes_in_journal(&directory);
+            assert!(outcomes.values().all(|count| *count == 1), "{outcomes:?}");
+        }
+        assert_eq!(table(&directory), expected, "sweep {sweeps}");
+    }
+    println!("{kills} kills over {sweeps} sweeps of eight groups: 0 lost, 0 double, 0 processes left");
+}

@@ -161,6 +161,14 @@ fn groups_side_by_side_share_no_gpu_and_measure_what_one_after_the_other_would()
     assert!(most > 1, "nothing ran side by side");
     assert_eq!(table(&node.out("packed")), table(&node.out("alone")));
 
+    let beside = |out: &str| -> Vec<u32> {
+        let rows = rows(&node.out(out).join("summary.csv")).into_iter();
+        rows.map(|row| row["servers_beside"].parse().expect("a number"))
+            .collect()
+    };
+    assert!(beside("alone").into_iter().all(|count| count == 0));
+    assert!(beside("packed").into_iter().all(|count| count < 6) && beside("packed").into_iter().any(|count| count > 0));
+
     let mut held: BTreeSet<u64> = BTreeSet::new();
     for (begins, launch, gpus) in launches(&node.out("packed")) {
         assert!(!gpus.is_empty(), "{launch:?} says which GPUs it has");

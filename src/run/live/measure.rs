@@ -59,7 +59,8 @@ impl Live<'_, '_> {
         let seconds = began.elapsed().saturating_sub(job.counters.warmed_for()).as_secs_f64();
         hide_in_result(&job.scratch.join(RESULT), &plan.secrets)?;
         let window = job.counters.measured.get().copied();
-        let figures = self.keep(&telemetry, readings(sampler).await, window)?;
+        let mut figures = self.keep(&telemetry, readings(sampler).await, window)?;
+        figures.extend(self.beside(&run.started.at));
         let running = self.ready();
         let death = match &measured {
             Ok(measurement) if !has_failed_requests(measurement) => None,

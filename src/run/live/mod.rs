@@ -1,6 +1,7 @@
 //! The stage of a real run: one server, started, measured and stopped as an agenda demands. Decides nothing.
 
 mod behind;
+mod beside;
 mod hidden;
 mod measure;
 mod server;

@@ -120,7 +120,10 @@ impl Live<'_, '_> {
             return Gpus::none();
         }
         let config = &self.config;
-        let count = (!config.argv.is_empty()).then(|| count_gpus(&config.params, &config.argv) as usize);
+        let count = match self.seat.gpus.len() {
+            0 => (!config.argv.is_empty()).then(|| count_gpus(&config.params, &config.argv) as usize),
+            given => Some(given),
+        };
         Gpus::of_server(&self.env(), count)
     }
 

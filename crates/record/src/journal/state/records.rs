@@ -276,3 +276,10 @@ pub struct Session {
     pub ended: Option<String>,
     pub(in crate::journal) place: Place,
 }
+
+impl Session {
+    /// Its name, which is that of its journal.
+    pub fn nonce(&self) -> Nonce {
+        self.place.line.journal
+    }
+}

@@ -107,8 +107,8 @@ impl Ahead {
         let is_open = |server: &ServerRecord| server.starts.last().is_some_and(|start| start.exited_at.is_none());
         let open = state.servers.iter().filter(|(_, server)| is_open(server));
         ahead.up = open.map(|(server, _)| server.clone()).collect();
-        // As many as run now, whatever they need.
-        let groups = ahead.up.len() as u32;
+        // As many at once as in the last session, whatever they need.
+        let groups = most_at_once(state);
         ahead.shared = (groups > 1).then(|| (Room { gpus: 0, groups }, BTreeMap::new()));
         ahead.learn(state);
         Some(ahead)
@@ -293,6 +293,25 @@ impl Ahead {
             Some((room, _)) => side_by_side(*room, needs),
         })
     }
+}
+
+/// How many servers were up at once in the last session.
+fn most_at_once(state: &State) -> u32 {
+    let session = state.last_session().map(|session| session.nonce());
+    let starts = state.servers.values().flat_map(|server| &server.starts);
+    let mut changes: Vec<(&str, i32)> = Vec::new();
+    for start in starts.filter(|start| Some(start.launch.session) == session) {
+        changes.push((&start.started_at, 1));
+        changes.extend(start.exited_at.as_deref().map(|at| (at, -1)));
+    }
+    // In the moment in which one ends the next begins.
+    changes.sort_unstable();
+    let (mut up, mut most) = (0, 0);
+    for (_, change) in changes {
+        up += change;
+        most = most.max(up);
+    }
+    most as u32
 }
 
 /// When the last of several servers ends, those that are up among them, in seconds.

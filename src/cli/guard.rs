@@ -2,6 +2,7 @@
 
 use super::output::tell;
 use crate::error::{Error, Exit, Result};
+use crate::server::cpus::Cpus;
 use crate::server::guard;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -12,6 +13,9 @@ pub struct Args {
     /// Milliseconds from TERM to KILL
     #[arg(long, default_value_t = 30_000)]
     grace_ms: u64,
+    /// Keep to these CPUs, e.g. 0-3,8
+    #[arg(long, value_name = "LIST")]
+    cpus: Option<Cpus>,
     /// Become the leader of the tree that this guard owns
     #[arg(long, value_name = "PID")]
     lead_for: Option<i32>,
@@ -26,7 +30,7 @@ pub fn run(args: Args) -> Result<Exit> {
         tell(format_args!("cannot execute {}: {error}", args.command[0].display()));
         std::process::exit(guard::NOT_EXECUTED);
     }
-    guard::own(&args.command, Duration::from_millis(args.grace_ms))
+    guard::own(&args.command, Duration::from_millis(args.grace_ms), args.cpus.as_ref())
         .map_err(|error| Error::Fatal(format!("the guard cannot run: {error}")))?;
     Ok(Exit::Done)
 }

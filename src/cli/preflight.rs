@@ -4,13 +4,15 @@
 use super::native_check::MOST_POINTS;
 use super::server_check;
 use crate::matrix::Matrix;
-use crate::plan::{BenchRunner, Found, Params, Plan, Problem, Reset, Span, Target, spelling};
+use crate::plan::{BenchRunner, Found, Parallel, Params, Plan, Problem, Reset, Span, Target, spelling};
+use crate::run::{Node, demand};
+use crate::selection::packed::Room;
 use crate::server::find_program;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Adds what is missing to `found`, at its place in the plan.
-pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+pub fn check(plan: &Plan, matrix: &Matrix, node: Option<&Node>, found: &mut Found) {
     let place = |keys: &[&str]| plan.origin.value_span(keys);
     if let Target::Launch(_) = plan.serve.target {
         let mut seen = BTreeSet::new();
@@ -20,6 +22,9 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
         }
         server_check::check_ports(plan, matrix, found);
     }
+    if let Some(node) = node {
+        gpus(plan, matrix, node.room, found);
+    }
     if let Reset::Command(argv) = &plan.serve.reset {
         program(argv, &BTreeMap::new(), place(&["serve", "reset"]), found);
     }
@@ -28,6 +33,27 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
         BenchRunner::Native => dataset_files(plan, matrix, found),
         BenchRunner::Iterations | BenchRunner::Phases => {}
     }
+}
+
+/// Servers that run side by side need GPUs to be told apart by, and each as many as there are at the most.
+pub fn gpus(plan: &Plan, matrix: &Matrix, room: Room, found: &mut Found) {
+    let place = plan.origin.value_span(&["exec", "parallel"]);
+    if plan.exec.parallel == Parallel::Gpus && room.gpus == 0 {
+        let message = "no GPU is to be seen on this machine";
+        let remedy = "see what `nvidia-smi` and CUDA_VISIBLE_DEVICES say, or let a number of servers run at once without GPUs: \
+                      parallel = 4";
+        found.add(Problem::new(place, message, remedy));
+        return;
+    }
+    let servers = matrix.servers().take(MOST_POINTS);
+    let widest = servers.max_by_key(|server| demand(&plan.exec, room, server));
+    let Some(widest) = widest.filter(|server| demand(&plan.exec, room, server) > room.gpus) else {
+        return;
+    };
+    let (needed, name) = (demand(&plan.exec, room, &widest), plan.secrets.redact(&widest.name));
+    let message = format!("the server `{name}` needs {needed} GPUs, and there are {}", room.gpus);
+    let remedy = "leave out what does not fit with [[exclude]] or --only, or set exec.gpus if it needs fewer";
+    found.add(Problem::new(place, message, remedy));
 }
 
 fn program(argv: &[String], env: &BTreeMap<String, String>, place: Span, found: &mut Found) {

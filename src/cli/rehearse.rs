@@ -7,12 +7,12 @@ use crate::agenda::Schedule;
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Shard, State};
 use crate::matrix::{Matrix, Only};
-use crate::plan::Plan;
+use crate::plan::{Parallel, Plan};
 use crate::rehearse::{Card, Forecast, Interval, Options, Rehearsal, needs_gpu, rehearse};
+use crate::selection::packed::Room;
 use crate::sim::engine::gpu::{GPUS, Gpu};
-use crate::telemetry::gpu::visible;
+use crate::telemetry::gpu::{numbers, visible};
 use crate::units::{show_count, show_duration, show_many};
-use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
@@ -51,9 +51,10 @@ pub struct Args {
 /// What is assumed of the machine that the plan will run on.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Machine {
-    /// GPU to assume for vllm serve [default: this machine's if it is one of these, else h100]
-    #[arg(long, value_name = "NAME", ignore_case = true, value_parser = PossibleValuesParser::new(GPUS.map(|gpu| gpu.name)))]
-    gpu: Option<String>,
+    /// GPU to assume for vllm serve, and their number where servers run side by side, e.g. 8xh100 [default: this machine's if it
+    /// has them, else 8xh100] [possible names: h100, h200, a100, l40s, b200]
+    #[arg(long, value_name = "[N x]NAME", value_parser = read_gpus)]
+    gpu: Option<(Option<u32>, Gpu)>,
     /// The model's config.json, where its name does not state its size
     #[arg(long, value_name = "FILE")]
     model_config: Option<PathBuf>,
@@ -121,19 +122,57 @@ fn tell_of(played: &Arc<AtomicU64>, points: u64) -> Sender<()> {
 impl Machine {
     /// What a rehearsal of a plan is told; `most_tokens` bounds what it may compute.
     pub fn options(&self, plan: &Plan, matrix: &Matrix, most_tokens: Option<u64>) -> Options {
-        let told = self.gpu.as_deref().and_then(Gpu::named);
-        let told = told.map(|gpu| Card { gpu, whence: "as told" });
+        let told = self.gpu.map(|(_, gpu)| Card { gpu, whence: "as told" });
         let assumed = Card {
             gpu: GPUS[0],
             whence: "choose with --gpu",
         };
+        let count = self.gpu.and_then(|(count, _)| count).map(|count| (count, "as told"));
+        let count = count.or_else(|| count_gpus(plan).map(|count| (count, "as this machine has")));
+        // A simulator needs no GPU to run beside others.
+        let assumed_count = match (plan.exec.parallel, needs_gpu(matrix)) {
+            (Parallel::Servers(_), false) => 0,
+            _ => NODE,
+        };
+        let (gpus, gpus_whence) = count.unwrap_or((assumed_count, "choose with --gpu 8xh100"));
         Options {
             card: told.or_else(|| installed(plan, matrix)).or(Some(assumed)),
+            gpus,
+            gpus_whence,
             model_config: self.model_config.clone(),
             most_tokens,
             ..Options::default()
         }
     }
+}
+
+/// GPUs of a machine of which nothing is known.
+const NODE: u32 = 8;
+
+/// `h100`, or `8xh100`.
+fn read_gpus(text: &str) -> std::result::Result<(Option<u32>, Gpu), String> {
+    let text = text.to_ascii_lowercase();
+    let counted = text
+        .split_once('x')
+        .and_then(|(count, name)| Some((count.trim().parse::<u32>().ok()?, name.trim())));
+    let (count, name) = counted.map_or((None, text.trim()), |(count, name)| (Some(count), name));
+    let names = GPUS.map(|gpu| gpu.name).join(", ");
+    match Gpu::named(name).filter(|_| count != Some(0)) {
+        Some(gpu) => Ok((count, gpu)),
+        None => Err(format!(
+            "write one of {names}, with their number before it if there are several: 8xh100"
+        )),
+    }
+}
+
+/// The GPUs of this machine, if the plan's servers share them out and there are any.
+fn count_gpus(plan: &Plan) -> Option<u32> {
+    if plan.exec.parallel == Parallel::No {
+        return None;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let gpus = runtime.ok()?.block_on(numbers()).len() as u32;
+    (gpus > 0).then_some(gpus)
 }
 
 /// The GPU that the servers of a plan will get on this machine, if its figures are known and they need one.
@@ -156,7 +195,11 @@ fn table(rehearsal: &Rehearsal, recorded: usize) -> String {
     if rehearsal.servers.is_empty() {
         return format!("nothing is left to do: {recorded} runs are recorded\n");
     }
-    let mut rows = vec![["server", "starts", "runs", "low", "likely", "high"].map(str::to_owned)];
+    let mut rows = vec![
+        ["server", "starts", "runs", "low", "likely", "high"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
     rows.extend(rehearsal.servers.iter().map(|server| {
         let Interval { low, likely, high } = server.total.interval();
         let name = if server.name.is_empty() {
@@ -172,9 +215,18 @@ fn table(rehearsal: &Rehearsal, recorded: usize) -> String {
             show(likely),
             show(high),
         ]
+        .to_vec()
     }));
+    if let Some(packed) = &rehearsal.packed {
+        rows[0].push("begins".to_owned());
+        let begins = packed.begins.iter().map(|seconds| format!("+{}", show(*seconds)));
+        rows[1..]
+            .iter_mut()
+            .zip(begins)
+            .for_each(|(row, begins)| row.push(begins));
+    }
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..6).map(width).collect();
+    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
     for (row, server) in rows
         .iter()
         .zip(std::iter::once(None).chain(rehearsal.servers.iter().map(Some)))
@@ -254,8 +306,13 @@ pub fn summary(rehearsal: &Rehearsal) -> String {
             show_many(unknown, "run")
         ),
     };
+    let beside = match rehearsal.packed.as_ref().map(|packed| packed.room) {
+        None => String::new(),
+        Some(Room { gpus: 0, groups }) => format!(", {groups} servers at once"),
+        Some(Room { gpus, .. }) => format!(", side by side on {}", show_many(u64::from(gpus), "GPU")),
+    };
     format!(
-        "predicted: about {} (80 % interval: {} to {}) for {starts} and {runs}{more}",
+        "predicted: about {} (80 % interval: {} to {}) for {starts} and {runs}{beside}{more}",
         show(likely),
         show(low),
         show(high)
@@ -268,7 +325,7 @@ fn show(seconds: f64) -> String {
 
 /// A rehearsal for programs. Times in seconds.
 pub fn json(rehearsal: &Rehearsal, recorded: usize) -> Value {
-    let server = |server: &Forecast| {
+    let server = |(place, server): (usize, &Forecast)| {
         let failure = server.failure.as_ref();
         let losses = server
             .losses
@@ -289,6 +346,7 @@ pub fn json(rehearsal: &Rehearsal, recorded: usize) -> Value {
             "losses": losses.collect::<Vec<Value>>(),
             "answers": answers.collect::<Vec<Value>>(),
             "disk_bytes": server.disk_bytes,
+            "begins_seconds": rehearsal.packed.as_ref().map(|packed| packed.begins[place]),
         })
     };
     json!({
@@ -299,9 +357,10 @@ pub fn json(rehearsal: &Rehearsal, recorded: usize) -> Value {
         "runs": rehearsal.runs(),
         "unknown_runs": rehearsal.unknown_runs(),
         "seconds": rehearsal.total.interval(),
+        "side_by_side": rehearsal.packed.as_ref().map(|packed| json!({"gpus": packed.room.gpus, "servers": packed.room.groups})),
         "disk_bytes": rehearsal.disk_bytes,
         "assumed": rehearsal.assumptions,
         "learned_from": rehearsal.learned_from,
-        "servers": rehearsal.servers.iter().map(server).collect::<Vec<Value>>(),
+        "servers": rehearsal.servers.iter().enumerate().map(server).collect::<Vec<Value>>(),
     })
 }

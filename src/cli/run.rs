@@ -1,29 +1,32 @@
 //! `vsweep run`: performs what the journal still lacks of a plan.
 
 mod left;
+mod tables;
 mod words;
 
 use super::experiment::{folder, tell_damage};
 use super::output;
+use super::plan::estimate;
 use super::plan_file::{self, PlanFile};
 use super::preflight;
-use super::rehearse::installed;
+use super::rehearse::{Machine, installed};
 use crate::agenda::Ending;
 use crate::bench::Counters;
 use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
-use crate::journal::{self, Check, Directory, Event, Follower, Recorder, Shard, State};
+use crate::journal::{self, Check, Directory, Event, Recorder, Shard, State};
 use crate::matrix::Only;
 use crate::plan::{Found, Plan, Warmup};
-use crate::rehearse::{Options, foresee};
+use crate::rehearse::{Forecast, Options, foresee};
+use crate::report;
 use crate::report::progress::{Ahead, Counter, Mode, Progress, Requests};
-use crate::report::{self, LiveTables};
-use crate::run::{Changes, Forecasts, Interrupt, Sweep, Update};
+use crate::run::{Changes, Forecasts, Interrupt, Lengths, Node, Sweep, Update};
 use crate::threads;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use tables::Tables;
 
 /// Perform what the journal still lacks of a plan
 ///
@@ -86,6 +89,7 @@ pub fn run(args: Args) -> Result<Exit> {
         let why = "a comparison measures its servers in turn, all of them; leave out --only and --shard";
         return Err(Error::Usage(why.to_owned()));
     }
+    let node = if args.dry_run { None } else { look_around(&plan) };
     let sweep = Sweep {
         plan: &plan,
         whole: &whole,
@@ -93,6 +97,8 @@ pub fn run(args: Args) -> Result<Exit> {
         shard: args.shard,
         retry_failed: args.retry_failed,
         forecasts: &Forecasts::new(),
+        node: node.as_ref(),
+        lengths: &Lengths::new(),
     };
     let directory = choose_directory(&args, &plan)?;
     if args.dry_run {
@@ -131,8 +137,10 @@ pub fn run(args: Args) -> Result<Exit> {
         ..Options::default()
     };
     let forecasts = foresee(&plan, wanted, sweep.schedule(), &state, &options);
+    let lengths = lengths(&sweep, &state);
     let sweep = Sweep {
         forecasts: &forecasts,
+        lengths: &lengths,
         ..sweep
     };
     let mode = args.mode();
@@ -188,7 +196,7 @@ pub fn run(args: Args) -> Result<Exit> {
 fn preflight(sweep: &Sweep<'_>, state: &State) -> std::result::Result<(), Exit> {
     let mut found = Found::default();
     if sweep.schedule().has_work(state) {
-        preflight::check(sweep.plan, sweep.wanted, &mut found);
+        preflight::check(sweep.plan, sweep.wanted, sweep.node, &mut found);
     }
     match found.is_empty() {
         true => Ok(()),
@@ -196,6 +204,24 @@ fn preflight(sweep: &Sweep<'_>, state: &State) -> std::result::Result<(), Exit> 
             found.into_problems(&sweep.plan.origin.sources, &sweep.plan.secrets),
         )),
     }
+}
+
+/// The machine as far as the plan shares it out.
+fn look_around(plan: &Plan) -> Option<Node> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.ok()?.block_on(Node::of(plan))
+}
+
+/// How long the work on each server will likely take, where that decides which one comes first.
+fn lengths(sweep: &Sweep<'_>, state: &State) -> Lengths {
+    if sweep.node.is_none() {
+        return Lengths::new();
+    }
+    let machine = Machine::default();
+    let predicted = estimate(sweep.plan, sweep.wanted, sweep.schedule(), state, state, &machine);
+    let servers = predicted.map(|rehearsal| rehearsal.servers).unwrap_or_default();
+    let length = |forecast: Forecast| (forecast.server, forecast.total.interval().likely);
+    servers.into_iter().map(length).collect()
 }
 
 /// What some work gives, or `None` as soon as the user asks to end.
@@ -220,13 +246,8 @@ async fn perform(
     mode: Mode,
     interrupt: &mut Interrupt,
 ) -> Result<Ending> {
-    let mut tables = LiveTables::of(recorder.directory()).asked(sweep.plan.report.clone());
+    let mut tables = Tables::of(recorder.directory(), &sweep.plan.report)?;
     let mut progress = Progress::new(mode, ahead(&sweep, recorder.state()));
-    // The other shards' runs belong into the tables too.
-    let mut others = match sweep.shard {
-        Shard::WHOLE => None,
-        _ => Some(Follower::open(recorder.directory())?),
-    };
     let mut observer = |update: Update<'_>, recorder: &Recorder| {
         match update {
             Update::Recorded(entry) => {
@@ -238,21 +259,17 @@ async fn perform(
                         | Event::GroupGivenUp(_)
                         | Event::ResultsRetired { .. }
                 ) {
-                    match &mut others {
-                        None => tables.write(recorder.state())?,
-                        Some(all) => {
-                            all.refresh()?;
-                            tables.write(all.state())?
-                        }
-                    };
+                    tables.renew()?;
                 }
             }
-            Update::Running(counters) => progress.watch(counter(counters)),
+            Update::Running(server, counters) => progress.watch(server, counter(counters)),
             Update::Note(note) => progress.note(note),
         }
         Ok(())
     };
-    sweep.perform(changes, recorder, interrupt, &mut observer).await
+    let ended = sweep.perform(changes, recorder, interrupt, &mut observer).await;
+    let written = tables.end();
+    ended.and_then(|ending| written.map(|()| ending))
 }
 
 /// What this invocation has to do, and what earlier ones teach about it.
@@ -269,6 +286,13 @@ fn ahead(sweep: &Sweep<'_>, state: &State) -> Ahead {
         for search in &group.searches {
             ahead.add_search(&start.server.id, &search.id);
         }
+    }
+    if let Some(node) = sweep.node {
+        let needs = sweep.needs(node, schedule.foreseen(state), state).into_iter();
+        ahead.share_out(
+            node.room,
+            needs.map(|(start, need)| (start.server.id, need.gpus)).collect(),
+        );
     }
     ahead.learn(state);
     ahead

@@ -4,7 +4,7 @@
 use super::native_check::MOST_POINTS;
 use crate::cause::Failure;
 use crate::matrix::Matrix;
-use crate::plan::{Found, Plan, Problem, Target};
+use crate::plan::{Found, Parallel, Plan, Problem, Target};
 use crate::server::address::{Address, Taken};
 use std::collections::{BTreeSet, HashSet};
 
@@ -13,6 +13,13 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     let objections = addresses(plan, matrix).filter_map(|address| Some(address.err()?.detail));
     let remedy = "correct it, or remove it: vsweep then chooses a free port";
     add(plan, objections.collect(), remedy, found);
+    if plan.exec.parallel != Parallel::No {
+        let given = addresses(plan, matrix).flatten().filter_map(|address| address.port);
+        let refused = |port| format!("servers that run side by side ([exec]) cannot all listen on port {port}");
+        let remedy = "remove it: vsweep then chooses a free port for each";
+        add(plan, given.map(refused).take(1).collect(), remedy, found);
+        check_devices(plan, matrix, found);
+    }
 }
 
 /// Looks whether somebody holds a port of theirs who will not let it go.
@@ -21,6 +28,30 @@ pub fn check_ports(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     let taken = addresses.iter().filter_map(Address::taken).filter(Taken::stays);
     let remedy = "stop that process, or remove the port: vsweep then chooses a free one";
     add(plan, taken.map(|taken| taken.failure().detail).collect(), remedy, found);
+}
+
+/// Servers that run side by side get their GPUs from vsweep.
+fn check_devices(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+    if plan.exec.gpus == Some(0) {
+        return;
+    }
+    let names = ["CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"];
+    let is_given = |name: &&str| {
+        matrix
+            .servers()
+            .take(MOST_POINTS)
+            .any(|server| server.env.contains_key(*name))
+    };
+    for name in names.into_iter().filter(is_given) {
+        let message =
+            format!("vsweep gives servers that run side by side ([exec]) their GPUs, and the plan sets {name}");
+        let remedy = "remove it; set it for vsweep itself to say which GPUs it may use";
+        let place = match plan.origin.has(&["serve", "env", name]) {
+            true => plan.origin.key_span(&["serve", "env", name]),
+            false => plan.origin.key_span(&["exec", "parallel"]),
+        };
+        found.add(Problem::new(place, message, remedy));
+    }
 }
 
 fn addresses<'a>(plan: &Plan, matrix: &'a Matrix) -> impl Iterator<Item = Result<Address, Failure>> + use<'a> {

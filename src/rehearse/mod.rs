@@ -8,12 +8,14 @@ mod company;
 mod disk;
 mod learn;
 mod load;
+mod packed;
 mod server;
 mod spread;
 mod stage;
 mod threads;
 
 pub use load::{Play, Played, Player};
+pub use packed::Packed;
 pub use server::StandIn;
 pub use spread::{Belief, Interval, Total};
 
@@ -23,8 +25,9 @@ use crate::ids::ServerId;
 use crate::journal::State;
 use crate::matrix::Matrix;
 use crate::plan::{BenchRunner, Plan, Runs};
-use crate::run::Forecasts;
+use crate::run::{Forecasts, room};
 use crate::sim::engine::gpu::Gpu;
+use crate::units::show_many;
 use company::Company;
 use learn::Lessons;
 use load::Driver;
@@ -38,6 +41,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Options {
     /// The GPU of a real server; of one whose GPU is not known nothing is predicted.
     pub card: Option<Card>,
+    /// GPUs of the machine, for servers that run side by side.
+    pub gpus: u32,
+    /// How their number is known, as a phrase.
+    pub gpus_whence: &'static str,
     /// The `config.json` of the model of a real server.
     pub model_config: Option<PathBuf>,
     /// Most tokens to compute; unset means as many as it takes.
@@ -131,6 +138,8 @@ pub struct Rehearsal {
     pub servers: Vec<Forecast>,
     /// How long it all takes.
     pub total: Total,
+    /// How its servers share the machine, if they run side by side.
+    pub packed: Option<Packed>,
     /// Room that all files take, in bytes.
     pub disk_bytes: u64,
     /// What was assumed, as sentences.
@@ -175,6 +184,7 @@ pub fn rehearse(
     let mut rehearsal = Rehearsal {
         servers: Vec::new(),
         total: Total::default(),
+        packed: None,
         disk_bytes: disk::BASE,
         assumptions: Vec::new(),
         learned_from: Vec::new(),
@@ -197,6 +207,10 @@ pub fn rehearse(
     for forecast in &rehearsal.servers {
         rehearsal.total += forecast.total;
         rehearsal.disk_bytes += forecast.disk_bytes;
+    }
+    rehearsal.packed = packed::pack(plan, schedule.servers(), &rehearsal.servers, options)?;
+    if let Some(packed) = &rehearsal.packed {
+        rehearsal.total = packed.total(&rehearsal.servers);
     }
     rehearsal.assumptions = assumptions(plan, &stand_in, options);
     rehearsal.learned_from = lessons.sources;
@@ -273,6 +287,16 @@ fn assumptions(plan: &Plan, stand_in: &StandIn, options: &Options) -> Vec<String
             "step times by a roofline model, start times by a rule of thumb: nothing of it was measured here"
                 .to_owned(),
         );
+    }
+    if let Some(room) = room(&plan.exec, options.gpus) {
+        let gpus = match room.gpus {
+            0 => "no GPUs".to_owned(),
+            gpus => show_many(u64::from(gpus), "GPU"),
+        };
+        assumptions.push(format!(
+            "a machine with {gpus} ({}), on which servers do not slow each other down",
+            options.gpus_whence
+        ));
     }
     if stand_in
         .settings

@@ -282,7 +282,7 @@ impl Writer for Imagined<'_> {
         view(&self.state.borrow())
     }
 
-    fn record(&self, event: Event) -> Result<Entry, Unknown> {
+    async fn record(&self, event: Event) -> Result<Entry, Unknown> {
         self.note_event(&event);
         if let Event::RunStarted(started) = &event {
             self.is_of_grid.set(started.search.is_none());
@@ -295,8 +295,10 @@ impl Writer for Imagined<'_> {
         })
     }
 
-    fn commit(&self, commit: Commit) -> Result<(), Unknown> {
-        self.record(Event::RunFinished(Box::new(commit.finished))).map(drop)
+    async fn commit(&self, commit: Commit) -> Result<(), Unknown> {
+        self.record(Event::RunFinished(Box::new(commit.finished)))
+            .await
+            .map(drop)
     }
 
     fn note(&self, _: &str) -> Result<(), Unknown> {

@@ -24,10 +24,10 @@ pub trait Writer {
     fn look<T>(&self, view: impl FnOnce(&State) -> T) -> T;
 
     /// Writes an event durably.
-    fn record(&self, event: Event) -> Result<Entry, Self::Error>;
+    fn record(&self, event: Event) -> impl Future<Output = Result<Entry, Self::Error>>;
 
     /// Writes a run's figures, and the event that vouches for them.
-    fn commit(&self, commit: Commit) -> Result<(), Self::Error>;
+    fn commit(&self, commit: Commit) -> impl Future<Output = Result<(), Self::Error>>;
 
     /// Tells the user.
     fn note(&self, note: &str) -> Result<(), Self::Error>;
@@ -69,10 +69,10 @@ pub async fn drive<E>(
         }
         match writer.look(|state| agenda.next(state)) {
             Step::Record(event) => {
-                let entry = writer.record(*event)?;
+                let entry = writer.record(*event).await?;
                 agenda.recorded(&entry);
             }
-            Step::Commit(commit) => writer.commit(*commit)?,
+            Step::Commit(commit) => writer.commit(*commit).await?,
             Step::Note(note) => writer.note(&note)?,
             Step::Act(action) => {
                 let outcome = act(agenda, stage, action, signals).await?;

@@ -14,24 +14,32 @@ const SETTLE_LIMIT: Duration = Duration::from_secs(60);
 pub struct Gate {
     baseline: Baseline,
     is_passed: Cell<bool>,
+    /// How long the first server waits, and the others.
+    limits: [Duration; 2],
 }
 
 impl Gate {
-    /// Looks at the machine before the first server.
+    /// Looks at the machine before the first server. Nothing of ours can be in its way, so it does not wait.
     pub async fn now() -> Gate {
+        Gate::waiting([Duration::ZERO, SETTLE_LIMIT]).await
+    }
+
+    /// The same where somebody else may take a GPU beside the servers of a sweep: each waits at least so long.
+    pub async fn patient(limit: Duration) -> Gate {
+        Gate::waiting([limit, limit.max(SETTLE_LIMIT)]).await
+    }
+
+    async fn waiting(limits: [Duration; 2]) -> Gate {
         Gate {
             baseline: Baseline::now().await,
             is_passed: Cell::new(false),
+            limits,
         }
     }
 
-    /// Waits until the server can start. Nothing of ours can be in the way of the first one, so it does not wait.
+    /// Waits until the server can start.
     pub async fn pass(&self, launch: &Launch) -> Result<(), Failure> {
-        let limit = if self.is_passed.replace(true) {
-            SETTLE_LIMIT
-        } else {
-            Duration::ZERO
-        };
+        let limit = self.limits[usize::from(self.is_passed.replace(true))];
         self.baseline.wait(launch, limit).await
     }
 }

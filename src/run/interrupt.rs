@@ -57,6 +57,11 @@ impl Interrupt {
         }
     }
 
+    /// Whether the user asked to end.
+    pub fn is_requested(&self) -> bool {
+        *self.presses.borrow() > 0
+    }
+
     /// Resolves once the user asked to end.
     pub async fn requested(&mut self) {
         self.at_least(1).await;

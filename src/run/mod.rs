@@ -10,31 +10,43 @@ mod facts;
 mod gate;
 mod interrupt;
 mod live;
+mod node;
 mod place;
 mod sampler;
+mod seat;
+mod wishes;
 mod writer;
 
 pub use changes::Changes;
 pub use drive::{Signals, Stage, Unattended, Writer, drive};
 pub use interrupt::Interrupt;
 pub(crate) use live::reduce;
+pub use node::{Node, demand, room};
 
 use crate::agenda::{Agenda, Ending, Group, Hint, Hints, Schedule, Scope, Start, compared, first_point};
 use crate::bench::{self, Counters};
 use crate::error::Result;
 use crate::ids::{SearchId, ServerId};
-use crate::journal::{Entry, Event, Recorder, Seen, SessionStarted, Shard};
+use crate::journal::{Entry, Event, FIRST_SLOT, Recorder, Seen, SessionStarted, Shard, State};
 use crate::matrix::{LoadSearch, Matrix};
 use crate::plan::{BenchRunner, Plan};
+use crate::selection::packed::Need;
 use crate::server::settle;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use place::{Place, ThisHost};
+use itertools::Itertools;
+use place::{Packed, Place, ThisHost};
+use seat::Seat;
 use std::collections::BTreeMap;
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
+use wishes::Wishes;
 use writer::SessionWriter;
 
+/// Runs that a search takes as long as nothing is known of it.
+const USUAL_PROBES: usize = 8;
 /// What the guards of a killed vsweep may need beyond the grace period.
 const ORPHANS_MARGIN: Duration = Duration::from_secs(5);
 
@@ -43,8 +55,8 @@ const ORPHANS_MARGIN: Duration = Duration::from_secs(5);
 pub enum Update<'a> {
     /// An event is on disk.
     Recorded(&'a Entry),
-    /// A benchmark begins; its counters move on their own from now on.
-    Running(&'a Arc<Counters>),
+    /// A benchmark begins on this server; its counters move on their own from now on.
+    Running(&'a ServerId, &'a Arc<Counters>),
     /// Something the user should read once.
     Note(&'a str),
 }
@@ -54,6 +66,9 @@ pub type Observer<'a> = dyn FnMut(Update<'_>, &Recorder) -> Result<()> + 'a;
 
 /// What searches will likely find, by search and by the name of the target; of what is not listed nothing is predicted.
 pub type Forecasts = BTreeMap<SearchId, BTreeMap<String, f64>>;
+
+/// How long the work on each server will likely take, in seconds.
+pub type Lengths = BTreeMap<ServerId, f64>;
 
 /// One session of work on an experiment.
 #[derive(Debug, Clone, Copy)]
@@ -70,6 +85,10 @@ pub struct Sweep<'a> {
     pub retry_failed: bool,
     /// First guesses for searches.
     pub forecasts: &'a Forecasts,
+    /// The machine, if servers run side by side.
+    pub node: Option<&'a Node>,
+    /// How long the work on each server will likely take, in seconds; of what is not listed nothing is known.
+    pub lengths: &'a Lengths,
 }
 
 impl Sweep<'_> {
@@ -163,87 +182,130 @@ impl Sweep<'_> {
         record(recorder, observer, Event::SessionStarted(Box::new(started))).map(drop)
     }
 
-    /// Works on what is left: first the planned starts, then the fresh ones of the finalists, which are known only then.
+    /// Works on what is left: on the starts that a comparison asks for; else on the planned starts, then on the fresh ones of the
+    /// finalists, which are known only then.
     async fn work(
         &self,
         recorder: &mut Recorder,
         interrupt: &mut Interrupt,
         observer: &mut Observer<'_>,
     ) -> Result<Ending> {
-        let place = ThisHost::now().await;
         let writer = &SessionWriter::new(recorder, observer);
-        if self.plan.compare.is_some() {
-            return self.compare(&place, writer, interrupt).await;
+        let schedule = self.schedule();
+        let mut tried = Vec::new();
+        let asked = iter::from_fn(|| {
+            let start = writer.look(|state| schedule.next(state, &tried))?;
+            tried.push((start.server.id.clone(), start.slot));
+            Some(start)
+        });
+        let is_compared = self.plan.compare.is_some();
+        let asked = is_compared.then_some(asked).into_iter().flatten();
+        let finals = iter::once_with(|| self.finals(writer)).filter(|starts| !starts.is_empty());
+        match self.node {
+            None => {
+                let planned = (!is_compared).then(|| schedule.starts()).into_iter().flatten();
+                let place = ThisHost::now(asked.chain(planned).chain(finals.flatten())).await;
+                self.work_at(&place, writer, interrupt).await
+            }
+            Some(node) => {
+                // Every config has its next start before any has the one after.
+                let of_slot = |slot: u32| schedule.starts().filter(|start| start.slot == slot).collect();
+                let planned = (FIRST_SLOT..self.wanted.starts()).map(of_slot);
+                let rounds = planned.chain(finals);
+                let needs = |starts: Vec<Start>| writer.look(|state| self.needs(node, starts.into_iter(), state));
+                let place = Packed::now(node, self.plan, rounds.map(needs)).await;
+                self.work_at(&place, writer, interrupt).await
+            }
         }
-        match self
-            .work_on(self.schedule().starts(), &place, writer, interrupt)
-            .await?
-        {
-            Ending::Finished => {}
-            ending => return Ok(ending),
-        }
-        let finals = || writer.look(|state| self.schedule().finals(state));
-        let open = |start: Start| {
-            writer
-                .look(|state| self.schedule().group(&start, state))
-                .map(|group| group.server)
-        };
-        let finalists: BTreeMap<ServerId, String> = finals()
-            .filter_map(open)
-            .map(|server| (server.id, server.name))
+    }
+
+    /// The fresh starts of the finalists, of which the user is told.
+    fn finals(&self, writer: &SessionWriter<'_>) -> Vec<Start> {
+        let schedule = self.schedule();
+        let starts: Vec<Start> = writer.look(|state| {
+            let finals = schedule.finals(state);
+            finals.filter(|start| schedule.group(start, state).is_some()).collect()
+        });
+        let names: BTreeMap<&ServerId, &str> = starts
+            .iter()
+            .map(|start| (&start.server.id, &*start.server.name))
             .collect();
-        if !finalists.is_empty() {
-            let names: Vec<String> = finalists.into_values().collect();
+        if !names.is_empty() {
             let note = format!(
                 "the best cannot be told apart yet, so they are measured on {} fresh starts each: {}",
                 self.plan.starts,
-                names.join("; ")
+                names.into_values().join("; ")
             );
-            Writer::note(writer, &note)?;
+            // Whoever cannot read this loses nothing else.
+            let _ = Writer::note(writer, &note);
         }
-        let finals = finals();
-        self.work_on(finals, &place, writer, interrupt).await
+        starts
     }
 
-    /// Works on the starts that a comparison asks for, one after the other.
-    async fn compare(
+    /// The starts with work left, and what each needs.
+    pub fn needs(&self, node: &Node, starts: impl Iterator<Item = Start>, state: &State) -> Vec<(Start, Need)> {
+        let schedule = self.schedule();
+        let groups = starts.filter_map(|start| Some((schedule.group(&start, state)?, start)));
+        let need = |(group, start): (Group, Start)| {
+            let known = self.lengths.get(&group.server.id);
+            let known = known.map(|seconds| seconds / f64::from(self.plan.starts.max(1)));
+            // Where nothing is predicted, much to do takes long.
+            let work = group.tasks.len() + USUAL_PROBES * (group.searches.len() + group.explorations.len());
+            let need = Need {
+                gpus: demand(&self.plan.exec, node.room, &group.server),
+                seconds: known.unwrap_or(work as f64),
+            };
+            (start, need)
+        };
+        groups.map(need).collect()
+    }
+
+    async fn work_at(
         &self,
         place: &impl Place,
         writer: &SessionWriter<'_>,
         interrupt: &mut Interrupt,
     ) -> Result<Ending> {
-        let mut tried = Vec::new();
-        while let Some(start) = writer.look(|state| self.schedule().next(state, &tried)) {
-            tried.push((start.server.id.clone(), start.slot));
-            match self.perform_group(start, place, writer, interrupt.clone()).await? {
-                Ending::Finished => {}
-                ending => return Ok(ending),
-            }
-        }
-        Ok(Ending::Finished)
-    }
-
-    /// Works on the groups of some starts, as many at once as there is room for.
-    async fn work_on(
-        &self,
-        mut starts: impl Iterator<Item = Start>,
-        place: &impl Place,
-        writer: &SessionWriter<'_>,
-        interrupt: &mut Interrupt,
-    ) -> Result<Ending> {
+        let (end, ends) = watch::channel(false);
+        let mut seats: Vec<Seat> = Vec::new();
         let mut under_way = FuturesUnordered::new();
-        let mut early = None;
+        // Nothing new begins once there is an ending.
+        let mut ending: Option<Result<Ending>> = None;
         loop {
-            while early.is_none() && place.has_room(under_way.len()) {
-                let Some(start) = starts.next() else { break };
-                under_way.push(self.perform_group(start, place, writer, interrupt.clone()));
-            }
-            match under_way.next().await {
-                None => return early.unwrap_or(Ok(Ending::Finished)),
-                Some(Ok(Ending::Finished)) => {}
-                // Nothing new begins; what is under way is finished.
-                Some(ended) => early = early.filter(Result::is_err).or(Some(ended)),
-            }
+            let ended = tokio::select! {
+                biased;
+                Some((seat, ended)) = under_way.next() => {
+                    // Without GPUs all are alike.
+                    let place = seats.iter().position(|other| *other == seat);
+                    seats.swap_remove(place.expect("every group has a seat"));
+                    ended
+                }
+                next = place.next(&seats, writer), if ending.is_none() => match next {
+                    Ok(Some((start, seat))) => {
+                        seats.push(seat.clone());
+                        let wishes = Wishes::of(interrupt.clone(), ends.clone());
+                        under_way.push(async {
+                            let ended = self.perform_group(start, &seat, place, writer, wishes).await;
+                            (seat, ended)
+                        });
+                        continue;
+                    }
+                    Ok(None) => {
+                        ending = Some(Ok(Ending::Finished));
+                        continue;
+                    }
+                    Err(error) => Err(error),
+                },
+                () = interrupt.requested(), if seats.is_empty() && ending.is_none() => Ok(Ending::Interrupted),
+                else => {
+                    let ending = ending.expect("the last group has ended")?;
+                    // A user who could not wait counts more than what the plan says.
+                    return Ok(if interrupt.is_requested() && ending != Ending::Finished { Ending::Interrupted } else { ending });
+                }
+            };
+            // The others of a sweep that cannot go on, or is not to, finish the run that they are at.
+            end.send_replace(!matches!(ended, Ok(Ending::Finished | Ending::Superseded)) || *end.borrow());
+            ending = later(ending, ended);
         }
     }
 
@@ -251,9 +313,10 @@ impl Sweep<'_> {
     async fn perform_group(
         &self,
         start: Start,
+        seat: &Seat,
         place: &impl Place,
         writer: &SessionWriter<'_>,
-        mut interrupt: Interrupt,
+        mut wishes: Wishes,
     ) -> Result<Ending> {
         let retired = || writer.with(|recorder| recorder.state().retired_by(&start.server.id, recorder.nonce()));
         loop {
@@ -265,7 +328,7 @@ impl Sweep<'_> {
                 return Ok(Ending::Finished);
             };
             let before = retired();
-            let ending = self.drive_group(group, place, writer, &mut interrupt).await?;
+            let ending = self.drive_group(group, seat, place, writer, &mut wishes).await?;
             if ending != Ending::Finished || retired() == before {
                 return Ok(ending);
             }
@@ -275,9 +338,10 @@ impl Sweep<'_> {
     async fn drive_group(
         &self,
         group: Group,
+        seat: &Seat,
         place: &impl Place,
         writer: &SessionWriter<'_>,
-        interrupt: &mut Interrupt,
+        wishes: &mut Wishes,
     ) -> Result<Ending> {
         let scope = Scope {
             plan: self.plan,
@@ -285,10 +349,11 @@ impl Sweep<'_> {
         };
         let hints = group.searches.iter();
         let hints: Hints = hints.map(|search| (search.id.clone(), self.hint(search))).collect();
-        let mut stage = place.stage(self.plan, group.server.clone(), writer);
-        let mut agenda = writer.look(|state| Agenda::new(scope, group, hints, state));
-        let ending = drive(&mut agenda, &mut stage, writer, interrupt).await;
-        stage.clear(interrupt).await;
+        let mut stage = place.stage(self.plan, group.server.clone(), seat.clone(), writer);
+        let agenda = writer.look(|state| Agenda::new(scope, group, hints, state));
+        let mut agenda = agenda.on(seat.gpus.clone());
+        let ending = drive(&mut agenda, &mut stage, writer, wishes).await;
+        stage.clear(&mut wishes.interrupt).await;
         ending
     }
 
@@ -304,6 +369,17 @@ impl Sweep<'_> {
             forecast: self.forecasts.get(&search.id).cloned(),
             lengths: params.and_then(|params| bench::native::mean_lengths(&params)),
         }
+    }
+}
+
+/// How a sweep ends of which a group has ended so: what was known before stays, unless the user or an error ends it.
+fn later(before: Option<Result<Ending>>, ended: Result<Ending>) -> Option<Result<Ending>> {
+    match (before, ended) {
+        (before @ Some(Err(_)), _) => before,
+        (_, Err(error)) => Some(Err(error)),
+        (before, Ok(Ending::Finished)) => before,
+        (None | Some(Ok(Ending::Finished)), Ok(ended)) => Some(Ok(ended)),
+        (before, Ok(_)) => before,
     }
 }
 

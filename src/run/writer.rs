@@ -1,58 +1,167 @@
 //! The one writer of a session, shared by the groups that are under way: every event goes through it to the journal, and from
-//! there to the observer.
+//! there to the observer. A thread of its own waits for the disk, so that nobody's watch over a server waits for it.
 
 use super::drive::Writer;
 use super::{Observer, Update};
 use crate::agenda::Commit;
-use crate::error::Result;
-use crate::journal::{Entry, Event, Recorder, State};
+use crate::error::{Error, Result};
+use crate::journal::{Draft, Entry, Event, Recorder, State, Written};
 use std::cell::RefCell;
+use std::sync::mpsc;
+use std::thread;
+use tokio::sync::{Mutex, oneshot};
 
 /// A recorder and whoever is told of what it writes.
-pub struct SessionWriter<'w>(RefCell<Desk<'w>>);
+pub struct SessionWriter<'w> {
+    desk: RefCell<Desk<'w>>,
+    /// Whoever holds it writes; the others wait in line.
+    turn: Mutex<()>,
+    disk: Disk,
+}
 
 struct Desk<'w> {
     recorder: &'w mut Recorder,
     observer: &'w mut Observer<'w>,
+    /// The last note: groups under way at once come to say the same.
+    noted: String,
 }
 
 impl<'w> SessionWriter<'w> {
     /// Takes over both.
     pub fn new(recorder: &'w mut Recorder, observer: &'w mut Observer<'w>) -> SessionWriter<'w> {
-        SessionWriter(RefCell::new(Desk { recorder, observer }))
+        let noted = String::new();
+        SessionWriter {
+            desk: RefCell::new(Desk {
+                recorder,
+                observer,
+                noted,
+            }),
+            turn: Mutex::new(()),
+            disk: Disk::start(),
+        }
     }
 
     /// Tells the observer something that is not recorded.
     pub fn tell(&self, update: Update<'_>) -> Result<()> {
-        let desk = &mut *self.0.borrow_mut();
+        let desk = &mut *self.desk.borrow_mut();
+        match update {
+            Update::Note(note) if note == desk.noted => return Ok(()),
+            Update::Note(note) => note.clone_into(&mut desk.noted),
+            // What is said after a new run began is about that.
+            Update::Running(..) => desk.noted.clear(),
+            Update::Recorded(_) => {}
+        }
         (desk.observer)(update, desk.recorder)
     }
 
     /// Does something with the recorder.
     pub fn with<T>(&self, act: impl FnOnce(&mut Recorder) -> T) -> T {
-        act(self.0.borrow_mut().recorder)
+        act(self.desk.borrow_mut().recorder)
+    }
+
+    /// Writes what is drafted once it is this group's turn. Must not be given up halfway: what is on disk then would not be known.
+    async fn write(&self, draft: impl FnOnce(&mut Recorder) -> Result<Draft>) -> Result<Entry> {
+        let _turn = self.turn.lock().await;
+        let written = self.disk.write(self.with(draft)?).await?;
+        let entry = self.with(|recorder| recorder.settle(written));
+        self.tell(Update::Recorded(&entry))?;
+        Ok(entry)
     }
 }
 
 impl Writer for SessionWriter<'_> {
-    type Error = crate::error::Error;
+    type Error = Error;
 
     fn look<T>(&self, view: impl FnOnce(&State) -> T) -> T {
-        view(self.0.borrow().recorder.state())
+        view(self.desk.borrow().recorder.state())
     }
 
-    fn record(&self, event: Event) -> Result<Entry> {
-        let entry = self.with(|recorder| recorder.record(event))?;
-        self.tell(Update::Recorded(&entry))?;
-        Ok(entry)
+    async fn record(&self, event: Event) -> Result<Entry> {
+        self.write(|recorder| recorder.draft(event)).await
     }
 
-    fn commit(&self, commit: Commit) -> Result<()> {
-        let entry = self.with(|recorder| recorder.commit(&commit.started, commit.finished, commit.measured))?;
-        self.tell(Update::Recorded(&entry))
+    async fn commit(&self, commit: Commit) -> Result<()> {
+        let Commit {
+            started,
+            finished,
+            measured,
+        } = commit;
+        self.write(|recorder| recorder.draft_run(&started, finished, measured))
+            .await
+            .map(drop)
     }
 
     fn note(&self, note: &str) -> Result<()> {
         self.tell(Update::Note(note))
+    }
+}
+
+/// What is to be written, and where the answer goes.
+type Task = (Draft, oneshot::Sender<Result<Written>>);
+
+/// The thread that waits for the disk; it ends when this is dropped. Without one, whoever writes waits.
+struct Disk(Option<mpsc::Sender<Task>>);
+
+impl Disk {
+    fn start() -> Disk {
+        let (tasks, taken) = mpsc::channel::<Task>();
+        let work = move || {
+            for (draft, answer) in taken {
+                // A session that is gone asks no more.
+                let _ = answer.send(draft.write());
+            }
+        };
+        let thread = thread::Builder::new().name("vsweep-journal".into()).spawn(work);
+        Disk(thread.ok().map(|_| tasks))
+    }
+
+    async fn write(&self, draft: Draft) -> Result<Written> {
+        let Some(tasks) = &self.0 else { return draft.write() };
+        let (answer, written) = oneshot::channel();
+        let ended = || {
+            Error::Fatal("the thread that writes the journal ended early; run again: what is recorded is kept".into())
+        };
+        tasks.send((draft, answer)).map_err(|_| ended())?;
+        written.await.map_err(|_| ended())?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::{Directory, Shard};
+    use futures_util::FutureExt;
+    use futures_util::future::join;
+    use std::cell::Cell;
+
+    fn ended(reason: &str) -> Event {
+        let reason = reason.to_owned();
+        Event::SessionEnded { reason }
+    }
+
+    #[test]
+    fn while_the_disk_is_slow_others_go_on_and_wait_in_line_to_write() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut recorder = Recorder::open(Directory::at(folder.path()), Shard::WHOLE).expect("new");
+        let told = Cell::new(0);
+        let mut observer = |update: Update<'_>, _: &Recorder| {
+            told.set(told.get() + u32::from(matches!(update, Update::Recorded(_))));
+            Ok(())
+        };
+        let mut writer = SessionWriter::new(&mut recorder, &mut observer);
+        let (tasks, taken) = mpsc::channel();
+        writer.disk = Disk(Some(tasks));
+        let mut both = Box::pin(join(writer.record(ended("first")), writer.record(ended("second"))));
+        for written in 0..2 {
+            assert!(both.as_mut().now_or_never().is_none(), "nobody waits for the disk");
+            assert_eq!(told.get(), written, "what is not on disk is not told");
+            assert_eq!(writer.look(|state| state.sessions().len()), 0);
+            let (draft, answer): Task = taken.try_recv().expect("something is to be written");
+            assert!(taken.try_recv().is_err(), "one at a time");
+            assert!(answer.send(draft.write()).is_ok(), "somebody waits for it");
+        }
+        let (first, second) = both.now_or_never().expect("both are on disk");
+        let seq = |entry: Result<Entry>| entry.expect("recorded").place.line.seq;
+        assert_eq!((seq(first), seq(second), told.get()), (1, 2, 2));
     }
 }

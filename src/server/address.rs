@@ -8,7 +8,10 @@ use super::procfs::{self, Listener};
 use super::trees;
 use crate::cause::{Cause, Failure};
 use crate::plan::ServeCommand;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, ToSocketAddrs};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Host and port of a server as its command line gives them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -57,15 +60,20 @@ impl Address {
         }
     }
 
-    /// Fills in what the command line leaves open, the port with a free one, and appends it there.
-    pub fn settle(&mut self, argv: &mut Vec<String>) -> Result<(), Failure> {
-        let port = match self.port {
-            Some(port) => port,
-            None => free_port()
-                .map_err(|error| Failure::new(Cause::PortTaken, format!("no free port can be had: {error}")))?,
+    /// Fills in what the command line leaves open, the port with a free one, and appends it there. The port that was chosen is to
+    /// be kept as long as the server is there.
+    pub fn settle(&mut self, argv: &mut Vec<String>) -> Result<Option<Promised>, Failure> {
+        let refused = |error| Failure::new(Cause::PortTaken, format!("no free port can be had: {error}"));
+        let chosen = match self.port {
+            Some(_) => None,
+            None => Some(Promised::choose().map_err(refused)?),
         };
+        let port = self
+            .port
+            .or(chosen.as_ref().map(Promised::port))
+            .expect("given or chosen");
         self.settle_on(port, argv);
-        Ok(())
+        Ok(chosen)
     }
 
     /// Fills in what the command line leaves open, the port with this one, and appends it there.
@@ -144,14 +152,66 @@ fn speaks_vllm(argv: &[String]) -> bool {
         .any(|word| word == "serve" || word.starts_with("vllm.entrypoints"))
 }
 
-/// A port that is free on both loopback addresses and all interfaces at this moment. The kernel hands out such ports
-/// in random order, so two vsweeps that ask at once rarely get the same.
-fn free_port() -> std::io::Result<u16> {
-    let port = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?.local_addr()?.port();
-    match TcpListener::bind((Ipv6Addr::LOCALHOST, port)) {
-        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => free_port(),
-        _ => Ok(port),
+/// A port that a server of ours was told to listen on. It takes a while until it does; until it is gone no other is told the same.
+#[derive(Debug)]
+pub struct Promised(u16);
+
+/// The ports that are promised.
+static PROMISED: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+/// How many were chosen.
+static CHOSEN: AtomicUsize = AtomicUsize::new(0);
+
+impl Promised {
+    /// Chooses a port that is free on both loopback addresses and all interfaces at this moment. It is none that the kernel gives
+    /// to connections, if there are others: those of a load beside the start of a server would take it.
+    pub fn choose() -> std::io::Result<Promised> {
+        let mut promised = PROMISED.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = TRIED_FROM..ephemeral().filter(|first| *first > TRIED_FROM).unwrap_or(TRIED_FROM);
+        // Two vsweeps that ask at once rarely begin at the same port, and no server gets that of the one before it.
+        let turn = (std::process::id() as usize).wrapping_mul(STRIDE);
+        let turn = turn.wrapping_add(CHOSEN.fetch_add(1, Ordering::Relaxed)) % own.len().max(1);
+        let mut ports = own.clone().cycle().skip(turn).take(own.len());
+        let port = match ports.find(|port| !promised.contains(port) && is_free(*port)) {
+            Some(port) => port,
+            None => loop {
+                let port = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?.local_addr()?.port();
+                if !promised.contains(&port) && is_free(port) {
+                    break port;
+                }
+            },
+        };
+        promised.insert(port);
+        Ok(Promised(port))
     }
+
+    /// Its number.
+    pub fn port(&self) -> u16 {
+        self.0
+    }
+}
+
+impl Drop for Promised {
+    fn drop(&mut self) {
+        PROMISED.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+    }
+}
+
+/// Below it are ports that many programs listen on by default.
+const TRIED_FROM: u16 = 20_000;
+/// Between the first ports of processes with successive ids.
+const STRIDE: usize = 97;
+
+/// The first port that the kernel gives to connections.
+fn ephemeral() -> Option<u16> {
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
+    range.split_whitespace().next()?.parse().ok()
+}
+
+fn is_free(port: u16) -> bool {
+    let is_taken =
+        |bound: std::io::Result<TcpListener>| bound.is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse);
+    !is_taken(TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)))
+        && !is_taken(TcpListener::bind((Ipv6Addr::LOCALHOST, port)))
 }
 
 #[cfg(test)]
@@ -198,7 +258,8 @@ mod tests {
     fn what_is_missing_is_appended() {
         let mut argv = words("vllm serve m --host 127.0.0.1");
         let mut address = Address::read(&argv).expect("readable");
-        address.settle(&mut argv).expect("a free port");
+        let chosen = address.settle(&mut argv).expect("a free port");
+        assert_eq!(address.port, chosen.as_ref().map(Promised::port));
         assert_eq!(argv.len(), 7);
         assert_eq!(Address::read(&argv), Ok(address.clone()));
         assert_eq!(address.taken(), None);
@@ -215,6 +276,13 @@ mod tests {
             .settle(&mut script)
             .expect("nothing to choose");
         assert_eq!(script.len(), 3);
+    }
+
+    #[test]
+    fn no_port_is_promised_twice() {
+        let promised: Vec<Promised> = (0..20).map(|_| Promised::choose().expect("a free port")).collect();
+        let ports: BTreeSet<u16> = promised.iter().map(Promised::port).collect();
+        assert_eq!(ports.len(), promised.len());
     }
 
     #[test]

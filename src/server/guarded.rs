@@ -2,6 +2,7 @@
 //! the guard's pipe, which ends the tree as [`Guarded::stop`] would, without anyone waiting for it. If the guard is killed,
 //! what it owned falls to us, and we end it here.
 
+use super::cpus::Cpus;
 use super::guard::{self, Exit, Report};
 use super::leftovers::Leftovers;
 use super::trees::{self, TREE};
@@ -36,6 +37,8 @@ pub struct Order<'a> {
     pub argv: &'a [String],
     /// Environment added to vsweep's own.
     pub env: &'a BTreeMap<String, String>,
+    /// CPUs that it may run on; all of vsweep's own without.
+    pub cpus: Option<&'a Cpus>,
     /// Where both output streams go.
     pub log: File,
     /// Time from TERM to KILL.
@@ -110,8 +113,11 @@ impl Guarded {
         children_from_before();
         let (stdin, orders) = io::pipe()?;
         let mark = trees::new_mark();
+        let cpus = order.cpus.map(|cpus| format!("--cpus={cpus}"));
         let mut guard = Command::new(program::this_program())
-            .args(["guard", "--grace-ms", &order.grace.as_millis().to_string(), "--"])
+            .args(["guard", "--grace-ms", &order.grace.as_millis().to_string()])
+            .args(cpus)
+            .arg("--")
             .args(argv)
             .envs(order.env)
             .env(KEEP_ENVIRONMENT.0, KEEP_ENVIRONMENT.1)

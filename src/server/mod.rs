@@ -4,6 +4,8 @@
 //! This room decides nothing about what to run next, and writes no file but the server's log.
 
 pub mod address;
+pub mod claim;
+pub mod cpus;
 pub mod diagnose;
 pub mod guard;
 pub mod guarded;
@@ -24,7 +26,8 @@ pub use program::{find_program, this_program, use_program};
 
 use crate::cause::{Cause, Failure};
 use crate::plan::{Reset, ServeCommand};
-use address::Address;
+use address::{Address, Promised};
+use cpus::Cpus;
 use guarded::{Guarded, Lost, Order};
 use http::Http;
 use std::collections::BTreeMap;
@@ -40,6 +43,8 @@ pub struct Launch {
     pub argv: Vec<String>,
     /// Environment added to vsweep's own.
     pub env: BTreeMap<String, String>,
+    /// CPUs that it may run on; all of vsweep's own without.
+    pub cpus: Option<Cpus>,
     /// Where the server's output goes, both streams; created, never overwritten.
     pub log: PathBuf,
     /// Limit from launch to ready.
@@ -83,6 +88,8 @@ struct Process {
     launch: Launch,
     guarded: Guarded,
     launched: Instant,
+    /// Kept for as long as it is there.
+    _port: Option<Promised>,
     /// Length of the log in bytes when the server became ready: what follows was written under load.
     ready_at: Option<u64>,
 }
@@ -92,7 +99,7 @@ impl Server {
     pub async fn spawn(launch: &Launch) -> Result<Server, Failure> {
         let mut launch = launch.clone();
         let mut address = Address::read(&launch.argv)?;
-        address.settle(&mut launch.argv)?;
+        let port = address.settle(&mut launch.argv)?;
         if let Some(taken) = address.taken() {
             return Err(taken.failure());
         }
@@ -113,6 +120,7 @@ impl Server {
         let order = Order {
             argv: &launch.argv,
             env: &launch.env,
+            cpus: launch.cpus.as_ref(),
             log,
             grace: launch.stop_grace,
         };
@@ -126,6 +134,7 @@ impl Server {
             guarded,
             launched,
             ready_at: None,
+            _port: port,
         });
         Ok(Server {
             base_url,

@@ -55,6 +55,7 @@ pub(super) async fn command(argv: &[String], base_url: &str) -> Result<(), Strin
     let order = Order {
         argv,
         env: &env,
+        cpus: None,
         log,
         grace: COMMAND_GRACE,
     };

@@ -4,6 +4,7 @@
 
 use super::Launch;
 use super::address::Address;
+use super::claim::Claim;
 use super::leftovers;
 use super::procfs;
 use super::trees::{Orphan, Remains};
@@ -22,6 +23,34 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 /// How long a killed process may hold its memory.
 const HOLDS: Duration = Duration::from_secs(5);
+
+/// A GPU of which more than this share is held has somebody on it: vLLM leaves as much to others.
+const OTHERS_SHARE: f64 = 0.1;
+
+/// Those of some GPUs, by their numbers, whose memory somebody holds.
+pub async fn held_by_others(numbers: &[u32]) -> Vec<u32> {
+    let mut gpus = gpu::all().await;
+    gpus.retain(|gpu| numbers.contains(&gpu.index) && is_held(gpu));
+    gpus.iter().map(|gpu| gpu.index).collect()
+}
+
+/// Who keeps these GPUs from being used, as a sentence.
+pub async fn holders_of(numbers: &[u32]) -> String {
+    let mut gpus = gpu::all().await;
+    gpus.retain(|gpu| numbers.contains(&gpu.index) && is_held(gpu));
+    let held: Vec<&Gpu> = gpus.iter().collect();
+    let holds = (!held.is_empty()).then_some(describe(&held, &gpu::holders().await).detail);
+    let is_claimed = |gpu: &&u32| Claim::of(**gpu).is_none();
+    let claimed: Vec<String> = numbers.iter().filter(is_claimed).map(u32::to_string).collect();
+    let claims = (!claimed.is_empty()).then(|| format!("another vsweep has GPU {}", claimed.join(", ")));
+    let all: Vec<String> = holds.into_iter().chain(claims).collect();
+    all.join("; ")
+}
+
+fn is_held(gpu: &Gpu) -> bool {
+    // Of a GPU that shares the host's memory the total is not known.
+    gpu.memory_total_mib > 0 && gpu.memory_used_mib as f64 > OTHERS_SHARE * gpu.memory_total_mib as f64
+}
 
 /// What was done about what killed vsweeps had left.
 #[derive(Debug, Default)]

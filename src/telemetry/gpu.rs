@@ -47,6 +47,32 @@ pub async fn visible(env: &BTreeMap<String, String>) -> Vec<Gpu> {
     gpus
 }
 
+/// The numbers of the GPUs that a sweep may share out. Where `nvidia-smi` shows none at all, those count that
+/// `CUDA_VISIBLE_DEVICES` or `HIP_VISIBLE_DEVICES` names by number.
+pub async fn numbers() -> Vec<u32> {
+    let nothing = BTreeMap::new();
+    let visible = visible(&nothing).await;
+    if !visible.is_empty() || !all().await.is_empty() {
+        return visible.iter().map(|gpu| gpu.index).collect();
+    }
+    let hip = || std::env::var("HIP_VISIBLE_DEVICES").ok();
+    let named = visible_devices(&nothing).or_else(hip).unwrap_or_default();
+    let mut numbers: Vec<u32> = named.split(',').map_while(|name| name.trim().parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}
+
+/// Addresses on the PCI bus, by number.
+pub async fn bus_addresses() -> BTreeMap<u32, String> {
+    let lines = query("--query-gpu=index,pci.bus_id").await;
+    let address = |line: &str| {
+        let (index, address) = line.split_once(',')?;
+        Some((index.trim().parse().ok()?, address.trim().to_owned()))
+    };
+    lines.lines().filter_map(address).collect()
+}
+
 /// `CUDA_VISIBLE_DEVICES` of `env`, else of our own environment.
 pub(super) fn visible_devices(env: &BTreeMap<String, String>) -> Option<String> {
     env.get("CUDA_VISIBLE_DEVICES")

@@ -124,6 +124,7 @@ impl Experiment {
             server: server.clone(),
             slot,
             launch,
+            gpus: Vec::new(),
         });
         let fatal = (self.fails)(i, 0).filter(|cause| AT_START.contains(cause));
         journal.pass(if fatal.is_some() { 9 } else { 20 });

@@ -11,6 +11,7 @@ mod foreign;
 mod harness;
 mod init;
 mod iterations;
+mod packing;
 mod phases;
 mod rehearse;
 mod requirements;

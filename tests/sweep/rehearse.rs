@@ -78,6 +78,54 @@ fn a_forecast_counts_what_a_run_does_and_learns_from_it() {
     assert_eq!(learned, ["2 measured server starts", "8 measured runs"]);
 }
 
+/// The plan of a night on eight GPUs, which takes more than five hours one server after the other.
+#[test]
+fn servers_side_by_side_are_played_side_by_side() {
+    let folder = TempDir::new().expect("a folder");
+    let plan = Path::new(env!("CARGO_MANIFEST_DIR")).join("plans/h100.toml");
+    let rehearse = |more: &[&str]| -> Value {
+        let args = ["rehearse", plan.to_str().expect("a plain path"), "--format", "json"];
+        serde_json::from_str(&stdout(&vsweep(folder.path(), &[&args, more].concat()))).expect("JSON")
+    };
+    let seconds = |rehearsal: &Value| rehearsal["seconds"]["likely"].as_f64().expect("a number");
+    let packed = rehearse(&["--gpu", "8xh100"]);
+    let alone = rehearse(&["--gpu", "8xh100", "--set", "exec.parallel=1"]);
+    assert!(seconds(&packed) < 6000.0, "{} s", seconds(&packed));
+    assert!(seconds(&alone) > 3.0 * seconds(&packed), "{} s", seconds(&alone));
+    assert_eq!(packed["runs"], alone["runs"]);
+    assert_eq!(packed["side_by_side"]["gpus"], 8);
+
+    let servers = packed["servers"].as_array().expect("a list");
+    let spans = servers.iter().map(|server| {
+        let begins = server["begins_seconds"].as_f64().expect("a number");
+        let gpus = server["name"].as_str().expect("text")["tensor_parallel_size=".len()..]
+            .split(',')
+            .next();
+        let gpus: u32 = gpus.and_then(|gpus| gpus.parse().ok()).expect("a number");
+        (begins, begins + seconds(server), gpus)
+    });
+    let spans: Vec<(f64, f64, u32)> = spans.collect();
+    for (moment, ..) in &spans {
+        let runs = spans
+            .iter()
+            .filter(|(begins, ends, _)| begins <= moment && moment < ends);
+        assert!(runs.map(|(.., gpus)| gpus).sum::<u32>() <= 8, "at {moment} s");
+    }
+    let last = spans.iter().map(|(_, ends, _)| *ends).fold(0.0, f64::max);
+    assert!(
+        (last - seconds(&packed)).abs() < 1e-6,
+        "all of it takes as long as the last server"
+    );
+
+    let narrow = vsweep(
+        folder.path(),
+        &["rehearse", plan.to_str().expect("a plain path"), "--gpu", "4xh100"],
+    );
+    let refused = String::from_utf8_lossy(&narrow.stderr).into_owned();
+    assert_eq!(narrow.status.code(), Some(2), "{refused}");
+    assert!(refused.contains("needs 8 GPUs, and the machine has 4"), "{refused}");
+}
+
 #[test]
 fn a_search_is_played_to_its_answers() {
     let folder = plan(

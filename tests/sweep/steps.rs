@@ -190,7 +190,7 @@ impl Writer for &Replay {
         view(&self.state.borrow())
     }
 
-    fn record(&self, event: Event) -> Result<Entry, Killed> {
+    async fn record(&self, event: Event) -> Result<Entry, Killed> {
         let real = self.left.borrow_mut().pop_front().ok_or(Killed)?;
         assert_eq!(comparable(event), comparable(real.event.clone()));
         self.before.borrow_mut().push(real.clone());
@@ -198,8 +198,10 @@ impl Writer for &Replay {
         Ok(real)
     }
 
-    fn commit(&self, commit: Commit) -> Result<(), Killed> {
-        self.record(Event::RunFinished(Box::new(commit.finished))).map(drop)
+    async fn commit(&self, commit: Commit) -> Result<(), Killed> {
+        self.record(Event::RunFinished(Box::new(commit.finished)))
+            .await
+            .map(drop)
     }
 
     fn note(&self, _: &str) -> Result<(), Killed> {

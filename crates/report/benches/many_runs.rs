@@ -141,6 +141,7 @@ fn write_journal(directory: &Directory, n: u64, points: &[PointId]) {
             server: server.clone(),
             slot,
             launch,
+            gpus: Vec::new(),
         });
         push(Event::ServerReady {
             server: server.clone(),

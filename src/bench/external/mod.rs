@@ -65,6 +65,7 @@ pub async fn measure(job: &Job, argv: &[String]) -> Result<Measurement, Failure>
     let mut program = Guarded::start(Order {
         argv: &argv,
         env: &env,
+        cpus: None,
         log: output,
         grace: GRACE,
     })?;

@@ -39,10 +39,11 @@ impl Live<'_, '_> {
             (files.scratch(directory), files.telemetry(directory))
         });
         let (plan, writer) = (self.plan, self.writer);
+        let server = self.config.id.clone();
         let running = self.ready();
         let job = job(plan, run, running, &identity, scratch);
         let began = Instant::now();
-        writer.tell(Update::Running(&job.counters))?;
+        writer.tell(Update::Running(&server, &job.counters))?;
         let is_watched = plan.bench.telemetry;
         let sampler = is_watched.then(|| sampler::start(running.server.http(), Arc::clone(&running.gpus)));
         let measured = tokio::select! {
@@ -58,7 +59,8 @@ impl Live<'_, '_> {
         let seconds = began.elapsed().saturating_sub(job.counters.warmed_for()).as_secs_f64();
         hide_in_result(&job.scratch.join(RESULT), &plan.secrets)?;
         let window = job.counters.measured.get().copied();
-        let figures = self.keep(&telemetry, readings(sampler).await, window)?;
+        let mut figures = self.keep(&telemetry, readings(sampler).await, window)?;
+        figures.extend(self.beside(&run.started.at));
         let running = self.ready();
         let death = match &measured {
             Ok(measurement) if !has_failed_requests(measurement) => None,

@@ -1,6 +1,7 @@
 //! The stage of a real run: one server, started, measured and stopped as an agenda demands. Decides nothing.
 
 mod behind;
+mod beside;
 mod hidden;
 mod measure;
 mod server;
@@ -11,6 +12,7 @@ use super::Update;
 use super::drive::Stage;
 use super::gate::Gate;
 use super::interrupt::Interrupt;
+use super::seat::Seat;
 use super::writer::SessionWriter;
 use crate::agenda::{Action, Outcome};
 use crate::error::{Error, Result};
@@ -27,6 +29,7 @@ use std::sync::Arc;
 pub struct Live<'p, 'w> {
     plan: &'p Plan,
     config: ServerConfig,
+    seat: Seat,
     gate: &'p Gate,
     writer: &'p SessionWriter<'w>,
     running: Option<Running>,
@@ -51,10 +54,17 @@ struct Running {
 
 impl<'p, 'w> Live<'p, 'w> {
     /// Prepares; nothing is started yet.
-    pub fn new(plan: &'p Plan, config: ServerConfig, gate: &'p Gate, writer: &'p SessionWriter<'w>) -> Self {
+    pub fn new(
+        plan: &'p Plan,
+        config: ServerConfig,
+        seat: Seat,
+        gate: &'p Gate,
+        writer: &'p SessionWriter<'w>,
+    ) -> Self {
         Live {
             plan,
             config,
+            seat,
             gate,
             writer,
             running: None,

@@ -13,6 +13,7 @@ use crate::server::address::{Address, Taken};
 use crate::server::{Identity, Launch, Server};
 use crate::table::count_gpus;
 use crate::telemetry::nvml::Gpus;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -78,7 +79,8 @@ impl Live<'_, '_> {
             Target::Launch(_) => {
                 let launch = Launch {
                     argv: self.config.argv.clone(),
-                    env: self.config.env.clone(),
+                    env: self.env(),
+                    cpus: self.seat.cpus.clone(),
                     log,
                     ready_timeout: serve.ready_timeout,
                     stop_grace: serve.stop_grace,
@@ -118,8 +120,18 @@ impl Live<'_, '_> {
             return Gpus::none();
         }
         let config = &self.config;
-        let count = (!config.argv.is_empty()).then(|| count_gpus(&config.params, &config.argv) as usize);
-        Gpus::of_server(&config.env, count)
+        let count = match self.seat.gpus.len() {
+            0 => (!config.argv.is_empty()).then(|| count_gpus(&config.params, &config.argv) as usize),
+            given => Some(given),
+        };
+        Gpus::of_server(&self.env(), count)
+    }
+
+    /// The server's environment: that of the plan, and what keeps it to its GPUs. The latter is no part of its identity.
+    fn env(&self) -> BTreeMap<String, String> {
+        let mut env = self.config.env.clone();
+        env.extend(self.seat.env());
+        env
     }
 
     /// Empties the caches. `Err` says what the server refused.

@@ -15,6 +15,7 @@ mod report;
 
 pub use report::{Exit, Report};
 
+use crate::server::cpus::Cpus;
 use crate::server::leftovers::{self, Leftovers};
 use crate::server::procfs;
 use crate::server::trees::GUARD;
@@ -48,17 +49,18 @@ pub const NOT_EXECUTED: i32 = 127;
 const QUIET_TICK: Duration = Duration::from_secs(1);
 const STOPPING_TICK: Duration = Duration::from_millis(100);
 
-/// Runs `command` as the leader of a tree and owns that tree until nothing of it is left. The owner is told of an error,
+/// Runs `command` on these CPUs as the leader of a tree and owns that tree until nothing of it is left. The owner is told of an error,
 /// too.
-pub fn own(command: &[OsString], grace: Duration) -> io::Result<()> {
-    let owned = try_own(command, grace);
+pub fn own(command: &[OsString], grace: Duration, cpus: Option<&Cpus>) -> io::Result<()> {
+    let owned = try_own(command, grace, cpus);
     if let Err(error) = &owned {
         say(&Report::Failed(error.to_string()));
     }
     owned
 }
 
-fn try_own(command: &[OsString], grace: Duration) -> io::Result<()> {
+fn try_own(command: &[OsString], grace: Duration, cpus: Option<&Cpus>) -> io::Result<()> {
+    cpus.map_or(Ok(()), Cpus::pin)?;
     prctl::set_name(&CString::new(GUARD)?)?;
     prctl::set_child_subreaper(true)?;
     let mut watched = SigSet::empty();

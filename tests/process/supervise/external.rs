@@ -116,6 +116,7 @@ async fn a_bench_command_measures_our_server() {
             .map(str::to_owned)
             .collect(),
         env: marked.env.clone(),
+        cpus: None,
         log: marked.path("server.log"),
         ready_timeout: Duration::from_secs(120),
         stop_grace: Duration::from_secs(10),

@@ -27,6 +27,7 @@ impl Simulated {
         let launch = Launch {
             argv: argv.split_whitespace().map(str::to_owned).collect(),
             env: marked.env.clone(),
+            cpus: None,
             log: marked.path("server.log"),
             ready_timeout: PATIENCE,
             stop_grace: Duration::from_millis(500),

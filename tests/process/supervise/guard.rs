@@ -10,6 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use vsweep::server::cpus::Cpus;
 use vsweep::server::guard::Exit;
 use vsweep::server::guarded::Lost;
 
@@ -25,6 +26,23 @@ const DEAF: &str = "trap '' TERM INT HUP; sleep 1000 & setsid sh -c 'trap \"\" T
 
 fn send(pid: i32, signal: Signal) {
     kill(Pid::from_raw(pid), signal).expect("the process is there");
+}
+
+#[tokio::test]
+async fn a_tree_keeps_to_its_cpus() {
+    let allowed = Cpus::allowed().expect("readable").to_string();
+    let first = allowed.split(['-', ',']).next().expect("one at least");
+    let cpus: Cpus = first.parse().expect("a number");
+    let marked = Marked::new("cpus");
+    let script =
+        "sh -c 'grep Cpus_allowed_list: /proc/self/status >\"$TMPDIR/list\"; mv \"$TMPDIR/list\" \"$TMPDIR/cpus\"'";
+    let tree = marked.script_on(Some(&cpus), script, SHORT);
+    assert_eq!(tree.exited().await, Ok(Exit::Code(0)));
+    let told = fs::read_to_string(marked.path("cpus")).expect("text");
+    assert_eq!(told.split_whitespace().last(), Some(first));
+    tree.gone().await;
+    marked.assert_empty();
+    assert_eq!(Cpus::allowed().expect("readable").to_string(), allowed, "ours stay");
 }
 
 #[tokio::test]

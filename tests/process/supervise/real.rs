@@ -30,6 +30,7 @@ fn launch(marked: &Marked) -> Launch {
     Launch {
         argv: command(),
         env: marked.env.clone(),
+        cpus: None,
         log: marked.path("server.log"),
         ready_timeout: Duration::from_secs(600),
         stop_grace: GRACE,

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::time::{Duration, Instant};
+use vsweep::server::cpus::Cpus;
 use vsweep::server::guarded::{Guarded, Order};
 
 pub const VSWEEP: &str = env!("CARGO_BIN_EXE_vsweep");
@@ -43,6 +44,11 @@ impl Marked {
 
     /// Runs a shell script under a guard.
     pub fn script(&self, script: &str, grace: Duration) -> Guarded {
+        self.script_on(None, script, grace)
+    }
+
+    /// The same on some CPUs.
+    pub fn script_on(&self, cpus: Option<&Cpus>, script: &str, grace: Duration) -> Guarded {
         let argv = ["sh", "-c", script].map(str::to_owned);
         let log = File::options()
             .append(true)
@@ -52,6 +58,7 @@ impl Marked {
         Guarded::start(Order {
             argv: &argv,
             env: &self.env,
+            cpus,
             log,
             grace,
         })

@@ -174,6 +174,7 @@ mod tests {
                     server: server.clone(),
                     slot,
                     launch,
+                    gpus: Vec::new(),
                 });
                 let started = state.imagine(Event::RunStarted(Box::new(RunStarted {
                     point: point.id,

@@ -28,6 +28,7 @@ impl Agenda<'_> {
             slot: self.slot,
             // The recorder counts.
             launch: 0,
+            gpus: self.gpus.clone(),
         })
     }
 

@@ -53,6 +53,8 @@ pub struct Agenda<'p> {
     server: ServerConfig,
     /// The planned start of the server.
     slot: u32,
+    /// What it was given beside other servers, for the record.
+    gpus: Vec<u32>,
     /// The one that is worked on comes first.
     probings: VecDeque<Probing>,
     phase: Phase,
@@ -122,8 +124,14 @@ impl<'p> Agenda<'p> {
             failed_start: None,
             death: None,
             slot: group.slot,
+            gpus: Vec::new(),
             server: group.server,
         }
+    }
+
+    /// The same on these GPUs of the machine.
+    pub fn on(self, gpus: Vec<u32>) -> Agenda<'p> {
+        Agenda { gpus, ..self }
     }
 
     /// The next step. To be asked again only when it was seen through: recorded, noted, or its outcome settled.
@@ -277,7 +285,7 @@ impl<'p> Agenda<'p> {
     /// What remains is to stop the server.
     fn leave(&mut self, ending: Ending) {
         let is_ready = self.launched.as_ref().is_some_and(|launched| launched.facts.is_some());
-        if ending == Ending::Interrupted && is_ready {
+        if ending == Ending::Interrupted && is_ready && self.signal >= Some(Signal::Interrupt) {
             let note = match self.scope.plan.serve.target {
                 Target::Launch(_) => "interrupted: stopping the server (interrupt again to kill it at once)",
                 Target::Attach(_) => "interrupted: the server is left running",

@@ -140,6 +140,7 @@ fn read(text: &str, format: Format, path: &Path, overrides: &[String], world: &W
         on_failure: parts.on_failure,
         serve: parts.serve,
         bench: parts.bench,
+        exec: parts.exec,
         link: parts.link,
         exclude: parts.exclude,
         sla: parts.sla,

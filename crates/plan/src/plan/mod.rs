@@ -7,6 +7,7 @@ pub mod commands;
 mod compare;
 pub mod condition;
 mod derived;
+mod exec;
 mod fields;
 mod interpolate;
 mod json_text;
@@ -35,6 +36,7 @@ mod world;
 
 pub use commands::Commands;
 pub use compare::{Compare, Limit};
+pub use exec::{Exec, Parallel};
 pub use load::{Draft, draft, load, parse};
 pub use node::{Entry, Kind, Node};
 pub use origin::Origin;
@@ -77,6 +79,8 @@ pub struct Plan {
     pub serve: Serve,
     /// The load side.
     pub bench: Bench,
+    /// How many servers run side by side.
+    pub exec: Exec,
     /// Parameters that are tied to each other.
     pub link: Link,
     /// Points to leave out.

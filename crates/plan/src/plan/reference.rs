@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use std::fmt::Write;
 
 /// The tables in the order of a plan, with what they are called there.
-const TABLES: [(&str, &str); 16] = [
+const TABLES: [(&str, &str); 17] = [
     ("`runs = { until, ... }`: as many runs as it takes", "RunsTable"),
     ("`[serve]`", "ServeTable"),
     ("`[bench]`", "BenchTable"),
@@ -14,6 +14,7 @@ const TABLES: [(&str, &str); 16] = [
     ("`{ per, ... }`: a parameter that follows another", "DerivedTable"),
     ("`{ value }`: a list or a table as one value", "ValueTable"),
     ("`[[serve.combos]]`, `[[bench.combos]]`", "ComboTable"),
+    ("`[exec]`", "ExecTable"),
     ("`[link]`", "LinkTable"),
     ("`[sla]`", "SlaTable"),
     ("`[[sla.target]]`", "TargetTable"),
@@ -70,6 +71,7 @@ fn type_of(schema: &Map<String, Value>) -> String {
             "Commands" => "string, list of strings, or table of them".into(),
             "Param" => "value, list, range".into(),
             "RunsValue" => "whole number or table".into(),
+            "SideBySide" => "`\"gpus\"` or whole number".into(),
             "Scalar" => "string, number or boolean".into(),
             table if table.ends_with("Table") => "table".into(),
             _ => "string".into(),

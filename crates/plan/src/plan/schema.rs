@@ -2,11 +2,13 @@
 //! all made from these. Nothing is ever deserialized into them; reading, with its checks, is the `read` module's.
 
 mod compare;
+mod exec;
 mod json;
 mod runs;
 mod values;
 
 pub use compare::CompareTable;
+pub use exec::{ExecTable, Resource, SideBySide};
 pub use json::{json_schema, json_text, keys_of};
 pub use runs::{RunsTable, RunsValue};
 pub use values::{AxisItem, Commands, DerivedTable, Param, RangeTable, Scalar, Scale, ValueTable, Values, Words};
@@ -47,6 +49,8 @@ pub struct PlanFile {
     pub serve: ServeTable,
     /// The load side: what is sent, and by which program.
     pub bench: Option<BenchTable>,
+    /// How many servers run side by side. Without this table they run one after the other.
+    pub exec: Option<ExecTable>,
     /// Parameters that are tied to each other.
     pub link: Option<LinkTable>,
     /// Blocks of conditions on parameters; a point for which all conditions of one block hold is left out. A condition

@@ -16,7 +16,8 @@ use vsweep_strategy::search::{Answer, Level, Probe, Rival, Seed, Target, Vary};
 /// minor. What vsweep 1.x wrote is read, and never added to.
 ///
 /// - 2.0: one journal for each session, checksums, an order without clocks, chains of probes, validity.
-/// - 2.1: several planned starts of a server config (`starts` of a session), comparisons (`compare`), figures that decide (`learned` of a run).
+/// - 2.1: several planned starts of a server config (`starts` of a session), comparisons (`compare`), figures that decide (`learned` of
+///   a run), and the GPUs of a server that runs beside others.
 pub const FORMAT: (u32, u32) = (2, 1);
 
 /// What can happen to an experiment.
@@ -59,6 +60,9 @@ pub enum Event {
         slot: u32,
         /// Counts the launches of this session from 1.
         launch: u32,
+        /// The GPUs that it was given, by their numbers; none where servers do not run side by side on GPUs.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        gpus: Vec<u32>,
     },
     /// It answers and serves the expected model.
     ServerReady {

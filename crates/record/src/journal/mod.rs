@@ -5,6 +5,7 @@
 
 mod compared;
 mod directory;
+mod draft;
 mod event;
 mod files;
 mod follow;
@@ -25,6 +26,7 @@ mod state;
 
 pub use compared::{Asked, Compared, Entrant};
 pub use directory::{Directory, RunFiles, Shard};
+pub use draft::{Draft, Written};
 pub use event::{
     Event, FORMAT, Figures, GroupBegun, Learned, Link, PlanContent, RecordedPlan, RunFinished, RunStarted,
     SearchStarted, Seen, SeenJournal, ServerDeclared, SessionStarted, StoredFile,

@@ -1,18 +1,20 @@
 //! The one writer of a session: its journal, and the files of its runs. Holds the lock while it lives, which only saves work:
 //! what two sessions write at once is never mixed.
 
-use super::directory::{Directory, RunFiles, Shard};
+use super::directory::{Directory, Shard};
+use super::draft::{Content, Draft, Finished, Written};
 use super::event::{Event, FORMAT, RunFinished, Seen};
-use super::files::{self, Check, stored};
+use super::files::{self, Check};
 use super::follow::Follower;
 use super::line::Entry;
 use super::lock::Lock;
 use super::log::Log;
 use super::place::Nonce;
-use super::run_file::{self, Measured, Provenance};
+use super::run_file::{Measured, Provenance};
 use super::state::{Gap, State};
+use std::sync::{Arc, Mutex};
 use vsweep_plan::error::{Error, Result};
-use vsweep_plan::files::{create_folder, remove_abandoned, write_atomic};
+use vsweep_plan::files::remove_abandoned;
 use vsweep_plan::plan::Secrets;
 
 /// An experiment opened for writing.
@@ -21,7 +23,7 @@ pub struct Recorder {
     directory: Directory,
     follower: Follower,
     /// Begun with the first event.
-    log: Option<Log>,
+    log: Option<Arc<Mutex<Log>>>,
     nonce: Nonce,
     shard: Shard,
     /// Hidden in whatever is written.
@@ -110,9 +112,21 @@ impl Recorder {
         seen
     }
 
-    /// Appends one event durably, with what only the writer knows of it: the count of a launch, what was read of other journals,
-    /// and the line that retired earlier results.
-    pub fn record(&mut self, mut event: Event) -> Result<Entry> {
+    /// Appends one event durably.
+    pub fn record(&mut self, event: Event) -> Result<Entry> {
+        let draft = self.draft(event)?;
+        Ok(self.settle(draft.write()?))
+    }
+
+    /// Commits a measured run: its file first, then the line that vouches for it. `started` is its `run_started`.
+    pub fn commit(&mut self, started: &Entry, finished: RunFinished, measured: Measured) -> Result<Entry> {
+        let draft = self.draft_run(started, finished, measured)?;
+        Ok(self.settle(draft.write()?))
+    }
+
+    /// An event that is to be written, with what only the writer knows of it: the count of a launch, what was read of other journals,
+    /// and the line that retired earlier results. Nothing else may be drafted before it is settled, or could not be written.
+    pub fn draft(&mut self, mut event: Event) -> Result<Draft> {
         match &mut event {
             Event::SessionStarted(started) => started.seen = self.news(),
             Event::GroupBegun(begun) => begun.seen = self.news(),
@@ -123,28 +137,11 @@ impl Recorder {
             Event::RunStarted(started) => started.anew = self.state().retired_by(&started.server, self.nonce),
             _ => {}
         }
-        let event = self.secrets.redact_data(event);
-        let log = match &mut self.log {
-            Some(log) => log,
-            empty => {
-                let log = empty.insert(Log::create(&self.directory.journal_folder(), self.nonce)?);
-                let created = Event::JournalCreated {
-                    format: format!("{}.{}", FORMAT.0, FORMAT.1),
-                    vsweep: env!("CARGO_PKG_VERSION").into(),
-                    shard: self.shard.to_string(),
-                };
-                let entry = log.append(self.follower.state().lamport() + 1, created)?;
-                self.follower.note_own(entry);
-                log
-            }
-        };
-        let entry = log.append(self.follower.state().lamport() + 1, event)?;
-        self.follower.note_own(entry.clone());
-        Ok(entry)
+        self.draft_content(Content::Event(event))
     }
 
-    /// Commits a measured run: its file first, then the line that vouches for it. `started` is its `run_started`.
-    pub fn commit(&mut self, started: &Entry, mut finished: RunFinished, measured: Measured) -> Result<Entry> {
+    /// The same of a measured run.
+    pub fn draft_run(&mut self, started: &Entry, finished: RunFinished, measured: Measured) -> Result<Draft> {
         let Event::RunStarted(run) = &started.event else {
             unreachable!("a run is committed after it was begun");
         };
@@ -155,17 +152,46 @@ impl Recorder {
             at: started.at.clone(),
             server: server.map(|record| record.config.clone()).unwrap_or_default(),
             started: (**run).clone(),
-            finished: finished.clone(),
+            finished,
         };
-        let content = run_file::encode(&provenance, measured, &self.secrets);
-        let path = RunFiles::begun(run, started.place.line).json();
-        let target = self.directory.root().join(&path);
-        if let Some(folder) = target.parent() {
-            create_folder(folder)?;
-        }
-        write_atomic(&target, &content)?;
-        finished.file = Some(stored(path, &content));
-        self.record(Event::RunFinished(Box::new(finished)))
+        let root = self.directory.root().to_owned();
+        self.draft_content(Content::Run(Box::new(Finished {
+            root,
+            provenance,
+            measured,
+        })))
+    }
+
+    /// Takes notice of a draft that was written.
+    pub fn settle(&mut self, written: Written) -> Entry {
+        self.follower.note_own(written.0.clone());
+        written.0
+    }
+
+    fn draft_content(&mut self, content: Content) -> Result<Draft> {
+        let log = match &self.log {
+            Some(log) => Arc::clone(log),
+            None => self.begin()?,
+        };
+        Ok(Draft {
+            log,
+            lamport: self.state().lamport() + 1,
+            secrets: self.secrets.clone(),
+            content,
+        })
+    }
+
+    /// Begins the journal.
+    fn begin(&mut self) -> Result<Arc<Mutex<Log>>> {
+        let mut log = Log::create(&self.directory.journal_folder(), self.nonce)?;
+        let created = Event::JournalCreated {
+            format: format!("{}.{}", FORMAT.0, FORMAT.1),
+            vsweep: env!("CARGO_PKG_VERSION").into(),
+            shard: self.shard.to_string(),
+        };
+        let entry = log.append(self.state().lamport() + 1, created)?;
+        self.follower.note_own(entry);
+        Ok(Arc::clone(self.log.insert(Arc::new(Mutex::new(log)))))
     }
 }
 

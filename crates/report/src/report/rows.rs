@@ -68,7 +68,15 @@ fn make_rows(
     mut believed: Option<&mut HashMap<String, Figures>>,
 ) -> Runs {
     let unknown = ServerRecord::default();
-    let count = |(id, server): (_, &ServerRecord)| (id, count_gpus(&server.params, &server.argv));
+    let count = |(id, server): (_, &ServerRecord)| {
+        // What a server was given is what it used, whatever its flags say.
+        let given = server.starts.iter().map(|start| start.gpus.len()).max().unwrap_or(0);
+        let count = match given {
+            0 => count_gpus(&server.params, &server.argv),
+            given => given as f64,
+        };
+        (id, count)
+    };
     let gpus: BTreeMap<&ServerId, f64> = state.servers.iter().map(count).collect();
     let mut builder = TableBuilder::new();
     builder.plan_starts(match (state.compared(), state.planned()) {

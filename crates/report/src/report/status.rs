@@ -13,7 +13,7 @@ use vsweep_plan::cause::{Cause, MOST_OFTEN, Outcome};
 use vsweep_plan::error::Result;
 use vsweep_plan::units::{show_duration, show_many};
 use vsweep_plan::validity::{Code, Validity};
-use vsweep_record::journal::{self, Check, Directory, State};
+use vsweep_record::journal::{self, Check, Directory, ServerRecord, State};
 
 /// What is told of one cause.
 const MOST_SEEN: usize = 3;
@@ -71,6 +71,9 @@ pub struct Status {
     pub has_begun: bool,
     /// Process ids of the vsweeps that work on the directory now.
     pub running: Vec<u32>,
+    /// The servers that are up, if a vsweep works on the directory.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub servers_up: Vec<Up>,
     /// How the last session ended: `finished`, `interrupted`, `stopped`, or `null` if it was killed or still runs.
     pub ended: Option<String>,
     /// Process ids of the vsweeps whose sessions did not end. Who can look at processes fills in what they left.
@@ -79,6 +82,32 @@ pub struct Status {
     /// Processes that a killed vsweep left on this machine and that nobody looks after.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub orphans: Vec<Orphan>,
+}
+
+/// A server that is up.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Up {
+    /// Its settings, for people.
+    pub name: String,
+    /// The GPUs that it was given, if any were.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<u32>,
+}
+
+impl Up {
+    /// Those that the last session started and that have not ended.
+    fn of(state: &State) -> Vec<Up> {
+        let session = state.last_session().map(|session| session.nonce());
+        let up = |server: &ServerRecord| {
+            let start = server.starts.last()?;
+            let is_up = start.exited_at.is_none() && Some(start.launch.session) == session;
+            is_up.then(|| Up {
+                name: server.name.clone(),
+                gpus: start.gpus.clone(),
+            })
+        };
+        state.servers.values().filter_map(up).collect()
+    }
 }
 
 /// A process that nobody looks after.
@@ -142,6 +171,9 @@ impl Status {
         let state = journal::load(directory, Check::Lengths)?;
         let mut status = Status::of(&directory.name(), &state);
         status.running = journal::holders(directory)?;
+        if !status.running.is_empty() {
+            status.servers_up = Up::of(&state);
+        }
         Ok(status)
     }
 
@@ -182,6 +214,7 @@ impl Status {
             seconds_left: Ahead::of_journal(state).and_then(|ahead| ahead.seconds_left()),
             has_begun: state.last_session().is_some(),
             running: Vec::new(),
+            servers_up: Vec::new(),
             ended: state.last_session().and_then(|session| session.ended.clone()),
             killed: state.killed_sessions(),
             orphans: Vec::new(),
@@ -222,6 +255,16 @@ impl Status {
                 format!("running now (pid {})\n", pids.join(", "))
             }
         };
+        for Up { name, gpus } in &self.servers_up {
+            let on: Vec<String> = gpus.iter().map(u32::to_string).collect();
+            let on = if on.is_empty() {
+                String::new()
+            } else {
+                format!(" on GPU {}", on.join(","))
+            };
+            let name = if name.is_empty() { "the server" } else { name };
+            text += &format!("  up: {name}{on}\n");
+        }
         if !self.orphans.is_empty() {
             let processes = self
                 .orphans

@@ -1,10 +1,11 @@
-//! Which server start comes next: two arms in pairs, or an ordered axis that is bisected.
+//! Which server start comes next: two arms in pairs, an ordered axis that is bisected, or many side by side.
 //!
 //! Like a search, a selection is a deterministic state machine: `ask` names the next start, `tell` takes what it showed, and
 //! the state is a fold over what was told. Starting servers and measuring on them is done elsewhere.
 
 mod bisected;
 mod changepoint;
+pub mod packed;
 mod paired;
 mod pairs;
 

@@ -3,6 +3,7 @@
 
 mod bench;
 mod compare;
+mod exec;
 mod explore;
 mod link;
 mod params;
@@ -22,7 +23,9 @@ use super::schema;
 use super::secrets::Secrets;
 use super::source::{Sources, Span};
 use super::world::World;
-use super::{Bench, BenchRunner, Compare, Exclusion, Link, OnFailure, ReportOptions, Runs, Serve, Side, spelling};
+use super::{
+    Bench, BenchRunner, Compare, Exclusion, Exec, Link, OnFailure, ReportOptions, Runs, Serve, Side, spelling,
+};
 use vsweep_strategy::search;
 
 pub(super) use params::Names;
@@ -49,6 +52,7 @@ pub(super) struct Parts {
     pub on_failure: OnFailure,
     pub serve: Serve,
     pub bench: Bench,
+    pub exec: Exec,
     pub link: Link,
     pub exclude: Vec<Exclusion>,
     pub sla: Option<search::Settings>,
@@ -104,6 +108,7 @@ impl Reader<'_> {
         let bench_node = fields.get("bench");
         let serve = self.serve(serve_node.unwrap_or(&empty), serve_node.is_some());
         let bench = self.bench(bench_node.unwrap_or(&empty));
+        let exec = self.exec(fields.get("exec"), serve_node);
         let names = Names {
             serve: params::names(serve_node)
                 .into_iter()
@@ -154,6 +159,7 @@ impl Reader<'_> {
                 ("[sla]", sla.is_some()),
                 ("[explore]", explore_node.is_some()),
                 ("`starts`", starts_node.is_some()),
+                ("[exec]", fields.get("exec").is_some()),
             ];
             self.check_compare(node, &serve, &runs, others);
         }
@@ -178,6 +184,7 @@ impl Reader<'_> {
             on_failure: on_failure.unwrap_or(OnFailure::Continue),
             serve,
             bench,
+            exec,
             link,
             exclude,
             sla,

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 
 /// Holds the servers of the plan against each other, start by start, until it is decided which is better (docs/verdicts.md). Two servers, the
 /// base first, are measured in pairs of starts, in the order A B, B A. More than two are an ordered axis, such as versions: it is bisected for
-/// the place where the metric changes, and has one load and one metric. Every server has the same loads. Not with `starts`, `url`, `[sla]` or
+/// the place where the metric changes, and has one load and one metric. Every server has the same loads. Not with `starts`, `[exec]`, `url`, `[sla]` or
 /// `[explore]`.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]

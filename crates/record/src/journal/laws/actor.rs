@@ -150,6 +150,7 @@ impl Actor {
                     server: server.clone(),
                     slot,
                     launch,
+                    gpus: Vec::new(),
                 });
                 self.write(Event::ServerReady {
                     server,

@@ -122,7 +122,15 @@ impl Fold<'_> {
             }
             OldEvent::ServerStarting { server, start } => {
                 let (slot, launch) = (0, start);
-                self.push(&at, Event::ServerStarting { server, slot, launch });
+                self.push(
+                    &at,
+                    Event::ServerStarting {
+                        server,
+                        slot,
+                        launch,
+                        gpus: Vec::new(),
+                    },
+                );
             }
             OldEvent::ServerReady {
                 server,

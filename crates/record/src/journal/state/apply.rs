@@ -53,9 +53,15 @@ impl State {
                 };
                 self.end_search(search, place, after, end);
             }
-            Event::ServerStarting { server, slot, launch } => {
+            Event::ServerStarting {
+                server,
+                slot,
+                launch,
+                gpus,
+            } => {
                 let start = self.start(&server, launched(launch), place);
                 start.slot = slot;
+                start.gpus = gpus;
                 start.started_at = at;
             }
             Event::ServerReady {

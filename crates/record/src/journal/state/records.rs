@@ -230,6 +230,8 @@ pub struct StartRecord {
     pub launch: Launch,
     /// The planned start that it stands for, from 0.
     pub slot: u32,
+    /// The GPUs that it was given, by their numbers, if any were.
+    pub gpus: Vec<u32>,
     /// When it was launched, RFC 3339.
     pub started_at: String,
     /// From launch to ready, in seconds, if it got there.
@@ -256,6 +258,7 @@ impl StartRecord {
         StartRecord {
             launch,
             slot: 0,
+            gpus: Vec::new(),
             started_at: String::new(),
             ready_seconds: None,
             simulated: false,
@@ -294,4 +297,11 @@ pub struct Session {
     /// How it ended; `None` if it was killed, or is still running.
     pub ended: Option<String>,
     pub(in crate::journal) place: Place,
+}
+
+impl Session {
+    /// Its name, which is that of its journal.
+    pub fn nonce(&self) -> Nonce {
+        self.place.line.journal
+    }
 }

@@ -4,10 +4,12 @@
 //!
 //! Knows nothing of the plan: whoever drives the sweep says what is to be done.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::{PointId, SearchId, ServerId};
 use vsweep_record::journal::{Entry, Event, FIRST_SLOT, RunRecord, ServerRecord, State};
+use vsweep_strategy::selection::packed::{Need, Room, length};
 
 /// Runs that a search takes, as long as none has ended.
 const USUAL_PROBES: f64 = 8.0;
@@ -51,7 +53,9 @@ pub struct Ahead {
     shares: BTreeMap<(ServerId, u32), Share>,
     total: u64,
     done: u64,
-    up: Option<(ServerId, u32)>,
+    up: BTreeSet<(ServerId, u32)>,
+    /// How many servers run at once, and the GPUs that each needs; one after the other without.
+    shared: Option<(Room, BTreeMap<ServerId, u32>)>,
     by_server_and_load: BTreeMap<(ServerId, String), Mean>,
     by_load: BTreeMap<String, Mean>,
     run: Mean,
@@ -63,8 +67,8 @@ pub struct Ahead {
     probe: Mean,
     probes_of_ended: Mean,
     probes: BTreeMap<SearchId, u32>,
-    /// When something last ended on the server that is up.
-    last: Option<jiff::Timestamp>,
+    /// When something last ended on a server that is up.
+    last: BTreeMap<ServerId, jiff::Timestamp>,
 }
 
 impl Ahead {
@@ -109,11 +113,19 @@ impl Ahead {
             }
         }
         let is_open = |server: &ServerRecord| server.starts.last().is_some_and(|start| start.exited_at.is_none());
-        let mut open = state.servers.iter().filter(|(_, server)| is_open(server));
+        let open = state.servers.iter().filter(|(_, server)| is_open(server));
         let slot_of = |server: &ServerRecord| server.starts.last().map_or(FIRST_SLOT, |start| start.slot);
-        ahead.up = open.next().map(|(id, server)| (id.clone(), slot_of(server)));
+        ahead.up = open.map(|(id, server)| (id.clone(), slot_of(server))).collect();
+        // As many at once as in the last session, whatever they need.
+        let groups = most_at_once(state);
+        ahead.shared = (groups > 1).then(|| (Room { gpus: 0, groups }, BTreeMap::new()));
         ahead.learn(state);
         Some(ahead)
+    }
+
+    /// Servers run side by side, with so many GPUs each.
+    pub fn share_out(&mut self, room: Room, gpus: BTreeMap<ServerId, u32>) {
+        self.shared = Some((room, gpus));
     }
 
     /// Adds runs of one load on one start of a server; `load` is the name of their point.
@@ -172,28 +184,24 @@ impl Ahead {
     /// Takes note of an event.
     pub fn note(&mut self, entry: &Entry, state: &State) {
         let at = entry.at.parse::<jiff::Timestamp>().ok();
-        let since = self
-            .last
-            .zip(at)
-            .map(|(last, at)| at.duration_since(last).as_secs_f64());
         match &entry.event {
-            Event::ServerStarting { server, slot, .. } => self.up = Some((server.clone(), *slot)),
-            Event::ServerReady { seconds, .. } => {
+            Event::ServerStarting { server, slot, .. } => _ = self.up.insert((server.clone(), *slot)),
+            Event::ServerReady { server, seconds, .. } => {
                 self.start.add(*seconds);
-                self.last = at;
+                self.pass(server, at);
             }
-            Event::ServerExited { cause, .. } => {
-                if let (Some(since), None) = (since, cause) {
+            Event::ServerExited { server, cause, .. } => {
+                if let (Some(since), None) = (self.pass(server, at), cause) {
                     self.stop.add(since);
                 }
-                (self.up, self.last) = (None, None);
+                self.up.retain(|(up, _)| up != server);
+                self.last.remove(server);
             }
             Event::RunFinished(finished) => {
-                if let Some(since) = since {
-                    self.pause.add(since - finished.seconds);
-                }
-                self.last = at;
                 if let Some(run) = state.run_of(entry) {
+                    if let Some(since) = self.pass(&run.server, at) {
+                        self.pause.add(since - finished.seconds);
+                    }
                     self.learn_run(run);
                     if run.search.is_none() {
                         self.finish(&run.server, run.slot, &run.name);
@@ -225,6 +233,13 @@ impl Ahead {
         }
     }
 
+    /// Something has ended on a server; the seconds since the time before.
+    fn pass(&mut self, server: &ServerId, at: Option<jiff::Timestamp>) -> Option<f64> {
+        let at = at?;
+        let last = self.last.insert(server.clone(), at)?;
+        Some(at.duration_since(last).as_secs_f64())
+    }
+
     fn end_search(&mut self, search: &SearchId) {
         self.shares
             .values_mut()
@@ -238,7 +253,7 @@ impl Ahead {
         let key = (server.clone(), slot);
         let left = self.shares.get_mut(&key).and_then(|share| share.runs.get_mut(load));
         let Some(left) = left else {
-            if self.up.as_ref() == Some(&key) {
+            if self.up.contains(&key) {
                 self.total += 1;
                 self.done += 1;
             }
@@ -267,10 +282,12 @@ impl Ahead {
     pub fn seconds_left(&self) -> Option<f64> {
         let usual = self.run.value()?;
         let pause = self.pause.value().unwrap_or(0.0);
-        let mut seconds = 0.0;
+        let mut needs: Vec<(bool, Need)> = Vec::new();
         for (start, share) in &self.shares {
             let (server, _) = start;
-            if self.up.as_ref() != Some(start) {
+            let is_up = self.up.contains(start);
+            let mut seconds = 0.0;
+            if !is_up {
                 seconds += self.start.value().unwrap_or(0.0) + self.stop.value().unwrap_or(0.0);
             }
             for (load, runs) in &share.runs {
@@ -283,9 +300,45 @@ impl Ahead {
             for search in &share.searches {
                 seconds += (whole - self.probes_of(search)).max(1.0) * probe;
             }
+            let gpus = self.shared.as_ref().and_then(|(_, gpus)| gpus.get(server));
+            let gpus = gpus.copied().unwrap_or(0);
+            needs.push((is_up, Need { gpus, seconds }));
         }
-        Some(seconds)
+        Some(match &self.shared {
+            None => needs.iter().map(|(_, need)| need.seconds).sum(),
+            Some((room, _)) => side_by_side(*room, needs),
+        })
     }
+}
+
+/// How many servers were up at once in the last session.
+fn most_at_once(state: &State) -> u32 {
+    let session = state.last_session().map(|session| session.nonce());
+    let starts = state.servers.values().flat_map(|server| &server.starts);
+    let mut changes: Vec<(&str, i32)> = Vec::new();
+    for start in starts.filter(|start| Some(start.launch.session) == session) {
+        changes.push((&start.started_at, 1));
+        changes.extend(start.exited_at.as_deref().map(|at| (at, -1)));
+    }
+    // In the moment in which one ends the next begins.
+    changes.sort_unstable();
+    let (mut up, mut most) = (0, 0);
+    for (_, change) in changes {
+        up += change;
+        most = most.max(up);
+    }
+    most as u32
+}
+
+/// When the last of several servers ends, those that are up among them, in seconds.
+fn side_by_side(room: Room, mut needs: Vec<(bool, Need)>) -> f64 {
+    needs.sort_by(|(is_up, one), (other_is_up, other)| {
+        let longest = (other.gpus, other.seconds).partial_cmp(&(one.gpus, one.seconds));
+        other_is_up.cmp(is_up).then(longest.unwrap_or(Ordering::Equal))
+    });
+    let needs: Vec<Need> = needs.into_iter().map(|(_, need)| need).collect();
+    let order: Vec<usize> = (0..needs.len()).collect();
+    length(&room.play(&needs, &order))
 }
 
 #[cfg(test)]
@@ -312,6 +365,7 @@ mod tests {
             server: server.clone(),
             slot,
             launch,
+            gpus: Vec::new(),
         };
         note(ahead, state, from, starting);
         let (model, version, simulated) = (String::new(), None, true);
@@ -402,6 +456,29 @@ mod tests {
         // One more of each known load, and four runs of which only the mean is known.
         assert_eq!(ahead.total(), 6);
         assert_eq!(ahead.seconds_left(), Some(30.0 + 6.0 + 4.0 * 18.0));
+    }
+
+    #[test]
+    fn servers_that_run_side_by_side_take_as_long_as_the_longest() {
+        let (mut ahead, mut state) = (Ahead::default(), State::default());
+        for (name, runs) in [("a", 3), ("b", 1), ("c", 1), ("d", 1)] {
+            ahead.add_runs(&server(name), FIRST_SLOT, "users=1", runs);
+        }
+        ahead.share_out(
+            Room { gpus: 2, groups: 2 },
+            ["a", "b", "c", "d"].map(|name| (server(name), 1)).into(),
+        );
+        start(&mut ahead, &mut state, "a", 0, 10.0);
+        start(&mut ahead, &mut state, "b", 0, 10.0);
+        let finished = run(&mut state, "a", "users=1", 30.0);
+        note(&mut ahead, &mut state, 40, finished);
+        let finished = run(&mut state, "b", "users=1", 30.0);
+        note(&mut ahead, &mut state, 40, finished);
+        // On one GPU two more runs of what is up; on the other two starts with a run each.
+        assert_eq!(ahead.seconds_left(), Some(80.0));
+        let mut alone = ahead.clone();
+        alone.shared = None;
+        assert_eq!(alone.seconds_left(), Some(60.0 + 80.0));
     }
 
     #[test]

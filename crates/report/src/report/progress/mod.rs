@@ -13,6 +13,7 @@ use live::Live;
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use vsweep_metrics::threads;
+use vsweep_plan::ids::ServerId;
 use vsweep_plan::printable::{printable, printable_json};
 use vsweep_record::journal::{Entry, State};
 
@@ -84,10 +85,10 @@ impl Progress {
         }
     }
 
-    /// From now on the run in progress is this one.
-    pub fn watch(&mut self, counter: Counter) {
+    /// From now on the run in progress on this server is this one.
+    pub fn watch(&mut self, server: &ServerId, counter: Counter) {
         if let Sink::Live(live) = &mut self.sink {
-            live.watch(counter);
+            live.watch(server, counter);
         }
     }
 

@@ -266,6 +266,7 @@ mod tests {
             server: server.clone(),
             slot,
             launch,
+            gpus: Vec::new(),
         });
         say(Event::ServerReady {
             server: server.clone(),

@@ -1,0 +1,76 @@
+//! The `[exec]` table.
+
+use super::Reader;
+use crate::plan::fields::Fields;
+use crate::plan::node::{Kind, Node};
+use crate::plan::problem::Problem;
+use crate::plan::{Exec, Parallel, schema};
+use std::time::Duration;
+
+const WAIT: Duration = Duration::from_secs(10 * 60);
+/// More processes than any machine bears.
+const MOST_SERVERS: u32 = 1024;
+
+impl Reader<'_> {
+    /// Reads the table, if there is one. `serve` tells whether there is anything to run side by side.
+    pub(super) fn exec(&mut self, node: Option<&Node>, serve: Option<&Node>) -> Exec {
+        let mut exec = Exec {
+            parallel: Parallel::No,
+            gpus: None,
+            wait: WAIT,
+        };
+        let Some(node) = node else { return exec };
+        let Some(mut fields) = Fields::open::<schema::ExecTable>(node, "exec", &mut self.found) else {
+            return exec;
+        };
+        match fields.entry("parallel") {
+            Some(entry) => {
+                exec.parallel = self.parallel(&entry.value);
+                if let Some(url) = serve.and_then(|serve| serve.entry("url")) {
+                    let message = "a server that is already running has its GPUs, so nothing can run beside it";
+                    let remedy = "remove [exec], or launch the servers with `command`";
+                    let problem = Problem::new(entry.key_span, message, remedy);
+                    self.found.add(problem.and(url.key_span, "attached here"));
+                }
+            }
+            None => {
+                let remedy = "add parallel = \"gpus\", or the number of servers at once";
+                let message = "[exec] does not say what runs side by side";
+                self.found.add(Problem::new(node.span, message, remedy));
+            }
+        }
+        if let Some(gpus) = fields.get("gpus") {
+            exec.gpus = self.whole(gpus, "exec.gpus", 0..=MOST_SERVERS);
+            if (exec.gpus, exec.parallel) == (Some(0), Parallel::Gpus) {
+                let message = "servers without GPUs cannot be told apart by GPUs";
+                let remedy = "say how many run at once: parallel = 4";
+                self.found.add(Problem::new(gpus.span, message, remedy));
+            }
+        }
+        exec.wait = self.duration(fields.get("wait"), "exec.wait", WAIT);
+        fields.close(&mut self.found);
+        exec
+    }
+
+    fn parallel(&mut self, node: &Node) -> Parallel {
+        match &node.kind {
+            Kind::Text(_) => {
+                let choices = [("gpus", Parallel::Gpus)];
+                self.choice(node, "exec.parallel", &choices).unwrap_or(Parallel::No)
+            }
+            Kind::Number(_) => {
+                let servers = self.whole(node, "exec.parallel", 1..=MOST_SERVERS);
+                servers.map_or(Parallel::No, Parallel::Servers)
+            }
+            _ => {
+                let message = format!(
+                    "`exec.parallel` must be \"gpus\" or a number of servers, found {}",
+                    node.kind_name()
+                );
+                let remedy = "write parallel = \"gpus\", or parallel = 4";
+                self.found.add(Problem::new(node.span, message, remedy));
+                Parallel::No
+            }
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Which server starts next where several run side by side, and when all of them are done: a list of groups, from which the first
+//! that fits begins as soon as there is room for it.
+//!
+//! The list is chosen by playing it with the lengths that are expected: a few rules, then random changes of the best one.
+//! With true lengths it is close to the best; where lengths are wrong, whatever fits next still begins at once.
+
+/// How much may run at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// GPUs to share out.
+    pub gpus: u32,
+    /// Most groups at once.
+    pub groups: u32,
+}
+
+/// What one group needs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Need {
+    /// GPUs.
+    pub gpus: u32,
+    /// How long it likely takes, in seconds.
+    pub seconds: f64,
+}
+
+/// When a group runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Placed {
+    /// Which one.
+    pub group: usize,
+    /// When it begins, in seconds.
+    pub from: f64,
+    /// When it ends, in seconds.
+    pub to: f64,
+    /// The group whose end it begins with; `None` at the start.
+    pub after: Option<usize>,
+}
+
+/// Most groups that are placed while a list is sought: a fraction of a second's worth.
+const EFFORT: usize = 300_000;
+/// A list must be this much shorter to take the place of one that a rule made: rules stand wrong lengths better.
+const WORTH: f64 = 0.995;
+
+impl Room {
+    /// Whether a group fits beside others that leave so many GPUs free.
+    pub fn has(self, free_gpus: u32, under_way: usize, gpus: u32) -> bool {
+        gpus <= free_gpus && under_way < self.groups as usize
+    }
+
+    /// The order in which groups are to be asked whether they fit. Each must fit alone.
+    pub fn order(self, needs: &[Need]) -> Vec<usize> {
+        let mut best: Option<(f64, Vec<usize>)> = None;
+        for rule in RULES {
+            let mut list: Vec<usize> = (0..needs.len()).collect();
+            let key = |group: &usize| rule(&needs[*group]);
+            list.sort_by(|one, other| compare(key(other), key(one)));
+            let length = self.length(needs, &list);
+            if best.as_ref().is_none_or(|(shortest, _)| length < *shortest) {
+                best = Some((length, list));
+            }
+        }
+        let (length, list) = best.expect("there are rules");
+        self.improve(needs, length, list)
+    }
+
+    /// Swaps pairs and moves single groups as long as that helps.
+    fn improve(self, needs: &[Need], length: f64, list: Vec<usize>) -> Vec<usize> {
+        let bound = self.bound(needs);
+        let (mut best, mut shortest) = (list.clone(), length);
+        let mut draw = Draw(needs.len() as u64);
+        for _ in 0..EFFORT / needs.len().max(1) {
+            if needs.len() < 2 || shortest <= bound * 1.001 {
+                break;
+            }
+            let mut changed = best.clone();
+            let (one, other) = (draw.below(changed.len()), draw.below(changed.len()));
+            match draw.below(2) {
+                0 => changed.swap(one, other),
+                _ => {
+                    let group = changed.remove(one);
+                    changed.insert(other, group);
+                }
+            }
+            let length = self.length(needs, &changed);
+            // Equally long lists are taken, too: they lead away from where nothing helps.
+            if length <= shortest {
+                (best, shortest) = (changed, length);
+            }
+        }
+        match shortest < length * WORTH {
+            true => best,
+            false => list,
+        }
+    }
+
+    /// When which group runs if they take as long as expected, in the order in which they begin.
+    pub fn play(self, needs: &[Need], order: &[usize]) -> Vec<Placed> {
+        let mut waiting: Vec<usize> = order.to_vec();
+        let mut placed: Vec<Placed> = Vec::with_capacity(order.len());
+        let mut under_way: Vec<usize> = Vec::new();
+        let (mut free, mut now, mut after) = (self.gpus, 0.0, None);
+        loop {
+            waiting.retain(|&group| {
+                let Need { gpus, seconds } = needs[group];
+                let fits = self.has(free, under_way.len(), gpus);
+                if fits {
+                    free -= gpus;
+                    under_way.push(placed.len());
+                    let (from, to) = (now, now + seconds);
+                    placed.push(Placed { group, from, to, after });
+                }
+                !fits
+            });
+            let ends = |at: &usize| placed[*at].to;
+            let Some(first) = (0..under_way.len()).min_by(|a, b| compare(ends(&under_way[*a]), ends(&under_way[*b])))
+            else {
+                return placed;
+            };
+            let ended = placed[under_way.swap_remove(first)];
+            free += needs[ended.group].gpus;
+            (now, after) = (ended.to, Some(ended.group));
+        }
+    }
+
+    fn length(self, needs: &[Need], order: &[usize]) -> f64 {
+        length(&self.play(needs, order))
+    }
+
+    /// No list is shorter: all GPUs are busy all the time, or all places, or one group alone takes as long.
+    pub fn bound(self, needs: &[Need]) -> f64 {
+        let seconds = needs.iter().map(|need| need.seconds);
+        let area: f64 = needs.iter().map(|need| need.seconds * f64::from(need.gpus)).sum();
+        let of_gpus = if self.gpus > 0 {
+            area / f64::from(self.gpus)
+        } else {
+            0.0
+        };
+        let of_places = seconds.clone().sum::<f64>() / f64::from(self.groups.max(1));
+        seconds.fold(of_gpus.max(of_places), f64::max)
+    }
+}
+
+/// When the last group ends, in seconds.
+pub fn length(placed: &[Placed]) -> f64 {
+    placed.iter().map(|group| group.to).fold(0.0, f64::max)
+}
+
+/// The groups of which each begins with the end of the one before, up to the one that ends last: together they take as long as
+/// all.
+pub fn longest_chain(placed: &[Placed]) -> Vec<usize> {
+    let mut chain = Vec::new();
+    let mut next = placed.iter().max_by(|one, other| compare(one.to, other.to));
+    while let Some(last) = next {
+        chain.push(last.group);
+        next = placed.iter().find(|before| Some(before.group) == last.after);
+    }
+    chain.reverse();
+    chain
+}
+
+/// Of these free GPUs, as many as are needed: neighbours from a multiple of their number where there are such, which are most
+/// likely connected best.
+pub fn choose(free: &[u32], count: usize) -> Vec<u32> {
+    let is_free = |gpu: &u32| free.contains(gpu);
+    let aligned = free
+        .iter()
+        .filter(|first| (**first as usize).is_multiple_of(count.max(1)));
+    let mut blocks = aligned.map(|first| *first..first + count as u32);
+    match blocks.find(|block| block.clone().all(|gpu| is_free(&gpu))) {
+        Some(block) => block.collect(),
+        None => free.iter().copied().take(count).collect(),
+    }
+}
+
+/// By what a list is sorted.
+type Rule = fn(&Need) -> (f64, f64);
+
+/// What comes first has the greatest: wide and then long ones leave no gap that a narrow one could not fill.
+const RULES: [Rule; 3] = [
+    |need| (f64::from(need.gpus), need.seconds),
+    |need| (need.seconds, f64::from(need.gpus)),
+    |need| (need.seconds * f64::from(need.gpus), need.seconds),
+];
+
+fn compare<T: PartialOrd>(one: T, other: T) -> std::cmp::Ordering {
+    one.partial_cmp(&other).unwrap_or(std::cmp::Ordering::Equal)
+}
+
+/// A seeded stream of random numbers (SplitMix64; Steele, Lea, Flood 2014): one plan has one order.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % end as u64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const NODE: Room = Room { gpus: 8, groups: 8 };
+
+    fn need(gpus: u32, seconds: f64) -> Need {
+        Need { gpus, seconds }
+    }
+
+    proptest! {
+        #[test]
+        fn every_group_runs_once_and_never_more_than_there_is_room_for(
+            drawn in proptest::collection::vec((0u32..4, 1u32..100), 0..30),
+            groups in 1u32..10,
+        ) {
+            let needs: Vec<Need> = drawn.iter().map(|(power, seconds)| need(1 << power, f64::from(*seconds))).collect();
+            let room = Room { gpus: 8, groups };
+            let order = room.order(&needs);
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            prop_assert_eq!(sorted, (0..needs.len()).collect::<Vec<_>>());
+            let placed = room.play(&needs, &order);
+            prop_assert_eq!(placed.len(), needs.len());
+            for moment in placed.iter().map(|group| group.from) {
+                let runs = placed.iter().filter(|group| group.from <= moment && moment < group.to);
+                let gpus: u32 = runs.clone().map(|group| needs[group.group].gpus).sum();
+                prop_assert!(gpus <= 8 && runs.count() <= groups as usize);
+            }
+            prop_assert!(length(&placed) >= room.bound(&needs) - 1e-9);
+            let chain: f64 = longest_chain(&placed).into_iter().map(|group| needs[group].seconds).sum();
+            prop_assert!((chain - length(&placed)).abs() < 1e-6, "a chain has no gaps");
+        }
+    }
+
+    #[test]
+    fn one_that_needs_every_gpu_runs_alone_and_others_fill_the_node() {
+        let needs = [need(1, 10.0), need(8, 5.0), need(4, 10.0), need(2, 10.0), need(1, 10.0)];
+        let placed = NODE.play(&needs, &NODE.order(&needs));
+        assert_eq!((placed[0].group, placed[0].to), (1, 5.0));
+        assert!(placed[1..].iter().all(|group| group.from == 5.0));
+        assert_eq!(length(&placed), 15.0);
+    }
+
+    #[test]
+    fn long_ones_come_first() {
+        let needs = [need(4, 1.0), need(4, 1.0), need(4, 1.0), need(4, 3.0)];
+        assert_eq!(length(&NODE.play(&needs, &NODE.order(&needs))), 3.0);
+    }
+
+    #[test]
+    fn neighbours_are_preferred() {
+        assert_eq!(choose(&[1, 2, 3, 4, 5, 6, 7], 2), [2, 3]);
+        assert_eq!(choose(&[1, 2, 5, 6], 2), [1, 2]);
+        assert_eq!(choose(&[0, 3, 4, 5, 6, 7], 4), [4, 5, 6, 7]);
+        assert_eq!(choose(&[3], 0), [0; 0]);
+    }
+}

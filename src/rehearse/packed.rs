@@ -1,0 +1,66 @@
+//! Servers side by side in virtual time: the policy of the real run with the predicted lengths.
+
+use super::{Forecast, Options, Total, Unknown};
+use crate::ids::ServerId;
+use crate::matrix::ServerConfig;
+use crate::plan::Plan;
+use crate::run::{demand, room};
+use crate::selection::packed::{Need, Room, longest_chain};
+use std::collections::BTreeMap;
+
+/// How the servers of a rehearsal share the machine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Packed {
+    /// How much runs at once.
+    pub room: Room,
+    /// When each server likely begins, in seconds, in the order of the forecasts.
+    pub begins: Vec<f64>,
+    /// The servers that take as long as all: each begins with the end of the one before.
+    chain: Vec<usize>,
+}
+
+/// Shares the machine out among the servers of some forecasts; `None` if they run one after the other.
+pub(super) fn pack(
+    plan: &Plan,
+    servers: impl Iterator<Item = ServerConfig>,
+    forecasts: &[Forecast],
+    options: &Options,
+) -> Result<Option<Packed>, Unknown> {
+    let Some(room) = room(&plan.exec, options.gpus) else {
+        return Ok(None);
+    };
+    let configs: BTreeMap<ServerId, ServerConfig> = servers.map(|server| (server.id.clone(), server)).collect();
+    let mut needs = Vec::with_capacity(forecasts.len());
+    for forecast in forecasts {
+        let gpus = configs
+            .get(&forecast.server)
+            .map_or(0, |server| demand(&plan.exec, room, server));
+        if gpus > room.gpus {
+            return Err(Unknown::Because(format!(
+                "`{}` needs {gpus} GPUs, and the machine has {}: say which one is meant, e.g. --gpu {gpus}xh100, or leave the server out",
+                forecast.name, room.gpus
+            )));
+        }
+        // Every config has its first start before any has its second.
+        let seconds = forecast.total.interval().likely / f64::from(plan.starts.max(1));
+        needs.push(Need { gpus, seconds });
+    }
+    let placed = room.play(&needs, &room.order(&needs));
+    let mut begins = vec![0.0; needs.len()];
+    for group in &placed {
+        begins[group.group] = group.from;
+    }
+    let chain = longest_chain(&placed);
+    Ok(Some(Packed { room, begins, chain }))
+}
+
+impl Packed {
+    /// How long it all takes: errors of what runs beside the longest chain hardly matter.
+    pub(super) fn total(&self, forecasts: &[Forecast]) -> Total {
+        let mut total = Total::default();
+        for server in &self.chain {
+            total += forecasts[*server].total;
+        }
+        total
+    }
+}

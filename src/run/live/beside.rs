@@ -1,0 +1,51 @@
+//! What ran beside a run on the same machine, for whoever doubts its figures: other servers of the sweep, and which of them were
+//! starting, which costs the host most. What that did to the run is not known here.
+
+use super::Live;
+use crate::journal::{Nonce, StartRecord};
+use crate::plan::{Parallel, Params};
+use crate::run::drive::Writer;
+use jiff::{SignedDuration, Timestamp};
+
+impl Live<'_, '_> {
+    /// How many other servers of this session were up, and how many starting, at any time since then; nothing where servers run one
+    /// after the other.
+    pub(super) fn beside(&self, since: &str) -> Params {
+        let Some(since) = since
+            .parse::<Timestamp>()
+            .ok()
+            .filter(|_| self.plan.exec.parallel != Parallel::No)
+        else {
+            return Params::new();
+        };
+        let session = self.writer.with(|recorder| recorder.nonce());
+        let (servers, starts) = self.writer.look(|state| {
+            let others = state.servers.iter().filter(|(id, _)| **id != self.config.id);
+            let starts = others.flat_map(|(_, server)| &server.starts);
+            let beside: Vec<&StartRecord> = starts.filter(|start| is_beside(start, session, since)).collect();
+            let starting = beside.iter().filter(|start| was_starting(start, since));
+            (beside.len(), starting.count())
+        });
+        [("servers_beside", servers), ("starts_beside", starts)]
+            .map(|(name, count)| (name.to_owned(), count.into()))
+            .into_iter()
+            .collect()
+    }
+}
+
+fn is_beside(start: &StartRecord, session: Nonce, since: Timestamp) -> bool {
+    let ended = start.exited_at.as_ref().and_then(|at| at.parse::<Timestamp>().ok());
+    start.launch.session == session && ended.is_none_or(|ended| ended >= since)
+}
+
+/// One that never got ready was starting until its end.
+fn was_starting(start: &StartRecord, since: Timestamp) -> bool {
+    let took = start
+        .ready_seconds
+        .and_then(|seconds| SignedDuration::try_from_secs_f64(seconds).ok());
+    let launched = start.started_at.parse::<Timestamp>().ok();
+    let ready = launched
+        .zip(took)
+        .and_then(|(launched, took)| launched.checked_add(took).ok());
+    ready.is_none_or(|ready| ready >= since)
+}

@@ -1,0 +1,159 @@
+//! This host, as many groups side by side as its GPUs hold: each with GPUs, cores and a port of its own. The pure policy of
+//! `selection` says which one comes first; here is looked which GPUs somebody else uses.
+
+use super::Place;
+use crate::agenda::Start;
+use crate::error::{Error, Result};
+use crate::matrix::ServerConfig;
+use crate::plan::Plan;
+use crate::run::Update;
+use crate::run::gate::Gate;
+use crate::run::live::Live;
+use crate::run::node::Node;
+use crate::run::seat::Seat;
+use crate::run::writer::SessionWriter;
+use crate::selection::packed::{Need, choose};
+use crate::server::claim::Claim;
+use crate::server::settle;
+use crate::units::show_duration;
+use std::cell::{Cell, RefCell};
+use std::future::pending;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+
+/// Between two looks at GPUs that somebody else uses.
+const LOOK: Duration = Duration::from_secs(1);
+/// Memory of a server of ours that has just ended may be held so long without a word.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// This host, several groups at once.
+pub struct Packed<'a, I> {
+    gate: Gate,
+    node: &'a Node,
+    wait: Duration,
+    /// Those that follow when all before them are done.
+    rounds: RefCell<I>,
+    /// Those of this round that are left, in the order in which they are asked whether they fit.
+    waiting: RefCell<Vec<(Start, Need)>>,
+    /// Since when only somebody else is in the way.
+    held_since: Cell<Option<Instant>>,
+    is_told: Cell<bool>,
+}
+
+impl<'a, I: Iterator<Item = Vec<(Start, Need)>>> Packed<'a, I> {
+    /// Looks at the machine before the first server, and keeps vsweep itself off the cores of the servers. A round holds the groups
+    /// with work left that may run in any order.
+    pub async fn now(node: &'a Node, plan: &Plan, rounds: I) -> Packed<'a, I> {
+        node.withdraw();
+        Packed {
+            gate: Gate::patient(plan.exec.wait).await,
+            node,
+            wait: plan.exec.wait,
+            rounds: RefCell::new(rounds),
+            waiting: RefCell::default(),
+            held_since: Cell::new(None),
+            is_told: Cell::new(false),
+        }
+    }
+
+    /// Begins the next round with anything to do; whether there is one.
+    fn begin_round(&self) -> bool {
+        let Some(groups) = self.rounds.borrow_mut().find(|groups| !groups.is_empty()) else {
+            return false;
+        };
+        let needs: Vec<Need> = groups.iter().map(|(_, need)| *need).collect();
+        let order = self.node.room.order(&needs);
+        let mut groups: Vec<Option<(Start, Need)>> = groups.into_iter().map(Some).collect();
+        let ordered = order.into_iter().filter_map(|place| groups[place].take());
+        self.waiting.borrow_mut().extend(ordered);
+        true
+    }
+
+    /// Takes the first group that fits on these GPUs, without those that another vsweep has meanwhile.
+    fn take(&self, mut idle: Vec<u32>, under_way: &[Seat]) -> Option<(Start, Seat)> {
+        let mut waiting = self.waiting.borrow_mut();
+        loop {
+            let fits = |(_, need): &(Start, Need)| self.node.room.has(idle.len() as u32, under_way.len(), need.gpus);
+            let place = waiting.iter().position(fits)?;
+            let gpus = choose(&idle, waiting[place].1.gpus as usize);
+            let claims: Vec<Option<Rc<Claim>>> = gpus.iter().map(|gpu| Claim::of(*gpu).map(Rc::new)).collect();
+            if let Some(taken) = claims.iter().position(Option::is_none) {
+                idle.retain(|gpu| *gpu != gpus[taken]);
+                continue;
+            }
+            let (start, _) = waiting.remove(place);
+            let claims = claims.into_iter().flatten().collect();
+            return Some((start, self.node.seat(gpus, claims, under_way)));
+        }
+    }
+
+    /// Whether one of those that are left would fit on so many GPUs.
+    fn has_room(&self, free: usize, under_way: usize) -> bool {
+        let waiting = self.waiting.borrow();
+        let mut needs = waiting.iter().map(|(_, need)| need.gpus);
+        needs.any(|gpus| self.node.room.has(free as u32, under_way, gpus))
+    }
+
+    /// Somebody else has the GPUs that a group needs: says so, and gives up after the limit if nothing of ours runs.
+    async fn await_others(&self, free: &[u32], is_alone: bool, writer: &SessionWriter<'_>) -> Result<()> {
+        let since = self.held_since.get().filter(|_| is_alone).unwrap_or_else(Instant::now);
+        self.held_since.set(Some(since));
+        if is_alone && since.elapsed() >= self.wait {
+            let by = settle::holders_of(free).await;
+            let waited = show_duration(self.wait);
+            return Err(Error::Fatal(format!(
+                "{by} after {waited} (exec.wait); end it, or give the same command again later: what is recorded is kept"
+            )));
+        }
+        if since.elapsed() >= PATIENCE && !self.is_told.replace(true) {
+            let by = settle::holders_of(free).await;
+            let limit = show_duration(self.wait);
+            writer.tell(Update::Note(&format!("waiting for GPUs, at most {limit}: {by}")))?;
+        }
+        sleep(LOOK).await;
+        Ok(())
+    }
+}
+
+impl<I: Iterator<Item = Vec<(Start, Need)>>> Place for Packed<'_, I> {
+    async fn next(&self, under_way: &[Seat], writer: &SessionWriter<'_>) -> Result<Option<(Start, Seat)>> {
+        loop {
+            if self.waiting.borrow().is_empty() {
+                match under_way.is_empty() {
+                    false => return pending().await,
+                    true if !self.begin_round() => return Ok(None),
+                    true => {}
+                }
+            }
+            let is_ours = |gpu: &u32| under_way.iter().any(|seat| seat.gpus.contains(gpu));
+            let free: Vec<u32> = self.node.gpus.iter().copied().filter(|gpu| !is_ours(gpu)).collect();
+            if !self.has_room(free.len(), under_way.len()) {
+                return pending().await;
+            }
+            let held = settle::held_by_others(&free).await;
+            let idle = free.iter().copied().filter(|gpu| !held.contains(gpu)).collect();
+            if let Some(next) = self.take(idle, under_way) {
+                self.held_since.set(None);
+                return Ok(Some(next));
+            }
+            self.await_others(&free, under_way.is_empty(), writer).await?;
+        }
+    }
+
+    fn stage<'p, 'w>(
+        &'p self,
+        plan: &'p Plan,
+        server: ServerConfig,
+        seat: Seat,
+        writer: &'p SessionWriter<'w>,
+    ) -> Live<'p, 'w> {
+        Live::new(plan, server, seat, &self.gate, writer)
+    }
+}
+
+impl<I> Drop for Packed<'_, I> {
+    fn drop(&mut self) {
+        self.node.come_back();
+    }
+}

@@ -1,6 +1,6 @@
 //! A sweep as declared: `plan` owns the plan as typed and its problems, `matrix` the plan as meant, with its servers, points
 //! and command lines. Beside them the words that every room shares: causes, validity, errors, identities, units, atomic files,
-//! printable text, words for a shell.
+//! printable text, JSON of Python's, words for a shell.
 
 pub mod cause;
 pub mod error;
@@ -10,6 +10,7 @@ pub mod ids;
 pub mod matrix;
 pub mod plan;
 pub mod printable;
+pub mod python_json;
 pub mod shell;
 pub mod units;
 pub mod validity;

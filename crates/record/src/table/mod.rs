@@ -31,7 +31,7 @@ pub use cell::Cell;
 pub use csv::write_csv;
 pub use disagree::Disagreement;
 pub use filter::{Comparison, Filter};
-pub use gpus::count_gpus;
+pub use gpus::{DEGREES, count_gpus};
 pub use pareto::{Better, distinct, frontier, knee};
 pub use points::{Point, PointOutcome, Points};
 pub use row::Row;

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::error::{Error, Result};
 use vsweep_plan::plan::Params;
+use vsweep_plan::python_json;
 use vsweep_plan::validity::{Code, Doubt, Validity};
 use vsweep_record::journal::{self, Check, Directory};
-use vsweep_record::table::{Cell, ECHOED, Row, Scalar, TableBuilder, count_gpus};
+use vsweep_record::table::{Cell, DEGREES, ECHOED, Row, Scalar, TableBuilder, count_gpus};
 
 /// The runs of either kind of directory.
 pub fn read_any(root: &Path) -> Result<Runs> {
@@ -73,7 +74,8 @@ fn read_tree(root: &Path, files: &[PathBuf]) -> Runs {
         let point = folder.strip_prefix(root).unwrap_or(folder).to_string_lossy();
         let content = fs::read(file).map_err(|error| format!("cannot be read: {error}"));
         let records = content.and_then(|content| {
-            serde_json::from_slice::<Vec<Record>>(&content).map_err(|error| format!("is no list of runs: {error}"))
+            serde_json::from_slice::<Vec<Record>>(&python_json::strict(&content))
+                .map_err(|error| format!("is no list of runs: {error}"))
         });
         match records {
             Ok(records) => {
@@ -147,9 +149,22 @@ impl Record {
             serve: &self.params,
             bench: &self.settings,
             simulated: None,
-            gpus: Some(count_gpus(&self.params, &[])),
+            gpus: Some(count_gpus(&self.told(), &[])),
             metrics: &self.figures,
         });
+    }
+}
+
+impl Record {
+    /// What the record says of the GPUs of its server: the parameters of the sweep, before those of `--metadata`, whose values are texts.
+    fn told(&self) -> Params {
+        let told = self
+            .figures
+            .iter()
+            .filter(|(name, _)| DEGREES.as_flattened().contains(&&**name));
+        let mut told: Params = told.map(|(name, cell)| (name.to_string(), cell.to_json())).collect();
+        told.extend(self.params.clone());
+        told
     }
 }
 

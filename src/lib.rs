@@ -11,7 +11,7 @@ pub use vsweep_plan::{cause, error, files, fingerprint, ids, printable, python_j
 
 // Layer 1: what is declared and what is measured, as pure data and pure functions.
 pub use vsweep_metrics::metrics;
-pub use vsweep_plan::{matrix, plan};
+pub use vsweep_plan::{import, matrix, plan};
 pub use vsweep_strategy::{checks, search, selection, stats};
 
 // Layer 2: what is recorded.

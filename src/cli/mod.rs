@@ -9,6 +9,7 @@ mod completions;
 mod experiment;
 mod flags;
 mod guard;
+mod import;
 mod init;
 mod iterations;
 mod machine;
@@ -64,6 +65,7 @@ enum Command {
     Iterations(iterations::Args),
     Phases(phases::Args),
     Sim(sim::Args),
+    Import(import::Args),
     Schema(schema::Args),
     Completions(completions::Args),
     #[command(hide = true)]
@@ -123,6 +125,7 @@ fn perform(command: Command, quiet: bool) -> Result<Exit> {
         Command::Iterations(args) => machine::check().and_then(|()| iterations::run(args)),
         Command::Phases(args) => machine::check().and_then(|()| phases::run(args)),
         Command::Sim(args) => sim::run(args),
+        Command::Import(args) => import::run(args),
         Command::Schema(args) => schema::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Guard(args) => guard::run(args),

@@ -4,6 +4,7 @@ mod book;
 mod conventions;
 #[path = "../support/deadline.rs"]
 mod deadline;
+mod import;
 mod plan_files;
 mod sim;
 mod supervise;

@@ -24,6 +24,7 @@ const LAYERS: [&[&str]; 8] = [
     &[
         "plan",
         "matrix",
+        "import",
         "metrics",
         "search",
         "stats",
@@ -40,13 +41,14 @@ const LAYERS: [&[&str]; 8] = [
 ];
 
 /// What a room may use in its own layer.
-const NEIGHBOURS: [(&str, &[&str]); 13] = [
+const NEIGHBOURS: [(&str, &[&str]); 14] = [
     ("cause", &["printable"]),
     ("validity", &["printable"]),
     ("shell", &["printable"]),
     ("files", &["error", "ids"]),
     ("fingerprint", &["units"]),
     ("matrix", &["plan"]),
+    ("import", &["plan", "matrix"]),
     ("selection", &["stats"]),
     ("checks", &["stats"]),
     ("table", &["journal"]),
@@ -74,6 +76,7 @@ const FOREIGN: [(&[&str], &[&str]); 3] = [
             "shell",
             "plan",
             "matrix",
+            "import",
             "metrics",
             "rng",
             "spool",
@@ -118,6 +121,7 @@ const FOREIGN: [(&[&str], &[&str]); 3] = [
             "shell",
             "plan",
             "matrix",
+            "import",
             "metrics",
             "rng",
             "spool",

@@ -7,6 +7,7 @@ mod check;
 mod compare;
 mod completions;
 mod experiment;
+mod export;
 mod flags;
 mod guard;
 mod import;
@@ -66,6 +67,7 @@ enum Command {
     Phases(phases::Args),
     Sim(sim::Args),
     Import(import::Args),
+    Export(export::Args),
     Schema(schema::Args),
     Completions(completions::Args),
     #[command(hide = true)]
@@ -126,6 +128,7 @@ fn perform(command: Command, quiet: bool) -> Result<Exit> {
         Command::Phases(args) => machine::check().and_then(|()| phases::run(args)),
         Command::Sim(args) => sim::run(args),
         Command::Import(args) => import::run(args),
+        Command::Export(args) => export::run(args),
         Command::Schema(args) => schema::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Guard(args) => guard::run(args),

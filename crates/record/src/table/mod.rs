@@ -103,7 +103,10 @@ impl Table {
     /// finds the parameter `x` of that side whether or not its column needed the prefix.
     pub fn column(&self, name: &str) -> Option<&Column> {
         let exact = self.columns.iter().find(|column| column.name == name);
-        exact.or_else(|| self.column_alike(&normal(name)))
+        let alike = exact.or_else(|| self.column_alike(&normal(name)));
+        // vLLM's name for the name of a combination; where both sides have one, it means the load's.
+        let of_vllm = || self.column(COMBO).or_else(|| self.column(&format!("bench.{COMBO}")));
+        alike.or_else(|| (name == "_benchmark_name").then(of_vllm).flatten())
     }
 
     fn column_alike(&self, wanted: &str) -> Option<&Column> {

@@ -10,6 +10,7 @@ mod foreign;
 mod harness;
 mod init;
 mod iterations;
+mod moved;
 mod packing;
 mod phases;
 mod rehearse;

@@ -256,10 +256,15 @@ fn take(argv: &mut Vec<String>, flag: &str) -> Vec<String> {
 fn read(path: &Path) -> Result<Params, Failure> {
     let failed = |what: String| Failure::new(Cause::BenchFailed, format!("exit code 0, but {what}"));
     let bytes = fs::read(path).map_err(|_| failed(format!("it wrote no result to {}", path.display())))?;
-    match serde_json::from_slice(&python_json::strict(&bytes)) {
+    read_result(&bytes).map_err(|what| failed(format!("its result {what}")))
+}
+
+/// A result as a program wrote it, made harmless; the error completes a sentence that begins with it.
+pub fn read_result(json: &[u8]) -> Result<Params, String> {
+    match serde_json::from_slice(&python_json::strict(json)) {
         Ok(Value::Object(result)) if !result.is_empty() => Ok(harmless_members(result)),
-        Ok(_) => Err(failed("its result is no JSON object with figures".into())),
-        Err(error) => Err(failed(format!("its result is no JSON: {error}"))),
+        Ok(_) => Err("is no JSON object with figures".into()),
+        Err(error) => Err(format!("is no JSON: {error}")),
     }
 }
 
@@ -279,7 +284,7 @@ fn harmless_members(members: Params) -> Params {
 }
 
 /// Judges a result by what it says of itself.
-fn judge(result: Params) -> Measurement {
+pub fn judge(result: Params) -> Measurement {
     let seen = Seen {
         figures: &result,
         is_whole: true,

@@ -12,8 +12,14 @@ use std::path::Path;
 /// Differences of one side that are told word by word.
 const MOST_TOLD: usize = 3;
 
-/// Reads the plan back; it must be valid. Adds a note for each server and load whose command line is another.
-pub(super) fn compare(read: &Read<'_>, sides: &Sides, text: &str, notes: &mut Vec<String>) -> Result<(), Problems> {
+/// Reads the plan back; it must be valid. Adds a note for each server and load whose command line is another. Returns where
+/// vLLM keeps the results of each point.
+pub(super) fn compare(
+    read: &Read<'_>,
+    sides: &Sides,
+    text: &str,
+    notes: &mut Vec<String>,
+) -> Result<Option<Vec<String>>, Problems> {
     let plan = plan::parse(text, Format::Toml, Path::new("plan.toml"), &[], &World::empty())?;
     let matrix = Matrix::expand(&plan)?;
     let hide = |words: &[String]| shell_line(plan.secrets.redact_argv(words));
@@ -58,7 +64,7 @@ pub(super) fn compare(read: &Read<'_>, sides: &Sides, text: &str, notes: &mut Ve
         notes.push(format!(
             "the plan has {count} pairs where vLLM keeps {theirs}: it links only parameters of exactly the spelling that --link-vars has"
         ));
-        return Ok(());
+        return Ok(None);
     }
     let of_servers = ours.iter().zip(&rows).map(|((argv, _), (record, _))| {
         let called = theirs::name(&read.serve[*record]);
@@ -89,7 +95,9 @@ pub(super) fn compare(read: &Read<'_>, sides: &Sides, text: &str, notes: &mut Ve
     if told.len() > MOST_TOLD {
         notes.push(format!("and {} more command lines differ", told.len() - MOST_TOLD));
     }
-    Ok(())
+    let folder = |s: usize, b: usize| theirs::folder(&read.serve[s], &read.bench[b], &[]);
+    let folders = rows.iter().flat_map(|(s, row)| row.iter().map(move |b| folder(*s, *b)));
+    Ok(is_listed.then(|| folders.collect()))
 }
 
 fn without_percentiles(record: &Combo) -> Combo {

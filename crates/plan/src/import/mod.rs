@@ -76,6 +76,9 @@ pub struct Imported {
     pub text: String,
     /// What differs from the command line, or has no key. They stand in the text as comments.
     pub notes: Vec<String>,
+    /// The folder of each point, in the order of the plan, in a result tree of vLLM's. None where the loads are not listed, or
+    /// the plan has other pairs.
+    pub folders: Option<Vec<String>>,
 }
 
 /// What was read of a command line and its files.
@@ -103,8 +106,9 @@ pub fn import(sweep: &Sweep, read: ReadFile<'_>) -> Result<Imported, Problems> {
         return Err(found.into_problems(&sources, &Secrets::default()));
     }
     let body = plan_text::write(&read, &sides, &mut notes);
-    compare::compare(&read, &sides, &body, &mut notes)?;
+    let folders = compare::compare(&read, &sides, &body, &mut notes)?;
     Ok(Imported {
+        folders,
         text: plan_text::with_notes(&body, &notes),
         notes,
     })

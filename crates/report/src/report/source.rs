@@ -151,7 +151,7 @@ impl Record {
             detail: "",
             serve: &self.params,
             bench: &self.settings,
-            simulated: None,
+            simulated: self.is_simulated().then_some(true),
             gpus: Some(count_gpus(&self.told(), &[])),
             metrics: &self.figures,
         });
@@ -184,6 +184,12 @@ impl Record {
                 params.shift_insert(0, COMBO.into(), name);
             }
         }
+    }
+
+    /// Whether it says so; only `vsweep export` writes that.
+    fn is_simulated(&self) -> bool {
+        let mut figures = self.figures.iter();
+        figures.any(|(name, cell)| &**name == "simulated" && *cell == Cell::Bool(true))
     }
 
     /// What the record says of the GPUs of its server: the parameters of the sweep, before those of `--metadata`, whose values are texts.

@@ -126,6 +126,9 @@ fn record(result: Params, number: usize, run: &RunRecord, server: &ServerRecord)
     // vLLM's client writes no objects; ours are histograms, which no plot can use.
     let mut record: Params = figures.filter(|(_, value)| !value.is_object()).collect();
     record.insert("gpu_count".into(), json!(count_gpus(&server.params, &server.argv)));
+    if server.is_simulated() == Some(true) {
+        record.insert("simulated".into(), json!(true));
+    }
     record.insert("run_number".into(), json!(number));
     for (params, combo) in [(&server.params, &server.combo), (&*run.params, &run.combo)] {
         for (name, value) in with_combo(params, combo.as_deref()).iter() {

@@ -199,7 +199,7 @@ fn values_reach_the_command_line_as_vllm_passes_them() {
         "sweep",
         "serve",
         "--serve-cmd",
-        "vllm serve m '#2' \"a\\$b\"",
+        "./start m '#2' \"a\\$b\"",
         "--bench-cmd",
         BENCH,
     ];
@@ -208,8 +208,7 @@ fn values_reach_the_command_line_as_vllm_passes_them() {
     assert!(!said.contains("vLLM's sweep runs"), "{said}");
     let planned = planned(folder.path());
     let expected = [
-        "vllm",
-        "serve",
+        "./start",
         "m",
         "#2",
         "a\\$b",

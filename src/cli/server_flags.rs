@@ -1,31 +1,78 @@
 //! What vLLM would refuse in the command lines of a plan's servers: flags that it does not have, and values that they do not
-//! take. Measured against the flags of the release that the simulator imitates; another one may have more, so these are warnings.
+//! take. A flag that the vLLM installed here does not have is an error. Where none is, the flags are those of the release that
+//! the simulator imitates; another one may have more, so these are warnings.
 
 use super::native_check::MOST_POINTS;
+use super::output::tell;
 use crate::matrix::Matrix;
 use crate::plan::{Found, Plan, Problem, Program, ServeCommand, Side, Span, Target, spelling, suggest};
+use crate::server::installed::InstalledFlags;
 use crate::sim::flags::{Objection, names, objections};
 use std::collections::BTreeSet;
+use std::path::Path;
 
-/// Whose flags they are.
+/// The release whose flags are known without asking.
 const RELEASE: &str = "vLLM 0.32";
 
 /// Checks the flags of every server that the plan launches, if its program is vLLM or the simulator.
 pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
-    let Target::Launch(_) = plan.serve.target else {
+    let Target::Launch(base) = &plan.serve.target else {
         return;
     };
     let mut told: BTreeSet<Objection> = BTreeSet::new();
+    let mut typed: BTreeSet<String> = BTreeSet::new();
     for server in matrix.servers().take(MOST_POINTS) {
         let command = ServeCommand::of(&server.argv);
         if command.program() == Program::Other {
             return;
         }
         told.extend(objections(command.args()));
+        let words = command.args().iter().filter(|word| spelling::is_flag(word));
+        typed.extend(words.map(|word| word.split('=').next().unwrap_or(word).to_owned()));
     }
+    let is_vllm =
+        matches!(&base[..], [program, serve, ..] if serve == "serve" && program.rsplit('/').next() == Some("vllm"));
+    let installed = is_vllm
+        .then(|| InstalledFlags::of(&base[0], &plan.serve.env, tell_of))
+        .flatten();
     for objection in told.iter().filter(|objection| !is_told(objection)) {
-        found.warn(problem(plan, objection));
+        match (objection, &installed) {
+            (Objection::Unknown { flag }, Some(installed)) if installed.has(flag) => {}
+            (Objection::Unknown { flag }, Some(installed)) => found.add(unknown(plan, flag, Some(installed))),
+            (_, Some(installed)) if is_release(installed) => found.add(problem(plan, objection)),
+            _ => found.warn(problem(plan, objection)),
+        }
     }
+    // A help may be silent about a flag that the program takes all the same, so this is no error.
+    let Some(installed) = installed else { return };
+    for flag in typed.iter().filter(|flag| !installed.has(flag)) {
+        let is_told = told
+            .iter()
+            .any(|told| matches!(told, Objection::Unknown { flag: other } if other == flag));
+        if !is_told {
+            found.warn(unknown(plan, flag, Some(&installed)));
+        }
+    }
+}
+
+/// Whether the flags of an installation are just those that are known without asking, and so take the same values.
+fn is_release(installed: &InstalledFlags) -> bool {
+    let known: BTreeSet<&str> = names().into_iter().filter(|name| !name.starts_with("--sim-")).collect();
+    let mut theirs = installed
+        .names()
+        .filter(|name| name.starts_with("--") && *name != "--help");
+    let positive = |name: &str| {
+        name.strip_prefix("--no-")
+            .is_some_and(|name| known.contains(&*format!("--{name}")))
+    };
+    known.iter().all(|name| installed.has(name)) && theirs.all(|name| known.contains(name) || positive(name))
+}
+
+fn tell_of(program: &Path) {
+    tell(format_args!(
+        "asking {} for its flags, once for each installation; this takes a while",
+        program.display()
+    ));
 }
 
 /// Whether it comes from a parameter's name that is refused already: a short form, or one with dashes before it.
@@ -38,23 +85,38 @@ fn is_told(objection: &Objection) -> bool {
     }
 }
 
+/// A flag that is not known, with what was likely meant.
+fn unknown(plan: &Plan, flag: &str, installed: Option<&InstalledFlags>) -> Problem {
+    // Nobody means the simulator's own.
+    let known = names().into_iter().filter(|name| !name.starts_with("--sim-"));
+    let known: Vec<&str> = match installed {
+        Some(installed) => installed.names().filter(|name| name.starts_with("--")).collect(),
+        None => known.collect(),
+    };
+    let hint = suggest(flag, known.into_iter());
+    let (whose, otherwise) = match installed {
+        Some(installed) => (
+            installed.program.display().to_string(),
+            "correct it, or remove it".to_owned(),
+        ),
+        None => (
+            RELEASE.to_owned(),
+            format!("correct it; a newer vLLM may have it, {RELEASE} does not"),
+        ),
+    };
+    let remedy = if hint.starts_with("did you mean") {
+        hint
+    } else {
+        otherwise
+    };
+    let place = place_of(plan, flag).unwrap_or_else(|| plan.origin.value_span(&["serve", "command"]));
+    Problem::new(place, format!("{whose} has no flag `{flag}`"), remedy)
+}
+
 fn problem(plan: &Plan, objection: &Objection) -> Problem {
     let command = plan.origin.value_span(&["serve", "command"]);
     match objection {
-        Objection::Unknown { flag } => {
-            // Nobody means the simulator's own.
-            let known = names().into_iter().filter(|name| !name.starts_with("--sim-"));
-            let hint = suggest(flag, known);
-            let remedy = match hint.starts_with("did you mean") {
-                true => hint,
-                false => format!("correct it; a newer vLLM may have it, {RELEASE} does not"),
-            };
-            Problem::new(
-                place_of(plan, flag).unwrap_or(command),
-                format!("{RELEASE} has no flag `{flag}`"),
-                remedy,
-            )
-        }
+        Objection::Unknown { flag } => unknown(plan, flag, None),
         Objection::Value { flag, why } => Problem::new(
             place_of(plan, flag).unwrap_or(command),
             format!("{RELEASE} refuses `{flag}`: {why}"),

@@ -1,14 +1,24 @@
-//! What `check` says of a server's flags: everything at once, each at its place, and nothing of programs that it does not know.
+//! What `check` says of a server's flags: everything at once, each at its place, by the vLLM that is installed if one is, and nothing
+//! of programs that it does not know.
 
 use crate::deadline::output;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Output};
 
 fn vsweep(words: &[&str], plan: &str) -> Output {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("plan.toml"), plan).expect("written");
     let mut command = Command::new(env!("CARGO_BIN_EXE_vsweep"));
-    output(command.args(words).arg("plan.toml").current_dir(folder.path()))
+    // Whatever is installed on this machine is not asked.
+    output(
+        command
+            .args(words)
+            .arg("plan.toml")
+            .current_dir(folder.path())
+            .env("PATH", "/nowhere"),
+    )
 }
 
 fn said(output: &Output) -> String {
@@ -86,4 +96,64 @@ fn programs_that_are_not_known_and_right_flags_are_left_alone() {
         let check = vsweep(&["check"], &plan);
         assert_eq!(check.status.code(), Some(0), "{}", said(&check));
     }
+}
+
+/// A program that answers as vLLM's help does, with one flag that no release has and without one that 0.32 has, and counts
+/// how often it is asked.
+fn install(folder: &Path, ends: &str) {
+    let flags: String = (0..60)
+        .map(|i| format!("  --flag-{i} FLAG_{i}, -f{i}\n                        Text, --not-a-flag.\n"))
+        .collect();
+    let own = "  --max-num-seqs MAX_NUM_SEQS\n  --brand-new {a,b}\n  --enforce-eager, --no-enforce-eager\n";
+    let script = format!(
+        "#!/bin/sh\necho \"$@\" >> {}/asked\ncat <<'END'\noptions:\n{own}{flags}END\nexit {ends}\n",
+        folder.display()
+    );
+    let program = folder.join("vllm");
+    fs::write(&program, script).expect("written");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("allowed");
+}
+
+#[test]
+fn an_installed_vllm_is_asked_once_and_its_word_counts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").expect("a PATH"));
+    let check = |command: &str| {
+        let plan = format!("[serve]\ncommand = \"{command}\"\n");
+        fs::write(folder.path().join("plan.toml"), plan).expect("written");
+        let mut check = Command::new(env!("CARGO_BIN_EXE_vsweep"));
+        let check = check.args(["check", "plan.toml"]).current_dir(folder.path());
+        output(
+            check
+                .env("PATH", &path)
+                .env("XDG_CACHE_HOME", folder.path().join("cache")),
+        )
+    };
+    let asked = || {
+        fs::read_to_string(folder.path().join("asked"))
+            .unwrap_or_default()
+            .lines()
+            .count()
+    };
+    install(folder.path(), "0");
+    let right = check("vllm serve m --max_num_seqs=8 --brand-new a --no-enforce-eager");
+    assert_eq!((right.status.code(), asked()), (Some(0), 1), "{}", said(&right));
+    assert!(said(&right).contains("vllm for its flags"), "{}", said(&right));
+    let wrong = check("vllm serve m --brand-nev a --enforce-eagr");
+    assert_eq!((wrong.status.code(), asked()), (Some(2), 1), "{}", said(&wrong));
+    assert!(said(&wrong).contains("/vllm has no flag `--brand-nev`") && said(&wrong).contains("`--enforce-eager`?"));
+    // The release that the simulator imitates has it: the help may only be silent about it.
+    let silent = check("vllm serve m --max-model-len 4");
+    assert_eq!(silent.status.code(), Some(3), "{}", said(&silent));
+    assert!(said(&silent).contains("warning: ") && said(&silent).contains("has no flag `--max-model-len`"));
+
+    // Another installation in its place, one that cannot answer.
+    install(folder.path(), "1 # broken");
+    let broken = check("vllm serve m --brand-nev a --max-model-len 4");
+    assert_eq!((broken.status.code(), asked()), (Some(3), 2), "{}", said(&broken));
+    assert!(
+        said(&broken).contains("warning: vLLM 0.32 has no flag `--brand-nev`"),
+        "{}",
+        said(&broken)
+    );
 }

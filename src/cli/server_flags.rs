@@ -8,35 +8,50 @@ use crate::matrix::Matrix;
 use crate::plan::{Found, Plan, Problem, Program, ServeCommand, Side, Span, Target, spelling, suggest};
 use crate::server::installed::InstalledFlags;
 use crate::sim::flags::{Objection, names, objections};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The release whose flags are known without asking.
 const RELEASE: &str = "vLLM 0.32";
 
+/// What the servers of one program are given.
+#[derive(Default)]
+struct Given {
+    objections: BTreeSet<Objection>,
+    flags: BTreeSet<String>,
+    env: BTreeMap<String, String>,
+}
+
 /// Checks the flags of every server that the plan launches, if its program is vLLM or the simulator.
 pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
-    let Target::Launch(base) = &plan.serve.target else {
+    let Target::Launch(_) = plan.serve.target else {
         return;
     };
-    let mut told: BTreeSet<Objection> = BTreeSet::new();
-    let mut typed: BTreeSet<String> = BTreeSet::new();
+    // By the program where that is vLLM itself, and not something that starts it.
+    let mut programs: BTreeMap<Option<String>, Given> = BTreeMap::new();
     for server in matrix.servers().take(MOST_POINTS) {
         let command = ServeCommand::of(&server.argv);
         if command.program() == Program::Other {
-            return;
+            continue;
         }
-        told.extend(objections(command.args()));
+        let is_vllm = matches!(&server.argv[..], [program, serve, ..] if serve == "serve" && program.rsplit('/').next() == Some("vllm"));
+        let given = programs.entry(is_vllm.then(|| server.argv[0].clone())).or_default();
+        given.objections.extend(objections(command.args()));
         let words = command.args().iter().filter(|word| spelling::is_flag(word));
-        typed.extend(words.map(|word| word.split('=').next().unwrap_or(word).to_owned()));
+        given
+            .flags
+            .extend(words.map(|word| word.split('=').next().unwrap_or(word).to_owned()));
+        given.env = server.env;
     }
-    let is_vllm =
-        matches!(&base[..], [program, serve, ..] if serve == "serve" && program.rsplit('/').next() == Some("vllm"));
-    let installed = is_vllm
-        .then(|| InstalledFlags::of(&base[0], &plan.serve.env, tell_of))
-        .flatten();
-    for objection in told.iter().filter(|objection| !is_told(objection)) {
-        match (objection, &installed) {
+    for (program, given) in programs {
+        let installed = program.and_then(|program| InstalledFlags::of(&program, &given.env, tell_of));
+        check_given(plan, &given, installed.as_ref(), found);
+    }
+}
+
+fn check_given(plan: &Plan, given: &Given, installed: Option<&InstalledFlags>, found: &mut Found) {
+    for objection in given.objections.iter().filter(|objection| !is_told(objection)) {
+        match (objection, installed) {
             (Objection::Unknown { flag }, Some(installed)) if installed.has(flag) => {}
             (Objection::Unknown { flag }, Some(installed)) => found.add(unknown(plan, flag, Some(installed))),
             (_, Some(installed)) if is_release(installed) => found.add(problem(plan, objection)),
@@ -45,12 +60,10 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     }
     // A help may be silent about a flag that the program takes all the same, so this is no error.
     let Some(installed) = installed else { return };
-    for flag in typed.iter().filter(|flag| !installed.has(flag)) {
-        let is_told = told
-            .iter()
-            .any(|told| matches!(told, Objection::Unknown { flag: other } if other == flag));
-        if !is_told {
-            found.warn(unknown(plan, flag, Some(&installed)));
+    for flag in given.flags.iter().filter(|flag| !installed.has(flag)) {
+        let is_it = |objection: &Objection| matches!(objection, Objection::Unknown { flag: other } if other == flag);
+        if !given.objections.iter().any(is_it) {
+            found.warn(unknown(plan, flag, Some(installed)));
         }
     }
 }
@@ -93,7 +106,7 @@ fn unknown(plan: &Plan, flag: &str, installed: Option<&InstalledFlags>) -> Probl
         Some(installed) => installed.names().filter(|name| name.starts_with("--")).collect(),
         None => known.collect(),
     };
-    let hint = suggest(flag, known.into_iter());
+    let hint = suggest(flag, known);
     let (whose, otherwise) = match installed {
         Some(installed) => (
             installed.program.display().to_string(),

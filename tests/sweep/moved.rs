@@ -114,9 +114,8 @@ fn a_tree_that_was_interrupted_is_taken_over_and_finished() {
     let lost: Vec<_> = before.iter().filter(|row| row["outcome"] == "failed").collect();
     assert!(lost.len() == 1 && lost[0]["detail"].contains("exit status 1") && lost[0]["cause"] == "bench_failed");
     let original: Value = serde_json::from_slice(&fs::read(root.join(first)).expect("readable")).expect("JSON");
-    let same = |row: &&BTreeMap<String, String>| {
-        row["max_num_seqs"] == "8" && row["output_throughput"] == original["output_throughput"].to_string()
-    };
+    let throughput = original["output_throughput"].to_string();
+    let same = |row: &&BTreeMap<String, String>| row["max_num_seqs"] == "8" && row["output_throughput"] == throughput;
     assert!(before.iter().any(|row| same(&row)));
 
     let dry = run(&["run", "moved/plan.toml", "-o", "moved", "--dry-run"]);

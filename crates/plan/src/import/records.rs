@@ -109,12 +109,16 @@ fn params(
             notes.push(format!("load {called}: {PERCENTILE_METRICS}"));
             continue;
         }
-        if name == "name" {
+        let is_taken = match side {
+            Side::Serve => ["name", "command", "env"].contains(&name.as_str()),
+            Side::Bench => name == "name",
+        };
+        if is_taken {
             let message = format!(
-                "{} {called} sets a parameter `name`, which a plan takes for its own name",
+                "{} {called} sets a parameter `{name}`, which is a key of a plan's combination",
                 side.word()
             );
-            found.add(plain(message, "put --name into the command"));
+            found.add(plain(message, format!("put --{name} into the command")));
             continue;
         }
         let long = spelling::long_name(name).filter(|_| matches!(side, Side::Serve) && !name.starts_with('-'));

@@ -4,7 +4,7 @@
 mod sweep_command;
 mod tree;
 
-use super::output::{finish, tell, tell_plain};
+use super::output::{finish, say, tell_plain};
 use super::plan_file::show;
 use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
@@ -86,7 +86,7 @@ fn write_plan(imported: &Imported, output: Option<&Path>) -> Result<Exit> {
         return finish(super::output::json().write_all(imported.text.as_bytes()));
     };
     write_atomic(path, imported.text.as_bytes())?;
-    tell(format_args!(
+    say(format_args!(
         "wrote {}; `vsweep plan {}` shows what it comes to",
         path.display(),
         path.display()

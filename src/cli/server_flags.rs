@@ -3,7 +3,7 @@
 //! the simulator imitates; another one may have more, so these are warnings.
 
 use super::native_check::MOST_POINTS;
-use super::output::tell;
+use super::output::inform;
 use crate::matrix::Matrix;
 use crate::plan::{Found, Plan, Problem, Program, ServeCommand, Side, Span, Target, spelling, suggest};
 use crate::server::installed::InstalledFlags;
@@ -82,7 +82,7 @@ fn is_release(installed: &InstalledFlags) -> bool {
 }
 
 fn tell_of(program: &Path) {
-    tell(format_args!(
+    inform(format_args!(
         "asking {} for its flags, once for each installation; this takes a while",
         program.display()
     ));

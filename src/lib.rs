@@ -7,11 +7,11 @@
 
 // Layer 0: words that every room shares.
 pub use vsweep_metrics::{rng, spool, threads};
-pub use vsweep_plan::{cause, error, files, fingerprint, ids, printable, shell, units, validity};
+pub use vsweep_plan::{cause, error, files, fingerprint, ids, printable, python_json, shell, units, validity};
 
 // Layer 1: what is declared and what is measured, as pure data and pure functions.
 pub use vsweep_metrics::metrics;
-pub use vsweep_plan::{matrix, plan};
+pub use vsweep_plan::{import, matrix, plan};
 pub use vsweep_strategy::{checks, search, selection, stats};
 
 // Layer 2: what is recorded.

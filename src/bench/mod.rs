@@ -13,7 +13,7 @@ pub mod result;
 mod side;
 mod worker;
 
-pub use external::{RESULT, command_line, params_of};
+pub use external::{RESULT, command_line, judge, params_of, read_result};
 pub use native::as_flags::told;
 pub use side::limits::kv_cache_tokens;
 

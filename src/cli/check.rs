@@ -1,7 +1,7 @@
 //! `vsweep check`: validates plans.
 
 use super::output::{self, say};
-use super::plan_file::{PlanFile, show};
+use super::plan_file::{Objections, PlanFile, show};
 use crate::error::{Exit, Result};
 use crate::matrix::Matrix;
 use crate::plan::{Axis, Plan, Problems, Side, spelling};
@@ -60,13 +60,13 @@ pub fn run(args: Args) -> Result<Exit> {
 }
 
 /// A plan that was read with what is in it and its warnings, or its problems.
-type Read = std::result::Result<(Plan, Matrix, Option<Problems>), Problems>;
+type Read = std::result::Result<(Plan, Matrix, Option<Problems>), Objections>;
 
 fn tell(read: Read) {
     let (plan, matrix, warnings) = match read {
         Ok(read) => read,
-        Err(problems) => {
-            show(problems);
+        Err(objections) => {
+            objections.show();
             return;
         }
     };
@@ -86,7 +86,12 @@ fn tell(read: Read) {
 fn to_json(path: &Path, read: Read) -> Value {
     let path = path.to_string_lossy();
     match read {
-        Err(problems) => json!({"plan": path, "valid": false, "problems": problems.to_json()}),
+        Err(objections) => {
+            let told = [Some(objections.errors), objections.warnings];
+            let told = told.iter().flatten().map(Problems::to_json);
+            let told = told.flat_map(|told| told.as_array().cloned().unwrap_or_default());
+            json!({"plan": path, "valid": false, "problems": told.collect::<Vec<Value>>()})
+        }
         Ok((plan, matrix, warnings)) => {
             let counts = matrix.counts();
             let notes: Vec<String> = notes(&plan)

@@ -7,8 +7,10 @@ mod check;
 mod compare;
 mod completions;
 mod experiment;
+mod export;
 mod flags;
 mod guard;
+mod import;
 mod init;
 mod iterations;
 mod machine;
@@ -26,6 +28,7 @@ mod report_check;
 mod run;
 mod schema;
 mod server_check;
+mod server_flags;
 mod sim;
 mod status;
 mod sweeping;
@@ -64,6 +67,8 @@ enum Command {
     Iterations(iterations::Args),
     Phases(phases::Args),
     Sim(sim::Args),
+    Import(import::Args),
+    Export(export::Args),
     Schema(schema::Args),
     Completions(completions::Args),
     #[command(hide = true)]
@@ -123,6 +128,8 @@ fn perform(command: Command, quiet: bool) -> Result<Exit> {
         Command::Iterations(args) => machine::check().and_then(|()| iterations::run(args)),
         Command::Phases(args) => machine::check().and_then(|()| phases::run(args)),
         Command::Sim(args) => sim::run(args),
+        Command::Import(args) => import::run(args),
+        Command::Export(args) => export::run(args),
         Command::Schema(args) => schema::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Guard(args) => guard::run(args),

@@ -89,6 +89,13 @@ pub fn tell(sentence: impl Display) {
     tell_plain(format_args!("vsweep: {sentence}"));
 }
 
+/// The same for what need not be known.
+pub fn inform(sentence: impl Display) {
+    if !QUIET.load(Ordering::Relaxed) {
+        tell(sentence);
+    }
+}
+
 /// The same for what is more than a sentence.
 pub fn tell_plain(text: impl Display) {
     let _ = writeln!(Printable::lines(io::stderr().lock()), "{text}");

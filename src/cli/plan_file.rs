@@ -1,7 +1,7 @@
 //! The arguments of every subcommand that takes a plan, and how its problems are shown.
 
 use super::output::tell_styled;
-use super::{native_check, report_check, server_check};
+use super::{native_check, report_check, server_check, server_flags};
 use crate::error::Exit;
 use crate::matrix::Matrix;
 use crate::plan::{self, Draft, Plan, Problems};
@@ -30,34 +30,64 @@ impl PlanFile {
         self.examine_as(adapt).map(|(plan, matrix, _)| (plan, matrix))
     }
 
+    /// The same as [`PlanFile::open`], and whether there were warnings.
+    pub fn examine(&self) -> Result<(Plan, Matrix, bool), Exit> {
+        self.examine_as(|_| ())
+    }
+
     fn examine_as(&self, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix, bool), Exit> {
-        let (plan, matrix, warnings) = self.read_as(adapt).map_err(show)?;
+        let (plan, matrix, warnings) = self.read_as(adapt).map_err(Objections::show)?;
         let is_doubtful = warnings.is_some();
         warnings.map(show);
         Ok((plan, matrix, is_doubtful))
     }
 
-    /// The same with nothing said: the plan and its warnings, or all its problems.
-    pub fn read(&self) -> Result<(Plan, Matrix, Option<Problems>), Problems> {
+    /// The same with nothing said: the plan and its warnings, or all that stands against it.
+    pub fn read(&self) -> Result<(Plan, Matrix, Option<Problems>), Objections> {
         self.read_as(|_| ())
     }
 
-    fn read_as(&self, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix, Option<Problems>), Problems> {
+    fn read_as(&self, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix, Option<Problems>), Objections> {
         let Draft { mut plan, mut found } = plan::draft(&self.plan, &self.overrides)?;
         adapt(&mut plan);
         let matrix = Matrix::draft(&plan, &mut found);
         if let Some(matrix) = &matrix {
             server_check::check(&plan, matrix, &mut found);
+            server_flags::check(&plan, matrix, &mut found);
             native_check::check(&plan, matrix, &mut found);
             report_check::check(&plan, matrix, &mut found);
         }
+        let warnings = found.warnings(&plan.origin.sources, &plan.secrets);
         match matrix {
-            Some(matrix) if found.is_empty() => {
-                let warnings = found.warnings(&plan.origin.sources, &plan.secrets);
-                Ok((plan, matrix, warnings))
-            }
-            _ => Err(found.into_problems(&plan.origin.sources, &plan.secrets)),
+            Some(matrix) if found.is_empty() => Ok((plan, matrix, warnings)),
+            _ => Err(Objections {
+                errors: found.into_problems(&plan.origin.sources, &plan.secrets),
+                warnings,
+            }),
         }
+    }
+}
+
+/// All that stands against a plan that cannot be used.
+#[derive(Debug)]
+pub struct Objections {
+    /// Why it cannot.
+    pub errors: Problems,
+    /// What would not give what the user wants if it could.
+    pub warnings: Option<Problems>,
+}
+
+impl From<Problems> for Objections {
+    fn from(errors: Problems) -> Objections {
+        Objections { errors, warnings: None }
+    }
+}
+
+impl Objections {
+    /// Prints all of it; the exit code to end with.
+    pub fn show(self) -> Exit {
+        self.warnings.map(show);
+        show(self.errors)
     }
 }
 

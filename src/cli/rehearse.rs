@@ -70,7 +70,7 @@ enum Format {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let (plan, mut matrix) = match args.file.open() {
+    let (plan, mut matrix, is_doubtful) = match args.file.examine() {
         Ok(opened) => opened,
         Err(exit) => return Ok(exit),
     };
@@ -91,7 +91,11 @@ pub fn run(args: Args) -> Result<Exit> {
         Format::Text => output::text().write_all(table(&rehearsal, recorded).as_bytes()),
         Format::Json => writeln!(output::json(), "{:#}", json(&rehearsal, recorded)),
     })?;
-    Ok(tell_damage(&record))
+    let exit = tell_damage(&record);
+    Ok(match is_doubtful {
+        true => exit.or(Exit::SomeFailed),
+        false => exit,
+    })
 }
 
 /// How often a long rehearsal says how far it has come.

@@ -7,6 +7,7 @@ mod behind;
 mod changes;
 mod drive;
 mod facts;
+mod foreign;
 mod gate;
 mod interrupt;
 mod live;
@@ -19,6 +20,7 @@ mod writer;
 
 pub use changes::Changes;
 pub use drive::{Signals, Stage, Unattended, Writer, drive};
+pub use foreign::{Foreign, Found, take_in};
 pub use interrupt::Interrupt;
 pub(crate) use live::reduce;
 pub use node::{Node, demand, room};

@@ -11,6 +11,7 @@ pub mod guard;
 pub mod guarded;
 pub mod http;
 mod identity;
+pub mod installed;
 mod inventory;
 mod leftovers;
 mod procfs;

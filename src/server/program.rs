@@ -37,20 +37,26 @@ pub fn find_program(argv: &[String], env: &BTreeMap<String, String>) -> Result<V
     let mut resolved = OsString::from(program);
     if program == "vsweep" {
         resolved = this_program().into_os_string();
-    } else if program.contains('/') {
-        if !is_executable(Path::new(program)) {
-            return Err(missing(format!("`{program}` is not an executable file")));
-        }
-    } else {
-        let inherited = || std::env::var_os("PATH").unwrap_or_default();
-        let path = env.get("PATH").map_or_else(inherited, OsString::from);
-        if !std::env::split_paths(&path).any(|folder| is_executable(&folder.join(program))) {
-            return Err(missing(format!("`{program}` is not on PATH")));
-        }
+    } else if locate(program, env).is_none() {
+        return Err(missing(match program.contains('/') {
+            true => format!("`{program}` is not an executable file"),
+            false => format!("`{program}` is not on PATH"),
+        }));
     }
     Ok(std::iter::once(resolved)
         .chain(arguments.iter().map(OsString::from))
         .collect())
+}
+
+/// The file of a program: itself if it has a slash, else the first of its name on the PATH of `env`, or on our own.
+pub(super) fn locate(program: &str, env: &BTreeMap<String, String>) -> Option<PathBuf> {
+    if program.contains('/') {
+        return Some(PathBuf::from(program)).filter(|path| is_executable(path));
+    }
+    let inherited = || std::env::var_os("PATH").unwrap_or_default();
+    let path = env.get("PATH").map_or_else(inherited, OsString::from);
+    let mut files = std::env::split_paths(&path).map(|folder| folder.join(program));
+    files.find(|path| is_executable(path))
 }
 
 fn is_executable(path: &Path) -> bool {

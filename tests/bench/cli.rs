@@ -198,19 +198,18 @@ async fn what_cannot_be_written_is_refused_before_anything_is_sent() {
     assert!(text(&refused.stderr).contains(file), "{}", text(&refused.stderr));
     assert!(server.seen.lock().expect("no panic").is_empty());
 
-    let args = [&SHORT[..], &["--save-result", "--label", "a/b", "--result-dir"]].concat();
-    let folder = folder.path().join("results");
-    let output = bench(&server.url, &[&args[..], &[folder.to_str().expect("plain")]].concat()).await;
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let file = std::fs::read_dir(&folder)
-        .expect("a folder")
-        .next()
-        .expect("a file")
-        .expect("readable");
-    assert!(
-        file.file_name().to_string_lossy().starts_with("a-b-infqps-m-"),
-        "{file:?}"
-    );
+    for (label, begin) in [("a/b", "a-b-infqps-m-"), ("", "openai-infqps-m-")] {
+        let args = [&SHORT[..], &["--save-result", "--label", label, "--result-dir"]].concat();
+        let folder = folder.path().join(begin);
+        let output = bench(&server.url, &[&args[..], &[folder.to_str().expect("plain")]].concat()).await;
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let file = std::fs::read_dir(&folder)
+            .expect("a folder")
+            .next()
+            .expect("a file")
+            .expect("readable");
+        assert!(file.file_name().to_string_lossy().starts_with(begin), "{file:?}");
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! The native benchmark against a server that answers with exact bytes.
 
 use crate::scripted::{Answer, LAST_CHUNK, STREAM_HEAD, Server, chunk, completion, job, refusal, run};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -106,6 +106,12 @@ async fn chat_sends_messages_and_reads_deltas() {
 
 /// Answers the first request with `answer` and all others properly; returns the first one's error.
 async fn error_of(answer: Answer) -> String {
+    let result = with_first(answer).await;
+    result["errors"][0].as_str().expect("a text").to_owned()
+}
+
+/// The result of a run whose first request fails by this answer.
+async fn with_first(answer: Answer) -> Map<String, Value> {
     let count = AtomicUsize::new(0);
     let answer = Arc::new(answer);
     let server = Server::start(move |_| match count.fetch_add(1, SeqCst) {
@@ -123,10 +129,45 @@ async fn error_of(answer: Answer) -> String {
     );
     let objection = measured.failure.as_ref().expect("a third of the requests failed");
     assert_eq!(objection.cause, Cause::RequestErrors);
-    measured.result.to_values()["errors"][0]
-        .as_str()
-        .expect("a text")
-        .to_owned()
+    measured.result.to_values()
+}
+
+#[tokio::test]
+async fn a_request_that_broke_off_keeps_its_times_and_not_its_text() {
+    let token = chunk(r#"{"choices":[{"text":"a","finish_reason":null}]}"#);
+    let begun = [STREAM_HEAD, &token, &token].concat();
+    for answer in [
+        Answer::ThenClose(begun.clone()),
+        Answer::Bytes(vec![[&begun[..], &chunk("{bad}"), LAST_CHUNK].concat()]),
+    ] {
+        let result = with_first(answer).await;
+        assert!(
+            result["ttfts"][0].as_f64().expect("seconds") > 0.0,
+            "{}",
+            result["ttfts"]
+        );
+        assert_eq!(result["itls"][0].as_array().map(Vec::len), Some(1));
+        assert_eq!(result["generated_texts"][0], "");
+        // Without the errors this is how a file tells which requests failed.
+        assert_eq!(result["latencies"][0], 0.0);
+        assert_eq!(result["output_lens"][0], 0);
+    }
+    // vLLM takes this one for a success, and has its text.
+    let error = chunk(r#"{"error":"out of memory"}"#);
+    let result = with_first(Answer::Bytes(vec![[&begun[..], &error, LAST_CHUNK].concat()])).await;
+    assert_eq!(result["generated_texts"][0], "aa");
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_with_its_usage_is_complete() {
+    let token = chunk(r#"{"choices":[{"text":"a","finish_reason":null}]}"#);
+    let usage = chunk(r#"{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":2}}"#);
+    let whole = [STREAM_HEAD, &token, &token, &usage, LAST_CHUNK].concat();
+    let server = Server::start(move |_| Answer::Bytes(vec![whole.clone()])).await;
+    let params = json!({"num_prompts": 2, "random_input_len": 5, "random_output_len": 2});
+    let result = run(&server.url, params).await.expect("measured").result.to_values();
+    assert_eq!((&result["completed"], &result["failed"]), (&json!(2), &json!(0)));
+    assert_eq!(result["total_output_tokens"], 4);
 }
 
 #[tokio::test]
@@ -141,7 +182,7 @@ async fn every_failure_is_one_and_says_why() {
     );
     assert_eq!(
         error_of(stream(&[LAST_CHUNK])).await,
-        "the stream ended without [DONE] or a finish reason"
+        "the stream ended without [DONE], a finish reason or usage"
     );
     assert!(
         error_of(stream(&[&chunk("{bad"), LAST_CHUNK]))

@@ -4,6 +4,8 @@ mod book;
 mod conventions;
 #[path = "../support/deadline.rs"]
 mod deadline;
+mod import;
+mod lint;
 mod plan_files;
 mod sim;
 mod supervise;

@@ -15,6 +15,7 @@ const LAYERS: [&[&str]; 8] = [
         "cause",
         "validity",
         "printable",
+        "python_json",
         "shell",
         "rng",
         "spool",
@@ -23,6 +24,7 @@ const LAYERS: [&[&str]; 8] = [
     &[
         "plan",
         "matrix",
+        "import",
         "metrics",
         "search",
         "stats",
@@ -39,13 +41,14 @@ const LAYERS: [&[&str]; 8] = [
 ];
 
 /// What a room may use in its own layer.
-const NEIGHBOURS: [(&str, &[&str]); 13] = [
+const NEIGHBOURS: [(&str, &[&str]); 14] = [
     ("cause", &["printable"]),
     ("validity", &["printable"]),
     ("shell", &["printable"]),
     ("files", &["error", "ids"]),
     ("fingerprint", &["units"]),
     ("matrix", &["plan"]),
+    ("import", &["plan", "matrix"]),
     ("selection", &["stats"]),
     ("checks", &["stats"]),
     ("table", &["journal"]),
@@ -69,9 +72,11 @@ const FOREIGN: [(&[&str], &[&str]); 3] = [
             "units",
             "cause",
             "printable",
+            "python_json",
             "shell",
             "plan",
             "matrix",
+            "import",
             "metrics",
             "rng",
             "spool",
@@ -90,6 +95,7 @@ const FOREIGN: [(&[&str], &[&str]); 3] = [
             "units",
             "cause",
             "printable",
+            "python_json",
             "shell",
             "metrics",
             "rng",
@@ -111,9 +117,11 @@ const FOREIGN: [(&[&str], &[&str]); 3] = [
             "units",
             "cause",
             "printable",
+            "python_json",
             "shell",
             "plan",
             "matrix",
+            "import",
             "metrics",
             "rng",
             "spool",

@@ -11,3 +11,4 @@ mod harness;
 mod page;
 mod plot;
 mod reports;
+mod tree;

@@ -187,7 +187,7 @@ fn what_cannot_be_drawn_is_refused_with_what_there_is() {
     assert!(refuse(&["plot"], &empty).contains("there is no directory"));
     fs::create_dir(&empty).expect("created");
     assert!(refuse(&["pareto"], &empty).contains("there are no results"));
-    fs::write(empty.join("summary.json"), "[{\"a\": NaN}]").expect("written");
+    fs::write(empty.join("summary.json"), "[{\"a\": Nan}]").expect("written");
     assert!(refuse(&["pareto"], &empty).contains("is no list of runs"));
 }
 
@@ -270,6 +270,43 @@ fn any_two_figures_make_a_frontier_and_counts_can_be_chosen() {
     ]);
     let per_user = |frontier: &Value| frontier["points"][0]["x"].as_f64().expect("a number");
     assert_eq!(per_user(&chosen) * 16.0, per_user(&usual) * 2.0);
+}
+
+#[test]
+fn a_tree_of_vllm_may_hold_bare_infinity_and_numbers_as_texts() {
+    let (_folder, root) = vllm_tree();
+    let frontier =
+        |root: &Path| -> Value { serde_json::from_str(&succeed(&["pareto", "--format", "json"], root)).expect("JSON") };
+    let usual = frontier(&root);
+    for entry in fs::read_dir(&root).expect("the tree") {
+        let file = entry.expect("readable").path().join("summary.json");
+        let text = fs::read_to_string(&file).expect("readable");
+        let odd = text
+            .replace(
+                "\"burstiness\": 1.0",
+                "\"burstiness\": Infinity, \"rtfx_of_nothing\": NaN",
+            )
+            .replace("\"max_concurrency\": 8", "\"max_concurrency\": \"8\"")
+            .replace(
+                "\"run_number\"",
+                "\"tp\": \"8\", \"tensor_parallel_size\": \"2\", \"run_number\"",
+            );
+        assert_ne!(odd, text);
+        fs::write(&file, odd).expect("written");
+    }
+    let odd = frontier(&root);
+    let counts = |frontier: &Value| -> Vec<(f64, f64)> {
+        let points = frontier["points"].as_array().expect("points").iter();
+        let of = |point: &Value, axis: &str| point[axis].as_f64().expect("a number");
+        points.map(|point| (of(point, "x"), of(point, "y"))).collect()
+    };
+    let halved: Vec<(f64, f64)> = counts(&usual).iter().map(|(x, y)| (*x, y / 2.0)).collect();
+    assert_eq!(counts(&odd), halved, "the same users and two GPUs");
+    let drawn = succeed(&["plot", "--dry-run"], &root);
+    assert!(drawn.contains("4 points"), "{drawn}");
+    let args = ["pareto", "--format", "json", "--gpu-count-var", "tensor_parallel_size"];
+    let chosen: Value = serde_json::from_str(&succeed(&args, &root)).expect("JSON");
+    assert_eq!(counts(&chosen), halved);
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod foreign;
 mod harness;
 mod init;
 mod iterations;
+mod moved;
 mod packing;
 mod phases;
 mod rehearse;

@@ -72,9 +72,15 @@ fn names(folder: &Path) -> Vec<String> {
     let files = std::fs::read_dir(folder).expect("a folder");
     let mut names: Vec<String> = files
         .map(|file| file.expect("readable").file_name().into_string().expect("plain"))
-        .map(|name| match name.rfind("-20") {
-            Some(date) => format!("{}-<DT>.json", &name[..date]),
-            None => name,
+        .map(|name| {
+            match name
+                .len()
+                .checked_sub("-20261122-200600.json".len())
+                .filter(|at| name[*at..].starts_with("-20"))
+            {
+                Some(date) => format!("{}-<DT>.json", &name[..date]),
+                None => name,
+            }
         })
         .collect();
     names.sort();

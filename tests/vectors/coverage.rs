@@ -1,6 +1,9 @@
-//! Every recorded vector of `vllm bench serve` is met by a test or named with the reason in docs/differences-bench.md.
+//! Every recorded vector of `vllm bench serve` and of `vllm bench sweep` is met by a test or named with the reason in
+//! docs/differences-bench.md or docs/differences.md.
 
 use serde_json::Value;
+use std::fs;
+use std::path::Path;
 use vsweep::bench::native::REFUSED;
 use vsweep::bench::native::settings::TABLE;
 use vsweep::load::sse;
@@ -140,4 +143,82 @@ fn streams_are_cut_into_the_events_of_vllm() {
 fn bytes_of(hex: &str) -> Vec<u8> {
     let digit = |i: usize| u8::from_str_radix(&hex[i..i + 2], 16).expect("digits");
     (0..hex.len()).step_by(2).map(digit).collect()
+}
+
+/// Kinds of recorded cases of `vllm bench sweep` with the words that prove that a test takes each of them.
+const OF_SWEEPS: [(&str, &str, &str); 22] = [
+    ("sweep", "apply_to_cmd", "\"apply_to_cmd\" => Some("),
+    ("sweep", "has_param", "\"has_param\" => Some("),
+    ("sweep", "read_json", "\"read_json\" => Some("),
+    ("sweep", "name_and_text", "\"name_and_text\" => Some("),
+    ("sweep", "parse_link_vars", "\"parse_link_vars\" => Some("),
+    ("sweep", "link_valid", "\"link_valid\" => Some("),
+    ("sweep", "filter", "\"filter\" => Some("),
+    ("sweep", "binner", "\"binner\" => Some("),
+    ("sweep", "plot_fig_path", "\"plot_fig_path\" => Some("),
+    ("sweep", "pareto_fig_path", "\"pareto_fig_path\" => Some("),
+    ("sweep", "inf_nan_strings", "\"inf_nan_strings\" => Some("),
+    ("sweep", "comb_dir", "\"comb_dir\" => Some("),
+    ("sweep", "sanitize_filename", "\"sanitize_filename\" => Some("),
+    ("sweep", "server_address", "vectors(\"server_address\")"),
+    ("sweep", "reset_caches", "vectors(\"reset_caches\")"),
+    ("sweep_pareto", "pareto_frontier", "vectors(\"pareto_frontier\")"),
+    ("sweep_pareto", "pareto_metrics", "vectors(\"pareto_metrics\")"),
+    ("search", "sla_search", "vectors(\"sla_search\")"),
+    ("search", "adaptive_concurrency", "vectors(\"adaptive_concurrency\")"),
+    ("search", "workload_explore", "vectors(\"workload_explore\")"),
+    ("search", "valid_concurrency", "vectors(\"valid_concurrency\")"),
+    ("sweep", "e2e", ""),
+];
+const TESTS_OF_SWEEPS: [&str; 4] = [
+    include_str!("sweep.rs"),
+    include_str!("server.rs"),
+    include_str!("pareto.rs"),
+    include_str!("../pure/search/vectors.rs"),
+];
+
+#[test]
+fn every_file_of_vectors_is_read_whole() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/vectors");
+    let mut faults = vec![];
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("readable").path();
+        let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        if name == "bench" {
+            continue;
+        }
+        let all: Value = serde_json::from_slice(&fs::read(&path).expect("readable")).expect("JSON");
+        let cases = all.get("vectors").unwrap_or(&all).as_array().expect("cases").clone();
+        for case in cases {
+            let kind = case["kind"].as_str().expect("a kind");
+            let known = OF_SWEEPS
+                .iter()
+                .find(|(file, known, _)| *file == name && *known == kind);
+            let is_met = match known {
+                Some((_, "e2e", _)) => is_told(case["id"].as_str().expect("an id")),
+                Some((_, _, proof)) => TESTS_OF_SWEEPS.iter().any(|test| test.contains(proof)),
+                None => false,
+            };
+            if !is_met {
+                faults.push(format!("{name}: {kind} {}", case["id"]));
+            }
+        }
+    }
+    assert_eq!(faults, Vec::<String>::new());
+}
+
+/// Whether a whole sweep is met by a test of its name, or in the table of differences beside a test that there is.
+fn is_told(id: &str) -> bool {
+    let docs = include_str!("../../docs/differences.md");
+    let row = docs.lines().find(|line| line.starts_with(&format!("| `{id}` |")));
+    let Some(row) = row else {
+        return TESTS_OF_SWEEPS
+            .iter()
+            .any(|test| test.contains(&format!("case(\"{id}\")")));
+    };
+    let file_and_test = row.split('`').find_map(|words| words.split_once(".rs: "));
+    file_and_test.is_some_and(|(file, test)| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("{file}.rs"));
+        fs::read_to_string(path).is_ok_and(|text| text.contains(&format!("fn {test}(")))
+    })
 }

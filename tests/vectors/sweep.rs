@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
 use vsweep::cause::Outcome as Measured;
+use vsweep::import::{self, Loads, Sweep, theirs};
 use vsweep::matrix::{self, Matrix, argv};
 use vsweep::plan::{self, Format, World, spelling, vllm};
 use vsweep::report::charts::grid::file_name;
@@ -28,6 +29,9 @@ fn perform(kind: &str, input: &Value) -> Option<Outcome> {
         "binner" => Some(binner(input)),
         "plot_fig_path" => Some(plot_fig_path(input)),
         "inf_nan_strings" => Some(inf_nan_strings(input)),
+        "comb_dir" => Some(comb_dir(input)),
+        "sanitize_filename" => Some(Ok(json!(theirs::file_name(input.as_str().expect("a text"))))),
+        "pareto_fig_path" => Some(pareto_fig_path(input)),
         _ => None,
     }
 }
@@ -180,6 +184,29 @@ fn plot_fig_path(input: &Value) -> Outcome {
     Ok(json!(format!("E/{name}.png")))
 }
 
+/// Folders of exported experiments.
+fn comb_dir(input: &Value) -> Outcome {
+    let further: Vec<String> = serde_json::from_value(input["extra"].clone()).expect("texts");
+    let further: Vec<&str> = further.iter().map(String::as_str).collect();
+    let folder = theirs::folder(&record(&input["serve"]), &record(&input["bench"]), &further);
+    Ok(json!(format!("R/E/{folder}").trim_end_matches('/')))
+}
+
+fn pareto_fig_path(input: &Value) -> Outcome {
+    assert_eq!(input["group"], json!([]));
+    Ok(json!(format!(
+        "E/pareto/{}.png",
+        file_name("PARETO", std::iter::empty())
+    )))
+}
+
+/// A record of a parameter file.
+fn record(value: &Value) -> plan::Combo {
+    let mut params = value.as_object().expect("parameters").clone();
+    let name = params.shift_remove("_benchmark_name").map(|name| theirs::text(&name));
+    plan::Combo { name, params }
+}
+
 fn inf_nan_strings(input: &Value) -> Outcome {
     let record = input[0].as_object().expect("an object").iter();
     let read = record.map(|(name, value)| (name.clone(), json!(Cell::from_json(value).to_string())));
@@ -233,4 +260,119 @@ fn every_case_is_met_or_a_listed_difference() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What an import compares a plan with is what vLLM does.
+#[test]
+fn their_own_command_lines_links_and_names_are_known() {
+    let all = cases();
+    let of = |kind: &str| -> Vec<Value> {
+        let cases = all["vectors"].as_array().expect("cases").iter();
+        cases.filter(|case| case["kind"] == kind).cloned().collect()
+    };
+    for case in of("apply_to_cmd") {
+        let base: Vec<String> = serde_json::from_value(case["input"]["cmd"].clone()).expect("words");
+        let mut params = case["input"]["params"].as_object().expect("parameters").clone();
+        params.remove("_benchmark_name");
+        // Whole numbers beyond 64 bits are refused where files are read.
+        if case["id"] != "apply_to_cmd-22" {
+            let theirs = theirs::apply(&base, &params);
+            assert_eq!(json!(theirs), case["expected"]["ok"], "{}", case["id"]);
+        }
+    }
+    for case in of("link_valid") {
+        let links: Vec<(String, String)> = serde_json::from_value(case["input"]["links"].clone()).expect("pairs");
+        let side = |name: &str| case["input"][name].as_object().expect("parameters").clone();
+        let kept = theirs::links_keep(&links, &side("serve"), &side("bench"));
+        assert_eq!(json!(kept), case["expected"]["ok"], "{}", case["id"]);
+    }
+    for case in of("name_and_text") {
+        let name = theirs::name(&record(&case["input"]));
+        assert_eq!(
+            name,
+            case["expected"]["ok"]["name"].as_str().expect("a text"),
+            "{}",
+            case["id"]
+        );
+    }
+}
+
+/// A recorded sweep as a command line and its files.
+fn imported(input: &Value) -> Result<import::Imported, String> {
+    let file = |name: &str| input.get(name).map(|_| name.into());
+    let sweep = Sweep {
+        loads: Loads::Listed,
+        serve_cmd: "vllm serve m".into(),
+        bench_cmd: "vllm bench serve".into(),
+        after_bench_cmd: None,
+        ready_timeout_s: 300,
+        serve_params: file("serve_params"),
+        bench_params: file("bench_params"),
+        link_vars: input["link_vars"].as_str().unwrap_or_default().into(),
+        experiment_name: None,
+        num_runs: 1,
+        warmup_num_prompts: 0,
+        continue_on_error: false,
+        remarks: vec![],
+    };
+    let read = |path: &Path| Ok(input[path.to_str().expect("a name")].to_string());
+    import::import(&sweep, &read).map_err(|problems| problems.to_string())
+}
+
+/// The folders that vLLM would give to the points of an imported plan.
+fn folders(imported: &import::Imported) -> Vec<String> {
+    let plan = plan::parse(
+        &imported.text,
+        Format::Toml,
+        Path::new("plan.toml"),
+        &[],
+        &World::empty(),
+    );
+    let matrix = Matrix::expand(&plan.expect("valid")).expect("valid");
+    let record = |name: &Option<String>, params: &plan::Params| plan::Combo {
+        name: name.clone(),
+        params: params.clone(),
+    };
+    let servers = matrix.servers().flat_map(|server| {
+        let serve = record(&server.combo, &server.params);
+        let points = matrix.points_of(&server);
+        let folders = points.map(|point| theirs::folder(&serve, &record(&point.combo, &point.params), &[]));
+        folders.collect::<Vec<_>>()
+    });
+    servers.collect()
+}
+
+#[test]
+fn whole_sweeps_are_imported() {
+    let all = cases();
+    let case = |id: &str| {
+        let mut cases = all["vectors"].as_array().expect("cases").iter();
+        cases.find(|case| case["id"] == id).expect("a case").clone()
+    };
+    let linked = case("e2e-01");
+    let ours = imported(&linked["input"]).expect("a plan");
+    let files: Vec<String> = folders(&ours)
+        .iter()
+        .map(|folder| format!("{folder}/run=0.json"))
+        .collect();
+    assert_eq!(json!(files), linked["expected"]["printed_commands"]);
+    assert_eq!(ours.notes, [""; 0]);
+
+    let mut nothing = linked["input"].clone();
+    nothing["link_vars"] = case("e2e-12")["input"]["link_vars"].clone();
+    let refusal = imported(&nothing).expect_err("nothing is left");
+    assert!(refusal.contains("--link-vars foo=bar keeps no pair"), "{refusal}");
+
+    let twice = imported(&case("e2e-16")["input"]).expect("a plan");
+    assert_eq!(folders(&twice), ["BENCH--x=1", "BENCH--m=a_b", "BENCH--m=a_b"]);
+    assert!(
+        twice.notes[0].contains("load `x=1` is `x=1` once more"),
+        "{:?}",
+        twice.notes
+    );
+
+    assert_eq!(case("e2e-17")["input"]["bench_params"], "25 keys");
+    let many: Map<String, Value> = (0..25).map(|i| (format!("a_parameter_{i}"), json!(i))).collect();
+    let long = imported(&json!({"bench_params": [many]})).expect("a plan");
+    assert!(folders(&long)[0].len() > 255);
 }

@@ -35,6 +35,44 @@ pub fn shell_line<W: AsRef<OsStr>>(words: impl IntoIterator<Item = W>) -> String
     words.join(" ")
 }
 
+/// The words of a command line as Python's `shlex.split` reads them: `None` if a quote is never closed, or nothing follows
+/// a backslash. A shell would take comments and a `\$` between double quotes otherwise.
+pub fn shlex(line: &str) -> Option<Vec<String>> {
+    let (mut words, mut word) = (Vec::new(), None::<String>);
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            ' ' | '\t' | '\r' | '\n' => words.extend(word.take()),
+            '\'' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match characters.next()? {
+                        '\'' => break,
+                        plain => word.push(plain),
+                    }
+                }
+            }
+            '"' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match characters.next()? {
+                        '"' => break,
+                        '\\' => match characters.next()? {
+                            escaped @ ('"' | '\\') => word.push(escaped),
+                            plain => word.extend(['\\', plain]),
+                        },
+                        plain => word.push(plain),
+                    }
+                }
+            }
+            '\\' => word.get_or_insert_default().push(characters.next()?),
+            plain => word.get_or_insert_default().push(plain),
+        }
+    }
+    words.extend(word);
+    Some(words)
+}
+
 fn is_made(c: char) -> bool {
     acts(c) && c != '\n' && c != '\t'
 }
@@ -68,6 +106,17 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::process::Command;
+
+    #[test]
+    fn words_are_those_of_pythons_shlex() {
+        let read = |line| shlex(line).map(|words| words.join("|"));
+        let line = r#"a 'b c'"d\"e\$" \# #f '' "\\" x\ y"#;
+        assert_eq!(read(line).as_deref(), Some(r#"a|b cd"e\$|#|#f||\|x y"#));
+        for open in ["'a", "\"a", "a\\", "\"a\\"] {
+            assert_eq!(read(open), None, "{open}");
+        }
+        assert_eq!(read("  "), Some(String::new()));
+    }
 
     #[test]
     fn only_what_needs_it_is_quoted() {

@@ -17,8 +17,9 @@ impl Run {
         }
         // From here on it may run, even if nobody is left to hear so.
         self.job.counters.is_profiling.store(true, Relaxed);
+        self.note("Starting profiler...");
         match self.control().profile("/start_profile") {
-            Ok(()) => self.note("Profiler: start done"),
+            Ok(()) => self.note("Profiler started"),
             Err(error) => {
                 if error.status.is_some() {
                     self.job.counters.is_profiling.store(false, Relaxed);
@@ -34,8 +35,9 @@ pub async fn stop_profiler(job: &Job) {
     if !job.counters.is_profiling.swap(false, Relaxed) {
         return;
     }
+    job.counters.note("Stopping profiler...");
     job.counters.note(match stop(job).await {
-        Ok(()) => "Profiler: stop done".to_owned(),
+        Ok(()) => "Profiler stopped".to_owned(),
         Err(failure) => format!("Profiler: cannot stop: {}", failure.detail),
     });
 }

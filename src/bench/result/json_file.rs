@@ -16,7 +16,7 @@ pub fn name(settings: &Settings, result: &Params) -> String {
         None => String::new(),
     };
     // A slash would make a folder of it.
-    let label = settings.figures.label.as_deref();
+    let label = settings.figures.label.as_deref().filter(|label| !label.is_empty());
     let label = label.unwrap_or(settings.api.backend_name()).replace('/', "-");
     let load = match settings.arrival.arrivals().ramp {
         Some(ramp) => format!("ramp-up-{}-{}qps-{}qps", ramp.shape.name(), ramp.start, ramp.end),

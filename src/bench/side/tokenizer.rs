@@ -33,10 +33,13 @@ impl Alignment {
 }
 
 impl ControlClient<'_> {
-    /// Cuts text prompts that the server's tokenizer finds longer than they should be. Asks for the first prompt alone,
+    /// Cuts text prompts that the server's tokenizer finds longer than they should be; lists of texts are not checked. Asks for the first prompt alone,
     /// and for all others only if it differs; a prompt that cannot be checked stays as it is. `before` is what came of
     /// the prompts before these.
     pub fn align(&mut self, model: &str, before: Option<Alignment>, items: &mut [Item]) -> Alignment {
+        if items.iter().any(|item| !matches!(item.prompt, Prompt::Text(_))) {
+            return Alignment::Unknown;
+        }
         let question = |item: &Item| json!({"model": model, "prompt": item.prompt, "add_special_tokens": false});
         let cut_before = match (before, items.first()) {
             (Some(Alignment::Cut(prompts)), _) => prompts,

@@ -45,7 +45,7 @@ impl Usage {
 /// What one event says.
 #[derive(Debug, Default, PartialEq)]
 pub struct Facts<'a> {
-    /// It has a non-empty `choices`: it counts as an output event.
+    /// Its first choice has a `text` or a `delta`, be it empty: it counts as an output event.
     pub output: bool,
     /// Text of the first choice.
     pub text: Cow<'a, str>,
@@ -163,8 +163,10 @@ fn parse(data: &[u8]) -> Result<Facts<'_>, String> {
     let finished = choices
         .iter()
         .any(|choice| choice.finish_reason.as_ref().is_some_and(|why| !why.is_null()));
-    let output = !choices.is_empty();
     let first = choices.into_iter().next();
+    let output = first
+        .as_ref()
+        .is_some_and(|choice| choice.text.is_some() || choice.delta.is_some());
     let text = first.and_then(|choice| choice.text.or_else(|| choice.delta.and_then(|delta| delta.content)));
     Ok(Facts {
         output,
@@ -246,6 +248,22 @@ mod tests {
             assert_eq!(facts.error.as_deref(), Some("EngineCore died"));
         }
         assert!(scanner.scan(b"{not json").is_err());
+    }
+
+    #[test]
+    fn a_choice_without_text_or_delta_is_no_output() {
+        let mut scanner = Scanner::default();
+        let mut read = |event: &'static str| {
+            let facts = scanner.scan(event.as_bytes()).expect("valid");
+            (facts.output, facts.finished)
+        };
+        assert_eq!(read(r#"{"choices":[{"index":0,"delta":{}}]}"#), (true, false));
+        assert_eq!(read(r#"{"choices":[{"index":0,"text":""}]}"#), (true, false));
+        assert_eq!(
+            read(r#"{"choices":[{"index":0,"finish_reason":"stop"}]}"#),
+            (false, true)
+        );
+        assert_eq!(read(r#"{"choices":[{"index":0}]}"#), (false, false));
     }
 
     proptest! {

@@ -34,9 +34,11 @@ struct Stream {
     scanner: Scanner,
     sample: Sample,
     keep_text: bool,
-    /// `[DONE]` or a finish reason was seen: the stream is complete.
+    /// `[DONE]`, a finish reason or the usage at the end was seen: the stream is complete.
     is_complete: bool,
     error: Option<String>,
+    /// The answer broke off or could not be read: what there is of its text says nothing.
+    is_broken: bool,
     /// A refusal's beginning, or an answer that is read as a whole.
     body: Vec<u8>,
     /// Bytes of a refusal's body that have come.
@@ -67,7 +69,8 @@ impl Exchange {
             text: load.keep_texts.then(String::new),
             ..Sample::default()
         };
-        (stream.keep_text, stream.is_complete, stream.error) = (load.keep_texts, false, None);
+        (stream.keep_text, stream.is_complete) = (load.keep_texts, false);
+        (stream.error, stream.is_broken) = (None, false);
         stream.body.clear();
         stream.refused = 0;
     }
@@ -189,6 +192,11 @@ impl Exchange {
         }
         sample.end = sample.events.last().unwrap_or(now);
         sample.error = stream.error.take();
+        if stream.is_broken
+            && let Some(text) = &mut sample.text
+        {
+            text.clear();
+        }
         if sample.error.is_none() && response.is_done() {
             sample.error = stream.verdict(response.status, &sample);
         }
@@ -202,6 +210,7 @@ impl Exchange {
 impl Stream {
     fn fail(&mut self, error: String) {
         self.error.get_or_insert(error);
+        self.is_broken = true;
     }
 
     /// Keeps a piece of the body; false if it was more than fits.
@@ -246,9 +255,7 @@ impl Stream {
             _ => Ok(facts),
         });
         match scanned {
-            Err(error) => {
-                self.error.get_or_insert(error);
-            }
+            Err(error) => self.fail(error),
             Ok(facts) => {
                 if facts.output {
                     self.sample.events.push(at);
@@ -263,6 +270,8 @@ impl Stream {
                 }
                 self.is_complete |= facts.finished;
                 if let Some(usage) = facts.usage {
+                    // Counts without output come last.
+                    self.is_complete |= !facts.output && !self.sample.events.is_empty();
                     self.sample.output_tokens = usage.completion_tokens.or(self.sample.output_tokens);
                     self.sample.prompt_len = usage.prompt_tokens.unwrap_or(self.sample.prompt_len);
                 }
@@ -285,7 +294,7 @@ impl Stream {
         let missing = match self.reply {
             _ if self.is_complete || !self.reply.is_stream() => return None,
             Reply::Responses => "the stream ended without response.completed or response.incomplete",
-            _ => "the stream ended without [DONE] or a finish reason",
+            _ => "the stream ended without [DONE], a finish reason or usage",
         };
         Some(missing.to_owned())
     }

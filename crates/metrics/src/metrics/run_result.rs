@@ -1,7 +1,7 @@
 //! The result of one run: figures by their keys, and columns with one entry a request. Columns are written straight from
 //! the timelines, so that a million requests need not be in memory twice.
 
-use super::moments::{Nanos, seconds};
+use super::moments::seconds;
 use super::sample::Sample;
 use super::samples::Samples;
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -72,17 +72,17 @@ struct Cells<'a>(Column, &'a Samples);
 impl Serialize for Cells<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let samples = || self.1.in_order();
-        let of_ok =
-            |of: fn(&Sample) -> Nanos| move |sample: Sample| if sample.is_ok() { seconds(of(&sample)) } else { 0.0 };
+        // A latency of 0 is the mark of a failed request where the errors are not in the file.
+        let latency = |sample: Sample| if sample.is_ok() { seconds(sample.latency()) } else { 0.0 };
         match self.0 {
             Column::InputLens => to.collect_seq(samples().map(|sample| sample.prompt_len)),
             Column::OutputLens => to.collect_seq(samples().map(|sample| sample.output_len())),
-            Column::Ttfts => to.collect_seq(samples().map(of_ok(Sample::ttft))),
+            Column::Ttfts => to.collect_seq(samples().map(|sample| seconds(sample.ttft()))),
             Column::Itls => {
                 let gaps = |sample: Sample| -> Vec<f64> { sample.gaps().map(seconds).collect() };
                 to.collect_seq(samples().map(gaps))
             }
-            Column::Latencies => to.collect_seq(samples().map(of_ok(Sample::latency))),
+            Column::Latencies => to.collect_seq(samples().map(latency)),
             Column::StartTimes => to.collect_seq(samples().map(|sample| seconds(sample.sent))),
             Column::QueueTimes => to.collect_seq(samples().map(|sample| seconds(sample.queue()))),
             Column::GeneratedTexts => to.collect_seq(samples().map(|sample| sample.text.unwrap_or_default())),

@@ -5,7 +5,7 @@
 //! lists that hold lists or objects, and objects, become JSON. `null` removes the flag.
 
 use super::flags::{LISTS, SWITCHES};
-use super::json_word::json_word;
+pub(crate) use super::json_word::json_word;
 use crate::plan::{Params, SHORT_FLAGS, ServeCommand, show, spelling};
 use serde_json::Value;
 
@@ -68,7 +68,7 @@ fn word(value: &Value) -> String {
 }
 
 /// A number as Python's `str` writes it, which vLLM's own sweep would pass: `1e-07`, `1e+22`.
-fn number_word(number: &serde_json::Number) -> String {
+pub(crate) fn number_word(number: &serde_json::Number) -> String {
     let text = number.to_string();
     let Some((mantissa, exponent)) = text.split_once('e') else {
         return text;

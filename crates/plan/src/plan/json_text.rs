@@ -1,4 +1,4 @@
-//! Strict JSON text to the value tree.
+//! JSON text to the value tree: strict but for `Infinity` and `NaN`, which Python writes.
 
 use super::node::{Entry, Kind, Node};
 use super::problem::{Found, Problem};
@@ -22,7 +22,7 @@ const STRICT: ParseOptions = ParseOptions {
     allow_hexadecimal_numbers: false,
     allow_unary_plus_numbers: false,
     allow_bare_decimal_point_numbers: false,
-    allow_non_finite_numbers: false,
+    allow_non_finite_numbers: true,
     allow_extended_string_escapes: false,
 };
 
@@ -131,6 +131,10 @@ fn number_kind(text: &str, place: Span, found: &mut Found) -> Kind {
             found.add(Problem::new(place, "this whole number does not fit 64 bits", remedy));
             Kind::Null
         }
+        // Python writes these words, and its programs take these texts for them.
+        Err(_) if text == "Infinity" => Kind::Text("inf".to_owned()),
+        Err(_) if text == "-Infinity" => Kind::Text("-inf".to_owned()),
+        Err(_) if text == "NaN" => Kind::Text("nan".to_owned()),
         Err(_) => {
             let remedy = "write a finite number, or the string \"inf\"";
             found.add(Problem::new(
@@ -139,6 +143,33 @@ fn number_kind(text: &str, place: Span, found: &mut Found) -> Kind {
                 remedy,
             ));
             Kind::Null
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(text: &str) -> (serde_json::Value, bool) {
+        let mut found = Found::default();
+        let node = parse(text, 0, &mut found);
+        (node.to_json(&mut |text, _| text.to_string()), found.is_empty())
+    }
+
+    #[test]
+    fn what_python_writes_of_infinite_numbers_is_what_its_programs_take() {
+        let text = r#"{"a": Infinity, "b": [-Infinity, NaN], "c": "Infinity", "d": 1e3}"#;
+        let expected = json!({"a": "inf", "b": ["-inf", "nan"], "c": "Infinity", "d": 1000.0});
+        assert_eq!(read(text), (expected, true));
+        for wrong in [
+            r#"{"a": infinity}"#,
+            r#"{"a": Infinitys}"#,
+            r#"{"a": 1e999}"#,
+            r#"{"a": +Infinity}"#,
+        ] {
+            assert!(!read(wrong).1, "{wrong}");
         }
     }
 }

@@ -10,7 +10,7 @@ mod derived;
 mod exec;
 mod fields;
 mod interpolate;
-mod json_text;
+pub(crate) mod json_text;
 mod load;
 mod masked;
 mod merge;
@@ -255,7 +255,7 @@ pub struct Derived {
 }
 
 /// One named combination of parameters.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Combo {
     /// Name shown in tables; records of a params file may have none.
     pub name: Option<String>,

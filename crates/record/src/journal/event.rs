@@ -108,7 +108,7 @@ pub enum Event {
     },
     /// The session ended in order.
     SessionEnded {
-        /// `finished`, `interrupted`, `stopped` or `superseded`.
+        /// `finished`, `interrupted`, `stopped` or `superseded`; `imported` for results of another program.
         reason: String,
     },
 }

@@ -1,10 +1,11 @@
 //! How many GPUs a server uses, read from its parameters and its command line.
 
+use super::users::written_number;
 use super::{Cell, normal};
 use vsweep_plan::plan::{Params, ServeCommand};
 
 /// The spellings of the degrees of parallelism.
-const DEGREES: [[&str; 2]; 3] = [
+pub const DEGREES: [[&str; 2]; 3] = [
     ["tensor_parallel_size", "tp"],
     ["pipeline_parallel_size", "pp"],
     ["data_parallel_size", "dp"],
@@ -15,8 +16,13 @@ const DEGREES: [[&str; 2]; 3] = [
 pub fn count_gpus(params: &Params, argv: &[String]) -> f64 {
     let positive = |number: &f64| number.is_finite() && *number > 0.0;
     let param = |names: &[&str]| {
-        let mut named = params.iter().filter(|(key, _)| names.contains(&normal(key).as_str()));
-        named.find_map(|(_, value)| to_number(value)).filter(positive)
+        // The long name wins, wherever it stands.
+        let mut named = names
+            .iter()
+            .flat_map(|name| params.iter().filter(move |(key, _)| normal(key) == *name));
+        named
+            .find_map(|(_, value)| written_number(&Cell::from_json(value)))
+            .filter(positive)
     };
     param(&["num_gpus", "gpu_count"]).unwrap_or_else(|| {
         let command = ServeCommand::of(argv);
@@ -27,11 +33,6 @@ pub fn count_gpus(params: &Params, argv: &[String]) -> f64 {
         });
         degrees.product()
     })
-}
-
-fn to_number(value: &serde_json::Value) -> Option<f64> {
-    let written = value.as_str().and_then(|text| text.trim().parse().ok());
-    Cell::from_json(value).number().or(written)
 }
 
 #[cfg(test)]
@@ -48,6 +49,7 @@ mod tests {
     fn an_explicit_count_wins() {
         assert_eq!(count(json!({"num_gpus": 8, "tp": 2}), ""), 8.0);
         assert_eq!(count(json!({"num_gpus": 0, "tp": 2}), ""), 2.0);
+        assert_eq!(count(json!({"tp": 2, "gpu_count": "4"}), ""), 4.0);
     }
 
     #[test]
@@ -56,6 +58,12 @@ mod tests {
         assert_eq!(count(params, "vllm serve m -tp 16"), 8.0);
         assert_eq!(count(json!({}), "vllm serve m -tp 2 --pipeline_parallel_size=3"), 6.0);
         assert_eq!(count(json!({}), "vllm serve m -tp 2 --tensor-parallel-size 4"), 4.0);
+    }
+
+    #[test]
+    fn the_long_name_of_a_degree_wins() {
+        assert_eq!(count(json!({"tp": 8, "tensor_parallel_size": 2}), ""), 2.0);
+        assert_eq!(count(json!({"tensor-parallel-size": "2", "tp": 8}), ""), 2.0);
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub use contest::{Contest, LATENCIES, Standing};
 pub use csv::write_csv;
 pub use disagree::Disagreement;
 pub use filter::{Comparison, Filter};
-pub use gpus::count_gpus;
+pub use gpus::{DEGREES, count_gpus};
 pub use pareto::{Better, distinct, frontier, knee};
 pub use points::{Point, PointOutcome, Points};
 pub use row::Row;
@@ -111,7 +111,10 @@ impl Table {
     /// finds the parameter `x` of that side whether or not its column needed the prefix.
     pub fn column(&self, name: &str) -> Option<&Column> {
         let exact = self.columns.iter().find(|column| column.name == name);
-        exact.or_else(|| self.column_alike(&normal(name)))
+        let alike = exact.or_else(|| self.column_alike(&normal(name)));
+        // vLLM's name for the name of a combination; where both sides have one, it means the load's.
+        let of_vllm = || self.column(COMBO).or_else(|| self.column(&format!("bench.{COMBO}")));
+        alike.or_else(|| (name == "_benchmark_name").then(of_vllm).flatten())
     }
 
     fn column_alike(&self, wanted: &str) -> Option<&Column> {

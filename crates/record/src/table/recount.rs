@@ -1,5 +1,6 @@
 //! Users and GPUs counted by columns of the user's choice, and the figures that follow from them.
 
+use super::users::written_number;
 use super::{Cell, Table};
 
 impl Table {
@@ -12,12 +13,15 @@ impl Table {
         ];
         for (source, count, share) in changes {
             let Some(source) = source else { continue };
-            let told = self.numeric_column(source)?.cells.clone();
+            let told: Vec<Option<f64>> = self.known_column(source)?.cells.iter().map(written_number).collect();
+            if told.iter().all(Option::is_none) {
+                self.numeric_column(source)?;
+            }
             let throughput: Vec<Option<f64>> = (0..self.rows)
                 .map(|row| self.cell("output_throughput", row).number())
                 .collect();
             for (row, told) in told.iter().enumerate() {
-                let Some(number) = told.number().filter(|number| number.is_finite() && *number > 0.0) else {
+                let Some(number) = told.filter(|number| number.is_finite() && *number > 0.0) else {
                     continue;
                 };
                 let per = throughput[row].map_or(Cell::Missing, |tokens| (tokens / number).into());

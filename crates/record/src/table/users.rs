@@ -63,13 +63,22 @@ fn count_gpus(row: &Row<'_>) -> Option<f64> {
 /// A setting of the load, from the plan or else from what the result repeats of it; none if it sets no limit.
 fn load(row: &Row<'_>, name: &str) -> Option<f64> {
     let set = row.bench.iter().find(|(key, _)| normal(key) == name);
-    let set = set.and_then(|(_, value)| Cell::from_json(value).number());
+    let set = set.and_then(|(_, value)| written_number(&Cell::from_json(value)));
     set.filter(positive).or_else(|| metric(row, name).filter(positive))
 }
 
 fn metric(row: &Row<'_>, name: &str) -> Option<f64> {
     let mut named = row.metrics.iter().filter(|(key, _)| &**key == name);
-    named.find_map(|(_, cell)| cell.number())
+    named.find_map(|(_, cell)| written_number(cell))
+}
+
+/// The number that a cell is, or that its text says: vLLM's records keep what a parameter file or `--metadata` said, such
+/// as `"max_concurrency": "8"`.
+pub(super) fn written_number(cell: &Cell) -> Option<f64> {
+    match cell {
+        Cell::Text(text) => text.trim().parse().ok().filter(|number: &f64| !number.is_nan()),
+        other => other.number(),
+    }
 }
 
 fn positive(value: &f64) -> bool {
@@ -125,6 +134,14 @@ mod tests {
         assert_eq!(users(full(3), &MEASURED), Some(3.0));
         assert_eq!(users(full(2), &MEASURED), Some(2.0), "there is no room for more");
         assert_eq!(users(full(4), &MEASURED[3..]), Some(4.0), "nothing else is known");
+    }
+
+    #[test]
+    fn a_limit_that_is_written_as_a_text_is_a_limit() {
+        let full = |slots: &str| json!({"max_concurrency": slots, "request_rate": "inf"});
+        assert_eq!(users(full("3"), &MEASURED), Some(3.0));
+        assert_eq!(users(full(" 2 "), &MEASURED), Some(2.0));
+        assert_eq!(users(full("many"), &MEASURED), Some(3.0));
     }
 
     #[test]

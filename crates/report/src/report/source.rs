@@ -3,15 +3,18 @@
 
 use super::rows::{Runs, read_runs};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::error::{Error, Result};
+use vsweep_plan::import::theirs;
 use vsweep_plan::plan::Params;
+use vsweep_plan::python_json;
 use vsweep_plan::validity::{Code, Doubt, Validity};
 use vsweep_record::journal::{self, Check, Directory};
-use vsweep_record::table::{Cell, ECHOED, Row, Scalar, TableBuilder, count_gpus};
+use vsweep_record::table::{COMBO, Cell, DEGREES, ECHOED, Row, Scalar, TableBuilder, count_gpus};
 
 /// The runs of either kind of directory.
 pub fn read_any(root: &Path) -> Result<Runs> {
@@ -73,11 +76,13 @@ fn read_tree(root: &Path, files: &[PathBuf]) -> Runs {
         let point = folder.strip_prefix(root).unwrap_or(folder).to_string_lossy();
         let content = fs::read(file).map_err(|error| format!("cannot be read: {error}"));
         let records = content.and_then(|content| {
-            serde_json::from_slice::<Vec<Record>>(&content).map_err(|error| format!("is no list of runs: {error}"))
+            serde_json::from_slice::<Vec<Record>>(&python_json::strict(&content))
+                .map_err(|error| format!("is no list of runs: {error}"))
         });
         match records {
             Ok(records) => {
-                for (i, record) in records.iter().enumerate() {
+                for (i, mut record) in records.into_iter().enumerate() {
+                    record.name_sides(&folder.file_name().unwrap_or_default().to_string_lossy());
                     record.push_to(&mut builder, &point, i);
                 }
             }
@@ -146,10 +151,56 @@ impl Record {
             detail: "",
             serve: &self.params,
             bench: &self.settings,
-            simulated: None,
-            gpus: Some(count_gpus(&self.params, &[])),
+            simulated: self.is_simulated().then_some(true),
+            gpus: Some(count_gpus(&self.told(), &[])),
             metrics: &self.figures,
         });
+    }
+}
+
+/// The parameter that names a combination.
+const NAME: &str = "_benchmark_name";
+
+impl Record {
+    /// Gives the name of each side's combination to its side. A record holds one name, the load's where both have one; the
+    /// folder holds both.
+    fn name_sides(&mut self, folder: &str) {
+        let Some(name) = self.params.shift_remove(NAME) else {
+            return;
+        };
+        let of_bench = format!("BENCH--{}", theirs::file_name(&theirs::text(&name)));
+        let (serve, bench) = match folder.strip_suffix(&of_bench) {
+            Some(rest) => (
+                rest.strip_prefix("SERVE--")
+                    .map(|rest| rest.trim_end_matches('-').into()),
+                Some(name),
+            ),
+            None => (Some(name), None),
+        };
+        // Without a name of its own the server's part of the folder is its parameters.
+        let serve = serve.filter(|name: &Value| bench.is_none() || !theirs::text(name).contains('='));
+        for (params, name) in [(&mut self.params, serve), (&mut self.settings, bench)] {
+            if let Some(name) = name {
+                params.shift_insert(0, COMBO.into(), name);
+            }
+        }
+    }
+
+    /// Whether it says so; only `vsweep export` writes that.
+    fn is_simulated(&self) -> bool {
+        let mut figures = self.figures.iter();
+        figures.any(|(name, cell)| &**name == "simulated" && *cell == Cell::Bool(true))
+    }
+
+    /// What the record says of the GPUs of its server: the parameters of the sweep, before those of `--metadata`, whose values are texts.
+    fn told(&self) -> Params {
+        let told = self
+            .figures
+            .iter()
+            .filter(|(name, _)| DEGREES.as_flattened().contains(&&**name));
+        let mut told: Params = told.map(|(name, cell)| (name.to_string(), cell.to_json())).collect();
+        told.extend(self.params.clone());
+        told
     }
 }
 

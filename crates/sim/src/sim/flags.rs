@@ -2,7 +2,12 @@
 //! short names, JSON and dotted values, and the same refusals. Every flag of vLLM 0.32 is in `vllm_flags.txt`; the
 //! simulator's own begin with `--sim-`. What the values mean is not known here.
 
+mod lint;
+
+pub use lint::{Objection, names, objections};
+
 use serde_json::{Value, json};
+use std::iter::Peekable;
 
 /// How a flag takes its value.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -124,7 +129,7 @@ impl Flags {
                 }
                 continue;
             }
-            let (name, mut attached) = match argument.split_once('=') {
+            let (name, attached) = match argument.split_once('=') {
                 Some((name, value)) => (name, Some(value)),
                 None => (argument, None),
             };
@@ -132,42 +137,7 @@ impl Flags {
                 extras.push(argument.to_string());
                 continue;
             };
-            let label = found.flag.names.join("/");
-            let mut next = || {
-                attached
-                    .take()
-                    .or_else(|| rest.next_if(|value| !looks_like_a_flag(value)))
-            };
-            let expected_one = || Refusal::serve(format!("argument {label}: expected one argument"));
-            let value = match found.flag.kind {
-                Kind::Bool | Kind::Flag => match attached {
-                    Some(value) => {
-                        return Err(Refusal::serve(format!(
-                            "argument {label}: ignored explicit argument '{value}'"
-                        )));
-                    }
-                    None => Value::Bool(!found.negated),
-                },
-                Kind::Maybe => next().map_or(Value::Bool(true), Value::from),
-                Kind::Texts | Kind::Ints => {
-                    let mut values = Vec::new();
-                    while let Some(text) = next() {
-                        values.push(if found.flag.kind == Kind::Ints {
-                            int(text, &label)?
-                        } else {
-                            text.into()
-                        });
-                    }
-                    if values.is_empty() {
-                        return Err(Refusal::serve(format!(
-                            "argument {label}: expected at least one argument"
-                        )));
-                    }
-                    Value::Array(values)
-                }
-                _ if found.path.is_some() => scalar(next().ok_or_else(expected_one)?),
-                kind => convert(kind, next().ok_or_else(expected_one)?, &label)?,
-            };
+            let value = take_value(&found, attached, &mut rest)?;
             flags.put(found, value);
         }
         if extras.is_empty() {
@@ -241,6 +211,50 @@ impl Flags {
         parts.extend(given.map(|(name, value)| format!("'{name}': {}", python(value))));
         format!("{{{}}}", parts.join(", "))
     }
+}
+
+/// The value of a flag: in the same word, or in those that follow.
+fn take_value<'a>(
+    found: &Found<'_>,
+    mut attached: Option<&'a str>,
+    rest: &mut Peekable<impl Iterator<Item = &'a str>>,
+) -> Result<Value, Refusal> {
+    let label = found.flag.names.join("/");
+    let mut next = || {
+        attached
+            .take()
+            .or_else(|| rest.next_if(|value| !looks_like_a_flag(value)))
+    };
+    let expected_one = || Refusal::serve(format!("argument {label}: expected one argument"));
+    Ok(match found.flag.kind {
+        Kind::Bool | Kind::Flag => match attached {
+            Some(value) => {
+                return Err(Refusal::serve(format!(
+                    "argument {label}: ignored explicit argument '{value}'"
+                )));
+            }
+            None => Value::Bool(!found.negated),
+        },
+        Kind::Maybe => next().map_or(Value::Bool(true), Value::from),
+        Kind::Texts | Kind::Ints => {
+            let mut values = Vec::new();
+            while let Some(text) = next() {
+                values.push(if found.flag.kind == Kind::Ints {
+                    int(text, &label)?
+                } else {
+                    text.into()
+                });
+            }
+            if values.is_empty() {
+                return Err(Refusal::serve(format!(
+                    "argument {label}: expected at least one argument"
+                )));
+            }
+            Value::Array(values)
+        }
+        _ if found.path.is_some() => scalar(next().ok_or_else(expected_one)?),
+        kind => convert(kind, next().ok_or_else(expected_one)?, &label)?,
+    })
 }
 
 struct Found<'t> {

@@ -1,0 +1,204 @@
+//! A `vllm bench sweep` command line as a plan: its parameter files become combinations, its links links, its options keys.
+//!
+//! The plan is then read back, and its command lines are held against those that vLLM would run. Whatever differs, or has
+//! no key, is a note. This room writes no files and reads only those that the command line names.
+
+mod compare;
+mod plan_text;
+mod records;
+pub mod theirs;
+
+use crate::plan::{Combo, Found, Params, Problem, Problems, Secrets, Sources, vllm};
+use crate::shell::shlex;
+use serde_json::Value;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Reads a file that the command line names.
+pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
+
+/// What a command line of `vllm bench sweep` says.
+#[derive(Debug, Clone)]
+pub struct Sweep {
+    /// What its loads are.
+    pub loads: Loads,
+    /// `--serve-cmd`.
+    pub serve_cmd: String,
+    /// `--bench-cmd`.
+    pub bench_cmd: String,
+    /// `--after-bench-cmd`.
+    pub after_bench_cmd: Option<String>,
+    /// `--server-ready-timeout`, in seconds.
+    pub ready_timeout_s: u32,
+    /// `--serve-params`.
+    pub serve_params: Option<PathBuf>,
+    /// `--bench-params`.
+    pub bench_params: Option<PathBuf>,
+    /// `--link-vars`.
+    pub link_vars: String,
+    /// `--experiment-name`.
+    pub experiment_name: Option<String>,
+    /// `--num-runs`.
+    pub num_runs: u32,
+    /// `--warmup-num-prompts`.
+    pub warmup_num_prompts: u32,
+    /// `--continue-on-error`.
+    pub continue_on_error: bool,
+    /// What options come to that have no key.
+    pub remarks: Vec<String>,
+}
+
+/// What the loads of a sweep are.
+#[derive(Debug, Clone)]
+pub enum Loads {
+    /// Those of the parameter file (`serve`).
+    Listed,
+    /// So many between two ends (`serve_workload`, the last `serve_sla`).
+    Explored {
+        /// `request_rate` or `max_concurrency`.
+        vary: String,
+        /// How many, both ends included.
+        levels: u32,
+    },
+    /// The highest that meets each of these criteria (the first `serve_sla`s).
+    Searched {
+        /// `request_rate` or `max_concurrency`.
+        vary: String,
+        /// The file of criteria.
+        criteria: PathBuf,
+    },
+}
+
+/// A plan from elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported {
+    /// The plan, as TOML.
+    pub text: String,
+    /// What differs from the command line, or has no key. They stand in the text as comments.
+    pub notes: Vec<String>,
+    /// The folder of each point, in the order of the plan, in a result tree of vLLM's. None where the loads are not listed, or
+    /// the plan has other pairs.
+    pub folders: Option<Vec<String>>,
+}
+
+/// What was read of a command line and its files.
+struct Read<'a> {
+    sweep: &'a Sweep,
+    serve_command: Vec<String>,
+    bench_command: Vec<String>,
+    reset: Option<Vec<String>>,
+    serve: Vec<Combo>,
+    bench: Vec<Combo>,
+    links: Vec<(String, String)>,
+    criteria: Vec<Params>,
+}
+
+/// Makes a plan of a command line. All that is wrong with it, or cannot be had with a plan, is told in one go.
+pub fn import(sweep: &Sweep, read: ReadFile<'_>) -> Result<Imported, Problems> {
+    let (mut found, mut sources) = (Found::default(), Sources::default());
+    let read = gather(sweep, read, &mut sources, &mut found);
+    if !found.is_empty() {
+        return Err(found.into_problems(&sources, &Secrets::default()));
+    }
+    let mut notes = sweep.remarks.clone();
+    let sides = records::translate(&read, &mut notes, &mut found);
+    if !found.is_empty() {
+        return Err(found.into_problems(&sources, &Secrets::default()));
+    }
+    let body = plan_text::write(&read, &sides, &mut notes);
+    let folders = compare::compare(&read, &sides, &body, &mut notes)?;
+    Ok(Imported {
+        folders,
+        text: plan_text::with_notes(&body, &notes),
+        notes,
+    })
+}
+
+fn gather<'a>(sweep: &'a Sweep, read: ReadFile<'_>, sources: &mut Sources, found: &mut Found) -> Read<'a> {
+    let mut command = |flag: &str, line: &str| {
+        let problem = match shlex(line) {
+            Some(words) if !words.is_empty() => return words,
+            Some(_) => plain(format!("{flag} is empty"), "give a program and its arguments"),
+            None => plain(format!("{flag} has a quote that is never closed"), "close it"),
+        };
+        found.add(problem);
+        Vec::new()
+    };
+    let serve_command = command("--serve-cmd", &sweep.serve_cmd);
+    let bench_command = command("--bench-cmd", &sweep.bench_cmd);
+    let after = sweep.after_bench_cmd.as_deref();
+    let reset = after.map(|line| command("--after-bench-cmd", line));
+    if sweep.num_runs == 0 {
+        found.add(plain("--num-runs is 0", "give 1 or more"));
+    }
+    let links = vllm::link_vars(&sweep.link_vars).unwrap_or_else(|why| {
+        found.add(plain(format!("--link-vars: {why}"), "correct it"));
+        Vec::new()
+    });
+    let mut file = |path: &Option<PathBuf>| match path {
+        Some(path) => records::of_file(path, read, sources, found),
+        None => vec![Combo::default()],
+    };
+    let (serve, bench) = (file(&sweep.serve_params), file(&sweep.bench_params));
+    let criteria = match &sweep.loads {
+        Loads::Searched { criteria, .. } => records::of_file(criteria, read, sources, found),
+        Loads::Listed | Loads::Explored { .. } => Vec::new(),
+    };
+    if found.is_empty() && !pairs(&serve, &bench, &links).any(|(_, _, is_kept)| is_kept) {
+        let message = format!("--link-vars {} keeps no pair of server and load", sweep.link_vars);
+        found.add(plain(message, "name parameters that both files set to equal values"));
+    }
+    Read {
+        sweep,
+        serve_command,
+        bench_command,
+        reset,
+        serve,
+        bench,
+        links,
+        criteria: criteria.into_iter().map(|combo| combo.params).collect(),
+    }
+}
+
+/// Every pair of a server and a load by its places, and whether vLLM's links keep it.
+fn pairs<'a>(
+    serve: &'a [Combo],
+    bench: &'a [Combo],
+    links: &'a [(String, String)],
+) -> impl Iterator<Item = (usize, usize, bool)> + 'a {
+    let all = (0..serve.len()).flat_map(|s| (0..bench.len()).map(move |b| (s, b)));
+    all.map(|(s, b)| (s, b, theirs::links_keep(links, &serve[s].params, &bench[b].params)))
+}
+
+/// A problem of the command line, which has no text to point into.
+fn plain(message: impl Into<String>, remedy: impl Into<String>) -> Problem {
+    Problem {
+        message: message.into(),
+        places: Vec::new(),
+        remedy: remedy.into(),
+    }
+}
+
+impl Read<'_> {
+    /// How many requests vLLM's runs send under a load, which is also what the upper end of its exploration holds at once.
+    fn num_prompts(&self, bench: &Params) -> u64 {
+        let whole = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
+        let typed = || {
+            let mut words = self.bench_command.iter();
+            words.find_map(|word| match word.strip_prefix("--num-prompts=") {
+                Some(count) => Some(count.parse().ok()),
+                None => (word == "--num-prompts").then_some(None),
+            })?
+        };
+        let after = || {
+            let place = self.bench_command.iter().position(|word| word == "--num-prompts")?;
+            self.bench_command.get(place + 1)?.parse().ok()
+        };
+        bench
+            .get("num_prompts")
+            .and_then(whole)
+            .or_else(typed)
+            .or_else(after)
+            .unwrap_or(1000)
+    }
+}

@@ -1,0 +1,211 @@
+//! An experiment as the tree of `vllm bench sweep serve`: a folder for each combination with a file for each run and one of
+//! all of them, and a table of everything. vLLM's own plots read it, and so does [`super::read_any`].
+
+use super::rows::{read_content, told, with_combo};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
+use std::path::Path;
+use vsweep_plan::cause::Outcome;
+use vsweep_plan::error::{Error, Result};
+use vsweep_plan::files::{create_folder, write_atomic, write_atomic_with};
+use vsweep_plan::import::theirs;
+use vsweep_plan::plan::{Combo, Params};
+use vsweep_plan::validity::Validity;
+use vsweep_record::journal::{Directory, RunRecord, ServerRecord, State};
+use vsweep_record::table::{COMBO, count_gpus};
+
+/// Names of files have no more bytes.
+const LONGEST_NAME: usize = 255;
+
+/// What an export came to.
+#[derive(Debug, Default)]
+pub struct Exported {
+    /// Runs with figures.
+    pub runs: usize,
+    /// Runs without, each a file that says why.
+    pub failures: usize,
+    /// One line for each run file that could not be believed.
+    pub damaged: Vec<String>,
+}
+
+/// Writes the tree of what counts in an experiment. Runs that cannot be believed (invalid, cut short) are failures in it, so
+/// that nobody draws them.
+pub fn write_vllm_tree(directory: &Directory, state: &State, to: &Path) -> Result<Exported> {
+    let unknown = ServerRecord::default();
+    let mut exported = Exported::default();
+    let mut records: Vec<Params> = Vec::new();
+    for (folder, runs) in folders(state) {
+        let folder = to.join(folder);
+        create_folder(&folder)?;
+        let mut measured: Vec<Value> = Vec::new();
+        for (number, run) in runs.into_iter().enumerate() {
+            let server = state.servers.get(&run.server).unwrap_or(&unknown);
+            let content = match believed(run) {
+                true => read_content(directory.root(), run).unwrap_or_else(|problem| {
+                    exported.damaged.push(problem);
+                    Vec::new()
+                }),
+                false => Vec::new(),
+            };
+            match serde_json::from_slice::<Params>(&content) {
+                Ok(result) => {
+                    let record = record(result, number, run, server);
+                    write_json(&folder.join(format!("run={number}.json")), &record, 4)?;
+                    let cells = record.iter().filter(|(_, value)| !value.is_array());
+                    records.push(cells.map(|(name, value)| (name.clone(), value.clone())).collect());
+                    measured.push(record.into());
+                    exported.runs += 1;
+                }
+                Err(_) => {
+                    write_json(
+                        &folder.join(format!("run={number}.failure.json")),
+                        &failure(number, run, server),
+                        2,
+                    )?;
+                    exported.failures += 1;
+                }
+            }
+        }
+        if !measured.is_empty() {
+            write_json(&folder.join("summary.json"), &measured, 4)?;
+        }
+    }
+    write_atomic_with(&to.join("summary.csv"), |file| write_table(&records, file))?;
+    Ok(exported)
+}
+
+fn believed(run: &RunRecord) -> bool {
+    let is_measured = matches!(run.outcome, Outcome::Ok | Outcome::Suspect);
+    is_measured && run.validity != Validity::Invalid && run.file.is_some()
+}
+
+/// The runs of each point by its folder: named as vLLM names it, by ids where that is no name for a file or another's.
+fn folders(state: &State) -> Vec<(String, Vec<&RunRecord>)> {
+    let unknown = ServerRecord::default();
+    let mut points: Vec<(&str, Vec<&RunRecord>)> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for run in state.runs() {
+        let place = *places.entry(&run.point.0).or_insert_with(|| {
+            points.push((&run.point.0, Vec::new()));
+            points.len() - 1
+        });
+        points[place].1.push(run);
+    }
+    let mut taken: BTreeMap<String, usize> = BTreeMap::new();
+    let named = points.into_iter().map(|(id, mut runs)| {
+        runs.sort_by_key(|run| (run.slot, run.run, run.started));
+        let run = runs[0];
+        let server = state.servers.get(&run.server).unwrap_or(&unknown);
+        let record = |combo: &Option<String>, params: &Params| Combo {
+            name: combo.clone(),
+            params: params.clone(),
+        };
+        let name = theirs::folder(
+            &record(&server.combo, &server.params),
+            &record(&run.combo, &run.params),
+            &[],
+        );
+        let uses = taken.entry(name.clone()).or_default();
+        *uses += 1;
+        let is_a_name = !name.is_empty() && name.len() <= LONGEST_NAME && !name.contains('\0');
+        let name = match is_a_name && *uses == 1 {
+            true => name,
+            false => format!("SERVE--{}-BENCH--{id}", run.server.0),
+        };
+        (name, runs)
+    });
+    named.collect()
+}
+
+/// A run as vLLM's sweep stores it: the client's result, the number of the run, then what the sweep set, which replaces
+/// figures of the same name.
+fn record(result: Params, number: usize, run: &RunRecord, server: &ServerRecord) -> Params {
+    let figures = result.into_iter().take_while(|(name, _)| name != "run_number");
+    // vLLM's client writes no objects; ours are histograms, which no plot can use.
+    let mut record: Params = figures.filter(|(_, value)| !value.is_object()).collect();
+    record.insert("gpu_count".into(), json!(count_gpus(&server.params, &server.argv)));
+    if server.is_simulated() == Some(true) {
+        record.insert("simulated".into(), json!(true));
+    }
+    record.insert("run_number".into(), json!(number));
+    for (params, combo) in [(&server.params, &server.combo), (&*run.params, &run.combo)] {
+        for (name, value) in with_combo(params, combo.as_deref()).iter() {
+            let name = if name == COMBO { "_benchmark_name" } else { name };
+            record.insert(name.into(), value.clone());
+        }
+    }
+    record
+}
+
+fn failure(number: usize, run: &RunRecord, server: &ServerRecord) -> Params {
+    let kind = match run.cause {
+        Some(cause) => cause.name().to_owned(),
+        None if run.validity == Validity::Invalid => "invalid".to_owned(),
+        None => run.outcome.to_string(),
+    };
+    let doubts = run.doubts.iter().map(|doubt| doubt.detail.as_str());
+    let told = told(run);
+    let seen: Vec<&str> = std::iter::once(&*told)
+        .chain(doubts)
+        .filter(|text| !text.is_empty())
+        .collect();
+    Map::from_iter([
+        ("run_number".into(), json!(number)),
+        ("error_type".into(), json!(kind)),
+        ("error".into(), json!(seen.join("; "))),
+        ("serve_overrides".into(), json!(server.params)),
+        ("bench_overrides".into(), json!(*run.params)),
+    ])
+}
+
+fn write_json(path: &Path, value: &impl Serialize, indent: usize) -> Result<()> {
+    let spaces = " ".repeat(indent);
+    let layout = serde_json::ser::PrettyFormatter::with_indent(spaces.as_bytes());
+    let mut text = Vec::new();
+    let mut writer = serde_json::Serializer::with_formatter(&mut text, layout);
+    let written = value.serialize(&mut writer);
+    written.map_err(|error| Error::Fatal(format!("cannot write {}: {error}", path.display())))?;
+    write_atomic(path, &text)
+}
+
+/// The table as pandas writes it, without the lists of single requests: a number before each row, empty cells for what is missing, Python's texts of values, and
+/// whole numbers as decimals in a column with gaps.
+fn write_table(records: &[Params], to: &mut impl Write) -> std::io::Result<()> {
+    let mut columns: Vec<&String> = Vec::new();
+    let mut places: HashMap<&String, usize> = HashMap::new();
+    for name in records.iter().flat_map(Map::keys) {
+        places.entry(name).or_insert_with(|| {
+            columns.push(name);
+            columns.len() - 1
+        });
+    }
+    let is_missing = |value: Option<&Value>| value.is_none_or(Value::is_null);
+    let has_gaps: Vec<bool> = columns
+        .iter()
+        .map(|name| {
+            let mut values = records.iter().map(|record| record.get(*name));
+            let is_numeric = values
+                .clone()
+                .all(|value| is_missing(value) || value.is_some_and(Value::is_number));
+            is_numeric && values.any(|value| is_missing(value) || value.is_some_and(Value::is_f64))
+        })
+        .collect();
+    let mut csv = csv::Writer::from_writer(to);
+    csv.write_field("")?;
+    csv.write_record(&columns)?;
+    for (row, record) in records.iter().enumerate() {
+        csv.write_field(row.to_string())?;
+        let cells = columns
+            .iter()
+            .zip(&has_gaps)
+            .map(|(name, has_gaps)| match record.get(*name) {
+                None | Some(Value::Null) => String::new(),
+                Some(value) if *has_gaps && !value.is_f64() => format!("{}.0", theirs::text(value)),
+                Some(value) => theirs::text(value),
+            });
+        csv.write_record(cells)?;
+    }
+    csv.flush()
+}

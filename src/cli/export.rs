@@ -1,0 +1,65 @@
+//! `vsweep export`: an experiment for the tools of others.
+
+use super::experiment::tell_problems;
+use super::output::say;
+use crate::error::{Error, Exit, Result};
+use crate::journal::{self, Check, Directory};
+use crate::report::write_vllm_tree;
+use crate::units::show_many;
+use clap::ValueEnum;
+use std::path::PathBuf;
+
+/// Write an experiment as a result tree that vLLM's own tools read
+///
+/// The tree has a folder for each combination with run=N.json and summary.json, and summary.csv: `vllm bench sweep plot` and
+/// `plot_pareto` draw it. Failed, invalid and cut runs become run=N.failure.json.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The directory that `vsweep run` wrote
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Whose tools are to read it
+    #[arg(long, value_enum)]
+    format: Format,
+    /// The folder to write, which must not be there yet; DIR/vllm, if not given
+    #[arg(short, long, value_name = "FOLDER")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// The tree of `vllm bench sweep serve`
+    Vllm,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    let Format::Vllm = args.format;
+    let directory = Directory::open(&args.directory)?;
+    let to = args.output.unwrap_or_else(|| directory.root().join("vllm"));
+    if to.exists() {
+        return Err(Error::Usage(format!(
+            "{} is there already; remove it, or choose another folder with -o",
+            to.display()
+        )));
+    }
+    let state = journal::load(&directory, Check::Hashes)?;
+    if state.runs().next().is_none() {
+        return Err(Error::Usage(format!(
+            "nothing is recorded in {} yet; run its plan first",
+            args.directory.display()
+        )));
+    }
+    let exported = write_vllm_tree(&directory, &state, &to)?;
+    let failures = match exported.failures {
+        0 => String::new(),
+        failures => format!(", {} without figures", show_many(failures as u64, "run")),
+    };
+    say(format_args!(
+        "wrote {}: {}{failures}; draw it with `vllm bench sweep plot {}`",
+        to.display(),
+        show_many(exported.runs as u64, "run"),
+        to.display()
+    ));
+    let problems: Vec<String> = state.damage.iter().chain(&exported.damaged).cloned().collect();
+    Ok(tell_problems(&problems))
+}

@@ -1,0 +1,95 @@
+//! `vsweep import`: what was begun with `vllm bench sweep`, to go on with vsweep: its command lines as plans, its result trees
+//! as experiments.
+
+mod sweep_command;
+mod tree;
+
+use super::output::{finish, say, tell_plain};
+use super::plan_file::show;
+use crate::error::{Error, Exit, Result};
+use crate::files::write_atomic;
+use crate::import::{Imported, Sweep, import};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Make a plan of a `vllm bench sweep` command line, or an experiment of its results
+///
+/// `vsweep import -o plan.toml -- vllm bench sweep serve --serve-cmd '...' --bench-cmd '...' ...` reads the command line and
+/// its JSON files, and writes the plan that starts the same servers and sends the same loads. What differs, or has no key,
+/// stands in comments at the top of the plan and on standard error.
+///
+/// `vsweep import TREE -o DIR -- vllm bench sweep serve ...` makes a directory of that plan and of the results in TREE, finished
+/// or not; `vsweep run DIR/plan.toml -o DIR` measures what is missing.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The folder with the results of one experiment (SERVE--...-BENCH--.../run=0.json)
+    #[arg(value_name = "TREE")]
+    tree: Option<PathBuf>,
+    /// Where to write the plan (standard output, if not given), or the directory to make of a tree
+    #[arg(short, long, value_name = "FILE|DIR")]
+    output: Option<PathBuf>,
+    /// The command line, after --: vllm bench sweep serve | serve_workload | serve_sla ...
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    if args.command.is_empty() {
+        return Err(Error::Usage(without_command(args.tree.as_deref())));
+    }
+    if let Some(path) = args.output.as_deref().filter(|path| path.exists()) {
+        return Err(Error::Usage(format!(
+            "{} is there already; remove it, or choose another place with -o",
+            path.display()
+        )));
+    }
+    let mut sweep = sweep_command::read(&args.command)?;
+    match (&args.tree, &args.output) {
+        (None, output) => match read(&sweep) {
+            Ok(imported) => write_plan(&imported, output.as_deref()),
+            Err(exit) => Ok(exit),
+        },
+        (Some(_), None) => Err(Error::Usage("say where the experiment goes: -o DIR".into())),
+        (Some(tree), Some(output)) => {
+            let name = output.file_name().map(|name| name.to_string_lossy().into_owned());
+            sweep.experiment_name = sweep.experiment_name.or(name);
+            match read(&sweep) {
+                Ok(imported) => tree::import(tree, &imported, output),
+                Err(exit) => Ok(exit),
+            }
+        }
+    }
+}
+
+fn without_command(tree: Option<&Path>) -> String {
+    let Some(tree) = tree else {
+        return "give the command line after --, such as: vsweep import -- vllm bench sweep serve ...".into();
+    };
+    let tree = tree.display();
+    format!(
+        "a tree does not say which commands it was made with; add them: vsweep import {tree} -o DIR -- vllm bench sweep serve ... \
+         (`vsweep plot`, `pareto` and `compare` read {tree} as it is)"
+    )
+}
+
+/// The plan of a command line, its notes told; else the exit code to end with.
+fn read(sweep: &Sweep) -> std::result::Result<Imported, Exit> {
+    let imported = import(sweep, &|path| std::fs::read_to_string(path)).map_err(show)?;
+    for note in &imported.notes {
+        tell_plain(format_args!("note: {note}"));
+    }
+    Ok(imported)
+}
+
+fn write_plan(imported: &Imported, output: Option<&Path>) -> Result<Exit> {
+    let Some(path) = output else {
+        return finish(super::output::json().write_all(imported.text.as_bytes()));
+    };
+    write_atomic(path, imported.text.as_bytes())?;
+    say(format_args!(
+        "wrote {}; `vsweep plan {}` shows what it comes to",
+        path.display(),
+        path.display()
+    ));
+    Ok(Exit::Done)
+}

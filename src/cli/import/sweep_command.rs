@@ -1,0 +1,199 @@
+//! The arguments of `vllm bench sweep`, with vLLM's names and defaults, of all its releases.
+
+use crate::error::{Error, Result};
+use crate::import::{Loads, Sweep};
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+
+#[derive(Debug, Parser)]
+#[command(name = "vllm bench sweep", args_override_self = true)]
+struct Command {
+    #[command(subcommand)]
+    kind: Kind,
+}
+
+#[derive(Debug, Subcommand)]
+#[command(rename_all = "snake_case")]
+enum Kind {
+    #[command(alias = "serve_multi")]
+    Serve(Serve),
+    ServeWorkload(Serve),
+    ServeSla(Serve),
+}
+
+/// Options of all three; each subcommand had some of them at some time.
+#[derive(Debug, clap::Args)]
+#[command(args_override_self = true)]
+struct Serve {
+    #[arg(long, allow_hyphen_values = true)]
+    serve_cmd: String,
+    #[arg(long, allow_hyphen_values = true)]
+    bench_cmd: String,
+    #[arg(long, allow_hyphen_values = true)]
+    after_bench_cmd: Option<String>,
+    #[arg(long)]
+    show_stdout: bool,
+    #[arg(long, default_value_t = 300)]
+    server_ready_timeout: u32,
+    #[arg(long)]
+    serve_params: Option<PathBuf>,
+    #[arg(long)]
+    bench_params: Option<PathBuf>,
+    #[arg(long, default_value = "", allow_hyphen_values = true)]
+    link_vars: String,
+    #[arg(short, long, default_value = "results")]
+    output_dir: String,
+    #[arg(short, long)]
+    experiment_name: Option<String>,
+    #[arg(long, default_value_t = 3)]
+    num_runs: u32,
+    #[arg(long, default_value_t = 0)]
+    warmup_num_prompts: u32,
+    #[arg(long)]
+    continue_on_error: bool,
+    #[arg(long)]
+    dry_run: bool,
+    /// A flag; in early releases the name of the folder to go on in.
+    #[arg(long, num_args = 0..=1, default_missing_value = "")]
+    resume: Option<String>,
+    #[arg(long, alias = "sla-variable", default_value = "request_rate")]
+    #[arg(value_parser = ["request_rate", "max_concurrency"])]
+    workload_var: String,
+    #[arg(long, alias = "sla-iters", default_value_t = 10)]
+    workload_iters: u32,
+    #[arg(long)]
+    sla_params: Option<PathBuf>,
+}
+
+/// Subcommands without a plan, and what to do instead.
+const OTHERS: [(&str, &str); 4] = [
+    (
+        "startup",
+        "plans cannot run `vllm bench startup` yet: they measure servers under load; every run of a plan records how long its \
+         server took to start (docs/formats.md)",
+    ),
+    (
+        "plot",
+        "a picture is no sweep; draw it with `vsweep plot DIR` and the same options",
+    ),
+    ("plot_pareto", "a picture is no sweep; draw it with `vsweep pareto DIR`"),
+    (
+        "tune_speculative_k",
+        "vsweep does not tune the length of speculation; give each length a combination",
+    ),
+];
+
+/// Reads a command line, whatever starts vLLM in it.
+pub fn read(words: &[String]) -> Result<Sweep> {
+    let words = own_words(words).ok_or_else(|| {
+        Error::Usage(
+            "this is no command line of `vllm bench sweep`; give it after --, such as: vsweep import -- vllm bench sweep serve ..."
+                .into(),
+        )
+    })?;
+    if let Some((name, why)) = OTHERS
+        .iter()
+        .find(|(name, _)| words.first().is_some_and(|word| word == name))
+    {
+        return Err(Error::Usage(format!("`vllm bench sweep {name}`: {why}")));
+    }
+    let words = std::iter::once("vllm bench sweep".to_owned()).chain(words);
+    let command = Command::try_parse_from(words).map_err(|error| {
+        Error::Usage(format!(
+            "the command line of vLLM cannot be read: {}",
+            error.to_string().trim()
+        ))
+    })?;
+    let (serve, loads): (Serve, fn(&Serve) -> Loads) = match command.kind {
+        Kind::Serve(serve) => (serve, listed),
+        Kind::ServeWorkload(serve) | Kind::ServeSla(serve) => (serve, explored),
+    };
+    Ok(Sweep {
+        loads: searched(&serve).unwrap_or_else(|| loads(&serve)),
+        remarks: remarks(&serve),
+        serve_cmd: serve.serve_cmd,
+        bench_cmd: serve.bench_cmd,
+        after_bench_cmd: serve.after_bench_cmd,
+        ready_timeout_s: serve.server_ready_timeout,
+        serve_params: serve.serve_params,
+        bench_params: serve.bench_params,
+        link_vars: serve.link_vars,
+        experiment_name: serve.experiment_name,
+        num_runs: serve.num_runs,
+        warmup_num_prompts: serve.warmup_num_prompts,
+        continue_on_error: serve.continue_on_error,
+    })
+}
+
+/// The words from the subcommand on, with dashes in their flags. `bench sweep` stands before it, or it is run as a module.
+fn own_words(words: &[String]) -> Option<Vec<String>> {
+    let after = words
+        .windows(2)
+        .position(|pair| pair[0] == "bench" && pair[1] == "sweep");
+    let own = match after {
+        Some(place) => words[place + 2..].to_vec(),
+        None => {
+            let module = |word: &String| {
+                let path = word.trim_end_matches(".py").replace('/', ".");
+                let name = path.rsplit('.').next()?.to_owned();
+                (path.contains("benchmarks.sweep.") || name == "serve_multi").then_some(name)
+            };
+            let (place, name) = words
+                .iter()
+                .enumerate()
+                .find_map(|(i, word)| Some((i, module(word)?)))?;
+            std::iter::once(name)
+                .chain(words[place + 1..].iter().cloned())
+                .collect()
+        }
+    };
+    let dashed = own.into_iter().map(|word| match word.strip_prefix("--") {
+        Some(_) => match word.split_once('=') {
+            Some((flag, value)) => format!("{}={value}", flag.replace('_', "-")),
+            None if word.contains(' ') => word,
+            None => word.replace('_', "-"),
+        },
+        None => word,
+    });
+    Some(dashed.collect())
+}
+
+fn listed(_: &Serve) -> Loads {
+    Loads::Listed
+}
+
+fn explored(serve: &Serve) -> Loads {
+    Loads::Explored {
+        vary: serve.workload_var.clone(),
+        levels: serve.workload_iters,
+    }
+}
+
+fn searched(serve: &Serve) -> Option<Loads> {
+    let criteria = serve.sla_params.clone()?;
+    Some(Loads::Searched {
+        vary: serve.workload_var.clone(),
+        criteria,
+    })
+}
+
+/// What options without a key come to.
+fn remarks(serve: &Serve) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if serve.output_dir != "results" {
+        let folder = &serve.output_dir;
+        remarks.push(format!(
+            "--output-dir {folder}: give `vsweep run` its directory with -o {folder}/NAME"
+        ));
+    }
+    if serve.show_stdout {
+        remarks.push("--show-stdout: logs of servers are always kept, in servers/ of the experiment".into());
+    }
+    if serve.dry_run {
+        remarks.push("--dry-run: `vsweep run --dry-run` and `vsweep plan`".into());
+    }
+    if serve.resume.is_some() {
+        remarks.push("--resume: `vsweep run` always goes on where it was".into());
+    }
+    remarks
+}

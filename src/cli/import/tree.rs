@@ -1,0 +1,139 @@
+//! A result tree of `vllm bench sweep serve`, finished or not, as an experiment of the plan that its command line makes.
+
+use super::super::output::{say, tell};
+use super::super::plan_file::show;
+use crate::error::{Error, Exit, Result};
+use crate::files::write_atomic;
+use crate::import::Imported;
+use crate::journal::{Directory, Recorder, Shard};
+use crate::matrix::Matrix;
+use crate::plan::{self, Format, Plan, World};
+use crate::run::{Foreign, take_in};
+use crate::shell::shell_word;
+use crate::units::show_many;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// Makes the experiment. Exit code 3 if something in the tree could not be taken.
+pub fn import(tree: &Path, imported: &Imported, to: &Path) -> Result<Exit> {
+    let Some(folders) = &imported.folders else {
+        return Err(Error::Usage(format!(
+            "the loads in {} were found by measuring, or differ from those of the plan, so no plan has just them; draw it as it is with \
+             `vsweep plot` and `vsweep pareto`",
+            tree.display()
+        )));
+    };
+    let directory = Directory::at(to);
+    let path = directory.plan(false);
+    let read = plan::parse(&imported.text, Format::Toml, &path, &[], &World::real());
+    let (plan, matrix) = match read.and_then(|plan| Matrix::expand(&plan).map(|matrix| (plan, matrix))) {
+        Ok(read) => read,
+        Err(problems) => return Ok(show(problems)),
+    };
+    let mut problems = Vec::new();
+    let runs = find(tree, folders, &mut problems)?;
+    let count = runs.iter().map(Vec::len).sum::<usize>() as u64;
+    if count == 0 {
+        problems.iter().for_each(tell);
+        return Err(Error::Usage(format!(
+            "no run of this command line is in {}; give the folder that holds SERVE--... and BENCH--... folders, and the \
+             command line that made it",
+            tree.display()
+        )));
+    }
+    let mut recorder = Recorder::open(directory, Shard::WHOLE)?;
+    recorder.hide(plan.secrets.clone());
+    let hidden = take_in(&plan, &matrix, runs, &mut recorder)?;
+    write_atomic(&path, plan.redacted_text().as_bytes())?;
+    for name in hidden {
+        problems.push(format!(
+            "the figure `{name}` is lost: vLLM writes a parameter of that name over it"
+        ));
+    }
+    say(format_args!(
+        "wrote {}: {} of {}",
+        to.display(),
+        show_many(count, "run"),
+        show_many(matrix.counts().runs, "run")
+    ));
+    tell_how_to_go_on(&plan, imported, to, &path);
+    problems.iter().for_each(tell);
+    Ok(match problems.is_empty() {
+        true => Exit::Done,
+        false => Exit::SomeFailed,
+    })
+}
+
+fn tell_how_to_go_on(plan: &Plan, imported: &Imported, to: &Path, path: &Path) {
+    let (to, path) = (shell_word(to), shell_word(path));
+    say(format_args!("`vsweep report {to}` shows it"));
+    match plan.redacted_text() == imported.text {
+        true => say(format_args!("`vsweep run {path} -o {to}` measures what is missing")),
+        false => say(format_args!(
+            "the plan holds secrets, which {path} does not; to measure what is missing, make it with `vsweep import -o FILE -- ...` \
+             and give it to `vsweep run FILE -o {to}`"
+        )),
+    }
+}
+
+/// The runs of each folder. What cannot be taken is a problem, and is missing.
+fn find(tree: &Path, folders: &[String], problems: &mut Vec<String>) -> Result<Vec<Vec<Foreign>>> {
+    let entries = fs::read_dir(tree).and_then(|entries| entries.collect::<std::io::Result<Vec<_>>>());
+    let mut unknown: BTreeSet<String> = entries
+        .map_err(Error::io("read", tree))?
+        .into_iter()
+        .filter(|entry| entry.path().is_dir())
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| ["SERVE--", "BENCH--"].iter().any(|start| name.starts_with(start)))
+        .collect();
+    let mut taken = BTreeSet::new();
+    let mut runs = Vec::with_capacity(folders.len());
+    for folder in folders {
+        unknown.remove(folder);
+        runs.push(match taken.insert(folder) {
+            true => runs_in(&tree.join(folder), problems),
+            false => {
+                problems.push(format!(
+                    "{folder}: two points share this folder; its results are the first one's"
+                ));
+                Vec::new()
+            }
+        });
+    }
+    for folder in unknown {
+        problems.push(format!("{folder} is not of this command line, and is left out"));
+    }
+    Ok(runs)
+}
+
+fn runs_in(folder: &Path, problems: &mut Vec<String>) -> Vec<Foreign> {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let names = entries
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut found: Vec<(u32, bool, String)> = names
+        .filter_map(|name| {
+            let number = name.strip_prefix("run=")?.strip_suffix(".json")?;
+            let (number, has_failed) = match number.strip_suffix(".failure") {
+                Some(number) => (number, true),
+                None => (number, false),
+            };
+            Some((number.parse().ok()?, has_failed, name))
+        })
+        .collect();
+    found.sort();
+    // vLLM keeps the failure beside the result of a later try, which sorts before it.
+    found.dedup_by_key(|(number, ..)| *number);
+    let mut runs = Vec::new();
+    for (number, _, name) in found {
+        let path = folder.join(name);
+        match Foreign::read(&path, number) {
+            Ok(run) => runs.push(run),
+            Err(problem) => problems.push(format!("{} {problem}; it is left to be measured", path.display())),
+        }
+    }
+    runs
+}

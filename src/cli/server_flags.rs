@@ -1,0 +1,163 @@
+//! What vLLM would refuse in the command lines of a plan's servers: flags that it does not have, and values that they do not
+//! take. A flag that the vLLM installed here does not have is an error. Where none is, the flags are those of the release that
+//! the simulator imitates; another one may have more, so these are warnings.
+
+use super::native_check::MOST_POINTS;
+use super::output::inform;
+use crate::matrix::Matrix;
+use crate::plan::{Found, Plan, Problem, Program, ServeCommand, Side, Span, Target, spelling, suggest};
+use crate::server::installed::InstalledFlags;
+use crate::sim::flags::{Objection, names, objections};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// The release whose flags are known without asking.
+const RELEASE: &str = "vLLM 0.32";
+
+/// What the servers of one program are given.
+#[derive(Default)]
+struct Given {
+    objections: BTreeSet<Objection>,
+    flags: BTreeSet<String>,
+    env: BTreeMap<String, String>,
+}
+
+/// Checks the flags of every server that the plan launches, if its program is vLLM or the simulator.
+pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+    let Target::Launch(_) = plan.serve.target else {
+        return;
+    };
+    // By the program where that is vLLM itself, and not something that starts it.
+    let mut programs: BTreeMap<Option<String>, Given> = BTreeMap::new();
+    for server in matrix.servers().take(MOST_POINTS) {
+        let command = ServeCommand::of(&server.argv);
+        if command.program() == Program::Other {
+            continue;
+        }
+        let is_vllm = matches!(&server.argv[..], [program, serve, ..] if serve == "serve" && program.rsplit('/').next() == Some("vllm"));
+        let given = programs.entry(is_vllm.then(|| server.argv[0].clone())).or_default();
+        given.objections.extend(objections(command.args()));
+        let words = command.args().iter().filter(|word| spelling::is_flag(word));
+        given
+            .flags
+            .extend(words.map(|word| word.split('=').next().unwrap_or(word).to_owned()));
+        given.env = server.env;
+    }
+    for (program, given) in programs {
+        let installed = program.and_then(|program| InstalledFlags::of(&program, &given.env, tell_of));
+        check_given(plan, &given, installed.as_ref(), found);
+    }
+}
+
+fn check_given(plan: &Plan, given: &Given, installed: Option<&InstalledFlags>, found: &mut Found) {
+    for objection in given.objections.iter().filter(|objection| !is_told(objection)) {
+        match (objection, installed) {
+            (Objection::Unknown { flag }, Some(installed)) if installed.has(flag) => {}
+            (Objection::Unknown { flag }, Some(installed)) => found.add(unknown(plan, flag, Some(installed))),
+            (_, Some(installed)) if is_release(installed) => found.add(problem(plan, objection)),
+            _ => found.warn(problem(plan, objection)),
+        }
+    }
+    // A help may be silent about a flag that the program takes all the same, so this is no error.
+    let Some(installed) = installed else { return };
+    for flag in given.flags.iter().filter(|flag| !installed.has(flag)) {
+        let is_it = |objection: &Objection| matches!(objection, Objection::Unknown { flag: other } if other == flag);
+        if !given.objections.iter().any(is_it) {
+            found.warn(unknown(plan, flag, Some(installed)));
+        }
+    }
+}
+
+/// Whether the flags of an installation are just those that are known without asking, and so take the same values.
+fn is_release(installed: &InstalledFlags) -> bool {
+    let known: BTreeSet<&str> = names().into_iter().filter(|name| !name.starts_with("--sim-")).collect();
+    let mut theirs = installed
+        .names()
+        .filter(|name| name.starts_with("--") && *name != "--help");
+    let positive = |name: &str| {
+        name.strip_prefix("--no-")
+            .is_some_and(|name| known.contains(&*format!("--{name}")))
+    };
+    known.iter().all(|name| installed.has(name)) && theirs.all(|name| known.contains(name) || positive(name))
+}
+
+fn tell_of(program: &Path) {
+    inform(format_args!(
+        "asking {} for its flags, once for each installation; this takes a while",
+        program.display()
+    ));
+}
+
+/// Whether it comes from a parameter's name that is refused already: a short form, or one with dashes before it.
+fn is_told(objection: &Objection) -> bool {
+    match objection {
+        Objection::Unknown { flag } => {
+            flag.starts_with("---") || (flag.starts_with("--") && spelling::long_name(flag).is_some())
+        }
+        Objection::Value { .. } | Objection::Word { .. } => false,
+    }
+}
+
+/// A flag that is not known, with what was likely meant.
+fn unknown(plan: &Plan, flag: &str, installed: Option<&InstalledFlags>) -> Problem {
+    // Nobody means the simulator's own.
+    let known = names().into_iter().filter(|name| !name.starts_with("--sim-"));
+    let known: Vec<&str> = match installed {
+        Some(installed) => installed.names().filter(|name| name.starts_with("--")).collect(),
+        None => known.collect(),
+    };
+    let hint = suggest(flag, known);
+    let (whose, otherwise) = match installed {
+        Some(installed) => (
+            installed.program.display().to_string(),
+            "correct it, or remove it".to_owned(),
+        ),
+        None => (
+            RELEASE.to_owned(),
+            format!("correct it; a newer vLLM may have it, {RELEASE} does not"),
+        ),
+    };
+    let remedy = if hint.starts_with("did you mean") {
+        hint
+    } else {
+        otherwise
+    };
+    let place = place_of(plan, flag).unwrap_or_else(|| plan.origin.value_span(&["serve", "command"]));
+    Problem::new(place, format!("{whose} has no flag `{flag}`"), remedy)
+}
+
+fn problem(plan: &Plan, objection: &Objection) -> Problem {
+    let command = plan.origin.value_span(&["serve", "command"]);
+    match objection {
+        Objection::Unknown { flag } => unknown(plan, flag, None),
+        Objection::Value { flag, why } => Problem::new(
+            place_of(plan, flag).unwrap_or(command),
+            format!("{RELEASE} refuses `{flag}`: {why}"),
+            "write a value that it takes",
+        ),
+        Objection::Word { word } => Problem::new(
+            command,
+            format!("{RELEASE} takes no second model, and `{word}` belongs to no flag"),
+            "remove it, or put it behind its flag",
+        ),
+    }
+}
+
+/// Where the plan sets the parameter of a flag: in the table, or in the first combination that has it.
+fn place_of(plan: &Plan, flag: &str) -> Option<Span> {
+    let name = flag.trim_start_matches('-');
+    let is_its = |typed: &str| {
+        let positive = name.strip_prefix("no-").unwrap_or(name);
+        spelling::same(typed, name) || spelling::same(typed, positive)
+    };
+    let at = |keys: &[&str]| plan.origin.has(keys).then(|| plan.origin.value_span(keys));
+    let params = plan.params(Side::Serve).iter();
+    let mut typed = params.filter(|(typed, _)| is_its(typed));
+    typed
+        .find_map(|(typed, _)| at(&["serve", "params", typed]))
+        .or_else(|| {
+            let combos = plan.combos(Side::Serve).iter().enumerate();
+            let mut typed = combos.flat_map(|(i, combo)| combo.params.keys().map(move |typed| (i.to_string(), typed)));
+            typed.find_map(|(i, typed)| at(&["serve", "combos", &i, typed]).filter(|_| is_its(typed)))
+        })
+}

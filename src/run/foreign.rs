@@ -1,0 +1,210 @@
+//! Results of `vllm bench sweep` in an experiment: a session that measured nothing itself, whose launches are unknown. They count
+//! as vsweep's own do, and what is missing is measured when the plan is run.
+
+use super::Changes;
+use super::facts;
+use crate::bench::{Measurement, judge, params_of, read_result};
+use crate::cause::{Cause, Failure, Outcome};
+use crate::error::Result;
+use crate::journal::{
+    Event, FIRST_SLOT, GroupBegun, Measured, Recorder, RunFinished, RunStarted, Seen, ServerDeclared, SessionStarted,
+};
+use crate::matrix::{Matrix, Point, ServerConfig};
+use crate::plan::{Params, Plan, Warmup, spelling};
+use crate::table::ECHOED;
+use crate::validity::{Code, Doubt, Validity};
+use std::path::Path;
+
+/// What is said of each run that comes from elsewhere.
+const LABEL: &str = "imported from a tree of vLLM; which start of the server it was measured on is not known";
+
+/// One run of another program.
+#[derive(Debug)]
+pub struct Foreign {
+    /// Which repetition, from 0.
+    pub run: u32,
+    /// What was found of it.
+    pub found: Found,
+}
+
+/// What was found of a run.
+#[derive(Debug)]
+pub enum Found {
+    /// The result of its client, with the number of the run and what the sweep set behind it.
+    Result(Params),
+    /// Why it failed.
+    Failure(String),
+}
+
+impl Foreign {
+    /// A run's file of vLLM's sweep; the error completes a sentence that begins with it.
+    pub fn read(path: &Path, run: u32) -> std::result::Result<Foreign, String> {
+        let json = std::fs::read(path).map_err(|error| format!("cannot be read: {error}"))?;
+        let content = read_result(&json)?;
+        let error = content.get("error").filter(|_| content.contains_key("error_type"));
+        let found = match error {
+            Some(error) => Found::Failure(error.as_str().unwrap_or("it says no reason").to_owned()),
+            None => Found::Result(content),
+        };
+        Ok(Foreign { run, found })
+    }
+}
+
+/// Records these runs, by point in the order of the plan, as one session. Returns the parameters that hid figures of the same
+/// name, which are lost.
+pub fn take_in(
+    plan: &Plan,
+    matrix: &Matrix,
+    mut runs: Vec<Vec<Foreign>>,
+    recorder: &mut Recorder,
+) -> Result<Vec<String>> {
+    begin(plan, matrix, recorder)?;
+    runs.reverse();
+    let mut hidden = Vec::new();
+    for server in matrix.servers() {
+        let points: Vec<(Point, Vec<Foreign>)> = matrix
+            .points_of(&server)
+            .map(|point| (point, runs.pop().unwrap_or_default()))
+            .collect();
+        if points.iter().all(|(_, runs)| runs.is_empty()) {
+            continue;
+        }
+        recorder.record(declared(plan, &server))?;
+        for (point, runs) in points {
+            for run in runs {
+                record(plan, &server, &point, run, recorder, &mut hidden)?;
+            }
+        }
+    }
+    recorder.record(Event::SessionEnded {
+        reason: "imported".into(),
+    })?;
+    hidden.sort();
+    hidden.dedup();
+    Ok(hidden)
+}
+
+fn begin(plan: &Plan, matrix: &Matrix, recorder: &mut Recorder) -> Result<()> {
+    let changes = Changes::between(recorder.state(), matrix, plan);
+    let (counts, process) = (matrix.counts(), facts::process());
+    let started = SessionStarted {
+        host: process.host,
+        boot: process.boot,
+        pid: process.pid,
+        started: process.started,
+        plan: recorder.state().refer(changes.plan),
+        servers: counts.servers,
+        points: counts.points,
+        runs: counts.runs,
+        searches: counts.searches,
+        seen: Seen::new(),
+    };
+    recorder.record(Event::SessionStarted(Box::new(started))).map(drop)
+}
+
+fn declared(plan: &Plan, server: &ServerConfig) -> Event {
+    let secrets = &plan.secrets;
+    Event::GroupBegun(Box::new(GroupBegun {
+        server: server.id.clone(),
+        slot: FIRST_SLOT,
+        config: ServerDeclared {
+            name: server.name.clone(),
+            argv: secrets.redact_argv(&server.argv),
+            env: secrets.redact_env(&server.env),
+            params: secrets.redact_params(&server.params),
+            combo: server.combo.clone(),
+        },
+        seen: Seen::new(),
+    }))
+}
+
+fn record(
+    plan: &Plan,
+    server: &ServerConfig,
+    point: &Point,
+    run: Foreign,
+    recorder: &mut Recorder,
+    hidden: &mut Vec<String>,
+) -> Result<()> {
+    let started = recorder.record(Event::RunStarted(Box::new(RunStarted {
+        point: point.id.clone(),
+        server: server.id.clone(),
+        slot: FIRST_SLOT,
+        run: run.run,
+        // None that anybody knows.
+        launch: 0,
+        name: point.name.clone(),
+        params: plan.secrets.redact_params(&point.params),
+        combo: point.combo.clone(),
+        search: None,
+        anew: None,
+    })))?;
+    let simulated = matches!(&run.found, Found::Result(result) if result.get("simulated") == Some(&true.into()));
+    let measured = match run.found {
+        Found::Result(result) => judge(figures(result, server, point, hidden)),
+        Found::Failure(error) => Measurement {
+            failure: Some(Failure::new(Cause::BenchFailed, error)),
+            doubts: Vec::new(),
+            ..judge(Params::new())
+        },
+    };
+    let mut doubts = measured.doubts;
+    // As every run of vsweep's is that comes first on its server and was not warmed up.
+    if run.run == 0 && measured.failure.is_none() && plan.bench.warmup == Warmup::Requests(0) && !warms_up(point) {
+        doubts.push(Doubt::new(
+            Code::ColdServer,
+            "the first run of this load, without warm-up",
+        ));
+    }
+    let validity = Validity::of(doubts.iter().map(|doubt| doubt.code));
+    let detail = match &measured.failure {
+        Some(failure) => format!("{LABEL}; {}", failure.detail),
+        None => LABEL.to_owned(),
+    };
+    let seconds = measured.result.get("duration").and_then(|duration| duration.as_f64());
+    let finished = RunFinished {
+        started: started.place.line.seq,
+        outcome: match (&measured.failure, validity) {
+            (Some(_), _) => Outcome::Failed,
+            (None, Validity::Valid) => Outcome::Ok,
+            (None, _) => Outcome::Suspect,
+        },
+        validity,
+        doubts,
+        cause: measured.failure.map(|failure| failure.cause),
+        detail,
+        seconds: seconds.unwrap_or(0.0),
+        file: None,
+        learned: None,
+    };
+    match measured.result.values.is_empty() {
+        true => recorder.record(Event::RunFinished(Box::new(finished))).map(drop),
+        false => {
+            let measured = Measured {
+                result: measured.result,
+                simulated,
+            };
+            recorder.commit(&started, finished, measured).map(drop)
+        }
+    }
+}
+
+/// Whether the client was told to warm up.
+fn warms_up(point: &Point) -> bool {
+    let params = point.argv.as_deref().and_then(params_of).unwrap_or_default();
+    spelling::find(&params, "num_warmups").is_some()
+}
+
+/// What the client measured: all before the number of the run, but for what the sweep wrote over it.
+fn figures(result: Params, server: &ServerConfig, point: &Point, hidden: &mut Vec<String>) -> Params {
+    let set = |name: &str| {
+        let is_set = spelling::find(&server.params, name)
+            .or(spelling::find(&point.params, name))
+            .is_some();
+        is_set && !ECHOED.contains(&name)
+    };
+    let measured = result.into_iter().take_while(|(name, _)| name != "run_number");
+    let (lost, kept): (Params, Params) = measured.partition(|(name, _)| set(name));
+    hidden.extend(lost.into_iter().map(|(name, _)| name));
+    kept
+}

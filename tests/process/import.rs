@@ -1,0 +1,386 @@
+//! `vsweep import` of command lines: the plan starts the servers and sends the loads that vLLM's sweep does.
+
+use crate::deadline::output;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+const SERVE: &str = "vllm serve m --max-model-len 2048";
+const BENCH: &str = "vllm bench serve --dataset-name random --random-input-len 32";
+
+fn vsweep(folder: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vsweep"));
+    // Whatever is installed on this machine is not asked.
+    output(command.args(words).current_dir(folder).env("PATH", "/nowhere"))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn folder_with(files: &[(&str, Value)]) -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, content) in files {
+        fs::write(folder.path().join(name), content.to_string()).expect("written");
+    }
+    folder
+}
+
+/// The plan of a command line of vLLM's, and what was said about it.
+fn import(folder: &Path, words: &[&str]) -> (String, String) {
+    let output = vsweep(folder, &[&["import", "-o", "plan.toml", "--"], words].concat());
+    assert_eq!(output.status.code(), Some(0), "{words:?}: {}", text(&output.stderr));
+    let plan = fs::read_to_string(folder.join("plan.toml")).expect("a plan");
+    let check = vsweep(folder, &["check", "plan.toml"]);
+    assert_eq!(check.status.code(), Some(0), "{}\n{plan}", text(&check.stderr));
+    (plan, text(&output.stderr))
+}
+
+/// What it comes to.
+fn planned(folder: &Path) -> Value {
+    let output = vsweep(folder, &["plan", "plan.toml", "--format", "json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn refuse(folder: &Path, words: &[&str]) -> String {
+    let output = vsweep(folder, &[&["import", "--"], words].concat());
+    assert_eq!(output.status.code(), Some(2), "{words:?}: {}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "", "{words:?}");
+    text(&output.stderr)
+}
+
+#[test]
+fn a_recorded_sweep_has_the_same_command_lines_and_rows() {
+    let recorded: Value = serde_json::from_str(include_str!("../data/vllm-sweep-command.json")).expect("JSON");
+    let files = recorded["files"].as_object().expect("files").iter();
+    let files: Vec<(&str, Value)> = files.map(|(name, content)| (name.as_str(), content.clone())).collect();
+    let folder = folder_with(&files);
+    let words: Vec<&str> = recorded["command"]
+        .as_array()
+        .expect("words")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    let (plan, said) = import(folder.path(), &words);
+    assert!(
+        !said.contains("note:") && plan.contains("name = \"tiny\""),
+        "{said}\n{plan}"
+    );
+
+    let planned = planned(folder.path());
+    let servers = planned["servers"].as_array().expect("servers");
+    let of_vllm = recorded["servers"].as_array().expect("servers");
+    assert_eq!(servers.len(), of_vllm.len());
+    for (ours, theirs) in servers.iter().zip(of_vllm) {
+        assert_eq!(ours["argv"], theirs["argv"]);
+        let points = planned["points"].as_array().expect("points").iter();
+        let points = points.filter(|point| point["server"] == ours["id"]);
+        let runs =
+            points.flat_map(|point| vec![point["argv"].clone(); point["runs"].as_u64().expect("a count") as usize]);
+        assert_eq!(Value::Array(runs.collect()), theirs["loads"]);
+    }
+    let script = vsweep(folder.path(), &["plan", "plan.toml", "--format", "sh"]);
+    let line = "vllm serve LAB/tiny-wl --served-model-name tiny --host 127.0.0.1 --port 8100 --dtype bfloat16";
+    assert!(text(&script.stdout).contains(line));
+}
+
+#[test]
+fn options_become_keys_and_what_has_none_is_told() {
+    let folder = folder_with(&[
+        (
+            "s.json",
+            json!({"small": {"max_num_seqs": 4, "tp": 1}, "large": {"max_num_seqs": 8}}),
+        ),
+        (
+            "b.json",
+            json!([{"max_concurrency": 4}, {"max_concurrency": 8, "request_rate": 1.5}]),
+        ),
+    ]);
+    let words = [
+        "uv",
+        "run",
+        "vllm",
+        "bench",
+        "sweep",
+        "serve",
+        "--serve_cmd",
+        SERVE,
+        "--bench-cmd=vllm bench serve --percentile-metrics ttft",
+        "--serve-params",
+        "s.json",
+        "--bench-params",
+        "b.json",
+        "--link-vars",
+        "max_num_seqs = max_concurrency",
+        "--num-runs",
+        "5",
+        "--warmup-num-prompts",
+        "7",
+        "--continue-on-error",
+        "--server-ready-timeout",
+        "90",
+        "--after-bench-cmd",
+        "./reset 'a b'",
+        "-o",
+        "elsewhere",
+        "-e",
+        "night/1",
+        "--show-stdout",
+        "--resume",
+        "--dry-run",
+    ];
+    let (plan, said) = import(folder.path(), &words);
+    for line in [
+        "runs = 5",
+        "on_failure = \"continue\"",
+        "ready_timeout = \"90s\"",
+        "reset = [\"./reset\", \"a b\"]",
+        "warmup_prompts = 7",
+        "name = \"small\"",
+        "tensor_parallel_size = 1",
+        "request_rate = 1.5",
+        "equal = [[\"serve.max_num_seqs\", \"bench.max_concurrency\"]]",
+    ] {
+        assert!(plan.lines().any(|have| have == line), "{line} in {plan}");
+    }
+    let notes = [
+        "--output-dir elsewhere",
+        "--show-stdout",
+        "--resume",
+        "--dry-run",
+        "the name `night/1`",
+        "--after-bench-cmd is `reset`",
+        "`tp` is written `tensor_parallel_size`",
+        "--bench-cmd: `--percentile-metrics` is left out",
+        "vLLM's sweep runs vllm serve m --max-model-len 2048 --max-num-seqs 4 --tp 1; this plan runs",
+    ];
+    for note in notes {
+        assert!(said.contains(note), "{note} in {said}");
+        assert!(
+            plan.lines().any(|line| line.starts_with("# - ") && line.contains(note)),
+            "{note} in {plan}"
+        );
+    }
+    let planned = planned(folder.path());
+    let pairs: Vec<Value> = planned["points"]
+        .as_array()
+        .expect("points")
+        .iter()
+        .map(|point| point["argv"].clone())
+        .collect();
+    let expected = [
+        json!(["vllm", "bench", "serve", "--max-concurrency", "4"]),
+        json!([
+            "vllm",
+            "bench",
+            "serve",
+            "--max-concurrency",
+            "8",
+            "--request-rate",
+            "1.5"
+        ]),
+    ];
+    assert_eq!(pairs, expected);
+}
+
+#[test]
+fn values_reach_the_command_line_as_vllm_passes_them() {
+    let odd = json!({
+        "a": null, "b": ["x", 1], "c": {"d": null, "e": [true]}, "f": {"mode": 3}, "g.h": true, "i": "${HOME} #1", "j": 1e-7,
+        "k": false, "l": "", "m": "é\n",
+    });
+    let folder = folder_with(&[("s.json", json!([odd]))]);
+    fs::write(folder.path().join("b.json"), "[{\"burstiness\": Infinity, \"x\": NaN}]").expect("written");
+    let words = [
+        "vllm",
+        "bench",
+        "sweep",
+        "serve",
+        "--serve-cmd",
+        "./start m '#2' \"a\\$b\"",
+        "--bench-cmd",
+        BENCH,
+    ];
+    let files = ["--serve-params", "s.json", "--bench-params", "b.json"];
+    let (_, said) = import(folder.path(), &[&words[..], &files].concat());
+    assert!(!said.contains("vLLM's sweep runs"), "{said}");
+    let planned = planned(folder.path());
+    let expected = [
+        "./start",
+        "m",
+        "#2",
+        "a\\$b",
+        "--a",
+        "None",
+        "--b",
+        "['x', 1]",
+        "--c",
+        "{\"d\": null, \"e\": [true]}",
+        "--f",
+        "{\"mode\": 3}",
+        "--g.h=true",
+        "--i",
+        "${HOME} #1",
+        "--j",
+        "1e-07",
+        "--no-k",
+        "--l",
+        "",
+        "--m",
+        "é\n",
+    ];
+    assert_eq!(planned["servers"][0]["argv"], json!(expected));
+    let load = planned["points"][0]["argv"].as_array().expect("words");
+    assert_eq!(
+        load[load.len() - 4..],
+        [json!("--burstiness"), json!("inf"), json!("--x"), json!("nan")]
+    );
+}
+
+#[test]
+fn searches_and_explorations_of_every_release_are_vsweeps_own() {
+    let folder = folder_with(&[
+        (
+            "sla.json",
+            json!([{"p99_e2el_ms": "<=500"}, {"p99_ttft_ms": "<200", "request_throughput": ">=2"}]),
+        ),
+        (
+            "b.json",
+            json!([{"random_output_len": 8}, {"random_output_len": 16, "num_prompts": 50}]),
+        ),
+    ]);
+    let commands = ["--serve-cmd", SERVE, "--bench-cmd", BENCH];
+    let import = |name: &str, more: &[&str]| {
+        let _ = fs::remove_file(folder.path().join("plan.toml"));
+        import(
+            folder.path(),
+            &[&["vllm", "bench", "sweep", name], &commands[..], more].concat(),
+        )
+        .0
+    };
+    let has = |plan: &str, lines: &[&str]| {
+        for line in lines {
+            assert!(plan.lines().any(|have| have == *line), "{line} in {plan}");
+        }
+    };
+    let plan = import(
+        "serve_workload",
+        &[
+            "--bench-params",
+            "b.json",
+            "--workload-var",
+            "max_concurrency",
+            "--workload-iters",
+            "6",
+        ],
+    );
+    has(
+        &plan,
+        &[
+            "[explore]",
+            "vary = \"max_concurrency\"",
+            "levels = 6",
+            "spacing = \"linear\"",
+            "max_concurrency = 1000",
+        ],
+    );
+    has(&plan, &["num_prompts = 1000", "num_prompts = 50", "runs = 3"]);
+    let last_sla = import("serve_sla", &["--sla-variable", "request_rate", "--sla-iters", "4"]);
+    has(&last_sla, &["[explore]", "vary = \"request_rate\"", "levels = 4"]);
+    let first_sla = import(
+        "serve_sla",
+        &[
+            "--sla-params",
+            "sla.json",
+            "--sla-variable",
+            "max_concurrency",
+            "--resume",
+            "20251101_120000",
+        ],
+    );
+    has(
+        &first_sla,
+        &[
+            "[sla]",
+            "vary = \"max_concurrency\"",
+            "p99_e2el_ms = \"<=500\"",
+            "request_throughput = \">=2\"",
+        ],
+    );
+    assert!(!first_sla.contains("runs = "), "{first_sla}");
+}
+
+#[test]
+fn what_cannot_be_had_is_refused_with_the_reason() {
+    let folder = folder_with(&[
+        ("empty.json", json!([])),
+        ("name.json", json!([{"name": "x"}])),
+        (
+            "twice.json",
+            json!([{"_benchmark_name": "x"}, {"_benchmark_name": "x", "a": 1}]),
+        ),
+        ("load.json", json!([{"request_rate": 4}])),
+    ]);
+    let own = [
+        "vllm",
+        "bench",
+        "sweep",
+        "serve",
+        "--serve-cmd",
+        SERVE,
+        "--bench-cmd",
+        BENCH,
+    ];
+    let refuse = |words: &[&str]| refuse(folder.path(), words);
+    let with = |more: &[&str]| refuse(&[&own[..], more].concat());
+    let explored = [
+        &["vllm", "bench", "sweep", "serve_workload"],
+        &own[4..],
+        &["--bench-params", "load.json"],
+    ]
+    .concat();
+    for (said, expected) in [
+        (refuse(&["ls", "-l"]), "no command line of `vllm bench sweep`"),
+        (
+            refuse(&["vllm", "bench", "sweep", "startup"]),
+            "plans cannot run `vllm bench startup` yet",
+        ),
+        (
+            refuse(&["vllm", "bench", "sweep", "plot", "x"]),
+            "draw it with `vsweep plot DIR`",
+        ),
+        (refuse(&own[..6]), "--bench-cmd"),
+        (with(&["--frobnicate"]), "--frobnicate"),
+        (with(&["--num-runs", "0"]), "--num-runs is 0; give 1 or more"),
+        (with(&["--serve-params", "none.json"]), "cannot read none.json"),
+        (with(&["--serve-params", "empty.json"]), "holds no combination"),
+        (with(&["--serve-params", "name.json"]), "sets a parameter `name`"),
+        (
+            with(&["--serve-params", "twice.json"]),
+            "two combinations are called `x`",
+        ),
+        (with(&["--link-vars", "a=b=c"]), "ties no two parameters"),
+        (with(&["--link-vars", "a=b"]), "--link-vars a=b keeps no pair"),
+        (
+            with(&["--serve-cmd", "vllm 'serve"]),
+            "--serve-cmd has a quote that is never closed",
+        ),
+        (refuse(&explored), "[explore] decides `request_rate`"),
+    ] {
+        let flat = said.replace("\n |\n = help: ", "; ");
+        assert!(flat.contains(expected), "{expected} in {said}");
+    }
+    fs::write(folder.path().join("plan.toml"), "mine").expect("written");
+    let output = vsweep(
+        folder.path(),
+        &[&["import", "-o", "plan.toml", "--"], &own[..]].concat(),
+    );
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        fs::read_to_string(folder.path().join("plan.toml")).expect("kept"),
+        "mine"
+    );
+}

@@ -1,0 +1,159 @@
+//! What `check` says of a server's flags: everything at once, each at its place, by the vLLM that is installed if one is, and nothing
+//! of programs that it does not know.
+
+use crate::deadline::output;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn vsweep(words: &[&str], plan: &str) -> Output {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("plan.toml"), plan).expect("written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vsweep"));
+    // Whatever is installed on this machine is not asked.
+    output(
+        command
+            .args(words)
+            .arg("plan.toml")
+            .current_dir(folder.path())
+            .env("PATH", "/nowhere"),
+    )
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+const WRONG: &str = r#"
+[serve]
+command = "vllm serve m --dtyp auto extra"
+params = { tensor_paralel_size = 2, max_num_seqs = ["many", 8], enforce_eager = true, compilation_config = { value = { mode = 3 } } }
+
+[[serve.combos]]
+name = "long"
+max-model-len = "x"
+api_key = "sk-12345678"
+
+[bench.params]
+random_input_len = 8
+"#;
+
+#[test]
+fn wrong_flags_are_told_all_at_once_at_their_places() {
+    let check = vsweep(&["check"], WRONG);
+    assert_eq!(check.status.code(), Some(3), "{}", said(&check));
+    let said = said(&check);
+    for (message, place, remedy) in [
+        ("has no flag `--dtyp`", "plan.toml:3:11", "did you mean `--dtype`?"),
+        (
+            "has no flag `--tensor-paralel-size`",
+            "plan.toml:4:34",
+            "did you mean `--tensor-parallel-size`?",
+        ),
+        (
+            "refuses `--max-num-seqs`: invalid int value: 'many'",
+            "plan.toml:4:52",
+            "write a value that it takes",
+        ),
+        (
+            "refuses `--max-model-len`: invalid",
+            "plan.toml:8:17",
+            "write a value that it takes",
+        ),
+        ("`extra` belongs to no flag", "plan.toml:3:11", "remove it"),
+    ] {
+        let told = said.split("warning: ").find(|told| told.contains(message));
+        let told = told.unwrap_or_else(|| panic!("{message} in {said}"));
+        assert!(
+            told.contains(place) && told.contains(remedy),
+            "{place} and {remedy} in {told}"
+        );
+    }
+    assert_eq!(said.matches("warning: ").count(), 5, "{said}");
+    assert!(!said.contains("12345678"), "{said}");
+    assert_eq!(vsweep(&["rehearse"], WRONG).status.code(), Some(3));
+}
+
+#[test]
+fn mistakes_of_both_sides_are_told_together() {
+    let both = WRONG.replace("random_input_len = 8", "random_input_len = \"long\"");
+    let check = vsweep(&["check"], &both);
+    assert_eq!(check.status.code(), Some(2));
+    let said = said(&check);
+    assert!(said.contains("error: random_input_len is \"long\""), "{said}");
+    assert_eq!(said.matches("warning: ").count(), 5, "{said}");
+}
+
+#[test]
+fn programs_that_are_not_known_and_right_flags_are_left_alone() {
+    for plan in [
+        WRONG.replace("vllm serve m", "python server.py"),
+        "[serve]\ncommand = \"vllm serve m -tp 2 --max_model_len=8k\"\nparams = { enable_prefix_caching = false }\n"
+            .to_owned(),
+        "[serve]\nurl = \"http://127.0.0.1:1\"\n".to_owned(),
+    ] {
+        let check = vsweep(&["check"], &plan);
+        assert_eq!(check.status.code(), Some(0), "{}", said(&check));
+    }
+}
+
+/// A program that answers as vLLM's help does, with one flag that no release has and without one that 0.32 has, and counts
+/// how often it is asked.
+fn install(folder: &Path, ends: &str) {
+    let flags: String = (0..60)
+        .map(|i| format!("  --flag-{i} FLAG_{i}, -f{i}\n                        Text, --not-a-flag.\n"))
+        .collect();
+    let own = "  --max-num-seqs MAX_NUM_SEQS\n  --brand-new {a,b}\n  --enforce-eager, --no-enforce-eager\n";
+    let script = format!(
+        "#!/bin/sh\necho \"$@\" >> {}/asked\ncat <<'END'\noptions:\n{own}{flags}END\nexit {ends}\n",
+        folder.display()
+    );
+    let program = folder.join("vllm");
+    fs::write(&program, script).expect("written");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("allowed");
+}
+
+#[test]
+fn an_installed_vllm_is_asked_once_and_its_word_counts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").expect("a PATH"));
+    let check = |command: &str| {
+        let plan = format!("[serve]\ncommand = \"{command}\"\n");
+        fs::write(folder.path().join("plan.toml"), plan).expect("written");
+        let mut check = Command::new(env!("CARGO_BIN_EXE_vsweep"));
+        let check = check.args(["check", "plan.toml"]).current_dir(folder.path());
+        output(
+            check
+                .env("PATH", &path)
+                .env("XDG_CACHE_HOME", folder.path().join("cache")),
+        )
+    };
+    let asked = || {
+        fs::read_to_string(folder.path().join("asked"))
+            .unwrap_or_default()
+            .lines()
+            .count()
+    };
+    install(folder.path(), "0");
+    let right = check("vllm serve m --max_num_seqs=8 --brand-new a --no-enforce-eager");
+    assert_eq!((right.status.code(), asked()), (Some(0), 1), "{}", said(&right));
+    assert!(said(&right).contains("vllm for its flags"), "{}", said(&right));
+    let wrong = check("vllm serve m --brand-nev a --enforce-eagr");
+    assert_eq!((wrong.status.code(), asked()), (Some(2), 1), "{}", said(&wrong));
+    assert!(said(&wrong).contains("/vllm has no flag `--brand-nev`") && said(&wrong).contains("`--enforce-eager`?"));
+    // The release that the simulator imitates has it: the help may only be silent about it.
+    let silent = check("vllm serve m --max-model-len 4");
+    assert_eq!(silent.status.code(), Some(3), "{}", said(&silent));
+    assert!(said(&silent).contains("warning: ") && said(&silent).contains("has no flag `--max-model-len`"));
+
+    // Another installation in its place, one that cannot answer.
+    install(folder.path(), "1 # broken");
+    let broken = check("vllm serve m --brand-nev a --max-model-len 4");
+    assert_eq!((broken.status.code(), asked()), (Some(3), 2), "{}", said(&broken));
+    assert!(
+        said(&broken).contains("warning: vLLM 0.32 has no flag `--brand-nev`"),
+        "{}",
+        said(&broken)
+    );
+}

@@ -1,0 +1,185 @@
+//! A sweep of vLLM's taken over in the middle: its tree becomes an experiment, and what is missing is measured.
+
+use crate::harness::{Harness, rows, said};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// vLLM's command line, with the simulator for `vllm serve` and our own client for `vllm bench serve`.
+fn command<'a>(serve: &'a str, bench: &'a str) -> Vec<&'a str> {
+    let mut words = vec![
+        "vllm",
+        "bench",
+        "sweep",
+        "serve",
+        "--serve-cmd",
+        serve,
+        "--bench-cmd",
+        bench,
+    ];
+    words.extend([
+        "--serve-params",
+        "s.json",
+        "--bench-params",
+        "b.json",
+        "--num-runs",
+        "2",
+        "--warmup-num-prompts",
+        "2",
+    ]);
+    words.extend(["--continue-on-error", "-e", "moved"]);
+    words
+}
+
+fn tree_of(folder: &str) -> [String; 3] {
+    ["run=0.json", "run=1.json", "summary.json"].map(|file| format!("tree/{folder}/{file}"))
+}
+
+#[test]
+fn a_tree_that_was_interrupted_is_taken_over_and_finished() {
+    let harness = Harness::new();
+    let root = harness.folder.path();
+    let program = env!("CARGO_BIN_EXE_vsweep");
+    let serve = "vsweep sim serve tiny-8b --sim-start 50ms --sim-speed 50";
+    let bench =
+        format!("{program} bench --dataset-name random --random-input-len 16 --random-output-len 4 --num-prompts 8");
+    harness.write(
+        "s.json",
+        &json!({"small": {"max_num_seqs": 4}, "large": {"max_num_seqs": 8}}).to_string(),
+    );
+    harness.write(
+        "b.json",
+        &json!([{"max_concurrency": 1}, {"max_concurrency": 2}]).to_string(),
+    );
+
+    // The tree that vLLM would have left, had it finished.
+    let words = command(serve, &bench);
+    let run = |args: &[&str]| {
+        let output = harness.run(args);
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{}", said(&output));
+        said(&output)
+    };
+    run(&[&["import", "-o", "whole.toml", "--"], &words[..]].concat());
+    run(&["run", "whole.toml", "-o", "whole"]);
+    run(&["export", "whole", "--format", "vllm", "-o", "tree"]);
+    let whole = rows(&root.join("whole/summary.csv"));
+    assert_eq!(whole.len(), 8);
+
+    // It was killed while the second server's first load was measured, after a failure.
+    let last = "SERVE--large-BENCH--max_concurrency=2";
+    let half = "SERVE--large-BENCH--max_concurrency=1";
+    fs::remove_dir_all(root.join("tree").join(last)).expect("there");
+    let [first, second, summary] = tree_of(half);
+    fs::remove_file(root.join(summary)).expect("there");
+    fs::write(root.join(&second), "{\"date\": \"2026").expect("written");
+    let failed = "SERVE--small-BENCH--max_concurrency=2";
+    let failure =
+        json!({"run_number": 1, "error_type": "CalledProcessError", "error": "exit status 1", "serve_overrides": {}});
+    fs::remove_file(root.join(&tree_of(failed)[1])).expect("there");
+    fs::write(
+        root.join(format!("tree/{failed}/run=1.failure.json")),
+        failure.to_string(),
+    )
+    .expect("written");
+    // Tried again after a failure: the result counts.
+    fs::write(
+        root.join(format!("tree/{half}/run=0.failure.json")),
+        failure.to_string(),
+    )
+    .expect("written");
+    fs::create_dir(root.join("tree/BENCH--other=1")).expect("created");
+
+    let imported = harness.run(&[&["import", "tree", "-o", "moved", "--"], &words[..]].concat());
+    let told = said(&imported);
+    assert_eq!(imported.status.code(), Some(3), "{told}");
+    assert!(told.contains("wrote moved: 5 runs of 8 runs"), "{told}");
+    assert!(
+        told.contains("run=1.json is no JSON") && told.contains("left to be measured"),
+        "{told}"
+    );
+    assert!(told.contains("BENCH--other=1 is not of this command line"), "{told}");
+    assert!(
+        told.contains("`vsweep run moved/plan.toml -o moved` measures what is missing"),
+        "{told}"
+    );
+
+    run(&["report", "moved"]);
+    let before = rows(&root.join("moved/summary.csv"));
+    assert_eq!(before.len(), 5);
+    let labelled = before
+        .iter()
+        .filter(|row| row["detail"].contains("imported from a tree of vLLM"));
+    assert_eq!(labelled.count(), 5);
+    let lost: Vec<_> = before.iter().filter(|row| row["outcome"] == "failed").collect();
+    assert!(lost.len() == 1 && lost[0]["detail"].contains("exit status 1") && lost[0]["cause"] == "bench_failed");
+    let original: Value = serde_json::from_slice(&fs::read(root.join(first)).expect("readable")).expect("JSON");
+    let throughput = original["output_throughput"].to_string();
+    let same = |row: &&BTreeMap<String, String>| row["max_num_seqs"] == "8" && row["output_throughput"] == throughput;
+    assert!(before.iter().any(|row| same(&row)));
+
+    let dry = run(&["run", "moved/plan.toml", "-o", "moved", "--dry-run"]);
+    assert!(
+        dry.contains("left to do: 1 server start, 3 runs; recorded in moved: 5 runs"),
+        "{dry}"
+    );
+    run(&["run", "moved/plan.toml", "-o", "moved"]);
+    let after = rows(&root.join("moved/summary.csv"));
+    assert_eq!(after.len(), 8);
+    let key = |row: &BTreeMap<String, String>| {
+        ["point", "run", "output_throughput", "outcome", "simulated"].map(|name| row[name].clone())
+    };
+    let kept: Vec<_> = after.iter().map(key).collect();
+    let measured = |row: &&BTreeMap<String, String>| row["outcome"] != "failed";
+    for row in before.iter().filter(measured).map(key) {
+        assert!(row[4] == "true" && kept.contains(&row), "{row:?} in {kept:?}");
+    }
+    run(&["verify", "moved"]);
+    run(&["run", "moved/plan.toml", "-o", "moved", "--retry-failed"]);
+    let complete = rows(&root.join("moved/summary.csv"));
+    assert!(complete.iter().all(|row| row["outcome"] != "failed"));
+    harness.wait_until_alone();
+}
+
+#[test]
+fn a_tree_that_is_no_sweep_of_the_command_is_refused() {
+    let harness = Harness::new();
+    harness.write("s.json", "[{\"max_num_seqs\": 4}]");
+    harness.write("b.json", "[{\"max_concurrency\": 4}]");
+    fs::create_dir(harness.folder.path().join("tree")).expect("created");
+    let words = command("vllm serve m", "vllm bench serve");
+    let searched: Vec<&str> = words
+        .iter()
+        .map(|word| if *word == "serve" { "serve_workload" } else { word })
+        .collect();
+    let searched: Vec<&str> = searched
+        .into_iter()
+        .filter(|word| !["--bench-params", "b.json"].contains(word))
+        .collect();
+    for (args, expected) in [
+        (
+            vec!["import", "tree", "-o", "d"],
+            "a tree does not say which commands it was made with",
+        ),
+        (vec!["import"], "give the command line after --"),
+        (vec!["import", "tree", "--"], "say where the experiment goes: -o DIR"),
+        (
+            vec!["import", "tree", "-o", "d", "--"],
+            "no run of this command line is in tree",
+        ),
+        (vec!["import", "none", "-o", "d", "--"], "none"),
+        (vec!["import", "tree", "-o", "tree", "--"], "tree is there already"),
+    ] {
+        let args = if args.last() == Some(&"--") {
+            [&args[..], &words[..]].concat()
+        } else {
+            args
+        };
+        let output = harness.run(&args);
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{}", said(&output));
+        assert!(said(&output).contains(expected), "{expected}: {}", said(&output));
+        assert!(!Path::new(harness.folder.path()).join("d").exists());
+    }
+    let output = harness.run(&[&["import", "tree", "-o", "d", "--"], &searched[..]].concat());
+    assert!(said(&output).contains("were found by measuring"), "{}", said(&output));
+}

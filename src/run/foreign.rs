@@ -95,7 +95,9 @@ fn begin(plan: &Plan, matrix: &Matrix, recorder: &mut Recorder) -> Result<()> {
         plan: recorder.state().refer(changes.plan),
         servers: counts.servers,
         points: counts.points,
+        starts: plan.starts,
         runs: counts.runs,
+        compare: None,
         searches: counts.searches,
         seen: Seen::new(),
     };

@@ -3,6 +3,7 @@
 mod attached;
 #[path = "../support/deadline.rs"]
 mod deadline;
+mod ci_guard;
 mod directory;
 mod explore;
 mod foreign;

@@ -1,6 +1,7 @@
 //! Whole sweeps by the real binary on simulated servers: what they leave, how they fail, go on and are foretold.
 
 mod attached;
+mod ci_guard;
 mod comparison;
 #[path = "../support/deadline.rs"]
 mod deadline;

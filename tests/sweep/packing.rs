@@ -544,6 +544,9 @@ fn every_config_is_started_once_before_any_is_started_again_side_by_side() {
         .filter_map(|line| line["event"]["server_starting"]["slot"].as_u64())
         .collect();
     assert_eq!(slots[..8], [0, 0, 0, 0, 1, 1, 1, 1], "{slots:?}");
-    assert!(slots[8..].iter().all(|slot| *slot >= 2), "a final may follow: {slots:?}");
+    assert!(
+        slots[8..].iter().all(|slot| *slot >= 2),
+        "a final may follow: {slots:?}"
+    );
     node.0.wait_until_alone();
 }

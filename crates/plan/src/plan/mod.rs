@@ -36,6 +36,7 @@ mod world;
 
 pub use commands::Commands;
 pub use compare::{Compare, Limit};
+pub use condition::{Condition, Op};
 pub use exec::{Exec, Parallel};
 pub use load::{Draft, draft, load, parse};
 pub use node::{Entry, Kind, Node};
@@ -311,72 +312,6 @@ pub struct Link {
 pub struct Exclusion {
     /// The conditions.
     pub conditions: Vec<Condition>,
-}
-
-/// A comparison of one parameter with a value, as in `"bench.max_concurrency" = ">64"`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Condition {
-    /// The parameter.
-    pub param: ParamRef,
-    /// The comparison.
-    pub op: Op,
-    /// What it is compared with.
-    pub value: Value,
-}
-
-/// A comparison operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Op {
-    /// `=`, `==` or no operator.
-    Eq,
-    /// `!=`
-    Ne,
-    /// `<`
-    Lt,
-    /// `<=`
-    Le,
-    /// `>`
-    Gt,
-    /// `>=`
-    Ge,
-}
-
-impl fmt::Display for Condition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.param, self.op, show(&self.value))
-    }
-}
-
-impl Op {
-    /// Whether a value meets the comparison with a bound; only numbers are more or less than others.
-    pub fn holds(self, value: &Value, bound: &Value) -> bool {
-        let compare = || {
-            number(value)
-                .zip(number(bound))
-                .and_then(|(value, bound)| value.partial_cmp(&bound))
-        };
-        match self {
-            Op::Eq => equality_key(value) == equality_key(bound),
-            Op::Ne => equality_key(value) != equality_key(bound),
-            Op::Lt => compare().is_some_and(|order| order.is_lt()),
-            Op::Le => compare().is_some_and(|order| order.is_le()),
-            Op::Gt => compare().is_some_and(|order| order.is_gt()),
-            Op::Ge => compare().is_some_and(|order| order.is_ge()),
-        }
-    }
-}
-
-impl fmt::Display for Op {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Op::Eq => "=",
-            Op::Ne => "!=",
-            Op::Lt => "<",
-            Op::Le => "<=",
-            Op::Gt => ">",
-            Op::Ge => ">=",
-        })
-    }
 }
 
 /// The `[report]` table.

@@ -1,5 +1,9 @@
 //! Where a sweep stands: done, failed with causes, left, and the time that will take, learned from what is done.
 
+mod up;
+
+pub use up::Up;
+
 use super::compared;
 use super::duplicates;
 use super::failures::{Group, Reason, group_recorded};
@@ -13,7 +17,7 @@ use vsweep_plan::cause::{Cause, MOST_OFTEN, Outcome};
 use vsweep_plan::error::Result;
 use vsweep_plan::units::{show_duration, show_many};
 use vsweep_plan::validity::{Code, Validity};
-use vsweep_record::journal::{self, Check, Directory, ServerRecord, State};
+use vsweep_record::journal::{self, Check, Directory, State};
 
 /// What is told of one cause.
 const MOST_SEEN: usize = 3;
@@ -82,32 +86,6 @@ pub struct Status {
     /// Processes that a killed vsweep left on this machine and that nobody looks after.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub orphans: Vec<Orphan>,
-}
-
-/// A server that is up.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Up {
-    /// Its settings, for people.
-    pub name: String,
-    /// The GPUs that it was given, if any were.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub gpus: Vec<u32>,
-}
-
-impl Up {
-    /// Those that the last session started and that have not ended.
-    fn of(state: &State) -> Vec<Up> {
-        let session = state.last_session().map(|session| session.nonce());
-        let up = |server: &ServerRecord| {
-            let start = server.starts.last()?;
-            let is_up = start.exited_at.is_none() && Some(start.launch.session) == session;
-            is_up.then(|| Up {
-                name: server.name.clone(),
-                gpus: start.gpus.clone(),
-            })
-        };
-        state.servers.values().filter_map(up).collect()
-    }
 }
 
 /// A process that nobody looks after.

@@ -168,10 +168,61 @@ impl Curve {
         })
     }
 
-    /// The limit, between two standard errors less and more.
+    /// The limit, between two standard errors less and more: by a parabola through all loads where it explains them, else by the two
+    /// loads around it.
     fn open(&self) -> Option<[f64; 3]> {
+        if let Some(found) = self.smooth() {
+            return Some(found);
+        }
         let [low, limit, high] = [2.0 * self.error, 0.0, -2.0 * self.error].map(|by| self.crossing(by));
         Some([low?, limit?, high?])
+    }
+
+    /// The same by a parabola of the margins over the logarithm of the load. `None` where there are too few loads, where it does not
+    /// explain the margins (a kink, or a step between two criteria), or where it does not rise through zero among them.
+    fn smooth(&self) -> Option<[f64; 3]> {
+        let freedom = self.loads.len().checked_sub(3).filter(|freedom| *freedom >= 3)? as f64;
+        let middle = self.loads.iter().map(|load| load.ln()).sum::<f64>() / self.loads.len() as f64;
+        let powers = |load: f64| {
+            let x = load.ln() - middle;
+            [1.0, x, x * x]
+        };
+        let mut normal = [[0.0; 3]; 3];
+        let mut right = [0.0; 3];
+        for (load, margin) in self.loads.iter().zip(&self.margins) {
+            let powers = powers(*load);
+            for (i, row) in normal.iter_mut().enumerate() {
+                right[i] += powers[i] * margin;
+                row.iter_mut()
+                    .zip(powers)
+                    .for_each(|(sum, power)| *sum += powers[i] * power);
+            }
+        }
+        let inverse = invert(normal)?;
+        let [a, b, c] = inverse.map(|row| dot(row, right));
+        let fitted = |load: f64| dot(powers(load), [a, b, c]);
+        let residuals = self
+            .loads
+            .iter()
+            .zip(&self.margins)
+            .map(|(load, margin)| margin - fitted(*load));
+        let misfit = residuals.map(|residual| residual.powi(2)).sum::<f64>() / self.error.powi(2) / freedom;
+        // One in a hundred at six degrees of freedom.
+        (misfit <= 2.8).then_some(())?;
+        let (mut below, mut above) = (*self.loads.first()?, *self.loads.last()?);
+        (fitted(below) < 0.0 && fitted(above) > 0.0).then_some(())?;
+        for _ in 0..60 {
+            let between = (below * above).sqrt();
+            match fitted(between) < 0.0 {
+                true => below = between,
+                false => above = between,
+            }
+        }
+        let at = powers(below);
+        let slope = b + 2.0 * c * at[1];
+        let error = self.error * dot(at, inverse.map(|row| dot(row, at))).sqrt();
+        let wide = (2.0 * error / slope).exp();
+        (slope > 0.0).then_some([below / wide, below, below * wide])
     }
 
     /// Where the curve crosses zero if it lies higher `by` so much; `None` where it does not.
@@ -201,6 +252,29 @@ fn margin(target: &Target, vary: Vary, requests: &[Request]) -> f64 {
         Some(reading.margin())
     });
     margins.fold(f64::NEG_INFINITY, f64::max)
+}
+
+fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
+    a.into_iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// By Cramer's rule; `None` where there is no inverse.
+fn invert(m: [[f64; 3]; 3]) -> Option<[[f64; 3]; 3]> {
+    let minor = |row: usize, column: usize| {
+        let [r, s] = [(row + 1) % 3, (row + 2) % 3];
+        let [c, d] = [(column + 1) % 3, (column + 2) % 3];
+        m[r][c] * m[s][d] - m[r][d] * m[s][c]
+    };
+    let determinant: f64 = (0..3).map(|column| m[0][column] * minor(0, column)).sum();
+    (determinant.abs() > 1e-18).then(|| {
+        let mut inverse = [[0.0; 3]; 3];
+        for (row, line) in inverse.iter_mut().enumerate() {
+            for (column, value) in line.iter_mut().enumerate() {
+                *value = minor(column, row) / determinant;
+            }
+        }
+        inverse
+    })
 }
 
 /// The nearest curve that never falls.

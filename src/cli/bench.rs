@@ -4,6 +4,7 @@
 mod place;
 mod show;
 
+use super::machine;
 use super::output::{self, tell};
 use crate::bench::native::REFUSED;
 use crate::bench::native::settings::{Settings, TABLE};
@@ -119,9 +120,7 @@ pub fn run(args: Args) -> Result<Exit> {
             ));
         }
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Error::Fatal(format!("cannot start the runtime: {error}")))?;
-    runtime.block_on(perform(params, &settings, place, args.as_json))
+    machine::runtime()?.block_on(perform(params, &settings, place, args.as_json))
 }
 
 async fn perform(params: Params, settings: &Settings, place: Option<Place>, as_json: bool) -> Result<Exit> {

@@ -1,7 +1,7 @@
 //! `vsweep export`: an experiment for the tools of others.
 
 use super::experiment::tell_problems;
-use super::output::say;
+use super::output::{must_be_new, say};
 use crate::error::{Error, Exit, Result};
 use crate::journal::{self, Check, Directory};
 use crate::report::write_vllm_tree;
@@ -36,12 +36,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let Format::Vllm = args.format;
     let directory = Directory::open(&args.directory)?;
     let to = args.output.unwrap_or_else(|| directory.root().join("vllm"));
-    if to.exists() {
-        return Err(Error::Usage(format!(
-            "{} is there already; remove it, or choose another folder with -o",
-            to.display()
-        )));
-    }
+    must_be_new(&to)?;
     let state = journal::load(&directory, Check::Hashes)?;
     if state.runs().next().is_none() {
         return Err(Error::Usage(format!(

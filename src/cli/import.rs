@@ -4,7 +4,7 @@
 mod sweep_command;
 mod tree;
 
-use super::output::{finish, say, tell_plain};
+use super::output::{finish, must_be_new, say, tell_plain};
 use super::plan_file::show;
 use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
@@ -37,12 +37,7 @@ pub fn run(args: Args) -> Result<Exit> {
     if args.command.is_empty() {
         return Err(Error::Usage(without_command(args.tree.as_deref())));
     }
-    if let Some(path) = args.output.as_deref().filter(|path| path.exists()) {
-        return Err(Error::Usage(format!(
-            "{} is there already; remove it, or choose another place with -o",
-            path.display()
-        )));
-    }
+    args.output.as_deref().map_or(Ok(()), must_be_new)?;
     let mut sweep = sweep_command::read(&args.command)?;
     match (&args.tree, &args.output) {
         (None, output) => match read(&sweep) {

@@ -1,6 +1,7 @@
 //! `vsweep init`: a commented plan to start from. What a plan may hold is the business of `plan`; here is only which plan suits
 //! which goal.
 
+use super::machine;
 use super::output;
 use crate::error::{Error, Exit, Result};
 use crate::server::Server;
@@ -68,12 +69,7 @@ pub fn run(args: Args) -> Result<Exit> {
     match &args.output {
         None => output::finish(stdout().write_all(plan.as_bytes())),
         Some(path) => {
-            if path.exists() {
-                let path = path.display();
-                return Err(Error::Usage(format!(
-                    "{path} exists; choose another file, or remove it first"
-                )));
-            }
+            output::must_be_new(path)?;
             let file = File::create_new(path).and_then(|mut file| file.write_all(plan.as_bytes()));
             file.map(|()| Exit::Done).map_err(Error::io("write", path))
         }
@@ -95,9 +91,7 @@ fn subject(args: &Args) -> Result<Subject> {
 }
 
 fn ask(url: &str) -> Result<Subject> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Error::Fatal(format!("cannot start the runtime: {error}")))?;
-    let identity = runtime.block_on(async { Server::attach(url, PATIENCE, PATIENCE).ready().await });
+    let identity = machine::runtime()?.block_on(async { Server::attach(url, PATIENCE, PATIENCE).ready().await });
     let identity = identity.map_err(|failure| {
         let detail = failure.detail;
         Error::Fatal(format!(

@@ -1,6 +1,7 @@
 //! `vsweep iterations`: prefill or decode batches of exactly known shape, one row for each shape.
 
 use super::flags;
+use super::machine;
 use super::output::{say, tell};
 use super::sweeping::{self, Done, Server, caution, entries};
 use crate::bench::Runner;
@@ -68,9 +69,7 @@ pub fn run(args: Args) -> Result<Exit> {
     if !problems.is_empty() {
         return Err(Error::Usage(Vec::from_iter(problems).join("\nvsweep: ")));
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Error::Fatal(format!("cannot start the runtime: {error}")))?;
-    runtime.block_on(measure_all(&args, &shapes, &settings))
+    machine::runtime()?.block_on(measure_all(&args, &shapes, &settings))
 }
 
 async fn measure_all(args: &Args, shapes: &[Params], settings: &[Settings]) -> Result<Exit> {

@@ -5,11 +5,18 @@ use crate::error::{Error, Result};
 use crate::server;
 use crate::threads;
 use nix::sys::resource::{Resource, getrlimit};
+use tokio::runtime::{Builder, Runtime};
 
 /// Files that a sweep has open beside the connections of its load.
 const LEAST_FILES: u64 = 64;
 /// Address space, in bytes: most of it is reserved by threads and never used.
 const LEAST_SPACE: u64 = 512 << 20;
+
+/// What runs the asynchronous part of a command, on this thread.
+pub fn runtime() -> Result<Runtime> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Error::Fatal(format!("cannot start the runtime: {error}")))
+}
 
 /// Refuses a machine on which nothing can be measured.
 pub fn check() -> Result<()> {

@@ -6,6 +6,7 @@ use crate::printable::Printable;
 use crate::report::requirements::{Judged, Verdict};
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
+use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,6 +19,17 @@ static QUIET: AtomicBool = AtomicBool::new(false);
 /// From now on [`text`] goes nowhere.
 pub fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
+}
+
+/// Refuses to write where something is.
+pub fn must_be_new(path: &Path) -> Result<()> {
+    match path.exists() {
+        false => Ok(()),
+        true => Err(Error::Usage(format!(
+            "{} is there already; remove it, or choose another place with -o",
+            path.display()
+        ))),
+    }
 }
 
 /// Ends a subcommand whose last act was to write.

@@ -1,6 +1,7 @@
 //! `vsweep phases`: prefill and decode throughput at rising concurrency, as JSON, Markdown and two pictures.
 
 use super::flags;
+use super::machine;
 use super::output::{say, tell};
 use super::sweeping::{self, Done, Server, caution, entries};
 use crate::bench::Runner;
@@ -106,9 +107,7 @@ pub fn run(args: Args) -> Result<Exit> {
             "there is nothing to measure; give --concurrency-levels".to_owned(),
         ));
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Error::Fatal(format!("cannot start the runtime: {error}")))?;
-    runtime.block_on(measure_all(&args, &levels, first))
+    machine::runtime()?.block_on(measure_all(&args, &levels, first))
 }
 
 /// Every measurement: prefill at each level, then decode by ratio and level.

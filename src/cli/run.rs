@@ -5,6 +5,7 @@ mod tables;
 mod words;
 
 use super::experiment::{folder, tell_damage};
+use super::machine;
 use super::output;
 use super::plan::estimate;
 use super::plan_file::{self, PlanFile};
@@ -144,10 +145,7 @@ pub fn run(args: Args) -> Result<Exit> {
         ..sweep
     };
     let mode = args.mode();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Error::Fatal(format!("cannot start the runtime: {error}")))?;
+    let runtime = machine::runtime()?;
     let mut interrupt = runtime.block_on(async { Interrupt::install() })?;
     let ending = runtime.block_on(perform(sweep, changes, &mut recorder, mode, &mut interrupt))?;
     // Read again from disk: other shards may have recorded meanwhile.

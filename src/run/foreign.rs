@@ -1,13 +1,12 @@
 //! Results of `vllm bench sweep` in an experiment: a session that measured nothing itself, whose launches are unknown. They count
 //! as vsweep's own do, and what is missing is measured when the plan is run.
 
-use super::Changes;
-use super::facts;
+use super::{Changes, session_started};
 use crate::bench::{Measurement, judge, params_of, read_result};
 use crate::cause::{Cause, Failure, Outcome};
 use crate::error::Result;
 use crate::journal::{
-    Event, FIRST_SLOT, GroupBegun, Measured, Recorder, RunFinished, RunStarted, Seen, ServerDeclared, SessionStarted,
+    Event, FIRST_SLOT, GroupBegun, Measured, Recorder, RunFinished, RunStarted, Seen, ServerDeclared,
 };
 use crate::matrix::{Matrix, Point, ServerConfig};
 use crate::plan::{Params, Plan, Warmup, spelling};
@@ -86,36 +85,15 @@ pub fn take_in(
 
 fn begin(plan: &Plan, matrix: &Matrix, recorder: &mut Recorder) -> Result<()> {
     let changes = Changes::between(recorder.state(), matrix, plan);
-    let (counts, process) = (matrix.counts(), facts::process());
-    let started = SessionStarted {
-        host: process.host,
-        boot: process.boot,
-        pid: process.pid,
-        started: process.started,
-        plan: recorder.state().refer(changes.plan),
-        servers: counts.servers,
-        points: counts.points,
-        starts: plan.starts,
-        runs: counts.runs,
-        compare: None,
-        searches: counts.searches,
-        seen: Seen::new(),
-    };
-    recorder.record(Event::SessionStarted(Box::new(started))).map(drop)
+    let started = session_started(plan, matrix, changes, recorder.state());
+    recorder.record(started).map(drop)
 }
 
 fn declared(plan: &Plan, server: &ServerConfig) -> Event {
-    let secrets = &plan.secrets;
     Event::GroupBegun(Box::new(GroupBegun {
         server: server.id.clone(),
         slot: FIRST_SLOT,
-        config: ServerDeclared {
-            name: server.name.clone(),
-            argv: secrets.redact_argv(&server.argv),
-            env: secrets.redact_env(&server.env),
-            params: secrets.redact_params(&server.params),
-            combo: server.combo.clone(),
-        },
+        config: ServerDeclared::of(server, &plan.secrets),
         seen: Seen::new(),
     }))
 }

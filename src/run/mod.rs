@@ -37,6 +37,7 @@ use crate::server::settle;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use itertools::Itertools;
+use live::Live;
 use place::{Packed, Place, ThisHost};
 use seat::Seat;
 use std::collections::BTreeMap;
@@ -165,23 +166,8 @@ impl Sweep<'_> {
 
     /// Notes the session and its plan.
     fn begin(&self, changes: Changes, recorder: &mut Recorder, observer: &mut Observer<'_>) -> Result<()> {
-        let counts = self.whole.counts();
-        let process = facts::process();
-        let started = SessionStarted {
-            host: process.host,
-            boot: process.boot,
-            pid: process.pid,
-            started: process.started,
-            plan: recorder.state().refer(changes.plan),
-            servers: counts.servers,
-            points: counts.points,
-            starts: self.plan.starts,
-            runs: counts.runs,
-            searches: counts.searches,
-            compare: compared(self.plan, self.whole).map(Box::new),
-            seen: Seen::new(),
-        };
-        record(recorder, observer, Event::SessionStarted(Box::new(started))).map(drop)
+        let started = session_started(self.plan, self.whole, changes, recorder.state());
+        record(recorder, observer, started).map(drop)
     }
 
     /// Works on what is left: on the starts that a comparison asks for; else on the planned starts, then on the fresh ones of the
@@ -211,7 +197,7 @@ impl Sweep<'_> {
             }
             Some(node) => {
                 // Every config has its next start before any has the one after.
-                let of_slot = |slot: u32| schedule.starts().filter(|start| start.slot == slot).collect();
+                let of_slot = |slot: u32| schedule.starts_at(slot).collect();
                 let planned = (FIRST_SLOT..self.wanted.starts()).map(of_slot);
                 let rounds = planned.chain(finals);
                 let needs = |starts: Vec<Start>| writer.look(|state| self.needs(node, starts.into_iter(), state));
@@ -351,7 +337,7 @@ impl Sweep<'_> {
         };
         let hints = group.searches.iter();
         let hints: Hints = hints.map(|search| (search.id.clone(), self.hint(search))).collect();
-        let mut stage = place.stage(self.plan, group.server.clone(), seat.clone(), writer);
+        let mut stage = Live::new(self.plan, group.server.clone(), seat.clone(), place.gate(), writer);
         let agenda = writer.look(|state| Agenda::new(scope, group, hints, state));
         let mut agenda = agenda.on(seat.gpus.clone());
         let ending = drive(&mut agenda, &mut stage, writer, wishes).await;
@@ -383,6 +369,25 @@ fn later(before: Option<Result<Ending>>, ended: Result<Ending>) -> Option<Result
         (None | Some(Ok(Ending::Finished)), Ok(ended)) => Some(Ok(ended)),
         (before, Ok(_)) => before,
     }
+}
+
+/// That a session begins, of this process and with this plan.
+fn session_started(plan: &Plan, matrix: &Matrix, changes: Changes, state: &State) -> Event {
+    let (counts, process) = (matrix.counts(), facts::process());
+    Event::SessionStarted(Box::new(SessionStarted {
+        host: process.host,
+        boot: process.boot,
+        pid: process.pid,
+        started: process.started,
+        plan: state.refer(changes.plan),
+        servers: counts.servers,
+        points: counts.points,
+        starts: plan.starts,
+        runs: counts.runs,
+        searches: counts.searches,
+        compare: compared(plan, matrix).map(Box::new),
+        seen: Seen::new(),
+    }))
 }
 
 /// Records an event and tells the observer.

@@ -1,4 +1,4 @@
-//! Where server groups run: which one begins next, what it has of the machine, and on what stage. Other places (several groups on
+//! Where server groups run: which one begins next, and what it has of the machine. Other places (several groups on
 //! the GPUs of a node, a cluster) are further implementations of this one interface.
 
 mod packed;
@@ -6,13 +6,10 @@ mod packed;
 pub use packed::Packed;
 
 use super::gate::Gate;
-use super::live::Live;
 use super::seat::Seat;
 use super::writer::SessionWriter;
 use crate::agenda::Start;
 use crate::error::Result;
-use crate::matrix::ServerConfig;
-use crate::plan::Plan;
 use std::cell::RefCell;
 use std::future::pending;
 
@@ -22,14 +19,8 @@ pub trait Place {
     /// `None` once no group is left. May be dropped and asked again at any time.
     async fn next(&self, under_way: &[Seat], writer: &SessionWriter<'_>) -> Result<Option<(Start, Seat)>>;
 
-    /// Where a group's server is acted on.
-    fn stage<'p, 'w>(
-        &'p self,
-        plan: &'p Plan,
-        server: ServerConfig,
-        seat: Seat,
-        writer: &'p SessionWriter<'w>,
-    ) -> Live<'p, 'w>;
+    /// What each server passes before it starts.
+    fn gate(&self) -> &Gate;
 }
 
 /// This host, one group after another.
@@ -57,13 +48,7 @@ impl<I: Iterator<Item = Start>> Place for ThisHost<I> {
         Ok(next.map(|start| (start, Seat::default())))
     }
 
-    fn stage<'p, 'w>(
-        &'p self,
-        plan: &'p Plan,
-        server: ServerConfig,
-        seat: Seat,
-        writer: &'p SessionWriter<'w>,
-    ) -> Live<'p, 'w> {
-        Live::new(plan, server, seat, &self.gate, writer)
+    fn gate(&self) -> &Gate {
+        &self.gate
     }
 }

@@ -4,11 +4,9 @@
 use super::Place;
 use crate::agenda::Start;
 use crate::error::{Error, Result};
-use crate::matrix::ServerConfig;
 use crate::plan::Plan;
 use crate::run::Update;
 use crate::run::gate::Gate;
-use crate::run::live::Live;
 use crate::run::node::Node;
 use crate::run::seat::Seat;
 use crate::run::writer::SessionWriter;
@@ -141,14 +139,8 @@ impl<I: Iterator<Item = Vec<(Start, Need)>>> Place for Packed<'_, I> {
         }
     }
 
-    fn stage<'p, 'w>(
-        &'p self,
-        plan: &'p Plan,
-        server: ServerConfig,
-        seat: Seat,
-        writer: &'p SessionWriter<'w>,
-    ) -> Live<'p, 'w> {
-        Live::new(plan, server, seat, &self.gate, writer)
+    fn gate(&self) -> &Gate {
+        &self.gate
     }
 }
 

@@ -5,7 +5,7 @@ use vsweep_plan::plan::{Compare, Plan};
 use vsweep_record::journal::{Asked, Compared, Entrant};
 use vsweep_record::table::{Better, Measure};
 use vsweep_strategy::selection::Member;
-use vsweep_strategy::stats::{self, Bound, Margin};
+use vsweep_strategy::stats::{Bound, Margin};
 
 /// The comparison of a plan, as its session records it; none if it asks for none.
 pub fn compared(plan: &Plan, matrix: &Matrix) -> Option<Compared> {
@@ -54,9 +54,6 @@ fn asked(compare: &Compare, load: usize) -> Vec<Asked> {
         .collect()
 }
 
-fn direction(metric: &str) -> stats::Better {
-    match Measure::parse(metric).map(|measure| measure.better) {
-        Ok(Better::Lower) => stats::Better::Lower,
-        Ok(Better::Higher) | Err(_) => stats::Better::Higher,
-    }
+fn direction(metric: &str) -> Better {
+    Measure::parse(metric).map_or(Better::Higher, |measure| measure.better)
 }

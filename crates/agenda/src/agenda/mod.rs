@@ -297,17 +297,10 @@ impl<'p> Agenda<'p> {
     }
 
     fn begun(&self) -> GroupBegun {
-        let (server, secrets) = (&self.server, &self.scope.plan.secrets);
         GroupBegun {
-            server: server.id.clone(),
+            server: self.server.id.clone(),
             slot: self.slot,
-            config: ServerDeclared {
-                name: server.name.clone(),
-                argv: secrets.redact_argv(&server.argv),
-                env: secrets.redact_env(&server.env),
-                params: secrets.redact_params(&server.params),
-                combo: server.combo.clone(),
-            },
+            config: ServerDeclared::of(&self.server, &self.scope.plan.secrets),
             seen: Seen::new(),
         }
     }

@@ -72,15 +72,16 @@ impl<'a> Schedule<'a> {
 
     /// The planned starts of the shard's servers, in order; of a comparison those that it takes in any case.
     pub fn starts(self) -> impl Iterator<Item = Start> + 'a {
-        let start = |slot: u32| {
-            move |server| Start {
-                server,
-                slot,
-                only: None,
-            }
-        };
-        let slots = FIRST_SLOT..self.matrix.starts();
-        slots.flat_map(move |slot| self.servers().map(start(slot)))
+        (FIRST_SLOT..self.matrix.starts()).flat_map(move |slot| self.starts_at(slot))
+    }
+
+    /// One start of each of the shard's servers, in order.
+    pub fn starts_at(self, slot: u32) -> impl Iterator<Item = Start> + 'a {
+        self.servers().map(move |server| Start {
+            server,
+            slot,
+            only: None,
+        })
     }
 
     /// The start that a comparison wants next, after those that were `tried` by this session already: they are not retried again.

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use vsweep_plan::cause::{Cause, Outcome};
 use vsweep_plan::fingerprint::Fingerprint;
 use vsweep_plan::ids::{Ids, PointId, SearchId, ServerId, sha256_hex};
-use vsweep_plan::plan::Params;
+use vsweep_plan::matrix::ServerConfig;
+use vsweep_plan::plan::{Params, Secrets};
 use vsweep_plan::validity::{Doubt, Validity};
 use vsweep_strategy::search::{Answer, Level, Probe, Rival, Seed, Target, Vary};
 
@@ -241,6 +242,19 @@ pub struct ServerDeclared {
     /// Name of its combination, if the plan names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub combo: Option<String>,
+}
+
+impl ServerDeclared {
+    /// What is recorded of a config: all but its secrets.
+    pub fn of(server: &ServerConfig, secrets: &Secrets) -> ServerDeclared {
+        ServerDeclared {
+            name: server.name.clone(),
+            argv: secrets.redact_argv(&server.argv),
+            env: secrets.redact_env(&server.env),
+            params: secrets.redact_params(&server.params),
+            combo: server.combo.clone(),
+        }
+    }
 }
 
 /// What a search looks for. Together with the probes of its runs it decides the next question.

@@ -4,7 +4,7 @@
 use super::starts::Stage;
 use super::{Better, Cell, Point, Points, Section};
 use itertools::Itertools;
-use vsweep_strategy::stats::{self, Candidate, Estimate, finalists, winner};
+use vsweep_strategy::stats::{Candidate, Estimate, finalists, winner};
 
 /// Latencies by which "lowest latency" is judged: the first that was measured. Tails before middles, the whole request
 /// before its first token.
@@ -94,10 +94,7 @@ impl Points<'_> {
     /// Those that cannot be told from the best one, best first.
     fn among_best(&self, candidates: &[(usize, Candidate)], better: Better) -> Vec<(usize, Candidate)> {
         let all: Vec<Candidate> = candidates.iter().map(|(_, candidate)| *candidate).collect();
-        let mut finals: Vec<_> = finalists(&all, side(better))
-            .into_iter()
-            .map(|at| candidates[at])
-            .collect();
+        let mut finals: Vec<_> = finalists(&all, better).into_iter().map(|at| candidates[at]).collect();
         finals.sort_by(|(_, a), (_, b)| match better {
             Better::Higher => b.estimate.log.total_cmp(&a.estimate.log),
             Better::Lower => a.estimate.log.total_cmp(&b.estimate.log),
@@ -107,7 +104,7 @@ impl Points<'_> {
 
     fn decide(&self, candidates: &[(usize, Candidate)], better: Better, standing: Standing) -> Option<Contest> {
         let all: Vec<Candidate> = candidates.iter().map(|(_, candidate)| *candidate).collect();
-        let won = winner(&all, side(better))?;
+        let won = winner(&all, better)?;
         let equals = won.equals.iter().map(|at| candidates[*at]).collect_vec();
         Some(Contest {
             winner: candidates[won.index].0,
@@ -143,13 +140,6 @@ impl Points<'_> {
                 .map(|place| &column.cells[self.points[*place].row])
                 .all_equal()
         })
-    }
-}
-
-fn side(better: Better) -> stats::Better {
-    match better {
-        Better::Higher => stats::Better::Higher,
-        Better::Lower => stats::Better::Lower,
     }
 }
 

@@ -36,7 +36,7 @@ pub use csv::write_csv;
 pub use disagree::Disagreement;
 pub use filter::{Comparison, Filter};
 pub use gpus::{DEGREES, count_gpus};
-pub use pareto::{Better, distinct, frontier, knee};
+pub use pareto::{distinct, frontier, knee};
 pub use points::{Point, PointOutcome, Points};
 pub use row::Row;
 pub use scalars::{Scalar, read_scalars};
@@ -44,6 +44,7 @@ pub use spread::Spread;
 pub use stack::EXPERIMENT;
 pub use starts::ONE_START;
 pub use tradeoff::{Measure, Placed, Tradeoff, list_placed};
+pub use vsweep_strategy::stats::Better;
 pub use workload::{Workload, is_of_load};
 
 /// The column with the name of a combination, on either side; names tell settings better than their parameters do.

@@ -1,25 +1,7 @@
 //! Pareto dominance between points with two figures, and the knee of a frontier.
 
 use std::cmp::Ordering;
-use std::fmt;
-
-/// Which direction of a metric is the good one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Better {
-    /// Throughputs.
-    Higher,
-    /// Latencies.
-    Lower,
-}
-
-impl fmt::Display for Better {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Better::Higher => "higher",
-            Better::Lower => "lower",
-        })
-    }
-}
+use vsweep_strategy::stats::Better;
 
 /// Figures that differ by less than this fraction count as equal.
 const EPSILON: f64 = 1e-9;

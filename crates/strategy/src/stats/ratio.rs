@@ -5,6 +5,7 @@ use super::estimate::{Estimate, Interval};
 use super::margin::Margin;
 use super::starts::{RunPrior, Start, estimate};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Which direction of a metric is the better one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,6 +15,15 @@ pub enum Better {
     Lower,
     /// Throughputs.
     Higher,
+}
+
+impl fmt::Display for Better {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Better::Higher => "higher",
+            Better::Lower => "lower",
+        })
+    }
 }
 
 /// What a comparison says.

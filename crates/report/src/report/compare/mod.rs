@@ -288,10 +288,6 @@ fn starts(side: &Side, point: &Point, metric: &str) -> Vec<Start> {
 }
 
 fn compare(metric: &str, better: Better, margin: Margin, base: &[Start], new: &[Start]) -> Option<Figure> {
-    let better = match better {
-        Better::Higher => stats::Better::Higher,
-        Better::Lower => stats::Better::Lower,
-    };
     let estimate = |starts: &[Start]| stats::estimate(starts, RunPrior::TYPICAL);
     let (of_base, of_new) = (estimate(base)?, estimate(new)?);
     let found = stats::compare(base, new, better, margin, RunPrior::TYPICAL)?;

@@ -4,6 +4,9 @@
 //! Such a tokenizer cuts a text into words by regular expressions, writes each word's bytes as letters, and merges the
 //! letters of each word by itself. So the tokens of a word are always the same, and are kept. Tokenizers, and texts, for
 //! which that might not hold are left to the library.
+//!
+//! Two cores take 5 to 13 s for a million random tokens of the tokenizers of DeepSeek and Claude by the general way, which is
+//! more than a tenth of a run of 1000 prompts on one GPU, and 2 to 3 s by this one.
 
 use super::cut::Cut;
 use aho_corasick::AhoCorasick;

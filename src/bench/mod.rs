@@ -90,6 +90,12 @@ pub struct Counters {
     pub finished: AtomicU64,
     /// Requests that failed.
     pub failed: AtomicU64,
+    /// Output tokens, and times to first token in nanoseconds, of those that did not.
+    pub tokens: AtomicU64,
+    /// See [`Counters::tokens`].
+    pub ttft_ns: AtomicU64,
+    /// When the first measured request was due.
+    pub sending: OnceLock<Instant>,
     /// What is being done, as sentences.
     pub notes: Mutex<Vec<String>>,
     /// What the user should know before trusting the run, as sentences.
@@ -115,6 +121,11 @@ impl Counters {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(sentence.into());
+    }
+
+    /// Whether the warm-up is under way.
+    pub fn is_warming_up(&self) -> bool {
+        self.warmup.0.get().is_some() && self.warmup.1.get().is_none()
     }
 
     /// How long the warm-up has taken so far.
@@ -183,6 +194,10 @@ pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
 /// The same, ended as soon as the watch has seen enough. Only the load generator can be watched; all others run to their
 /// end.
 pub async fn probe(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failure> {
+    if job.argv.is_some() || job.runner != Runner::Native {
+        // These do not say when they begin.
+        job.counters.sending.get_or_init(Instant::now);
+    }
     match &job.argv {
         Some(argv) => external::measure(job, argv).await,
         None => match job.runner {

@@ -20,13 +20,14 @@ use crate::matrix::Only;
 use crate::plan::{Found, Plan, Warmup};
 use crate::rehearse::{Forecast, Options, foresee};
 use crate::report;
-use crate::report::progress::{Ahead, Counter, Mode, Progress, Requests};
+use crate::report::progress::{Ahead, Counter, Mode, Phase, Progress, Requests};
 use crate::run::{Changes, Forecasts, Interrupt, Lengths, Node, Sweep, Update};
 use crate::threads;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 use tables::Tables;
 
 /// Perform what the journal still lacks of a plan
@@ -77,6 +78,7 @@ enum Format {
 const MOST_TOKENS: u64 = 20_000_000;
 
 pub fn run(args: Args) -> Result<Exit> {
+    let began = Instant::now();
     let (plan, whole) = match args.file.open_as(|plan| args.keep_defaults(plan)) {
         Ok(opened) => opened,
         Err(exit) => return Ok(exit),
@@ -158,7 +160,13 @@ pub fn run(args: Args) -> Result<Exit> {
             move || report::write_all(&directory, &state, &options)
         };
         let Some(written) = runtime.block_on(unless_interrupted(write, &mut interrupt)) else {
-            let last_words = words::last(Ending::Interrupted, &directory, &state, state.failures());
+            let last_words = words::last(
+                Ending::Interrupted,
+                &directory,
+                &state,
+                state.failures(),
+                began.elapsed(),
+            );
             output::tell(format_args!("{last_words}; tables and charts are not all written"));
             // What is being written replaces the old when it is whole, so the thread that writes needs no farewell.
             std::process::exit(Exit::Interrupted as i32);
@@ -168,7 +176,7 @@ pub fn run(args: Args) -> Result<Exit> {
             output::tell(problem);
         }
         if is_shown {
-            output::say(written.summary.trim_end());
+            output::say(report::terminal::fold(written.summary.trim_end()));
         }
         judged = Some(written.requirements);
     }
@@ -176,11 +184,11 @@ pub fn run(args: Args) -> Result<Exit> {
     let judged = judged.unwrap_or_else(|| report::judge(&directory, &state, &plan.report));
     let required = output::tell_requirements(&judged, is_shown);
     let failed = state.failures();
-    let last_words = words::last(ending, &directory, &state, failed);
+    let last_words = words::last(ending, &directory, &state, failed, began.elapsed());
     if ending == Ending::Interrupted {
         output::tell(last_words);
     } else if is_shown {
-        output::say(last_words);
+        output::say(report::terminal::fold(&last_words));
     }
     Ok(match ending {
         Ending::Interrupted => Exit::Interrupted,
@@ -261,6 +269,11 @@ async fn perform(
                 }
             }
             Update::Running(server, counters) => progress.watch(server, counter(counters)),
+            Update::Acting(server, action) => {
+                if let Some(what) = words::doing(action) {
+                    progress.doing(server, what, recorder.state());
+                }
+            }
             Update::Note(note) => progress.note(note),
         }
         Ok(())
@@ -299,10 +312,24 @@ fn ahead(sweep: &Sweep<'_>, state: &State) -> Ahead {
 /// What the display reads of a run in progress.
 fn counter(counters: &Arc<Counters>) -> Counter {
     let counters = Arc::clone(counters);
-    Arc::new(move || Requests {
-        planned: counters.planned.load(Ordering::Relaxed),
-        finished: counters.finished.load(Ordering::Relaxed),
-        failed: counters.failed.load(Ordering::Relaxed),
+    Arc::new(move || {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (finished, failed, tokens) = (read(&counters.finished), read(&counters.failed), read(&counters.tokens));
+        let good = finished.saturating_sub(failed) as f64;
+        let since = counters.sending.get();
+        let seconds = since.map_or(0.0, |since| since.elapsed().as_secs_f64());
+        Requests {
+            phase: match since {
+                Some(_) => Phase::Measuring,
+                None if counters.is_warming_up() => Phase::WarmingUp,
+                None => Phase::Preparing,
+            },
+            planned: read(&counters.planned),
+            finished,
+            failed,
+            tokens_per_s: (tokens > 0).then(|| tokens as f64 / seconds),
+            ttft_ms: (tokens > 0).then(|| read(&counters.ttft_ns) as f64 / good / 1e6),
+        }
     })
 }
 

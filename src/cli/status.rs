@@ -4,9 +4,16 @@ use super::output::{self, finish};
 use crate::error::{Exit, Result};
 use crate::journal::Directory;
 use crate::report::status::{Orphan, Status};
+use crate::report::terminal::fold;
 use crate::server::trees::{self, Remains};
+use console::Term;
 use std::io::Write;
 use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+/// Time between two looks of `--watch`.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
 
 /// Show what is done, failed and left in an experiment directory
 #[derive(Debug, clap::Args)]
@@ -17,6 +24,9 @@ pub struct Args {
     /// How the state is printed
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
+    /// Show it again every two seconds, as long as a vsweep works on the directory
+    #[arg(long, conflicts_with = "format")]
+    watch: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -28,10 +38,13 @@ enum Format {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let mut status = Status::read(&Directory::open(args.directory)?)?;
-    status.orphans = Remains::of(&status.killed).orphans.into_iter().map(told).collect();
+    let directory = Directory::open(args.directory)?;
+    let mut status = read(&directory)?;
+    if args.watch {
+        status = watch(&directory, status)?;
+    }
     finish(match args.format {
-        Format::Text => output::text().write_all(status.to_text().as_bytes()),
+        Format::Text => output::text().write_all(fold(&status.to_text()).as_bytes()),
         Format::Json => {
             let json = serde_json::to_string_pretty(&status).expect("plain data always serialises");
             writeln!(output::json(), "{json}")
@@ -41,6 +54,29 @@ pub fn run(args: Args) -> Result<Exit> {
         true => Exit::Done,
         false => Exit::SomeFailed,
     })
+}
+
+fn read(directory: &Directory) -> Result<Status> {
+    let mut status = Status::read(directory)?;
+    status.orphans = Remains::of(&status.killed).orphans.into_iter().map(told).collect();
+    Ok(status)
+}
+
+/// Shows how the directory stands until nobody works on it any more, or nobody reads on; the last of it is left to be shown.
+fn watch(directory: &Directory, mut status: Status) -> Result<Status> {
+    let screen = Term::stdout();
+    while !status.running.is_empty() {
+        let text = fold(&status.to_text());
+        let shown = output::text().write_all(text.as_bytes());
+        thread::sleep(BETWEEN_LOOKS);
+        // What is no terminal keeps what was shown before.
+        let cleared = screen.is_term().then(|| screen.clear_last_lines(text.lines().count()));
+        if shown.and(cleared.unwrap_or(Ok(()))).is_err() {
+            break;
+        }
+        status = read(directory)?;
+    }
+    Ok(status)
 }
 
 fn told(orphan: trees::Orphan) -> Orphan {

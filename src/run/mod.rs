@@ -25,7 +25,7 @@ pub use interrupt::Interrupt;
 pub(crate) use live::reduce;
 pub use node::{Node, demand, room};
 
-use crate::agenda::{Agenda, Ending, Group, Hint, Hints, Schedule, Scope, Start, compared, first_point};
+use crate::agenda::{Action, Agenda, Ending, Group, Hint, Hints, Schedule, Scope, Start, compared, first_point};
 use crate::bench::{self, Counters};
 use crate::error::Result;
 use crate::ids::{SearchId, ServerId};
@@ -60,6 +60,8 @@ pub enum Update<'a> {
     Recorded(&'a Entry),
     /// A benchmark begins on this server; its counters move on their own from now on.
     Running(&'a ServerId, &'a Arc<Counters>),
+    /// A server is acted on, beside its runs.
+    Acting(&'a ServerId, &'a Action),
     /// Something the user should read once.
     Note(&'a str),
 }

@@ -49,7 +49,7 @@ impl<'w> SessionWriter<'w> {
             Update::Note(note) => note.clone_into(&mut desk.noted),
             // What is said after a new run began is about that.
             Update::Running(..) => desk.noted.clear(),
-            Update::Recorded(_) => {}
+            Update::Recorded(_) | Update::Acting(..) => {}
         }
         (desk.observer)(update, desk.recorder)
     }

@@ -203,7 +203,7 @@ impl Run {
         self.connect(self.connections(prompts.starts))?;
 
         let began = jiff::Zoned::now();
-        let from = Instant::now();
+        let from = *self.job.counters.sending.get_or_init(Instant::now);
         let (outcome, cut) = self.drive(&load)?;
         let to = from + Duration::from_nanos(outcome.duration);
         // The first to say so is the only one: a job is measured once.
@@ -312,7 +312,10 @@ fn count_end(counters: &Counters, sample: &Sample) {
     counters.finished.fetch_add(1, Relaxed);
     if !sample.is_ok() {
         counters.failed.fetch_add(1, Relaxed);
+        return;
     }
+    counters.tokens.fetch_add(sample.output_len(), Relaxed);
+    counters.ttft_ns.fetch_add(sample.ttft(), Relaxed);
 }
 
 pub(super) fn broke(error: std::io::Error) -> Failure {

@@ -1,15 +1,26 @@
-//! What `vsweep run` says last: how the sweep ended, and the command that goes on.
+//! What `vsweep run` calls what it does, and what it says last: how the sweep ended, and the command that goes on.
 
-use crate::agenda::Ending;
+use crate::agenda::{Action, Ending};
 use crate::journal::{Directory, State};
 use crate::shell::shell_line;
-use crate::units::show_many;
+use crate::units::{show_duration, show_many};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Duration;
+
+/// What is done to a server beside its runs and its start, which have events of their own.
+pub fn doing(action: &Action) -> Option<&'static str> {
+    match action {
+        Action::Reset => Some("resetting its caches"),
+        Action::Stop => Some("stopping"),
+        Action::Kill => Some("ending it at once"),
+        Action::Start(_) | Action::Look | Action::Run(_) => None,
+    }
+}
 
 /// How the sweep ended, and how to go on.
-pub fn last(ending: Ending, directory: &Directory, state: &State, failed: usize) -> String {
+pub fn last(ending: Ending, directory: &Directory, state: &State, failed: usize, took: Duration) -> String {
     let recorded = state.runs().count();
     let root = directory.root().display();
     let again = again(std::env::args_os().skip(1), directory.root());
@@ -20,7 +31,10 @@ pub fn last(ending: Ending, directory: &Directory, state: &State, failed: usize)
             "; given up: {}, --retry-failed goes on with that",
             show_many(lost, "search")
         ),
-        _ => format!("; {failed} of them failed, --retry-failed measures those again"),
+        _ => format!(
+            "; {} failed, --retry-failed measures them again",
+            show_many(failed as u64, "run")
+        ),
     };
     match ending {
         Ending::Superseded => format!(
@@ -28,7 +42,15 @@ pub fn last(ending: Ending, directory: &Directory, state: &State, failed: usize)
              with it: see `vsweep status {root}`"
         ),
         Ending::NothingLeft => format!("nothing left to do: {recorded} runs are recorded in {root}{retry}"),
-        Ending::Finished => format!("results are in {root}{retry}"),
+        Ending::Finished => {
+            let page = directory.report_html();
+            let page = page.exists().then(|| format!("; the report is {}", page.display()));
+            format!(
+                "results are in {root}, after {}{}{retry}",
+                show_duration(took),
+                page.unwrap_or_default()
+            )
+        }
         Ending::Interrupted => {
             let planned = match state.searches_left() {
                 0 => format!("{recorded} of {} runs are recorded", state.planned_runs()),

@@ -120,6 +120,7 @@ impl Stage for Live<'_, '_> {
     type Error = Error;
 
     async fn act(&mut self, action: Action) -> Result<Outcome> {
+        self.writer.tell(Update::Acting(&self.config.id, &action))?;
         Ok(match action {
             Action::Start(launch) => self.start(launch).await?,
             Action::Look => self.inspect().await?,

@@ -127,7 +127,8 @@ impl Points<'_> {
             .count()
     }
 
-    fn are_of_one_config(&self, places: &[usize]) -> bool {
+    /// Whether points, by their places, were measured on servers of the same settings.
+    pub fn are_of_one_config(&self, places: &[usize]) -> bool {
         let settings = self
             .runs
             .columns()

@@ -57,6 +57,8 @@ pub struct Best {
     pub tied: Vec<usize>,
     /// What it rests on; none with one start.
     pub standing: Option<Standing>,
+    /// The best point of another server config, and how many times its figure the best one is; none if there is no other.
+    pub runner_up: Option<(usize, f64)>,
 }
 
 impl Best {
@@ -178,12 +180,26 @@ fn best(
     metric: &'static str,
     better: Better,
 ) -> Option<Best> {
+    let spread = |i: &usize| Some((*i, points.spread(&points.points[*i], metric)?));
+    let mut ranked: Vec<(usize, Spread)> = entrants.iter().filter_map(spread).collect();
+    ranked.retain(|(_, spread)| spread.median.is_finite());
+    ranked.sort_by(|a, b| match better {
+        Better::Higher => b.1.median.total_cmp(&a.1.median),
+        Better::Lower => a.1.median.total_cmp(&b.1.median),
+    });
+    let runner_up = |winner: usize, median: f64| {
+        let (next, spread) = ranked.iter().find(|(i, _)| !points.are_of_one_config(&[winner, *i]))?;
+        let ratio = median / spread.median;
+        ratio.is_finite().then_some((*next, ratio))
+    };
     if let Some(contest) = points.contest(entrants, metric, better) {
+        let spread = points.spread(&points.points[contest.winner], metric)?;
         return Some(Best {
             question,
             metric,
             point: contest.winner,
-            spread: points.spread(&points.points[contest.winner], metric)?,
+            runner_up: runner_up(contest.winner, spread.median),
+            spread,
             tied: contest
                 .equals
                 .into_iter()
@@ -192,13 +208,6 @@ fn best(
             standing: Some(contest.standing),
         });
     }
-    let spread = |i: &usize| Some((*i, points.spread(&points.points[*i], metric)?));
-    let mut ranked: Vec<(usize, Spread)> = entrants.iter().filter_map(spread).collect();
-    ranked.retain(|(_, spread)| spread.median.is_finite());
-    ranked.sort_by(|a, b| match better {
-        Better::Higher => b.1.median.total_cmp(&a.1.median),
-        Better::Lower => a.1.median.total_cmp(&b.1.median),
-    });
     let (point, spread) = *ranked.first()?;
     let is_tied =
         |other: &Spread| spread.count > 1 && other.count > 1 && other.min <= spread.max && spread.min <= other.max;
@@ -210,6 +219,7 @@ fn best(
         spread,
         tied: tied.map(|(i, _)| *i).collect(),
         standing: None,
+        runner_up: runner_up(point, spread.median),
     })
 }
 

@@ -32,6 +32,7 @@ mod sla;
 mod source;
 pub mod status;
 mod telemetry;
+pub mod terminal;
 mod text;
 mod timeline;
 mod unsteady;

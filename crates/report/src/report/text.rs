@@ -1,7 +1,7 @@
 //! The answer in the terminal after a sweep: the best points with their settings, and what failed.
 
 use super::align::align;
-use super::answer::{self, mark};
+use super::answer::{self, Answer, Best, mark};
 use super::charts::explore::in_words;
 use super::compared;
 use super::duplicates::retired;
@@ -14,7 +14,7 @@ use super::{sla, unsteady};
 use itertools::Itertools;
 use vsweep_plan::units::{show_count, show_many};
 use vsweep_record::journal::State;
-use vsweep_record::table::{Cell, ONE_START, Point, Points, Workload};
+use vsweep_record::table::{Cell, Column, ONE_START, Point, Points, Workload};
 
 /// Rows of the table of points.
 const MOST_ROWS: usize = 10;
@@ -176,8 +176,25 @@ fn table(points: &Points<'_>, workload: &Workload<'_>, goals: &Goals, winners: &
         );
     }
     let mut text = align(&rows) + &remarks;
-    for best in answer.bests.iter().filter(|best| best.standing.is_some()) {
-        let name = |at: usize| settings(&params, points.points[at].row);
+    if chosen.len() > 1 {
+        text += &bests(points, &answer, &params);
+    }
+    if chosen.len() > MOST_ROWS {
+        text += &format!(
+            "and {} more on the frontier; see points.csv\n",
+            chosen.len() - MOST_ROWS
+        );
+    }
+    text
+}
+
+/// What is best at each question, how sure that is, and how far the next server is behind; a line each.
+fn bests(points: &Points<'_>, answer: &Answer, params: &[&Column]) -> String {
+    let name = |at: usize| settings(params, points.points[at].row);
+    let line = |best: &Best| {
+        let next = best.runner_up.map_or(String::new(), |(other, ratio)| {
+            format!(", {} times {}", show_number(ratio), name(other))
+        });
         let tied = match best.tied.as_slice() {
             [] => String::new(),
             [other] => format!("; tied with {} {}", name(*other), best.why_tied()),
@@ -189,17 +206,7 @@ fn table(points: &Points<'_>, workload: &Workload<'_>, goals: &Goals, winners: &
             ),
         };
         let figure = format!("{} {}", axis_title(best.metric), show_spread(&best.spread));
-        text += &format!(
-            "{}: {}: {figure}{tied}\n",
-            best.question.to_lowercase(),
-            name(best.point)
-        );
-    }
-    if chosen.len() > MOST_ROWS {
-        text += &format!(
-            "and {} more on the frontier; see points.csv\n",
-            chosen.len() - MOST_ROWS
-        );
-    }
-    text
+        format!("{}: {}: {figure}{next}{tied}\n", best.question, name(best.point))
+    };
+    answer.bests.iter().map(line).collect()
 }

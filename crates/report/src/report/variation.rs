@@ -1,6 +1,6 @@
 //! What a sweep varied: which parameters tell its points apart, and which of them is the load along the x axis.
 
-use super::words::short_setting;
+use super::words::{SIZING, short_setting};
 use std::collections::BTreeMap;
 use vsweep_record::table::{Cell, Column, Points, Section, Workload};
 
@@ -12,9 +12,6 @@ const FOREMOST: [&str; 5] = [
     "pipeline_parallel_size",
     "data_parallel_size",
 ];
-
-/// Parameters that decide how long a run takes rather than what is measured; they follow the load and tell nothing apart.
-const SIZING: [&str; 2] = ["num_prompts", "num_warmups"];
 
 /// The parameters with more than one value among the points, foremost first. Of several that change together, one to
 /// one, only the first is kept.

@@ -80,11 +80,43 @@ pub fn short_name(name: &str) -> String {
         "data_parallel_size" | "dp" => "DP",
         "max_num_seqs" => "seqs",
         "max_num_batched_tokens" => "batched tokens",
+        "gpu_memory_utilization" => "GPU memory",
+        "kv_cache_dtype" => "KV cache",
+        "max_model_len" => "longest",
+        "enable_prefix_caching" => "prefix caching",
+        "enable_chunked_prefill" => "chunked prefill",
+        "num_prompts" => "prompts",
         "random_input_len" | "input_len" => "in",
         "random_output_len" | "output_len" => "out",
         other => other,
     };
     short.to_owned()
+}
+
+/// Parameters that decide how long a run takes rather than what is measured; they follow the load and tell nothing apart.
+pub const SIZING: [&str; 2] = ["num_prompts", "num_warmups"];
+
+/// A label of the plan as short as it can be understood: `fast TP 2, concurrency 8` for
+/// `fast tensor_parallel_size=2, max_concurrency=8, num_prompts=80`.
+pub fn short_label(label: &str) -> String {
+    let mut short: Vec<String> = Vec::new();
+    for part in label.split(", ") {
+        let Some((named, value)) = part.split_once('=') else {
+            short.push(part.to_owned());
+            continue;
+        };
+        let (combo, name) = named.rsplit_once(' ').unwrap_or(("", named));
+        if SIZING.contains(&name) && !short.is_empty() {
+            continue;
+        }
+        let setting = match value {
+            "true" => short_name(name),
+            "false" => format!("no {}", short_name(name)),
+            value => format!("{} {value}", short_name(name)),
+        };
+        short.push(format!("{combo} {setting}").trim_start().to_owned());
+    }
+    short.join(", ")
 }
 
 /// A parameter and its value as short as they can be understood: `TP 2`, `concurrency 32`, `fp8`.
@@ -182,6 +214,14 @@ mod tests {
             "0", "0.25", "0.00123", "12.5", "100", "1,250", "1.23M", "-250", "1.00e-9",
         ];
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn labels_are_short() {
+        let long = "fast tensor_parallel_size=2, enable_x=true, max_concurrency=8, num_prompts=80";
+        assert_eq!(short_label(long), "fast TP 2, enable_x, concurrency 8");
+        assert_eq!(short_label("num_prompts=80"), "prompts 80");
+        assert_eq!(short_label("default"), "default");
     }
 
     #[test]

@@ -54,6 +54,8 @@ pub struct Ahead {
     total: u64,
     done: u64,
     up: BTreeSet<(ServerId, u32)>,
+    /// The starts that this invocation has made.
+    begun: BTreeSet<(ServerId, u32)>,
     /// How many servers run at once, and the GPUs that each needs; one after the other without.
     shared: Option<(Room, BTreeMap<ServerId, u32>)>,
     by_server_and_load: BTreeMap<(ServerId, String), Mean>,
@@ -185,7 +187,10 @@ impl Ahead {
     pub fn note(&mut self, entry: &Entry, state: &State) {
         let at = entry.at.parse::<jiff::Timestamp>().ok();
         match &entry.event {
-            Event::ServerStarting { server, slot, .. } => _ = self.up.insert((server.clone(), *slot)),
+            Event::ServerStarting { server, slot, .. } => {
+                self.up.insert((server.clone(), *slot));
+                self.begun.insert((server.clone(), *slot));
+            }
             Event::ServerReady { server, seconds, .. } => {
                 self.start.add(*seconds);
                 self.pass(server, at);
@@ -276,6 +281,18 @@ impl Ahead {
     /// How many of them are done.
     pub fn done(&self) -> u64 {
         self.done
+    }
+
+    /// How many starts of servers were begun, and how many there are in all.
+    pub fn servers(&self) -> (u64, u64) {
+        let begun = self.begun.len() as u64;
+        let to_come = self.shares.keys().filter(|start| !self.begun.contains(start));
+        (begun, begun + to_come.count() as u64)
+    }
+
+    /// What a server's start usually takes, in seconds.
+    pub fn usual_start(&self) -> Option<f64> {
+        self.start.value()
     }
 
     /// Time that the rest will take, in seconds; `None` before anything was measured.

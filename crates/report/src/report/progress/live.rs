@@ -1,54 +1,61 @@
-//! The live display: one line for each server that is up and what it does, one for the runs, drawn again a few times a second. Each
-//! fits the terminal: what comes last in a line is what a narrow one cuts.
+//! The live display: one line for each server that is up and what it does, one for the runs, drawn again a few times a second.
+//! What goes wrong stays on the screen above them.
 
-use super::wording::{describe, outcome, server_name, time_left};
-use super::{Ahead, Counter, Requests};
+use super::line::{Line, Status, fit};
+use super::wording::{bracket, describe, outcome, run_name, server_name, show_seconds, time_left};
+use super::{Ahead, Counter, Phase, Requests};
+use crate::report::words::show_number;
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::printable::printable;
+use vsweep_plan::units::{show_count, show_duration, show_many};
 use vsweep_record::journal::{Entry, Event, State, number};
 
 /// Time between two drawings.
 const REDRAW: Duration = Duration::from_millis(200);
-
-/// The counter of a run in progress, read by the thread that draws.
-type Watched = Arc<Mutex<Option<Counter>>>;
+/// Columns before the text of a line: the spinner, or the bar of the runs.
+const SPINNER: usize = 2;
+const BAR: usize = 17;
 
 /// The lines at the foot of a terminal.
 pub struct Live {
     screen: MultiProgress,
-    /// Those that are up, and what is said while there is none.
-    servers: BTreeMap<ServerId, Line>,
-    nobody: Line,
-    runs: ProgressBar,
+    servers: BTreeMap<ServerId, Bar>,
+    runs: Bar,
 }
 
-/// The line of a server.
-struct Line {
+/// A line that is drawn again and again, and what it shows.
+struct Bar {
     bar: ProgressBar,
-    watched: Watched,
-    /// The GPUs that it has, in words.
+    shown: Arc<Mutex<Shown>>,
+    /// The GPUs of its server, in words.
     on: String,
 }
 
+/// What a server does, or how far the runs are.
+struct Shown {
+    what: Vec<String>,
+    since: Instant,
+    /// The run that it is about to do, or does if there is a counter.
+    run: Vec<String>,
+    counter: Option<Counter>,
+}
+
 impl Live {
-    /// Two empty lines.
+    /// The line of the runs.
     pub fn new() -> Live {
         let screen = MultiProgress::new();
-        let nobody = Line::new();
-        screen.add(nobody.bar.clone());
-        let runs = screen.add(ProgressBar::new(0));
-        let line = "{bar:16} {pos} of {len} runs, {elapsed} so far{wide_msg}";
-        runs.set_style(style(line).progress_chars("━╸─"));
+        let runs = Bar::new(ProgressBar::new(0), "{bar:16} {line}", BAR, total_line);
+        runs.bar.set_style(runs.bar.style().progress_chars("━╸─"));
+        screen.add(runs.bar.clone());
         Live {
             screen,
             servers: BTreeMap::new(),
-            nobody,
             runs,
         }
     }
@@ -56,31 +63,36 @@ impl Live {
     /// Shows an event; what went wrong stays on the screen above the lines.
     pub fn event(&mut self, entry: &Entry, state: &State, ahead: &Ahead) {
         match &entry.event {
-            Event::SessionStarted { .. } => {
-                self.nobody.bar.enable_steady_tick(REDRAW);
-                self.runs.enable_steady_tick(REDRAW);
-            }
+            Event::SessionStarted { .. } => self.runs.bar.enable_steady_tick(REDRAW),
             Event::ServerStarting { server, gpus, .. } => {
                 self.begin(server, gpus);
-                self.show(server, state, "starting");
+                let usual = ahead.usual_start().map(show_seconds);
+                let usual = usual.map_or(String::new(), |usual| format!("usually {usual}"));
+                self.show(server, format!("{}: starting", server_name(server, state)), usual);
             }
-            Event::ServerReady { server, .. } => self.show(server, state, "ready"),
+            Event::ServerReady { server, .. } => {
+                self.show(server, format!("{}: ready", server_name(server, state)), String::new());
+            }
             Event::ServerExited { server, cause, .. } => {
-                self.end(server);
+                if let Some(line) = self.servers.remove(server) {
+                    self.screen.remove(&line.bar);
+                }
                 if cause.is_some() {
                     self.print(describe(entry, state, ahead));
                 }
             }
             Event::RunStarted(run) => {
-                let what = format!("{} #{}", run.name, number(run.slot, run.run));
-                self.show(&run.server, state, &what);
+                let name = run_name(&run.server, &run.name, &number(run.slot, run.run), state);
+                let search = run.search.as_ref().and_then(|probe| bracket(&probe.id, state));
+                if let Some(line) = self.servers.get(&run.server) {
+                    let parts = [format!("{}{name}", line.on), search.unwrap_or_default()];
+                    line.lock().run = parts.map(|part| printable(&part).into_owned()).into();
+                }
             }
             Event::RunFinished(_) => {
-                let run = state.run_of(entry);
-                if let Some(line) = run.and_then(|run| self.servers.get(&run.server)) {
-                    line.watch(None);
-                }
-                if let Some(run) = run.filter(|run| run.outcome != Outcome::Ok) {
+                let Some(run) = state.run_of(entry) else { return };
+                self.doing(&run.server, "between runs", state);
+                if run.outcome != Outcome::Ok {
                     self.print(Some(outcome(run, state)));
                 }
             }
@@ -90,88 +102,161 @@ impl Live {
             | Event::ResultsRetired { .. } => self.print(describe(entry, state, ahead)),
             Event::JournalCreated { .. } | Event::GroupBegun(_) | Event::SessionEnded { .. } => {}
         }
-        let failed = state.runs().filter(|run| run.outcome == Outcome::Failed).count();
-        let left = time_left(ahead);
-        let failed = (failed > 0).then(|| format!("{failed} failed"));
-        let rest: String = left.into_iter().chain(failed).map(|part| format!(", {part}")).collect();
-        self.runs.set_message(rest);
+        self.count(state, ahead);
+    }
+
+    /// How far the sweep is.
+    fn count(&self, state: &State, ahead: &Ahead) {
+        let failed = state.runs().filter(|run| run.outcome == Outcome::Failed).count() as u64;
+        let (server, servers) = ahead.servers();
         // Where searches decide on their runs, nobody knows how many there will be.
-        let (total, done) = match ahead.total() {
-            0 => (state.planned_runs(), state.runs().count() as u64),
-            total => (total, ahead.done()),
+        let (done, total, what) = match ahead.total() {
+            0 => {
+                let probes = show_many(state.runs().count() as u64, "probe");
+                (server.saturating_sub(1), servers, probes)
+            }
+            total => {
+                let (done, total) = (ahead.done(), total);
+                (
+                    done,
+                    total,
+                    format!("{} of {} runs", show_count(done), show_count(total)),
+                )
+            }
         };
-        self.runs.set_length(total);
-        self.runs.set_position(done);
+        let failed = (failed > 0).then(|| format!("{failed} failed"));
+        let server = (servers > 1).then(|| format!("server {server} of {servers}"));
+        self.runs.bar.set_length(total);
+        self.runs.bar.set_position(done);
+        let parts = [Some(what), failed, time_left(ahead), server];
+        self.runs.set(parts.into_iter().flatten().collect());
+    }
+
+    /// Says what a server does beside its runs.
+    pub fn doing(&self, server: &ServerId, what: &str, state: &State) {
+        self.show(server, format!("{}: {what}", server_name(server, state)), String::new());
     }
 
     /// Shows the requests of another run on a server.
     pub fn watch(&mut self, server: &ServerId, counter: Counter) {
         if let Some(line) = self.servers.get(server) {
-            line.watch(Some(counter));
+            let run = std::mem::take(&mut line.lock().run);
+            line.set(run);
+            line.lock().counter = Some(counter);
         }
     }
 
     /// Prints a sentence above the display.
     pub fn note(&mut self, note: &str) {
-        self.print(Some(note.to_owned()));
+        self.print(Some(Line::new(Status::Note, note)));
     }
 
     fn begin(&mut self, server: &ServerId, gpus: &[u32]) {
-        let mut line = Line::new();
-        self.screen.insert_before(&self.runs, line.bar.clone());
+        let mut line = Bar::new(ProgressBar::new_spinner(), "{spinner} {line}", SPINNER, server_line);
+        self.screen.insert_before(&self.runs.bar, line.bar.clone());
         line.bar.enable_steady_tick(REDRAW);
         line.on = describe_gpus(gpus);
-        self.screen.remove(&self.nobody.bar);
         if let Some(before) = self.servers.insert(server.clone(), line) {
             self.screen.remove(&before.bar);
         }
     }
 
-    fn end(&mut self, server: &ServerId) {
-        if let Some(line) = self.servers.remove(server) {
-            line.bar.finish_and_clear();
-            self.screen.remove(&line.bar);
-        }
-        if self.servers.is_empty() {
-            self.nobody = Line::new();
-            self.screen.insert_before(&self.runs, self.nobody.bar.clone());
-            self.nobody.bar.set_message("no server");
-        }
-    }
-
-    fn show(&self, server: &ServerId, state: &State, doing: &str) {
+    fn show(&self, server: &ServerId, what: String, more: String) {
         if let Some(line) = self.servers.get(server) {
-            let message = format!("{}{}: {doing}", line.on, server_name(server, state));
-            line.bar.set_message(printable(&message).into_owned());
+            let what = format!("{}{what}", line.on);
+            line.set(vec![printable(&what).into_owned(), printable(&more).into_owned()]);
         }
     }
 
-    fn print(&self, line: Option<String>) {
+    fn print(&self, line: Option<Line>) {
         // A terminal that went away must not end the sweep.
-        let _ = line.map_or(Ok(()), |line| self.screen.println(printable(&line)));
+        let _ = line.map_or(Ok(()), |line| self.screen.println(line.paint(None)));
     }
 }
 
-impl Line {
-    fn new() -> Line {
-        let watched = Watched::default();
-        let shown = Arc::clone(&watched);
-        let requests = move |_: &ProgressState, out: &mut dyn Write| {
-            let counter = shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
+impl Bar {
+    fn new(bar: ProgressBar, template: &str, indent: usize, line: fn(&Shown) -> Vec<String>) -> Bar {
+        let shown = Arc::new(Mutex::new(Shown {
+            what: Vec::new(),
+            since: Instant::now(),
+            run: Vec::new(),
+            counter: None,
+        }));
+        let drawn = Arc::clone(&shown);
+        let draw = move |_: &ProgressState, out: &mut dyn Write| {
+            let parts = line(&drawn.lock().unwrap_or_else(PoisonError::into_inner));
             // A display that cannot be written has nobody to tell.
-            let _ = counter.map_or(Ok(()), |counter| show_requests(counter(), out));
+            let _ = out.write_str(&fit(&parts, indent));
         };
-        let bar = ProgressBar::new_spinner();
-        bar.set_style(style("{spinner} {requests}{wide_msg}").with_key("requests", requests));
-        Line {
+        let style = ProgressStyle::with_template(template).expect("the templates are part of the program");
+        bar.set_style(style.with_key("line", draw));
+        Bar {
             bar,
-            watched,
+            shown,
             on: String::new(),
         }
     }
 
-    fn watch(&self, counter: Option<Counter>) {
-        *self.watched.lock().unwrap_or_else(PoisonError::into_inner) = counter;
+    fn lock(&self) -> std::sync::MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows something else from now on. The clock of the runs goes on, that of a server begins anew.
+    fn set(&self, what: Vec<String>) {
+        let mut shown = self.lock();
+        shown.what = what;
+        if self.bar.length().is_none() {
+            shown.since = Instant::now();
+            shown.counter = None;
+        }
+    }
+}
+
+/// How far the runs are, and for how long already.
+fn total_line(shown: &Shown) -> Vec<String> {
+    let mut parts = shown.what.clone();
+    parts.push(format!("{} so far", clock(shown.since.elapsed())));
+    parts
+}
+
+/// What a server does, and the figures of its run so far; until there are any, for how long it has been at it.
+fn server_line(shown: &Shown) -> Vec<String> {
+    let time = clock(shown.since.elapsed());
+    let doing = shown
+        .counter
+        .as_ref()
+        .map_or(vec![time.clone()], |counter| figures(&counter(), &time));
+    let mut parts = shown.what.iter();
+    let first = parts.next().cloned();
+    first.into_iter().chain(doing).chain(parts.cloned()).collect()
+}
+
+fn figures(requests: &Requests, time: &str) -> Vec<String> {
+    let Requests {
+        planned,
+        finished,
+        failed,
+        ..
+    } = *requests;
+    let count = match (requests.phase, planned) {
+        (Phase::Preparing | Phase::WarmingUp, _) => return vec![format!("{} {time}", requests.phase)],
+        (Phase::Measuring, 0) if finished == 0 => return vec![time.to_owned()],
+        (Phase::Measuring, 0) => show_many(finished, "request"),
+        (Phase::Measuring, _) => format!("{finished} of {planned} requests"),
+    };
+    let failed = (failed > 0).then(|| format!("{failed} failed"));
+    let rate = requests
+        .tokens_per_s
+        .map(|rate| format!("{} tokens/s", show_number(rate)));
+    let ttft = requests.ttft_ms.map(|ttft| format!("TTFT {} ms", show_number(ttft)));
+    [Some(count), failed, rate, ttft].into_iter().flatten().collect()
+}
+
+/// `12s`, `3m 05s`.
+fn clock(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ ..60 => format!("{seconds}s"),
+        _ => show_duration(time),
     }
 }
 
@@ -190,27 +275,6 @@ fn describe_gpus(gpus: &[u32]) -> String {
 impl Drop for Live {
     fn drop(&mut self) {
         self.servers.values().for_each(|line| line.bar.finish_and_clear());
-        self.nobody.bar.finish_and_clear();
-        self.runs.finish_and_clear();
+        self.runs.bar.finish_and_clear();
     }
-}
-
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).expect("the templates are part of the program")
-}
-
-fn show_requests(requests: Requests, out: &mut dyn Write) -> std::fmt::Result {
-    let Requests {
-        planned,
-        finished,
-        failed,
-    } = requests;
-    match planned {
-        0 => write!(out, "{finished} requests")?,
-        _ => write!(out, "{finished} of {planned} requests")?,
-    }
-    if failed > 0 {
-        write!(out, ", {failed} failed")?;
-    }
-    write!(out, "; ")
 }

@@ -4,17 +4,20 @@
 //! cannot be written to never disturbs one.
 
 mod ahead;
+mod line;
 mod live;
 mod wording;
 
 pub use ahead::Ahead;
 
+use line::{Line, Status};
 use live::Live;
+use std::fmt::{self, Display, Formatter};
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use vsweep_metrics::threads;
 use vsweep_plan::ids::ServerId;
-use vsweep_plan::printable::{printable, printable_json};
+use vsweep_plan::printable::printable_json;
 use vsweep_record::journal::{Entry, State};
 
 /// How progress is shown.
@@ -30,15 +33,43 @@ pub enum Mode {
     Quiet,
 }
 
-/// Requests of the run in progress.
+/// What a run is at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// Its requests are being made.
+    #[default]
+    Preparing,
+    /// The server is being warmed up.
+    WarmingUp,
+    /// Requests are sent.
+    Measuring,
+}
+
+impl Display for Phase {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Phase::Preparing => "preparing",
+            Phase::WarmingUp => "warming up",
+            Phase::Measuring => "measuring",
+        })
+    }
+}
+
+/// The run in progress so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Requests {
-    /// To be sent; 0 if not known.
+    /// What it is at.
+    pub phase: Phase,
+    /// Requests to be sent; 0 if not known.
     pub planned: u64,
     /// Ended, either way.
     pub finished: u64,
     /// Ended badly.
     pub failed: u64,
+    /// Output tokens of those that ended, a second; `None` where nobody counts them.
+    pub tokens_per_s: Option<f64>,
+    /// Their mean time to first token.
+    pub ttft_ms: Option<f64>,
 }
 
 /// Reads the counters of the run in progress; called a few times a second while a live display is shown.
@@ -77,7 +108,7 @@ impl Progress {
             Sink::Live(live) => live.event(entry, state, &self.ahead),
             Sink::Plain => {
                 if let Some(line) = wording::describe(entry, state, &self.ahead) {
-                    print_error(&format!("{} {line}", wording::time_of_day(&entry.at)));
+                    print_error(&line.paint(Some(wording::time_of_day(&entry.at))));
                 }
             }
             Sink::Json => print(&printable_json(&entry.to_text())),
@@ -92,6 +123,13 @@ impl Progress {
         }
     }
 
+    /// From now on this server is at something beside its runs.
+    pub fn doing(&mut self, server: &ServerId, what: &str, state: &State) {
+        if let Sink::Live(live) = &mut self.sink {
+            live.doing(server, what, state);
+        }
+    }
+
     /// Shows a sentence once.
     pub fn note(&mut self, note: &str) {
         match &mut self.sink {
@@ -99,7 +137,7 @@ impl Progress {
             Sink::Plain => {
                 // By the same clock as the events.
                 let now = jiff::Timestamp::now().to_string();
-                print_error(&format!("{} {note}", wording::time_of_day(&now)));
+                print_error(&Line::new(Status::Note, note).paint(Some(wording::time_of_day(&now))));
             }
             Sink::Json => print(&printable_json(&serde_json::json!({ "note": note }).to_string())),
             Sink::Quiet => {}
@@ -114,5 +152,5 @@ fn print(line: &str) {
 }
 
 fn print_error(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{}", printable(line));
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
 }

@@ -1,63 +1,36 @@
 //! What each event is called in one line.
 
 use super::Ahead;
+use super::line::{Line, Status};
 use crate::report::failures::log_of;
-use crate::report::words::show_number;
+use crate::report::words::{short_label, show_number};
 use std::time::Duration;
-use vsweep_plan::cause::Outcome;
-use vsweep_plan::ids::ServerId;
+use vsweep_plan::cause::{Cause, Outcome};
+use vsweep_plan::ids::{SearchId, ServerId};
 use vsweep_plan::units::{show_count, show_duration, show_many};
-use vsweep_record::journal::{Directory, Entry, Event, Launch, RunRecord, SearchStarted, State};
+use vsweep_plan::validity::Validity;
+use vsweep_record::journal::{
+    Directory, Entry, Event, GroupGivenUp, Launch, RunRecord, SearchStarted, SessionStarted, State,
+};
 use vsweep_strategy::search::{Answer, Basis, Found};
 
 /// The line for an event; none for those that say nothing new.
-pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<String> {
-    let line = match &entry.event {
+pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<Line> {
+    Some(match &entry.event {
         Event::JournalCreated { .. } | Event::GroupBegun(_) | Event::RunStarted(_) => return None,
-        Event::SessionStarted(session) if session.searches > 0 => {
-            let left = state.searches_left();
-            let (servers, searches) = (show_many(session.servers, "server"), show_count(session.searches));
-            format!("{servers}, {searches} to search for the load; {left} left")
-        }
-        Event::SessionStarted(session) => {
-            let left = show_count(ahead.total());
-            let (servers, points, runs) = (
-                show_many(session.servers, "server"),
-                show_many(session.points, "point"),
-                show_many(session.runs, "run"),
-            );
-            format!("{servers}, {points}, {runs}; {left} to do now")
-        }
+        Event::SessionStarted(session) => Line::new(Status::Sweep, begin(session, state, ahead)),
         Event::ResultsRetired { server, reason } => {
             let name = server_name(server, state);
-            format!("server {name}: earlier results leave the tables: {reason}")
-        }
-        Event::GroupGivenUp(given_up) => {
-            let runs: usize = given_up.points.iter().map(|point| point.runs.len()).sum();
-            let (name, cause) = (server_name(&given_up.server, state), given_up.cause);
-            let what = show_many(runs as u64, "run");
-            match given_up.blamed {
-                None => format!(
-                    "server {name}: {what} failed: {cause}: {}; {}",
-                    given_up.detail,
-                    cause.advice_with(log_of(&given_up.server, state).as_deref())
-                ),
-                Some(_) => format!("server {name}: {what} not tried again: {cause}"),
-            }
-        }
-        Event::ServerStarting { server, .. } if is_attached(server, state) => {
-            format!("server {}: connecting", server_name(server, state))
-        }
-        Event::ServerStarting { server, .. } => match state.starts_of(server) {
-            0 | 1 => format!("server {}: starting", server_name(server, state)),
-            again => format!("server {}: starting (start {again})", server_name(server, state)),
-        },
-        Event::ServerReady { server, seconds, .. } => {
-            format!(
-                "server {}: ready after {}",
-                server_name(server, state),
-                show_seconds(*seconds)
+            Line::new(
+                Status::Retired,
+                format!("{name}: earlier results leave the tables: {reason}"),
             )
+        }
+        Event::GroupGivenUp(given_up) => Line::new(Status::Failed, lost(given_up, state)),
+        Event::ServerStarting { server, .. } => Line::new(Status::Start, starting(server, state)),
+        Event::ServerReady { server, seconds, .. } => {
+            let name = server_name(server, state);
+            Line::new(Status::Ready, format!("{name} after {}", show_seconds(*seconds)))
         }
         Event::ServerExited {
             server,
@@ -67,35 +40,20 @@ pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<String> {
         } => {
             let name = server_name(server, state);
             match cause {
-                None if is_attached(server, state) => format!("server {name}: left running"),
-                None => format!("server {name}: stopped"),
+                None if is_attached(server, state) => Line::new(Status::Stop, format!("{name}, left running")),
+                None => Line::new(Status::Stop, name),
+                // What is lost with it follows at once, and says why.
+                Some(cause) if !cause.is_transient() && !was_ready(server, state) => return None,
                 Some(cause) => {
                     let session = entry.place.line.journal;
                     let log = Directory::server_log_file(server, Launch { session, n: *launch });
                     let log = (!is_attached(server, state)).then_some(log.as_str());
-                    format!("server {name}: {cause}: {detail}; {}", cause.advice_with(log))
+                    let text = format!("{name}: {cause}: {detail}; {}", cause.advice_with(log));
+                    Line::new(Status::Failed, text)
                 }
             }
         }
-        Event::SearchStarted(started) => {
-            let names: Vec<&str> = started.targets.iter().map(|target| target.name.as_str()).collect();
-            let name = search_name(started, state);
-            if names.is_empty() {
-                return Some(format!("{name}: exploring {}", started.vary.name()));
-            }
-            let (vary, seed) = (started.vary.name(), started.seed);
-            let from = match seed.basis {
-                Some(Basis::Neighbour) => format!(", starting near {} as on another server", show_number(seed.value)),
-                Some(Basis::Forecast) => {
-                    format!(", starting near {} as the simulator predicts", show_number(seed.value))
-                }
-                Some(Basis::KvCapacity) => {
-                    format!(", starting near {}, which fill its KV cache", show_number(seed.value))
-                }
-                Some(Basis::Nothing) | None => String::new(),
-            };
-            format!("{name}: searching {vary} for {}{from}", names.join(", "))
-        }
+        Event::SearchStarted(started) => Line::new(Status::Search, search_for(started, state)),
         Event::SearchFinished {
             search,
             answers,
@@ -109,57 +67,167 @@ pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<String> {
                 Some(cause) => {
                     let log = log_of(&record.started.server, state);
                     let advice = cause.advice_with(log.as_deref());
-                    format!("{name}: search given up: {cause}: {detail}; {advice}")
+                    Line::new(
+                        Status::Failed,
+                        format!("{name}: search given up: {cause}: {detail}; {advice}"),
+                    )
                 }
-                None if answers.is_empty() => format!("{name}: explored"),
-                None => format!(
-                    "{name}: {}",
-                    answers.iter().map(answer_text).collect::<Vec<_>>().join("; ")
-                ),
+                None if answers.is_empty() => Line::new(Status::Found, format!("{name}: explored")),
+                None => {
+                    let answers: Vec<String> = answers.iter().map(answer_text).collect();
+                    Line::new(Status::Found, format!("{name}: {}", answers.join("; ")))
+                }
             }
         }
         Event::RunFinished(_) => {
             let run = state.run_of(entry)?;
-            let left = time_left(ahead).map_or(String::new(), |left| format!(", {left}"));
-            match run.search {
-                Some(_) => format!("probe{left}: {}", outcome(run, state)),
-                None => {
-                    let (done, total) = (ahead.done(), ahead.total());
-                    format!("run {done} of {total}{left}: {}", outcome(run, state))
-                }
-            }
+            let mut line = outcome(run, state);
+            let place = match &run.search {
+                Some(probe) => bracket(&probe.id, state).unwrap_or_else(|| "probe".into()),
+                None => format!("run {} of {}", ahead.done(), ahead.total()),
+            };
+            let place: Vec<String> = [place].into_iter().chain(time_left(ahead)).collect();
+            line.text += &format!(" ({})", place.join(", "));
+            line
         }
-        Event::SessionEnded { reason } => reason.clone(),
-    };
-    Some(line)
+        Event::SessionEnded { reason } => Line::new(Status::Sweep, reason.clone()),
+    })
 }
 
-/// A run's outcome with its settings: `tp=2, max_concurrency=8 #1 ok in 12.5 s`.
-pub fn outcome(run: &RunRecord, state: &State) -> String {
-    let names = [server_name(&run.server, state), run.name.clone()];
-    let names: Vec<String> = names.into_iter().filter(|name| !name.is_empty()).collect();
-    let what = format!("{} #{}", names.join(", "), run.number());
-    let seconds = show_seconds(run.seconds);
-    match (run.outcome, run.cause) {
-        (Outcome::Ok, _) => format!("{what} ok in {seconds}"),
-        (Outcome::Cut, _) => format!("{what} {} after {seconds}", run.detail),
-        (Outcome::Suspect, _) => {
-            let doubts = run
-                .doubts
-                .iter()
-                .map(|doubt| format!("{}: {}", doubt.code, doubt.detail));
-            format!(
-                "{what} {} in {seconds}: {}",
-                run.validity,
-                doubts.collect::<Vec<_>>().join("; ")
-            )
+/// What a session has to do.
+fn begin(session: &SessionStarted, state: &State, ahead: &Ahead) -> String {
+    let servers = show_many(session.servers, "server");
+    if session.searches > 0 {
+        let (searches, left) = (show_count(session.searches), state.searches_left());
+        return format!("{servers}, {searches} to search for the load; {left} left");
+    }
+    let (points, runs) = (show_many(session.points, "point"), show_many(session.runs, "run"));
+    format!("{servers}, {points}, {runs}; {} to do now", show_count(ahead.total()))
+}
+
+fn starting(server: &ServerId, state: &State) -> String {
+    let name = server_name(server, state);
+    match state.starts_of(server) {
+        _ if is_attached(server, state) => format!("{name}, connecting"),
+        0 | 1 => name,
+        again => format!("{name} (start {again})"),
+    }
+}
+
+/// What is lost with a server, and why unless that was just said.
+fn lost(given_up: &GroupGivenUp, state: &State) -> String {
+    let (name, cause) = (server_name(&given_up.server, state), given_up.cause);
+    let runs = given_up.points.iter().map(|point| point.runs.len() as u64).sum();
+    let lost = [
+        (runs, "run", "runs"),
+        (given_up.searches.len() as u64, "search", "searches"),
+    ];
+    let lost = lost.iter().filter(|(count, ..)| *count > 0);
+    let lost: Vec<String> = lost
+        .map(|(count, one, many)| format!("{} {}", show_count(*count), if *count == 1 { one } else { many }))
+        .collect();
+    let lost = format!("{name}: {} lost: {cause}", lost.join(" and "));
+    match given_up.blamed {
+        None => {
+            let advice = cause.advice_with(log_of(&given_up.server, state).as_deref());
+            format!("{lost}: {}; {advice}", given_up.detail.trim_end_matches('.'))
         }
-        (outcome, None) => format!("{what} {outcome} after {seconds}"),
-        (outcome, Some(cause)) => {
-            let advice = cause.advice_with(log_of(&run.server, state).as_deref());
-            format!("{what} {outcome}: {cause}: {}; {advice}", run.detail)
+        Some(_) => lost,
+    }
+}
+
+/// Whether the last start of a server came to be ready.
+fn was_ready(server: &ServerId, state: &State) -> bool {
+    let starts = state.servers.get(server).and_then(|record| record.starts.last());
+    starts.is_some_and(|start| start.ready_seconds.is_some())
+}
+
+fn search_for(started: &SearchStarted, state: &State) -> String {
+    let names: Vec<&str> = started.targets.iter().map(|target| target.name.as_str()).collect();
+    let name = search_name(started, state);
+    if names.is_empty() {
+        return format!("{name}: exploring {}", started.vary.name());
+    }
+    let (vary, seed) = (started.vary.name(), started.seed);
+    let near = show_number(seed.value);
+    let from = match seed.basis {
+        Some(Basis::Neighbour) => format!(", starting near {near} as on another server"),
+        Some(Basis::Forecast) => format!(", starting near {near} as the simulator predicts"),
+        Some(Basis::KvCapacity) => format!(", starting near {near}, which fill its KV cache"),
+        Some(Basis::Nothing) | None => String::new(),
+    };
+    format!("{name}: searching {vary} for {}{from}", names.join(", "))
+}
+
+/// What a search knows of the target that it asks about: `chat between 41 and 48`.
+pub fn bracket(search: &SearchId, state: &State) -> Option<String> {
+    let record = state.search(search)?;
+    let asked = &state.probes(search).last()?.question.target;
+    let target = record.started.targets.iter().find(|target| target.name == *asked)?;
+    let criteria: Vec<String> = target.criteria.iter().map(ToString::to_string).collect();
+    let (mut met, mut missed) = (f64::NEG_INFINITY, f64::INFINITY);
+    for probe in state.probes(search) {
+        let readings = criteria
+            .iter()
+            .map(|criterion| probe.readings.get(criterion).map(|reading| reading.met));
+        let readings: Vec<Option<bool>> = readings.collect();
+        let value = probe.question.value;
+        if readings.contains(&Some(false)) || probe.readings.is_empty() {
+            missed = missed.min(value);
+        } else if readings.iter().all(Option::is_some) {
+            met = met.max(value);
         }
     }
+    Some(match (met.is_finite(), missed.is_finite()) {
+        (true, true) if met < missed => format!("{asked} between {} and {}", show_number(met), show_number(missed)),
+        (true, true) => format!("{asked} near {}", show_number(met.midpoint(missed))),
+        (true, false) => format!("{asked} above {}", show_number(met)),
+        (false, true) => format!("{asked} below {}", show_number(missed)),
+        (false, false) => return None,
+    })
+}
+
+/// What a run is called: `TP 2, concurrency 8 #1`.
+pub fn run_name(server: &ServerId, load: &str, number: &str, state: &State) -> String {
+    let names = [server_name(server, state), short_label(load)];
+    let names: Vec<String> = names.into_iter().filter(|name| !name.is_empty()).collect();
+    format!("{} #{number}", names.join(", "))
+}
+
+/// A run's outcome with its settings: `TP 2, concurrency 8 #1 in 12.5 s`.
+pub fn outcome(run: &RunRecord, state: &State) -> Line {
+    let what = run_name(&run.server, &run.name, &run.number(), state);
+    let seconds = show_seconds(run.seconds);
+    match (run.outcome, run.cause) {
+        (Outcome::Ok, _) => Line::new(Status::Ok, format!("{what} in {seconds}")),
+        (Outcome::Cut, _) => Line::new(Status::Cut, format!("{what}: {} after {seconds}", run.detail)),
+        (Outcome::Suspect, _) => {
+            let doubts = run.doubts.iter();
+            let doubts: Vec<String> = doubts
+                .map(|doubt| format!("{}: {}", doubt.code, doubt.detail))
+                .collect();
+            let status = match run.validity {
+                Validity::Invalid => Status::Invalid,
+                _ => Status::Suspect,
+            };
+            Line::new(status, format!("{what} in {seconds}: {}", doubts.join("; ")))
+        }
+        (Outcome::Failed, None) => Line::new(Status::Failed, format!("{what} after {seconds}")),
+        (Outcome::Failed, Some(cause)) if is_told(run, cause, state) => {
+            Line::new(Status::Failed, format!("{what}: {cause}"))
+        }
+        (Outcome::Failed, Some(cause)) => {
+            let advice = cause.advice_with(log_of(&run.server, state).as_deref());
+            Line::new(Status::Failed, format!("{what}: {cause}: {}; {advice}", run.detail))
+        }
+    }
+}
+
+/// Whether the line of the server's end has said why this run failed.
+fn is_told(run: &RunRecord, cause: Cause, state: &State) -> bool {
+    let record = state.servers.get(&run.server);
+    let last = record.and_then(|record| record.starts.last());
+    last.is_some_and(|start| start.cause == Some(cause) && start.exited_at.is_some())
 }
 
 /// A search for people: its server, and its load unless that is the only one.
@@ -193,9 +261,9 @@ fn is_attached(server: &ServerId, state: &State) -> bool {
     state.servers.get(server).is_some_and(|record| record.argv.is_empty())
 }
 
-/// The name of a server config for people.
+/// The name of a server config for people, as short as the charts have it.
 pub fn server_name(server: &ServerId, state: &State) -> String {
-    let name = state.servers.get(server).map(|record| record.name.clone());
+    let name = state.servers.get(server).map(|record| short_label(&record.name));
     name.filter(|name| !name.is_empty())
         .unwrap_or_else(|| server.to_string())
 }
@@ -205,20 +273,18 @@ pub fn time_of_day(at: &str) -> &str {
     at.get(11..19).unwrap_or(at)
 }
 
-fn show_seconds(seconds: f64) -> String {
+/// A duration of so many seconds.
+pub fn show_seconds(seconds: f64) -> String {
     Duration::try_from_secs_f64(seconds).map_or_else(|_| "an unknown time".into(), show_duration)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vsweep_plan::cause::Cause;
     use vsweep_plan::ids::PointId;
     use vsweep_plan::plan::Params;
-    use vsweep_plan::validity::Validity;
     use vsweep_record::journal::{
-        FIRST_SLOT, GroupBegun, GroupGivenUp, RecordedPlan, RunFinished, RunStarted, Seen, ServerDeclared,
-        SessionStarted, Untried,
+        FIRST_SLOT, GroupBegun, RecordedPlan, RunFinished, RunStarted, Seen, ServerDeclared, Untried,
     };
 
     #[test]
@@ -233,7 +299,7 @@ mod tests {
             let mut entry = state.imagine(event);
             entry.at = "2026-11-20T10:15:30.123Z".into();
             ahead.note(&entry, &state);
-            lines.extend(describe(&entry, &state, &ahead));
+            lines.extend(describe(&entry, &state, &ahead).map(|line| line.paint(None)));
             entry.place.line.seq
         };
         let plan = RecordedPlan::new("p", String::new(), &[], &[]);

@@ -1,0 +1,146 @@
+//! One line of a sweep's story: a word for what happened, right-aligned and coloured as in cargo, then the story. Colours are left
+//! out where standard error is no terminal, and where `NO_COLOR` is set.
+
+use crate::report::terminal::{width, wrap};
+use console::{Style, Term, measure_text_width};
+use vsweep_plan::printable::printable;
+
+/// Between what a line says.
+const JOINT: &str = " · ";
+/// The column of the words.
+const COLUMN: usize = 8;
+
+/// What a line is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// The sweep as a whole.
+    Sweep,
+    /// A server is started or connected to.
+    Start,
+    /// A server is ready.
+    Ready,
+    /// A server was stopped or left.
+    Stop,
+    /// A run was measured.
+    Ok,
+    /// A run was measured, but may not be believed.
+    Suspect,
+    /// A run did not measure what it claims.
+    Invalid,
+    /// A run was ended early, as nothing more was to be learned.
+    Cut,
+    /// A server, a run or a search failed.
+    Failed,
+    /// A search begins.
+    Search,
+    /// A search ended with answers.
+    Found,
+    /// Earlier results count no more.
+    Retired,
+    /// Something else to know.
+    Note,
+}
+
+impl Status {
+    fn word(self) -> &'static str {
+        match self {
+            Status::Sweep => "Sweep",
+            Status::Start => "Start",
+            Status::Ready => "Ready",
+            Status::Stop => "Stop",
+            Status::Ok => "Ok",
+            Status::Suspect => "Suspect",
+            Status::Invalid => "Invalid",
+            Status::Cut => "Cut",
+            Status::Failed => "Failed",
+            Status::Search => "Search",
+            Status::Found => "Found",
+            Status::Retired => "Retired",
+            Status::Note => "Note",
+        }
+    }
+
+    fn style(self) -> Style {
+        let style = Style::new().for_stderr().bold();
+        match self {
+            Status::Ready | Status::Ok | Status::Found => style.green(),
+            Status::Suspect | Status::Invalid | Status::Cut | Status::Retired | Status::Note => style.yellow(),
+            Status::Failed => style.red(),
+            Status::Sweep | Status::Start | Status::Stop | Status::Search => style.cyan(),
+        }
+    }
+}
+
+/// A word and what is said after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    pub status: Status,
+    pub text: String,
+}
+
+impl Line {
+    pub fn new(status: Status, text: impl Into<String>) -> Line {
+        let text = text.into();
+        Line { status, text }
+    }
+
+    /// The line as it is printed, after the time of day if that is to be said; broken between words at the width of the
+    /// terminal, if it goes to one.
+    pub fn paint(&self, time: Option<&str>) -> String {
+        let before = time.map_or(String::new(), |time| format!("{time} "));
+        let word = self.status.style().apply_to(self.status.word());
+        let room = width(&Term::stderr()).map(|width| width.saturating_sub(before.len() + COLUMN + 1).max(20));
+        let indent = format!("\n{:1$}", "", before.len() + COLUMN + 1);
+        let text = wrap(&printable(&self.text), room.unwrap_or(usize::MAX)).join(&indent);
+        format!("{before}{:1$}{word} {text}", "", COLUMN - self.status.word().len())
+    }
+}
+
+/// As many of the parts as fit the terminal, the first ones first; at least the first, shortened if need be.
+pub fn fit(parts: &[String], indent: usize) -> String {
+    let most = width(&Term::stderr()).map_or(usize::MAX, |width| width.saturating_sub(indent + 1));
+    fit_in(parts, most)
+}
+
+fn fit_in(parts: &[String], most: usize) -> String {
+    let mut parts = parts.iter().filter(|part| !part.is_empty());
+    let Some(first) = parts.next() else {
+        return String::new();
+    };
+    // A long name leaves room for what is said of it.
+    let next = parts
+        .clone()
+        .next()
+        .map_or(0, |part| measure_text_width(part) + measure_text_width(JOINT));
+    let room = most.saturating_sub(next).max(most / 3);
+    let mut text = first.clone();
+    if measure_text_width(first) > room {
+        text = format!("{} …", wrap(first, room.saturating_sub(2))[0]);
+    }
+    for part in parts {
+        let joined = format!("{text}{JOINT}{part}");
+        if measure_text_width(&joined) > most {
+            break;
+        }
+        text = joined;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_left_out_whole() {
+        let parts = [
+            "TP 2, seqs 64".to_owned(),
+            "12 of 100 requests".to_owned(),
+            "TTFT 43 ms".to_owned(),
+        ];
+        assert_eq!(fit_in(&parts, 80), "TP 2, seqs 64 · 12 of 100 requests · TTFT 43 ms");
+        assert_eq!(fit_in(&parts, 40), "TP 2, seqs 64 · 12 of 100 requests");
+        assert_eq!(fit_in(&parts, 30), "TP 2, … · 12 of 100 requests");
+        assert_eq!(fit_in(&parts, 10), "TP …");
+    }
+}

@@ -97,7 +97,7 @@ impl Answer {
         !self.bests.is_empty() || self.none_meets
     }
 
-    /// A question as it is asked of the workload: `Lowest latency`, with several `Lowest latency, in 512, out 16`.
+    /// A question as it is asked of the workload: `Lowest latency`, with several `Lowest latency, 512 in, 16 out`.
     pub fn ask(&self, question: &str) -> String {
         match self.workload.as_str() {
             "" => question.to_owned(),

@@ -88,6 +88,8 @@ pub enum Style {
     Curve(usize),
     /// Unconnected points that stay in the background.
     Background,
+    /// Connected points that stay in the background.
+    Faint,
     /// Connected points that stand out.
     Frontier,
     /// A dashed line without marks that the points of others are held against.

@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use vsweep_plan::units::show_duration;
-use vsweep_record::journal::State;
+use vsweep_record::journal::{RunRecord, State};
 
 /// The manifest's facts that are known, then the versions of the servers and the time spent measuring.
 pub fn facts(manifest: &Value, state: &State) -> Vec<(String, String)> {
@@ -30,13 +30,49 @@ pub fn facts(manifest: &Value, state: &State) -> Vec<(String, String)> {
         let versions: Vec<&str> = versions.into_iter().collect();
         facts.push(("server version".into(), versions.join(", ")));
     }
+    facts.push(("time spent measuring".into(), time_measuring(state)));
+    facts
+}
+
+/// What tells the experiment from others in a few words: models, GPUs, version of the server, day, time spent measuring.
+pub fn head(manifest: &Value, state: &State) -> Vec<String> {
+    let starts = || state.servers.values().flat_map(|server| &server.starts);
+    let list = |names: BTreeSet<&str>| {
+        names
+            .into_iter()
+            .filter(|name| !name.is_empty())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let models = list(starts().map(|start| start.model.as_str()).collect());
+    let versions = list(starts().filter_map(|start| start.version.as_deref()).collect());
+    let day = |run: &RunRecord| run.finished_at.get(..10).unwrap_or_default().to_owned();
+    let (first, last) = (state.runs().map(day).min(), state.runs().map(day).max());
+    let days = match (first, last) {
+        (Some(first), Some(last)) if first != last => format!("{first} to {last}"),
+        (first, _) => first.unwrap_or_default(),
+    };
+    let gpus = manifest["gpus"].as_array().filter(|gpus| !gpus.is_empty());
+    let facts = [
+        models,
+        gpus.map(|gpus| list_gpus(gpus)).unwrap_or_default(),
+        if versions.is_empty() {
+            versions
+        } else {
+            format!("vLLM {versions}")
+        },
+        days,
+        format!("{} measuring", time_measuring(state)),
+    ];
+    facts.into_iter().filter(|fact| !fact.is_empty()).collect()
+}
+
+fn time_measuring(state: &State) -> String {
     let seconds = state
         .runs()
         .map(|run| run.seconds)
         .filter(|seconds| seconds.is_finite());
-    let time = Duration::try_from_secs_f64(seconds.sum()).unwrap_or_default();
-    facts.push(("time spent measuring".into(), show_duration(time)));
-    facts
+    show_duration(Duration::try_from_secs_f64(seconds.sum()).unwrap_or_default())
 }
 
 /// `8 × NVIDIA H100 80GB HBM3`

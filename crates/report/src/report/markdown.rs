@@ -12,6 +12,7 @@ use super::configs::Config;
 use super::duplicates::retired;
 use super::environment::facts;
 use super::inputs::Inputs;
+use super::recommend::{Recommended, recommend};
 use super::requirements::Verdict;
 use super::status::unfinished;
 use super::variation::{settings, varying};
@@ -135,6 +136,11 @@ impl Page<'_> {
         let mut text = String::new();
         if let Some(none) = answer.none() {
             let _ = write!(text, "**{}.**\n\n", escape(&none));
+        }
+        for recommended in recommend(self.inputs.points, answer, &varying(self.inputs.points)) {
+            let Recommended { server, why, .. } = &recommended;
+            let lead = escape(&recommended.lead());
+            let _ = write!(text, "{lead} **{}**: {}\n\n", escape(server), escape(why));
         }
         if answer.doubtful {
             text += "No point is free of doubt; see what is said of each.\n\n";

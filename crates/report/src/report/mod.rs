@@ -26,6 +26,7 @@ mod pages;
 pub mod phases;
 pub mod picture;
 pub mod progress;
+mod recommend;
 pub mod requirements;
 mod rows;
 mod sla;

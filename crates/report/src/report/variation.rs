@@ -1,6 +1,6 @@
 //! What a sweep varied: which parameters tell its points apart, and which of them is the load along the x axis.
 
-use super::words::{SIZING, short_setting};
+use super::words::{SIZING, short_name, short_setting};
 use std::collections::BTreeMap;
 use vsweep_record::table::{Cell, Column, Points, Section, Workload};
 
@@ -129,12 +129,35 @@ pub fn settings(varying: &[&Column], row: usize) -> String {
     }
 }
 
-/// What tells a workload from the others: `in 512, out 16`; empty if it is the only one.
+/// What tells a workload from the others: `512 in, 16 out`; empty if it is the only one.
 pub fn name_workload(points: &Points<'_>, workload: &Workload<'_>) -> String {
     match workload.points.first() {
-        Some(point) if !workload.is_only() => settings(&workload.settings, points.points[*point].row),
+        Some(point) if !workload.is_only() => {
+            let row = points.points[*point].row;
+            let (lengths, others): (Vec<&Column>, Vec<&Column>) =
+                workload.settings.iter().partition(|column| length(column).is_some());
+            let mut told = Vec::new();
+            if !lengths.is_empty() {
+                let all = points.runs.columns().iter().filter(|column| length(column).is_some());
+                let shown = all.filter(|column| !column.cells[row].is_missing());
+                told.extend(
+                    shown.map(|column| format!("{} {}", column.cells[row], length(column).unwrap_or_default())),
+                );
+            }
+            if !others.is_empty() {
+                told.push(settings(&others, row));
+            }
+            told.join(", ")
+        }
         _ => String::new(),
     }
+}
+
+/// `in` or `out` if a column is the length of the prompts or of the answers.
+fn length(column: &Column) -> Option<String> {
+    let short = short_name(&column.name);
+    let is_length = matches!(column.section, Section::Bench) && matches!(short.as_str(), "in" | "out");
+    is_length.then_some(short)
 }
 
 /// The values a parameter takes among the points, by their text.

@@ -2,6 +2,7 @@
 
 mod curves;
 pub(super) mod explore;
+pub mod families;
 pub mod grid;
 mod ladder;
 mod latency;
@@ -45,6 +46,9 @@ pub fn make_charts(subject: &Subject<'_>, options: &ReportOptions) -> Charts {
         return charts;
     }
     charts.add("Pareto chart", pareto::charts(subject, &options.pareto_label_by));
+    if let Ok(families) = families::charts(subject) {
+        charts.charts.extend(families);
+    }
     charts.add("latency charts", latency::charts(subject));
     charts.add("throughput chart", throughput::charts(subject));
     for (i, plot) in options.plots.iter().enumerate() {

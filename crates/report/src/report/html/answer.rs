@@ -3,6 +3,10 @@
 use super::Page;
 use super::text::{code, escape};
 use crate::report::answer::{Answer, Best, FRONTIER, KNEE, mark};
+use crate::report::chart::Chart;
+use crate::report::charts::{Subject, families};
+use crate::report::picture::{Form, render};
+use crate::report::recommend::recommend;
 use crate::report::sla;
 use crate::report::variation::{settings, varying_within};
 use crate::report::words::{axis_title, show_number};
@@ -15,6 +19,10 @@ use vsweep_record::table::{Column, ONE_START, Point, Spread, Workload};
 const MOST_TIED: usize = 3;
 /// Frontier points that are listed.
 const MOST_FRONTIER: usize = 12;
+/// Workloads whose chart is shown with their answer.
+const MOST_PICTURES: usize = 3;
+/// Points of a chart that is shown so; a larger one stands in `charts/` only, so that the page stays small.
+const MOST_MARKS: usize = 600;
 /// Figures shown beside the one a point is best at.
 const COMPANIONS: [&str; 7] = [
     "output_throughput",
@@ -73,8 +81,10 @@ pub fn targets(page: &Page<'_>) -> String {
 /// The answer of each workload below its name; a workload that was not measured is left out.
 pub fn of_workloads(page: &Page<'_>, answers: &[Answer]) -> String {
     let workloads = page.inputs.points.workloads();
-    let measured = workloads.iter().zip(answers).filter(|(_, answer)| answer.is_measured());
-    let measured: Vec<(&Workload<'_>, &Answer)> = measured.collect();
+    let pictures = pictures(page);
+    let told = workloads.iter().zip(answers).zip(&pictures);
+    let measured = told.filter(|((_, answer), _)| answer.is_measured());
+    let measured: Vec<((&Workload<'_>, &Answer), &String)> = measured.collect();
     if measured.is_empty() {
         return nothing_measured(page).into();
     }
@@ -83,7 +93,7 @@ pub fn of_workloads(page: &Page<'_>, answers: &[Answer]) -> String {
         html += "<p class=\"note\">Points compete within their workload only: what long prompts allow is no match for what \
                  short ones do.</p>";
     }
-    for (workload, answer) in measured {
+    for ((workload, answer), picture) in measured {
         if !answer.workload.is_empty() {
             let _ = write!(
                 html,
@@ -93,7 +103,7 @@ pub fn of_workloads(page: &Page<'_>, answers: &[Answer]) -> String {
         }
         // What all its points share stands above them.
         let told = varying_within(page.inputs.points, workload);
-        html += &cards_and_frontier(page, answer, &told);
+        html += &cards_and_frontier(page, answer, &told, picture);
     }
     html
 }
@@ -108,8 +118,41 @@ fn nothing_measured(page: &Page<'_>) -> &'static str {
     "<p class=\"empty\">No run was measured yet, so there is no answer. What went wrong stands below.</p>"
 }
 
-/// The best points, what is tied with them, and the frontier.
-fn cards_and_frontier(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> String {
+/// The chart of each workload that has one, in order, by the workload's name: what each server can be.
+fn pictures(page: &Page<'_>) -> Vec<String> {
+    let subject = Subject {
+        experiment: page.inputs.experiment,
+        points: page.inputs.points,
+    };
+    let charts = families::of_each(&subject).into_iter().enumerate();
+    let charts = charts.map(|(i, chart)| chart.filter(|_| i < MOST_PICTURES));
+    charts
+        .map(|chart| chart.as_ref().map_or(String::new(), picture))
+        .collect()
+}
+
+/// A chart as a part of the page; nothing if it cannot be drawn, which the charts' files tell of.
+fn picture(chart: &Chart) -> String {
+    let series = chart.panels.iter().flat_map(|panel| &panel.series);
+    if series.map(|series| series.points.len()).sum::<usize>() > MOST_MARKS {
+        return String::new();
+    }
+    let Some(svg) = render(chart, Form::Svg)
+        .ok()
+        .and_then(|svg| String::from_utf8(svg).ok())
+    else {
+        return String::new();
+    };
+    let svg = svg.replacen(
+        "<svg ",
+        &format!("<svg role=\"img\" aria-label=\"{}\" ", escape(&chart.title)),
+        1,
+    );
+    format!("<div class=\"picture\">{svg}</div>")
+}
+
+/// What to run, the best points, what is tied with them, and the frontier.
+fn cards_and_frontier(page: &Page<'_>, answer: &Answer, told: &[&Column], picture: &str) -> String {
     let mut html = String::new();
     if let Some(none) = answer.none() {
         let _ = write!(html, "<p class=\"caution\">{}.</p>", escape(&none));
@@ -120,6 +163,15 @@ fn cards_and_frontier(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> Str
     for left_out in answer.left_out() {
         let _ = write!(html, "<p class=\"caution\">{}.</p>", escape(&left_out));
     }
+    let recommended = recommend(page.inputs.points, answer, told);
+    for each in &recommended {
+        let (lead, server, why) = (escape(&each.lead()), escape(&each.server), escape(&each.why));
+        let _ = write!(html, "<p class=\"lead\">{lead} <strong>{server}</strong>: {why}</p>");
+    }
+    if page.inputs.points.have_one_start() {
+        let _ = write!(html, "<p class=\"note\">Each server has {ONE_START}.</p>");
+    }
+    html += picture;
     html += "<div class=\"cards\">";
     for best in &answer.bests {
         html += &best_card(page, answer, told, best);
@@ -128,9 +180,6 @@ fn cards_and_frontier(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> Str
         html += &knee_card(page, answer, told, knee);
     }
     html += "</div>";
-    if page.inputs.points.have_one_start() {
-        let _ = write!(html, "<p class=\"note\">Each server has {ONE_START}.</p>");
-    }
     let has_intervals = answer.bests.iter().any(|best| best.standing.is_some());
     html += if has_intervals {
         "<p class=\"note\">Figures are medians over runs with 95 % intervals over starts of the server. Tied: the intervals overlap, so \

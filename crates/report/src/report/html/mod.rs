@@ -58,6 +58,7 @@ pub fn render(inputs: &Inputs<'_>, configs: &[Config]) -> String {
         &[
             ("name", &text::escape(inputs.experiment)),
             ("style", STYLE),
+            ("head", &sections::head(&page)),
             ("summary", &sections::summary(&page)),
             ("banner", &sections::banners(&page)),
             (

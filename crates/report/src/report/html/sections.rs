@@ -5,7 +5,7 @@ use super::text::{code, escape};
 use crate::report::charts::explore::in_words;
 use crate::report::compared;
 use crate::report::duplicates::retired;
-use crate::report::environment::facts;
+use crate::report::environment::{self, facts};
 use crate::report::failures::{Group, Reason};
 use crate::report::requirements::Verdict;
 use crate::report::status::unfinished;
@@ -14,7 +14,12 @@ use std::fmt::Write;
 use vsweep_plan::units::show_count;
 use vsweep_record::table::{Cell, Point, Points};
 
-/// One line of counts below the title.
+/// What was measured, where and when, below the title.
+pub fn head(page: &Page<'_>) -> String {
+    escape(&environment::head(page.inputs.manifest, page.inputs.state).join(" · "))
+}
+
+/// One line of counts below that.
 pub fn summary(page: &Page<'_>) -> String {
     let points = page.inputs.points;
     let mut parts = vec![

@@ -167,7 +167,7 @@ fn draw_series(canvas: &Canvas<'_>, frame: &Frame, series: &Series, bar_shift: f
     for (mark, place) in series.points.iter().zip(places) {
         draw_bar(canvas, frame, mark, bar_shift, colour(series.style))?;
         draw_marker(canvas, series.style, place)?;
-        if mark.suspect && series.style != Style::Ring {
+        if mark.suspect && !matches!(series.style, Style::Ring | Style::Faint) {
             canvas.disc(place, HOLE, WHITE)?;
         }
     }
@@ -177,7 +177,7 @@ fn draw_series(canvas: &Canvas<'_>, frame: &Frame, series: &Series, bar_shift: f
 fn colour(style: Style) -> RGBColor {
     match style {
         Style::Curve(number) => look(number).colour,
-        Style::Background => BACKGROUND,
+        Style::Background | Style::Faint => BACKGROUND,
         Style::Frontier => ACCENT,
         Style::Limit | Style::Ring => RING,
     }
@@ -189,6 +189,7 @@ fn draw_line(canvas: &Canvas<'_>, style: Style, places: &[Place]) -> Drawn {
         Style::Curve(number) if look(number).dashed => canvas.dashes(places, 4.0, colour(style)),
         Style::Curve(_) | Style::Frontier => canvas.line(places, 4.0, colour(style)),
         Style::Limit => canvas.dashes(places, 3.0, colour(style)),
+        Style::Faint => canvas.line(places, 2.0, colour(style)),
         Style::Background | Style::Ring => Ok(()),
     }
 }
@@ -200,7 +201,7 @@ fn draw_marker(canvas: &Canvas<'_>, style: Style, place: Place) -> Drawn {
         Style::Background => canvas.marker(Shape::Circle, place, MARKER - 1.5, colour(style)),
         Style::Frontier => canvas.marker(Shape::Circle, place, MARKER + 1.5, colour(style)),
         Style::Ring => canvas.ring(place, RADIUS, 3.5, colour(style)),
-        Style::Limit => Ok(()),
+        Style::Faint | Style::Limit => Ok(()),
     }
 }
 

@@ -1,0 +1,206 @@
+//! One curve a server config in the plane of throughput per GPU against speed per user, with the load along it: what each server can
+//! be, beside what every other can be. The setting that matters most gives the colours.
+
+use super::Subject;
+use super::curves::{MOST_PICTURES, name_part, note_part};
+use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
+use crate::report::variation::{name_workload, settings, swept, varying_within};
+use crate::report::words::{axis_title, short_name, short_setting};
+use std::collections::BTreeMap;
+use vsweep_plan::units::show_many;
+use vsweep_record::table::{Cell, Column, Measure, Placed, Section, Tradeoff};
+
+/// Servers up to which each has a colour of its own.
+const MOST_OWN: usize = 6;
+/// Servers that stay in the background.
+const MOST_FAINT: usize = 40;
+/// Points of a curve whose load stands beside them.
+const MOST_LABELS: usize = 10;
+/// Why there is no chart.
+const NONE: &str = "no workload has two servers that were measured under several loads";
+
+/// A chart for each workload, or why there is none.
+pub fn charts(subject: &Subject<'_>) -> Result<Vec<Chart>, String> {
+    let charts: Vec<Chart> = of_each(subject).into_iter().flatten().collect();
+    let count = charts.len();
+    let named = charts
+        .into_iter()
+        .take(MOST_PICTURES)
+        .enumerate()
+        .map(|(i, chart)| Chart {
+            name: name_part("families", i + 1, count),
+            note: chart.note + &note_part(i + 1, count),
+            ..chart
+        });
+    let named: Vec<Chart> = named.collect();
+    if named.is_empty() { Err(NONE.into()) } else { Ok(named) }
+}
+
+/// The chart of each workload, in their order; `None` for those that have none.
+pub fn of_each(subject: &Subject<'_>) -> Vec<Option<Chart>> {
+    let (x, y) = (Measure::tokens_per_user(), Measure::tokens_per_gpu());
+    let tradeoffs = Tradeoff::of_each(subject.points, &x, &y);
+    tradeoffs.iter().map(|tradeoff| draw(subject, tradeoff)).collect()
+}
+
+/// A server config and its points, from the lowest load to the highest.
+struct Family<'t> {
+    points: Vec<&'t Placed<'t>>,
+    /// Its settings in words.
+    name: String,
+}
+
+fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>) -> Option<Chart> {
+    let varying = varying_within(subject.points, &tradeoff.workload);
+    let (server, bench): (Vec<&Column>, Vec<&Column>) =
+        varying.into_iter().partition(|column| column.section == Section::Serve);
+    let load = swept(subject.points, &bench)?;
+    let families = families(tradeoff, &server, load);
+    if families.len() < 2 || families.iter().all(|family| family.points.len() < 2) {
+        return None;
+    }
+    let leading = leading(&families, &server, load);
+    let mut series = Vec::new();
+    let is_own = families.len() <= MOST_OWN;
+    let mut shown: Vec<String> = Vec::new();
+    let mut faint = 0;
+    let mut ranked: Vec<&Family<'_>> = families.iter().collect();
+    ranked.sort_by(|a, b| b.highest().total_cmp(&a.highest()));
+    for family in ranked {
+        let colour = match is_own {
+            true => family.name.clone(),
+            false => short_setting(&leading?.name, &leading?.cells[family.points[0].point.row]),
+        };
+        // Of the servers of one colour, only the best one stands out.
+        if shown.contains(&colour) || shown.len() == MOST_CURVES {
+            faint += 1;
+            if faint <= MOST_FAINT {
+                series.insert(0, family.series("Other servers".into(), Style::Faint, load));
+            }
+        } else {
+            series.push(family.series(colour.clone(), Style::Curve(shown.len()), load));
+            shown.push(colour);
+        }
+    }
+    let best = match (is_own, leading) {
+        (false, Some(leading)) => format!(
+            " Coloured: for each value of {}, which matters most, the server with the highest throughput.",
+            short_name(&leading.name)
+        ),
+        _ => String::new(),
+    };
+    let left_out = match faint.saturating_sub(MOST_FAINT) {
+        0 => String::new(),
+        more => format!(" Not drawn: {}.", show_many(more as u64, "slower server")),
+    };
+    let axis = |measure: &Measure| Axis {
+        title: axis_title(&measure.metric),
+        scale: Scale::Linear,
+        ticks: Vec::new(),
+        covers: None,
+    };
+    let is_repeated = tradeoff.placed.iter().any(|placed| placed.point.used.len() > 1);
+    let workload = name_workload(subject.points, &tradeoff.workload);
+    let workload = if workload.is_empty() {
+        workload
+    } else {
+        format!(", {workload}")
+    };
+    Some(Chart {
+        name: String::new(),
+        title: format!("What each server can be: throughput per GPU against speed per user{workload}"),
+        note: format!(
+            "One curve a server; the number beside a point is its load ({}). {}p and to the right is better.{best}{left_out}",
+            short_name(&load.name),
+            if is_repeated { "Medians over runs; u" } else { "U" },
+        ),
+        footer: subject.footer(),
+        simulated: subject.is_simulated(),
+        columns: 1,
+        panels: vec![Panel {
+            title: String::new(),
+            x: axis(&tradeoff.x),
+            y: axis(&tradeoff.y),
+            series,
+        }],
+    })
+}
+
+/// The points of each server config, in the order of the table.
+fn families<'t>(tradeoff: &'t Tradeoff<'t>, server: &[&Column], load: &Column) -> Vec<Family<'t>> {
+    let mut families: Vec<Family<'t>> = Vec::new();
+    for placed in &tradeoff.placed {
+        let name = settings(server, placed.point.row);
+        match families.iter_mut().find(|family| family.name == name) {
+            Some(family) => family.points.push(placed),
+            None => families.push(Family {
+                points: vec![placed],
+                name,
+            }),
+        }
+    }
+    for family in &mut families {
+        family
+            .points
+            .sort_by(|a, b| load_of(load, a).total_cmp(&load_of(load, b)));
+    }
+    families
+}
+
+fn load_of(load: &Column, placed: &Placed<'_>) -> f64 {
+    load.cells[placed.point.row].number().unwrap_or(f64::INFINITY)
+}
+
+/// The setting whose values differ most in throughput per GPU, by the mean of its logarithm at each load.
+fn leading<'t>(families: &[Family<'_>], server: &[&'t Column], load: &Column) -> Option<&'t Column> {
+    let effect = |column: &Column| {
+        let mut by_load: BTreeMap<String, BTreeMap<String, (f64, u32)>> = BTreeMap::new();
+        for placed in families.iter().flat_map(|family| &family.points) {
+            let row = placed.point.row;
+            let means = by_load.entry(load.cells[row].to_string()).or_default();
+            let (sum, count) = means.entry(column.cells[row].to_string()).or_default();
+            *sum += placed.y.median.ln();
+            *count += 1;
+        }
+        let spreads = by_load.values().filter(|means| means.len() > 1).map(|means| {
+            let means = means.values().map(|(sum, count)| sum / f64::from(*count));
+            means.clone().fold(f64::MIN, f64::max) - means.fold(f64::MAX, f64::min)
+        });
+        let (sum, count) = spreads.fold((0.0, 0u32), |(sum, count), spread| (sum + spread, count + 1));
+        if count == 0 { 0.0 } else { sum / f64::from(count) }
+    };
+    let named = server
+        .iter()
+        .copied()
+        .filter(|column| !matches!(column.cells.first(), Some(Cell::Missing) | None));
+    named.max_by(|a, b| effect(a).total_cmp(&effect(b)))
+}
+
+impl Family<'_> {
+    fn highest(&self) -> f64 {
+        let throughputs = self.points.iter().map(|placed| placed.y.median);
+        throughputs.fold(f64::MIN, f64::max)
+    }
+
+    fn series(&self, name: String, style: Style, load: &Column) -> Series {
+        let step = self.points.len().div_ceil(MOST_LABELS);
+        let mark = |(i, placed): (usize, &&Placed<'_>)| {
+            let is_labelled = matches!(style, Style::Curve(_)) && i.is_multiple_of(step);
+            Mark {
+                x: placed.x.median,
+                y: placed.y.median,
+                bar: None,
+                label: is_labelled
+                    .then(|| load.cells[placed.point.row].to_string())
+                    .into_iter()
+                    .collect(),
+                suspect: placed.point.is_suspect(),
+            }
+        };
+        Series {
+            name,
+            style,
+            points: self.points.iter().enumerate().map(mark).collect(),
+        }
+    }
+}

@@ -1,12 +1,8 @@
 //! The answer as HTML: the highest load that meets each target, a card for each best point, and the frontier.
 
-use super::Page;
 use super::text::{code, escape};
+use super::{Page, lead};
 use crate::report::answer::{Answer, Best, FRONTIER, KNEE, mark};
-use crate::report::chart::Chart;
-use crate::report::charts::{Subject, families};
-use crate::report::picture::{Form, render};
-use crate::report::recommend::recommend;
 use crate::report::sla;
 use crate::report::variation::{settings, varying_within};
 use crate::report::words::{axis_title, show_number};
@@ -19,10 +15,6 @@ use vsweep_record::table::{Column, ONE_START, Point, Spread, Workload};
 const MOST_TIED: usize = 3;
 /// Frontier points that are listed.
 const MOST_FRONTIER: usize = 12;
-/// Workloads whose chart is shown with their answer.
-const MOST_PICTURES: usize = 3;
-/// Points of a chart that is shown so; a larger one stands in `charts/` only, so that the page stays small.
-const MOST_MARKS: usize = 600;
 /// Figures shown beside the one a point is best at.
 const COMPANIONS: [&str; 7] = [
     "output_throughput",
@@ -81,7 +73,7 @@ pub fn targets(page: &Page<'_>) -> String {
 /// The answer of each workload below its name; a workload that was not measured is left out.
 pub fn of_workloads(page: &Page<'_>, answers: &[Answer]) -> String {
     let workloads = page.inputs.points.workloads();
-    let pictures = pictures(page);
+    let pictures = lead::pictures(page);
     let told = workloads.iter().zip(answers).zip(&pictures);
     let measured = told.filter(|((_, answer), _)| answer.is_measured());
     let measured: Vec<((&Workload<'_>, &Answer), &String)> = measured.collect();
@@ -118,39 +110,6 @@ fn nothing_measured(page: &Page<'_>) -> &'static str {
     "<p class=\"empty\">No run was measured yet, so there is no answer. What went wrong stands below.</p>"
 }
 
-/// The chart of each workload that has one, in order, by the workload's name: what each server can be.
-fn pictures(page: &Page<'_>) -> Vec<String> {
-    let subject = Subject {
-        experiment: page.inputs.experiment,
-        points: page.inputs.points,
-    };
-    let charts = families::of_each(&subject).into_iter().enumerate();
-    let charts = charts.map(|(i, chart)| chart.filter(|_| i < MOST_PICTURES));
-    charts
-        .map(|chart| chart.as_ref().map_or(String::new(), picture))
-        .collect()
-}
-
-/// A chart as a part of the page; nothing if it cannot be drawn, which the charts' files tell of.
-fn picture(chart: &Chart) -> String {
-    let series = chart.panels.iter().flat_map(|panel| &panel.series);
-    if series.map(|series| series.points.len()).sum::<usize>() > MOST_MARKS {
-        return String::new();
-    }
-    let Some(svg) = render(chart, Form::Svg)
-        .ok()
-        .and_then(|svg| String::from_utf8(svg).ok())
-    else {
-        return String::new();
-    };
-    let svg = svg.replacen(
-        "<svg ",
-        &format!("<svg role=\"img\" aria-label=\"{}\" ", escape(&chart.title)),
-        1,
-    );
-    format!("<div class=\"picture\">{svg}</div>")
-}
-
 /// What to run, the best points, what is tied with them, and the frontier.
 fn cards_and_frontier(page: &Page<'_>, answer: &Answer, told: &[&Column], picture: &str) -> String {
     let mut html = String::new();
@@ -163,11 +122,7 @@ fn cards_and_frontier(page: &Page<'_>, answer: &Answer, told: &[&Column], pictur
     for left_out in answer.left_out() {
         let _ = write!(html, "<p class=\"caution\">{}.</p>", escape(&left_out));
     }
-    let recommended = recommend(page.inputs.points, answer, told);
-    for each in &recommended {
-        let (lead, server, why) = (escape(&each.lead()), escape(&each.server), escape(&each.why));
-        let _ = write!(html, "<p class=\"lead\">{lead} <strong>{server}</strong>: {why}</p>");
-    }
+    html += &lead::recommended(page, answer, told);
     if page.inputs.points.have_one_start() {
         let _ = write!(html, "<p class=\"note\">Each server has {ONE_START}.</p>");
     }

@@ -6,6 +6,7 @@
 
 mod answer;
 mod data;
+mod lead;
 mod sections;
 mod targets;
 pub(super) mod text;

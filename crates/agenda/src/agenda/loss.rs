@@ -8,7 +8,7 @@ use super::{Agenda, LOST_POINTS, Phase, TRIES, record, search_finished, tip};
 use vsweep_plan::cause::{Failure, Outcome};
 use vsweep_plan::ids::SearchId;
 use vsweep_plan::plan::{OnFailure, Params, Target};
-use vsweep_record::journal::{Entry, Event, GroupGivenUp, LineId, State, Untried};
+use vsweep_record::journal::{Entry, Event, GroupGivenUp, LineId, ServerDeclared, State, Untried};
 
 /// Why a server config is beyond hope.
 #[derive(Debug)]
@@ -20,19 +20,27 @@ pub(super) struct Lost {
     search: Option<SearchId>,
 }
 
-impl Lost {
-    /// Of a server that did not start for an earlier slot either, and so is not tried again.
-    pub fn unstarted(failure: Failure) -> Lost {
-        let detail = format!("not started again: {}", failure.detail);
-        Lost {
-            failure: Failure::new(failure.cause, detail),
+impl Agenda<'_> {
+    /// Why the server is not even started: it did not start for an earlier slot, or another one that needs no more memory did
+    /// not. What was given up before and is wanted again is tried.
+    pub(super) fn hopeless(&self, config: &ServerDeclared, state: &State) -> Option<Lost> {
+        let again = |failure: Failure| {
+            let detail = format!("not started again: {}", failure.detail);
+            Failure::new(failure.cause, detail)
+        };
+        let is_new = || state.starts_of(&self.server.id) == 0 && !self.probings.iter().any(|one| one.has_failed(state));
+        let failure = match state.never_starts(&self.server.id, self.slot) {
+            Some(failure) => again(failure),
+            None if is_new() => state.lacks_memory(config)?,
+            None => return None,
+        };
+        Some(Lost {
+            failure,
             under: None,
             search: None,
-        }
+        })
     }
-}
 
-impl Agenda<'_> {
     pub(super) fn settle_death(&mut self, failure: Failure, seconds: f64) {
         let attempt = self.attempt.as_mut().expect("a server is watched while it is measured");
         attempt.death = Some((failure.clone(), seconds));

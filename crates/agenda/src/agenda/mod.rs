@@ -194,11 +194,12 @@ impl<'p> Agenda<'p> {
     fn decide(&mut self, state: &State) -> Option<Step> {
         match &self.phase {
             Phase::Beginning => {
-                self.phase = match state.never_starts(&self.server.id, self.slot) {
+                let begun = self.begun();
+                self.phase = match self.hopeless(&begun.config, state) {
                     None => Phase::Working,
-                    Some(failure) => Phase::GivingUp(Lost::unstarted(failure)),
+                    Some(lost) => Phase::GivingUp(lost),
                 };
-                Some(record(Event::GroupBegun(Box::new(self.begun()))))
+                Some(record(Event::GroupBegun(Box::new(begun))))
             }
             Phase::Working => self.work(state),
             Phase::GivingUp(_) => self.give_up_rest(state),

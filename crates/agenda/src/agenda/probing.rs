@@ -5,7 +5,7 @@ use super::begin::{Hint, Scope, search_started};
 use super::grid::Grid;
 use super::task::{Reader, Task};
 use std::sync::Arc;
-use vsweep_plan::cause::{Cause, Failure};
+use vsweep_plan::cause::{Cause, Failure, Outcome};
 use vsweep_plan::ids::SearchId;
 use vsweep_plan::matrix::{LoadExploration, LoadSearch};
 use vsweep_plan::validity::Validity;
@@ -68,6 +68,15 @@ impl Probing {
                 Ask::Run(task) => vec![*task],
                 _ => Vec::new(),
             },
+        }
+    }
+
+    /// Whether some of it has failed before and is wanted again.
+    pub fn has_failed(&self, state: &State) -> bool {
+        let has_failed = |task: &Task| state.outcome(&task.point.id, task.slot, task.run) == Some(Outcome::Failed);
+        match self {
+            Probing::Grid(grid) => grid.tasks.iter().any(has_failed),
+            _ => self.id().and_then(|id| state.search(id)).is_some_and(|record| record.ended.is_some()),
         }
     }
 

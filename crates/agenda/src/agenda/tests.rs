@@ -19,21 +19,21 @@ fn plan(text: &str) -> (Plan, Matrix) {
     (plan, matrix)
 }
 
-/// One word for each action and each event that ends something, and the ending.
+/// One word for each action and each event that ends something on the first server, and the ending.
 fn perform(text: &str, script: Script<'_>) -> (String, Ending) {
     let (plan, matrix) = plan(text);
-    let scope = Scope {
-        plan: &plan,
-        matrix: &matrix,
-    };
-    let mut state = State::default();
-    let schedule = Schedule::new(&plan, &matrix, Shard::WHOLE, false);
-    let start = schedule.starts().next().expect("a server");
-    let group = schedule.group(&start, &state).expect("work");
-    let mut agenda = Agenda::new(scope, group, Hints::new(), &state);
+    perform_next(&plan, &matrix, &mut State::default(), false, script)
+}
+
+/// The same on the first server with something left to do.
+fn perform_next(plan: &Plan, matrix: &Matrix, state: &mut State, retry_failed: bool, script: Script<'_>) -> (String, Ending) {
+    let scope = Scope { plan, matrix };
+    let schedule = Schedule::new(plan, matrix, Shard::WHOLE, retry_failed);
+    let group = schedule.starts().find_map(|start| schedule.group(&start, state)).expect("work");
+    let mut agenda = Agenda::new(scope, group, Hints::new(), state);
     let mut words: Vec<String> = Vec::new();
     loop {
-        let event = match agenda.next(&state) {
+        let event = match agenda.next(state) {
             Step::Record(event) => *event,
             Step::Commit(commit) => Event::RunFinished(Box::new(commit.finished)),
             Step::Note(_) => continue,
@@ -157,4 +157,35 @@ fn a_drain_finishes_the_run_an_interrupt_gives_it_up_and_a_kill_does_not_wait() 
         "start run1 ok reset run2 stop kill"
     );
     assert_eq!(signalled(&[Signal::Drain]).1, Ending::Interrupted);
+}
+
+#[test]
+fn a_server_that_needs_as_much_memory_as_one_that_did_not_start_is_not_started() {
+    let text = "version = 1\nruns = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax_model_len = [4096, 8192, 2048]\n\
+                seed = 1\n[bench.params]\nmax_concurrency = 1\n";
+    let (plan, matrix) = plan(text);
+    let mut state = State::default();
+    let too_long: Script<'_> = &mut |_, action| match action {
+        Action::Start(_) => Outcome::Started(Err(Failure::new(Cause::KvCacheTooSmall, "4096 tokens do not fit"))),
+        action => succeed(action),
+    };
+    let mut told: Vec<String> = Vec::new();
+    for script in [too_long, &mut |_, action| succeed(action), &mut |_, action| succeed(action)] {
+        told.push(perform_next(&plan, &matrix, &mut state, false, script).0);
+    }
+    assert_eq!(told, ["start stop lost1", "lost1", "start run1 ok stop"]);
+    let point = matrix.points().nth(1).expect("three points").id;
+    let run = state.run(&point, 0, 0).expect("it was given up");
+    assert_eq!(run.cause, Some(Cause::KvCacheTooSmall));
+    let said = "not started: it needs at least as much memory (max_model_len 8192 > 4096) as max_model_len=4096, which did not start: \
+                4096 tokens do not fit";
+    assert_eq!(run.detail, said);
+    // What is asked for again is tried, whatever the others say.
+    let (mut first, mut second) = (String::new(), String::new());
+    for told in [&mut first, &mut second] {
+        let mut start = state.clone();
+        *told = perform_next(&plan, &matrix, &mut start, true, &mut |_, action| succeed(action)).0;
+        state = start;
+    }
+    assert_eq!((&*first, &*second), ("start run1 ok stop", "start run1 ok stop"));
 }

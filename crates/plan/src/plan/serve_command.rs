@@ -56,6 +56,11 @@ impl<'a> ServeCommand<'a> {
         &self.argv[self.first..]
     }
 
+    /// The words before.
+    pub fn before(self) -> &'a [String] {
+        &self.argv[..self.first]
+    }
+
     /// Whose command line it is.
     pub fn program(self) -> Program {
         let before = |back: usize| Some(self.argv.get(self.first.checked_sub(back)?)?.as_str());
@@ -77,22 +82,22 @@ impl<'a> ServeCommand<'a> {
 
     fn flags(self) -> impl DoubleEndedIterator<Item = Given<'a>> {
         self.args().iter().enumerate().filter_map(move |(at, word)| {
-            let (flag, attached) = match word.split_once('=') {
-                Some((flag, value)) => (flag, Some(value)),
-                None => (word.as_str(), None),
-            };
-            let short = || SHORT_FLAGS.iter().find(|(short, _)| *short == flag);
-            let name = flag.strip_prefix("--").or_else(|| short().map(|(_, name)| *name))?;
+            let attached = word.split_once('=').map(|(_, value)| value);
+            let name = self.parameter(word)?;
             let after = &self.args()[at + 1..];
             // Other programs give `-p` other meanings (docker: 8000:8000), so only a plain number counts.
             let value = attached.or(after.first().map(String::as_str));
-            let is_meant = flag != "-p" || value.is_some_and(|value| value.parse::<u16>().is_ok());
-            is_meant.then(|| Given {
-                name: spelling::canonical(name),
-                attached,
-                after,
-            })
+            let is_meant = !(word == "-p" || word.starts_with("-p=")) || value.is_some_and(|value| value.parse::<u16>().is_ok());
+            is_meant.then_some(Given { name, attached, after })
         })
+    }
+
+    /// The parameter that a word sets, in canonical spelling, if the word is a flag.
+    pub fn parameter(self, word: &str) -> Option<String> {
+        let flag = word.split_once('=').map_or(word, |(flag, _)| flag);
+        let short = || SHORT_FLAGS.iter().find(|(short, _)| *short == flag);
+        let name = flag.strip_prefix("--").or_else(|| short().map(|(_, name)| *name))?;
+        Some(spelling::canonical(name))
     }
 
     /// Whether a parameter is given.

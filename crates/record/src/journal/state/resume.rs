@@ -2,10 +2,11 @@
 //! is missing so that nothing can be said.
 
 use super::{Standing, State};
-use crate::journal::event::PlanContent;
+use crate::journal::event::{PlanContent, ServerDeclared};
 use crate::journal::place::{LineId, Nonce, Place};
 use vsweep_plan::cause::{Cause, Failure, Outcome};
 use vsweep_plan::ids::{PointId, ServerId};
+use vsweep_plan::plan::needs_as_much;
 
 /// Something without which the tables would silently be those of an earlier time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,6 +88,29 @@ impl State {
         let last = starts.iter().rfind(|start| start.slot < slot)?;
         let cause = last.cause.filter(|cause| !cause.is_transient())?;
         Some(Failure::new(cause, last.detail.clone()))
+    }
+
+    /// Why a server config that was never started is not: another one that needs no more memory did not get ready for want of
+    /// memory, and never has.
+    pub fn lacks_memory(&self, config: &ServerDeclared) -> Option<Failure> {
+        let others = self.servers.values().filter(|record| record.config.env == config.env);
+        for failed in others {
+            let Some(last) = failed.starts.last() else { continue };
+            if failed.starts.iter().any(|start| start.ready_seconds.is_some()) {
+                continue;
+            }
+            let Some(cause) = last.cause else { continue };
+            if let Some(more) = needs_as_much(&config.argv, &failed.config.argv, cause) {
+                let detail = format!(
+                    "not started: it needs at least as much memory ({}) as {}, which did not start: {}",
+                    more.join(", "),
+                    failed.config.name,
+                    last.detail
+                );
+                return Some(Failure::new(cause, detail));
+            }
+        }
+        None
     }
 
     /// How many launches for a slot of a server config failed in a row for a cause that may pass, at the end of a session that was

@@ -1,0 +1,128 @@
+//! Which of two command lines of vLLM needs at least as much GPU memory as the other, as far as that follows from the flags
+//! alone. Says nothing of two that differ in more than the settings listed here; how much memory a server needs is not this
+//! module's question.
+
+use super::serve_command::{Program, ServeCommand};
+use crate::cause::Cause;
+use std::cmp::Ordering;
+
+/// Which value of a setting asks for more memory of a GPU, or leaves less of it for the KV cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hungrier {
+    Greater,
+    Less,
+    /// The greater one while the model is loaded, the less for its KV cache: what is not claimed holds no cache.
+    ByCause,
+}
+
+/// The settings of which a greater or a less one surely needs at least as much.
+const AXES: [(&str, Hungrier); 6] = [
+    ("max_model_len", Hungrier::Greater),
+    ("max_num_seqs", Hungrier::Greater),
+    ("max_num_batched_tokens", Hungrier::Greater),
+    ("tensor_parallel_size", Hungrier::Less),
+    ("pipeline_parallel_size", Hungrier::Less),
+    ("gpu_memory_utilization", Hungrier::ByCause),
+];
+
+/// Why a server that was not started needs at least as much memory as another one, whose start failed for `cause`: each
+/// setting in which they differ, `max_model_len 8192 > 4096`. `None` if that is not certain: another cause, another
+/// program, a setting that needs less, or any other difference.
+pub fn needs_as_much(server: &[String], failed: &[String], cause: Cause) -> Option<Vec<String>> {
+    if !matches!(cause, Cause::OomAtLoad | Cause::KvCacheTooSmall) {
+        return None;
+    }
+    let (server, failed) = (ServeCommand::of(server), ServeCommand::of(failed));
+    let is_known = |command: ServeCommand<'_>| command.program() != Program::Other;
+    if !is_known(server) || !is_known(failed) || rest(server) != rest(failed) {
+        return None;
+    }
+    let mut differences = Vec::new();
+    for (name, hungrier) in AXES {
+        let (mine, theirs) = (server.value(name), failed.value(name));
+        if mine == theirs {
+            continue;
+        }
+        let number = |text: Option<&str>| text?.parse().ok().filter(|value: &f64| *value > 0.0);
+        // What vLLM does without the flag depends on the model and the version.
+        let (mine, theirs): (f64, f64) = (number(mine)?, number(theirs)?);
+        let (order, sign) = match mine.total_cmp(&theirs) {
+            Ordering::Equal => continue,
+            Ordering::Greater => (Hungrier::Greater, '>'),
+            Ordering::Less => (Hungrier::Less, '<'),
+        };
+        let wanted = match (hungrier, cause) {
+            (Hungrier::ByCause, Cause::KvCacheTooSmall) => Hungrier::Less,
+            (Hungrier::ByCause, _) => Hungrier::Greater,
+            (hungrier, _) => hungrier,
+        };
+        if order != wanted {
+            return None;
+        }
+        differences.push(format!("{name} {mine} {sign} {theirs}"));
+    }
+    Some(differences).filter(|differences| !differences.is_empty())
+}
+
+/// The command line without those settings, each of which takes one value.
+fn rest(command: ServeCommand<'_>) -> Vec<&str> {
+    let mut rest: Vec<&str> = command.before().iter().map(String::as_str).collect();
+    let mut words = command.args().iter();
+    while let Some(word) = words.next() {
+        let name = command.parameter(word);
+        match AXES.iter().any(|(axis, _)| name.as_deref() == Some(axis)) {
+            true if word.contains('=') => {}
+            true => drop(words.next()),
+            false => rest.push(word),
+        }
+    }
+    rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn why(server: &str, failed: &str, cause: Cause) -> Option<String> {
+        let argv = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        needs_as_much(&argv(server), &argv(failed), cause).map(|differences| differences.join(", "))
+    }
+
+    #[test]
+    fn only_what_needs_as_much_on_every_axis_counts() {
+        let small = "vllm serve m -tp 2 --max-model-len 4096 --gpu-memory-utilization 0.9";
+        let kv = |server: &str| why(server, small, Cause::KvCacheTooSmall);
+        let longer = "vllm serve m --tensor-parallel-size=2 --max_model_len 8192 --gpu-memory-utilization 0.9";
+        assert_eq!(kv(longer).as_deref(), Some("max_model_len 8192 > 4096"));
+        let both = "vllm serve m -tp 1 --max-model-len 8192 --gpu-memory-utilization 0.8";
+        let said = "max_model_len 8192 > 4096, tensor_parallel_size 1 < 2, gpu_memory_utilization 0.8 < 0.9";
+        assert_eq!(kv(both).as_deref(), Some(said));
+        for other in [
+            "vllm serve m -tp 4 --max-model-len 8192 --gpu-memory-utilization 0.9",
+            "vllm serve m -tp 2 --max-model-len 8192 --gpu-memory-utilization 0.95",
+            "vllm serve m -tp 2 --max-model-len 8k --gpu-memory-utilization 0.9",
+            "vllm serve m -tp 2 --max-model-len 8192",
+            "vllm serve m -tp 2 --max-model-len 8192 --gpu-memory-utilization 0.9 --quantization fp8",
+            "vllm serve -tp 2 n --max-model-len 8192 --gpu-memory-utilization 0.9",
+            small,
+        ] {
+            assert_eq!(kv(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_share_of_memory_counts_by_cause() {
+        let (less, more) = ("vllm serve m --gpu-memory-utilization 0.7", "vllm serve m --gpu-memory-utilization 0.9");
+        assert!(why(less, more, Cause::KvCacheTooSmall).is_some());
+        assert!(why(more, less, Cause::KvCacheTooSmall).is_none());
+        assert!(why(more, less, Cause::OomAtLoad).is_some());
+        assert!(why(less, more, Cause::OomAtLoad).is_none());
+        assert!(why(less, more, Cause::CrashedStarting).is_none());
+    }
+
+    #[test]
+    fn flags_of_other_programs_mean_other_things() {
+        let (one, other) = ("./serve.sh --max-model-len 4096", "./serve.sh --max-model-len 8192");
+        assert_eq!(why(other, one, Cause::KvCacheTooSmall), None);
+    }
+}

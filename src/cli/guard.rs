@@ -16,6 +16,9 @@ pub struct Args {
     /// Keep to these CPUs, e.g. 0-3,8
     #[arg(long, value_name = "LIST")]
     cpus: Option<Cpus>,
+    /// A word of the command that ends what the tree started elsewhere
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    stop: Vec<String>,
     /// Become the leader of the tree that this guard owns
     #[arg(long, value_name = "PID")]
     lead_for: Option<i32>,
@@ -30,7 +33,8 @@ pub fn run(args: Args) -> Result<Exit> {
         tell(format_args!("cannot execute {}: {error}", args.command[0].display()));
         std::process::exit(guard::NOT_EXECUTED);
     }
-    guard::own(&args.command, Duration::from_millis(args.grace_ms), args.cpus.as_ref())
+    let grace = Duration::from_millis(args.grace_ms);
+    guard::own(&args.command, grace, args.cpus.as_ref(), args.stop)
         .map_err(|error| Error::Fatal(format!("the guard cannot run: {error}")))?;
     Ok(Exit::Done)
 }

@@ -28,6 +28,9 @@ pub fn check(plan: &Plan, matrix: &Matrix, node: Option<&Node>, found: &mut Foun
     if let Reset::Command(argv) = &plan.serve.reset {
         program(argv, &BTreeMap::new(), place(&["serve", "reset"]), found);
     }
+    if let stop @ [_, ..] = plan.serve.manners.stop_command.as_slice() {
+        program(stop, &BTreeMap::new(), place(&["serve", "stop_command"]), found);
+    }
     match &plan.bench.runner {
         BenchRunner::Command(argv) => program(argv, &plan.bench.env, place(&["bench", "command"]), found),
         BenchRunner::Native => dataset_files(plan, matrix, found),

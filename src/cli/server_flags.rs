@@ -31,7 +31,7 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     let mut programs: BTreeMap<Option<String>, Given> = BTreeMap::new();
     for server in matrix.servers().take(MOST_POINTS) {
         let command = ServeCommand::of(&server.argv);
-        if command.program() == Program::Other {
+        if matches!(command.program(), Program::Other | Program::Sglang) {
             continue;
         }
         let is_vllm = matches!(&server.argv[..], [program, serve, ..] if serve == "serve" && program.rsplit('/').next() == Some("vllm"));

@@ -151,7 +151,7 @@ pub(super) fn command(argv: &[String]) -> Result<(Kind, &[String]), String> {
     match command.program() {
         Program::Simulator => Ok((Kind::Simulator, command.args())),
         Program::Vllm => Ok((Kind::Vllm, command.args())),
-        Program::Other => Err(format!(
+        Program::Other | Program::Sglang => Err(format!(
             "`{}` is neither `vllm serve` nor `vsweep sim serve`, so nothing is known of its speed",
             argv[0]
         )),

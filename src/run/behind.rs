@@ -122,7 +122,8 @@ impl Sweep<'_> {
                 continue;
             }
             let serve = &self.plan.serve;
-            let server = Server::attach(url, serve.ready_timeout, serve.hang_timeout);
+            let server =
+                Server::attach(url, serve.ready_timeout, serve.hang_timeout).with_health(&serve.manners.health);
             let (server, secrets) = (&server, &self.plan.secrets);
             let behind = Behind { url, server, secrets };
             let (_, differences) = tokio::select! {

@@ -20,7 +20,12 @@ pub struct Address {
     pub host: Option<String>,
     /// As given; `None` leaves the server's default.
     pub port: Option<u16>,
+    /// Whether the command line says by [`PORT`] where a port belongs that is chosen for it.
+    is_placed: bool,
 }
+
+/// Stands in a command line for the port that is chosen.
+pub const PORT: &str = "{port}";
 
 impl Address {
     /// Reads what a command line says. A port that is none, and a Unix socket, are refused.
@@ -30,7 +35,9 @@ impl Address {
         if command.has("uds") {
             return bad("--uds listens on a Unix socket; vsweep measures over TCP, so remove it");
         }
+        let is_placed = argv.iter().any(|word| word.contains(PORT));
         let port = match command.value("port") {
+            _ if is_placed => None,
             Some(value) => match value.parse().ok().filter(|&port| port != 0) {
                 Some(port) => Some(port),
                 None => return bad(&format!("--port {value} is not a port (1 to 65535)")),
@@ -39,7 +46,7 @@ impl Address {
             None => None,
         };
         let host = command.value("host").map(str::to_owned);
-        Ok(Address { host, port })
+        Ok(Address { host, port, is_placed })
     }
 
     /// The host to connect to: a server on all interfaces is reached through the loopback one.
@@ -78,6 +85,13 @@ impl Address {
 
     /// Fills in what the command line leaves open, the port with this one, and appends it there.
     pub fn settle_on(&mut self, port: u16, argv: &mut Vec<String>) {
+        if self.is_placed {
+            for word in argv.iter_mut() {
+                *word = word.replace(PORT, &port.to_string());
+            }
+            self.port = Some(port);
+            return;
+        }
         if self.host.is_none() && speaks_vllm(argv) {
             argv.extend(["--host".to_owned(), "127.0.0.1".to_owned()]);
             self.host = Some("127.0.0.1".to_owned());
@@ -293,6 +307,7 @@ mod tests {
             let address = Address {
                 host: Some(host.into()),
                 port: Some(port),
+                is_placed: false,
             };
             let taken = address.taken().expect("taken");
             assert!(taken.stays(), "no vsweep started this process");

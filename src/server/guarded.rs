@@ -3,6 +3,7 @@
 //! what it owned falls to us, and we end it here.
 
 use super::cpus::Cpus;
+use super::elsewhere;
 use super::guard::{self, Exit, Report};
 use super::leftovers::Leftovers;
 use super::trees::{self, TREE};
@@ -22,9 +23,10 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 use tokio::sync::watch;
+use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-/// What a guard may take beyond the grace period to report that all is gone, before we step in.
+/// The same for a command whose server runs below it.
 const MARGIN: Duration = Duration::from_secs(5);
 /// Asks Python's `setproctitle`, by which vLLM names its processes, to leave their environment readable, and with it the mark
 /// of their tree.
@@ -43,6 +45,8 @@ pub struct Order<'a> {
     pub log: File,
     /// Time from TERM to KILL.
     pub grace: Duration,
+    /// The command that ends what the command started elsewhere; empty if there is none.
+    pub stop: &'a [String],
 }
 
 /// A command that runs under a guard.
@@ -51,6 +55,8 @@ pub struct Guarded {
     guard: i32,
     orders: PipeWriter,
     grace: Duration,
+    /// What the guard may take beyond it to report that all is gone, before we step in.
+    margin: Duration,
     state: watch::Receiver<State>,
 }
 
@@ -117,6 +123,7 @@ impl Guarded {
         let mut guard = Command::new(program::this_program())
             .args(["guard", "--grace-ms", &order.grace.as_millis().to_string()])
             .args(cpus)
+            .args(order.stop.iter().map(|word| format!("--stop={word}")))
             .arg("--")
             .args(argv)
             .envs(order.env)
@@ -159,6 +166,10 @@ impl Guarded {
             guard: id,
             orders,
             grace: order.grace,
+            margin: match order.stop {
+                [] => MARGIN,
+                _ => MARGIN + elsewhere::LIMIT,
+            },
             state,
         })
     }
@@ -195,7 +206,7 @@ impl Guarded {
     /// Ends the tree: TERM, grace, KILL. Returns when none is left, and in any case soon after the grace period.
     pub async fn stop(&mut self) {
         self.order(guard::STOP);
-        if timeout(self.grace + MARGIN, self.gone()).await.is_err() {
+        if timeout(self.grace + self.margin, self.gone()).await.is_err() {
             self.kill().await;
         }
     }
@@ -203,10 +214,10 @@ impl Guarded {
     /// Ends the tree without a grace period.
     pub async fn kill(&mut self) {
         self.order(guard::KILL);
-        if timeout(MARGIN, self.gone()).await.is_err() {
+        if timeout(self.margin, self.gone()).await.is_err() {
             // The guard itself does not answer: our task takes over once it is dead.
             let _ = kill(Pid::from_raw(self.guard), Signal::SIGKILL);
-            let _ = timeout(MARGIN, self.gone()).await;
+            let _ = timeout(self.margin, self.gone()).await;
         }
     }
 
@@ -251,7 +262,8 @@ async fn end_orphans(leader: Option<i32>, mark: &str) {
         sleep(Duration::from_millis(50)).await;
     }
     if let Some(leftovers) = leftovers {
-        leftovers.remove();
+        // It may have to run a command.
+        let _ = spawn_blocking(|| leftovers.remove()).await;
     }
 }
 

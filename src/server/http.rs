@@ -15,6 +15,7 @@ pub struct Http {
     /// Or why none could be made, which is what every request then answers.
     client: Result<reqwest::Client, String>,
     base_url: String,
+    health: String,
 }
 
 /// A complete answer, whatever its status.
@@ -83,7 +84,26 @@ impl Http {
         Http {
             client,
             base_url: base_url.to_owned(),
+            health: "/health".to_owned(),
         }
+    }
+
+    /// The same for a server that has another route for its health.
+    pub fn with_health(self, route: &str) -> Http {
+        Http {
+            health: route.to_owned(),
+            ..self
+        }
+    }
+
+    /// The route that tells of the server's health.
+    pub fn health_route(&self) -> &str {
+        &self.health
+    }
+
+    /// Asks for the server's health.
+    pub async fn health(&self, limit: Duration) -> Result<Answer, Silence> {
+        self.get(&self.health, limit).await
     }
 
     /// GET, answered within the limit.

@@ -24,6 +24,8 @@ pub(super) struct Inventory {
     pub made: BTreeMap<PathBuf, u64>,
     /// Processes that its guard adopted, by id and start.
     pub adopted: HashSet<(i32, u64)>,
+    /// The command that ends what the tree started elsewhere; empty if there is none.
+    pub stop: Vec<String>,
 }
 
 /// One line of an inventory.
@@ -31,6 +33,7 @@ pub(super) enum Line<'a> {
     Before(&'a Path),
     Made(&'a Path, u64),
     Adopted(i32, u64),
+    Stop(&'a [String]),
 }
 
 /// An inventory that is being written. What cannot be written is missed only if the guard is killed, so errors are ignored.
@@ -62,6 +65,7 @@ impl Writer {
                 Line::Before(path) => format!("before {}\n", path.display()),
                 Line::Made(path, inode) => format!("made {inode} {}\n", path.display()),
                 Line::Adopted(pid, started) => format!("adopted {pid} {started}\n"),
+                Line::Stop(argv) => format!("stop {}\n", serde_json::json!(argv)),
             };
         }
         let _ = self.0.write_all(text.as_bytes());
@@ -95,6 +99,7 @@ impl Inventory {
                 let (pid, started) = entry.split_once(' ')?;
                 self.adopted.insert((pid.parse().ok()?, started.parse().ok()?));
             }
+            ("stop", argv) => self.stop = serde_json::from_str(argv).ok()?,
             _ => {}
         }
         Some(())
@@ -145,6 +150,7 @@ mod tests {
             Line::Before(Path::new("/dev/shm/a b")),
             Line::Made(Path::new("/dev/shm/c d"), 7),
             Line::Adopted(8, 9),
+            Line::Stop(&["docker".into(), "rm -f\n".into()]),
         ]);
         write!(writer.0, "made 9 /dev/shm/to").expect("written");
         assert!(marks().contains(&mark));
@@ -154,6 +160,7 @@ mod tests {
             before: HashSet::from(["/dev/shm/a b".into()]),
             made: BTreeMap::from([("/dev/shm/c d".into(), 7)]),
             adopted: HashSet::from([(8, 9)]),
+            stop: vec!["docker".into(), "rm -f\n".into()],
         };
         assert_eq!(read, Some(expected));
         assert!(!marks().contains(&mark));

@@ -1,13 +1,18 @@
-//! Shared memory and rendezvous files that a killed vLLM leaves behind.
+//! Shared memory and rendezvous files that a killed vLLM leaves behind, and servers that run elsewhere.
+//!
+//! A server that its command started elsewhere is ended by the plan's stop command. It runs once the tree is gone, by whoever
+//! then removes what the tree left: its guard, the vsweep that started it, or the next one.
 //!
 //! A file is removed only if it was not there before the launch, was made by the tree (one of its processes held it, or
 //! the server's log names it), and nobody holds it once the tree is gone. The tree's guard finds and removes such files;
 //! what it finds stands in the tree's [`Inventory`], so that others can remove them if it is killed. Looking is cheap as
 //! long as nothing new appears: two directory listings.
 
+use super::elsewhere;
 use super::inventory::{self, Inventory, Line, SHARED_MEMORY, Writer, is_ours};
 use super::procfs;
 use super::trees::{Orphan, Owner, TREE};
+use crate::shell::shell_line;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
@@ -34,17 +39,21 @@ pub(super) struct Leftovers {
 
 impl Leftovers {
     /// Remembers what is there before the launch of our own tree: none of it is ever touched.
-    pub fn before_launch() -> Leftovers {
+    pub fn before_launch(stop: Vec<String>) -> Leftovers {
         let mark = std::env::var(TREE).ok();
         let mut written = mark.as_deref().and_then(Writer::begin);
         let before = present();
         if let Some(written) = &mut written {
             written.add(&before.iter().map(|path| Line::Before(path)).collect::<Vec<_>>());
+            if !stop.is_empty() {
+                written.add(&[Line::Stop(&stop)]);
+            }
         }
         Leftovers {
             mark,
             known: Inventory {
                 before,
+                stop,
                 ..Inventory::default()
             },
             written,
@@ -132,9 +141,23 @@ impl Leftovers {
         }
     }
 
-    /// Removes what the tree left, now that it is gone; returns what was removed. Its inventory goes, too, unless something is
-    /// still held: a process that was killed gives back its memory last, and what is no longer noted would stay for ever.
-    pub fn remove(self) -> Vec<PathBuf> {
+    /// Whether something runs elsewhere that a command must end.
+    pub fn is_elsewhere(&self) -> bool {
+        !self.known.stop.is_empty()
+    }
+
+    /// Ends what the tree started elsewhere and removes what it left, now that it is gone; returns what was removed. Its
+    /// inventory goes, too, unless something is still held: a process that was killed gives back its memory last, and what is no
+    /// longer noted would stay for ever. So it is with a server that could not be ended while its vsweep may still be told.
+    pub fn remove(self) -> Vec<String> {
+        let is_ended = self.known.stop.is_empty() || elsewhere::end(&self.known.stop);
+        let has_owner = || {
+            self.mark
+                .as_deref()
+                .and_then(Owner::of)
+                .is_some_and(|owner| owner.lives())
+        };
+        let is_kept = !is_ended && has_owner();
         let is_left = |(path, inode): (PathBuf, u64)| {
             let is_same = || fs::symlink_metadata(&path).is_ok_and(|meta| meta.ino() == inode);
             (is_of_a_kind(&path) && is_ours(&path) && is_same()).then_some(path)
@@ -146,11 +169,14 @@ impl Leftovers {
             is_held = !held.is_empty();
             left.retain(|path| !held.contains(path) && fs::remove_file(path).is_ok());
         }
-        if let Some(mark) = self.mark.filter(|_| !is_held) {
+        if let Some(mark) = self.mark.filter(|_| !is_held && !is_kept) {
             inventory::remove(&mark);
         }
-        let mut removed: Vec<PathBuf> = left.into_iter().collect();
+        let mut removed: Vec<String> = left.iter().map(|path| path.display().to_string()).collect();
         removed.sort();
+        if !self.known.stop.is_empty() && is_ended {
+            removed.push(format!("the server that `{}` ends", shell_line(&self.known.stop)));
+        }
         removed
     }
 }
@@ -169,7 +195,7 @@ pub(super) fn are_noted() -> bool {
 
 /// Removes what trees have left of which everybody is dead: their vsweep, their guard and every process of theirs. Returns
 /// what was removed.
-pub(super) fn remove_abandoned() -> Vec<PathBuf> {
+pub(super) fn remove_abandoned() -> Vec<String> {
     let marks = ownerless();
     if marks.is_empty() {
         return Vec::new();
@@ -257,7 +283,7 @@ mod tests {
         assert_eq!(remove(), Some(vec![]));
         assert!(path.exists());
         drop(held);
-        assert_eq!(remove(), Some(vec![path]));
+        assert_eq!(remove(), Some(vec![path.display().to_string()]));
         assert_eq!(remove(), None);
     }
 }

@@ -7,6 +7,7 @@ pub mod address;
 pub mod claim;
 pub mod cpus;
 pub mod diagnose;
+mod elsewhere;
 pub mod guard;
 pub mod guarded;
 pub mod http;
@@ -26,7 +27,7 @@ pub use procfs::is_there as can_see_processes;
 pub use program::{find_program, this_program, use_program};
 
 use crate::cause::{Cause, Failure};
-use crate::plan::{Reset, ServeCommand};
+use crate::plan::{Manners, Program, Reset, ServeCommand};
 use address::{Address, Promised};
 use cpus::Cpus;
 use guarded::{Guarded, Lost, Order};
@@ -54,7 +55,12 @@ pub struct Launch {
     pub stop_grace: Duration,
     /// No progress with requests in flight for this long means hung.
     pub hang_timeout: Duration,
+    /// How it differs from vLLM.
+    pub manners: Manners,
 }
+
+/// Stands in a command line for a name that no other start of a server has.
+pub const NAME: &str = "{name}";
 
 /// What a ready server says about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,6 +107,7 @@ impl Server {
         let mut launch = launch.clone();
         let mut address = Address::read(&launch.argv)?;
         let port = address.settle(&mut launch.argv)?;
+        launch.name_it(address.port);
         if let Some(taken) = address.taken() {
             return Err(taken.failure());
         }
@@ -124,10 +131,11 @@ impl Server {
             cpus: launch.cpus.as_ref(),
             log,
             grace: launch.stop_grace,
+            stop: &launch.manners.stop_command,
         };
         let guarded = Guarded::start(order)?;
         let base_url = address.base_url();
-        let http = Http::new(&base_url, api_key(&launch).as_deref());
+        let http = Http::new(&base_url, api_key(&launch).as_deref()).with_health(&launch.manners.health);
         let progress = watch::Progress::new(launch.hang_timeout);
         let ready_timeout = launch.ready_timeout;
         let process = Some(Process {
@@ -144,6 +152,12 @@ impl Server {
             ready_timeout,
             progress,
         })
+    }
+
+    /// The same for a server with another route for its health.
+    pub fn with_health(self, route: &str) -> Server {
+        let http = self.http.with_health(route);
+        Server { http, ..self }
     }
 
     /// Uses a server that someone else runs. The timeouts are those of [`Launch`].
@@ -215,9 +229,11 @@ impl Server {
     /// A server that fails meanwhile ends the reset: [`Server::failed`] says so at once.
     pub async fn reset(&mut self, reset: &Reset) -> Result<(), String> {
         let (http, base_url) = (self.http.clone(), self.base_url.clone());
+        let routes = self.cache_routes();
         let resetting = async {
             match reset {
-                Reset::Caches => reset::caches(&http).await,
+                Reset::Caches => reset::caches(&http, routes).await,
+                Reset::Route(route) => reset::caches(&http, &[route]).await,
                 Reset::Command(argv) => reset::command(argv, &base_url).await,
                 Reset::Restart | Reset::Nothing => Ok(()),
             }
@@ -225,6 +241,18 @@ impl Server {
         tokio::select! {
             done = resetting => done,
             _ = self.failed() => Ok(()),
+        }
+    }
+
+    /// The routes that empty its caches.
+    fn cache_routes(&self) -> &'static [&'static str] {
+        let program = self
+            .process
+            .as_ref()
+            .map(|process| ServeCommand::of(&process.launch.argv).program());
+        match program {
+            Some(Program::Sglang) => &reset::SGLANG_ROUTES,
+            _ => &reset::ROUTES,
         }
     }
 
@@ -239,6 +267,22 @@ impl Server {
     pub async fn kill(&mut self) {
         if let Some(process) = &mut self.process {
             process.guarded.kill().await;
+        }
+    }
+}
+
+impl Launch {
+    /// Fills in the name and, in what ends the server, its port. The name is that of the log: no other start has it.
+    fn name_it(&mut self, port: Option<u16>) {
+        let stem = self.log.file_stem().unwrap_or_default().to_string_lossy();
+        let name = format!("vsweep-{stem}");
+        for word in self.argv.iter_mut().chain(&mut self.manners.stop_command) {
+            *word = word.replace(NAME, &name);
+        }
+        if let Some(port) = port {
+            for word in &mut self.manners.stop_command {
+                *word = word.replace(address::PORT, &port.to_string());
+            }
         }
     }
 }

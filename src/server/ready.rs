@@ -2,7 +2,7 @@
 
 use super::http::{Answer, Http};
 use super::procfs::{self, Listener};
-use super::{Identity, Process, Server};
+use super::{Identity, Launch, Process, Server};
 use crate::cause::{Cause, Failure};
 use crate::plan::ServeCommand;
 use crate::printable::printable;
@@ -36,7 +36,10 @@ pub(super) async fn wait(server: &mut Server) -> Result<Identity, Failure> {
             Ok(outcome) => outcome,
             Err(_) => {
                 let limit = show_duration(*ready_timeout);
-                let detail = format!("nothing healthy at {base_url} within {limit}; /health last gave: {seen}");
+                let detail = format!(
+                    "nothing healthy at {base_url} within {limit}; {} last gave: {seen}",
+                    http.health_route()
+                );
                 Err(Failure::new(Cause::ReadyTimeout, detail))
             }
         };
@@ -46,7 +49,11 @@ pub(super) async fn wait(server: &mut Server) -> Result<Identity, Failure> {
     let deadline = process.launched + limit;
     tokio::select! {
         exit = process.guarded.exited() => return Err(process.diagnose_end(exit)),
-        outcome = identify(http, base_url, &expected, &mut seen) => {
+        outcome = async {
+            let identity = identify(http, base_url, &expected, &mut seen).await?;
+            said(&process.launch).await;
+            Ok::<_, Failure>(identity)
+        } => {
             let identity = outcome?;
             require_ours(process, base_url)?;
             return Ok(identity);
@@ -60,13 +67,25 @@ pub(super) async fn wait(server: &mut Server) -> Result<Identity, Failure> {
     ))
 }
 
+/// Waits until the log holds the text without which the server is not ready.
+async fn said(launch: &Launch) {
+    if let Some(text) = &launch.manners.ready_pattern {
+        while !super::diagnose::read_log(&launch.log, 0)
+            .lines()
+            .any(|line| line.contains(text))
+        {
+            sleep(LONGEST_WAIT / 4).await;
+        }
+    }
+}
+
 /// Waits for health, then asks who it is. Pending as long as the server may become healthy; `seen` then says what `/health`
 /// gave last.
 async fn identify(http: &Http, base_url: &str, expected: &[&str], seen: &mut String) -> Result<Identity, Failure> {
     let mut wait = FIRST_WAIT;
     let mut refused_since = None;
     loop {
-        let refusal = match http.get("/health", PROBE).await {
+        let refusal = match http.health(PROBE).await {
             Ok(answer) if answer.status == 200 => break,
             Ok(answer) => {
                 *seen = format!("HTTP {}", answer.status);
@@ -81,7 +100,7 @@ async fn identify(http: &Http, base_url: &str, expected: &[&str], seen: &mut Str
             (None, _) => refused_since = None,
             (Some(_), None) => refused_since = Some(Instant::now()),
             (Some(why), Some(since)) if since.elapsed() >= REFUSES => {
-                let detail = format!("{base_url}/health answers {seen}; {why}");
+                let detail = format!("{base_url}{} answers {seen}; {why}", http.health_route());
                 return Err(Failure::new(Cause::WrongServer, detail));
             }
             (Some(_), Some(_)) => {}

@@ -11,6 +11,8 @@ use tokio::time::{sleep, timeout};
 
 /// The routes that empty vLLM's caches, in the order in which they are called; only the first must exist.
 pub const ROUTES: [&str; 3] = ["/reset_prefix_cache", "/reset_mm_cache", "/reset_encoder_cache"];
+/// The same of SGLang.
+pub const SGLANG_ROUTES: [&str; 1] = ["/flush_cache"];
 /// Limit of one request.
 const LIMIT: Duration = Duration::from_secs(30);
 /// A busy server refuses; these are the waits before asking again.
@@ -20,17 +22,19 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(120);
 const COMMAND_GRACE: Duration = Duration::from_secs(2);
 
 /// Empties the prefix, multimodal and encoder caches.
-pub(super) async fn caches(http: &Http) -> Result<(), String> {
-    for (i, route) in ROUTES.into_iter().enumerate() {
+pub(super) async fn caches(http: &Http, routes: &[impl AsRef<str>]) -> Result<(), String> {
+    for (i, route) in routes.iter().map(AsRef::as_ref).enumerate() {
         let mut waits = WAITS_MS.into_iter();
         loop {
             let refusal = match http.post(route, LIMIT).await {
                 Ok(answer) if answer.is_success() && answer.json()["success"] != false => break,
                 Ok(answer) if answer.status == 404 && i > 0 => break,
                 Ok(answer) if answer.status == 404 => {
-                    return Err(format!(
-                        "the server has no {route}; start it with VLLM_SERVER_DEV_MODE=1"
-                    ));
+                    let remedy = match ROUTES.contains(&route) {
+                        true => "start it with VLLM_SERVER_DEV_MODE=1",
+                        false => "correct serve.reset",
+                    };
+                    return Err(format!("the server has no {route}; {remedy}"));
                 }
                 Ok(answer) if answer.is_success() => format!("{route} was refused"),
                 Ok(answer) => format!("{route} answered {}", answer.status),
@@ -58,6 +62,7 @@ pub(super) async fn command(argv: &[String], base_url: &str) -> Result<(), Strin
         cpus: None,
         log,
         grace: COMMAND_GRACE,
+        stop: &[],
     };
     let mut guarded = Guarded::start(order).map_err(|failure| failure.detail)?;
     let command = shell_line(argv);

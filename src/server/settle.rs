@@ -12,7 +12,6 @@ use crate::cause::{Cause, Failure};
 use crate::telemetry::gpu::{self, Gpu, Holder};
 use crate::units::show_duration;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
@@ -57,8 +56,8 @@ fn is_held(gpu: &Gpu) -> bool {
 pub struct Cleared {
     /// Processes that were killed.
     pub ended: Vec<Orphan>,
-    /// Shared memory that was removed.
-    pub removed: Vec<PathBuf>,
+    /// Shared memory that was removed, and servers elsewhere that were ended.
+    pub removed: Vec<String>,
 }
 
 /// Waits until nothing is left of the process trees that the vsweeps of these pids started, or the limit is over. After a
@@ -98,7 +97,7 @@ impl Cleared {
     /// What there was, for people; `None` if there was nothing.
     pub fn describe(&self) -> Option<String> {
         let ended = self.ended.iter().map(Orphan::to_string);
-        let removed = self.removed.iter().map(|path| path.display().to_string());
+        let removed = self.removed.iter().cloned();
         let all: Vec<String> = ended.chain(removed).collect();
         (!all.is_empty()).then(|| format!("cleared away what a killed vsweep had left: {}", all.join(", ")))
     }

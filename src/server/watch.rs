@@ -130,10 +130,10 @@ enum Sight {
 }
 
 async fn look(http: &Http) -> Look {
-    let health = http.get("/health", PROBE).await;
+    let (health, route) = (http.health(PROBE).await, http.health_route());
     match &health {
-        Ok(answer) if answer.status >= 500 => return Look::Ill(format!("/health answers {}", answer.status)),
-        Err(Silence::NoConnection(error)) => return Look::Ill(format!("/health: {error}")),
+        Ok(answer) if answer.status >= 500 => return Look::Ill(format!("{route} answers {}", answer.status)),
+        Err(Silence::NoConnection(error)) => return Look::Ill(format!("{route}: {error}")),
         Ok(_) | Err(Silence::TimedOut | Silence::TooLong) => {}
     }
     Look::Alive(match http.get("/metrics", PROBE).await {

@@ -6,6 +6,7 @@ mod comparison;
 #[path = "../support/deadline.rs"]
 mod deadline;
 mod directory;
+mod elsewhere;
 mod explore;
 mod foreign;
 #[path = "../support/harness.rs"]

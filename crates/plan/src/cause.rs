@@ -45,7 +45,7 @@ const LOG: &str = "the server's log";
 pub enum Cause {
     /// The server refused its command line.
     BadFlag,
-    /// The system refused what it takes to start a program under supervision: a process, an open file, memory, or `/proc`.
+    /// The system refused what the server or its supervision takes: a process, an open file, memory, room on a disk, or `/proc`.
     SystemRefused,
     /// The program to run is not there or cannot be executed.
     CommandNotFound,
@@ -59,6 +59,8 @@ pub enum Cause {
     KvCacheTooSmall,
     /// Out of GPU memory while serving.
     OomUnderLoad,
+    /// A GPU, its driver or the links between GPUs failed (CUDA, NCCL, Xid, ECC).
+    GpuFault,
     /// The port was in use.
     PortTaken,
     /// Another server answered, or ours serves another model than asked.
@@ -85,7 +87,7 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause, in the order of a server's life.
-    pub const ALL: [Cause; 19] = [
+    pub const ALL: [Cause; 20] = [
         Cause::BadFlag,
         Cause::SystemRefused,
         Cause::CommandNotFound,
@@ -94,6 +96,7 @@ impl Cause {
         Cause::OomAtLoad,
         Cause::KvCacheTooSmall,
         Cause::OomUnderLoad,
+        Cause::GpuFault,
         Cause::PortTaken,
         Cause::WrongServer,
         Cause::ReadyTimeout,
@@ -118,6 +121,7 @@ impl Cause {
             Cause::OomAtLoad => "oom_at_load",
             Cause::KvCacheTooSmall => "kv_cache_too_small",
             Cause::OomUnderLoad => "oom_under_load",
+            Cause::GpuFault => "gpu_fault",
             Cause::PortTaken => "port_taken",
             Cause::WrongServer => "wrong_server",
             Cause::ReadyTimeout => "ready_timeout",
@@ -137,7 +141,7 @@ impl Cause {
         match self {
             Cause::BadFlag => "correct or remove the flag that is named",
             Cause::SystemRefused => {
-                "raise the limit that is named (ulimit -u, -n, -v), free memory or mount /proc, then add --retry-failed"
+                "raise the limit that is named (ulimit -u, -n, -v; /dev/shm), free memory or room, or mount /proc, then add --retry-failed"
             }
             Cause::CommandNotFound => "install the program, put it on PATH, or correct the command in the plan",
             Cause::ModelNotFound => "check the model name, its folder, and HF_TOKEN or HF_HUB_OFFLINE",
@@ -147,6 +151,10 @@ impl Cause {
             }
             Cause::KvCacheTooSmall => "lower max_model_len, or raise gpu_memory_utilization or tensor_parallel_size",
             Cause::OomUnderLoad => "lower gpu_memory_utilization, max_num_seqs or max_num_batched_tokens",
+            Cause::GpuFault => {
+                "look at the GPUs and their driver (nvidia-smi, and Xid in dmesg) and, with several GPUs, set NCCL_DEBUG=INFO; \
+                 on sound hardware it is a defect of the server"
+            }
             Cause::PortTaken => {
                 "stop the program that holds the port, or remove the port from the plan so that a free one is chosen"
             }
@@ -186,7 +194,10 @@ impl Cause {
 
     /// Whether trying the same thing again can help. Everything else fails again for the same reason.
     pub fn is_transient(self) -> bool {
-        matches!(self, Cause::PortTaken | Cause::CrashedUnderLoad | Cause::Hung)
+        matches!(
+            self,
+            Cause::PortTaken | Cause::CrashedUnderLoad | Cause::GpuFault | Cause::Hung
+        )
     }
 }
 

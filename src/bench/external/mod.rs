@@ -69,6 +69,7 @@ pub async fn measure(job: &Job, argv: &[String]) -> Result<Measurement, Failure>
         cpus: None,
         log: output,
         grace: GRACE,
+        stop: &[],
     })?;
     let Ok(exit) = timeout(job.timeout, program.exited()).await else {
         program.stop().await;

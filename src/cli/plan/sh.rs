@@ -5,8 +5,8 @@ use crate::bench::{Counters, Job, command_line, told};
 use crate::matrix::{Matrix, Point, ServerConfig, argv, text};
 use crate::plan::{BenchRunner, Piece, Plan, Reset, Target};
 use crate::printable::printable;
-use crate::server::address::Address;
-use crate::server::{reset, this_program};
+use crate::server::address::{self, Address};
+use crate::server::{NAME, reset, this_program};
 use crate::shell::shell_word;
 use crate::units::show_many;
 use itertools::Itertools;
@@ -26,10 +26,10 @@ const ROOT: (&str, &str) = ("\u{1}root\u{1}", "\"$root\"");
 
 /// Functions of the script; both work on the server of the subshell.
 const FUNCTIONS: &str = r#"
-sweep_ready() { # URL SECONDS LOG
+sweep_ready() { # URL SECONDS LOG [HEALTH]
     left=$2
-    until curl -fs -m 5 -o /dev/null "$1/health"; do
-        kill -0 "$server" 2>/dev/null || { echo "the server ended; see $3" >&2; exit 1; }
+    until curl -fs -m 5 -o /dev/null "$1${4-/health}"; do
+        kill -0 "$server" 2>/dev/null || [ -n "${elsewhere-}" ] || { echo "the server ended; see $3" >&2; exit 1; }
         [ "$left" -gt 0 ] || { echo "the server is not ready after $2 s; see $3" >&2; exit 1; }
         left=$((left - 1)); sleep 1
     done
@@ -139,26 +139,47 @@ impl Script<'_> {
         let mut argv = server.argv.clone();
         let mut address = Address::read(&argv).map_err(|failure| io::Error::other(failure.to_string()))?;
         address.settle_on(PORT, &mut argv);
+        let mut stop = serve.manners.stop_command.clone();
+        for word in argv.iter_mut().chain(&mut stop) {
+            let name = format!("vsweep-{}", server.id);
+            *word = word.replace(NAME, &name).replace(address::PORT, &PORT.to_string());
+        }
         let (url, mut env) = (address.base_url(), server.env.clone());
         env.entry("VLLM_SERVER_DEV_MODE".into()).or_insert_with(|| "1".into());
         let log = self.folder.join(format!("{}.log", server.id));
+        let health = &serve.manners.health;
         let (quoted, log) = (self.quote(&url), self.quote(&log.display().to_string()));
         writeln!(
             out,
-            "! curl -fs -m 5 -o /dev/null {quoted}/health || {{ echo {quoted} is taken >&2; exit 1; }}"
+            "! curl -fs -m 5 -o /dev/null {quoted}{health} || {{ echo {quoted} is taken >&2; exit 1; }}"
         )?;
         let grace = serve.stop_grace.as_secs();
+        let stops = match stop.is_empty() {
+            true => String::new(),
+            false => {
+                writeln!(
+                    out,
+                    "elsewhere=1; sweep_elsewhere() {{ {}; }}",
+                    self.command(&BTreeMap::new(), &stop)
+                )?;
+                "; sweep_elsewhere".to_owned()
+            }
+        };
         // Set before there is a server: a signal in between must not leave it behind.
         writeln!(
             out,
-            "server=; trap 'sweep_stop {grace}' EXIT; trap 'exit 130' INT TERM HUP"
+            "server=; trap 'sweep_stop {grace}{stops}' EXIT; trap 'exit 130' INT TERM HUP"
         )?;
         writeln!(out, "{} >{log} 2>&1 &", self.command(&env, &argv))?;
         writeln!(out, "server=$!")?;
         writeln!(
             out,
-            "sweep_ready {quoted} {} {log}",
-            serve.ready_timeout.as_secs().max(1)
+            "sweep_ready {quoted} {} {log}{}",
+            serve.ready_timeout.as_secs().max(1),
+            match serve.manners.health.as_str() {
+                "/health" => String::new(),
+                route => format!(" {}", self.quote(route)),
+            }
         )?;
         Ok(url)
     }
@@ -174,6 +195,10 @@ impl Script<'_> {
                     let route = self.quote(&format!("{url}{route}"));
                     writeln!(out, "    curl -s -o /dev/null -X POST {route}")?;
                 }
+            }
+            Reset::Route(route) => {
+                let route = self.quote(&format!("{url}{route}"));
+                writeln!(out, "    curl -s -o /dev/null -X POST {route}")?;
             }
             Reset::Command(argv) => {
                 let env = BTreeMap::from([("VSWEEP_BASE_URL".to_owned(), url.to_owned())]);

@@ -75,7 +75,9 @@ impl Live<'_, '_> {
     async fn bring_up(&mut self, log: PathBuf) -> std::result::Result<Identity, Failure> {
         let serve = &self.plan.serve;
         let server = match &serve.target {
-            Target::Attach(url) => Server::attach(url, serve.ready_timeout, serve.hang_timeout),
+            Target::Attach(url) => {
+                Server::attach(url, serve.ready_timeout, serve.hang_timeout).with_health(&serve.manners.health)
+            }
             Target::Launch(_) => {
                 let launch = Launch {
                     argv: self.config.argv.clone(),
@@ -85,6 +87,7 @@ impl Live<'_, '_> {
                     ready_timeout: serve.ready_timeout,
                     stop_grace: serve.stop_grace,
                     hang_timeout: serve.hang_timeout,
+                    manners: serve.manners.clone(),
                 };
                 self.gate.pass(&launch).await?;
                 Server::spawn(&launch).await?

@@ -49,17 +49,18 @@ pub const NOT_EXECUTED: i32 = 127;
 const QUIET_TICK: Duration = Duration::from_secs(1);
 const STOPPING_TICK: Duration = Duration::from_millis(100);
 
-/// Runs `command` on these CPUs as the leader of a tree and owns that tree until nothing of it is left. The owner is told of an error,
-/// too.
-pub fn own(command: &[OsString], grace: Duration, cpus: Option<&Cpus>) -> io::Result<()> {
-    let owned = try_own(command, grace, cpus);
+/// Runs `command` on these CPUs as the leader of a tree and owns that tree until nothing of it is left; then runs `stop`, which ends
+/// what the tree started elsewhere. With a `stop`, a leader that ends with 0 has started its server there, and the guard stays. The
+/// owner is told of an error, too.
+pub fn own(command: &[OsString], grace: Duration, cpus: Option<&Cpus>, stop: Vec<String>) -> io::Result<()> {
+    let owned = try_own(command, grace, cpus, stop);
     if let Err(error) = &owned {
         say(&Report::Failed(error.to_string()));
     }
     owned
 }
 
-fn try_own(command: &[OsString], grace: Duration, cpus: Option<&Cpus>) -> io::Result<()> {
+fn try_own(command: &[OsString], grace: Duration, cpus: Option<&Cpus>, stop: Vec<String>) -> io::Result<()> {
     cpus.map_or(Ok(()), Cpus::pin)?;
     prctl::set_name(&CString::new(GUARD)?)?;
     prctl::set_child_subreaper(true)?;
@@ -72,8 +73,8 @@ fn try_own(command: &[OsString], grace: Duration, cpus: Option<&Cpus>) -> io::Re
     let births = leftovers::births();
     let mut orders = File::from(io::stdin().as_fd().try_clone_to_owned()?);
 
-    let mut tree = Tree::start(command, grace)?;
-    while !tree.reap() {
+    let mut tree = Tree::start(command, grace, stop)?;
+    while !tree.reap() || tree.is_elsewhere() {
         let mut ready: Vec<PollFd> = [Some(deaths.as_fd()), births.as_ref().map(AsFd::as_fd)]
             .into_iter()
             .flatten()
@@ -127,6 +128,8 @@ struct Tree {
     grace: Duration,
     stage: Stage,
     owner_gone: bool,
+    /// Whether the leader has started the server elsewhere and ended.
+    has_moved: bool,
     asked: HashSet<i32>,
     leftovers: Leftovers,
     log: Log,
@@ -141,8 +144,8 @@ enum Stage {
 }
 
 impl Tree {
-    fn start(command: &[OsString], grace: Duration) -> io::Result<Tree> {
-        let leftovers = Leftovers::before_launch();
+    fn start(command: &[OsString], grace: Duration, stop: Vec<String>) -> io::Result<Tree> {
+        let leftovers = Leftovers::before_launch(stop);
         let output = || io::stderr().as_fd().try_clone_to_owned().map(Stdio::from);
         let leader = Command::new(crate::server::this_program())
             .args(["guard", "--lead-for", &std::process::id().to_string(), "--"])
@@ -158,6 +161,7 @@ impl Tree {
             grace,
             stage: Stage::Running,
             owner_gone: false,
+            has_moved: false,
             asked: HashSet::new(),
             leftovers,
             log: Log::of_stderr(),
@@ -174,13 +178,24 @@ impl Tree {
                 Ok(_) | Err(Errno::EINTR) => continue,
                 Err(_) => return true,
             };
-            if pid == self.leader {
+            if pid == self.leader && exit == Exit::Code(0) && self.leftovers.is_elsewhere() && self.is_running() {
+                self.has_moved = true;
+            } else if pid == self.leader {
                 // Who hears of the end reads the log.
                 self.log.bound();
                 say(&Report::Exited(exit));
                 self.stop();
             }
         }
+    }
+
+    fn is_running(&self) -> bool {
+        matches!(self.stage, Stage::Running)
+    }
+
+    /// Whether the server runs elsewhere, so that nothing need be left here, and nobody asked for its end.
+    fn is_elsewhere(&self) -> bool {
+        self.has_moved && self.is_running()
     }
 
     /// Reads the owner's orders.
@@ -242,8 +257,8 @@ impl Tree {
     fn bury(mut self) {
         self.log.bound();
         self.leftovers.look_closely();
-        for path in self.leftovers.remove() {
-            say(&Report::Removed(path.display().to_string()));
+        for removed in self.leftovers.remove() {
+            say(&Report::Removed(removed));
         }
         say(&Report::Gone);
     }

@@ -56,6 +56,7 @@ impl Marked {
             .open(self.path("log"))
             .expect("a log");
         Guarded::start(Order {
+            stop: &[],
             argv: &argv,
             env: &self.env,
             cpus,

@@ -76,7 +76,10 @@ impl Probing {
         let has_failed = |task: &Task| state.outcome(&task.point.id, task.slot, task.run) == Some(Outcome::Failed);
         match self {
             Probing::Grid(grid) => grid.tasks.iter().any(has_failed),
-            _ => self.id().and_then(|id| state.search(id)).is_some_and(|record| record.ended.is_some()),
+            _ => self
+                .id()
+                .and_then(|id| state.search(id))
+                .is_some_and(|record| record.ended.is_some()),
         }
     }
 

@@ -218,7 +218,9 @@ impl SearchReader {
     /// in flight, or a low rate, take long by themselves: where a higher load ended in time, slowness is no sign of load.
     fn probe_of_failure(&self, failure: &Failure) -> Option<Probe> {
         let is_of_load = match failure.cause {
-            Cause::OomUnderLoad | Cause::CrashedUnderLoad | Cause::Hung | Cause::RequestErrors => true,
+            Cause::OomUnderLoad | Cause::CrashedUnderLoad | Cause::GpuFault | Cause::Hung | Cause::RequestErrors => {
+                true
+            }
             Cause::BenchTimeout => self.question.value >= self.endured,
             _ => false,
         };

@@ -26,10 +26,19 @@ fn perform(text: &str, script: Script<'_>) -> (String, Ending) {
 }
 
 /// The same on the first server with something left to do.
-fn perform_next(plan: &Plan, matrix: &Matrix, state: &mut State, retry_failed: bool, script: Script<'_>) -> (String, Ending) {
+fn perform_next(
+    plan: &Plan,
+    matrix: &Matrix,
+    state: &mut State,
+    retry_failed: bool,
+    script: Script<'_>,
+) -> (String, Ending) {
     let scope = Scope { plan, matrix };
     let schedule = Schedule::new(plan, matrix, Shard::WHOLE, retry_failed);
-    let group = schedule.starts().find_map(|start| schedule.group(&start, state)).expect("work");
+    let group = schedule
+        .starts()
+        .find_map(|start| schedule.group(&start, state))
+        .expect("work");
     let mut agenda = Agenda::new(scope, group, Hints::new(), state);
     let mut words: Vec<String> = Vec::new();
     loop {
@@ -170,7 +179,9 @@ fn a_server_that_needs_as_much_memory_as_one_that_did_not_start_is_not_started()
         action => succeed(action),
     };
     let mut told: Vec<String> = Vec::new();
-    for script in [too_long, &mut |_, action| succeed(action), &mut |_, action| succeed(action)] {
+    for script in [too_long, &mut |_, action| succeed(action), &mut |_, action| {
+        succeed(action)
+    }] {
         told.push(perform_next(&plan, &matrix, &mut state, false, script).0);
     }
     assert_eq!(told, ["start stop lost1", "lost1", "start run1 ok stop"]);

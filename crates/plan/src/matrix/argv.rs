@@ -11,15 +11,20 @@ use serde_json::Value;
 
 /// The base command with every parameter applied, in order.
 pub fn apply(base: &[String], params: &Params) -> Vec<String> {
+    apply_as(base, params, false)
+}
+
+/// The same, with flags spelled as the parameters are written or with dashes.
+pub fn apply_as(base: &[String], params: &Params, is_as_written: bool) -> Vec<String> {
     let mut argv = base.to_vec();
     for (name, value) in params {
-        set(&mut argv, name, value);
+        set(&mut argv, name, value, is_as_written);
     }
     argv
 }
 
 /// Replaces the first occurrence of a parameter's flag, removes the others; appends the flag if there is none.
-fn set(argv: &mut Vec<String>, name: &str, value: &Value) {
+fn set(argv: &mut Vec<String>, name: &str, value: &Value, is_as_written: bool) {
     let mut place = None;
     let mut position = ServeCommand::of(argv).first_flag();
     while position < argv.len() {
@@ -32,12 +37,15 @@ fn set(argv: &mut Vec<String>, name: &str, value: &Value) {
         }
     }
     let place = place.unwrap_or(argv.len());
-    argv.splice(place..place, words(name, value));
+    let flag = match is_as_written {
+        true => format!("--{name}"),
+        false => format!("--{}", spelling::flag(name)),
+    };
+    argv.splice(place..place, words(flag, name, value));
 }
 
 /// The words that a parameter adds to a command line.
-fn words(name: &str, value: &Value) -> Vec<String> {
-    let flag = format!("--{}", spelling::flag(name));
+fn words(flag: String, name: &str, value: &Value) -> Vec<String> {
     match value {
         Value::Null => Vec::new(),
         Value::Bool(on) if name.contains('.') => vec![format!("{flag}={on}")],
@@ -230,6 +238,14 @@ mod tests {
     fn values_that_look_like_flags_are_attached() {
         assert_eq!(applied("v --x 1", json!({"x": "-a"})), "v '--x=-a'");
         assert_eq!(applied("v --x -1 m", json!({"x": -2})), "v --x -2 m");
+    }
+
+    #[test]
+    fn flags_may_be_spelled_as_written() {
+        let base = ["trtllm-serve".to_owned(), "m".to_owned(), "--tp_size=1".to_owned()];
+        let params = json!({"tp_size": 2, "max-num_tokens": 8});
+        let argv = apply_as(&base, params.as_object().expect("parameters"), true);
+        assert_eq!(argv.join(" "), "trtllm-serve m --tp_size 2 --max-num_tokens 8");
     }
 
     #[test]

@@ -74,6 +74,7 @@ pub(super) fn expand(plan: &Plan, found: &mut Found) -> Option<Matrix> {
         sla: plan.sla.clone(),
         explore: plan.explore.clone(),
         target: plan.serve.target.clone(),
+        flags_as_written: plan.serve.manners.flags_as_written,
         serve_env: plan.serve.env.clone(),
         runner: plan.bench.runner.clone(),
         timeout: plan.bench.timeout,

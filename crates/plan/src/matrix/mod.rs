@@ -115,6 +115,7 @@ pub struct Matrix {
     /// What is explored; the same then holds.
     explore: Option<ExploreSettings>,
     target: Target,
+    flags_as_written: bool,
     serve_env: BTreeMap<String, String>,
     runner: BenchRunner,
     /// How long a run may take.
@@ -222,7 +223,9 @@ impl Matrix {
     fn server(&self, index: usize) -> ServerConfig {
         let params = self.serve.params(index);
         let argv = match &self.target {
-            Target::Launch(commands) => argv::apply(&commands.of(&params), &commands::flags(&params)),
+            Target::Launch(commands) => {
+                argv::apply_as(&commands.of(&params), &commands::flags(&params), self.flags_as_written)
+            }
             Target::Attach(_) => Vec::new(),
         };
         let env = commands::environment(&self.serve_env, &params);

@@ -33,7 +33,7 @@ pub fn needs_as_much(server: &[String], failed: &[String], cause: Cause) -> Opti
         return None;
     }
     let (server, failed) = (ServeCommand::of(server), ServeCommand::of(failed));
-    let is_known = |command: ServeCommand<'_>| command.program() != Program::Other;
+    let is_known = |command: ServeCommand<'_>| matches!(command.program(), Program::Vllm | Program::Simulator);
     if !is_known(server) || !is_known(failed) || rest(server) != rest(failed) {
         return None;
     }
@@ -112,7 +112,10 @@ mod tests {
 
     #[test]
     fn the_share_of_memory_counts_by_cause() {
-        let (less, more) = ("vllm serve m --gpu-memory-utilization 0.7", "vllm serve m --gpu-memory-utilization 0.9");
+        let (less, more) = (
+            "vllm serve m --gpu-memory-utilization 0.7",
+            "vllm serve m --gpu-memory-utilization 0.9",
+        );
         assert!(why(less, more, Cause::KvCacheTooSmall).is_some());
         assert!(why(more, less, Cause::KvCacheTooSmall).is_none());
         assert!(why(more, less, Cause::OomAtLoad).is_some());

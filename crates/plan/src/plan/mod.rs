@@ -152,6 +152,8 @@ pub struct Serve {
     pub hang_timeout: Duration,
     /// What happens to the server's caches between runs.
     pub reset: Reset,
+    /// What is to be known of a server that is not vLLM.
+    pub manners: Manners,
     /// Axes and fixed values.
     pub params: Vec<(String, Axis)>,
     /// Named combinations, multiplied with the axes; empty means one empty combination.
@@ -167,6 +169,30 @@ pub enum Target {
     Attach(String),
 }
 
+/// How a server differs from vLLM, which the defaults describe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Manners {
+    /// The route that answers 200 when the server is well.
+    pub health: String,
+    /// Text on a line of its log without which it is not ready.
+    pub ready_pattern: Option<String>,
+    /// Whether flags are spelled as parameters are written, and not with dashes.
+    pub flags_as_written: bool,
+    /// Ends what the command started elsewhere; run whenever the server has to be gone. Empty if there is nothing elsewhere.
+    pub stop_command: Vec<String>,
+}
+
+impl Default for Manners {
+    fn default() -> Manners {
+        Manners {
+            health: "/health".into(),
+            ready_pattern: None,
+            flags_as_written: false,
+            stop_command: Vec::new(),
+        }
+    }
+}
+
 /// What happens to the server's caches between runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reset {
@@ -176,6 +202,8 @@ pub enum Reset {
     Restart,
     /// Nothing: runs may profit from each other's caches.
     Nothing,
+    /// Send an empty POST request to this route.
+    Route(String),
     /// Run this command line; it must exit with 0.
     Command(Vec<String>),
 }

@@ -102,9 +102,20 @@ pub struct ServeTable {
     /// A server with requests in flight that produces nothing for this long is hung and ended, e.g. `2m` (default).
     pub hang_timeout: Option<String>,
     /// What happens between runs: `caches` (default) resets the server's caches through its routes, `restart` starts
-    /// it anew, `none` does nothing; anything else is a command line that must exit with 0 within 2 minutes, or the
+    /// it anew, `none` does nothing, `POST /route` asks a route of the server; anything else is a command line that must exit with 0 within 2 minutes, or the
     /// run that follows is marked `suspect` (`caches_not_reset`).
     pub reset: Option<Words>,
+    /// The route that answers 200 when the server is well. Default: `/health`.
+    pub health: Option<String>,
+    /// Text that must stand in the server's log, too, before it counts as ready. Default: none.
+    pub ready_pattern: Option<String>,
+    /// How flags are spelled: `dashes` (default; `max_num_seqs` becomes `--max-num-seqs`) or `as_written`, for a server whose flags
+    /// have underscores.
+    pub flag_style: Option<FlagStyle>,
+    /// For a server that does not run below its command, as in a container or on another machine: a command line that ends it and
+    /// exits with 0. It runs whenever the server has to be gone, also when vsweep was killed. `{name}`, in `command` too, is
+    /// a name that no other start has, and `{port}` a free port.
+    pub stop_command: Option<Words>,
     /// Flags of the server, dashes or underscores alike. A list or a range is an axis; axes multiply.
     pub params: Option<BTreeMap<String, Param>>,
     /// Path of a JSON file, relative to this one, with combinations in the form of `vllm bench sweep`: a list of
@@ -112,6 +123,16 @@ pub struct ServeTable {
     pub params_file: Option<String>,
     /// Named combinations of parameters, multiplied with the axes. They win over fixed values of the same name.
     pub combos: Option<Vec<ComboTable>>,
+}
+
+/// How a server's flags are spelled.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+pub enum FlagStyle {
+    /// With dashes, whatever the plan writes.
+    Dashes,
+    /// As the plan writes them.
+    AsWritten,
 }
 
 /// The load side.

@@ -6,6 +6,8 @@ use std::path::Path;
 
 /// The module that serves without the program `vllm`.
 const API_SERVER: &str = "vllm.entrypoints.openai.api_server";
+/// The same of SGLang.
+const SGLANG_SERVER: &str = "sglang.launch_server";
 
 /// A server's command line.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +23,8 @@ pub enum Program {
     Vllm,
     /// vsweep's simulator, which takes vLLM's flags.
     Simulator,
+    /// SGLang.
+    Sglang,
     /// Another one.
     Other,
 }
@@ -41,7 +45,10 @@ impl<'a> ServeCommand<'a> {
     /// `docker run -p 8000:8000 IMAGE vllm serve`, whose flags mean other things.
     pub fn of(argv: &'a [String]) -> ServeCommand<'a> {
         let last = |wanted: &str| argv.iter().rposition(|word| word == wanted);
-        let before = last("serve").or_else(|| last(API_SERVER)).or_else(|| last("--"));
+        let before = last("serve")
+            .or_else(|| last(API_SERVER))
+            .or_else(|| last(SGLANG_SERVER))
+            .or_else(|| last("--"));
         let first = (before.unwrap_or(0) + 1).min(argv.len());
         ServeCommand { argv, first }
     }
@@ -68,6 +75,7 @@ impl<'a> ServeCommand<'a> {
         match (name(before(3)), name(before(2)), before(1)) {
             (Some("vsweep"), Some("sim"), Some("serve")) => Program::Simulator,
             (_, Some("vllm"), Some("serve")) | (_, _, Some(API_SERVER)) => Program::Vllm,
+            (_, Some("sglang"), Some("serve")) | (_, _, Some(SGLANG_SERVER)) => Program::Sglang,
             _ => Program::Other,
         }
     }
@@ -76,7 +84,7 @@ impl<'a> ServeCommand<'a> {
     pub fn shows_flags(self) -> bool {
         matches!(
             self.argv.get(self.first.wrapping_sub(1)).map(String::as_str),
-            Some("serve" | API_SERVER)
+            Some("serve" | API_SERVER | SGLANG_SERVER)
         )
     }
 
@@ -87,7 +95,8 @@ impl<'a> ServeCommand<'a> {
             let after = &self.args()[at + 1..];
             // Other programs give `-p` other meanings (docker: 8000:8000), so only a plain number counts.
             let value = attached.or(after.first().map(String::as_str));
-            let is_meant = !(word == "-p" || word.starts_with("-p=")) || value.is_some_and(|value| value.parse::<u16>().is_ok());
+            let is_meant =
+                !(word == "-p" || word.starts_with("-p=")) || value.is_some_and(|value| value.parse::<u16>().is_ok());
             is_meant.then_some(Given { name, attached, after })
         })
     }
@@ -127,7 +136,8 @@ impl<'a> ServeCommand<'a> {
                 .first()
                 .filter(|word| self.shows_flags() && !spelling::is_flag(word))
         };
-        self.value("model").or_else(|| placed().map(String::as_str))
+        let named = self.value("model").or_else(|| self.value("model_path"));
+        named.or_else(|| placed().map(String::as_str))
     }
 
     /// The names under which the server is asked to offer its model; empty if it cannot be told.
@@ -157,6 +167,11 @@ mod tests {
             Program::Vllm
         );
         assert_eq!(program("target/debug/vsweep sim serve m"), Program::Simulator);
+        assert_eq!(
+            program("python -m sglang.launch_server --model-path m"),
+            Program::Sglang
+        );
+        assert_eq!(program("sglang serve --model-path m"), Program::Sglang);
         assert_eq!(program("./start.sh --port 1"), Program::Other);
         assert_eq!(program("other serve m"), Program::Other);
     }
@@ -168,6 +183,10 @@ mod tests {
         assert_eq!(names("vllm serve org/m --served-model-name a b --port 1"), "a,b");
         assert_eq!(names("vllm serve org/m --served_model_name=a"), "a");
         assert_eq!(names("python -m vllm.entrypoints.openai.api_server --model m"), "m");
+        assert_eq!(
+            names("python -m sglang.launch_server --model-path org/m --tp 2"),
+            "org/m"
+        );
         assert_eq!(names("./start.sh"), "");
     }
 

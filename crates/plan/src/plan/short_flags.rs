@@ -13,7 +13,7 @@ pub(super) fn check(plan: &Plan, found: &mut Found) {
     };
     if commands
         .iter()
-        .any(|command| ServeCommand::of(command).program() == Program::Other)
+        .any(|command| matches!(ServeCommand::of(command).program(), Program::Other | Program::Sglang))
     {
         return;
     }

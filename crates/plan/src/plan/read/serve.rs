@@ -6,7 +6,7 @@ use crate::plan::commands::{COMMAND, Commands, ENV, is_no_flag};
 use crate::plan::fields::Fields;
 use crate::plan::node::{Entry, Kind, Node};
 use crate::plan::problem::{Problem, suggest};
-use crate::plan::{Axis, Reset, Serve, Target, schema};
+use crate::plan::{Axis, Manners, Reset, Serve, Target, schema};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,6 +28,7 @@ impl Reader<'_> {
             stop_grace: STOP_GRACE,
             hang_timeout: HANG_TIMEOUT,
             reset: Reset::Caches,
+            manners: Manners::default(),
             params: Vec::new(),
             combos: Vec::new(),
         };
@@ -75,6 +76,7 @@ impl Reader<'_> {
         serve.hang_timeout = self.duration(fields.get("hang_timeout"), "serve.hang_timeout", HANG_TIMEOUT);
         let reset = fields.get("reset");
         serve.reset = reset.and_then(|node| self.reset(node)).unwrap_or(Reset::Caches);
+        serve.manners = self.manners(&mut fields);
         let flags = fields.get("params").map(|node| self.flags(node)).unwrap_or_default();
         let names = serve.target.names();
         let command_axis = (!names.is_empty()).then(|| (COMMAND.to_owned(), Axis::Values(names)));
@@ -85,6 +87,40 @@ impl Reader<'_> {
             self.check_attached(node, &serve, reset, url.key_span);
         }
         serve
+    }
+
+    fn manners(&mut self, fields: &mut Fields<'_>) -> Manners {
+        let mut manners = Manners::default();
+        if let Some(node) = fields.get("health")
+            && let Some(route) = self.text(node, "serve.health")
+        {
+            self.check_route(node, "serve.health", &route);
+            manners.health = route;
+        }
+        manners.ready_pattern = fields
+            .get("ready_pattern")
+            .and_then(|node| self.text(node, "serve.ready_pattern"));
+        let styles = [("dashes", false), ("as_written", true)];
+        let style = fields
+            .get("flag_style")
+            .and_then(|node| self.choice(node, "serve.flag_style", &styles));
+        manners.flags_as_written = style.unwrap_or_default();
+        let stop = fields
+            .get("stop_command")
+            .and_then(|node| self.words(node, "serve.stop_command"));
+        manners.stop_command = stop.unwrap_or_default();
+        manners
+    }
+
+    fn check_route(&mut self, node: &Node, key: &str, route: &str) {
+        if !route.starts_with('/') || route.contains(char::is_whitespace) {
+            let message = format!("`{key}` must be a route of the server");
+            self.found.add(Problem::new(
+                node.span,
+                message,
+                "write it with a slash first and without blanks, as in /health",
+            ));
+        }
     }
 
     /// One command line, or several by name.
@@ -175,6 +211,12 @@ impl Reader<'_> {
             ("restart", Reset::Restart),
             ("none", Reset::Nothing),
         ];
+        if let [method, route] = words.as_slice()
+            && method == "POST"
+        {
+            self.check_route(node, "serve.reset", route);
+            return Some(Reset::Route(route.clone()));
+        }
         if let [word] = words.as_slice() {
             if let Some((_, reset)) = known.iter().find(|(name, _)| name == word) {
                 return Some(reset.clone());
@@ -212,6 +254,13 @@ impl Reader<'_> {
             let message = "a server that is already running has one combination of parameters";
             let problem = Problem::new(node.span, message, "give one combination, or launch with `command`");
             self.found.add(problem.and(url, "attached here"));
+        }
+        for key in ["ready_pattern", "stop_command", "flag_style"] {
+            if let Some(entry) = node.entry(key) {
+                let message = format!("`{key}` is for a server that vsweep starts");
+                let problem = Problem::new(entry.key_span, message, "remove it, or launch with `command`");
+                self.found.add(problem.and(url, "attached here"));
+            }
         }
         if let (Reset::Restart, Some(reset)) = (&serve.reset, reset) {
             let message = "a server that vsweep did not start cannot be restarted";

@@ -1,0 +1,242 @@
+//! From how a server ended and what it wrote to a cause of the closed list.
+//!
+//! The patterns come from real logs (tests/data/logs). The first pattern of the table that occurs on a line that complains
+//! decides; a line that only tells or warns accuses nobody. What no pattern fits has an unknown cause, and the last lines of
+//! the log are its detail.
+
+mod patterns;
+#[cfg(test)]
+mod tests;
+
+use super::guard::{Exit, NOT_EXECUTED};
+use crate::cause::{Cause, Failure};
+use crate::printable::printable;
+use patterns::{PATTERNS, Pattern};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+/// How much of a log is read: more than enough for the tracebacks of a few processes.
+const LOG_BYTES: u64 = 4 << 20;
+/// How many lines of a log stand for a cause that nobody knows.
+const LAST_LINES: usize = 3;
+/// Longest detail in characters.
+const DETAIL: usize = 400;
+
+/// How far the server had come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// It was not ready yet.
+    Starting,
+    /// It was ready.
+    Serving,
+}
+
+/// Names the cause of an end. `exit` is `None` if the process is still there or its end could not be seen.
+pub fn diagnose(phase: Phase, exit: Option<Exit>, log: &str) -> Failure {
+    let usage = log.lines().rev().find(|line| line.contains(": error: "));
+    if let (Phase::Starting, Some(Exit::Code(2)), Some(usage)) = (phase, exit, usage) {
+        return Failure::new(Cause::BadFlag, clean(usage));
+    }
+    if let Some(recognised) = recognise(PATTERNS, phase, log) {
+        return recognised;
+    }
+    let cause = match phase {
+        Phase::Starting if exit == Some(Exit::Code(NOT_EXECUTED)) => Cause::CommandNotFound,
+        Phase::Starting => Cause::CrashedStarting,
+        Phase::Serving => Cause::CrashedUnderLoad,
+    };
+    let how = match exit {
+        // SIGKILL that nobody here sent is nearly always the kernel's.
+        Some(Exit::Signal(9)) => "killed by SIGKILL, perhaps by the kernel because memory ran out".to_owned(),
+        Some(exit) => exit.to_string(),
+        None => "its end was not seen".to_owned(),
+    };
+    Failure::new(cause, format!("{how}; {}", clean(&last_lines(log))))
+}
+
+/// The failure of which the log has words, with the last line that has them.
+fn recognise<'a>(patterns: impl IntoIterator<Item = &'a Pattern>, phase: Phase, log: &str) -> Option<Failure> {
+    let lines: Vec<&str> = log.lines().collect();
+    let complaints: Vec<(usize, String)> = (lines.iter().enumerate())
+        .filter(|(_, line)| !is_informative(line))
+        .map(|(at, line)| (at, line.to_lowercase()))
+        .collect();
+    patterns.into_iter().find_map(|pattern| {
+        let cause = pattern.cause(phase)?;
+        let has_it = |(at, line): &&(usize, String)| pattern.is_in(line) && (!pattern.is_loose || is_error(lines[*at]));
+        let (at, _) = complaints.iter().rfind(has_it)?;
+        Some(Failure::new(cause, complaint(&lines, *at)))
+    })
+}
+
+/// A line and what belongs to it: pydantic names the field and what is wrong with it on the two lines after.
+fn complaint(lines: &[&str], at: usize) -> String {
+    let more = match lines[at].contains("validation error for ") {
+        true => 2,
+        false => 0,
+    };
+    let said: Vec<&str> = lines[at..]
+        .iter()
+        .take(1 + more)
+        .map(|line| without_prefix(line))
+        .collect();
+    clean(&said.join("; "))
+}
+
+/// Whether a line only tells or warns, as its level says.
+fn is_informative(line: &str) -> bool {
+    let line = without_source(line);
+    let levels = ["DEBUG", "INFO", "WARNING"];
+    // vLLM and uvicorn begin with the level, TensorRT-LLM has it in brackets.
+    levels.iter().any(|level| {
+        let after = line.strip_prefix(level);
+        after.is_some_and(|after| after.starts_with([' ', ':'])) || line.contains(&format!("[{level}]"))
+    }) || is_glog_warning(line)
+}
+
+/// `W1122 21:49:45.013000 15322 torch/...] `, as PyTorch's C++ side warns, perhaps behind `[rank0]:[`.
+fn is_glog_warning(line: &str) -> bool {
+    let begin = line.rsplit_once('[').map_or(line, |(before, after)| {
+        if before.is_empty() || before.ends_with(':') {
+            after
+        } else {
+            line
+        }
+    });
+    let day = begin
+        .strip_prefix(['W', 'I'])
+        .map(|rest| rest.chars().take_while(char::is_ascii_digit).count());
+    matches!(day, Some(3 | 4))
+}
+
+/// Whether a line names an exception or is what a validation says of a setting.
+fn is_error(line: &str) -> bool {
+    let text = without_prefix(line);
+    let name = text.split(':').next().unwrap_or_default();
+    let last = name.rsplit(['.', ' ']).next().unwrap_or_default();
+    let is_exception =
+        (last.ends_with("Error") || last.ends_with("Exception")) && last.starts_with(|c: char| c.is_ascii_uppercase());
+    let is_marked = ["Value error, ", "[E] ", "ERROR "]
+        .iter()
+        .any(|mark| line.contains(mark));
+    is_exception || (is_marked && !is_of_traceback(line))
+}
+
+/// Whether a line shows where an exception came from: a place, or the source there.
+fn is_of_traceback(line: &str) -> bool {
+    let after = line.split_once("] ").map_or(line, |(_, after)| after);
+    after.starts_with("  ") && !after.contains("Value error, ")
+}
+
+/// What to show of a log that has no known words: the exception that ended it, else its last lines.
+fn last_lines(log: &str) -> String {
+    let decisive = decisive_line(log);
+    if is_error(decisive) {
+        return decisive.to_owned();
+    }
+    let said = log.lines().map(without_prefix).filter(|line| !line.is_empty());
+    let mut last: Vec<&str> = said.rev().take(LAST_LINES).collect();
+    last.reverse();
+    match last.is_empty() {
+        true => last_words(log).to_owned(),
+        false => last.join(" | "),
+    }
+}
+
+/// The line that says most where no pattern fits: the last one that ends a traceback, else the last one.
+fn decisive_line(log: &str) -> &str {
+    let is_exception = |line: &&str| {
+        let text = without_prefix(line);
+        let name = text.split(':').next().unwrap_or_default();
+        let last = name.rsplit('.').next().unwrap_or_default();
+        text.contains(": ")
+            && !name.contains(' ')
+            && (last.ends_with("Error") || last.ends_with("Exception"))
+            && last.starts_with(|c: char| c.is_ascii_uppercase())
+    };
+    // vLLM's parent process only repeats that its engine failed; the engine's own error comes before it.
+    let root =
+        |line: &&str| is_exception(line) && !line.contains("See root cause above") && !line.contains("See stack trace");
+    let lines = || log.lines().rev();
+    lines()
+        .find(root)
+        .or_else(|| lines().find(is_exception))
+        .unwrap_or_else(|| last_words(log))
+}
+
+fn last_words(log: &str) -> &str {
+    log.lines()
+        .rev()
+        .find(|line| !without_prefix(line).is_empty())
+        .unwrap_or("it wrote nothing")
+}
+
+/// The last line of a log that says something, without its prefix.
+pub fn last_line(log: &Path) -> String {
+    clean(last_words(&read_log(log, 0)))
+}
+
+/// The line of a log that says most about why its program failed, without its prefix.
+pub fn decisive(log: &Path) -> String {
+    clean(decisive_line(&read_log(log, 0)))
+}
+
+/// One harmless line without its log prefix, cut to a bearable length.
+fn clean(line: &str) -> String {
+    let text = printable(without_prefix(line));
+    match text.char_indices().nth(DETAIL) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.into_owned(),
+    }
+}
+
+/// Cuts `(APIServer pid=1) `.
+fn without_source(line: &str) -> &str {
+    match line.trim().strip_prefix('(').and_then(|rest| rest.split_once(')')) {
+        Some((head, tail)) if head.contains("pid=") => tail.trim_start(),
+        _ => line.trim(),
+    }
+}
+
+/// Cuts `(APIServer pid=1) ERROR 11-20 10:09:11 [core.py:906] ` in any of its parts.
+fn without_prefix(line: &str) -> &str {
+    let mut text = without_source(line);
+    for level in ["DEBUG ", "INFO ", "WARNING ", "ERROR ", "CRITICAL "] {
+        if let Some(rest) = text.strip_prefix(level)
+            && rest.starts_with(|c: char| c.is_ascii_digit())
+            && let Some((_, tail)) = rest.split_once(']')
+        {
+            text = tail.trim_start();
+        }
+    }
+    text
+}
+
+/// What a log holds from `offset` on, without colours; of a very long one the beginning is left out.
+pub fn read_log(path: &Path, offset: u64) -> String {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        // The guard shortens a log that grows without end: what was beyond its end then is now at its end.
+        let offset = if offset > length { 0 } else { offset };
+        file.seek(SeekFrom::Start(offset.max(length.saturating_sub(LOG_BYTES))))?;
+        let mut bytes = Vec::new();
+        file.take(LOG_BYTES).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    without_colours(&String::from_utf8_lossy(&read().unwrap_or_default()))
+}
+
+/// Cuts terminal sequences such as `ESC [ 0 ; 36 m`.
+fn without_colours(text: &str) -> String {
+    let mut parts = text.split("\u{1b}[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |plain, part| {
+        let mut rest = part
+            .trim_start_matches(|c: char| c.is_ascii_digit() || c == ';')
+            .chars();
+        rest.next();
+        plain + rest.as_str()
+    })
+}

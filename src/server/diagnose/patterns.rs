@@ -1,0 +1,87 @@
+//! What servers write when they fail, and what it means: words that stand together on a line that complains.
+//!
+//! The words come from real logs (tests/data/logs, whose index names each one's source). First stand whole phrases, then
+//! words that tell a kind of failure in any phrase of it, so that a message of another release or server is understood too.
+
+use super::Phase;
+use crate::cause::Cause;
+
+/// Words that tell a cause.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pattern {
+    /// All of them stand on the line, in lower case.
+    pub words: &'static [&'static str],
+    cause: Cause,
+    /// Whether they count only on the line that names an exception, since they are usual elsewhere.
+    pub is_loose: bool,
+}
+
+const fn phrase(words: &'static [&'static str], cause: Cause) -> Pattern {
+    Pattern {
+        words,
+        cause,
+        is_loose: false,
+    }
+}
+
+const fn loose(words: &'static [&'static str], cause: Cause) -> Pattern {
+    Pattern {
+        words,
+        cause,
+        is_loose: true,
+    }
+}
+
+/// From the most specific to the most general; the first that occurs decides.
+pub(super) const PATTERNS: &[Pattern] = &[
+    phrase(&["vsweep: cannot execute"], Cause::CommandNotFound),
+    // A full disk or /dev/shm makes NCCL fail, so what the system refuses comes first.
+    phrase(&["space", "/dev/shm"], Cause::SystemRefused),
+    phrase(&["no space left on device"], Cause::SystemRefused),
+    phrase(&["too many open files"], Cause::SystemRefused),
+    phrase(&["can't allocate memory"], Cause::SystemRefused),
+    phrase(&["out of memory"], Cause::OomAtLoad),
+    phrase(&["outofmemoryerror"], Cause::OomAtLoad),
+    loose(&["memoryerror"], Cause::SystemRefused),
+    phrase(&["address already in use"], Cause::PortTaken),
+    phrase(&["cuda error"], Cause::GpuFault),
+    phrase(&["nccl error"], Cause::GpuFault),
+    phrase(&["ncclsystemerror"], Cause::GpuFault),
+    phrase(&["cudagetdevicecount"], Cause::GpuFault),
+    // vLLM's own checks of settings are no `RuntimeError`.
+    loose(&["runtimeerror", "cuda"], Cause::GpuFault),
+    loose(&["memory on", "less than"], Cause::OomAtLoad),
+    loose(&["memory", "cache"], Cause::KvCacheTooSmall),
+    loose(&["kv cache"], Cause::KvCacheTooSmall),
+    loose(&["--mem-fraction-static"], Cause::KvCacheTooSmall),
+    loose(&["insufficient", "memory"], Cause::OomAtLoad),
+    loose(&["repository"], Cause::ModelNotFound),
+    loose(&["huggingface_hub."], Cause::ModelNotFound),
+    loose(&["model weights"], Cause::ModelNotFound),
+    loose(&["safetensor"], Cause::ModelNotFound),
+    loose(&["no adapter found"], Cause::ModelNotFound),
+    loose(&["world_size", "less than"], Cause::BadConfig),
+    loose(&["decrease dp/tp/pp"], Cause::BadConfig),
+    loose(&["validation error for"], Cause::BadConfig),
+    loose(&["value error, "], Cause::BadConfig),
+    loose(&["validationerror"], Cause::BadConfig),
+    loose(&["invalid", "parser"], Cause::BadConfig),
+    loose(&["valid options are"], Cause::BadConfig),
+];
+
+impl Pattern {
+    /// Whether a line, in lower case, has it.
+    pub fn is_in(&self, line: &str) -> bool {
+        self.words.iter().all(|word| line.contains(word))
+    }
+
+    /// What it means of a server that was so far; `None` where it says nothing of why one fails that was ready.
+    pub fn cause(&self, phase: Phase) -> Option<Cause> {
+        match (phase, self.cause) {
+            (Phase::Starting, cause) => Some(cause),
+            (Phase::Serving, Cause::OomAtLoad) => Some(Cause::OomUnderLoad),
+            (Phase::Serving, cause @ (Cause::GpuFault | Cause::SystemRefused)) => Some(cause),
+            (Phase::Serving, _) => None,
+        }
+    }
+}

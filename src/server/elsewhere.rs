@@ -1,0 +1,59 @@
+//! Ending a server that does not run below its command: in a container, or on another machine. Only the plan's stop command
+//! reaches it, so the promise that no server is left rests on that command.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long the command may take.
+pub(super) const LIMIT: Duration = Duration::from_secs(60);
+const TICK: Duration = Duration::from_millis(50);
+
+/// Runs the command and says on standard error if it does not end with 0; returns whether it does.
+pub(super) fn end(stop: &[String]) -> bool {
+    let ended = try_end(stop);
+    if let Err(why) = &ended {
+        eprintln!(
+            "vsweep: the stop command `{}` {why}; its server may still run",
+            crate::shell::shell_line(stop)
+        );
+    }
+    ended.is_ok()
+}
+
+fn try_end(stop: &[String]) -> Result<(), String> {
+    let [program, arguments @ ..] = stop else {
+        return Ok(());
+    };
+    let told = |error: io::Error| format!("cannot be run: {error}");
+    let output = || io::stderr().as_fd().try_clone_to_owned().map(Stdio::from);
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(output().map_err(told)?)
+        .stderr(output().map_err(told)?)
+        .spawn()
+        .map_err(told)?;
+    match wait(&mut child).map_err(told)? {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => Err(format!("ended with {status}")),
+        None => {
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(format!("did not end within {} s", LIMIT.as_secs()))
+        }
+    }
+}
+
+fn wait(child: &mut Child) -> io::Result<Option<std::process::ExitStatus>> {
+    let start = Instant::now();
+    while start.elapsed() < LIMIT {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        thread::sleep(TICK);
+    }
+    Ok(None)
+}

@@ -1,0 +1,184 @@
+//! Servers that are no child of ours: somebody else runs them on request, as a container engine does. Whatever happens to
+//! vsweep, the plan's stop command ends them.
+
+use crate::harness::{Harness, journals, rows, said, wait_for};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs;
+use std::process::{Child, Command, Stdio};
+
+/// Starts and stops servers as files ask for it, which clients write: a stand-in for a container engine.
+const ENGINE: &str = r#"
+while [ -e orders ]; do
+    for order in orders/*.start; do
+        [ -e "$order" ] || continue
+        name=$(basename "$order" .start); port=$(cat "$order"); rm "$order"
+        "$1" sim serve tiny --port "$port" --sim-speed 20 >"$name.log" 2>&1 &
+        echo $! >"up/$name"; echo "$name" >>started
+    done
+    for order in orders/*.stop; do
+        [ -e "$order" ] || continue
+        name=$(basename "$order" .stop)
+        if [ -e "up/$name" ]; then kill "$(cat "up/$name")"; wait "$(cat "up/$name")"; rm "up/$name"; fi
+        rm "$order"
+    done
+    sleep 0.02
+done
+for up in up/*; do [ -e "$up" ] && kill "$(cat "$up")"; done
+"#;
+/// Asks for a server and ends at once, as `docker run -d` does.
+const START: &str = r#"echo "$2" >"orders/$1.new" && mv "orders/$1.new" "orders/$1.start" && echo "asked for $1""#;
+/// Asks for its end and waits for it.
+const STOP: &str = r#"echo stopping "$1"; : >"orders/$1.stop"; while [ -e "orders/$1.stop" ]; do sleep 0.02; done"#;
+
+const PLAN: &str = r#"
+runs = 2
+starts = 2
+[serve]
+command = "sh start.sh {name} {port}"
+stop_command = "sh stop.sh {name}"
+health = "/health"
+ready_pattern = "asked for vsweep-"
+reset = "POST /reset_prefix_cache"
+[bench]
+warmup_prompts = 0
+[bench.params]
+num_prompts = 8
+max_concurrency = 2
+random_input_len = 8
+random_output_len = 4
+"#;
+
+struct Engine {
+    harness: Harness,
+    process: Child,
+}
+
+impl Engine {
+    fn start() -> Engine {
+        let harness = Harness::new();
+        for (name, text) in [
+            ("engine.sh", ENGINE),
+            ("start.sh", START),
+            ("stop.sh", STOP),
+            ("plan.toml", PLAN),
+        ] {
+            harness.write(name, text);
+        }
+        for folder in ["orders", "up"] {
+            fs::create_dir(harness.folder.path().join(folder)).expect("a folder");
+        }
+        let process = Command::new("sh")
+            .args(["engine.sh", env!("CARGO_BIN_EXE_vsweep")])
+            .current_dir(harness.folder.path())
+            .env("VLLM_SERVER_DEV_MODE", "1")
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("a shell");
+        Engine { harness, process }
+    }
+
+    fn servers(&self) -> usize {
+        fs::read_dir(self.harness.folder.path().join("up"))
+            .expect("a folder")
+            .count()
+    }
+
+    fn is_measuring(&self) -> bool {
+        journals(&self.harness.folder.path().join("out"))
+            .concat()
+            .contains("run_started")
+    }
+
+    fn rows(&self) -> usize {
+        let rows = rows(&self.harness.folder.path().join("out/summary.csv"));
+        assert!(rows.iter().all(|row| row["cause"].is_empty()), "{rows:?}");
+        rows.len()
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(self.harness.folder.path().join("orders"));
+        let _ = self.process.wait();
+    }
+}
+
+const RUN: [&str; 4] = ["run", "plan.toml", "-o", "out"];
+
+#[test]
+fn each_start_has_a_name_of_its_own_and_is_ended_by_it() {
+    let engine = Engine::start();
+    let output = engine.harness.run(&RUN);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!((engine.rows(), engine.servers()), (4, 0));
+    let started = fs::read_to_string(engine.harness.folder.path().join("started")).expect("names");
+    let names: Vec<&str> = started.lines().collect();
+    assert_eq!(names.len(), 2);
+    assert!(
+        names[0] != names[1] && names.iter().all(|name| name.starts_with("vsweep-")),
+        "{names:?}"
+    );
+    engine.harness.wait_until_alone();
+}
+
+#[test]
+fn a_killed_vsweep_leaves_no_server_elsewhere() {
+    let engine = Engine::start();
+    let mut vsweep = engine.harness.start(&RUN);
+    wait_for("a run", || engine.is_measuring());
+    assert_eq!(engine.servers(), 1);
+    vsweep.kill().expect("alive until now");
+    vsweep.wait().expect("reaped");
+    wait_for("its guard to end the server", || engine.servers() == 0);
+    engine.harness.wait_until_alone();
+}
+
+#[test]
+fn the_next_vsweep_ends_what_nobody_could_end() {
+    let engine = Engine::start();
+    let mut vsweep = engine.harness.start(&RUN);
+    wait_for("a run", || engine.is_measuring());
+    let name = |pid: i32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let processes = engine.harness.processes();
+    let (guard, _) = processes
+        .iter()
+        .find(|(pid, _)| name(*pid) == "server-guard\n")
+        .expect("a guard");
+    for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
+        for pid in [vsweep.id() as i32, *guard] {
+            kill(Pid::from_raw(pid), signal).expect("it lives");
+        }
+    }
+    vsweep.wait().expect("reaped");
+    engine.harness.wait_until_alone();
+    assert_eq!(engine.servers(), 1, "nobody is left who could end it");
+    let output = engine.harness.run(&RUN);
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(
+        said(&output).contains("cleared away what a killed vsweep had left: the server that `sh stop.sh vsweep-"),
+        "{}",
+        said(&output)
+    );
+    assert_eq!((engine.rows(), engine.servers()), (4, 0));
+}
+
+#[test]
+fn a_stop_command_that_fails_is_told() {
+    let engine = Engine::start();
+    engine.harness.write("stop.sh", &format!("{STOP}; exit 7"));
+    let output = engine.harness.run(&RUN);
+    assert!(output.status.success(), "{}", said(&output));
+    let servers = engine.harness.folder.path().join("out/servers");
+    let logs = fs::read_dir(servers)
+        .expect("servers")
+        .flatten()
+        .flat_map(|server| fs::read_dir(server.path()).expect("logs").flatten());
+    let told = logs
+        .map(|log| fs::read_to_string(log.path()).expect("text"))
+        .collect::<String>();
+    assert!(
+        told.contains("ended with exit status: 7; its server may still run"),
+        "{told}"
+    );
+}

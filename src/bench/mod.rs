@@ -13,13 +13,13 @@ pub mod result;
 mod side;
 mod worker;
 
-pub use external::{RESULT, command_line, judge, params_of, read_result};
+pub use external::{AIPERF_RESULT, RESULT, command_line, judge, params_of, read_result, records};
 pub use native::as_flags::told;
 pub use side::limits::kv_cache_tokens;
 
 use crate::cause::Failure;
 use crate::metrics::RunResult;
-use crate::plan::{BenchRunner, Params, Warmup};
+use crate::plan::{BenchRunner, Params, Place, Warmup};
 use crate::search::{Cut, Request, Watch};
 use crate::telemetry::series::Window;
 use crate::validity::{Doubt, Validity};
@@ -48,6 +48,8 @@ pub struct Job {
     pub argv: Option<Vec<String>>,
     /// Environment added for an external benchmark.
     pub env: BTreeMap<String, String>,
+    /// Where an external benchmark's figures stand in its result; empty if they are understood.
+    pub places: BTreeMap<String, Place>,
     /// A folder of its own for whatever an external benchmark writes; its output is kept there as `bench.log`.
     pub scratch: PathBuf,
     /// Unmeasured requests before the measurement.

@@ -194,6 +194,7 @@ async fn job(params: Params, settings: &Settings) -> Result<Job> {
         None => first_model(&settings.server).await?,
     };
     Ok(Job {
+        places: Default::default(),
         base_url,
         served_model,
         model_root,

@@ -1,6 +1,7 @@
 //! `vsweep import`: what was begun with `vllm bench sweep`, to go on with vsweep: its command lines as plans, its result trees
 //! as experiments.
 
+mod results;
 mod sweep_command;
 mod tree;
 
@@ -20,10 +21,14 @@ use std::path::{Path, PathBuf};
 ///
 /// `vsweep import TREE -o DIR -- vllm bench sweep serve ...` makes a directory of that plan and of the results in TREE, finished
 /// or not; `vsweep run DIR/plan.toml -o DIR` measures what is missing.
+///
+/// `vsweep import RESULT -o DIR` writes a result of guidellm, aiperf or `vllm bench serve` in vLLM's words, one file for each benchmark
+/// in it; `vsweep plot`, `pareto` and `compare` read DIR.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The folder with the results of one experiment (SERVE--...-BENCH--.../run=0.json)
-    #[arg(value_name = "TREE")]
+    /// The folder with the results of one experiment (SERVE--...-BENCH--.../run=0.json), or the result of another client: a
+    /// file, or aiperf's folder
+    #[arg(value_name = "TREE|RESULT")]
     tree: Option<PathBuf>,
     /// Where to write the plan (standard output, if not given), or the directory to make of a tree
     #[arg(short, long, value_name = "FILE|DIR")]
@@ -34,6 +39,15 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
+    if args.command.is_empty()
+        && let Some(file) = args.tree.as_deref().and_then(results::file)
+    {
+        let to = args
+            .output
+            .ok_or_else(|| Error::Usage("say where the results go: -o DIR".into()))?;
+        must_be_new(&to)?;
+        return results::import(&file, &to);
+    }
     if args.command.is_empty() {
         return Err(Error::Usage(without_command(args.tree.as_deref())));
     }

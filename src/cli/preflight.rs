@@ -32,7 +32,11 @@ pub fn check(plan: &Plan, matrix: &Matrix, node: Option<&Node>, found: &mut Foun
         program(stop, &BTreeMap::new(), place(&["serve", "stop_command"]), found);
     }
     match &plan.bench.runner {
-        BenchRunner::Command(argv) => program(argv, &plan.bench.env, place(&["bench", "command"]), found),
+        BenchRunner::Command(commands) => {
+            for argv in commands.iter() {
+                program(argv, &plan.bench.env, place(&["bench", "command"]), found);
+            }
+        }
         BenchRunner::Native => dataset_files(plan, matrix, found),
         BenchRunner::Iterations | BenchRunner::Phases => {}
     }

@@ -46,6 +46,7 @@ pub async fn find(params: &ServerParams) -> Result<Server> {
 /// Performs one measurement. An interrupt ends it in order: nothing is left in flight, no server is left asleep.
 pub async fn perform(server: &Server, runner: Runner, params: &Params, interrupt: &mut Interrupt) -> Done {
     let job = Job {
+        places: Default::default(),
         base_url: server.base_url.clone(),
         served_model: server.model.clone(),
         model_root: server.root.clone(),

@@ -11,6 +11,7 @@ use crate::cause::Outcome;
 use crate::ids::{PointId, ServerId};
 use crate::journal::{RunRecord, State};
 use crate::matrix::{Matrix, ServerConfig};
+use crate::plan::commands::flags;
 use crate::plan::{BenchRunner, Params, Plan, Reset, Warmup};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -175,7 +176,7 @@ fn ratio(run: &RunRecord, plan: &Plan, stand_ins: &BTreeMap<ServerId, StandIn>) 
             Driver::Native
         }
         BenchRunner::Command(command) => {
-            let argv = crate::matrix::argv::apply(command, &params);
+            let argv = crate::matrix::argv::fill_in(&command.of(&params), &flags(&params));
             let driver = Driver::of(Some(&argv));
             params = params_of(&argv).unwrap_or_default();
             driver

@@ -329,12 +329,14 @@ fn assumptions(plan: &Plan, stand_in: &StandIn, options: &Options) -> Vec<String
             plan.starts
         ));
     }
-    if let BenchRunner::Command(command) = &plan.bench.runner {
-        let driver = Driver::of(Some(command));
-        assumptions.push(match driver {
-            Driver::Foreign => format!("`{}` is not known: its runs count as taking no time", command[0]),
-            _ => format!("{:.0} s for each start of `{}`", driver.overhead_s(), command[0]),
-        });
+    if let BenchRunner::Command(commands) = &plan.bench.runner {
+        for command in commands.iter().filter(|command| !command.is_empty()) {
+            let driver = Driver::of(Some(command));
+            assumptions.push(match driver {
+                Driver::Foreign => format!("`{}` is not known: its runs count as taking no time", command[0]),
+                _ => format!("{:.0} s for each start of `{}`", driver.overhead_s(), command[0]),
+            });
+        }
     }
     assumptions
 }

@@ -20,6 +20,7 @@ pub fn job(url: &str, params: Value) -> Job {
         panic!("an object")
     };
     Job {
+        places: Default::default(),
         base_url: url.to_owned(),
         served_model: "m".to_owned(),
         model_root: "org/m".to_owned(),

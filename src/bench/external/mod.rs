@@ -5,8 +5,11 @@
 //! (`VSWEEP_BASE_URL`, `VSWEEP_MODEL`, `VSWEEP_RESULT`), and in all of them `{base_url}`, `{host}`, `{port}`, `{model}`
 //! and `{result}` are filled in. It must write one JSON object to the result file and exit with 0.
 
+mod clients;
 mod params;
 mod saved_requests;
+
+pub use clients::records;
 
 pub use params::params_of;
 
@@ -15,7 +18,7 @@ use crate::bench::native::settings::Settings;
 use crate::bench::native::warmup::Amount;
 use crate::bench::{Job, Measurement};
 use crate::cause::{Cause, Failure};
-use crate::plan::{Params, Warmup};
+use crate::plan::{Params, Place, Warmup};
 use crate::printable::printable;
 use crate::python_json;
 use crate::server::diagnose;
@@ -23,6 +26,7 @@ use crate::server::guard::Exit;
 use crate::server::guarded::{Guarded, Order};
 use crate::units::show_duration;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -83,7 +87,7 @@ pub async fn measure(job: &Job, argv: &[String]) -> Result<Measurement, Failure>
     // Whatever the program left running would disturb the next run.
     program.stop().await;
     match exit {
-        Ok(Exit::Code(0)) => Ok(judge(read(&result)?)),
+        Ok(Exit::Code(0)) => Ok(judge(read(&result, &job.places)?)),
         Ok(exit) => Err(Failure::new(
             Cause::BenchFailed,
             format!("{exit}; {}", diagnose::decisive(&log)),
@@ -103,7 +107,11 @@ fn prepare(log: &Path, result: &Path, notes: &[String]) -> io::Result<File> {
     if let Some(folder) = log.parent() {
         fs::create_dir_all(folder)?;
     }
-    match fs::remove_file(result) {
+    let removed = match result.is_dir() {
+        true => fs::remove_dir_all(result),
+        false => fs::remove_file(result),
+    };
+    match removed {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
@@ -253,11 +261,30 @@ fn take(argv: &mut Vec<String>, flag: &str) -> Vec<String> {
     values
 }
 
-/// The JSON object that the program left.
-fn read(path: &Path) -> Result<Params, Failure> {
+/// aiperf's result in the folder that it is told to write to.
+pub const AIPERF_RESULT: &str = "profile_export_aiperf.json";
+
+/// The figures that the program left.
+fn read(path: &Path, places: &BTreeMap<String, Place>) -> Result<Params, Failure> {
     let failed = |what: String| Failure::new(Cause::BenchFailed, format!("exit code 0, but {what}"));
+    let path = match path.is_dir() {
+        true => &path.join(AIPERF_RESULT),
+        false => path,
+    };
     let bytes = fs::read(path).map_err(|_| failed(format!("it wrote no result to {}", path.display())))?;
-    read_result(&bytes).map_err(|what| failed(format!("its result {what}")))
+    let of_result = |what: String| failed(format!("its result {what}"));
+    let result = read_result(&bytes).map_err(of_result)?;
+    if !places.is_empty() {
+        return clients::at_places(&result, places).map_err(of_result);
+    }
+    let mut records = records(result).map_err(of_result)?;
+    match (records.pop(), records.len()) {
+        (Some(record), 0) => Ok(record),
+        (_, others) => Err(of_result(format!(
+            "holds {} benchmarks instead of one; give the command one load",
+            others + 1
+        ))),
+    }
 }
 
 /// A result as a program wrote it, made harmless; the error completes a sentence that begins with it.
@@ -307,6 +334,7 @@ mod tests {
 
     fn job(base_url: &str) -> Job {
         Job {
+            places: Default::default(),
             base_url: base_url.into(),
             served_model: "tiny".into(),
             model_root: "/models/tiny".into(),

@@ -239,6 +239,7 @@ impl Script<'_> {
             );
         };
         let job = Job {
+            places: Default::default(),
             base_url: url.to_owned(),
             served_model: MODEL.0.to_owned(),
             model_root: ROOT.0.to_owned(),

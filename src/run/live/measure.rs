@@ -161,6 +161,7 @@ fn job(plan: &Plan, run: &agenda::Run, running: &Running, identity: &Identity, s
         params.shift_remove("num_prompts");
     }
     Job {
+        places: plan.bench.result.clone(),
         base_url: running.server.base_url().to_owned(),
         served_model: asked_model(task)
             .filter(|model| identity.names.iter().any(|name| name == model))

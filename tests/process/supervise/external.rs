@@ -10,6 +10,7 @@ use vsweep::server::{Launch, Server};
 
 fn job(marked: &Marked, argv: &[&str]) -> Job {
     Job {
+        places: Default::default(),
         base_url: "http://127.0.0.1:1".into(),
         served_model: "tiny".into(),
         model_root: "org/tiny".into(),

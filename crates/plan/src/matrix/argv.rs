@@ -23,6 +23,24 @@ pub fn apply_as(base: &[String], params: &Params, is_as_written: bool) -> Vec<St
     argv
 }
 
+/// What a benchmark's command names in braces that is known only when it runs.
+const LATER: [&str; 5] = ["base_url", "host", "port", "model", "result"];
+
+/// The base command with the parameters that it names as `{max_concurrency}` in their places, and every other one as a flag.
+pub fn fill_in(base: &[String], params: &Params) -> Vec<String> {
+    let mut argv = base.to_vec();
+    let mut flags = params.clone();
+    for (name, value) in params.iter().filter(|(name, _)| !LATER.contains(&name.as_str())) {
+        let place = format!("{{{name}}}");
+        if argv.iter().any(|word| word.contains(&place)) {
+            argv.iter_mut()
+                .for_each(|there| *there = there.replace(&place, &word(value)));
+            flags.shift_remove(name);
+        }
+    }
+    apply(&argv, &flags)
+}
+
 /// Replaces the first occurrence of a parameter's flag, removes the others; appends the flag if there is none.
 fn set(argv: &mut Vec<String>, name: &str, value: &Value, is_as_written: bool) {
     let mut place = None;
@@ -238,6 +256,20 @@ mod tests {
     fn values_that_look_like_flags_are_attached() {
         assert_eq!(applied("v --x 1", json!({"x": "-a"})), "v '--x=-a'");
         assert_eq!(applied("v --x -1 m", json!({"x": -2})), "v --x -2 m");
+    }
+
+    #[test]
+    fn parameters_stand_where_the_command_names_them() {
+        let base = [
+            "aiperf",
+            "--url",
+            "{base_url}",
+            "--data=n:{num_prompts},c:{max_concurrency}",
+        ]
+        .map(str::to_owned);
+        let params = json!({"num_prompts": 16, "max_concurrency": 4, "seed": 1});
+        let argv = fill_in(&base, params.as_object().expect("parameters"));
+        assert_eq!(argv.join(" "), "aiperf --url {base_url} --data=n:16,c:4 --seed 1");
     }
 
     #[test]

@@ -259,7 +259,7 @@ impl Matrix {
     fn point_of(&self, params: Params, name: String, server: &ServerId) -> Point {
         let argv = match &self.runner {
             BenchRunner::Native | BenchRunner::Iterations | BenchRunner::Phases => None,
-            BenchRunner::Command(command) => Some(argv::apply(command, &params)),
+            BenchRunner::Command(commands) => Some(argv::fill_in(&commands.of(&params), &commands::flags(&params))),
         };
         Point {
             id: self.load.point_id(server, &params, argv.as_deref(), &self.secrets),

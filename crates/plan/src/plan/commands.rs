@@ -1,6 +1,6 @@
-//! What else than flags tells servers of one plan apart: their command lines and their environment.
+//! What else than flags tells servers of one plan apart: their command lines and their environment. Benchmarks have command lines, too.
 //!
-//! Where a plan gives several, each is a parameter of the server side under a name that no flag can have: `command`, and `env.NAME`
+//! Where a plan gives several, each is a parameter of its side under a name that no flag can have: `command`, and `env.NAME`
 //! for a variable. So they vary, combine, link and exclude as flags do, and have their columns. Here they become a command line and
 //! an environment again.
 
@@ -14,12 +14,12 @@ pub const COMMAND: &str = "command";
 /// What the name of a parameter for an environment variable begins with.
 pub const ENV: &str = "env.";
 
-/// The command lines that a plan launches servers with, program first.
+/// The command lines that a plan launches servers or sends loads with, program first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Commands {
     /// One for all servers that choose no other.
     One(Vec<String>),
-    /// By the names that `serve.command` gives them, in order.
+    /// By the names that the plan gives them, in order.
     Named(Vec<(String, Vec<String>)>),
 }
 
@@ -35,6 +35,14 @@ impl Commands {
                 Some((_, words)) => words.into(),
                 None => split(chosen),
             },
+        }
+    }
+
+    /// The names among which to choose; none where there is one for all.
+    pub fn names(&self) -> Vec<Value> {
+        match self {
+            Commands::Named(named) => named.iter().map(|(name, _)| name.as_str().into()).collect(),
+            Commands::One(_) => Vec::new(),
         }
     }
 

@@ -215,6 +215,8 @@ pub struct Bench {
     pub runner: BenchRunner,
     /// Environment variables for an external benchmark.
     pub env: BTreeMap<String, String>,
+    /// Where an external benchmark's figures stand in its result; empty if they are understood.
+    pub result: BTreeMap<String, Place>,
     /// Limit for one run.
     pub timeout: Duration,
     /// Unmeasured requests before the first run of a load on a fresh server.
@@ -225,6 +227,15 @@ pub struct Bench {
     pub params: Vec<(String, Axis)>,
     /// Named combinations, multiplied with the axes; empty means one empty combination.
     pub combos: Vec<Combo>,
+}
+
+/// Where a figure stands in a JSON document.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Place {
+    /// A JSON pointer.
+    pub at: String,
+    /// What the number there is multiplied by.
+    pub times: f64,
 }
 
 /// Unmeasured requests before a load, of its own shape.
@@ -245,8 +256,8 @@ pub enum BenchRunner {
     Iterations,
     /// Prefill and decode throughput over a window of time (`vsweep phases`).
     Phases,
-    /// A command line such as `vllm bench serve …` (program first).
-    Command(Vec<String>),
+    /// Command lines such as `vllm bench serve …`.
+    Command(Commands),
 }
 
 impl BenchRunner {

@@ -52,7 +52,7 @@ impl Origin {
 /// The path as the user wrote it: what varies of a server beside its flags does not stand among the parameters.
 fn typed<'p>(path: &[&'p str]) -> Vec<&'p str> {
     match path {
-        ["serve", "params", COMMAND, rest @ ..] => [&["serve", COMMAND], rest].concat(),
+        [side @ ("serve" | "bench"), "params", COMMAND, rest @ ..] => [&[*side, COMMAND], rest].concat(),
         ["serve", "params", name, rest @ ..] => match name.strip_prefix(ENV) {
             Some(variable) => [&["serve", "env", variable], rest].concat(),
             None => path.to_vec(),

@@ -142,8 +142,13 @@ pub struct BenchTable {
     /// Who drives the load: `native` (default), `iterations` or `phases`. Not together with `command`.
     pub runner: Option<Runner>,
     /// Command line of an external benchmark such as `vllm bench serve`, as a string or a list of words. Parameters are
-    /// added to it as flags; host, port and where to save results are added when it runs.
-    pub command: Option<Words>,
+    /// added to it as flags, or filled in where the command says `{max_concurrency}`; host, port and where to save results are
+    /// added when it runs. A table of named command lines is an axis, `bench.command`. Results of `vllm bench serve`,
+    /// guidellm and aiperf are understood.
+    pub command: Option<Commands>,
+    /// Where the figures of another program stand in the JSON that it writes: `mean_ttft_ms = "/ttft/mean"`, or
+    /// `{ at = "/ttft/mean_s", times = 1000 }`. All other figures are left out.
+    pub result: Option<BTreeMap<String, PlaceValue>>,
     /// Environment variables for an external benchmark, added to vsweep's own.
     pub env: Option<BTreeMap<String, Scalar>>,
     /// Limit for one run, e.g. `20m` (default).
@@ -160,6 +165,26 @@ pub struct BenchTable {
     pub params_file: Option<String>,
     /// Named combinations of parameters, multiplied with the axes. They win over fixed values of the same name.
     pub combos: Option<Vec<ComboTable>>,
+}
+
+/// Where a figure stands.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+pub enum PlaceValue {
+    /// A JSON pointer.
+    At(String),
+    /// The same of a figure in another unit.
+    Scaled(PlaceTable),
+}
+
+/// Where a figure in another unit stands.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct PlaceTable {
+    /// A JSON pointer such as `/ttft/mean_s`.
+    pub at: String,
+    /// What it is multiplied by, e.g. 1000 for seconds.
+    pub times: Option<f64>,
 }
 
 /// Who drives the load when no command does.

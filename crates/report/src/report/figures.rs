@@ -136,6 +136,9 @@ mod tests {
         let (batches, phases) = (BenchRunner::Iterations, BenchRunner::Phases);
         assert!(is_known(&batches, "step_ms") && !is_known(&batches, "p99_ttft_ms"));
         assert!(is_known(&phases, "p99_ttft_ms") && !is_known(&phases, "p99_tpot_ms"));
-        assert!(is_known(&BenchRunner::Command(Vec::new()), "anything"));
+        assert!(is_known(
+            &BenchRunner::Command(vsweep_plan::plan::Commands::One(Vec::new())),
+            "anything"
+        ));
     }
 }

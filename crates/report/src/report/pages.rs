@@ -93,7 +93,7 @@ fn bench_command(plan: Option<&(String, Format)>) -> Vec<String> {
         Format::Json => "plan.json",
     };
     match plan::parse(text, *format, Path::new(name), &[], &World::empty()).map(|plan| plan.bench.runner) {
-        Ok(BenchRunner::Command(argv)) => argv,
+        Ok(BenchRunner::Command(commands)) => commands.iter().next().map(<[String]>::to_vec).unwrap_or_default(),
         Ok(runner @ (BenchRunner::Iterations | BenchRunner::Phases)) => {
             vec!["vsweep".to_owned(), runner.name().unwrap_or_default().to_owned()]
         }

@@ -1,10 +1,11 @@
 //! The `[bench]` table.
 
 use super::Reader;
+use crate::plan::commands::COMMAND;
 use crate::plan::fields::Fields;
-use crate::plan::node::Node;
+use crate::plan::node::{Kind, Node};
 use crate::plan::problem::Problem;
-use crate::plan::{Bench, BenchRunner, Warmup, schema};
+use crate::plan::{Axis, Bench, BenchRunner, Place, Warmup, schema};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ impl Reader<'_> {
         let mut bench = Bench {
             runner: BenchRunner::Native,
             env: BTreeMap::new(),
+            result: BTreeMap::new(),
             timeout: TIMEOUT,
             warmup: Warmup::Automatic,
             telemetry: true,
@@ -34,8 +36,7 @@ impl Reader<'_> {
                 .unwrap_or(BenchRunner::Native);
         }
         if let Some(command) = command {
-            let words = self.words(&command.value, "bench.command").unwrap_or_default();
-            bench.runner = BenchRunner::Command(words);
+            bench.runner = BenchRunner::Command(self.commands(&command.value, "bench.command"));
             if let Some(runner) = runner {
                 let message = "the load comes from a runner of vsweep or from a command";
                 let problem = Problem::new(command.key_span, message, "keep `runner` or `command`, not both");
@@ -52,12 +53,62 @@ impl Reader<'_> {
         bench.warmup = warmup.map_or(Warmup::Automatic, Warmup::Requests);
         let telemetry = fields.get("telemetry");
         bench.telemetry = telemetry.is_none_or(|node| self.yes_or_no(node, "bench.telemetry").unwrap_or(true));
-        bench.params = fields
-            .get("params")
-            .map(|node| self.params(node, "bench.params"))
-            .unwrap_or_default();
+        if let Some(result) = fields.entry("result") {
+            bench.result = self.places(&result.value);
+            if command.is_none() {
+                let message = "`result` is for the result of a benchmark `command`";
+                self.found
+                    .add(Problem::new(result.key_span, message, "remove it, or give a command"));
+            }
+        }
+        let params = fields.get("params").map(|node| self.params(node, "bench.params"));
+        let names = match &bench.runner {
+            BenchRunner::Command(commands) => commands.names(),
+            _ => Vec::new(),
+        };
+        let command_axis = (!names.is_empty()).then(|| (COMMAND.to_owned(), Axis::Values(names)));
+        bench.params = command_axis.into_iter().chain(params.unwrap_or_default()).collect();
         bench.combos = self.combos(fields.get("combos"), fields.get("params_file"), "bench");
         fields.close(&mut self.found);
         bench
+    }
+
+    /// `[bench.result]`.
+    fn places(&mut self, node: &Node) -> BTreeMap<String, Place> {
+        let mut places = BTreeMap::new();
+        for entry in node.entries() {
+            let what = format!("bench.result.{}", entry.key);
+            let (at, times) = match &entry.value.kind {
+                Kind::Table(_) => {
+                    let Some(mut fields) = Fields::open::<schema::PlaceTable>(&entry.value, &what, &mut self.found)
+                    else {
+                        continue;
+                    };
+                    let at = fields.get("at").and_then(|node| self.text(node, &what));
+                    let times = fields
+                        .get("times")
+                        .and_then(|node| self.ratio(node, &format!("{what}.times"), f64::MIN_POSITIVE..=f64::MAX));
+                    fields.close(&mut self.found);
+                    (at, times)
+                }
+                _ => (self.text(&entry.value, &what), None),
+            };
+            match at {
+                Some(at) if at.starts_with('/') => drop(places.insert(
+                    entry.key.clone(),
+                    Place {
+                        at,
+                        times: times.unwrap_or(1.0),
+                    },
+                )),
+                Some(_) => {
+                    let message = format!("`{what}` must be a JSON pointer");
+                    let remedy = "write the keys and positions that lead to it, each after a slash: /latency/p99";
+                    self.found.add(Problem::new(entry.value.span, message, remedy));
+                }
+                None => {}
+            }
+        }
+        places
     }
 }

@@ -114,7 +114,10 @@ impl Reader<'_> {
                 .into_iter()
                 .chain(params::names_beside_flags(&serve.params))
                 .collect(),
-            bench: params::names(bench_node),
+            bench: params::names(bench_node)
+                .into_iter()
+                .chain(params::names_beside_flags(&bench.params))
+                .collect(),
             open: [serve_node, bench_node]
                 .iter()
                 .flatten()

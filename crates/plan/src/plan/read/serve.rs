@@ -40,7 +40,7 @@ impl Reader<'_> {
         let given = given && !all_combos_have_command(node);
         match (command, url) {
             (Some(command), None) => {
-                serve.target = Target::Launch(self.commands(&command.value));
+                serve.target = Target::Launch(self.commands(&command.value, "serve.command"));
             }
             (None, Some(url)) => serve.target = Target::Attach(self.url(&url.value)),
             (Some(command), Some(url)) => {
@@ -124,18 +124,18 @@ impl Reader<'_> {
     }
 
     /// One command line, or several by name.
-    fn commands(&mut self, node: &Node) -> Commands {
+    pub(super) fn commands(&mut self, node: &Node, what: &str) -> Commands {
         let Kind::Table(entries) = &node.kind else {
-            return Commands::One(self.words(node, "serve.command").unwrap_or_default());
+            return Commands::One(self.words(node, what).unwrap_or_default());
         };
         if entries.is_empty() {
             let remedy = "write a command line, or a table of them such as { old = \"vllm-0.31 serve MODEL\", new = \"vllm serve MODEL\" }";
             self.found
-                .add(Problem::new(node.span, "`serve.command` names no program", remedy));
+                .add(Problem::new(node.span, format!("`{what}` names no program"), remedy));
         }
         let mut named = Vec::with_capacity(entries.len());
         for Entry { key, value, .. } in entries {
-            let words = self.words(value, &format!("serve.command.{key}")).unwrap_or_default();
+            let words = self.words(value, &format!("{what}.{key}")).unwrap_or_default();
             named.push((key.clone(), words));
         }
         Commands::Named(named)
@@ -282,8 +282,8 @@ impl Target {
     /// The names of the command lines among which servers choose; none where there is one for all.
     fn names(&self) -> Vec<Value> {
         match self {
-            Target::Launch(Commands::Named(named)) => named.iter().map(|(name, _)| name.as_str().into()).collect(),
-            Target::Launch(Commands::One(_)) | Target::Attach(_) => Vec::new(),
+            Target::Launch(commands) => commands.names(),
+            Target::Attach(_) => Vec::new(),
         }
     }
 }

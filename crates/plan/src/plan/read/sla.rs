@@ -125,7 +125,7 @@ impl Reader<'_> {
         None
     }
 
-    fn ratio(&mut self, node: &Node, what: &str, range: RangeInclusive<f64>) -> Option<f64> {
+    pub(super) fn ratio(&mut self, node: &Node, what: &str, range: RangeInclusive<f64>) -> Option<f64> {
         let value = match &node.kind {
             Kind::Number(number) => number.as_f64(),
             _ => None,

@@ -22,8 +22,8 @@ use std::path::{Path, PathBuf};
 /// `vsweep import TREE -o DIR -- vllm bench sweep serve ...` makes a directory of that plan and of the results in TREE, finished
 /// or not; `vsweep run DIR/plan.toml -o DIR` measures what is missing.
 ///
-/// `vsweep import RESULT -o DIR` writes a result of guidellm, aiperf or `vllm bench serve` in vLLM's words, one file for each benchmark
-/// in it; `vsweep plot`, `pareto` and `compare` read DIR.
+/// `vsweep import RESULT -o DIR` writes a result of guidellm, aiperf or `vllm bench serve` in vLLM's words; `vsweep plot` and
+/// `pareto` read DIR.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The folder with the results of one experiment (SERVE--...-BENCH--.../run=0.json), or the result of another client: a

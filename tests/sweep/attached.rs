@@ -5,6 +5,7 @@ use crate::deadline;
 use crate::harness::{Harness, journals, rows, said, wait_for};
 use crate::standing::Standing;
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -123,6 +124,30 @@ fn counted(harness: &Harness) -> (usize, Vec<BTreeMap<String, String>>) {
 fn verify(harness: &Harness) {
     let output = harness.run(&["verify", "out"]);
     assert!(output.status.success(), "{}", said(&output));
+}
+
+#[test]
+fn a_server_that_says_other_settings_than_the_plan_is_doubted() {
+    let harness = Harness::new();
+    let server = server(&harness, "4");
+    for (seqs, codes) in [(4, false), (8, true)] {
+        let path = plan(&harness, &server.url(), "");
+        let text = fs::read_to_string(&path).expect("the plan") + &format!("[serve.params]\nmax_num_seqs = {seqs}\n");
+        harness.write("plan.toml", &text);
+        let output = harness.run(&["run", &path, "-o", &format!("out{seqs}")]);
+        let runs = rows(&harness.folder.path().join(format!("out{seqs}/summary.csv")));
+        let doubted = runs
+            .iter()
+            .filter(|run| run["codes"].contains("not_as_planned"))
+            .count();
+        assert_eq!(doubted, if codes { runs.len() } else { 0 }, "{}", said(&output));
+        assert_eq!(
+            said(&output).contains("max_num_seqs is 4 instead of 8"),
+            codes,
+            "{}",
+            said(&output)
+        );
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod attached;
 mod ci_guard;
+mod clients;
 mod comparison;
 #[path = "../support/deadline.rs"]
 mod deadline;

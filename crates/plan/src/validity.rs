@@ -103,6 +103,9 @@ codes! {
     /// No warm-up went before the first run of this load on this start of the server.
     ColdServer = "cold_server", Suspect,
         "let vsweep warm up (remove warmup_prompts = 0), or repeat the run; first requests pay for caches and compilation";
+    /// The server runs other settings than the plan gives, by its own words.
+    NotAsPlanned = "not_as_planned", Suspect,
+        "look into the server's log for why, or give the plan the settings that are named";
     /// The server's caches could not be reset before the run.
     CachesNotReset = "caches_not_reset", Suspect,
         "figures may profit from an earlier run's cache; start the server with VLLM_SERVER_DEV_MODE=1, or let vsweep start it \

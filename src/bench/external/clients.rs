@@ -33,6 +33,16 @@ pub fn records(result: Params) -> Result<Vec<Params>, String> {
     benchmarks.iter().map(read).collect()
 }
 
+/// Whether it is the result of a client whose words are known.
+pub fn is_known(result: &Params) -> bool {
+    let is_guidellm = || {
+        result
+            .get("metadata")
+            .is_some_and(|metadata| metadata["guidellm_version"].is_string())
+    };
+    result.contains_key("aiperf_version") || is_guidellm()
+}
+
 /// What the plan says of where the figures stand.
 pub fn at_places(result: &Params, places: &BTreeMap<String, Place>) -> Result<Params, String> {
     let result = Value::Object(result.clone());

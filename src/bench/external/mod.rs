@@ -52,6 +52,11 @@ pub async fn measure(job: &Job, argv: &[String]) -> Result<Measurement, Failure>
     }
     let target = Target::of(job, &result);
     let (argv, notes) = target.arguments(job, argv);
+    let none = BTreeMap::new();
+    let places = match speaks_vllm_bench(&argv) {
+        true => &none,
+        false => &job.places,
+    };
     let output = prepare(&log, &result, &notes).map_err(|error| {
         Failure::new(
             Cause::BenchFailed,
@@ -87,7 +92,7 @@ pub async fn measure(job: &Job, argv: &[String]) -> Result<Measurement, Failure>
     // Whatever the program left running would disturb the next run.
     program.stop().await;
     match exit {
-        Ok(Exit::Code(0)) => Ok(judge(read(&result, &job.places)?)),
+        Ok(Exit::Code(0)) => Ok(judge(read(&result, places)?)),
         Ok(exit) => Err(Failure::new(
             Cause::BenchFailed,
             format!("{exit}; {}", diagnose::decisive(&log)),
@@ -274,7 +279,7 @@ fn read(path: &Path, places: &BTreeMap<String, Place>) -> Result<Params, Failure
     let bytes = fs::read(path).map_err(|_| failed(format!("it wrote no result to {}", path.display())))?;
     let of_result = |what: String| failed(format!("its result {what}"));
     let result = read_result(&bytes).map_err(of_result)?;
-    if !places.is_empty() {
+    if !places.is_empty() && !clients::is_known(&result) {
         return clients::at_places(&result, places).map_err(of_result);
     }
     let mut records = records(result).map_err(of_result)?;

@@ -1,4 +1,4 @@
-//! A result of another client as files that `vsweep plot`, `pareto` and `compare` read.
+//! A result of another client as a file that `vsweep plot` and `pareto` read.
 
 use super::super::output::say;
 use crate::bench::{AIPERF_RESULT, read_result, records};
@@ -8,13 +8,16 @@ use crate::units::show_many;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// What `vllm bench sweep` calls the results of one load.
+const SUMMARY: &str = "summary.json";
+
 /// The file with a client's result, if the path is that or aiperf's folder.
 pub fn file(path: &Path) -> Option<PathBuf> {
     let inside = path.join(AIPERF_RESULT);
     [path.to_owned(), inside].into_iter().find(|path| path.is_file())
 }
 
-/// Writes each benchmark of the result to a file of its own.
+/// Writes the benchmarks of the result as the runs of one load.
 pub fn import(file: &Path, to: &Path) -> Result<Exit> {
     let refused = |what: String| Error::Usage(format!("{} {what}", file.display()));
     let bytes = fs::read(file).map_err(|error| refused(format!("cannot be read: {error}")))?;
@@ -27,10 +30,8 @@ pub fn import(file: &Path, to: &Path) -> Result<Exit> {
         )));
     }
     create_folder(to)?;
-    for (n, record) in records.iter().enumerate() {
-        let text = serde_json::to_string_pretty(record).expect("figures are JSON");
-        write_atomic(&to.join(format!("result-{n}.json")), text.as_bytes())?;
-    }
+    let text = serde_json::to_string_pretty(&records).expect("figures are JSON");
+    write_atomic(&to.join(SUMMARY), text.as_bytes())?;
     say(format_args!(
         "wrote {} to {}; `vsweep plot {}` draws them",
         show_many(records.len() as u64, "result"),

@@ -82,6 +82,7 @@ impl Live<'_, '_> {
                 running.has_leftovers = measurement.cut.is_some();
                 add(figures, &mut measurement);
                 measurement.doubts.extend(unwarmed(plan, &job, run.is_warm));
+                measurement.doubts.extend(running.unlike.clone());
                 ran(
                     Ok(Box::new(reduce(measurement, &run.task, identity.simulated))),
                     seconds,

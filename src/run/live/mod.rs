@@ -4,6 +4,7 @@ mod behind;
 mod beside;
 mod hidden;
 mod measure;
+mod planned;
 mod server;
 
 pub(crate) use measure::reduce;
@@ -21,6 +22,7 @@ use crate::matrix::ServerConfig;
 use crate::plan::Plan;
 use crate::server::{Identity, Server};
 use crate::telemetry::nvml::Gpus;
+use crate::validity::Doubt;
 use hidden::hide_in_log;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,6 +48,8 @@ struct Running {
     identity: Option<Identity>,
     /// What tells it from another one, if somebody else runs it.
     behind: Option<Fingerprint>,
+    /// In what it is not as planned, by its own words.
+    unlike: Option<Doubt>,
     /// The GPUs it uses, as far as they can be read.
     gpus: Arc<Gpus>,
     /// Whether the last run was cut, so that it may still work on requests that nobody waits for.

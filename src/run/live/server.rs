@@ -1,18 +1,20 @@
 //! Bringing a server up, and emptying its caches.
 
 use super::behind::replaced;
-use super::{Live, Running};
+use super::{Live, Running, planned};
 use crate::agenda::{Facts, Outcome};
 use crate::bench;
 use crate::cause::Failure;
 use crate::error::{Error, Result};
 use crate::files::create_folder;
+use crate::fingerprint::Fingerprint;
 use crate::journal::Launch as LaunchId;
-use crate::plan::Target;
+use crate::plan::{Program, ServeCommand, Target};
 use crate::server::address::{Address, Taken};
 use crate::server::{Identity, Launch, Server};
 use crate::table::count_gpus;
 use crate::telemetry::nvml::Gpus;
+use crate::validity::Doubt;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,7 +54,9 @@ impl Live<'_, '_> {
             identity: behind.clone(),
         };
         let gpus = Arc::new(self.gpus(&identity));
+        let unlike = self.unlike(behind.as_ref()).await;
         let running = self.ready();
+        running.unlike = unlike;
         running.gpus = gpus;
         running.identity = Some(identity);
         running.behind = behind;
@@ -99,9 +103,24 @@ impl Live<'_, '_> {
             identity: None,
             behind: None,
             gpus: Arc::new(Gpus::none()),
+            unlike: None,
             has_leftovers: false,
         });
         running.server.ready().await
+    }
+
+    /// In what the server is not as planned, if it is vLLM and says so.
+    async fn unlike(&mut self, behind: Option<&Fingerprint>) -> Option<Doubt> {
+        let config = self.config.clone();
+        let is_known = matches!(
+            ServeCommand::of(&config.argv).program(),
+            Program::Vllm | Program::Simulator
+        );
+        match behind {
+            Some(read) => planned::doubt(&config, read),
+            None if is_known => planned::doubt(&config, &self.ready().server.read_identity().await.ok()?),
+            None => None,
+        }
     }
 
     /// The size of the KV cache, which tells a search where to start.

@@ -147,7 +147,7 @@ pub struct BenchTable {
     /// guidellm and aiperf are understood.
     pub command: Option<Commands>,
     /// Where the figures of another program stand in the JSON that it writes: `mean_ttft_ms = "/ttft/mean"`, or
-    /// `{ at = "/ttft/mean_s", times = 1000 }`. All other figures are left out.
+    /// `{ at = "/ttft/mean_s", times = 1000 }`. All other figures are left out. Results of known clients need none.
     pub result: Option<BTreeMap<String, PlaceValue>>,
     /// Environment variables for an external benchmark, added to vsweep's own.
     pub env: Option<BTreeMap<String, Scalar>>,

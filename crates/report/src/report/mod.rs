@@ -10,6 +10,7 @@ mod attainment;
 mod basis;
 pub mod chart;
 pub mod charts;
+mod clients;
 pub mod compare;
 mod compared;
 mod configs;

@@ -10,7 +10,7 @@ use super::goals::Goals;
 use super::status::{describe_reasons, unfinished};
 use super::variation::{name_workload, settings, varying_within};
 use super::words::{axis_title, show_number, show_spread};
-use super::{sla, unsteady};
+use super::{clients, sla, unsteady};
 use itertools::Itertools;
 use vsweep_plan::units::{show_count, show_many};
 use vsweep_record::journal::State;
@@ -69,7 +69,11 @@ pub fn summarize(state: &State, points: &Points<'_>, goals: &Goals) -> String {
         text += &format!("explored {sentence}\n");
     }
     text += &tables(state, points, goals);
-    for remark in retired(state).into_iter().chain(unsteady::remarks(points)) {
+    for remark in retired(state)
+        .into_iter()
+        .chain(clients::remark(points))
+        .chain(unsteady::remarks(points))
+    {
         text += &format!("note: {remark}\n");
     }
     let reasons = group_recorded(state);

@@ -1,0 +1,145 @@
+//! Whether a server runs what the plan asks for: what it says of its settings, held against its command line or, of one that
+//! somebody else started, against the parameters of the plan.
+//!
+//! Only settings that the plan gives count, and only values that vLLM takes as they are given: numbers, switches and names of
+//! number formats. What a server does not say is no difference.
+
+use crate::fingerprint::Fingerprint;
+use crate::matrix::ServerConfig;
+use crate::plan::{ServeCommand, show, spelling};
+use crate::validity::{Code, Doubt};
+
+/// Settings that a server may tell under the names of its flags.
+const NAMES: [&str; 12] = [
+    "tensor_parallel_size",
+    "pipeline_parallel_size",
+    "data_parallel_size",
+    "max_model_len",
+    "max_num_seqs",
+    "max_num_batched_tokens",
+    "gpu_memory_utilization",
+    "block_size",
+    "enable_chunked_prefill",
+    "enable_prefix_caching",
+    "enforce_eager",
+    "dtype",
+];
+
+/// The doubt in every run on a server that runs other settings than the plan gives; `None` if no such is known.
+pub(super) fn doubt(config: &ServerConfig, read: &Fingerprint) -> Option<Doubt> {
+    let differences: Vec<String> = NAMES.iter().filter_map(|name| difference(name, config, read)).collect();
+    (!differences.is_empty()).then(|| Doubt::new(Code::NotAsPlanned, differences.join(", ")))
+}
+
+fn difference(name: &str, config: &ServerConfig, read: &Fingerprint) -> Option<String> {
+    let planned = planned(name, config)?;
+    let told = match name {
+        "max_model_len" => read.max_model_len.map(|tokens| tokens.to_string()),
+        _ => read.settings.get(name).cloned(),
+    }?;
+    let is_same = match (plain(&planned), plain(&told)) {
+        (Some(Plain::Number(a)), Some(Plain::Number(b))) => (a - b).abs() <= 1e-9 * a.abs(),
+        (Some(Plain::Word(a)), Some(Plain::Word(b))) => a == b,
+        // `auto`, `8k` and the like: the server decides what that is.
+        _ => true,
+    };
+    (!is_same).then(|| format!("{name} is {told} instead of {planned}"))
+}
+
+/// What the plan says of a setting.
+fn planned(name: &str, config: &ServerConfig) -> Option<String> {
+    if config.argv.is_empty() {
+        return spelling::find(&config.params, name).map(show);
+    }
+    let command = ServeCommand::of(&config.argv);
+    let is_switch = name.starts_with("en");
+    match command.value(name) {
+        Some(value) if !is_switch || plain(value).is_some() => Some(value.to_owned()),
+        _ if !is_switch => None,
+        _ if command.has(name) => Some("true".to_owned()),
+        _ => command.has(&format!("no_{name}")).then(|| "false".to_owned()),
+    }
+}
+
+/// A value that means the same in the plan and in the server's words.
+enum Plain {
+    Number(f64),
+    Word(&'static str),
+}
+
+fn plain(value: &str) -> Option<Plain> {
+    if let Some(number) = value.parse().ok().filter(|number: &f64| *number > 0.0) {
+        return Some(Plain::Number(number));
+    }
+    Some(Plain::Word(match value.trim_start_matches("torch.") {
+        "True" | "true" => "true",
+        "False" | "false" => "false",
+        "bfloat16" => "bfloat16",
+        "float16" | "half" => "float16",
+        "float32" | "float" => "float32",
+        _ => return None,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::ServerId;
+    use crate::plan::Params;
+    use serde_json::json;
+    use std::collections::BTreeMap;
+
+    fn config(line: &str, params: Params) -> ServerConfig {
+        ServerConfig {
+            id: ServerId(String::new()),
+            name: String::new(),
+            argv: line.split_whitespace().map(str::to_owned).collect(),
+            env: BTreeMap::new(),
+            params,
+            combo: None,
+        }
+    }
+
+    /// What a real vLLM says.
+    fn told() -> Fingerprint {
+        let settings = [
+            ("max_num_seqs", "64"),
+            ("dtype", "torch.bfloat16"),
+            ("enable_prefix_caching", "True"),
+            ("gpu_memory_utilization", "0.92"),
+            ("block_size", "128"),
+        ];
+        Fingerprint {
+            max_model_len: Some(2048),
+            settings: settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            ..Fingerprint::default()
+        }
+    }
+
+    #[test]
+    fn only_what_the_plan_gives_and_the_server_tells_can_differ() {
+        let doubted = |line: &str| doubt(&config(line, Params::new()), &told()).map(|doubt| doubt.detail);
+        for line in [
+            "vllm serve m",
+            "vllm serve m --max-num-seqs 64 --max_model_len=2048 --dtype bfloat16 --enable-prefix-caching --port 1",
+            "vllm serve m --max-model-len 2k --dtype auto --gpu-memory-utilization 0.920 --tensor-parallel-size 4",
+        ] {
+            assert_eq!(doubted(line), None, "{line}");
+        }
+        let wrong = "vllm serve m --max-num-seqs 128 --dtype half --no-enable-prefix-caching --max-model-len 4096";
+        let said = "max_model_len is 2048 instead of 4096, max_num_seqs is 64 instead of 128, \
+                    enable_prefix_caching is True instead of false, dtype is torch.bfloat16 instead of half";
+        assert_eq!(doubted(wrong).as_deref(), Some(said));
+    }
+
+    #[test]
+    fn a_server_of_somebody_elses_is_held_against_the_parameters() {
+        let params = json!({"max-num-seqs": 32, "block_size": 128});
+        let config = config("", params.as_object().cloned().expect("parameters"));
+        let doubt = doubt(&config, &told()).expect("one differs");
+        assert_eq!(
+            (doubt.code, &*doubt.detail),
+            (Code::NotAsPlanned, "max_num_seqs is 64 instead of 32")
+        );
+    }
+}

@@ -74,7 +74,7 @@ fn one_load_goes_through_every_client() {
         (3.5, 20.0)
     );
     assert_eq!(of("guidellm")["client"], "guidellm 0.8.1");
-    let told = "4 clients sent these loads; input tokens of a request as each counts them: aiperf 64, guidellm 6, other says nothing, own 64.";
+    let told = "4 clients sent these loads; input tokens of a request as each counts them: aiperf 64, guidellm 6, other unknown, own 64.";
     assert!(said(&output).contains(told), "{}", said(&output));
     harness.wait_until_alone();
 }

@@ -26,7 +26,7 @@ pub fn remark(points: &Points<'_>) -> Option<String> {
         return None;
     }
     let shown = tokens.iter().map(|(client, seen)| match seen.len() {
-        0 => format!("{client} says nothing"),
+        0 => format!("{client} unknown"),
         count => format!("{client} {}", show_number(seen.iter().sum::<f64>() / count as f64)),
     });
     Some(format!(

@@ -1,7 +1,7 @@
 //! Ending a server that does not run below its command: in a container, or on another machine. Only the plan's stop command
 //! reaches it, so the promise that no server is left rests on that command.
 
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -15,9 +15,11 @@ const TICK: Duration = Duration::from_millis(50);
 pub(super) fn end(stop: &[String]) -> bool {
     let ended = try_end(stop);
     if let Err(why) = &ended {
-        eprintln!(
-            "vsweep: the stop command `{}` {why}; its server may still run",
-            crate::shell::shell_line(stop)
+        let stop = crate::shell::shell_line(stop);
+        // Where nobody can be told, the command is still tried again.
+        let _ = writeln!(
+            io::stderr(),
+            "vsweep: the stop command `{stop}` {why}; its server may still run"
         );
     }
     ended.is_ok()

@@ -233,8 +233,8 @@ mod tests {
         );
         near(of("request_throughput"), 16.0 / of("duration"), 0.05);
         near(of("output_throughput"), 256.0 / of("duration"), 0.05);
-        // 16 tokens each: the last comes 15 gaps after the first.
-        near(of("mean_e2el_ms"), of("mean_ttft_ms") + 15.0 * of("mean_tpot_ms"), 0.01);
+        // 16 tokens each: the last comes 15 gaps after the first, and guidellm's latency ends a little later.
+        near(of("mean_e2el_ms"), of("mean_ttft_ms") + 15.0 * of("mean_tpot_ms"), 0.02);
         near(of("mean_itl_ms"), of("mean_tpot_ms"), 0.001);
         assert!(of("p99_ttft_ms") >= of("p50_ttft_ms") && of("p99_tpot_ms") >= of("median_tpot_ms"));
     }

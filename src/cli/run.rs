@@ -102,6 +102,7 @@ pub fn run(args: Args) -> Result<Exit> {
         forecasts: &Forecasts::new(),
         node: node.as_ref(),
         lengths: &Lengths::new(),
+        share: None,
     };
     let directory = choose_directory(&args, &plan)?;
     if args.dry_run {
@@ -133,13 +134,7 @@ pub fn run(args: Args) -> Result<Exit> {
     };
     recorder.hide(plan.secrets.clone());
     write_plan(&plan, &directory)?;
-    let options = Options {
-        // A guess for a GPU that is not there would only lead the search astray.
-        card: installed(&plan, wanted),
-        most_tokens: Some(MOST_TOKENS),
-        ..Options::default()
-    };
-    let forecasts = foresee(&plan, wanted, sweep.schedule(), &state, &options);
+    let forecasts = first_guesses(&sweep, &state);
     let lengths = lengths(&sweep, &state);
     let sweep = Sweep {
         forecasts: &forecasts,
@@ -149,7 +144,8 @@ pub fn run(args: Args) -> Result<Exit> {
     let mode = args.mode();
     let runtime = machine::runtime()?;
     let mut interrupt = runtime.block_on(async { Interrupt::install() })?;
-    let ending = runtime.block_on(perform(sweep, changes, &mut recorder, mode, &mut interrupt))?;
+    let tables = Tables::of(recorder.directory(), &plan.report)?;
+    let ending = runtime.block_on(perform(sweep, changes, &mut recorder, mode, &mut interrupt, Some(tables)))?;
     // Read again from disk: other shards may have recorded meanwhile.
     let state = journal::load(&directory, Check::Hashes)?;
     let is_shown = matches!(mode, Mode::Auto | Mode::Plain);
@@ -199,7 +195,7 @@ pub fn run(args: Args) -> Result<Exit> {
 }
 
 /// Looks for what the work that is left needs of this machine. `Err` holds the exit code to end with.
-fn preflight(sweep: &Sweep<'_>, state: &State) -> std::result::Result<(), Exit> {
+pub(super) fn preflight(sweep: &Sweep<'_>, state: &State) -> std::result::Result<(), Exit> {
     let mut found = Found::default();
     if sweep.schedule().has_work(state) {
         preflight::check(sweep.plan, sweep.wanted, sweep.node, &mut found);
@@ -213,13 +209,24 @@ fn preflight(sweep: &Sweep<'_>, state: &State) -> std::result::Result<(), Exit> 
 }
 
 /// The machine as far as the plan shares it out.
-fn look_around(plan: &Plan) -> Option<Node> {
+pub(super) fn look_around(plan: &Plan) -> Option<Node> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.ok()?.block_on(Node::of(plan))
 }
 
+/// What the searches will likely find.
+pub(super) fn first_guesses(sweep: &Sweep<'_>, state: &State) -> Forecasts {
+    let options = Options {
+        // A guess for a GPU that is not there would only lead the search astray.
+        card: installed(sweep.plan, sweep.wanted),
+        most_tokens: Some(MOST_TOKENS),
+        ..Options::default()
+    };
+    foresee(sweep.plan, sweep.wanted, sweep.schedule(), state, &options)
+}
+
 /// How long the work on each server will likely take, where that decides which one comes first.
-fn lengths(sweep: &Sweep<'_>, state: &State) -> Lengths {
+pub(super) fn lengths(sweep: &Sweep<'_>, state: &State) -> Lengths {
     if sweep.node.is_none() {
         return Lengths::new();
     }
@@ -245,14 +252,14 @@ async fn unless_interrupted<T: Send + 'static>(
     }
 }
 
-async fn perform(
+pub(super) async fn perform(
     sweep: Sweep<'_>,
     changes: Changes,
     recorder: &mut Recorder,
     mode: Mode,
     interrupt: &mut Interrupt,
+    mut tables: Option<Tables>,
 ) -> Result<Ending> {
-    let mut tables = Tables::of(recorder.directory(), &sweep.plan.report)?;
     let mut progress = Progress::new(mode, ahead(&sweep, recorder.state()));
     let mut observer = |update: Update<'_>, recorder: &Recorder| {
         match update {
@@ -265,7 +272,7 @@ async fn perform(
                         | Event::GroupGivenUp(_)
                         | Event::ResultsRetired { .. }
                 ) {
-                    tables.renew()?;
+                    tables.as_mut().map_or(Ok(()), Tables::renew)?;
                 }
             }
             Update::Running(server, counters) => progress.watch(server, counter(counters)),
@@ -279,7 +286,7 @@ async fn perform(
         Ok(())
     };
     let ended = sweep.perform(changes, recorder, interrupt, &mut observer).await;
-    let written = tables.end();
+    let written = tables.as_mut().map_or(Ok(()), Tables::end);
     ended.and_then(|ending| written.map(|()| ending))
 }
 
@@ -343,14 +350,9 @@ impl Args {
         }
     }
 
-    /// What was begun without warm-ups goes on so: its points are known by that, and its runs compare.
     fn keep_defaults(&self, plan: &mut Plan) {
         let directory = Directory::at(folder(self.output.as_deref(), plan));
-        if self.fresh || plan.bench.warmup != Warmup::Automatic || !directory.began_without_warmup() {
-            return;
-        }
-        plan.bench.warmup = Warmup::Requests(0);
-        if !self.quiet {
+        if !self.fresh && keep_defaults(plan, &directory) && !self.quiet {
             output::tell(format_args!(
                 "{} was begun by a vsweep that did not warm up, and goes on so; --fresh begins anew with warm-ups",
                 directory.root().display()
@@ -359,7 +361,16 @@ impl Args {
     }
 }
 
-fn write_plan(plan: &Plan, directory: &Directory) -> Result<()> {
+/// What was begun without warm-ups goes on so: its points are known by that, and its runs compare. Whether that changes the plan.
+pub(super) fn keep_defaults(plan: &mut Plan, directory: &Directory) -> bool {
+    let is_kept = plan.bench.warmup == Warmup::Automatic && directory.began_without_warmup();
+    if is_kept {
+        plan.bench.warmup = Warmup::Requests(0);
+    }
+    is_kept
+}
+
+pub(super) fn write_plan(plan: &Plan, directory: &Directory) -> Result<()> {
     let is_json = plan.format == crate::plan::Format::Json;
     write_atomic(&directory.plan(is_json), plan.redacted_text().as_bytes())
 }

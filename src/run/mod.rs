@@ -10,6 +10,7 @@ mod facts;
 mod foreign;
 mod gate;
 mod interrupt;
+mod lease;
 mod live;
 mod node;
 mod place;
@@ -20,17 +21,20 @@ mod writer;
 
 pub use changes::Changes;
 pub use drive::{Signals, Stage, Unattended, Writer, drive};
+pub use facts::host;
 pub use foreign::{Foreign, Found, take_in};
 pub use interrupt::Interrupt;
+pub use lease::{Leases, Sign, signs};
 pub(crate) use live::reduce;
 pub use node::{Node, demand, room};
+pub use place::{COMPARISON, Share, group_name};
 
 use crate::agenda::{Action, Agenda, Ending, Group, Hint, Hints, Schedule, Scope, Start, compared, first_point};
 use crate::bench::{self, Counters};
 use crate::error::Result;
 use crate::ids::{SearchId, ServerId};
 use crate::journal::{Entry, Event, FIRST_SLOT, Recorder, Seen, SessionStarted, Shard, State};
-use crate::matrix::{LoadSearch, Matrix};
+use crate::matrix::{LoadSearch, Matrix, ServerConfig};
 use crate::plan::{BenchRunner, Plan};
 use crate::selection::packed::Need;
 use crate::server::settle;
@@ -38,7 +42,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use itertools::Itertools;
 use live::Live;
-use place::{Packed, Place, ThisHost};
+use place::{Leased, Packed, Place, ThisHost};
 use seat::Seat;
 use std::collections::BTreeMap;
 use std::iter;
@@ -50,6 +54,8 @@ use writer::SessionWriter;
 
 /// Runs that a search takes as long as nothing is known of it.
 const USUAL_PROBES: usize = 8;
+/// How a session ends that only recorded a plan.
+const SUBMITTED: &str = "submitted";
 /// What the guards of a killed vsweep may need beyond the grace period.
 const ORPHANS_MARGIN: Duration = Duration::from_secs(5);
 
@@ -94,6 +100,8 @@ pub struct Sweep<'a> {
     pub node: Option<&'a Node>,
     /// How long the work on each server will likely take, in seconds; of what is not listed nothing is known.
     pub lengths: &'a Lengths,
+    /// What a worker takes beside others; `None` for a session that has the experiment to itself.
+    pub share: Option<&'a Share>,
 }
 
 impl Sweep<'_> {
@@ -123,7 +131,9 @@ impl Sweep<'_> {
         if !is_new && !has_work && !changes.is_any() && recorder.gaps().is_empty() {
             return Ok(Ending::NothingLeft);
         }
-        facts::collect(self.plan).await.write(recorder.directory())?;
+        if self.share.is_none() || !recorder.directory().manifest().exists() {
+            facts::collect(self.plan).await.write(recorder.directory())?;
+        }
         self.begin(changes, recorder, observer)?;
         for (server, reason) in outdated {
             record(recorder, observer, Event::ResultsRetired { server, reason })?;
@@ -135,6 +145,29 @@ impl Sweep<'_> {
         let reason = ending.reason().into();
         record(recorder, observer, Event::SessionEnded { reason })?;
         Ok(ending)
+    }
+
+    /// Records the plan for workers to come, unless it is the one that counts already. Nothing is started.
+    pub async fn declare(&self, changes: Changes, recorder: &mut Recorder) -> Result<()> {
+        if recorder.state().sessions().is_empty() || changes.is_any() || !recorder.gaps().is_empty() {
+            facts::collect(self.plan).await.write(recorder.directory())?;
+            let mut nobody = |_: Update<'_>, _: &Recorder| Ok(());
+            self.begin(changes, recorder, &mut nobody)?;
+            let reason = SUBMITTED.into();
+            record(recorder, &mut nobody, Event::SessionEnded { reason })?;
+        }
+        Ok(())
+    }
+
+    /// The groups that are left, as leases and command lines call them, with the server of each; of a comparison it is one, with all.
+    pub fn left(&self, state: &State) -> Vec<(String, Vec<ServerConfig>)> {
+        let schedule = self.schedule();
+        if self.plan.compare.is_some() {
+            let all = || (COMPARISON.to_owned(), self.wanted.servers().collect());
+            return schedule.next(state, &[]).map(|_| all()).into_iter().collect();
+        }
+        let open = schedule.foreseen(state).filter(|start| schedule.group(start, state).is_some());
+        open.map(|start| (group_name(false, &start), vec![start.server])).collect()
     }
 
     /// Ends what killed vsweeps left behind, and, if there is work to do, waits for what their guards are still ending; an
@@ -189,6 +222,9 @@ impl Sweep<'_> {
             Some(start)
         });
         let is_compared = self.plan.compare.is_some();
+        if let Some(share) = self.share {
+            return self.work_beside_others(share, asked, writer, interrupt).await;
+        }
         let asked = is_compared.then_some(asked).into_iter().flatten();
         let finals = iter::once_with(|| self.finals(writer)).filter(|starts| !starts.is_empty());
         match self.node {
@@ -204,6 +240,65 @@ impl Sweep<'_> {
                 let rounds = planned.chain(finals);
                 let needs = |starts: Vec<Start>| writer.look(|state| self.needs(node, starts.into_iter(), state));
                 let place = Packed::now(node, self.plan, rounds.map(needs)).await;
+                self.work_at(&place, writer, interrupt).await
+            }
+        }
+    }
+
+    /// The same, of which other workers take what they can: what is open is offered again and again.
+    async fn work_beside_others(
+        &self,
+        share: &Share,
+        asked: impl Iterator<Item = Start>,
+        writer: &SessionWriter<'_>,
+        interrupt: &mut Interrupt,
+    ) -> Result<Ending> {
+        let schedule = self.schedule();
+        if self.plan.compare.is_some() {
+            let place = Leased::new(ThisHost::now(asked).await, share, schedule, true);
+            return self.work_at(&place, writer, interrupt).await;
+        }
+        let is_open = |start: &Start| {
+            let name = group_name(false, start);
+            let is_ours = share.wants(&name) && !share.leases.had(&name);
+            is_ours && writer.look(|state| schedule.group(start, state).is_some())
+        };
+        let last = self.wanted.starts();
+        let mut slot = FIRST_SLOT;
+        // Nothing comes once after each time that all were offered.
+        let mut rounds = iter::from_fn(move || {
+            while slot <= last {
+                let starts = match slot < last {
+                    true => schedule.starts_at(slot).collect(),
+                    false => self.finals(writer),
+                };
+                slot += 1;
+                let open: Vec<Start> = starts.into_iter().filter(is_open).collect();
+                if !open.is_empty() {
+                    return Some(open);
+                }
+            }
+            slot = FIRST_SLOT;
+            None
+        });
+        match self.node {
+            None => {
+                let mut round = Vec::new().into_iter();
+                let starts = iter::from_fn(move || {
+                    loop {
+                        if let Some(start) = round.next() {
+                            return Some(start);
+                        }
+                        round = rounds.next()?.into_iter();
+                    }
+                });
+                let place = Leased::new(ThisHost::now(starts).await, share, schedule, false);
+                self.work_at(&place, writer, interrupt).await
+            }
+            Some(node) => {
+                let needs = |starts: Vec<Start>| writer.look(|state| self.needs(node, starts.into_iter(), state));
+                let place = Packed::now(node, self.plan, rounds.map(needs)).await;
+                let place = Leased::new(place, share, schedule, false);
                 self.work_at(&place, writer, interrupt).await
             }
         }
@@ -257,6 +352,7 @@ impl Sweep<'_> {
         interrupt: &mut Interrupt,
     ) -> Result<Ending> {
         let (end, ends) = watch::channel(false);
+        let (_never, never) = watch::channel(false);
         let mut seats: Vec<Seat> = Vec::new();
         let mut under_way = FuturesUnordered::new();
         // Nothing new begins once there is an ending.
@@ -273,9 +369,16 @@ impl Sweep<'_> {
                 next = place.next(&seats, writer), if ending.is_none() => match next {
                     Ok(Some((start, seat))) => {
                         seats.push(seat.clone());
-                        let wishes = Wishes::of(interrupt.clone(), ends.clone());
+                        let lost = seat.lease.as_ref().map_or_else(|| never.clone(), |lease| lease.lost());
+                        let wishes = Wishes::of(interrupt.clone(), ends.clone(), lost);
                         under_way.push(async {
                             let ended = self.perform_group(start, &seat, place, writer, wishes).await;
+                            // Somebody else goes on with what was lost.
+                            let is_lost = seat.lease.as_ref().is_some_and(|lease| lease.is_lost());
+                            let ended = ended.map(|ending| match ending {
+                                Ending::Interrupted if is_lost => Ending::Finished,
+                                ending => ending,
+                            });
                             (seat, ended)
                         });
                         continue;

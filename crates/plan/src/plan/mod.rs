@@ -38,7 +38,7 @@ pub use commands::Commands;
 pub use compare::{Compare, Limit};
 pub use condition::{Condition, Op};
 pub use exec::{Exec, Parallel};
-pub use load::{Draft, draft, load, parse};
+pub use load::{Draft, draft, draft_of, load, parse};
 pub use node::{Entry, Kind, Node};
 pub use origin::Origin;
 pub use problem::{Found, Problem, Problems, nearest, suggest};

@@ -145,7 +145,14 @@ pub fn run(args: Args) -> Result<Exit> {
     let runtime = machine::runtime()?;
     let mut interrupt = runtime.block_on(async { Interrupt::install() })?;
     let tables = Tables::of(recorder.directory(), &plan.report)?;
-    let ending = runtime.block_on(perform(sweep, changes, &mut recorder, mode, &mut interrupt, Some(tables)))?;
+    let ending = runtime.block_on(perform(
+        sweep,
+        changes,
+        &mut recorder,
+        mode,
+        &mut interrupt,
+        Some(tables),
+    ))?;
     // Read again from disk: other shards may have recorded meanwhile.
     let state = journal::load(&directory, Check::Hashes)?;
     let is_shown = matches!(mode, Mode::Auto | Mode::Plain);

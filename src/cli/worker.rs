@@ -85,7 +85,9 @@ pub fn run(args: Args) -> Result<Exit> {
         }
         // A failed run is a row of the tables, and nothing that a scheduler should try again.
         Ending::NothingLeft | Ending::Finished | Ending::StoppedOnFailure => {
-            output::say(format_args!("nothing is left to take; `vsweep report {root}` makes the tables"));
+            output::say(format_args!(
+                "nothing is left to take; `vsweep report {root}` makes the tables"
+            ));
             Exit::Done
         }
     })
@@ -95,7 +97,11 @@ pub fn run(args: Args) -> Result<Exit> {
 fn has_work(sweep: &Sweep<'_>, share: &Share, state: &State) -> Result<bool> {
     let schedule = sweep.schedule();
     let is_compared = sweep.plan.compare.is_some();
-    let Some(group) = share.group.as_deref().filter(|group| *group != COMPARISON || !is_compared) else {
+    let Some(group) = share
+        .group
+        .as_deref()
+        .filter(|group| *group != COMPARISON || !is_compared)
+    else {
         return Ok(schedule.has_work(state));
     };
     let mut starts = schedule.foreseen(state);

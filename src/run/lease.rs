@@ -103,7 +103,10 @@ impl Leases {
 
     /// Whether this session has or had a group, and did not lose it.
     pub fn had(&self, group: &str) -> bool {
-        self.taken.borrow().get(group).is_some_and(|taken| !*taken.lost.borrow())
+        self.taken
+            .borrow()
+            .get(group)
+            .is_some_and(|taken| !*taken.lost.borrow())
     }
 
     /// The lease of a group: one that this session holds, or a new one; `None` if somebody else has it.
@@ -199,7 +202,9 @@ pub fn signs(directory: &Directory) -> BTreeMap<String, Sign> {
 
 fn last_number(folder: &Path) -> Result<u64> {
     let entries = fs::read_dir(folder).map_err(Error::io("read", folder))?;
-    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let numbers = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     Ok(numbers.max().unwrap_or(0))
 }
 
@@ -260,7 +265,11 @@ mod tests {
         fs::write(folder.path().join("leases/a/3"), b"").expect("written");
         drop(lease);
         assert!(!leases.had("a"), "another worker has it");
-        assert_eq!(signs(&Directory::at(folder.path())).len(), 0, "an empty sign says nothing");
+        assert_eq!(
+            signs(&Directory::at(folder.path())).len(),
+            0,
+            "an empty sign says nothing"
+        );
     }
 
     #[test]

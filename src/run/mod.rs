@@ -166,8 +166,11 @@ impl Sweep<'_> {
             let all = || (COMPARISON.to_owned(), self.wanted.servers().collect());
             return schedule.next(state, &[]).map(|_| all()).into_iter().collect();
         }
-        let open = schedule.foreseen(state).filter(|start| schedule.group(start, state).is_some());
-        open.map(|start| (group_name(false, &start), vec![start.server])).collect()
+        let open = schedule
+            .foreseen(state)
+            .filter(|start| schedule.group(start, state).is_some());
+        open.map(|start| (group_name(false, &start), vec![start.server]))
+            .collect()
     }
 
     /// Ends what killed vsweeps left behind, and, if there is work to do, waits for what their guards are still ending; an

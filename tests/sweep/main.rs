@@ -28,3 +28,4 @@ mod starts;
 mod steps;
 mod telemetry;
 mod validity;
+mod workers;

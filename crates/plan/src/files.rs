@@ -53,7 +53,11 @@ fn sync_folder_of(path: &Path) -> Result<()> {
 fn temporary_name(path: &Path) -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}-{}.tmp", this_process(), COUNT.fetch_add(1, Ordering::Relaxed)));
+    name.push(format!(
+        ".{}-{}.tmp",
+        this_process(),
+        COUNT.fetch_add(1, Ordering::Relaxed)
+    ));
     path.with_file_name(name)
 }
 

@@ -146,6 +146,7 @@ fn read(text: &str, format: Format, path: &Path, overrides: &[String], world: &W
         serve: parts.serve,
         bench: parts.bench,
         exec: parts.exec,
+        slurm: parts.slurm,
         link: parts.link,
         exclude: parts.exclude,
         sla: parts.sla,

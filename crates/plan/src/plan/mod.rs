@@ -25,6 +25,7 @@ pub mod schema;
 mod secrets;
 mod serve_command;
 mod short_flags;
+mod slurm;
 mod source;
 pub mod spelling;
 mod text;
@@ -46,6 +47,7 @@ pub use requirement::{Assertion, Required, Requirement, Servers};
 pub use runs::Runs;
 pub use secrets::{HIDDEN, Piece, Secrets};
 pub use serve_command::{Program, ServeCommand};
+pub use slurm::Slurm;
 pub use source::{Format, Source, Sources, Span};
 pub use spelling::SHORT_FLAGS;
 pub use value::{equal, equality_key, number, show};
@@ -82,6 +84,8 @@ pub struct Plan {
     pub bench: Bench,
     /// How many servers run side by side.
     pub exec: Exec,
+    /// What is asked of Slurm, if the plan is submitted to it.
+    pub slurm: Slurm,
     /// Parameters that are tied to each other.
     pub link: Link,
     /// Points to leave out.

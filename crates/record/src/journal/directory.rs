@@ -59,7 +59,16 @@ impl Directory {
         if self.is_experiment() {
             return true;
         }
-        const NAMES: [&str; 8] = ["journal", "runs", "servers", "charts", "timelines", "best", "leases", "submissions"];
+        const NAMES: [&str; 8] = [
+            "journal",
+            "runs",
+            "servers",
+            "charts",
+            "timelines",
+            "best",
+            "leases",
+            "submissions",
+        ];
         const FILES: [&str; 8] = [
             "lock",
             "plan.",

@@ -188,14 +188,17 @@ impl Leases {
     }
 }
 
-/// The lease of every group that was ever taken, as it stands: whoever took it last.
+/// The leases of those who gave a sign of life not long ago, by their group. Goes by the time of the file, so it is for people.
 pub fn signs(directory: &Directory) -> BTreeMap<String, Sign> {
     let folders = fs::read_dir(directory.leases()).into_iter().flatten().flatten();
     let sign = |folder: fs::DirEntry| {
         let last = last_number(&folder.path()).ok().filter(|last| *last > 0)?;
-        let content = fs::read(folder.path().join(last.to_string())).ok()?;
+        let path = folder.path().join(last.to_string());
+        let sign: Sign = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+        let age = fs::metadata(&path).ok()?.modified().ok()?.elapsed().unwrap_or_default();
+        let is_alive = !sign.is_over && !is_process_dead(&sign.owner) && age < STANDS_STILL;
         let group = folder.file_name().to_string_lossy().into_owned();
-        Some((group, serde_json::from_slice(&content).ok()?))
+        is_alive.then_some((group, sign))
     };
     folders.filter_map(sign).collect()
 }

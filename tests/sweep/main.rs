@@ -23,6 +23,7 @@ mod run;
 mod scripted;
 mod sessions;
 mod sla;
+mod slurm;
 mod standing;
 mod starts;
 mod steps;

@@ -171,14 +171,17 @@ impl Cluster {
         }
     }
 
-    fn kill_daemon(&self, name: &str) {
+    fn end_daemon(&self, name: &str, signal: Signal) {
         let pid = fs::read_to_string(self.folder.join("run").join(format!("{name}.pid"))).expect("a pid");
-        kill(Pid::from_raw(pid.trim().parse().expect("a number")), Signal::SIGKILL).expect("it lives");
+        let pid = Pid::from_raw(pid.trim().parse().expect("a number"));
+        kill(pid, signal).expect("it lives");
+        // Nobody may be there to bury it.
+        wait_for("the daemon to end", || !Path::new(&format!("/proc/{pid}/exe")).exists());
     }
 
     /// Kills everything of a node at once, as a power failure does.
     fn kill_node(&self, node: &str) {
-        self.kill_daemon(node);
+        self.end_daemon(node, Signal::SIGKILL);
         let tasks: Vec<String> = ["out", "other"]
             .iter()
             .flat_map(|out| self.tasks(out))
@@ -325,7 +328,7 @@ fn whatever_happens_to_tasks_the_table_is_that_of_one_machine() {
         .expect("one runs")
         .to_owned();
     cluster.kill_worker(&victim);
-    cluster.kill_daemon("n0");
+    cluster.end_daemon("n0", Signal::SIGKILL);
     cluster.kill_node("n1");
     wait_for("Slurm to see that the nodes are gone", || {
         cluster.count("out", "RUNNING") == 0
@@ -440,7 +443,8 @@ fn limits_preemption_and_a_silent_controller_lose_nothing() {
     wait_for("the tasks to give way", || cluster.count("other", "RUNNING") == 0);
 
     // Nobody answers: that says nothing of tasks.
-    cluster.kill_daemon("slurmctld");
+    // Killed at once, it would go on with what it knew some time ago.
+    cluster.end_daemon("slurmctld", Signal::SIGTERM);
     cluster.says(&["status", "other"], 0, "is unknown: squeue refused");
     cluster.says(&submit, 1, "nothing was submitted");
     cluster.again(&["controller"]);

@@ -1,27 +1,26 @@
 //! `vsweep run`: performs what the journal still lacks of a plan.
 
+mod before;
 mod left;
 mod tables;
 mod words;
 
+pub use before::{check_machine, first_guesses, keep_defaults, lengths, look_around};
+
 use super::experiment::{folder, tell_damage};
 use super::machine;
 use super::output;
-use super::plan::estimate;
-use super::plan_file::{self, PlanFile};
-use super::preflight;
-use super::rehearse::{Machine, installed};
+use super::plan_file::PlanFile;
 use crate::agenda::Ending;
 use crate::bench::Counters;
 use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
 use crate::journal::{self, Check, Directory, Event, Recorder, Shard, State};
 use crate::matrix::Only;
-use crate::plan::{Found, Plan, Warmup};
-use crate::rehearse::{Forecast, Options, foresee};
+use crate::plan::Plan;
 use crate::report;
 use crate::report::progress::{Ahead, Counter, Mode, Phase, Progress, Requests};
-use crate::run::{Changes, Forecasts, Interrupt, Lengths, Node, Sweep, Update};
+use crate::run::{Changes, Forecasts, Interrupt, Lengths, Sweep, Update};
 use crate::threads;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
@@ -74,9 +73,6 @@ enum Format {
     Json,
 }
 
-/// Most tokens that are computed for the first guesses of searches: about a second's worth.
-const MOST_TOKENS: u64 = 20_000_000;
-
 pub fn run(args: Args) -> Result<Exit> {
     let began = Instant::now();
     let (plan, whole) = match args.file.open_as(|plan| args.keep_defaults(plan)) {
@@ -125,7 +121,7 @@ pub fn run(args: Args) -> Result<Exit> {
         )));
     }
     sweep.imagine_anew(&mut state);
-    if let Err(exit) = preflight(&sweep, &state) {
+    if let Err(exit) = check_machine(&sweep, &state) {
         return Ok(exit);
     }
     let mut recorder = match begun {
@@ -199,49 +195,6 @@ pub fn run(args: Args) -> Result<Exit> {
         _ if failed > 0 || state.searches_given_up() > 0 => required.or(Exit::SomeFailed),
         _ => required.or(damage),
     })
-}
-
-/// Looks for what the work that is left needs of this machine. `Err` holds the exit code to end with.
-pub(super) fn preflight(sweep: &Sweep<'_>, state: &State) -> std::result::Result<(), Exit> {
-    let mut found = Found::default();
-    if sweep.schedule().has_work(state) {
-        preflight::check(sweep.plan, sweep.wanted, sweep.node, &mut found);
-    }
-    match found.is_empty() {
-        true => Ok(()),
-        false => Err(plan_file::show(
-            found.into_problems(&sweep.plan.origin.sources, &sweep.plan.secrets),
-        )),
-    }
-}
-
-/// The machine as far as the plan shares it out.
-pub(super) fn look_around(plan: &Plan) -> Option<Node> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.ok()?.block_on(Node::of(plan))
-}
-
-/// What the searches will likely find.
-pub(super) fn first_guesses(sweep: &Sweep<'_>, state: &State) -> Forecasts {
-    let options = Options {
-        // A guess for a GPU that is not there would only lead the search astray.
-        card: installed(sweep.plan, sweep.wanted),
-        most_tokens: Some(MOST_TOKENS),
-        ..Options::default()
-    };
-    foresee(sweep.plan, sweep.wanted, sweep.schedule(), state, &options)
-}
-
-/// How long the work on each server will likely take, where that decides which one comes first.
-pub(super) fn lengths(sweep: &Sweep<'_>, state: &State) -> Lengths {
-    if sweep.node.is_none() {
-        return Lengths::new();
-    }
-    let machine = Machine::default();
-    let predicted = estimate(sweep.plan, sweep.wanted, sweep.schedule(), state, state, &machine);
-    let servers = predicted.map(|rehearsal| rehearsal.servers).unwrap_or_default();
-    let length = |forecast: Forecast| (forecast.server, forecast.total.interval().likely);
-    servers.into_iter().map(length).collect()
 }
 
 /// What some work gives, or `None` as soon as the user asks to end.
@@ -366,15 +319,6 @@ impl Args {
             ));
         }
     }
-}
-
-/// What was begun without warm-ups goes on so: its points are known by that, and its runs compare. Whether that changes the plan.
-pub(super) fn keep_defaults(plan: &mut Plan, directory: &Directory) -> bool {
-    let is_kept = plan.bench.warmup == Warmup::Automatic && directory.began_without_warmup();
-    if is_kept {
-        plan.bench.warmup = Warmup::Requests(0);
-    }
-    is_kept
 }
 
 pub(super) fn write_plan(plan: &Plan, directory: &Directory) -> Result<()> {

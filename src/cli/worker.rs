@@ -4,7 +4,7 @@
 use super::experiment::recorded_plan;
 use super::machine;
 use super::output;
-use super::run::{first_guesses, keep_defaults, lengths, look_around, perform, preflight};
+use super::run::{check_machine, first_guesses, keep_defaults, lengths, look_around, perform};
 use crate::agenda::Ending;
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Recorder, Shard, State};
@@ -53,7 +53,7 @@ pub fn run(args: Args) -> Result<Exit> {
         output::say(format_args!("nothing is left to do in {}", directory.root().display()));
         return Ok(Exit::Done);
     }
-    if let Err(exit) = preflight(&sweep, recorder.state()) {
+    if let Err(exit) = check_machine(&sweep, recorder.state()) {
         return Ok(exit);
     }
     recorder.hide(plan.secrets.clone());

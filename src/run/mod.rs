@@ -9,6 +9,7 @@ mod drive;
 mod facts;
 mod foreign;
 mod gate;
+mod groups;
 mod interrupt;
 mod lease;
 mod live;
@@ -16,6 +17,7 @@ mod node;
 mod place;
 mod sampler;
 mod seat;
+mod share;
 mod wishes;
 mod writer;
 
@@ -29,33 +31,25 @@ pub(crate) use live::reduce;
 pub use node::{Node, demand, room};
 pub use place::{COMPARISON, Share, group_name};
 
-use crate::agenda::{Action, Agenda, Ending, Group, Hint, Hints, Schedule, Scope, Start, compared, first_point};
-use crate::bench::{self, Counters};
+use crate::agenda::{Action, Ending, Group, Schedule, Start, compared};
+use crate::bench::Counters;
 use crate::error::Result;
 use crate::ids::{SearchId, ServerId};
 use crate::journal::{Entry, Event, FIRST_SLOT, Recorder, Seen, SessionStarted, Shard, State};
-use crate::matrix::{LoadSearch, Matrix, ServerConfig};
-use crate::plan::{BenchRunner, Plan};
+use crate::matrix::Matrix;
+use crate::plan::Plan;
 use crate::selection::packed::Need;
 use crate::server::settle;
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
 use itertools::Itertools;
-use live::Live;
-use place::{Leased, Packed, Place, ThisHost};
-use seat::Seat;
+use place::{Packed, ThisHost};
 use std::collections::BTreeMap;
 use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
-use wishes::Wishes;
 use writer::SessionWriter;
 
 /// Runs that a search takes as long as nothing is known of it.
 const USUAL_PROBES: usize = 8;
-/// How a session ends that only recorded a plan.
-const SUBMITTED: &str = "submitted";
 /// What the guards of a killed vsweep may need beyond the grace period.
 const ORPHANS_MARGIN: Duration = Duration::from_secs(5);
 
@@ -147,32 +141,6 @@ impl Sweep<'_> {
         Ok(ending)
     }
 
-    /// Records the plan for workers to come, unless it is the one that counts already. Nothing is started.
-    pub async fn declare(&self, changes: Changes, recorder: &mut Recorder) -> Result<()> {
-        if recorder.state().sessions().is_empty() || changes.is_any() || !recorder.gaps().is_empty() {
-            facts::collect(self.plan).await.write(recorder.directory())?;
-            let mut nobody = |_: Update<'_>, _: &Recorder| Ok(());
-            self.begin(changes, recorder, &mut nobody)?;
-            let reason = SUBMITTED.into();
-            record(recorder, &mut nobody, Event::SessionEnded { reason })?;
-        }
-        Ok(())
-    }
-
-    /// The groups that are left, as leases and command lines call them, with the server of each; of a comparison it is one, with all.
-    pub fn left(&self, state: &State) -> Vec<(String, Vec<ServerConfig>)> {
-        let schedule = self.schedule();
-        if self.plan.compare.is_some() {
-            let all = || (COMPARISON.to_owned(), self.wanted.servers().collect());
-            return schedule.next(state, &[]).map(|_| all()).into_iter().collect();
-        }
-        let open = schedule
-            .foreseen(state)
-            .filter(|start| schedule.group(start, state).is_some());
-        open.map(|start| (group_name(false, &start), vec![start.server]))
-            .collect()
-    }
-
     /// Ends what killed vsweeps left behind, and, if there is work to do, waits for what their guards are still ending; an
     /// ending if the user asked to stop meanwhile.
     async fn clear_away(
@@ -248,65 +216,6 @@ impl Sweep<'_> {
         }
     }
 
-    /// The same, of which other workers take what they can: what is open is offered again and again.
-    async fn work_beside_others(
-        &self,
-        share: &Share,
-        asked: impl Iterator<Item = Start>,
-        writer: &SessionWriter<'_>,
-        interrupt: &mut Interrupt,
-    ) -> Result<Ending> {
-        let schedule = self.schedule();
-        if self.plan.compare.is_some() {
-            let place = Leased::new(ThisHost::now(asked).await, share, schedule, true);
-            return self.work_at(&place, writer, interrupt).await;
-        }
-        let is_open = |start: &Start| {
-            let name = group_name(false, start);
-            let is_ours = share.wants(&name) && !share.leases.had(&name);
-            is_ours && writer.look(|state| schedule.group(start, state).is_some())
-        };
-        let last = self.wanted.starts();
-        let mut slot = FIRST_SLOT;
-        // Nothing comes once after each time that all were offered.
-        let mut rounds = iter::from_fn(move || {
-            while slot <= last {
-                let starts = match slot < last {
-                    true => schedule.starts_at(slot).collect(),
-                    false => self.finals(writer),
-                };
-                slot += 1;
-                let open: Vec<Start> = starts.into_iter().filter(is_open).collect();
-                if !open.is_empty() {
-                    return Some(open);
-                }
-            }
-            slot = FIRST_SLOT;
-            None
-        });
-        match self.node {
-            None => {
-                let mut round = Vec::new().into_iter();
-                let starts = iter::from_fn(move || {
-                    loop {
-                        if let Some(start) = round.next() {
-                            return Some(start);
-                        }
-                        round = rounds.next()?.into_iter();
-                    }
-                });
-                let place = Leased::new(ThisHost::now(starts).await, share, schedule, false);
-                self.work_at(&place, writer, interrupt).await
-            }
-            Some(node) => {
-                let needs = |starts: Vec<Start>| writer.look(|state| self.needs(node, starts.into_iter(), state));
-                let place = Packed::now(node, self.plan, rounds.map(needs)).await;
-                let place = Leased::new(place, share, schedule, false);
-                self.work_at(&place, writer, interrupt).await
-            }
-        }
-    }
-
     /// The fresh starts of the finalists, of which the user is told.
     fn finals(&self, writer: &SessionWriter<'_>) -> Vec<Start> {
         let schedule = self.schedule();
@@ -346,136 +255,6 @@ impl Sweep<'_> {
             (start, need)
         };
         groups.map(need).collect()
-    }
-
-    async fn work_at(
-        &self,
-        place: &impl Place,
-        writer: &SessionWriter<'_>,
-        interrupt: &mut Interrupt,
-    ) -> Result<Ending> {
-        let (end, ends) = watch::channel(false);
-        let (_never, never) = watch::channel(false);
-        let mut seats: Vec<Seat> = Vec::new();
-        let mut under_way = FuturesUnordered::new();
-        // Nothing new begins once there is an ending.
-        let mut ending: Option<Result<Ending>> = None;
-        loop {
-            let ended = tokio::select! {
-                biased;
-                Some((seat, ended)) = under_way.next() => {
-                    // Without GPUs all are alike.
-                    let place = seats.iter().position(|other| *other == seat);
-                    seats.swap_remove(place.expect("every group has a seat"));
-                    ended
-                }
-                next = place.next(&seats, writer), if ending.is_none() => match next {
-                    Ok(Some((start, seat))) => {
-                        seats.push(seat.clone());
-                        let lost = seat.lease.as_ref().map_or_else(|| never.clone(), |lease| lease.lost());
-                        let wishes = Wishes::of(interrupt.clone(), ends.clone(), lost);
-                        under_way.push(async {
-                            let ended = self.perform_group(start, &seat, place, writer, wishes).await;
-                            // Somebody else goes on with what was lost.
-                            let is_lost = seat.lease.as_ref().is_some_and(|lease| lease.is_lost());
-                            let ended = ended.map(|ending| match ending {
-                                Ending::Interrupted if is_lost => Ending::Finished,
-                                ending => ending,
-                            });
-                            (seat, ended)
-                        });
-                        continue;
-                    }
-                    Ok(None) => {
-                        ending = Some(Ok(Ending::Finished));
-                        continue;
-                    }
-                    Err(error) => Err(error),
-                },
-                () = interrupt.requested(), if seats.is_empty() && ending.is_none() => Ok(Ending::Interrupted),
-                else => {
-                    let ending = ending.expect("the last group has ended")?;
-                    // A user who could not wait counts more than what the plan says.
-                    return Ok(if interrupt.is_requested() && ending != Ending::Finished { Ending::Interrupted } else { ending });
-                }
-            };
-            // The others of a sweep that cannot go on, or is not to, finish the run that they are at.
-            end.send_replace(!matches!(ended, Ok(Ending::Finished | Ending::Superseded)) || *end.borrow());
-            ending = later(ending, ended);
-        }
-    }
-
-    /// Works on a start of a server: once, and again whenever another one has taken the place of the one that was measured.
-    async fn perform_group(
-        &self,
-        start: Start,
-        seat: &Seat,
-        place: &impl Place,
-        writer: &SessionWriter<'_>,
-        mut wishes: Wishes,
-    ) -> Result<Ending> {
-        let retired = || writer.with(|recorder| recorder.state().retired_by(&start.server.id, recorder.nonce()));
-        loop {
-            writer.with(Recorder::refresh)?;
-            if writer.with(|recorder| recorder.is_superseded()) {
-                return Ok(Ending::Superseded);
-            }
-            let Some(group) = writer.look(|state| self.schedule().group(&start, state)) else {
-                return Ok(Ending::Finished);
-            };
-            let before = retired();
-            let ending = self.drive_group(group, seat, place, writer, &mut wishes).await?;
-            if ending != Ending::Finished || retired() == before {
-                return Ok(ending);
-            }
-        }
-    }
-
-    async fn drive_group(
-        &self,
-        group: Group,
-        seat: &Seat,
-        place: &impl Place,
-        writer: &SessionWriter<'_>,
-        wishes: &mut Wishes,
-    ) -> Result<Ending> {
-        let scope = Scope {
-            plan: self.plan,
-            matrix: self.wanted,
-        };
-        let hints = group.searches.iter();
-        let hints: Hints = hints.map(|search| (search.id.clone(), self.hint(search))).collect();
-        let mut stage = Live::new(self.plan, group.server.clone(), seat.clone(), place.gate(), writer);
-        let agenda = writer.look(|state| Agenda::new(scope, group, hints, state));
-        let mut agenda = agenda.on(seat.gpus.clone());
-        let ending = drive(&mut agenda, &mut stage, writer, wishes).await;
-        stage.clear(&mut wishes.interrupt).await;
-        ending
-    }
-
-    /// What is known of a search from outside.
-    fn hint(&self, search: &LoadSearch) -> Hint {
-        let point = first_point(self.wanted, search);
-        let params = match (&self.plan.bench.runner, &point.argv) {
-            (BenchRunner::Native, _) => Some(point.params),
-            (BenchRunner::Command(_), Some(argv)) => bench::params_of(argv),
-            _ => None,
-        };
-        Hint {
-            forecast: self.forecasts.get(&search.id).cloned(),
-            lengths: params.and_then(|params| bench::native::mean_lengths(&params)),
-        }
-    }
-}
-
-/// How a sweep ends of which a group has ended so: what was known before stays, unless the user or an error ends it.
-fn later(before: Option<Result<Ending>>, ended: Result<Ending>) -> Option<Result<Ending>> {
-    match (before, ended) {
-        (before @ Some(Err(_)), _) => before,
-        (_, Err(error)) => Some(Err(error)),
-        (before, Ok(Ending::Finished)) => before,
-        (None | Some(Ok(Ending::Finished)), Ok(ended)) => Some(Ok(ended)),
-        (before, Ok(_)) => before,
     }
 }
 

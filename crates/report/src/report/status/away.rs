@@ -1,6 +1,7 @@
 //! Work on an experiment that is done elsewhere: workers that give signs of life, and the tasks of a cluster. Both are looked at by
 //! whoever can; here is what is said of them.
 
+use super::Status;
 use itertools::Itertools;
 use serde::Serialize;
 use std::fmt::Write;
@@ -107,6 +108,33 @@ impl Cluster {
             );
         }
         text
+    }
+}
+
+impl Status {
+    /// Who works on the directory, or why nobody does.
+    pub(super) fn standing(&self, is_done: bool) -> String {
+        match (self.running.as_slice(), &self.ended) {
+            ([], _) if !self.workers.is_empty() => at_work(&self.workers),
+            ([], _) if !self.has_begun => "nothing was begun here yet; run the plan\n".to_owned(),
+            ([], _) if is_done => "nothing is left to do\n".to_owned(),
+            ([], _) if self.cluster.as_ref().is_some_and(|cluster| cluster.unknown.is_some()) => String::new(),
+            ([], _) if self.cluster.as_ref().is_some_and(Cluster::is_at_work) => {
+                "no worker is at work yet\n".to_owned()
+            }
+            ([], _) if self.cluster.is_some() => {
+                "no task waits or runs; submit the plan again to finish what is left\n".to_owned()
+            }
+            ([], Some(reason)) if reason == "submitted" => {
+                "no worker is at work; start some with `vsweep worker`\n".to_owned()
+            }
+            ([], Some(reason)) => format!("not running: {reason}; run the plan again to continue\n"),
+            ([], None) => "not running: the last vsweep was killed; run the plan again to continue\n".to_owned(),
+            (pids, _) => {
+                let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+                format!("running now (pid {})\n", pids.join(", "))
+            }
+        }
     }
 }
 

@@ -35,7 +35,7 @@ SlurmctldPort=$port
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket=$dir/run/munge.socket,cred_expire=3
+AuthInfo=socket=$dir/run/munge.socket,cred_expire=5
 CredType=cred/munge
 StateSaveLocation=$dir/state
 SlurmdSpoolDir=$dir/spool/%n
@@ -55,7 +55,7 @@ SelectTypeParameters=CR_Core_Memory
 DefMemPerCPU=1000
 SchedulerParameters=sched_interval=2,bf_interval=2,batch_sched_delay=0,sched_min_interval=0
 SlurmctldTimeout=10
-SlurmdTimeout=6
+SlurmdTimeout=10
 MessageTimeout=3
 KillWait=3
 MinJobAge=3600

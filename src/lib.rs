@@ -28,6 +28,7 @@ pub use vsweep_load::{dataset, load, one_of, params};
 pub use vsweep_sim::sim;
 
 // Layer 5: what drives the actors.
+pub mod cluster;
 pub mod rehearse;
 pub mod run;
 

@@ -1,9 +1,11 @@
-//! Where the results of a plan are and what is recorded there. Only reads; `vsweep run` alone begins an experiment.
+//! Where the results of a plan are and what is recorded there. Only reads; `vsweep run` and `vsweep submit` begin an experiment.
 
-use super::output;
-use crate::error::{Exit, Result};
-use crate::journal::{self, Check, Directory, State};
-use crate::plan::{self, Plan, ReportOptions};
+use super::{output, plan_file};
+use crate::error::{Error, Exit, Result};
+use crate::journal::{self, Check, Directory, Manifest, State};
+use crate::matrix::Matrix;
+use crate::plan::{self, Draft, Format, HIDDEN, Plan, ReportOptions};
+use crate::run::Changes;
 use std::path::{Path, PathBuf};
 
 /// The directory that the user named, else the plan's own.
@@ -31,6 +33,51 @@ pub fn recorded(directory: &Directory) -> Result<State> {
         true => Ok(State::default()),
         false => journal::load(directory, Check::Hashes),
     }
+}
+
+/// The plan that counts in an experiment, read anew from its record, and what it expands to. The inner error is the exit code after
+/// everything that stands against it here was told.
+pub fn recorded_plan(
+    directory: &Directory,
+    state: &State,
+    adapt: impl FnOnce(&mut Plan) -> bool,
+) -> Result<std::result::Result<(Plan, Matrix), Exit>> {
+    let root = directory.root().display();
+    let Some((name, sha256, text)) = state.plan_that_counts() else {
+        return Err(Error::Fatal(format!(
+            "{root} records no plan that can be read again; give the plan to `vsweep submit` with -o {root}"
+        )));
+    };
+    if text.contains(HIDDEN) {
+        return Err(Error::Usage(format!(
+            "the plan recorded in {root} has a secret hidden in it ({HIDDEN}), so nobody can go on with it alone; write the secret as \
+             ${{NAME}}, set that variable where the workers run, and submit the plan again"
+        )));
+    }
+    let (format, extension) = match text.trim_start().starts_with('{') {
+        true => (Format::Json, "json"),
+        false => (Format::Toml, "toml"),
+    };
+    let given = Manifest::plan_of(directory).unwrap_or_default();
+    // A plan without a name is called by its file.
+    let path = given.with_file_name(format!("{name}.{extension}"));
+    let read = plan::draft_of(text, format, &path).map_err(plan_file::Objections::from);
+    let read = read.and_then(|mut draft: Draft| {
+        adapt(&mut draft.plan);
+        plan_file::examine(draft)
+    });
+    let (mut plan, matrix) = match read {
+        Ok((plan, matrix, _)) => (plan, matrix),
+        Err(objections) => return Ok(Err(objections.show())),
+    };
+    plan.path = given;
+    if Changes::between(state, &matrix, &plan).plan.sha256 != sha256 {
+        return Err(Error::Fatal(format!(
+            "the plan recorded in {root} means something else here than where it was recorded: a variable of the environment or a file \
+             that it names differs; make them the same, or submit the plan again"
+        )));
+    }
+    Ok(Ok((plan, matrix)))
 }
 
 /// What the plan of an experiment says a GPU costs; nothing where there is no plan that can be read.

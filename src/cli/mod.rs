@@ -31,8 +31,10 @@ mod server_check;
 mod server_flags;
 mod sim;
 mod status;
+mod submit;
 mod sweeping;
 mod verify;
+mod worker;
 
 use crate::error::{Exit, Result};
 use clap::{Parser, Subcommand};
@@ -57,6 +59,8 @@ enum Command {
     Check(check::Args),
     Plan(plan::Args),
     Rehearse(rehearse::Args),
+    Submit(submit::Args),
+    Worker(worker::Args),
     Status(status::Args),
     Report(report::Args),
     Verify(verify::Args),
@@ -118,6 +122,8 @@ fn perform(command: Command, quiet: bool) -> Result<Exit> {
         Command::Check(args) => check::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Rehearse(args) => rehearse::run(args),
+        Command::Submit(args) => submit::run(args),
+        Command::Worker(args) => machine::check().and_then(|()| worker::run(args)),
         Command::Status(args) => status::run(args),
         Command::Report(args) => report::run(args),
         Command::Verify(args) => verify::run(args),

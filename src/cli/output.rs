@@ -21,6 +21,11 @@ pub fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
 
+/// Whether that was asked for.
+pub fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
 /// Refuses to write where something is.
 pub fn must_be_new(path: &Path) -> Result<()> {
     match path.exists() {

@@ -48,23 +48,29 @@ impl PlanFile {
     }
 
     fn read_as(&self, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix, Option<Problems>), Objections> {
-        let Draft { mut plan, mut found } = plan::draft(&self.plan, &self.overrides)?;
-        adapt(&mut plan);
-        let matrix = Matrix::draft(&plan, &mut found);
-        if let Some(matrix) = &matrix {
-            server_check::check(&plan, matrix, &mut found);
-            server_flags::check(&plan, matrix, &mut found);
-            native_check::check(&plan, matrix, &mut found);
-            report_check::check(&plan, matrix, &mut found);
-        }
-        let warnings = found.warnings(&plan.origin.sources, &plan.secrets);
-        match matrix {
-            Some(matrix) if found.is_empty() => Ok((plan, matrix, warnings)),
-            _ => Err(Objections {
-                errors: found.into_problems(&plan.origin.sources, &plan.secrets),
-                warnings,
-            }),
-        }
+        let mut draft = plan::draft(&self.plan, &self.overrides)?;
+        adapt(&mut draft.plan);
+        examine(draft)
+    }
+}
+
+/// A plan that was read, checked and expanded, and its warnings; or all that stands against it.
+pub fn examine(draft: Draft) -> Result<(Plan, Matrix, Option<Problems>), Objections> {
+    let Draft { plan, mut found } = draft;
+    let matrix = Matrix::draft(&plan, &mut found);
+    if let Some(matrix) = &matrix {
+        server_check::check(&plan, matrix, &mut found);
+        server_flags::check(&plan, matrix, &mut found);
+        native_check::check(&plan, matrix, &mut found);
+        report_check::check(&plan, matrix, &mut found);
+    }
+    let warnings = found.warnings(&plan.origin.sources, &plan.secrets);
+    match matrix {
+        Some(matrix) if found.is_empty() => Ok((plan, matrix, warnings)),
+        _ => Err(Objections {
+            errors: found.into_problems(&plan.origin.sources, &plan.secrets),
+            warnings,
+        }),
     }
 }
 

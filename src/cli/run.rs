@@ -1,27 +1,26 @@
 //! `vsweep run`: performs what the journal still lacks of a plan.
 
+mod before;
 mod left;
 mod tables;
 mod words;
 
+pub use before::{check_machine, first_guesses, keep_defaults, lengths, look_around};
+
 use super::experiment::{folder, tell_damage};
 use super::machine;
 use super::output;
-use super::plan::estimate;
-use super::plan_file::{self, PlanFile};
-use super::preflight;
-use super::rehearse::{Machine, installed};
+use super::plan_file::PlanFile;
 use crate::agenda::Ending;
 use crate::bench::Counters;
 use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
 use crate::journal::{self, Check, Directory, Event, Recorder, Shard, State};
 use crate::matrix::Only;
-use crate::plan::{Found, Plan, Warmup};
-use crate::rehearse::{Forecast, Options, foresee};
+use crate::plan::Plan;
 use crate::report;
 use crate::report::progress::{Ahead, Counter, Mode, Phase, Progress, Requests};
-use crate::run::{Changes, Forecasts, Interrupt, Lengths, Node, Sweep, Update};
+use crate::run::{Changes, Forecasts, Interrupt, Lengths, Sweep, Update};
 use crate::threads;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
@@ -74,9 +73,6 @@ enum Format {
     Json,
 }
 
-/// Most tokens that are computed for the first guesses of searches: about a second's worth.
-const MOST_TOKENS: u64 = 20_000_000;
-
 pub fn run(args: Args) -> Result<Exit> {
     let began = Instant::now();
     let (plan, whole) = match args.file.open_as(|plan| args.keep_defaults(plan)) {
@@ -102,6 +98,7 @@ pub fn run(args: Args) -> Result<Exit> {
         forecasts: &Forecasts::new(),
         node: node.as_ref(),
         lengths: &Lengths::new(),
+        share: None,
     };
     let directory = choose_directory(&args, &plan)?;
     if args.dry_run {
@@ -124,7 +121,7 @@ pub fn run(args: Args) -> Result<Exit> {
         )));
     }
     sweep.imagine_anew(&mut state);
-    if let Err(exit) = preflight(&sweep, &state) {
+    if let Err(exit) = check_machine(&sweep, &state) {
         return Ok(exit);
     }
     let mut recorder = match begun {
@@ -133,13 +130,7 @@ pub fn run(args: Args) -> Result<Exit> {
     };
     recorder.hide(plan.secrets.clone());
     write_plan(&plan, &directory)?;
-    let options = Options {
-        // A guess for a GPU that is not there would only lead the search astray.
-        card: installed(&plan, wanted),
-        most_tokens: Some(MOST_TOKENS),
-        ..Options::default()
-    };
-    let forecasts = foresee(&plan, wanted, sweep.schedule(), &state, &options);
+    let forecasts = first_guesses(&sweep, &state);
     let lengths = lengths(&sweep, &state);
     let sweep = Sweep {
         forecasts: &forecasts,
@@ -149,7 +140,15 @@ pub fn run(args: Args) -> Result<Exit> {
     let mode = args.mode();
     let runtime = machine::runtime()?;
     let mut interrupt = runtime.block_on(async { Interrupt::install() })?;
-    let ending = runtime.block_on(perform(sweep, changes, &mut recorder, mode, &mut interrupt))?;
+    let tables = Tables::of(recorder.directory(), &plan.report)?;
+    let ending = runtime.block_on(perform(
+        sweep,
+        changes,
+        &mut recorder,
+        mode,
+        &mut interrupt,
+        Some(tables),
+    ))?;
     // Read again from disk: other shards may have recorded meanwhile.
     let state = journal::load(&directory, Check::Hashes)?;
     let is_shown = matches!(mode, Mode::Auto | Mode::Plain);
@@ -198,38 +197,6 @@ pub fn run(args: Args) -> Result<Exit> {
     })
 }
 
-/// Looks for what the work that is left needs of this machine. `Err` holds the exit code to end with.
-fn preflight(sweep: &Sweep<'_>, state: &State) -> std::result::Result<(), Exit> {
-    let mut found = Found::default();
-    if sweep.schedule().has_work(state) {
-        preflight::check(sweep.plan, sweep.wanted, sweep.node, &mut found);
-    }
-    match found.is_empty() {
-        true => Ok(()),
-        false => Err(plan_file::show(
-            found.into_problems(&sweep.plan.origin.sources, &sweep.plan.secrets),
-        )),
-    }
-}
-
-/// The machine as far as the plan shares it out.
-fn look_around(plan: &Plan) -> Option<Node> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.ok()?.block_on(Node::of(plan))
-}
-
-/// How long the work on each server will likely take, where that decides which one comes first.
-fn lengths(sweep: &Sweep<'_>, state: &State) -> Lengths {
-    if sweep.node.is_none() {
-        return Lengths::new();
-    }
-    let machine = Machine::default();
-    let predicted = estimate(sweep.plan, sweep.wanted, sweep.schedule(), state, state, &machine);
-    let servers = predicted.map(|rehearsal| rehearsal.servers).unwrap_or_default();
-    let length = |forecast: Forecast| (forecast.server, forecast.total.interval().likely);
-    servers.into_iter().map(length).collect()
-}
-
 /// What some work gives, or `None` as soon as the user asks to end.
 async fn unless_interrupted<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
@@ -245,14 +212,14 @@ async fn unless_interrupted<T: Send + 'static>(
     }
 }
 
-async fn perform(
+pub(super) async fn perform(
     sweep: Sweep<'_>,
     changes: Changes,
     recorder: &mut Recorder,
     mode: Mode,
     interrupt: &mut Interrupt,
+    mut tables: Option<Tables>,
 ) -> Result<Ending> {
-    let mut tables = Tables::of(recorder.directory(), &sweep.plan.report)?;
     let mut progress = Progress::new(mode, ahead(&sweep, recorder.state()));
     let mut observer = |update: Update<'_>, recorder: &Recorder| {
         match update {
@@ -265,7 +232,7 @@ async fn perform(
                         | Event::GroupGivenUp(_)
                         | Event::ResultsRetired { .. }
                 ) {
-                    tables.renew()?;
+                    tables.as_mut().map_or(Ok(()), Tables::renew)?;
                 }
             }
             Update::Running(server, counters) => progress.watch(server, counter(counters)),
@@ -279,7 +246,7 @@ async fn perform(
         Ok(())
     };
     let ended = sweep.perform(changes, recorder, interrupt, &mut observer).await;
-    let written = tables.end();
+    let written = tables.as_mut().map_or(Ok(()), Tables::end);
     ended.and_then(|ending| written.map(|()| ending))
 }
 
@@ -343,14 +310,9 @@ impl Args {
         }
     }
 
-    /// What was begun without warm-ups goes on so: its points are known by that, and its runs compare.
     fn keep_defaults(&self, plan: &mut Plan) {
         let directory = Directory::at(folder(self.output.as_deref(), plan));
-        if self.fresh || plan.bench.warmup != Warmup::Automatic || !directory.began_without_warmup() {
-            return;
-        }
-        plan.bench.warmup = Warmup::Requests(0);
-        if !self.quiet {
+        if !self.fresh && keep_defaults(plan, &directory) && !self.quiet {
             output::tell(format_args!(
                 "{} was begun by a vsweep that did not warm up, and goes on so; --fresh begins anew with warm-ups",
                 directory.root().display()
@@ -359,7 +321,7 @@ impl Args {
     }
 }
 
-fn write_plan(plan: &Plan, directory: &Directory) -> Result<()> {
+pub(super) fn write_plan(plan: &Plan, directory: &Directory) -> Result<()> {
     let is_json = plan.format == crate::plan::Format::Json;
     write_atomic(&directory.plan(is_json), plan.redacted_text().as_bytes())
 }

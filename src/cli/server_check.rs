@@ -14,12 +14,17 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     let remedy = "correct it, or remove it: vsweep then chooses a free port";
     add(plan, objections.collect(), remedy, found);
     if plan.exec.parallel != Parallel::No {
-        let given = addresses(plan, matrix).flatten().filter_map(|address| address.port);
-        let refused = |port| format!("servers that run side by side ([exec]) cannot all listen on port {port}");
-        let remedy = "remove it: vsweep then chooses a free port for each";
-        add(plan, given.map(refused).take(1).collect(), remedy, found);
-        check_devices(plan, matrix, found);
+        check_side_by_side(plan, matrix, found);
     }
+}
+
+/// Servers that run side by side on a machine get ports and GPUs from vsweep, or from what started it.
+pub fn check_side_by_side(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+    let given = addresses(plan, matrix).flatten().filter_map(|address| address.port);
+    let refused = |port| format!("servers that run side by side cannot all listen on port {port}");
+    let remedy = "remove it: vsweep then chooses a free port for each";
+    add(plan, given.map(refused).take(1).collect(), remedy, found);
+    check_devices(plan, matrix, found);
 }
 
 /// Looks whether somebody holds a port of theirs who will not let it go.
@@ -43,8 +48,7 @@ fn check_devices(plan: &Plan, matrix: &Matrix, found: &mut Found) {
             .any(|server| server.env.contains_key(*name))
     };
     for name in names.into_iter().filter(is_given) {
-        let message =
-            format!("vsweep gives servers that run side by side ([exec]) their GPUs, and the plan sets {name}");
+        let message = format!("servers that run side by side are given their GPUs, and the plan sets {name}");
         let remedy = "remove it; set it for vsweep itself to say which GPUs it may use";
         let place = match plan.origin.has(&["serve", "env", name]) {
             true => plan.origin.key_span(&["serve", "env", name]),

@@ -1,19 +1,24 @@
 //! `vsweep status`: what is done, failed and left.
 
 use super::output::{self, finish};
+use crate::cluster::{self, slurm};
 use crate::error::{Exit, Result};
 use crate::journal::Directory;
-use crate::report::status::{Orphan, Status};
+use crate::report::status::{Cluster, Orphan, Status, Task, Worker};
 use crate::report::terminal::fold;
+use crate::run::signs;
 use crate::server::trees::{self, Remains};
 use console::Term;
 use std::io::Write;
 use std::path::PathBuf;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Time between two looks of `--watch`.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
+
+/// Time between two questions to a scheduler, whose time is everybody's.
+const BETWEEN_QUESTIONS: Duration = Duration::from_secs(30);
 
 /// Show what is done, failed and left in an experiment directory
 #[derive(Debug, clap::Args)]
@@ -24,7 +29,7 @@ pub struct Args {
     /// How the state is printed
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
-    /// Show it again every two seconds, as long as a vsweep works on the directory
+    /// Show it again every two seconds, as long as a vsweep works on the directory or a task waits
     #[arg(long, conflicts_with = "format")]
     watch: bool,
 }
@@ -40,6 +45,7 @@ enum Format {
 pub fn run(args: Args) -> Result<Exit> {
     let directory = Directory::open(args.directory)?;
     let mut status = read(&directory)?;
+    status.cluster = in_cluster(&directory)?;
     if args.watch {
         status = watch(&directory, status)?;
     }
@@ -58,6 +64,8 @@ pub fn run(args: Args) -> Result<Exit> {
 
 fn read(directory: &Directory) -> Result<Status> {
     let mut status = Status::read(directory)?;
+    let workers = signs(directory).into_iter();
+    status.workers = workers.map(|(group, sign)| Worker { host: sign.host, group }).collect();
     status.orphans = Remains::of(&status.killed).orphans.into_iter().map(told).collect();
     Ok(status)
 }
@@ -65,7 +73,8 @@ fn read(directory: &Directory) -> Result<Status> {
 /// Shows how the directory stands until nobody works on it any more, or nobody reads on; the last of it is left to be shown.
 fn watch(directory: &Directory, mut status: Status) -> Result<Status> {
     let screen = Term::stdout();
-    while !status.running.is_empty() {
+    let mut asked = Instant::now();
+    while status.is_at_work() {
         let text = fold(&status.to_text());
         let shown = output::text().write_all(text.as_bytes());
         thread::sleep(BETWEEN_LOOKS);
@@ -74,9 +83,52 @@ fn watch(directory: &Directory, mut status: Status) -> Result<Status> {
         if shown.and(cleared.unwrap_or(Ok(()))).is_err() {
             break;
         }
+        let cluster = match asked.elapsed() < BETWEEN_QUESTIONS {
+            true => status.cluster,
+            false => {
+                asked = Instant::now();
+                in_cluster(directory)?
+            }
+        };
         status = read(directory)?;
+        status.cluster = cluster;
     }
     Ok(status)
+}
+
+/// What Slurm says of the tasks that were handed to it, if any were.
+fn in_cluster(directory: &Directory) -> Result<Option<Cluster>> {
+    let arrays = cluster::handed_over(directory)?;
+    if arrays.is_empty() {
+        return Ok(None);
+    }
+    let mut told = Cluster::default();
+    match slurm::queue(&arrays) {
+        Ok(tasks) => told.tasks = cluster::latest(tasks).into_iter().map(task).collect(),
+        Err(why) => told.unknown = Some(why.to_string()),
+    }
+    Ok(Some(told))
+}
+
+fn task(task: cluster::Task) -> Task {
+    let waits = task.is_live.then(|| slurm::remedy(&task.reason)).flatten();
+    let cluster::Task {
+        job,
+        group,
+        state,
+        is_live,
+        reason,
+        node,
+    } = task;
+    Task {
+        job,
+        group,
+        state,
+        is_live,
+        reason,
+        node,
+        remedy: waits,
+    }
 }
 
 fn told(orphan: trees::Orphan) -> Orphan {

@@ -56,7 +56,8 @@ pub fn process() -> Process {
     }
 }
 
-fn host() -> String {
+/// The name of this machine.
+pub fn host() -> String {
     nix::unistd::gethostname().map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned())
 }
 

@@ -1,4 +1,5 @@
-//! Ctrl-C and its relatives. The first asks the sweep to end in order; the second to end at once.
+//! Ctrl-C and its relatives. The first asks the sweep to end in order; the second to end at once. SIGUSR1, which schedulers send before
+//! a time limit, asks it to begin nothing more.
 
 use super::drive::Signals;
 use crate::agenda::Signal;
@@ -9,30 +10,55 @@ use tokio::sync::watch;
 /// How urgently the user wants the sweep to end. Cheap to clone; every clone sees every signal.
 #[derive(Debug, Clone)]
 pub struct Interrupt {
-    presses: watch::Receiver<u32>,
-    /// How many of them were passed on as signals.
-    passed_on: u32,
+    asked: watch::Receiver<Asked>,
+    /// What of it was passed on as signals.
+    passed_on: Asked,
+}
+
+/// What came in so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Asked {
+    /// Ctrl-C and its relatives.
+    presses: u32,
+    /// That nothing more be begun.
+    drain: bool,
 }
 
 impl Signals for Interrupt {
     async fn next(&mut self) -> Signal {
-        self.at_least(self.passed_on + 1).await;
-        self.pass_on()
+        let before = self.passed_on;
+        self.once(move |asked| *asked != before).await;
+        self.pending().expect("something came in")
     }
 
     fn pending(&mut self) -> Option<Signal> {
-        let presses = *self.presses.borrow();
-        (presses > self.passed_on).then(|| self.pass_on())
+        let asked = *self.asked.borrow();
+        if asked.presses > self.passed_on.presses {
+            self.passed_on.presses += 1;
+            return Some(match self.passed_on.presses {
+                1 => Signal::Interrupt,
+                _ => Signal::Kill,
+            });
+        }
+        let is_new = asked.drain && !self.passed_on.drain;
+        self.passed_on.drain |= asked.drain;
+        is_new.then_some(Signal::Drain)
     }
 }
 
 impl Interrupt {
-    /// Takes over SIGINT, SIGTERM and SIGHUP for this process, except those that it was started to ignore (`nohup`). Must
+    /// Takes over SIGINT, SIGTERM, SIGHUP and SIGUSR1 for this process, except those that it was started to ignore (`nohup`). Must
     /// be called inside a runtime.
     pub fn install() -> Result<Interrupt> {
-        let (sender, presses) = watch::channel(0);
+        let (sender, asked) = watch::channel(Asked::default());
         let ignored = ignored_signals();
-        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        let drain = SignalKind::user_defined1();
+        let kinds = [
+            SignalKind::interrupt(),
+            SignalKind::terminate(),
+            SignalKind::hangup(),
+            drain,
+        ];
         for kind in kinds
             .into_iter()
             .filter(|kind| ignored >> (kind.as_raw_value() - 1) & 1 == 0)
@@ -42,44 +68,40 @@ impl Interrupt {
             let sender = sender.clone();
             tokio::spawn(async move {
                 while stream.recv().await.is_some() {
-                    sender.send_modify(|presses| *presses += 1);
+                    sender.send_modify(|asked| match kind == drain {
+                        true => asked.drain = true,
+                        false => asked.presses += 1,
+                    });
                 }
             });
         }
-        Ok(Interrupt { presses, passed_on: 0 })
+        let passed_on = Asked::default();
+        Ok(Interrupt { asked, passed_on })
     }
 
-    fn pass_on(&mut self) -> Signal {
-        self.passed_on += 1;
-        match self.passed_on {
-            1 => Signal::Interrupt,
-            _ => Signal::Kill,
-        }
-    }
-
-    /// Whether the user asked to end.
+    /// Whether the user asked to end, in whatever way.
     pub fn is_requested(&self) -> bool {
-        *self.presses.borrow() > 0
+        *self.asked.borrow() != Asked::default()
     }
 
-    /// Resolves once the user asked to end.
+    /// Resolves once the user asked to end, in whatever way.
     pub async fn requested(&mut self) {
-        self.at_least(1).await;
+        self.once(|asked| *asked != Asked::default()).await;
     }
 
     /// Resolves once the user asked twice.
     pub async fn insisted(&mut self) {
-        self.at_least(2).await;
+        self.once(|asked| asked.presses > 1).await;
     }
 
     /// Resolves once the user asks from now on, whatever was asked before.
     pub async fn pressed_again(&mut self) {
-        let before = *self.presses.borrow();
-        self.at_least(before + 1).await;
+        let before = self.asked.borrow().presses;
+        self.once(move |asked| asked.presses > before).await;
     }
 
-    async fn at_least(&mut self, count: u32) {
-        if self.presses.wait_for(|presses| *presses >= count).await.is_err() {
+    async fn once(&mut self, holds: impl FnMut(&Asked) -> bool) {
+        if self.asked.wait_for(holds).await.is_err() {
             // Nobody is left who could ask.
             std::future::pending::<()>().await;
         }

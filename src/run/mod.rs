@@ -9,43 +9,43 @@ mod drive;
 mod facts;
 mod foreign;
 mod gate;
+mod groups;
 mod interrupt;
+mod lease;
 mod live;
 mod node;
 mod place;
 mod sampler;
 mod seat;
+mod share;
 mod wishes;
 mod writer;
 
 pub use changes::Changes;
 pub use drive::{Signals, Stage, Unattended, Writer, drive};
+pub use facts::host;
 pub use foreign::{Foreign, Found, take_in};
 pub use interrupt::Interrupt;
+pub use lease::{Leases, Sign, signs};
 pub(crate) use live::reduce;
 pub use node::{Node, demand, room};
+pub use place::{COMPARISON, Share, group_name};
 
-use crate::agenda::{Action, Agenda, Ending, Group, Hint, Hints, Schedule, Scope, Start, compared, first_point};
-use crate::bench::{self, Counters};
+use crate::agenda::{Action, Ending, Group, Schedule, Start, compared};
+use crate::bench::Counters;
 use crate::error::Result;
 use crate::ids::{SearchId, ServerId};
 use crate::journal::{Entry, Event, FIRST_SLOT, Recorder, Seen, SessionStarted, Shard, State};
-use crate::matrix::{LoadSearch, Matrix};
-use crate::plan::{BenchRunner, Plan};
+use crate::matrix::Matrix;
+use crate::plan::Plan;
 use crate::selection::packed::Need;
 use crate::server::settle;
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
 use itertools::Itertools;
-use live::Live;
-use place::{Packed, Place, ThisHost};
-use seat::Seat;
+use place::{Packed, ThisHost};
 use std::collections::BTreeMap;
 use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
-use wishes::Wishes;
 use writer::SessionWriter;
 
 /// Runs that a search takes as long as nothing is known of it.
@@ -94,6 +94,8 @@ pub struct Sweep<'a> {
     pub node: Option<&'a Node>,
     /// How long the work on each server will likely take, in seconds; of what is not listed nothing is known.
     pub lengths: &'a Lengths,
+    /// What a worker takes beside others; `None` for a session that has the experiment to itself.
+    pub share: Option<&'a Share>,
 }
 
 impl Sweep<'_> {
@@ -123,7 +125,9 @@ impl Sweep<'_> {
         if !is_new && !has_work && !changes.is_any() && recorder.gaps().is_empty() {
             return Ok(Ending::NothingLeft);
         }
-        facts::collect(self.plan).await.write(recorder.directory())?;
+        if self.share.is_none() || !recorder.directory().manifest().exists() {
+            facts::collect(self.plan).await.write(recorder.directory())?;
+        }
         self.begin(changes, recorder, observer)?;
         for (server, reason) in outdated {
             record(recorder, observer, Event::ResultsRetired { server, reason })?;
@@ -189,6 +193,9 @@ impl Sweep<'_> {
             Some(start)
         });
         let is_compared = self.plan.compare.is_some();
+        if let Some(share) = self.share {
+            return self.work_beside_others(share, asked, writer, interrupt).await;
+        }
         let asked = is_compared.then_some(asked).into_iter().flatten();
         let finals = iter::once_with(|| self.finals(writer)).filter(|starts| !starts.is_empty());
         match self.node {
@@ -248,128 +255,6 @@ impl Sweep<'_> {
             (start, need)
         };
         groups.map(need).collect()
-    }
-
-    async fn work_at(
-        &self,
-        place: &impl Place,
-        writer: &SessionWriter<'_>,
-        interrupt: &mut Interrupt,
-    ) -> Result<Ending> {
-        let (end, ends) = watch::channel(false);
-        let mut seats: Vec<Seat> = Vec::new();
-        let mut under_way = FuturesUnordered::new();
-        // Nothing new begins once there is an ending.
-        let mut ending: Option<Result<Ending>> = None;
-        loop {
-            let ended = tokio::select! {
-                biased;
-                Some((seat, ended)) = under_way.next() => {
-                    // Without GPUs all are alike.
-                    let place = seats.iter().position(|other| *other == seat);
-                    seats.swap_remove(place.expect("every group has a seat"));
-                    ended
-                }
-                next = place.next(&seats, writer), if ending.is_none() => match next {
-                    Ok(Some((start, seat))) => {
-                        seats.push(seat.clone());
-                        let wishes = Wishes::of(interrupt.clone(), ends.clone());
-                        under_way.push(async {
-                            let ended = self.perform_group(start, &seat, place, writer, wishes).await;
-                            (seat, ended)
-                        });
-                        continue;
-                    }
-                    Ok(None) => {
-                        ending = Some(Ok(Ending::Finished));
-                        continue;
-                    }
-                    Err(error) => Err(error),
-                },
-                () = interrupt.requested(), if seats.is_empty() && ending.is_none() => Ok(Ending::Interrupted),
-                else => {
-                    let ending = ending.expect("the last group has ended")?;
-                    // A user who could not wait counts more than what the plan says.
-                    return Ok(if interrupt.is_requested() && ending != Ending::Finished { Ending::Interrupted } else { ending });
-                }
-            };
-            // The others of a sweep that cannot go on, or is not to, finish the run that they are at.
-            end.send_replace(!matches!(ended, Ok(Ending::Finished | Ending::Superseded)) || *end.borrow());
-            ending = later(ending, ended);
-        }
-    }
-
-    /// Works on a start of a server: once, and again whenever another one has taken the place of the one that was measured.
-    async fn perform_group(
-        &self,
-        start: Start,
-        seat: &Seat,
-        place: &impl Place,
-        writer: &SessionWriter<'_>,
-        mut wishes: Wishes,
-    ) -> Result<Ending> {
-        let retired = || writer.with(|recorder| recorder.state().retired_by(&start.server.id, recorder.nonce()));
-        loop {
-            writer.with(Recorder::refresh)?;
-            if writer.with(|recorder| recorder.is_superseded()) {
-                return Ok(Ending::Superseded);
-            }
-            let Some(group) = writer.look(|state| self.schedule().group(&start, state)) else {
-                return Ok(Ending::Finished);
-            };
-            let before = retired();
-            let ending = self.drive_group(group, seat, place, writer, &mut wishes).await?;
-            if ending != Ending::Finished || retired() == before {
-                return Ok(ending);
-            }
-        }
-    }
-
-    async fn drive_group(
-        &self,
-        group: Group,
-        seat: &Seat,
-        place: &impl Place,
-        writer: &SessionWriter<'_>,
-        wishes: &mut Wishes,
-    ) -> Result<Ending> {
-        let scope = Scope {
-            plan: self.plan,
-            matrix: self.wanted,
-        };
-        let hints = group.searches.iter();
-        let hints: Hints = hints.map(|search| (search.id.clone(), self.hint(search))).collect();
-        let mut stage = Live::new(self.plan, group.server.clone(), seat.clone(), place.gate(), writer);
-        let agenda = writer.look(|state| Agenda::new(scope, group, hints, state));
-        let mut agenda = agenda.on(seat.gpus.clone());
-        let ending = drive(&mut agenda, &mut stage, writer, wishes).await;
-        stage.clear(&mut wishes.interrupt).await;
-        ending
-    }
-
-    /// What is known of a search from outside.
-    fn hint(&self, search: &LoadSearch) -> Hint {
-        let point = first_point(self.wanted, search);
-        let params = match (&self.plan.bench.runner, &point.argv) {
-            (BenchRunner::Native, _) => Some(point.params),
-            (BenchRunner::Command(_), Some(argv)) => bench::params_of(argv),
-            _ => None,
-        };
-        Hint {
-            forecast: self.forecasts.get(&search.id).cloned(),
-            lengths: params.and_then(|params| bench::native::mean_lengths(&params)),
-        }
-    }
-}
-
-/// How a sweep ends of which a group has ended so: what was known before stays, unless the user or an error ends it.
-fn later(before: Option<Result<Ending>>, ended: Result<Ending>) -> Option<Result<Ending>> {
-    match (before, ended) {
-        (before @ Some(Err(_)), _) => before,
-        (_, Err(error)) => Some(Err(error)),
-        (before, Ok(Ending::Finished)) => before,
-        (None | Some(Ok(Ending::Finished)), Ok(ended)) => Some(Ok(ended)),
-        (before, Ok(_)) => before,
     }
 }
 

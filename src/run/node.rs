@@ -80,7 +80,12 @@ impl Node {
             true => division.shares.iter().find(is_free).cloned(),
             false => Some(of_gpus(division)),
         });
-        Seat { gpus, cpus, claims }
+        Seat {
+            gpus,
+            cpus,
+            claims,
+            lease: None,
+        }
     }
 
     /// Keeps vsweep and its load generators off the cores of the servers.

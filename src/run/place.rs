@@ -1,8 +1,10 @@
 //! Where server groups run: which one begins next, and what it has of the machine. Other places (several groups on
-//! the GPUs of a node, a cluster) are further implementations of this one interface.
+//! the GPUs of a node, workers that share a directory out) are further implementations of this one interface.
 
+mod leased;
 mod packed;
 
+pub use leased::{COMPARISON, Leased, Share, group_name};
 pub use packed::Packed;
 
 use super::gate::Gate;

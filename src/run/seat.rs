@@ -1,5 +1,6 @@
 //! What one group has of the machine while it runs, and how its server learns of that. Who gets what is decided elsewhere.
 
+use super::lease::Lease;
 use crate::server::claim::Claim;
 use crate::server::cpus::Cpus;
 use std::collections::BTreeMap;
@@ -14,6 +15,8 @@ pub struct Seat {
     pub cpus: Option<Cpus>,
     /// What keeps other vsweeps off these GPUs.
     pub claims: Vec<Rc<Claim>>,
+    /// What keeps other workers off the group.
+    pub lease: Option<Rc<Lease>>,
 }
 
 impl Seat {

@@ -1,4 +1,5 @@
-//! What is wanted of one group: what the user wants, and that it comes to an end soon because another group ended the sweep.
+//! What is wanted of one group: what the user wants, and that it comes to an end soon because another group ended the sweep, or
+//! another worker has the group now.
 
 use super::drive::Signals;
 use super::interrupt::Interrupt;
@@ -10,15 +11,17 @@ pub struct Wishes {
     /// Those of the user.
     pub interrupt: Interrupt,
     ends: watch::Receiver<bool>,
+    lost: watch::Receiver<bool>,
     is_told: bool,
 }
 
 impl Wishes {
-    /// Of a sweep that is to end once `ends` holds.
-    pub fn of(interrupt: Interrupt, ends: watch::Receiver<bool>) -> Wishes {
+    /// Of a group that is to end once `ends` holds, or `lost`.
+    pub fn of(interrupt: Interrupt, ends: watch::Receiver<bool>, lost: watch::Receiver<bool>) -> Wishes {
         Wishes {
             interrupt,
             ends,
+            lost,
             is_told: false,
         }
     }
@@ -32,7 +35,7 @@ impl Signals for Wishes {
         tokio::select! {
             biased;
             signal = self.interrupt.next() => signal,
-            () = once(&mut self.ends) => {
+            () = either(&mut self.ends, &mut self.lost) => {
                 self.is_told = true;
                 Signal::Drain
             }
@@ -43,9 +46,16 @@ impl Signals for Wishes {
         if let Some(signal) = self.interrupt.pending() {
             return Some(signal);
         }
-        let is_new = *self.ends.borrow() && !self.is_told;
+        let is_new = (*self.ends.borrow() || *self.lost.borrow()) && !self.is_told;
         self.is_told |= is_new;
         is_new.then_some(Signal::Drain)
+    }
+}
+
+async fn either(one: &mut watch::Receiver<bool>, other: &mut watch::Receiver<bool>) {
+    tokio::select! {
+        () = once(one) => {}
+        () = once(other) => {}
     }
 }
 

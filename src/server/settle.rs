@@ -118,6 +118,13 @@ impl Baseline {
         }
     }
 
+    /// A machine on whose GPUs nobody is.
+    pub async fn empty() -> Baseline {
+        let mut baseline = Baseline::now().await;
+        baseline.used_mib.values_mut().for_each(|used| *used = 0);
+        baseline
+    }
+
     /// Waits until this server can be started as if it were the first, or says after `limit` what is in its way; at once if
     /// waiting would not help.
     pub async fn wait(&self, launch: &Launch, limit: Duration) -> Result<(), Failure> {

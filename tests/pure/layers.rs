@@ -35,7 +35,7 @@ const LAYERS: [&[&str]; 8] = [
     &["journal", "table"],
     &["agenda"],
     &["server", "load", "dataset", "bench", "telemetry", "sim"],
-    &["run", "rehearse"],
+    &["run", "rehearse", "cluster"],
     &["report"],
     &["cli", "main", "lib"],
 ];

@@ -52,10 +52,24 @@ fn sync_folder_of(path: &Path) -> Result<()> {
 /// `<name>.<machine>-<pid>-<start>-<count>.tmp`.
 fn temporary_name(path: &Path) -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    static WRITER: LazyLock<Writer> = LazyLock::new(|| Writer::with(std::process::id()).unwrap_or_default());
     let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}-{}.tmp", *WRITER, COUNT.fetch_add(1, Ordering::Relaxed)));
+    name.push(format!(
+        ".{}-{}.tmp",
+        this_process(),
+        COUNT.fetch_add(1, Ordering::Relaxed)
+    ));
     path.with_file_name(name)
+}
+
+/// This process in words, so exactly that no other one on any machine is taken for it.
+pub fn this_process() -> String {
+    static THIS: LazyLock<Writer> = LazyLock::new(|| Writer::with(std::process::id()).unwrap_or_default());
+    THIS.to_string()
+}
+
+/// Whether it is certain that the process with these words is gone. Of one on another machine it never is.
+pub fn is_process_dead(words: &str) -> bool {
+    Writer::read(words).is_some_and(Writer::is_dead)
 }
 
 /// A process, so exactly that no other one is taken for it.
@@ -83,13 +97,18 @@ impl Writer {
     /// The writer of a temporary file, by its name.
     fn of(name: &str) -> Option<Writer> {
         let (_, writer) = name.strip_suffix(".tmp")?.rsplit_once('.')?;
-        let mut parts = writer.split('-');
+        let (writer, count) = writer.rsplit_once('-')?;
+        count.parse::<u64>().is_ok().then(|| Writer::read(writer))?
+    }
+
+    fn read(words: &str) -> Option<Writer> {
+        let mut parts = words.split('-');
         let writer = Writer {
             machine: u64::from_str_radix(parts.next()?, 16).ok()?,
             pid: parts.next()?.parse().ok()?,
             started: parts.next()?.parse().ok()?,
         };
-        (parts.next()?.parse::<u64>().is_ok() && parts.next().is_none()).then_some(writer)
+        parts.next().is_none().then_some(writer)
     }
 
     /// Whether it is certain that the process is gone. Of one on another machine, or before a boot, it never is.

@@ -76,6 +76,11 @@ pub fn draft(path: &Path, overrides: &[String]) -> Result<Draft, Problems> {
     }
 }
 
+/// The same of a text that is at hand; `path` names it in messages, and relative paths start there.
+pub fn draft_of(text: &str, format: Format, path: &Path) -> Result<Draft, Problems> {
+    read(text, format, path, &[], &World::real())
+}
+
 fn unreadable(path: &Path, why: &str, remedy: &str) -> Problems {
     let problem = Problem {
         message: format!("cannot read the plan {}: {why}", path.display()),
@@ -141,6 +146,7 @@ fn read(text: &str, format: Format, path: &Path, overrides: &[String], world: &W
         serve: parts.serve,
         bench: parts.bench,
         exec: parts.exec,
+        slurm: parts.slurm,
         link: parts.link,
         exclude: parts.exclude,
         sla: parts.sla,

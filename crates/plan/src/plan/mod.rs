@@ -26,6 +26,7 @@ pub mod schema;
 mod secrets;
 mod serve_command;
 mod short_flags;
+mod slurm;
 mod source;
 pub mod spelling;
 mod text;
@@ -39,7 +40,7 @@ pub use commands::Commands;
 pub use compare::{Compare, Limit};
 pub use condition::{Condition, Op};
 pub use exec::{Exec, Parallel};
-pub use load::{Draft, draft, load, parse};
+pub use load::{Draft, draft, draft_of, load, parse};
 pub use memory::needs_as_much;
 pub use node::{Entry, Kind, Node};
 pub use origin::Origin;
@@ -48,6 +49,7 @@ pub use requirement::{Assertion, Required, Requirement, Servers};
 pub use runs::Runs;
 pub use secrets::{HIDDEN, Piece, Secrets};
 pub use serve_command::{Program, ServeCommand};
+pub use slurm::Slurm;
 pub use source::{Format, Source, Sources, Span};
 pub use spelling::SHORT_FLAGS;
 pub use value::{equal, equality_key, number, show};
@@ -84,6 +86,8 @@ pub struct Plan {
     pub bench: Bench,
     /// How many servers run side by side.
     pub exec: Exec,
+    /// What is asked of Slurm, if the plan is submitted to it.
+    pub slurm: Slurm,
     /// Parameters that are tied to each other.
     pub link: Link,
     /// Points to leave out.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use std::fmt::Write;
 
 /// The tables in the order of a plan, with what they are called there.
-const TABLES: [(&str, &str); 17] = [
+const TABLES: [(&str, &str); 18] = [
     ("`runs = { until, ... }`: as many runs as it takes", "RunsTable"),
     ("`[serve]`", "ServeTable"),
     ("`[bench]`", "BenchTable"),
@@ -15,6 +15,7 @@ const TABLES: [(&str, &str); 17] = [
     ("`{ value }`: a list or a table as one value", "ValueTable"),
     ("`[[serve.combos]]`, `[[bench.combos]]`", "ComboTable"),
     ("`[exec]`", "ExecTable"),
+    ("`[slurm]`", "SlurmTable"),
     ("`[link]`", "LinkTable"),
     ("`[sla]`", "SlaTable"),
     ("`[[sla.target]]`", "TargetTable"),

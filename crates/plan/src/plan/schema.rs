@@ -5,12 +5,14 @@ mod compare;
 mod exec;
 mod json;
 mod runs;
+mod slurm;
 mod values;
 
 pub use compare::CompareTable;
 pub use exec::{ExecTable, Resource, SideBySide};
 pub use json::{json_schema, json_text, keys_of};
 pub use runs::{RunsTable, RunsValue};
+pub use slurm::SlurmTable;
 pub use values::{AxisItem, Commands, DerivedTable, Param, RangeTable, Scalar, Scale, ValueTable, Values, Words};
 
 use schemars::JsonSchema;
@@ -51,6 +53,8 @@ pub struct PlanFile {
     pub bench: Option<BenchTable>,
     /// How many servers run side by side. Without this table they run one after the other.
     pub exec: Option<ExecTable>,
+    /// What `vsweep submit --slurm` asks of Slurm for each server start.
+    pub slurm: Option<SlurmTable>,
     /// Parameters that are tied to each other.
     pub link: Option<LinkTable>,
     /// Blocks of conditions on parameters; a point for which all conditions of one block hold is left out. A condition

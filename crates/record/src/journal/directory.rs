@@ -59,7 +59,16 @@ impl Directory {
         if self.is_experiment() {
             return true;
         }
-        const NAMES: [&str; 6] = ["journal", "runs", "servers", "charts", "timelines", "best"];
+        const NAMES: [&str; 8] = [
+            "journal",
+            "runs",
+            "servers",
+            "charts",
+            "timelines",
+            "best",
+            "leases",
+            "submissions",
+        ];
         const FILES: [&str; 8] = [
             "lock",
             "plan.",
@@ -208,6 +217,16 @@ impl Directory {
     /// Folder of the winners' configuration files.
     pub fn best(&self) -> PathBuf {
         self.root.join("best")
+    }
+
+    /// Folder of the leases by which workers share the work out.
+    pub fn leases(&self) -> PathBuf {
+        self.root.join("leases")
+    }
+
+    /// Folder of what was handed to a cluster.
+    pub fn submissions(&self) -> PathBuf {
+        self.root.join("submissions")
     }
 
     /// Folder of the PNG charts.

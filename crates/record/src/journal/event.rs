@@ -109,7 +109,8 @@ pub enum Event {
     },
     /// The session ended in order.
     SessionEnded {
-        /// `finished`, `interrupted`, `stopped` or `superseded`; `imported` for results of another program.
+        /// `finished`, `interrupted`, `stopped` or `superseded`; `imported` for results of another program, `submitted` if it only
+        /// recorded a plan for workers.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! One vsweep at a time on a directory, to save work: no result depends on it. The lock is the operating system's, so a
+//! One vsweep at a time on a directory, or several that share it out, to save work: no result depends on it. The lock is the operating system's, so a
 //! killed vsweep leaves none behind; the file's content only tells who holds it.
 
 use super::directory::{Directory, Shard};
@@ -41,6 +41,14 @@ impl Lock {
         Ok(Lock {
             _held: vec![shared, own],
         })
+    }
+}
+
+impl Lock {
+    /// Takes the lock together with other workers: leases share the directory out among them.
+    pub fn join(directory: &Directory) -> Result<Lock> {
+        let held = hold(&directory.lock(Shard::WHOLE), Hold::Together, directory)?;
+        Ok(Lock { _held: vec![held] })
     }
 }
 
@@ -87,11 +95,16 @@ fn hold(path: &Path, how: Hold, directory: &Directory) -> Result<File> {
 }
 
 fn taken(directory: &Directory, pid: Option<u32>) -> Error {
-    let pid = pid.map_or("unknown".into(), |pid| pid.to_string());
     let folder = directory.root().display();
-    Error::Fatal(format!(
-        "another vsweep (pid {pid}) is working on {folder}; wait for it, stop it, or choose another directory with -o"
-    ))
+    Error::Fatal(match pid {
+        Some(pid) => format!(
+            "another vsweep (pid {pid}) is working on {folder}; wait for it, stop it, or choose another directory with -o"
+        ),
+        None => format!(
+            "workers or shards are at work on {folder} (see `vsweep status {folder}`); wait for them, stop them, or choose another \
+             directory with -o"
+        ),
+    })
 }
 
 /// Pids of the vsweeps that work on a directory now.

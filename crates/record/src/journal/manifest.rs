@@ -2,12 +2,14 @@
 
 use super::directory::Directory;
 use super::event::FORMAT;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::PathBuf;
 use vsweep_plan::error::Result;
 use vsweep_plan::files::write_atomic;
 
 /// The facts that a reader of the results will ask for.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Manifest {
     /// Format version of the directory, `major.minor`; filled in when written.
     pub format: String,
@@ -36,6 +38,13 @@ pub struct Manifest {
 }
 
 impl Manifest {
+    /// The path of the plan that the manifest of a directory names, if there is one.
+    pub fn plan_of(directory: &Directory) -> Option<PathBuf> {
+        let text = fs::read_to_string(directory.manifest()).ok()?;
+        let manifest: Manifest = serde_json::from_str(&text).ok()?;
+        Some(manifest.plan.into())
+    }
+
     /// Writes the manifest of the latest session.
     pub fn write(mut self, directory: &Directory) -> Result<()> {
         self.format = format!("{}.{}", FORMAT.0, FORMAT.1);

@@ -39,8 +39,20 @@ impl Recorder {
     pub fn open(directory: Directory, shard: Shard) -> Result<Recorder> {
         directory.create()?;
         let lock = Lock::take(&directory, shard)?;
+        Recorder::begin_with(directory, shard, lock, Check::Hashes)
+    }
+
+    /// The same beside other sessions, which share the work out by leases. Sizes of run files are compared and not their hashes, so
+    /// that many can begin at once.
+    pub fn join(directory: Directory) -> Result<Recorder> {
+        directory.create()?;
+        let lock = Lock::join(&directory)?;
+        Recorder::begin_with(directory, Shard::WHOLE, lock, Check::Lengths)
+    }
+
+    fn begin_with(directory: Directory, shard: Shard, lock: Lock, check: Check) -> Result<Recorder> {
         remove_abandoned(directory.root());
-        let follower = follow(&directory, Check::Hashes)?;
+        let follower = follow(&directory, check)?;
         if let Some(gap) = follower.gaps().into_iter().find(|gap| !gap.heals) {
             return Err(Error::Fatal(gap.text));
         }

@@ -1,7 +1,9 @@
 //! Where a sweep stands: done, failed with causes, left, and the time that will take, learned from what is done.
 
+mod away;
 mod up;
 
+pub use away::{Cluster, Task, Worker};
 pub use up::Up;
 
 use super::compared;
@@ -78,6 +80,12 @@ pub struct Status {
     /// The servers that are up, if a vsweep works on the directory.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub servers_up: Vec<Up>,
+    /// Workers that gave a sign of life not long ago; who can look at leases fills them in.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub workers: Vec<Worker>,
+    /// What a cluster says of its tasks, if any were handed to it; who can ask it fills it in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<Cluster>,
     /// How the last session ended: `finished`, `interrupted`, `stopped`, or `null` if it was killed or still runs.
     pub ended: Option<String>,
     /// Process ids of the vsweeps whose sessions did not end. Who can look at processes fills in what they left.
@@ -193,10 +201,17 @@ impl Status {
             has_begun: state.last_session().is_some(),
             running: Vec::new(),
             servers_up: Vec::new(),
+            workers: Vec::new(),
+            cluster: None,
             ended: state.last_session().and_then(|session| session.ended.clone()),
             killed: state.killed_sessions(),
             orphans: Vec::new(),
         }
+    }
+
+    /// Whether somebody works on the directory or will, as far as is known.
+    pub fn is_at_work(&self) -> bool {
+        !self.running.is_empty() || !self.workers.is_empty() || self.cluster.as_ref().is_some_and(Cluster::is_at_work)
     }
 
     /// The state in words, for a terminal.
@@ -223,16 +238,11 @@ impl Status {
         text.push('\n');
         let sentences = self.damage.iter().chain(&self.retired);
         sentences.for_each(|sentence| text += &format!("{sentence}\n"));
-        text += &match (self.running.as_slice(), &self.ended) {
-            ([], _) if !self.has_begun => "nothing was begun here yet; run the plan\n".to_owned(),
-            ([], _) if self.left == 0 && self.searches_left == 0 => "nothing is left to do\n".to_owned(),
-            ([], Some(reason)) => format!("not running: {reason}; run the plan again to continue\n"),
-            ([], None) => "not running: the last vsweep was killed; run the plan again to continue\n".to_owned(),
-            (pids, _) => {
-                let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
-                format!("running now (pid {})\n", pids.join(", "))
-            }
-        };
+        let is_done = self.left == 0 && self.searches_left == 0;
+        text += &self.standing(is_done);
+        if let Some(cluster) = &self.cluster {
+            text += &cluster.to_text(is_done);
+        }
         for Up { name, gpus } in &self.servers_up {
             let on: Vec<String> = gpus.iter().map(u32::to_string).collect();
             let on = if on.is_empty() {

@@ -14,6 +14,7 @@ mod runs;
 mod scalar;
 mod serve;
 mod sla;
+mod slurm;
 
 use super::condition;
 use super::fields::Fields;
@@ -24,7 +25,7 @@ use super::secrets::Secrets;
 use super::source::{Sources, Span};
 use super::world::World;
 use super::{
-    Bench, BenchRunner, Compare, Exclusion, Exec, Link, OnFailure, ReportOptions, Runs, Serve, Side, spelling,
+    Bench, BenchRunner, Compare, Exclusion, Exec, Link, OnFailure, ReportOptions, Runs, Serve, Side, Slurm, spelling,
 };
 use vsweep_strategy::search;
 
@@ -53,6 +54,7 @@ pub(super) struct Parts {
     pub serve: Serve,
     pub bench: Bench,
     pub exec: Exec,
+    pub slurm: Slurm,
     pub link: Link,
     pub exclude: Vec<Exclusion>,
     pub sla: Option<search::Settings>,
@@ -109,6 +111,7 @@ impl Reader<'_> {
         let serve = self.serve(serve_node.unwrap_or(&empty), serve_node.is_some());
         let bench = self.bench(bench_node.unwrap_or(&empty));
         let exec = self.exec(fields.get("exec"), serve_node);
+        let slurm = self.slurm(fields.get("slurm"));
         let names = Names {
             serve: params::names(serve_node)
                 .into_iter()
@@ -188,6 +191,7 @@ impl Reader<'_> {
             serve,
             bench,
             exec,
+            slurm,
             link,
             exclude,
             sla,

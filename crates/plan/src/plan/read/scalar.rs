@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 impl Reader<'_> {
-    fn wrong_kind(&mut self, node: &Node, what: &str, expected: &str) {
+    pub(super) fn wrong_kind(&mut self, node: &Node, what: &str, expected: &str) {
         let message = format!("`{what}` must be {expected}, found {}", node.kind_name());
         self.found
             .add(Problem::new(node.span, message, format!("write {expected}")));

@@ -220,6 +220,18 @@ impl State {
             .collect()
     }
 
+    /// The name, the hash and the text of the plan that counts, if it is still there.
+    pub fn plan_that_counts(&self) -> Option<(&str, &str, &str)> {
+        let plan = self.last_session()?.plan.as_ref()?;
+        let is_same = |other: &&RecordedPlan| other.sha256 == plan.sha256;
+        let plans = self.sessions.iter().filter_map(|session| session.plan.as_ref());
+        let text = plans.filter(is_same).find_map(|plan| match &plan.content {
+            PlanContent::Here { text, .. } => Some(text),
+            PlanContent::In(_) => None,
+        })?;
+        Some((&plan.name, &plan.sha256, text))
+    }
+
     /// The plan, or where it is if another session has written out the same.
     pub fn refer(&self, plan: RecordedPlan) -> RecordedPlan {
         let is_same = |session: &&Session| {

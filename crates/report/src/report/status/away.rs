@@ -1,0 +1,206 @@
+//! Work on an experiment that is done elsewhere: workers that give signs of life, and the tasks of a cluster. Both are looked at by
+//! whoever can; here is what is said of them.
+
+use super::Status;
+use itertools::Itertools;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// A worker that gave a sign of life not long ago.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Worker {
+    /// Its machine.
+    pub host: String,
+    /// The server start that it has.
+    pub group: String,
+}
+
+/// What a cluster says of the tasks that were handed to it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Cluster {
+    /// Why it cannot be asked; then nothing is known of its tasks.
+    pub unknown: Option<String>,
+    /// One for each server start that it still knows of.
+    pub tasks: Vec<Task>,
+}
+
+/// A task of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Task {
+    /// What the cluster calls it.
+    pub job: String,
+    /// The server start that it works on.
+    pub group: String,
+    /// Its state in the cluster's words.
+    pub state: String,
+    /// Whether it may still run.
+    pub is_live: bool,
+    /// Why it waits, in the cluster's words; empty if it does not.
+    pub reason: String,
+    /// Where it runs or ran.
+    pub node: String,
+    /// What to do about it if it will not start by itself.
+    pub remedy: Option<&'static str>,
+}
+
+impl Cluster {
+    /// Whether a task is waiting or running, as far as is known.
+    pub fn is_at_work(&self) -> bool {
+        self.tasks.iter().any(|task| task.is_live)
+    }
+
+    /// All of it in words; `is_done` if nothing is left to do, so that it does not matter how tasks ended.
+    pub fn to_text(&self, is_done: bool) -> String {
+        if let Some(why) = &self.unknown {
+            return match is_done {
+                true => String::new(),
+                false => format!("whether tasks wait or run in Slurm is unknown: {why}\n"),
+            };
+        }
+        let mut counts: Vec<String> = Vec::new();
+        let live = self.tasks.iter().filter(|task| task.is_live);
+        for (state, tasks) in live
+            .into_group_map_by(|task| task.state.clone())
+            .into_iter()
+            .sorted_by_key(|(state, _)| state.clone())
+        {
+            let about = |task: &&Task| {
+                if task.reason.is_empty() {
+                    task.node.clone()
+                } else {
+                    task.reason.clone()
+                }
+            };
+            let about: Vec<String> = tasks
+                .iter()
+                .map(about)
+                .filter(|about| !about.is_empty())
+                .sorted()
+                .dedup()
+                .collect();
+            let about = if about.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", about.join(", "))
+            };
+            counts.push(format!("{} {}{about}", tasks.len(), state.to_lowercase()));
+        }
+        let early = self
+            .tasks
+            .iter()
+            .filter(|task| !task.is_live && task.state != "COMPLETED" && !is_done);
+        let early: Vec<String> = early.map(|task| format!("{} {}", task.job, task.state)).collect();
+        if !early.is_empty() {
+            counts.push(format!("{} ended early ({})", early.len(), shortened(&early)));
+        }
+        if counts.is_empty() {
+            return String::new();
+        }
+        let mut text = format!("tasks in Slurm: {}\n", counts.join("; "));
+        let stuck = self.tasks.iter().filter(|task| task.is_live);
+        let stuck = stuck.filter_map(|task| Some(((&task.reason, task.remedy?), task.job.clone())));
+        for ((reason, remedy), jobs) in stuck.into_group_map().into_iter().sorted() {
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                text,
+                "  will not start by itself ({reason}): {}; {remedy}",
+                shortened(&jobs)
+            );
+        }
+        text
+    }
+}
+
+impl Status {
+    /// Who works on the directory, or why nobody does.
+    pub(super) fn standing(&self, is_done: bool) -> String {
+        match (self.running.as_slice(), &self.ended) {
+            ([], _) if !self.workers.is_empty() => at_work(&self.workers),
+            ([], _) if !self.has_begun => "nothing was begun here yet; run the plan\n".to_owned(),
+            ([], _) if is_done => "nothing is left to do\n".to_owned(),
+            ([], _) if self.cluster.as_ref().is_some_and(|cluster| cluster.unknown.is_some()) => String::new(),
+            ([], _) if self.cluster.as_ref().is_some_and(Cluster::is_at_work) => {
+                "no worker is at work yet\n".to_owned()
+            }
+            ([], _) if self.cluster.is_some() => {
+                "no task waits or runs; submit the plan again to finish what is left\n".to_owned()
+            }
+            ([], Some(reason)) if reason == "submitted" => {
+                "no worker is at work; start some with `vsweep worker`\n".to_owned()
+            }
+            ([], Some(reason)) => format!("not running: {reason}; run the plan again to continue\n"),
+            ([], None) => "not running: the last vsweep was killed; run the plan again to continue\n".to_owned(),
+            (pids, _) => {
+                let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+                format!("running now (pid {})\n", pids.join(", "))
+            }
+        }
+    }
+}
+
+/// The first of them.
+fn shortened(names: &[String]) -> String {
+    const MOST: usize = 4;
+    let more = names.len().saturating_sub(MOST);
+    let more = (more > 0).then(|| format!("and {more} more"));
+    names.iter().take(MOST).cloned().chain(more).join(", ")
+}
+
+/// `3 workers are at work: vs0 (2), vs1`.
+pub fn at_work(workers: &[Worker]) -> String {
+    let hosts = workers.iter().map(|worker| &worker.host).counts();
+    let host = |(host, count): (&String, usize)| match count {
+        1 => host.clone(),
+        _ => format!("{host} ({count})"),
+    };
+    let many = if workers.len() == 1 { " is" } else { "s are" };
+    let hosts = hosts.into_iter().sorted().map(host).join(", ");
+    format!("{} worker{many} at work: {hosts}\n", workers.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(job: &str, state: &str, is_live: bool, reason: &str, remedy: Option<&'static str>) -> Task {
+        let node = if state == "RUNNING" {
+            "n1".to_owned()
+        } else {
+            String::new()
+        };
+        let (group, reason) = (job.to_owned(), reason.to_owned());
+        let (job, state) = (job.to_owned(), state.to_owned());
+        Task {
+            job,
+            group,
+            state,
+            is_live,
+            reason,
+            node,
+            remedy,
+        }
+    }
+
+    #[test]
+    fn what_waits_runs_and_never_starts_is_told_with_the_remedy() {
+        let tasks = vec![
+            task("1_0", "RUNNING", true, "", None),
+            task("1_1", "PENDING", true, "Resources", None),
+            task("1_2", "PENDING", true, "PartitionTimeLimit", Some("lower slurm.time")),
+            task("1_3", "TIMEOUT", false, "", None),
+            task("1_4", "COMPLETED", false, "", None),
+        ];
+        let cluster = Cluster { unknown: None, tasks };
+        assert_eq!(
+            cluster.to_text(false),
+            "tasks in Slurm: 2 pending (PartitionTimeLimit, Resources); 1 running (n1); 1 ended early (1_3 TIMEOUT)\n  \
+             will not start by itself (PartitionTimeLimit): 1_2; lower slurm.time\n"
+        );
+        let unknown = Cluster {
+            unknown: Some("squeue refused: no answer".into()),
+            tasks: Vec::new(),
+        };
+        assert!(unknown.to_text(false).contains("is unknown: squeue refused"));
+        assert_eq!(unknown.to_text(true), "");
+    }
+}

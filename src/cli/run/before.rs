@@ -1,0 +1,65 @@
+//! What `run` and `worker` look at before they begin: the machine, what the directory was begun with, and what the plan will likely take.
+
+use crate::cli::plan::estimate;
+use crate::cli::rehearse::{Machine, installed};
+use crate::cli::{plan_file, preflight};
+use crate::error::Exit;
+use crate::journal::{Directory, State};
+use crate::plan::{Found, Plan, Warmup};
+use crate::rehearse::{Forecast, Options, foresee};
+use crate::run::{Forecasts, Lengths, Node, Sweep};
+
+/// Most tokens that are computed for the first guesses of searches: about a second's worth.
+const MOST_TOKENS: u64 = 20_000_000;
+
+/// What was begun without warm-ups goes on so: its points are known by that, and its runs compare. Whether that changes the plan.
+pub fn keep_defaults(plan: &mut Plan, directory: &Directory) -> bool {
+    let is_kept = plan.bench.warmup == Warmup::Automatic && directory.began_without_warmup();
+    if is_kept {
+        plan.bench.warmup = Warmup::Requests(0);
+    }
+    is_kept
+}
+
+/// Looks for what the work that is left needs of this machine. `Err` holds the exit code to end with.
+pub fn check_machine(sweep: &Sweep<'_>, state: &State) -> std::result::Result<(), Exit> {
+    let mut found = Found::default();
+    if sweep.schedule().has_work(state) {
+        preflight::check(sweep.plan, sweep.wanted, sweep.node, &mut found);
+    }
+    match found.is_empty() {
+        true => Ok(()),
+        false => Err(plan_file::show(
+            found.into_problems(&sweep.plan.origin.sources, &sweep.plan.secrets),
+        )),
+    }
+}
+
+/// The machine as far as the plan shares it out.
+pub fn look_around(plan: &Plan) -> Option<Node> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.ok()?.block_on(Node::of(plan))
+}
+
+/// What the searches will likely find.
+pub fn first_guesses(sweep: &Sweep<'_>, state: &State) -> Forecasts {
+    let options = Options {
+        // A guess for a GPU that is not there would only lead the search astray.
+        card: installed(sweep.plan, sweep.wanted),
+        most_tokens: Some(MOST_TOKENS),
+        ..Options::default()
+    };
+    foresee(sweep.plan, sweep.wanted, sweep.schedule(), state, &options)
+}
+
+/// How long the work on each server will likely take, where that decides which one comes first.
+pub fn lengths(sweep: &Sweep<'_>, state: &State) -> Lengths {
+    if sweep.node.is_none() {
+        return Lengths::new();
+    }
+    let machine = Machine::default();
+    let predicted = estimate(sweep.plan, sweep.wanted, sweep.schedule(), state, state, &machine);
+    let servers = predicted.map(|rehearsal| rehearsal.servers).unwrap_or_default();
+    let length = |forecast: Forecast| (forecast.server, forecast.total.interval().likely);
+    servers.into_iter().map(length).collect()
+}

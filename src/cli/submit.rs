@@ -1,0 +1,268 @@
+//! `vsweep submit`: records a plan for workers, which take its server starts from the directory, and hands them to a cluster.
+
+use super::experiment::{folder, recorded};
+use super::output;
+use super::plan_file::{self, PlanFile};
+use super::run::{keep_defaults, write_plan};
+use super::server_check;
+use crate::cluster::{self, Array, slurm};
+use crate::error::{Error, Exit, Result};
+use crate::files::create_folder;
+use crate::journal::{Directory, Recorder, Shard, State};
+use crate::matrix::{Matrix, ServerConfig};
+use crate::plan::{Found, Plan, Target};
+use crate::run::{Changes, Forecasts, Lengths, Sweep, demand};
+use crate::selection::packed::Room;
+use crate::shell::shell_line;
+use crate::units::show_many;
+use itertools::Itertools;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf, absolute};
+
+/// Record a plan for workers, and hand it to a cluster
+///
+/// Workers (`vsweep worker DIR`) take server starts from the directory: start as many as you like, by ssh or by whatever starts
+/// processes. --slurm starts one for each server start. Submitting again hands over what is missing and not under way; what is measured
+/// is kept.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    file: PlanFile,
+    /// Where results go; every worker must see it [default: results/<plan name>]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Hand the server starts to Slurm, as the plan's [slurm] table says
+    #[arg(long)]
+    slurm: bool,
+    /// A further argument for sbatch, e.g. --sbatch-arg=--exclusive (repeatable)
+    #[arg(long, value_name = "ARG", requires = "slurm", allow_hyphen_values = true)]
+    sbatch_arg: Vec<String>,
+    /// Show what would be submitted, and submit nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Cancel what was handed over and has not ended
+    #[arg(long, requires = "slurm", conflicts_with_all = ["dry_run", "sbatch_arg"])]
+    cancel: bool,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    let adapt = |plan: &mut Plan| {
+        keep_defaults(plan, &Directory::at(folder(args.output.as_deref(), plan)));
+    };
+    let (mut plan, matrix) = match args.file.open_as(adapt) {
+        Ok(opened) => opened,
+        Err(exit) => return Ok(exit),
+    };
+    // Workers find what the plan names beside it, wherever they start.
+    plan.path = absolute(&plan.path).unwrap_or(plan.path);
+    if let Err(exit) = refuse(&plan, &matrix)? {
+        return Ok(exit);
+    }
+    let root = folder(args.output.as_deref(), &plan);
+    let directory = Directory::at(absolute(&root).unwrap_or(root));
+    if !directory.is_ours() {
+        let path = directory.root().display();
+        return Err(Error::Usage(format!(
+            "{path} holds files that are no experiment; choose another directory with -o"
+        )));
+    }
+    if args.cancel {
+        return cancel(&directory);
+    }
+    let state = match args.dry_run {
+        true => recorded(&directory)?,
+        false => record(&plan, &matrix, &directory)?,
+    };
+    let left = sweep(&plan, &matrix).left(&state);
+    match args.slurm {
+        true => submit(&args, &plan, &directory, &left),
+        false => show(&plan, &directory, &left, args.dry_run),
+    }
+}
+
+/// Says what workers may take.
+fn show(plan: &Plan, directory: &Directory, left: &[(String, Vec<ServerConfig>)], is_listed: bool) -> Result<Exit> {
+    let root = directory.root().display();
+    for (name, servers) in left.iter().filter(|_| is_listed) {
+        let servers = servers
+            .iter()
+            .map(|server| plan.secrets.redact(&server.name))
+            .join("; ");
+        output::say(format_args!("{name}  {servers}"));
+    }
+    output::say(match left.len() as u64 {
+        0 => format!("nothing is left to do in {root}"),
+        left => format!(
+            "{} to be taken from {root}; start workers with: vsweep worker {root}",
+            show_many(left, "server start")
+        ),
+    });
+    Ok(Exit::Done)
+}
+
+/// Hands what is left and not under way to Slurm.
+fn submit(args: &Args, plan: &Plan, directory: &Directory, left: &[(String, Vec<ServerConfig>)]) -> Result<Exit> {
+    let before = cluster::handed_over(directory)?;
+    let under_way: BTreeSet<String> = match slurm::queue(&before) {
+        Ok(tasks) => tasks
+            .into_iter()
+            .filter(|task| task.is_live)
+            .map(|task| task.group)
+            .collect(),
+        Err(why) => {
+            return Err(Error::Fatal(format!(
+                "nothing was submitted, since it cannot be known what is under way already: {why}"
+            )));
+        }
+    };
+    let gpus = |servers: &[ServerConfig]| {
+        let one = Room { gpus: 1, groups: 1 };
+        servers
+            .iter()
+            .map(|server| demand(&plan.exec, one, server))
+            .max()
+            .unwrap_or(0)
+    };
+    let open = left.iter().filter(|(name, _)| !under_way.contains(name));
+    let open: Vec<(String, u32)> = open.map(|(name, servers)| (name.clone(), gpus(servers))).collect();
+    let most = match slurm::most_tasks() {
+        Ok(most) => most,
+        Err(_) if args.dry_run => usize::MAX,
+        Err(error) => return Err(error),
+    };
+    let arrays = cluster::arrays(&open, most, &before);
+    let root = directory.root().display();
+    if arrays.is_empty() {
+        output::say(match under_way.len() as u64 {
+            0 => format!("nothing is left to do in {root}"),
+            many => format!(
+                "nothing to submit: {} under way in Slurm, see `vsweep status {root}`",
+                show_many(many, "server start")
+            ),
+        });
+        return Ok(Exit::Done);
+    }
+    if plan.slurm.memory_per_gpu.is_none() && !args.sbatch_arg.iter().any(|arg| arg.starts_with("--mem")) {
+        output::tell(
+            "the plan asks for no memory (slurm.memory_per_gpu); on many sites each start then gets that of a whole node, and runs alone \
+             there",
+        );
+    }
+    let program = std::env::current_exe().map_err(Error::io("find", Path::new("the vsweep that runs")))?;
+    let folder = directory.submissions();
+    if !args.dry_run {
+        // Without the folder of the logs Slurm ends a task without a word.
+        create_folder(&folder)?;
+    }
+    for mut array in arrays {
+        let arguments = slurm::arguments(&array, plan, &folder, &args.sbatch_arg);
+        let script = slurm::script(&array, plan, directory.root(), &program);
+        if args.dry_run {
+            let command = shell_line(["sbatch".to_owned()].iter().chain(&arguments));
+            output::say(format_args!("{command} <<'END'\n{script}END"));
+            continue;
+        }
+        array.write(directory)?;
+        let job = slurm::hand_over(&arguments, &script).map_err(|error| {
+            Error::Fatal(format!(
+                "{error}; what was submitted before stays, and the same command goes on"
+            ))
+        })?;
+        describe(&array, &job);
+        array.job = Some(job);
+        array.write(directory)?;
+    }
+    if !args.dry_run {
+        output::say(format_args!(
+            "see `vsweep status {root}`; logs are in {}",
+            folder.display()
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+fn describe(array: &Array, job: &str) {
+    let starts = show_many(array.groups.len() as u64, "server start");
+    let gpus = show_many(u64::from(array.gpus), "GPU");
+    output::say(format_args!("job {job} ({}): {starts}, {gpus} each", array.name));
+}
+
+/// Cancels what may still run, by its ids.
+fn cancel(directory: &Directory) -> Result<Exit> {
+    let tasks = slurm::queue(&cluster::handed_over(directory)?)?;
+    let live: Vec<&str> = tasks
+        .iter()
+        .filter(|task| task.is_live)
+        .map(|task| &*task.job)
+        .collect();
+    let jobs: Vec<&str> = live.iter().filter_map(|job| job.split('_').next()).unique().collect();
+    if jobs.is_empty() {
+        output::say("nothing of it is in Slurm's queue");
+        return Ok(Exit::Done);
+    }
+    slurm::cancel(&jobs)?;
+    output::say(format_args!(
+        "cancelled {} of {} ({})",
+        show_many(live.len() as u64, "task"),
+        show_many(jobs.len() as u64, "job"),
+        jobs.join(", ")
+    ));
+    Ok(Exit::Done)
+}
+
+/// Refuses plans that no worker could go on with; the inner error is the exit code after problems were told with their places.
+fn refuse(plan: &Plan, matrix: &Matrix) -> Result<std::result::Result<(), Exit>> {
+    if matches!(plan.serve.target, Target::Attach(_)) {
+        let why = "a server behind `url` is one, and workers could only wait for each other; use `vsweep run`";
+        return Err(Error::Usage(why.to_owned()));
+    }
+    if plan.redacted_text() != plan.text {
+        let why = "a secret is written in the plan, and secrets are not recorded, so no worker would know it; write it as ${NAME} and \
+                   set that variable where the workers run";
+        return Err(Error::Usage(why.to_owned()));
+    }
+    let mut found = Found::default();
+    server_check::check_side_by_side(plan, matrix, &mut found);
+    Ok(match found.is_empty() {
+        true => Ok(()),
+        false => Err(plan_file::show(
+            found.into_problems(&plan.origin.sources, &plan.secrets),
+        )),
+    })
+}
+
+fn sweep<'a>(plan: &'a Plan, matrix: &'a Matrix) -> Sweep<'a> {
+    const NO_FORECASTS: &Forecasts = &Forecasts::new();
+    const NO_LENGTHS: &Lengths = &Lengths::new();
+    Sweep {
+        plan,
+        whole: matrix,
+        wanted: matrix,
+        shard: Shard::WHOLE,
+        retry_failed: false,
+        forecasts: NO_FORECASTS,
+        node: None,
+        lengths: NO_LENGTHS,
+        share: None,
+    }
+}
+
+/// Records the plan, unless it is the one that counts already; what the directory says then.
+fn record(plan: &Plan, matrix: &Matrix, directory: &Directory) -> Result<State> {
+    let before = recorded(directory)?;
+    let changes = Changes::between(&before, matrix, plan);
+    if let Some(other) = changes.foreign(&before) {
+        return Err(Error::Usage(format!(
+            "{} holds the results of another plan, {other}, and nothing of them is in this one; choose another directory with -o",
+            directory.root().display()
+        )));
+    }
+    let mut recorder = Recorder::join(directory.clone())?;
+    recorder.hide(plan.secrets.clone());
+    write_plan(plan, directory)?;
+    for note in changes.notes() {
+        output::tell(note);
+    }
+    super::machine::runtime()?.block_on(sweep(plan, matrix).declare(changes, &mut recorder))?;
+    Ok(recorder.state().clone())
+}

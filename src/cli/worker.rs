@@ -1,0 +1,114 @@
+//! `vsweep worker`: takes server starts of an experiment that was submitted, beside other workers, until none is left. Writes a
+//! journal of its own and no tables.
+
+use super::experiment::recorded_plan;
+use super::machine;
+use super::output;
+use super::run::{check_machine, first_guesses, keep_defaults, lengths, look_around, perform};
+use crate::agenda::Ending;
+use crate::error::{Error, Exit, Result};
+use crate::journal::{Directory, Recorder, Shard, State};
+use crate::report::progress::Mode;
+use crate::run::{COMPARISON, Changes, Forecasts, Interrupt, Leases, Lengths, Share, Sweep, group_name, host};
+use std::path::PathBuf;
+
+/// Take server starts of a submitted experiment, beside other workers, until none is left
+///
+/// `vsweep submit` records the plan. Start as many workers as you like, on every machine that sees the directory; each takes what no
+/// other has. Tables and charts are made by `vsweep report`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The directory that `vsweep submit` or `vsweep run` wrote, such as results/demo
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Take this start of a server alone, such as 3f5a91c2d4e6b708-0, or `compare` for the whole of a comparison
+    #[arg(long, value_name = "ID")]
+    group: Option<String>,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    let directory = Directory::open(args.directory)?;
+    let mut recorder = Recorder::join(directory.clone())?;
+    let (plan, whole) = match recorded_plan(&directory, recorder.state(), |plan| keep_defaults(plan, &directory))? {
+        Ok(read) => read,
+        Err(exit) => return Ok(exit),
+    };
+    let share = Share {
+        leases: Leases::of(&directory, host()),
+        group: args.group,
+    };
+    let node = look_around(&plan);
+    let sweep = Sweep {
+        plan: &plan,
+        whole: &whole,
+        wanted: &whole,
+        shard: Shard::WHOLE,
+        retry_failed: false,
+        forecasts: &Forecasts::new(),
+        node: node.as_ref(),
+        lengths: &Lengths::new(),
+        share: Some(&share),
+    };
+    if !has_work(&sweep, &share, recorder.state())? {
+        output::say(format_args!("nothing is left to do in {}", directory.root().display()));
+        return Ok(Exit::Done);
+    }
+    if let Err(exit) = check_machine(&sweep, recorder.state()) {
+        return Ok(exit);
+    }
+    recorder.hide(plan.secrets.clone());
+    let changes = Changes::between(recorder.state(), &whole, &plan);
+    let forecasts = first_guesses(&sweep, recorder.state());
+    let lengths = lengths(&sweep, recorder.state());
+    let sweep = Sweep {
+        forecasts: &forecasts,
+        lengths: &lengths,
+        ..sweep
+    };
+    let runtime = machine::runtime()?;
+    let mut interrupt = runtime.block_on(async { Interrupt::install() })?;
+    let mode = if output::is_quiet() { Mode::Quiet } else { Mode::Auto };
+    let ending = runtime.block_on(perform(sweep, changes, &mut recorder, mode, &mut interrupt, None))?;
+    let root = directory.root().display();
+    Ok(match ending {
+        Ending::Interrupted => {
+            output::tell(format_args!(
+                "interrupted; what is left in {root} is free for other workers"
+            ));
+            Exit::Interrupted
+        }
+        Ending::Superseded => {
+            output::tell(format_args!(
+                "stopped: another plan was submitted to {root}, which counts now; its own workers go on"
+            ));
+            Exit::CannotGoOn
+        }
+        // A failed run is a row of the tables, and nothing that a scheduler should try again.
+        Ending::NothingLeft | Ending::Finished | Ending::StoppedOnFailure => {
+            output::say(format_args!(
+                "nothing is left to take; `vsweep report {root}` makes the tables"
+            ));
+            Exit::Done
+        }
+    })
+}
+
+/// Whether anything that is wanted is left; an error if what is wanted is not in the plan.
+fn has_work(sweep: &Sweep<'_>, share: &Share, state: &State) -> Result<bool> {
+    let schedule = sweep.schedule();
+    let is_compared = sweep.plan.compare.is_some();
+    let Some(group) = share
+        .group
+        .as_deref()
+        .filter(|group| *group != COMPARISON || !is_compared)
+    else {
+        return Ok(schedule.has_work(state));
+    };
+    let mut starts = schedule.foreseen(state);
+    match starts.find(|start| group_name(is_compared, start) == group) {
+        Some(start) => Ok(schedule.group(&start, state).is_some()),
+        None => Err(Error::Usage(format!(
+            "the plan has no start {group}; `vsweep submit PLAN --dry-run` lists them, and a plan that was edited is submitted again"
+        ))),
+    }
+}

@@ -1,0 +1,161 @@
+//! What is handed to a cluster: arrays of tasks, each of which is a worker with one server start. Owns the record of what was handed
+//! over, so that nothing is twice on purpose, and how tasks are told of. Results are in the journals; nothing here decides on them.
+
+pub mod slurm;
+
+use crate::error::{Error, Result};
+use crate::files::write_atomic;
+use crate::journal::{Directory, Nonce};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+/// Server starts of one size, handed over together. Written before it is handed over, so that one which may have been is never
+/// handed over again without a question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Array {
+    /// Its name in the cluster, which nothing else has.
+    pub name: String,
+    /// Counts the arrays of the directory.
+    pub number: u64,
+    /// GPUs of each task.
+    pub gpus: u32,
+    /// What each task works on, by its index.
+    pub groups: Vec<String>,
+    /// What the cluster calls it, once that is known.
+    pub job: Option<String>,
+}
+
+impl Array {
+    /// Writes what is known of it.
+    pub fn write(&self, directory: &Directory) -> Result<()> {
+        let path = directory.submissions().join(format!("{}.json", self.name));
+        let text = serde_json::to_vec_pretty(self).expect("plain data always serialises");
+        write_atomic(&path, &text)
+    }
+}
+
+/// Groups, each with its GPUs, in arrays of at most so many; each is of one size.
+pub fn arrays(groups: &[(String, u32)], most: usize, before: &[Array]) -> Vec<Array> {
+    let sizes: BTreeSet<u32> = groups.iter().map(|(_, gpus)| *gpus).collect();
+    let first = before.iter().map(|array| array.number + 1).max().unwrap_or(0);
+    let of_size = |gpus: u32| {
+        let same = groups.iter().filter(move |(_, other)| *other == gpus);
+        let names: Vec<String> = same.map(|(name, _)| name.clone()).collect();
+        let parts: Vec<Vec<String>> = names.chunks(most.max(1)).map(<[String]>::to_vec).collect();
+        parts.into_iter().map(move |groups| (gpus, groups))
+    };
+    // The widest wait longest for room, so they are handed over first.
+    let all = sizes.into_iter().rev().flat_map(of_size).zip(first..);
+    all.map(|((gpus, groups), number)| Array {
+        name: format!("vsweep-{}-{number}", Nonce::random()),
+        number,
+        gpus,
+        groups,
+        job: None,
+    })
+    .collect()
+}
+
+/// What was handed over of an experiment, the earliest first.
+pub fn handed_over(directory: &Directory) -> Result<Vec<Array>> {
+    let folder = directory.submissions();
+    let mut arrays: Vec<Array> = Vec::new();
+    for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.extension().is_some_and(|extension| extension == "json") {
+            let text = fs::read(&path).map_err(Error::io("read", &path))?;
+            arrays.push(serde_json::from_slice(&text).map_err(|error| {
+                let path = path.display();
+                Error::Fatal(format!(
+                    "{path} is damaged ({error}), so what was handed over is not known; see the queue for jobs of its name, cancel \
+                     them, and remove the file"
+                ))
+            })?);
+        }
+    }
+    arrays.sort_by(|one, other| (one.number, &one.name).cmp(&(other.number, &other.name)));
+    Ok(arrays)
+}
+
+/// A task as the cluster tells of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Task {
+    /// What the cluster calls it.
+    pub job: String,
+    /// The server start that it works on.
+    pub group: String,
+    /// Its state in the cluster's words.
+    pub state: String,
+    /// Whether it may still run.
+    pub is_live: bool,
+    /// Why it waits, in the cluster's words; empty if it does not.
+    pub reason: String,
+    /// Where it runs, or ran.
+    pub node: String,
+}
+
+/// Of each group the task that tells most of it: one that may still run, else the last.
+pub fn latest(tasks: Vec<Task>) -> Vec<Task> {
+    let mut latest: BTreeMap<String, Task> = BTreeMap::new();
+    for task in tasks {
+        let is_told_of = latest
+            .get(&task.group)
+            .is_some_and(|other| other.is_live && !task.is_live);
+        if !is_told_of {
+            latest.insert(task.group.clone(), task);
+        }
+    }
+    latest.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_are_of_one_size_and_no_larger_than_the_site_allows() {
+        let groups: Vec<(String, u32)> = [2, 1, 2, 1, 1]
+            .into_iter()
+            .zip(0..)
+            .map(|(gpus, i)| (format!("g{i}"), gpus))
+            .collect();
+        let made = arrays(&groups, 2, &[]);
+        let shapes: Vec<(u32, &[String])> = made.iter().map(|array| (array.gpus, &*array.groups)).collect();
+        let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let expected = [
+            (2, texts(&["g0", "g2"])),
+            (1, texts(&["g1", "g3"])),
+            (1, texts(&["g4"])),
+        ];
+        assert_eq!(shapes.len(), 3);
+        assert!(
+            shapes
+                .iter()
+                .zip(&expected)
+                .all(|(made, expected)| made.0 == expected.0 && made.1 == expected.1)
+        );
+        let more = arrays(&groups, 9, &made);
+        assert_eq!(more.iter().map(|array| array.number).collect::<Vec<_>>(), [3, 4]);
+        assert!(
+            made.iter()
+                .all(|array| more.iter().all(|other| other.name != array.name))
+        );
+    }
+
+    #[test]
+    fn a_task_that_may_still_run_tells_more_than_a_later_one_that_ended() {
+        let task = |job: &str, is_live| Task {
+            job: job.into(),
+            group: "g".into(),
+            state: String::new(),
+            is_live,
+            reason: String::new(),
+            node: String::new(),
+        };
+        let told = |tasks: Vec<Task>| latest(tasks).remove(0).job;
+        assert_eq!(told(vec![task("1", true), task("2", false)]), "1");
+        assert_eq!(told(vec![task("1", false), task("2", false)]), "2");
+        assert_eq!(told(vec![task("1", false), task("2", true)]), "2");
+    }
+}

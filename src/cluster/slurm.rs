@@ -1,0 +1,315 @@
+//! Slurm: the command line and the script of an array, and what the queue says of its tasks. Only text formats are read that are the
+//! same in every release; Slurm's own words are passed on.
+
+use super::{Array, Task};
+use crate::error::{Error, Result};
+use crate::plan::{Plan, Slurm};
+use crate::shell::{shell_line, shell_word};
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+/// Elements of an array where the site does not say: Slurm's own default.
+const USUAL_ARRAY: usize = 1001;
+/// Before the time limit, beside the time that a server has to stop: a run that is under way may end meanwhile.
+const LAST_RUN: Duration = Duration::from_secs(120);
+
+/// How sbatch is called for an array; its script comes from standard input.
+pub fn arguments(array: &Array, plan: &Plan, folder: &Path, further: &[String]) -> Vec<String> {
+    let Slurm {
+        partition,
+        account,
+        time,
+        gres,
+        memory_per_gpu,
+        cpus_per_gpu,
+        at_once,
+        ..
+    } = &plan.slurm;
+    let last = array.groups.len().saturating_sub(1);
+    let at_once = at_once.map(|tasks| format!("%{tasks}")).unwrap_or_default();
+    let mut arguments = vec![
+        "--parsable".to_owned(),
+        format!("--job-name={}", array.name),
+        format!("--array=0-{last}{at_once}"),
+        format!("--output={}", folder.join("%x_%A_%a.log").display()),
+        // A task that is started again goes on in its log.
+        "--open-mode=append".to_owned(),
+        "--requeue".to_owned(),
+        "--export=ALL".to_owned(),
+        "--nodes=1".to_owned(),
+        "--ntasks=1".to_owned(),
+        format!("--signal=B:USR1@{}", warning(plan).as_secs()),
+    ];
+    let mut add = |flag: &str, value: Option<String>| {
+        arguments.extend(value.map(|value| format!("--{flag}={value}")));
+    };
+    add("partition", partition.clone());
+    add("account", account.clone());
+    add("time", time.map(|time| time.as_secs().div_ceil(60).to_string()));
+    if array.gpus > 0 {
+        let gres = gres.as_deref().unwrap_or("gpu");
+        add("gres", Some(format!("{gres}:{}", array.gpus)));
+        add("mem-per-gpu", memory_per_gpu.clone());
+        add(
+            "cpus-per-task",
+            cpus_per_gpu.map(|cpus| (cpus * array.gpus).to_string()),
+        );
+    } else {
+        add("mem", memory_per_gpu.clone());
+        add("cpus-per-task", cpus_per_gpu.map(|cpus| cpus.to_string()));
+    }
+    arguments.extend_from_slice(further);
+    arguments
+}
+
+/// How long before the time limit nothing more is begun.
+fn warning(plan: &Plan) -> Duration {
+    let warning = plan.serve.stop_grace + LAST_RUN;
+    plan.slurm.time.map_or(warning, |time| warning.min(time / 3))
+}
+
+/// The script of an array: each task is a worker with one server start.
+pub fn script(array: &Array, plan: &Plan, directory: &Path, program: &Path) -> String {
+    let Slurm {
+        image, mounts, setup, ..
+    } = &plan.slurm;
+    let mut lines = vec![
+        "#!/bin/bash".to_owned(),
+        format!("groups=({})", shell_line(&array.groups)),
+    ];
+    lines.extend(setup.iter().cloned());
+    let directory = directory.display().to_string();
+    let within = image.as_ref().map(|image| {
+        let mounts: Vec<String> = [format!("{directory}:{directory}")]
+            .into_iter()
+            .chain(mounts.clone())
+            .collect();
+        let container = [
+            format!("--container-image={image}"),
+            format!("--container-mounts={}", mounts.join(",")),
+        ];
+        format!("srun {} ", shell_line(container))
+    });
+    let program = match image {
+        Some(_) => "vsweep".to_owned(),
+        None => shell_word(program),
+    };
+    lines.push(format!(
+        "exec {}{program} worker {} --group \"${{groups[$SLURM_ARRAY_TASK_ID]}}\"",
+        within.unwrap_or_default(),
+        shell_word(&directory),
+    ));
+    lines.join("\n") + "\n"
+}
+
+/// How many elements an array may have on this site.
+pub fn most_tasks() -> Result<usize> {
+    let config = answer("scontrol", &["show", "config"])?;
+    let lines = config.lines().filter_map(|line| line.split_once('='));
+    let mut sizes = lines.filter(|(name, _)| name.trim() == "MaxArraySize");
+    let size = sizes.find_map(|(_, value)| value.trim().parse().ok());
+    Ok(size.unwrap_or(USUAL_ARRAY))
+}
+
+/// Hands an array over; the id that Slurm gave it.
+pub fn hand_over(arguments: &[String], script: &str) -> Result<String> {
+    let mut sbatch = Command::new("sbatch");
+    sbatch.args(arguments);
+    let child = sbatch
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = child.map_err(|error| absent("sbatch", &error))?;
+    let mut stdin = child.stdin.take().expect("it is piped");
+    // What sbatch did not read it says itself.
+    let _ = stdin.write_all(script.as_bytes());
+    drop(stdin);
+    let output = child.wait_with_output().map_err(|error| absent("sbatch", &error))?;
+    let said = said("sbatch", output)?;
+    let id = said.trim().split(';').next().unwrap_or_default();
+    match id.is_empty() {
+        false => Ok(id.to_owned()),
+        true => Err(Error::Fatal("sbatch gave no job id; see `squeue --me`".into())),
+    }
+}
+
+/// What Slurm says of these arrays; `Err` if it cannot be asked, which says nothing of them.
+pub fn queue(arrays: &[Array]) -> Result<Vec<Task>> {
+    if arrays.is_empty() {
+        return Ok(Vec::new());
+    }
+    let names: Vec<&str> = arrays.iter().map(|array| &*array.name).collect();
+    let names = format!("--name={}", names.join(","));
+    let lines = answer("squeue", &["-h", "-r", "-t", "all", "-o", "%F|%K|%T|%r|%N|%j", &names])?;
+    Ok(tasks(arrays, &lines))
+}
+
+/// Cancels jobs by their ids.
+pub fn cancel(jobs: &[&str]) -> Result<()> {
+    answer("scancel", jobs).map(drop)
+}
+
+/// The tasks that squeue tells of, in the order in which their arrays were handed over.
+fn tasks(arrays: &[Array], lines: &str) -> Vec<Task> {
+    let task = |line: &str| {
+        let fields: Vec<&str> = line.splitn(6, '|').collect();
+        let [job, index, state, reason, node, name] = fields[..] else {
+            return None;
+        };
+        let position = arrays.iter().position(|array| array.name == name)?;
+        let group = arrays[position].groups.get(index.parse::<usize>().ok()?)?;
+        let none = |text: &str| if text == "None" { String::new() } else { text.to_owned() };
+        let task = Task {
+            job: format!("{job}_{index}"),
+            group: group.clone(),
+            state: state.to_owned(),
+            is_live: !is_over(state),
+            reason: none(reason),
+            node: node.to_owned(),
+        };
+        Some((position, task))
+    };
+    let mut tasks: Vec<(usize, Task)> = lines.lines().filter_map(task).collect();
+    tasks.sort_by_key(|(position, _)| *position);
+    tasks.into_iter().map(|(_, task)| task).collect()
+}
+
+/// Whether a task in this state will not run again by itself. A state that is not known may.
+fn is_over(state: &str) -> bool {
+    const OVER: [&str; 10] = [
+        "COMPLETED",
+        "FAILED",
+        "CANCELLED",
+        "TIMEOUT",
+        "NODE_FAIL",
+        "PREEMPTED",
+        "BOOT_FAIL",
+        "DEADLINE",
+        "OUT_OF_MEMORY",
+        "REVOKED",
+    ];
+    OVER.contains(&state)
+}
+
+/// What to do about a task that waits for a reason which does not pass by itself.
+pub fn remedy(reason: &str) -> Option<&'static str> {
+    let known = [
+        (
+            "PartitionTimeLimit",
+            "it asks for more time than its partition allows: lower slurm.time",
+        ),
+        (
+            "PartitionNodeLimit",
+            "it asks for more nodes than its partition has: choose another slurm.partition",
+        ),
+        (
+            "PartitionDown",
+            "the partition is down: choose another slurm.partition, or ask the site",
+        ),
+        (
+            "PartitionInactive",
+            "the partition takes no jobs: choose another slurm.partition, or ask the site",
+        ),
+        (
+            "ReqNodeNotAvail",
+            "a node that it asks for is down or reserved: see `sinfo`",
+        ),
+        (
+            "BadConstraints",
+            "no node has what it asks for: see slurm.gres and --sbatch-arg",
+        ),
+        ("DependencyNeverSatisfied", "the job that it waits for failed"),
+        ("JobHeld", "it is held: `scontrol release` lets it go"),
+        (
+            "launch failed",
+            "its node could not start it, and Slurm holds it now: `scontrol release` lets it go",
+        ),
+        (
+            "Invalid",
+            "the site does not know the account or the quality of service: see slurm.account",
+        ),
+        (
+            "AccountNotAllowed",
+            "the partition does not take this account: see slurm.account",
+        ),
+        ("QOSNotAllowed", "the partition does not take this quality of service"),
+        (
+            "Assoc",
+            "a limit of the account is reached: ask the site, or wait if it is shared",
+        ),
+        (
+            "QOS",
+            "a limit of the quality of service is reached: ask the site, or wait if it is shared",
+        ),
+    ];
+    let found = known.into_iter().find(|(start, _)| reason.starts_with(start));
+    found.map(|(_, remedy)| remedy)
+}
+
+/// What a command of Slurm prints.
+fn answer(program: &str, arguments: &[&str]) -> Result<String> {
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    said(program, output.map_err(|error| absent(program, &error))?)
+}
+
+fn said(program: &str, output: Output) -> Result<String> {
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let why = errors
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect::<Vec<_>>()
+        .join("; ");
+    Err(Error::Fatal(format!("{program} refused: {why}")))
+}
+
+fn absent(program: &str, error: &std::io::Error) -> Error {
+    Error::Fatal(match error.kind() {
+        ErrorKind::NotFound => format!("there is no {program} here; give the command on a machine of the cluster"),
+        _ => format!("{program} cannot be started: {error}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn array(name: &str, groups: &[&str]) -> Array {
+        Array {
+            name: name.into(),
+            number: 0,
+            gpus: 2,
+            groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+            job: None,
+        }
+    }
+
+    /// As Slurm 22.05 prints it.
+    #[test]
+    fn the_queue_is_read_by_name_and_index() {
+        let arrays = [array("vsweep-a-0", &["g0", "g1"]), array("vsweep-b-1", &["g2"])];
+        let lines = "7|0|RUNNING|None|vs1|vsweep-b-1\n3|0|COMPLETED|None|vs0|vsweep-a-0\n3|1|PENDING|PartitionTimeLimit||vsweep-a-0\n\
+                     9|N/A|RUNNING|None|vs0|vsweep-a-0\n4|0|RUNNING|None|vs0|other\n3|9|RUNNING|None|vs0|vsweep-a-0\n";
+        let told = tasks(&arrays, lines);
+        let told: Vec<(&str, &str, bool, &str)> = told
+            .iter()
+            .map(|task| (&*task.job, &*task.group, task.is_live, &*task.reason))
+            .collect();
+        let expected = [
+            ("3_0", "g0", false, ""),
+            ("3_1", "g1", true, "PartitionTimeLimit"),
+            ("7_0", "g2", true, ""),
+        ];
+        assert_eq!(told, expected);
+        assert!(
+            remedy("PartitionTimeLimit").is_some() && remedy("Resources").is_none() && remedy("Priority").is_none()
+        );
+        assert!(!is_over("REQUEUED") && !is_over("SOMETHING_NEW"));
+    }
+}

@@ -1,0 +1,150 @@
+//! Groups under way: each start that a place gives is seen through beside the others, until the place has none left or something ends
+//! the sweep.
+
+use super::live::Live;
+use super::place::Place;
+use super::seat::Seat;
+use super::wishes::Wishes;
+use super::writer::SessionWriter;
+use super::{Interrupt, Sweep, Writer, drive};
+use crate::agenda::{Agenda, Ending, Group, Hint, Hints, Scope, Start, first_point};
+use crate::bench;
+use crate::error::Result;
+use crate::journal::Recorder;
+use crate::matrix::LoadSearch;
+use crate::plan::BenchRunner;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::watch;
+
+impl Sweep<'_> {
+    pub(super) async fn work_at(
+        &self,
+        place: &impl Place,
+        writer: &SessionWriter<'_>,
+        interrupt: &mut Interrupt,
+    ) -> Result<Ending> {
+        let (end, ends) = watch::channel(false);
+        let (_never, never) = watch::channel(false);
+        let mut seats: Vec<Seat> = Vec::new();
+        let mut under_way = FuturesUnordered::new();
+        // Nothing new begins once there is an ending.
+        let mut ending: Option<Result<Ending>> = None;
+        loop {
+            let ended = tokio::select! {
+                biased;
+                Some((seat, ended)) = under_way.next() => {
+                    // Without GPUs all are alike.
+                    let place = seats.iter().position(|other| *other == seat);
+                    seats.swap_remove(place.expect("every group has a seat"));
+                    ended
+                }
+                next = place.next(&seats, writer), if ending.is_none() => match next {
+                    Ok(Some((start, seat))) => {
+                        seats.push(seat.clone());
+                        let lost = seat.lease.as_ref().map_or_else(|| never.clone(), |lease| lease.lost());
+                        let wishes = Wishes::of(interrupt.clone(), ends.clone(), lost);
+                        under_way.push(async {
+                            let ended = self.perform_group(start, &seat, place, writer, wishes).await;
+                            // Somebody else goes on with what was lost.
+                            let is_lost = seat.lease.as_ref().is_some_and(|lease| lease.is_lost());
+                            let ended = ended.map(|ending| match ending {
+                                Ending::Interrupted if is_lost => Ending::Finished,
+                                ending => ending,
+                            });
+                            (seat, ended)
+                        });
+                        continue;
+                    }
+                    Ok(None) => {
+                        ending = Some(Ok(Ending::Finished));
+                        continue;
+                    }
+                    Err(error) => Err(error),
+                },
+                () = interrupt.requested(), if seats.is_empty() && ending.is_none() => Ok(Ending::Interrupted),
+                else => {
+                    let ending = ending.expect("the last group has ended")?;
+                    // A user who could not wait counts more than what the plan says.
+                    return Ok(if interrupt.is_requested() && ending != Ending::Finished { Ending::Interrupted } else { ending });
+                }
+            };
+            // The others of a sweep that cannot go on, or is not to, finish the run that they are at.
+            end.send_replace(!matches!(ended, Ok(Ending::Finished | Ending::Superseded)) || *end.borrow());
+            ending = later(ending, ended);
+        }
+    }
+
+    /// Works on a start of a server: once, and again whenever another one has taken the place of the one that was measured.
+    async fn perform_group(
+        &self,
+        start: Start,
+        seat: &Seat,
+        place: &impl Place,
+        writer: &SessionWriter<'_>,
+        mut wishes: Wishes,
+    ) -> Result<Ending> {
+        let retired = || writer.with(|recorder| recorder.state().retired_by(&start.server.id, recorder.nonce()));
+        loop {
+            writer.with(Recorder::refresh)?;
+            if writer.with(|recorder| recorder.is_superseded()) {
+                return Ok(Ending::Superseded);
+            }
+            let Some(group) = writer.look(|state| self.schedule().group(&start, state)) else {
+                return Ok(Ending::Finished);
+            };
+            let before = retired();
+            let ending = self.drive_group(group, seat, place, writer, &mut wishes).await?;
+            if ending != Ending::Finished || retired() == before {
+                return Ok(ending);
+            }
+        }
+    }
+
+    async fn drive_group(
+        &self,
+        group: Group,
+        seat: &Seat,
+        place: &impl Place,
+        writer: &SessionWriter<'_>,
+        wishes: &mut Wishes,
+    ) -> Result<Ending> {
+        let scope = Scope {
+            plan: self.plan,
+            matrix: self.wanted,
+        };
+        let hints = group.searches.iter();
+        let hints: Hints = hints.map(|search| (search.id.clone(), self.hint(search))).collect();
+        let mut stage = Live::new(self.plan, group.server.clone(), seat.clone(), place.gate(), writer);
+        let agenda = writer.look(|state| Agenda::new(scope, group, hints, state));
+        let mut agenda = agenda.on(seat.gpus.clone());
+        let ending = drive(&mut agenda, &mut stage, writer, wishes).await;
+        stage.clear(&mut wishes.interrupt).await;
+        ending
+    }
+
+    /// What is known of a search from outside.
+    fn hint(&self, search: &LoadSearch) -> Hint {
+        let point = first_point(self.wanted, search);
+        let params = match (&self.plan.bench.runner, &point.argv) {
+            (BenchRunner::Native, _) => Some(point.params),
+            (BenchRunner::Command(_), Some(argv)) => bench::params_of(argv),
+            _ => None,
+        };
+        Hint {
+            forecast: self.forecasts.get(&search.id).cloned(),
+            lengths: params.and_then(|params| bench::native::mean_lengths(&params)),
+        }
+    }
+}
+
+/// How a sweep ends of which a group has ended so: what was known before stays, unless the user or an error ends it.
+fn later(before: Option<Result<Ending>>, ended: Result<Ending>) -> Option<Result<Ending>> {
+    match (before, ended) {
+        (before @ Some(Err(_)), _) => before,
+        (_, Err(error)) => Some(Err(error)),
+        (before, Ok(Ending::Finished)) => before,
+        (None | Some(Ok(Ending::Finished)), Ok(ended)) => Some(Ok(ended)),
+        (before, Ok(_)) => before,
+    }
+}

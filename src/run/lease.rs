@@ -1,0 +1,294 @@
+//! Leases: which worker is at which group, so that several on one directory do not do the same. A lease is an exclusively created
+//! file that its owner rewrites again and again; one that stands still for long, or whose owner is known to be dead, is followed by
+//! another file with the next number, which only one can create. No file is ever removed or written by two, and no clock of another
+//! machine is read. Leases only save work: what two workers record of one group is never mixed.
+
+use crate::error::{Error, Result};
+use crate::files::{create_folder, is_process_dead, this_process};
+use crate::journal::Directory;
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::rc::{Rc, Weak};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+
+/// Between two signs of life.
+pub const BEAT: Duration = Duration::from_secs(5);
+/// A lease that its reader saw unchanged for so long is nobody's: six beats, since a shared disk may be slow.
+const STANDS_STILL: Duration = Duration::from_secs(30);
+
+/// What stands in the file of a lease.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sign {
+    /// The machine, for people.
+    pub host: String,
+    /// The process, so exactly that no other one is taken for it.
+    pub owner: String,
+    /// Counts the signs of life.
+    pub beat: u64,
+    /// Whether the owner is done with the group, or has given it back.
+    pub is_over: bool,
+}
+
+/// A group that nobody else takes as long as this lives.
+#[derive(Debug)]
+pub struct Lease {
+    path: PathBuf,
+    lost: watch::Receiver<bool>,
+    /// Ends the thread that gives signs of life, which gives the lease back then.
+    beats: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
+}
+
+impl PartialEq for Lease {
+    fn eq(&self, other: &Lease) -> bool {
+        self.path == other.path
+    }
+}
+
+impl Eq for Lease {}
+
+impl Lease {
+    /// Holds once another worker has taken the group, because this one gave no sign of life.
+    pub fn lost(&self) -> watch::Receiver<bool> {
+        self.lost.clone()
+    }
+
+    /// Whether that is so.
+    pub fn is_lost(&self) -> bool {
+        *self.lost.borrow()
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let Some((end, thread)) = self.beats.take() else { return };
+        drop(end);
+        // It writes that the group is free, which should be known before this process ends.
+        let _ = thread.join();
+    }
+}
+
+/// The leases of a directory, as one session sees them.
+#[derive(Debug)]
+pub struct Leases {
+    folder: PathBuf,
+    host: String,
+    /// What was read of the leases of others, and when it was read so first.
+    seen: RefCell<BTreeMap<PathBuf, (Vec<u8>, Instant)>>,
+    taken: RefCell<BTreeMap<String, Taken>>,
+}
+
+#[derive(Debug)]
+struct Taken {
+    lease: Weak<Lease>,
+    lost: watch::Receiver<bool>,
+}
+
+impl Leases {
+    /// Those of a directory; nothing is taken yet.
+    pub fn of(directory: &Directory, host: String) -> Leases {
+        Leases {
+            folder: directory.leases(),
+            host,
+            seen: RefCell::default(),
+            taken: RefCell::default(),
+        }
+    }
+
+    /// Whether this session has or had a group, and did not lose it.
+    pub fn had(&self, group: &str) -> bool {
+        self.taken
+            .borrow()
+            .get(group)
+            .is_some_and(|taken| !*taken.lost.borrow())
+    }
+
+    /// The lease of a group: one that this session holds, or a new one; `None` if somebody else has it.
+    pub fn take(&self, group: &str) -> Result<Option<Rc<Lease>>> {
+        let held = self.taken.borrow().get(group).and_then(|taken| taken.lease.upgrade());
+        if let Some(lease) = held.filter(|lease| !lease.is_lost()) {
+            return Ok(Some(lease));
+        }
+        let folder = self.folder.join(group);
+        create_folder(&folder)?;
+        let last = last_number(&folder)?;
+        if last > 0 && !self.is_free(&folder.join(last.to_string())) {
+            return Ok(None);
+        }
+        let Some(lease) = self.begin(&folder, last + 1)? else {
+            return Ok(None);
+        };
+        let lease = Rc::new(lease);
+        let taken = Taken {
+            lease: Rc::downgrade(&lease),
+            lost: lease.lost(),
+        };
+        self.taken.borrow_mut().insert(group.to_owned(), taken);
+        Ok(Some(lease))
+    }
+
+    /// Whether a lease of somebody else is nobody's any more.
+    fn is_free(&self, path: &Path) -> bool {
+        let Ok(content) = fs::read(path) else { return false };
+        let sign: Option<Sign> = serde_json::from_slice(&content).ok();
+        if sign.is_some_and(|sign| sign.is_over || is_process_dead(&sign.owner)) {
+            return true;
+        }
+        let now = Instant::now();
+        let mut seen = self.seen.borrow_mut();
+        let (before, since) = seen.entry(path.to_owned()).or_insert_with(|| (content.clone(), now));
+        if *before != content {
+            (*before, *since) = (content, now);
+        }
+        now - *since >= STANDS_STILL
+    }
+
+    /// Creates the lease of this number, unless somebody else was faster.
+    fn begin(&self, folder: &Path, number: u64) -> Result<Option<Lease>> {
+        let path = folder.join(number.to_string());
+        let mut sign = Sign {
+            host: self.host.clone(),
+            owner: this_process(),
+            beat: 0,
+            is_over: false,
+        };
+        let mut file = match OpenOptions::new().write(true).create_new(true).open(&path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
+            opened => opened.map_err(Error::io("create", &path))?,
+        };
+        file.write_all(&text(&sign)).map_err(Error::io("write", &path))?;
+        let (told, lost) = watch::channel(false);
+        let (end, ended) = mpsc::channel::<()>();
+        let (own, next) = (path.clone(), folder.join((number + 1).to_string()));
+        let beat = move || {
+            loop {
+                let is_over = ended.recv_timeout(BEAT) != Err(RecvTimeoutError::Timeout);
+                if next.exists() {
+                    told.send_replace(true);
+                    return;
+                }
+                (sign.beat, sign.is_over) = (sign.beat + 1, is_over);
+                // Who cannot write may lose the lease, and no more.
+                let _ = fs::write(&own, text(&sign));
+                if is_over {
+                    return;
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("vsweep-lease".into()).spawn(beat);
+        // Without a thread the group may be taken by others after a while, and is then measured twice.
+        let beats = thread.ok().map(|thread| (end, thread));
+        Ok(Some(Lease { path, lost, beats }))
+    }
+}
+
+/// The leases of those who gave a sign of life not long ago, by their group. Goes by the time of the file, so it is for people.
+pub fn signs(directory: &Directory) -> BTreeMap<String, Sign> {
+    let folders = fs::read_dir(directory.leases()).into_iter().flatten().flatten();
+    let sign = |folder: fs::DirEntry| {
+        let last = last_number(&folder.path()).ok().filter(|last| *last > 0)?;
+        let path = folder.path().join(last.to_string());
+        let sign: Sign = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+        let age = fs::metadata(&path).ok()?.modified().ok()?.elapsed().unwrap_or_default();
+        let is_alive = !sign.is_over && !is_process_dead(&sign.owner) && age < STANDS_STILL;
+        let group = folder.file_name().to_string_lossy().into_owned();
+        is_alive.then_some((group, sign))
+    };
+    folders.filter_map(sign).collect()
+}
+
+fn last_number(folder: &Path) -> Result<u64> {
+    let entries = fs::read_dir(folder).map_err(Error::io("read", folder))?;
+    let numbers = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    Ok(numbers.max().unwrap_or(0))
+}
+
+fn text(sign: &Sign) -> Vec<u8> {
+    serde_json::to_vec(sign).expect("plain data always serialises")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leases(folder: &Path) -> Leases {
+        Leases::of(&Directory::at(folder), "here".into())
+    }
+
+    /// Writes a lease of a process on another machine.
+    fn strange(folder: &Path, beat: u64) {
+        fs::create_dir_all(folder.join("leases/a")).expect("created");
+        let sign = Sign {
+            host: "there".into(),
+            owner: "1-2-3".into(),
+            beat,
+            is_over: false,
+        };
+        fs::write(folder.join("leases/a/1"), text(&sign)).expect("written");
+    }
+
+    #[test]
+    fn one_at_a_time_has_a_group_until_it_gives_it_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (one, two) = (leases(folder.path()), leases(folder.path()));
+        let lease = one.take("a").expect("readable").expect("free");
+        assert!(two.take("a").expect("readable").is_none());
+        assert!(one.take("a").expect("readable") == Some(Rc::clone(&lease)) && one.had("a"));
+        drop(lease);
+        assert!(two.take("a").expect("readable").is_some(), "it was given back");
+        assert!(one.had("a") && two.take("b").expect("readable").is_some());
+    }
+
+    #[test]
+    fn a_lease_that_stands_still_is_followed_by_the_next_and_lost() {
+        let folder = tempfile::tempdir().expect("a folder");
+        strange(folder.path(), 1);
+        let leases = leases(folder.path());
+        let path = folder.path().join("leases/a/1");
+        assert!(!leases.is_free(&path), "it was not seen to stand still");
+        let long_ago = |leases: &Leases| {
+            let mut seen = leases.seen.borrow_mut();
+            let (_, since) = seen.get_mut(&path).expect("seen");
+            *since = since.checked_sub(STANDS_STILL).expect("the machine is up for long");
+        };
+        long_ago(&leases);
+        strange(folder.path(), 2);
+        assert!(leases.take("a").expect("readable").is_none(), "it lives");
+        long_ago(&leases);
+        let lease = leases.take("a").expect("readable").expect("it stands still");
+        assert!(!lease.is_lost());
+        fs::write(folder.path().join("leases/a/3"), b"").expect("written");
+        drop(lease);
+        assert!(!leases.had("a"), "another worker has it");
+        assert_eq!(
+            signs(&Directory::at(folder.path())).len(),
+            0,
+            "an empty sign says nothing"
+        );
+    }
+
+    #[test]
+    fn what_a_dead_process_had_is_free_at_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir_all(folder.path().join("leases/a")).expect("created");
+        let own = this_process();
+        let (before, started) = own.rsplit_once('-').expect("three parts");
+        let started: u64 = started.parse().expect("a number");
+        let sign = Sign {
+            host: "here".into(),
+            owner: format!("{before}-{}", started - 1),
+            beat: 1,
+            is_over: false,
+        };
+        fs::write(folder.path().join("leases/a/1"), text(&sign)).expect("written");
+        assert!(leases(folder.path()).take("a").expect("readable").is_some());
+    }
+}

@@ -1,0 +1,499 @@
+//! A real Slurm of two nodes on this machine, and everything that can happen to tasks: what they measure together is what one machine
+//! would. Both nodes share processes and ports, so this is harsher than a cluster; containers, accounting and cgroups are not tried.
+
+use crate::deadline::{PATIENCE, ended};
+use crate::harness::{Harness, journals, outcomes_in_journal, rows, said, wait_for};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, Uid};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/slurm.sh");
+
+/// Twelve servers of one and two GPUs.
+const PLAN: &str = r#"
+version = 1
+runs = 2
+[serve]
+command = "vsweep sim serve tiny-8b --sim-start 500ms --sim-speed 6"
+stop_grace = "2s"
+[serve.params]
+tensor_parallel_size = [1, 2]
+max_num_seqs = [4, 8, 12, 16, 32, 64]
+[bench.params]
+random_input_len = 32
+random_output_len = 16
+max_concurrency = 2
+num_prompts = 100
+"#;
+
+struct Cluster {
+    harness: Harness,
+    folder: PathBuf,
+}
+
+impl Cluster {
+    /// `None`, and a word about it, where there is no Slurm.
+    fn up() -> Option<Cluster> {
+        let is_there = ["slurmctld", "slurmd", "sbatch", "munged"].iter().all(|program| {
+            let found = Command::new("sh")
+                .args(["-c", &format!("command -v {program}")])
+                .output();
+            found.is_ok_and(|output| output.status.success())
+        });
+        if !is_there || !Uid::effective().is_root() {
+            eprintln!("skipped: a Slurm needs root and the packages slurmctld, slurmd, slurm-client and munge");
+            return None;
+        }
+        let harness = Harness::new();
+        let folder = harness.folder.path().join("slurm");
+        let port = ports();
+        let slurm = Cluster { harness, folder };
+        slurm.script(&["up", slurm.folder.to_str()?, &port.to_string()]);
+        Some(slurm)
+    }
+
+    fn script(&self, args: &[&str]) {
+        let output = crate::deadline::output(Command::new(SCRIPT).args(args));
+        assert!(output.status.success(), "{args:?}: {}", said(&output));
+    }
+
+    fn again(&self, args: &[&str]) {
+        let folder = self.folder.to_str().expect("plain");
+        self.script(&[&args[..1], &[folder], &args[1..]].concat());
+    }
+
+    fn command(&self, program: &str, args: &[&str]) -> String {
+        let mut command = Command::new(program);
+        let output = crate::deadline::output(command.args(args).env("SLURM_CONF", self.folder.join("slurm.conf")));
+        assert!(output.status.success(), "{program} {args:?}: {}", said(&output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn vsweep(&self, args: &[&str]) -> Command {
+        let mut vsweep = self.harness.vsweep(args);
+        vsweep.env("SLURM_CONF", self.folder.join("slurm.conf"));
+        vsweep
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        crate::deadline::output(&mut self.vsweep(args))
+    }
+
+    /// Runs it, and looks at its exit code and at what it says.
+    fn says(&self, args: &[&str], code: i32, expected: &str) -> Output {
+        let output = self.run(args);
+        assert_eq!(output.status.code(), Some(code), "{args:?} {}", said(&output));
+        assert!(said(&output).contains(expected), "{args:?} {}", said(&output));
+        output
+    }
+
+    fn out(&self, name: &str) -> PathBuf {
+        self.harness.folder.path().join(name)
+    }
+
+    fn plan(&self, name: &str, plan: &str, slurm: &str) {
+        // Each node has GPUs of its own.
+        let ledger = self.harness.folder.path().join("gpus").display().to_string();
+        let bin = self.harness.folder.path().join("smi");
+        if fs::create_dir(&bin).is_ok() {
+            let vsweep = env!("CARGO_BIN_EXE_vsweep");
+            let smi = self.harness.write(
+                "smi/nvidia-smi",
+                &format!("#!/bin/sh\nexec {vsweep} sim nvidia-smi \"$@\"\n"),
+            );
+            fs::set_permissions(smi, fs::Permissions::from_mode(0o755)).expect("ours");
+        }
+        let bin = bin.display();
+        let lines = format!("\"export VSWEEP_SIM_GPUS={ledger}-$SLURMD_NODENAME\", \"export PATH={bin}:$PATH\"");
+        let setup = format!("[slurm]\nmemory_per_gpu = \"1G\"\n{slurm}\nsetup = [{lines}]\n");
+        self.harness.write(name, &format!("{plan}{setup}"));
+    }
+
+    /// State and node of every task of a submitted experiment, by its job.
+    fn tasks(&self, out: &str) -> BTreeMap<String, (String, String)> {
+        let names: Vec<String> = submissions(&self.out(out))
+            .into_iter()
+            .map(|array| text(&array["name"]))
+            .collect();
+        if names.is_empty() {
+            return BTreeMap::new();
+        }
+        let name = format!("--name={}", names.join(","));
+        let lines = self.command("squeue", &["-h", "-r", "-t", "all", "-o", "%A|%F_%K|%T|%N", &name]);
+        let task = |line: &str| {
+            let fields: Vec<&str> = line.split('|').collect();
+            (
+                format!("{} {}", fields[1], fields[0]),
+                (fields[2].to_owned(), fields[3].to_owned()),
+            )
+        };
+        lines.lines().map(task).collect()
+    }
+
+    fn count(&self, out: &str, state: &str) -> usize {
+        self.tasks(out).values().filter(|(other, _)| other == state).count()
+    }
+
+    /// Waits until no task may run any more.
+    fn wait_until_over(&self, out: &str) {
+        let live = ["PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "REQUEUED"];
+        let deadline = Instant::now() + PATIENCE;
+        while self.tasks(out).values().any(|(state, _)| live.contains(&&**state)) {
+            assert!(
+                Instant::now() < deadline,
+                "tasks do not end: {}",
+                self.command("squeue", &["-r", "-t", "all"])
+            );
+            sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Processes of a job by its own number: its worker, and whatever that started.
+    fn processes_of(&self, job: &str) -> Vec<i32> {
+        let of_job = |pid: &i32| {
+            let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            let mut variables = environ.split(|&byte| byte == 0);
+            variables.any(|variable| variable == format!("SLURM_JOB_ID={job}").as_bytes())
+        };
+        self.harness
+            .processes()
+            .into_iter()
+            .map(|(pid, _)| pid)
+            .filter(of_job)
+            .collect()
+    }
+
+    /// Kills the worker of a task, and nothing that would clean up after it.
+    fn kill_worker(&self, job: &str) {
+        for (pid, command) in self.harness.processes() {
+            if command.contains(" worker ") && self.processes_of(job).contains(&pid) {
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            }
+        }
+    }
+
+    fn end_daemon(&self, name: &str, signal: Signal) {
+        let pid = fs::read_to_string(self.folder.join("run").join(format!("{name}.pid"))).expect("a pid");
+        let pid = Pid::from_raw(pid.trim().parse().expect("a number"));
+        kill(pid, signal).expect("it lives");
+        // Nobody may be there to bury it.
+        wait_for("the daemon to end", || !Path::new(&format!("/proc/{pid}/exe")).exists());
+    }
+
+    /// Kills everything of a node at once, as a power failure does.
+    fn kill_node(&self, node: &str) {
+        self.end_daemon(node, Signal::SIGKILL);
+        let tasks: Vec<String> = ["out", "other"]
+            .iter()
+            .flat_map(|out| self.tasks(out))
+            .filter(|(_, task)| task.1 == node)
+            .map(|(job, _)| job)
+            .collect();
+        for task in tasks {
+            let job = task.split(' ').next_back().expect("a number").to_owned();
+            for (pid, command) in all_processes() {
+                if command.starts_with(&format!("slurmstepd: [{job}.")) {
+                    let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+                }
+            }
+            for pid in self.processes_of(&job) {
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            }
+        }
+    }
+
+    /// No GPU of a node is held by two engines.
+    fn check_gpus(&self) -> usize {
+        let mut engines = 0;
+        for node in ["n0", "n1"] {
+            let folder = self.out(&format!("gpus-{node}"));
+            let notes = fs::read_dir(folder).into_iter().flatten().flatten();
+            let notes = notes.filter_map(|file| serde_json::from_slice::<Value>(&fs::read(file.path()).ok()?).ok());
+            let notes = notes.filter(|note| Path::new(&format!("/proc/{}/exe", note["pid"])).exists());
+            let mut held = BTreeSet::new();
+            for note in notes {
+                engines += 1;
+                for gpu in note["devices"].as_array().into_iter().flatten() {
+                    assert!(held.insert(gpu.to_string()), "GPU {gpu} of {node} is held twice");
+                }
+            }
+        }
+        engines
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = Command::new(SCRIPT).arg("down").arg(&self.folder).output();
+    }
+}
+
+/// Three free ports in a row.
+fn ports() -> u16 {
+    loop {
+        let first = TcpListener::bind("127.0.0.1:0")
+            .and_then(|listener| listener.local_addr())
+            .expect("a port")
+            .port();
+        let is_free = |port: u16| TcpListener::bind(("0.0.0.0", port)).is_ok();
+        if first < u16::MAX - 2 && (first..first + 3).all(is_free) {
+            return first;
+        }
+    }
+}
+
+fn all_processes() -> Vec<(i32, String)> {
+    let entries = fs::read_dir("/proc").expect("a proc file system").flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.map(|pid: i32| {
+        (
+            pid,
+            fs::read_to_string(format!("/proc/{pid}/cmdline"))
+                .unwrap_or_default()
+                .replace('\0', " "),
+        )
+    })
+    .collect()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().expect("a text").to_owned()
+}
+
+fn submissions(directory: &Path) -> Vec<Value> {
+    let files = fs::read_dir(directory.join("submissions"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let files = files.filter(|file| file.path().extension().is_some_and(|extension| extension == "json"));
+    files
+        .map(|file| serde_json::from_slice(&fs::read(file.path()).expect("readable")).expect("JSON"))
+        .collect()
+}
+
+/// (point, run, outcome) of every row, in a fixed order.
+fn table(cluster: &Cluster, out: &str) -> Vec<(String, String, String)> {
+    cluster.says(&["report", out], 0, "");
+    let row = |row: BTreeMap<String, String>| {
+        let outcome = row["outcome"].replace("suspect", "ok");
+        (row["point"].clone(), row["run"].clone(), outcome)
+    };
+    let mut table: Vec<_> = rows(&cluster.out(out).join("summary.csv"))
+        .into_iter()
+        .map(row)
+        .collect();
+    table.sort();
+    table
+}
+
+#[test]
+fn whatever_happens_to_tasks_the_table_is_that_of_one_machine() {
+    let Some(cluster) = Cluster::up() else { return };
+    cluster.plan("plan.toml", PLAN, "cpus_per_gpu = 1\ntime = \"20m\"");
+    let submit = ["submit", "plan.toml", "-o", "out", "--slurm"];
+
+    // A first task or two that are known to end well, and one array that is accepted while vsweep dies.
+    let shown = cluster.says(
+        &["submit", "plan.toml", "-o", "out", "--slurm", "--dry-run"],
+        0,
+        "--gres=gpu:2",
+    );
+    assert!(!cluster.out("out").exists(), "{}", said(&shown));
+    let bin = cluster.out("bin");
+    fs::create_dir(&bin).expect("created");
+    let wrapper = cluster
+        .harness
+        .write("bin/sbatch", "#!/bin/sh\n/usr/bin/sbatch \"$@\"\nkill -9 $PPID\n");
+    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).expect("ours");
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").expect("a path"));
+    let mut crashed = cluster.vsweep(&submit).env("PATH", path).spawn().expect("it starts");
+    assert_eq!(ended(&mut crashed).code(), None, "it was killed");
+    cluster.says(&submit, 0, "6 server starts");
+    cluster.says(&submit, 0, "nothing to submit: 12 server starts under way");
+    assert_eq!(cluster.tasks("out").len(), 12, "each server start is one task");
+    wait_for("tasks that measure", || {
+        cluster.check_gpus() > 2 && journals(&cluster.out("out")).concat().contains("\"run_started\"")
+    });
+    cluster.says(&["status", "out"], 0, "at work");
+
+    // A worker dies, a node loses its daemon while its tasks live on, and another loses everything.
+    let running: Vec<String> = cluster
+        .tasks("out")
+        .into_iter()
+        .filter(|(_, (state, _))| state == "RUNNING")
+        .map(|(job, _)| job)
+        .collect();
+    let victim = running
+        .first()
+        .and_then(|job| job.split(' ').next_back())
+        .expect("one runs")
+        .to_owned();
+    cluster.kill_worker(&victim);
+    cluster.end_daemon("n0", Signal::SIGKILL);
+    cluster.kill_node("n1");
+    wait_for("Slurm to see that the nodes are gone", || {
+        cluster.count("out", "RUNNING") == 0
+    });
+    cluster.again(&["node", "n0"]);
+    cluster.again(&["node", "n1"]);
+    cluster.wait_until_over("out");
+
+    // The worker that died is no task any more, so it is handed over again, and nothing else.
+    let left = outcomes_in_journal(&cluster.out("out")).len();
+    if left < 24 {
+        cluster.says(&submit, 0, "server start");
+        cluster.wait_until_over("out");
+    }
+    cluster.says(&submit, 0, "nothing is left to do");
+
+    // A task that is done and started again has nothing to do.
+    let lines = journals(&cluster.out("out")).concat().len();
+    let done = cluster
+        .tasks("out")
+        .into_iter()
+        .find(|(_, (state, _))| state == "COMPLETED")
+        .expect("one")
+        .0;
+    cluster.command("scontrol", &["requeue", done.split(' ').next().expect("a job")]);
+    cluster.wait_until_over("out");
+    assert_eq!(
+        journals(&cluster.out("out")).concat().len(),
+        lines,
+        "nothing is recorded again"
+    );
+
+    cluster.says(&["run", "plan.toml", "-o", "alone", "--quiet"], 0, "");
+    let table_of_cluster = table(&cluster, "out");
+    assert_eq!(table_of_cluster.len(), 24);
+    assert_eq!(table_of_cluster, table(&cluster, "alone"));
+    cluster.says(&["verify", "out"], 0, "every number agrees");
+    cluster.check_gpus();
+    cluster.harness.wait_until_alone();
+}
+
+#[test]
+fn limits_preemption_and_a_silent_controller_lose_nothing() {
+    let Some(cluster) = Cluster::up() else { return };
+    // Runs of some seconds, so that a minute does not do.
+    let plan = PLAN
+        .replace("[4, 8, 12, 16, 32, 64]", "[4, 8]")
+        .replace("[1, 2]", "1")
+        .replace("runs = 2", "runs = 60");
+    cluster.plan(
+        "short.toml",
+        &plan.replace("num_prompts = 100", "num_prompts = 300"),
+        "time = \"1m\"",
+    );
+    cluster.says(
+        &[
+            "submit",
+            "short.toml",
+            "-o",
+            "short",
+            "--slurm",
+            "--sbatch-arg=--nodelist=n0",
+            "--sbatch-arg=--partition=urgent",
+        ],
+        0,
+        "2 server starts",
+    );
+
+    // What asks for too much never starts; status says why, and what was cancelled is handed over again alone.
+    let plan = PLAN
+        .replace("runs = 2", "runs = 1")
+        .replace("[4, 8, 12, 16, 32, 64]", "[4, 8, 12]")
+        .replace("[1, 2]", "1");
+    cluster.plan("other.toml", &plan, "time = \"3h\"");
+    let submit = ["submit", "other.toml", "-o", "other", "--slurm"];
+    cluster.says(&submit, 0, "3 server starts");
+    wait_for("Slurm's reason", || {
+        said(&cluster.run(&["status", "other"])).contains("will not start by itself (PartitionTimeLimit)")
+    });
+    let pending = cluster.tasks("other").into_keys().next().expect("a task");
+    cluster.command("scancel", &[pending.split(' ').next().expect("a job")]);
+    wait_for("it to be gone", || cluster.count("other", "PENDING") == 2);
+    cluster.says(
+        &[&submit[..], &["--sbatch-arg=--time=20"]].concat(),
+        0,
+        "1 server start,",
+    );
+    cluster.says(&[&submit[..], &["--cancel"]].concat(), 0, "cancelled");
+    cluster.wait_until_over("other");
+    assert!(
+        outcomes_in_journal(&cluster.out("other")).len() < 3,
+        "the test has lost its meaning"
+    );
+
+    // A task gives way to an urgent job, and goes on after it.
+    cluster.says(
+        &[&submit[..], &["--sbatch-arg=--time=20", "--sbatch-arg=--nodelist=n1"]].concat(),
+        0,
+        "server start",
+    );
+    wait_for("tasks", || cluster.count("other", "RUNNING") > 0);
+    cluster.command(
+        "sbatch",
+        &[
+            "-p",
+            "urgent",
+            "-w",
+            "n1",
+            "--exclusive",
+            "--mem=0",
+            "--gres=gpu:8",
+            "-t",
+            "1",
+            "-o",
+            "/dev/null",
+            "--wrap",
+            "sleep 2",
+        ],
+    );
+    wait_for("the tasks to give way", || cluster.count("other", "RUNNING") == 0);
+
+    // Before the time limit nothing more was begun, and what was begun was finished. Without a controller nobody would have warned.
+    cluster.wait_until_over("short");
+    let journal = journals(&cluster.out("short")).concat();
+    let count = |event: &str| journal.matches(&format!("\"{event}\"")).count();
+    let (begun, finished) = (count("run_started"), count("run_finished"));
+    // A node that a busy controller took for dead has its tasks started again.
+    let again = count("session_started").saturating_sub(3);
+    assert!(
+        begun - finished <= again && finished > 0 && finished < 120,
+        "{begun} runs begun, {finished} finished, {again} tasks started again"
+    );
+    assert_eq!(cluster.count("short", "TIMEOUT"), 0, "the tasks ended by themselves");
+    cluster.says(&["status", "short"], 0, "2 ended early");
+
+    // Nobody answers: that says nothing of tasks.
+    // Killed at once, it would go on with what it knew some time ago.
+    cluster.end_daemon("slurmctld", Signal::SIGTERM);
+    cluster.says(&["status", "short"], 0, "is unknown: squeue refused");
+    cluster.says(&submit, 1, "nothing was submitted");
+    cluster.again(&["controller"]);
+    wait_for("the controller", || {
+        let mut ping = Command::new("scontrol");
+        let ping = ping
+            .arg("ping")
+            .env("SLURM_CONF", cluster.folder.join("slurm.conf"))
+            .output();
+        ping.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("UP"))
+    });
+    cluster.wait_until_over("other");
+    cluster.says(&submit, 0, "");
+    cluster.wait_until_over("other");
+    cluster.says(&submit, 0, "nothing is left to do");
+    let results = outcomes_in_journal(&cluster.out("other"));
+    assert_eq!(results.len(), 3, "{results:?}");
+    assert_eq!(table(&cluster, "other").len(), 3);
+
+    cluster.harness.wait_until_alone();
+}

@@ -1,0 +1,254 @@
+//! Several workers on one directory: what they measure together is what one `run` would, whoever dies or sleeps meanwhile.
+
+use crate::deadline::ended;
+use crate::harness::{Harness, journal_lines, journals, outcomes_in_journal, rows, said, wait_for};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Child;
+
+const PLAN: &str = r#"
+version = 1
+runs = 2
+[serve]
+command = "vsweep sim serve tiny-8b --sim-start 200ms --sim-speed 20"
+stop_grace = "2s"
+[serve.params]
+max_num_seqs = [4, 8, 16, 32, 64]
+[bench.params]
+random_input_len = 32
+random_output_len = 8
+max_concurrency = [1, 2]
+num_prompts = 32
+"#;
+
+/// (point, run, outcome) of every row, in a fixed order; each is sound.
+fn table(harness: &Harness, directory: &Path) -> Vec<(String, String, String)> {
+    let report = harness.run(&["report", directory.to_str().expect("plain")]);
+    assert!(report.status.success(), "{}", said(&report));
+    let row = |row: BTreeMap<String, String>| {
+        // Whether so short a run can be believed depends on the moment.
+        let outcome = row["outcome"].replace("suspect", "ok");
+        (row["point"].clone(), row["run"].clone(), outcome)
+    };
+    let mut table: Vec<_> = rows(&directory.join("summary.csv")).into_iter().map(row).collect();
+    table.sort();
+    table
+}
+
+/// What one `run` of the plan alone gives.
+fn alone(harness: &Harness) -> Vec<(String, String, String)> {
+    let alone = harness.run(&["run", "plan.toml", "-o", "alone", "--quiet"]);
+    assert_eq!(alone.status.code(), Some(0), "{}", said(&alone));
+    table(harness, &harness.folder.path().join("alone"))
+}
+
+fn submitted(plan: &str) -> Harness {
+    let harness = Harness::new();
+    harness.write("plan.toml", plan);
+    let submit = harness.run(&["submit", "plan.toml", "-o", "out"]);
+    assert_eq!(submit.status.code(), Some(0), "{}", said(&submit));
+    harness
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill(Pid::from_raw(child.id() as i32), signal).expect("it lives");
+}
+
+/// Servers of these journals that were started.
+fn starts(directory: &Path) -> usize {
+    journals(directory).concat().matches("\"server_starting\"").count()
+}
+
+#[test]
+fn workers_share_the_starts_out_and_measure_what_one_run_would() {
+    let harness = submitted(PLAN);
+    let directory = harness.folder.path().join("out");
+    let mut workers = [(); 3].map(|()| harness.start(&["worker", "out"]));
+    for worker in &mut workers {
+        assert_eq!(ended(worker).code(), Some(0));
+    }
+    assert_eq!(starts(&directory), 5, "each server was started once");
+    let results = outcomes_in_journal(&directory);
+    assert!(
+        results.len() == 20 && results.values().all(|count| *count == 1),
+        "{results:?}"
+    );
+    assert!(!directory.join("summary.csv").exists(), "workers write no tables");
+    assert_eq!(table(&harness, &directory), alone(&harness));
+
+    let before = journal_lines(&directory);
+    for again in [&["worker", "out"][..], &["run", "plan.toml", "-o", "out"]] {
+        let again = harness.run(again);
+        assert_eq!(again.status.code(), Some(0), "{}", said(&again));
+        assert!(said(&again).contains("left to do"), "{}", said(&again));
+    }
+    assert_eq!(journal_lines(&directory), before, "nothing is recorded twice");
+    harness.wait_until_alone();
+}
+
+#[test]
+fn killed_and_stopped_workers_lose_nothing_and_nothing_counts_twice() {
+    let harness = submitted(PLAN);
+    let directory = harness.folder.path().join("out");
+    let mut stopped = harness.start(&["worker", "out"]);
+    wait_for("a run", || starts(&directory) > 0 && journal_lines(&directory) > 7);
+    signal(&stopped, Signal::SIGSTOP);
+    let mut kills = 0;
+    for reach in [12, 20, 30, 40] {
+        let mut worker = harness.start(&["worker", "out"]);
+        let mut end = None;
+        wait_for("the next events", || {
+            end = worker.try_wait().expect("a child");
+            end.is_some() || journal_lines(&directory) >= reach
+        });
+        if end.is_none() {
+            signal(&worker, Signal::SIGKILL);
+            worker.wait().expect("reaped");
+            kills += 1;
+        }
+    }
+    assert!(kills > 1, "the test has lost its meaning");
+    // The two wait until the lease of the stopped one has stood still for long, and one of them takes its group.
+    let mut workers = [(); 2].map(|()| harness.start(&["worker", "out"]));
+    for worker in &mut workers {
+        assert_eq!(ended(worker).code(), Some(0));
+    }
+    assert_eq!(
+        outcomes_in_journal(&directory).len(),
+        20,
+        "all is measured without the stopped one"
+    );
+    signal(&stopped, Signal::SIGCONT);
+    assert_eq!(ended(&mut stopped).code(), Some(0));
+    assert_eq!(table(&harness, &directory), alone(&harness));
+    let verified = harness.run(&["verify", "out"]);
+    assert_eq!(verified.status.code(), Some(0), "{}", said(&verified));
+    harness.wait_until_alone();
+}
+
+#[test]
+fn a_comparison_is_one_workers() {
+    let compare = "[compare]\nmetrics = [\"output_throughput\"]\nmax_starts = 8\n";
+    let plan = PLAN.replace("[4, 8, 16, 32, 64]", "[4, 64]") + compare;
+    let harness = submitted(&plan);
+    let directory = harness.folder.path().join("out");
+    let mut workers = [(); 2].map(|()| harness.start(&["worker", "out"]));
+    for worker in &mut workers {
+        assert_eq!(ended(worker).code(), Some(0));
+    }
+    let measured = journals(&directory)
+        .iter()
+        .filter(|journal| journal.contains("server_starting"))
+        .count();
+    assert_eq!(measured, 1, "one of them did it all");
+    let status = harness.run(&["status", "out"]);
+    assert!(said(&status).contains("nothing is left to do"), "{}", said(&status));
+}
+
+#[test]
+fn finals_are_taken_when_all_else_is_measured() {
+    let plan = PLAN
+        .replace("runs = 2", "runs = 1\nstarts = 2")
+        .replace("[4, 8, 16, 32, 64]", "[16, 32]");
+    let harness = submitted(&plan);
+    let directory = harness.folder.path().join("out");
+    let mut workers = [(); 3].map(|()| harness.start(&["worker", "out"]));
+    for worker in &mut workers {
+        assert_eq!(ended(worker).code(), Some(0));
+    }
+    let starts = starts(&directory);
+    assert!(
+        starts == 4 || starts == 8,
+        "two of each server, and as many of the finalists: {starts}"
+    );
+    let run = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert!(said(&run).contains("nothing left to do"), "{}", said(&run));
+}
+
+#[test]
+fn one_group_alone_is_taken_and_a_drained_one_goes_on_elsewhere() {
+    let harness = submitted(&PLAN.replace("num_prompts = 32", "num_prompts = 400"));
+    let directory = harness.folder.path().join("out");
+    let mut drained = harness.start(&["worker", "out"]);
+    wait_for("a run", || journals(&directory).concat().contains("\"run_started\""));
+    signal(&drained, Signal::SIGUSR1);
+    assert_eq!(ended(&mut drained).code(), Some(130));
+    let results = outcomes_in_journal(&directory);
+    assert_eq!(
+        results.len(),
+        1,
+        "the run that was under way was finished, and no other was begun"
+    );
+    let folder = fs::read_dir(directory.join("leases")).expect("leases").flatten().next();
+    let group = folder.expect("one").file_name().into_string().expect("plain");
+    let rest = harness.run(&["worker", "out", "--group", &group]);
+    assert_eq!(rest.status.code(), Some(0), "{}", said(&rest));
+    assert_eq!(outcomes_in_journal(&directory).len(), 4, "this server and no other");
+    let again = harness.run(&["worker", "out", "--group", &group]);
+    assert!(said(&again).contains("nothing is left to do"), "{}", said(&again));
+    harness.wait_until_alone();
+}
+
+#[test]
+fn what_no_worker_could_do_is_refused_with_the_remedy() {
+    let harness = submitted(PLAN);
+    let refused = |args: &[&str], code: i32, why: &str| {
+        let output = harness.run(args);
+        assert_eq!(output.status.code(), Some(code), "{args:?} {}", said(&output));
+        assert!(said(&output).contains(why), "{args:?} {}", said(&output));
+    };
+    refused(&["worker", "nowhere"], 2, "there is no directory nowhere");
+    refused(&["worker", "out", "--group", "3f-0"], 2, "the plan has no start 3f-0");
+    refused(
+        &["worker", "out", "--group", "compare"],
+        2,
+        "the plan has no start compare",
+    );
+    let secret = PLAN.replace(
+        "[serve.params]",
+        "env = { HF_TOKEN = \"hf_abcdefgh12345678\" }\n[serve.params]",
+    );
+    harness.write("secret.toml", &secret);
+    refused(&["submit", "secret.toml"], 2, "a secret is written in the plan");
+    harness.write("url.toml", "[serve]\nurl = \"http://127.0.0.1:9\"\n");
+    refused(&["submit", "url.toml"], 2, "use `vsweep run`");
+    // What a variable holds decides what the plan means.
+    harness.write("variable.toml", &PLAN.replace("tiny-8b", "${MODEL}"));
+    let submit = |model: &str| {
+        harness
+            .vsweep(&["submit", "variable.toml", "-o", "other"])
+            .env("MODEL", model)
+            .output()
+    };
+    assert!(submit("tiny-8b").expect("it runs").status.success());
+    let elsewhere = harness
+        .vsweep(&["worker", "other"])
+        .env("MODEL", "llama-8b")
+        .output()
+        .expect("it runs");
+    assert_eq!(elsewhere.status.code(), Some(1), "{}", said(&elsewhere));
+    assert!(
+        said(&elsewhere).contains("means something else here"),
+        "{}",
+        said(&elsewhere)
+    );
+    refused(&["worker", "other"], 2, "MODEL");
+
+    let endless = PLAN.replace("--sim-speed 20", "--sim-speed 20 --sim-fault hang-after:1");
+    harness.write("endless.toml", &endless);
+    refused(&["submit", "endless.toml", "-o", "busy"], 0, "5 server starts");
+    let mut worker = harness.start(&["worker", "busy"]);
+    let directory = harness.folder.path().join("busy");
+    wait_for("a run", || journals(&directory).concat().contains("\"run_started\""));
+    refused(
+        &["run", "endless.toml", "-o", "busy"],
+        1,
+        "workers or shards are at work",
+    );
+    signal(&worker, Signal::SIGINT);
+    assert_eq!(ended(&mut worker).code(), Some(130));
+    harness.wait_until_alone();
+}

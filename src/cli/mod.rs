@@ -28,7 +28,7 @@ mod report_check;
 mod run;
 mod schema;
 mod server_check;
-mod server_flags;
+pub mod server_flags;
 mod sim;
 mod status;
 mod sweeping;

@@ -345,8 +345,16 @@ fn what_cannot_be_had_is_refused_with_the_reason() {
     for (said, expected) in [
         (refuse(&["ls", "-l"]), "no command line of `vllm bench sweep`"),
         (
-            refuse(&["vllm", "bench", "sweep", "startup"]),
-            "plans cannot run `vllm bench startup` yet",
+            refuse(&[
+                "vllm",
+                "bench",
+                "sweep",
+                "startup",
+                "--serve-params",
+                "load.json",
+                "--strict-params",
+            ]),
+            "`vllm bench startup` has no option request_rate",
         ),
         (
             refuse(&["vllm", "bench", "sweep", "plot", "x"]),
@@ -382,5 +390,59 @@ fn what_cannot_be_had_is_refused_with_the_reason() {
     assert_eq!(
         fs::read_to_string(folder.path().join("plan.toml")).expect("kept"),
         "mine"
+    );
+}
+
+#[test]
+fn a_sweep_of_starts_has_the_same_command_lines_and_rows() {
+    let folder = folder_with(&[
+        (
+            "serve.json",
+            json!([{"_benchmark_name": "tp1", "tensor_parallel_size": 1, "port": 9}, {"optimization_level": 2}]),
+        ),
+        (
+            "startup.json",
+            json!({"short": {"num_iters_cold": 1}, "long": {"num_iters_cold": 5, "num_iters_warm": 7}}),
+        ),
+    ]);
+    let words = [
+        "vllm",
+        "bench",
+        "sweep",
+        "startup",
+        "--startup-cmd",
+        "vllm bench startup --model org/m --num-iters-warm 2 --enforce-eager",
+        "--serve-params",
+        "serve.json",
+        "--startup_params=startup.json",
+        "--num-runs",
+        "2",
+    ];
+    let (_, said) = import(folder.path(), &words);
+    assert!(
+        said.contains("--serve-params: port left out, as vLLM's sweep does"),
+        "{said}"
+    );
+    assert_eq!(said.matches("note: ").count(), 1, "{said}");
+    let planned = planned(folder.path());
+    let points = planned["points"].as_array().expect("points").iter();
+    let lines: Vec<String> = points
+        .map(|point| {
+            let words = point["argv"].as_array().expect("words").iter();
+            words
+                .map(|word| word.as_str().expect("a word"))
+                .collect::<Vec<_>>()
+                .join(" ")
+        })
+        .collect();
+    let start = "vllm bench startup --model org/m --enforce-eager";
+    assert_eq!(
+        lines,
+        [
+            format!("{start} --tensor-parallel-size 1 --num-iters-warm 2 --num-iters-cold 1"),
+            format!("{start} --tensor-parallel-size 1 --num-iters-warm 7 --num-iters-cold 5"),
+            format!("{start} --optimization-level 2 --num-iters-warm 2 --num-iters-cold 1"),
+            format!("{start} --optimization-level 2 --num-iters-warm 7 --num-iters-cold 5"),
+        ]
     );
 }

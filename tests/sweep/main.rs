@@ -13,6 +13,7 @@ mod harness;
 mod init;
 mod iterations;
 mod moved;
+mod offline;
 mod packing;
 mod phases;
 mod rehearse;

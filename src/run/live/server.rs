@@ -128,7 +128,7 @@ impl Live<'_, '_> {
     }
 
     /// The server's environment: that of the plan, and what keeps it to its GPUs. The latter is no part of its identity.
-    fn env(&self) -> BTreeMap<String, String> {
+    pub(super) fn env(&self) -> BTreeMap<String, String> {
         let mut env = self.config.env.clone();
         env.extend(self.seat.env());
         env

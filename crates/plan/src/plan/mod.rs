@@ -15,6 +15,7 @@ mod load;
 mod masked;
 mod merge;
 mod node;
+mod offline;
 mod origin;
 mod problem;
 mod read;
@@ -40,6 +41,7 @@ pub use condition::{Condition, Op};
 pub use exec::{Exec, Parallel};
 pub use load::{Draft, draft, load, parse};
 pub use node::{Entry, Kind, Node};
+pub use offline::{Offline, is_of_server};
 pub use origin::Origin;
 pub use problem::{Found, Problem, Problems, nearest, suggest};
 pub use requirement::{Assertion, Required, Requirement, Servers};
@@ -215,6 +217,8 @@ pub enum BenchRunner {
     Iterations,
     /// Prefill and decode throughput over a window of time (`vsweep phases`).
     Phases,
+    /// A benchmark of vLLM that loads the engine itself: nothing is served.
+    Offline(Offline),
     /// A command line such as `vllm bench serve …` (program first).
     Command(Vec<String>),
 }
@@ -226,7 +230,16 @@ impl BenchRunner {
             BenchRunner::Native => Some("native"),
             BenchRunner::Iterations => Some("iterations"),
             BenchRunner::Phases => Some("phases"),
+            BenchRunner::Offline(offline) => Some(offline.name()),
             BenchRunner::Command(_) => None,
+        }
+    }
+
+    /// The benchmark without a server, if it is one.
+    pub fn offline(&self) -> Option<Offline> {
+        match self {
+            BenchRunner::Offline(offline) => Some(*offline),
+            _ => None,
         }
     }
 }

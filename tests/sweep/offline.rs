@@ -161,3 +161,21 @@ fn what_needs_a_server_is_refused() {
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(told.contains("`port=1` and `port=2` are the same server"), "{told}");
 }
+
+#[test]
+fn a_sweep_of_servers_draws_start_up_against_throughput() {
+    let harness = Harness::new();
+    harness.write(
+        "plan.toml",
+        "runs = 1\n[serve]\ncommand = \"vsweep sim serve demo-8b --sim-start 300ms\"\n[serve.params]\nmax_num_seqs = [2, 64]\n\
+         [bench.params]\ndataset_name = \"random\"\nrandom_input_len = 16\nrandom_output_len = 4\nmax_concurrency = 4\nnum_prompts = 40\n",
+    );
+    let output = run(&harness, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    for row in rows(&harness.folder.path().join("out/summary.csv")) {
+        let seconds = |column: &str| row[column].parse::<f64>().expect("seconds");
+        assert!(seconds("startup_s") >= seconds("startup_engine_s"), "{row:?}");
+        assert!(seconds("startup_model_s") >= seconds("startup_weights_s"), "{row:?}");
+    }
+    assert!(harness.folder.path().join("out/charts/startup.png").is_file());
+}

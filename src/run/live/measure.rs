@@ -62,6 +62,7 @@ impl Live<'_, '_> {
         let mut figures = self.keep(&telemetry, readings(sampler).await, window)?;
         figures.extend(self.beside(&run.started.at));
         let running = self.ready();
+        figures.extend(running.startup.clone());
         let death = match &measured {
             Ok(measurement) if !has_failed_requests(measurement) => None,
             _ => why_it_died(&mut running.server).await,

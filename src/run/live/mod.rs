@@ -21,7 +21,7 @@ use crate::bench::Program;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::matrix::ServerConfig;
-use crate::plan::Plan;
+use crate::plan::{Params, Plan};
 use crate::server::{Identity, Server};
 use crate::telemetry::nvml::Gpus;
 use hidden::hide_in_log;
@@ -53,6 +53,8 @@ struct Running {
     behind: Option<Fingerprint>,
     /// The GPUs it uses, as far as they can be read.
     gpus: Arc<Gpus>,
+    /// How long its start and the phases of it took.
+    startup: Params,
     /// Whether the last run was cut, so that it may still work on requests that nobody waits for.
     has_leftovers: bool,
 }

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::journal::{Launch as LaunchId, RunFiles};
 use crate::plan::{Offline, ServeCommand, Warmup};
 use crate::run::{Update, sampler};
-use crate::server::Launch;
+use crate::server::{Launch, diagnose, startup};
 use crate::table::count_gpus;
 use crate::telemetry::nvml::Gpus;
 use std::sync::Arc;
@@ -90,10 +90,17 @@ impl Live<'_, '_> {
         hide_in_result(&job.scratch.join(RESULT), &plan.secrets)?;
         let mut figures = self.keep(&telemetry, readings(sampler).await, None)?;
         figures.extend(self.beside(&run.started.at));
+        if offline != Offline::Startup {
+            figures.extend(startup::phases(&diagnose::read_log(&job.scratch.join("bench.log"), 0)));
+        }
         Ok(match measured {
             Err(failure) => ran(Err(failure), seconds),
             Ok(result) => {
                 let mut result = bench::of_engine(result, &argv);
+                if let Some(duration) = result.get("elapsed_time").and_then(|duration| duration.as_f64()) {
+                    // Whatever was not measured is the start and the end of the program.
+                    figures.insert("startup_s".to_owned(), (seconds - duration).max(0.0).into());
+                }
                 for (name, figure) in figures {
                     result.entry(name).or_insert(figure);
                 }

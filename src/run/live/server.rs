@@ -8,9 +8,9 @@ use crate::cause::Failure;
 use crate::error::{Error, Result};
 use crate::files::create_folder;
 use crate::journal::Launch as LaunchId;
-use crate::plan::Target;
+use crate::plan::{Params, Target};
 use crate::server::address::{Address, Taken};
-use crate::server::{Identity, Launch, Server};
+use crate::server::{Identity, Launch, Server, diagnose, startup};
 use crate::table::count_gpus;
 use crate::telemetry::nvml::Gpus;
 use std::collections::BTreeMap;
@@ -52,7 +52,13 @@ impl Live<'_, '_> {
             identity: behind.clone(),
         };
         let gpus = Arc::new(self.gpus(&identity));
+        let is_launched = matches!(self.plan.serve.target, Target::Launch(_));
+        let log = self.log.clone().filter(|_| is_launched);
         let running = self.ready();
+        if let Some(log) = log {
+            running.startup = startup::phases(&diagnose::read_log(&log, 0));
+            running.startup.insert("startup_s".to_owned(), facts.seconds.into());
+        }
         running.gpus = gpus;
         running.identity = Some(identity);
         running.behind = behind;
@@ -96,6 +102,7 @@ impl Live<'_, '_> {
             identity: None,
             behind: None,
             gpus: Arc::new(Gpus::none()),
+            startup: Params::new(),
             has_leftovers: false,
         });
         running.server.ready().await

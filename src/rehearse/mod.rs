@@ -159,6 +159,12 @@ impl Rehearsal {
         self.servers.iter().map(|server| server.runs).sum()
     }
 
+    /// Whether some runs will likely fail.
+    pub fn foresees_failures(&self) -> bool {
+        let mut servers = self.servers.iter();
+        servers.any(|server| server.failure.is_some() || !server.losses.is_empty())
+    }
+
     /// Runs of which nothing is known.
     pub fn unknown_runs(&self) -> u64 {
         self.servers.iter().map(|server| server.unknown_runs).sum()

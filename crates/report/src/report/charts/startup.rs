@@ -26,7 +26,12 @@ pub fn charts(subject: &Subject<'_>) -> Vec<Chart> {
     let params = varying(points).into_iter();
     let of_server: Vec<&Column> = params.filter(|column| column.section == Section::Serve).collect();
     let servers = |tradeoff: &Tradeoff<'_>| {
-        let settings = |row: usize| of_server.iter().map(move |column| column.cells[row].to_string()).collect_vec();
+        let settings = |row: usize| {
+            of_server
+                .iter()
+                .map(move |column| column.cells[row].to_string())
+                .collect_vec()
+        };
         let servers = tradeoff.placed.iter().map(|placed| settings(placed.point.row));
         servers.unique().count()
     };

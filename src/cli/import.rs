@@ -7,8 +7,10 @@ mod tree;
 use super::output::{finish, must_be_new, say, tell_plain};
 use super::plan_file::show;
 use crate::error::{Error, Exit, Result};
-use crate::files::write_atomic;
+use crate::files::{create_folder, write_atomic};
+use crate::import::suite::{self, Test};
 use crate::import::{Imported, Sweep, import};
+use crate::units::show_many;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -20,9 +22,11 @@ use std::path::{Path, PathBuf};
 ///
 /// `vsweep import TREE -o DIR -- vllm bench sweep serve ...` makes a directory of that plan and of the results in TREE, finished
 /// or not; `vsweep run DIR/plan.toml -o DIR` measures what is missing.
+///
+/// `vsweep import serving-tests.json -o DIR` makes a plan of each test of a suite of vLLM's performance CI (serving, latency, throughput).
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The folder with the results of one experiment (SERVE--...-BENCH--.../run=0.json)
+    /// The folder with the results of one experiment (SERVE--...-BENCH--.../run=0.json), or the JSON file of a suite
     #[arg(value_name = "TREE")]
     tree: Option<PathBuf>,
     /// Where to write the plan (standard output, if not given), or the directory to make of a tree
@@ -34,6 +38,11 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
+    if let (Some(path), true) = (&args.tree, args.command.is_empty())
+        && path.is_file()
+    {
+        return import_suite(path, args.output.as_deref());
+    }
     if args.command.is_empty() {
         return Err(Error::Usage(without_command(args.tree.as_deref())));
     }
@@ -54,6 +63,26 @@ pub fn run(args: Args) -> Result<Exit> {
             }
         }
     }
+}
+
+/// The plans of a suite of vLLM's performance CI, one for each test, in a new folder.
+fn import_suite(path: &Path, output: Option<&Path>) -> Result<Exit> {
+    let json = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
+    let tests = suite::read(&json).map_err(|why| Error::Usage(format!("{} {why}", path.display())))?;
+    let folder = output.ok_or_else(|| Error::Usage("say where the plans go, one for each test: -o DIR".into()))?;
+    must_be_new(folder)?;
+    create_folder(folder)?;
+    for Test { name, text } in &tests {
+        let name = name.replace(|c: char| !c.is_ascii_alphanumeric() && !".-_".contains(c), "-");
+        write_atomic(&folder.join(format!("{name}.toml")), text.as_bytes())?;
+    }
+    say(format_args!(
+        "wrote {} to {}; `vsweep check {}/*.toml` looks through them",
+        show_many(tests.len() as u64, "plan"),
+        folder.display(),
+        folder.display()
+    ));
+    Ok(Exit::Done)
 }
 
 fn without_command(tree: Option<&Path>) -> String {

@@ -7,6 +7,7 @@ mod compare;
 mod plan_text;
 mod records;
 mod startup;
+pub mod suite;
 pub mod theirs;
 
 use crate::plan::{Combo, Found, Params, Problem, Problems, Secrets, Sources, vllm};

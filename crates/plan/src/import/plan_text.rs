@@ -163,14 +163,15 @@ fn is_name(name: &str) -> bool {
     (1..=100).contains(&name.len()) && !name.starts_with(['.', '-']) && name.chars().all(proper)
 }
 
-struct Text(String);
+#[derive(Default)]
+pub(super) struct Text(pub(super) String);
 
 impl Text {
-    fn table(&mut self, header: &str) {
+    pub(super) fn table(&mut self, header: &str) {
         self.0.push_str(&format!("\n{header}\n"));
     }
 
-    fn key(&mut self, name: &str, value: Value) {
+    pub(super) fn key(&mut self, name: &str, value: Value) {
         let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let name = match !name.is_empty() && name.chars().all(is_bare) {
             true => name.to_owned(),

@@ -1,8 +1,8 @@
 //! `vsweep check`: validates plans.
 
+use super::forecast::{misfit, misfits};
 use super::output::{self, say};
 use super::plan_file::{Objections, PlanFile, show};
-use super::rehearse::{misfit, misfits};
 use crate::cause::Failure;
 use crate::error::{Exit, Result};
 use crate::matrix::Matrix;

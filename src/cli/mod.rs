@@ -9,6 +9,7 @@ mod completions;
 mod experiment;
 mod export;
 mod flags;
+mod forecast;
 mod guard;
 mod import;
 mod init;

@@ -4,12 +4,11 @@ use super::experiment::{folder, recorded, tell_damage};
 use super::output::{self, finish, tell};
 use super::plan_file::PlanFile;
 use crate::agenda::Schedule;
-use crate::cause::{Cause, Failure};
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Shard, State};
-use crate::matrix::{Matrix, Only, ServerConfig};
+use crate::matrix::{Matrix, Only};
 use crate::plan::{Parallel, Plan};
-use crate::rehearse::{Card, Forecast, Interval, Options, Rehearsal, StandIn, needs_gpu, rehearse};
+use crate::rehearse::{Card, Forecast, Interval, Options, Rehearsal, needs_gpu, rehearse};
 use crate::selection::packed::Room;
 use crate::sim::engine::gpu::{GPUS, Gpu};
 use crate::telemetry::gpu::{numbers, visible};
@@ -98,38 +97,6 @@ pub fn run(args: Args) -> Result<Exit> {
         false => exit,
     })
 }
-
-/// What is predicted of the machine that this is, for a plan of which that can be known: no GPU is assumed.
-pub fn here(plan: &Plan, matrix: &Matrix, most_tokens: u64) -> Option<Options> {
-    let card = installed(plan, matrix);
-    (card.is_some() || !needs_gpu(matrix)).then(|| Options {
-        card,
-        ..Machine::default().options(plan, matrix, Some(most_tokens))
-    })
-}
-
-/// Servers of a plan that will not start on this machine, whatever load comes: their name, and why. What is wrong with their flags
-/// is told elsewhere.
-pub fn misfits(plan: &Plan, matrix: &Matrix) -> Vec<(String, Failure)> {
-    let Some(options) = here(plan, matrix, 0) else {
-        return Vec::new();
-    };
-    let servers = matrix.servers().take(MOST_SERVERS);
-    let failure = |server: ServerConfig| {
-        let failure = StandIn::of(&server, &options).ok()?.failure?;
-        (failure.cause != Cause::BadFlag).then(|| (plan.secrets.redact(&server.name), failure))
-    };
-    servers.filter_map(failure).collect()
-}
-
-/// Such a server, in a sentence.
-pub fn misfit(name: &str, failure: &Failure) -> String {
-    let Failure { cause, detail } = failure;
-    format!("server {name}: will likely fail: {cause}: {detail}; {}", cause.advice())
-}
-
-/// Most servers that are looked at without being asked for a rehearsal.
-const MOST_SERVERS: usize = 1000;
 
 /// How often a long rehearsal says how far it has come.
 const EVERY: Duration = Duration::from_secs(5);

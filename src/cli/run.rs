@@ -5,12 +5,13 @@ mod tables;
 mod words;
 
 use super::experiment::{folder, tell_damage};
+use super::forecast;
 use super::machine;
 use super::output;
 use super::plan::estimate;
 use super::plan_file::{self, PlanFile};
 use super::preflight;
-use super::rehearse::{self, Machine, installed};
+use super::rehearse::{Machine, installed};
 use crate::agenda::Ending;
 use crate::bench::Counters;
 use crate::error::{Error, Exit, Result};
@@ -76,8 +77,6 @@ enum Format {
 
 /// Most tokens that are computed for the first guesses of searches: about a second's worth.
 const MOST_TOKENS: u64 = 20_000_000;
-/// Most tokens that are computed for the forecast before the first start: no time that anybody notices.
-const FORECAST_TOKENS: u64 = 2_000_000;
 
 pub fn run(args: Args) -> Result<Exit> {
     let began = Instant::now();
@@ -152,7 +151,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let runtime = machine::runtime()?;
     let mut interrupt = runtime.block_on(async { Interrupt::install() })?;
     if matches!(mode, Mode::Auto | Mode::Plain) {
-        tell_forecast(&sweep, &state);
+        forecast::tell(&sweep, &state);
     }
     let ending = runtime.block_on(perform(sweep, changes, &mut recorder, mode, &mut interrupt))?;
     // Read again from disk: other shards may have recorded meanwhile.
@@ -214,25 +213,6 @@ fn preflight(sweep: &Sweep<'_>, state: &State) -> std::result::Result<(), Exit> 
         false => Err(plan_file::show(
             found.into_problems(&sweep.plan.origin.sources, &sweep.plan.secrets),
         )),
-    }
-}
-
-/// Tells how long the work that is left will likely take, and which servers will not fit; the sweep goes on.
-fn tell_forecast(sweep: &Sweep<'_>, state: &State) {
-    let (plan, wanted) = (sweep.plan, sweep.wanted);
-    let Some(options) = rehearse::here(plan, wanted, FORECAST_TOKENS) else {
-        return;
-    };
-    let Ok(rehearsal) = crate::rehearse::rehearse(plan, wanted, sweep.schedule(), state, state, &options) else {
-        return;
-    };
-    if !rehearsal.servers.is_empty() {
-        output::tell(rehearse::summary(&rehearsal));
-    }
-    for server in &rehearsal.servers {
-        if let Some(failure) = &server.failure {
-            output::tell(rehearse::misfit(&server.name, failure));
-        }
     }
 }
 

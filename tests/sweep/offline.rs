@@ -92,7 +92,8 @@ fn every_benchmark_of_an_engine_is_a_runner_whose_json_is_a_row() {
         });
         let mut expected: Vec<String> = expected.concat();
         let mut calls = calls(&harness);
-        (expected.sort(), calls.sort());
+        expected.sort();
+        calls.sort();
         assert_eq!(calls, expected);
         let again = run(&harness, &[]);
         assert_eq!(again.status.code(), Some(0), "{}", said(&again));

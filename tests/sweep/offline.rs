@@ -184,3 +184,43 @@ fn a_sweep_of_servers_draws_start_up_against_throughput() {
     }
     assert!(harness.folder.path().join("out/charts/startup.png").is_file());
 }
+
+#[test]
+fn half_a_tree_of_starts_is_taken_over_and_finished() {
+    let harness = harness();
+    harness.write(
+        "serve.json",
+        r#"[{"_benchmark_name": "a", "seed": 1}, {"_benchmark_name": "b", "seed": 2}]"#,
+    );
+    let run = harness.folder.path().join("tree/SERVE--a");
+    fs::create_dir_all(&run).expect("a folder");
+    fs::write(run.join("run=0.json"), include_str!("../data/offline/startup.json")).expect("written");
+    let sweep = [
+        "vllm",
+        "bench",
+        "sweep",
+        "startup",
+        "--startup-cmd",
+        "./vllm bench startup --model m",
+    ];
+    let import = [
+        &["import", "tree", "-o", "out", "--"],
+        &sweep[..],
+        &["--serve-params", "serve.json"],
+    ]
+    .concat();
+    let output = harness.run(&import);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let output = harness.run(&["run", "out/plan.toml", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let calls = calls(&harness);
+    assert_eq!(calls, [" bench startup --model m --seed 2"]);
+    let table = rows(&harness.folder.path().join("out/summary.csv"));
+    assert_eq!(table.len(), 2);
+    assert!(
+        table
+            .iter()
+            .all(|row| row["warm_startup_share"] == "0.24614096248824177"),
+        "{table:?}"
+    );
+}

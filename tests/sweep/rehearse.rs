@@ -342,8 +342,8 @@ fn a_server_that_will_not_fit_is_told_before_the_first_start_and_the_sweep_goes_
     let told = String::from_utf8_lossy(&run.stderr).into_owned() + &String::from_utf8_lossy(&run.stdout);
     assert_eq!(run.status.code(), Some(3), "{told}");
     let place = |words: &str| told.find(words).unwrap_or_else(|| panic!("no {words} in {told}"));
-    assert!(place("predicted: about") < place(": starting"), "{told}");
-    assert!(place("0.05: will likely fail") < place(": starting"), "{told}");
+    assert!(place("predicted: about") < place(" Start "), "{told}");
+    assert!(place("0.05: will likely fail") < place(" Start "), "{told}");
     let outcomes = fs::read_to_string(folder.path().join("out/summary.csv")).expect("a table");
     assert!(
         outcomes.contains(",failed,") && outcomes.lines().count() > 2,

@@ -14,13 +14,15 @@ mod side;
 mod worker;
 
 pub use external::{AIPERF_RESULT, RESULT, command_line, judge, params_of, read_result, records};
+pub(crate) use external::{Program, of_engine};
 pub use native::as_flags::told;
 pub use side::limits::kv_cache_tokens;
 
 use crate::cause::Failure;
 use crate::metrics::RunResult;
-use crate::plan::{BenchRunner, Params, Place, Warmup};
+use crate::plan::{BenchRunner, Offline, Params, Place, Warmup};
 use crate::search::{Cut, Request, Watch};
+use crate::server::cpus::Cpus;
 use crate::telemetry::series::Window;
 use crate::validity::{Doubt, Validity};
 use std::collections::BTreeMap;
@@ -50,6 +52,8 @@ pub struct Job {
     pub env: BTreeMap<String, String>,
     /// Where an external benchmark's figures stand in its result; empty if they are understood.
     pub places: BTreeMap<String, Place>,
+    /// CPUs that an external benchmark may run on; all of vsweep's own without.
+    pub cpus: Option<Cpus>,
     /// A folder of its own for whatever an external benchmark writes; its output is kept there as `bench.log`.
     pub scratch: PathBuf,
     /// Unmeasured requests before the measurement.
@@ -60,7 +64,7 @@ pub struct Job {
     pub counters: Arc<Counters>,
 }
 
-/// The benchmarks of our own.
+/// The benchmarks that are no command of the plan's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Runner {
     /// The load generator, as `vllm bench serve`.
@@ -70,6 +74,8 @@ pub enum Runner {
     Iterations,
     /// Prefill or decode throughput over a window of time.
     Phases,
+    /// One of vLLM's that needs no server; its command line follows from the server's.
+    Offline(Offline),
 }
 
 impl Runner {
@@ -78,6 +84,7 @@ impl Runner {
         match runner {
             BenchRunner::Iterations => Runner::Iterations,
             BenchRunner::Phases => Runner::Phases,
+            BenchRunner::Offline(offline) => Runner::Offline(*offline),
             BenchRunner::Native | BenchRunner::Command(_) => Runner::Native,
         }
     }
@@ -210,6 +217,7 @@ pub async fn probe(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failu
             }
             Runner::Iterations => iterations::measure(job).await,
             Runner::Phases => phases::measure(job).await,
+            Runner::Offline(_) => unreachable!("the benchmark of an engine has a command line"),
         },
     }
 }
@@ -220,6 +228,8 @@ pub fn check(runner: Runner, params: &Params) -> Vec<String> {
         Runner::Native => native::check(params),
         Runner::Iterations => iterations::check(params),
         Runner::Phases => phases::check(params),
+        // What its program takes is not known here.
+        Runner::Offline(_) => Vec::new(),
     }
 }
 

@@ -203,6 +203,7 @@ async fn job(params: Params, settings: &Settings) -> Result<Job> {
         runner: Default::default(),
         argv: None,
         env: Default::default(),
+        cpus: None,
         scratch: std::env::temp_dir(),
         // What `num_warmups` says, as in vLLM: none unless asked for.
         warmup: Warmup::Requests(0),

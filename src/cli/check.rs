@@ -1,7 +1,9 @@
 //! `vsweep check`: validates plans.
 
+use super::forecast::{misfit, misfits};
 use super::output::{self, say};
 use super::plan_file::{Objections, PlanFile, show};
+use crate::cause::Failure;
 use crate::error::{Exit, Result};
 use crate::matrix::Matrix;
 use crate::plan::{Axis, Plan, Problems, Side, spelling};
@@ -42,11 +44,16 @@ pub fn run(args: Args) -> Result<Exit> {
             plan: path,
             overrides: args.overrides.clone(),
         };
-        let read = file.read();
+        let read = file.read().map(|(plan, matrix, warnings)| Valid {
+            misfits: misfits(&plan, &matrix),
+            plan,
+            matrix,
+            warnings,
+        });
         exit = exit.or(match &read {
             Err(_) => Exit::Usage,
-            Ok((.., Some(_))) => Exit::SomeFailed,
-            Ok((.., None)) => Exit::Done,
+            Ok(read) if read.warnings.is_some() || !read.misfits.is_empty() => Exit::SomeFailed,
+            Ok(_) => Exit::Done,
         });
         match args.format {
             Format::Text => tell(read),
@@ -59,11 +66,24 @@ pub fn run(args: Args) -> Result<Exit> {
     }
 }
 
-/// A plan that was read with what is in it and its warnings, or its problems.
-type Read = std::result::Result<(Plan, Matrix, Option<Problems>), Objections>;
+/// A plan that was read with what is in it and what is doubtful about it, or its problems.
+type Read = std::result::Result<Valid, Objections>;
+
+struct Valid {
+    plan: Plan,
+    matrix: Matrix,
+    warnings: Option<Problems>,
+    /// Servers that will not start here.
+    misfits: Vec<(String, Failure)>,
+}
 
 fn tell(read: Read) {
-    let (plan, matrix, warnings) = match read {
+    let Valid {
+        plan,
+        matrix,
+        warnings,
+        misfits,
+    } = match read {
         Ok(read) => read,
         Err(objections) => {
             objections.show();
@@ -71,6 +91,9 @@ fn tell(read: Read) {
         }
     };
     warnings.map(show);
+    for (name, failure) in &misfits {
+        output::tell(format_args!("warning: {}", misfit(name, failure)));
+    }
     let counts = matrix.counts();
     let servers = show_many(counts.servers, "server");
     let work = match counts.searches {
@@ -92,7 +115,15 @@ fn to_json(path: &Path, read: Read) -> Value {
             let told = told.flat_map(|told| told.as_array().cloned().unwrap_or_default());
             json!({"plan": path, "valid": false, "problems": told.collect::<Vec<Value>>()})
         }
-        Ok((plan, matrix, warnings)) => {
+        Ok(Valid {
+            plan,
+            matrix,
+            warnings,
+            misfits,
+        }) => {
+            let will_fail = misfits
+                .iter()
+                .map(|(name, failure)| json!({"server": name, "cause": failure.cause, "detail": failure.detail}));
             let counts = matrix.counts();
             let notes: Vec<String> = notes(&plan)
                 .into_iter()
@@ -108,6 +139,7 @@ fn to_json(path: &Path, read: Read) -> Value {
                 "searches": counts.searches,
                 "runs": counts.runs,
                 "problems": warnings.map_or_else(|| json!([]), |warnings| warnings.to_json()),
+                "will_fail": will_fail.collect::<Vec<Value>>(),
                 "notes": notes,
             })
         }

@@ -8,8 +8,10 @@ mod tree;
 use super::output::{finish, must_be_new, say, tell_plain};
 use super::plan_file::show;
 use crate::error::{Error, Exit, Result};
-use crate::files::write_atomic;
+use crate::files::{create_folder, write_atomic};
+use crate::import::suite::{self, Test};
 use crate::import::{Imported, Sweep, import};
+use crate::units::show_many;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -24,11 +26,13 @@ use std::path::{Path, PathBuf};
 ///
 /// `vsweep import RESULT -o DIR` writes a result of guidellm, aiperf or `vllm bench serve` in vLLM's words; `vsweep plot` and
 /// `pareto` read DIR.
+///
+/// `vsweep import serving-tests.json -o DIR` makes a plan of each test of a suite of vLLM's performance CI (serving, latency, throughput).
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The folder with the results of one experiment (SERVE--...-BENCH--.../run=0.json), or the result of another client: a
-    /// file, or aiperf's folder
-    #[arg(value_name = "TREE|RESULT")]
+    /// The folder with the results of one experiment (SERVE--...-BENCH--.../run=0.json), the result of another client (a file, or
+    /// aiperf's folder), or the JSON file of a suite
+    #[arg(value_name = "TREE|RESULT|SUITE")]
     tree: Option<PathBuf>,
     /// Where to write the plan (standard output, if not given), or the directory to make of a tree
     #[arg(short, long, value_name = "FILE|DIR")]
@@ -42,6 +46,9 @@ pub fn run(args: Args) -> Result<Exit> {
     if args.command.is_empty()
         && let Some(file) = args.tree.as_deref().and_then(results::file)
     {
+        if let Some(tests) = suite_in(&file)? {
+            return import_suite(&tests, args.output.as_deref());
+        }
         let to = args
             .output
             .ok_or_else(|| Error::Usage("say where the results go: -o DIR".into()))?;
@@ -68,6 +75,34 @@ pub fn run(args: Args) -> Result<Exit> {
             }
         }
     }
+}
+
+/// The tests of a suite of vLLM's performance CI; `None` if the file is none, as it is no list.
+fn suite_in(path: &Path) -> Result<Option<Vec<Test>>> {
+    let json = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
+    if !json.trim_start().starts_with('[') {
+        return Ok(None);
+    }
+    let tests = suite::read(&json).map_err(|why| Error::Usage(format!("{} {why}", path.display())))?;
+    Ok(Some(tests))
+}
+
+/// The plans of a suite, one for each test, in a new folder.
+fn import_suite(tests: &[Test], output: Option<&Path>) -> Result<Exit> {
+    let folder = output.ok_or_else(|| Error::Usage("say where the plans go, one for each test: -o DIR".into()))?;
+    must_be_new(folder)?;
+    create_folder(folder)?;
+    for Test { name, text } in tests {
+        let name = name.replace(|c: char| !c.is_ascii_alphanumeric() && !".-_".contains(c), "-");
+        write_atomic(&folder.join(format!("{name}.toml")), text.as_bytes())?;
+    }
+    say(format_args!(
+        "wrote {} to {}; `vsweep check {}/*.toml` looks through them",
+        show_many(tests.len() as u64, "plan"),
+        folder.display(),
+        folder.display()
+    ));
+    Ok(Exit::Done)
 }
 
 fn without_command(tree: Option<&Path>) -> String {

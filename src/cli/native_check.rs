@@ -28,6 +28,18 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     if let BenchRunner::Command(_) = plan.bench.runner {
         return;
     }
+    if let Some(offline) = plan.bench.runner.offline() {
+        let mut servers = matrix.servers().take(MOST_POINTS);
+        if let Some(why) = servers.find_map(|server| offline.command(&server.argv).err()) {
+            let (message, remedy) = why.rsplit_once("; ").unwrap_or((&why, ""));
+            found.add(Problem::new(
+                plan.origin.value_span(&["serve", "command"]),
+                message,
+                remedy,
+            ));
+        }
+        return;
+    }
     let runner = Runner::of(&plan.bench.runner);
     let is_whole = found.is_empty();
     let loads = matrix.specimens().take(MOST_POINTS);

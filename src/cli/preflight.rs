@@ -20,7 +20,9 @@ pub fn check(plan: &Plan, matrix: &Matrix, node: Option<&Node>, found: &mut Foun
         for server in servers.filter(|server| seen.insert(server.argv.first().cloned())) {
             program(&server.argv, &server.env, place(&["serve", "command"]), found);
         }
-        server_check::check_ports(plan, matrix, found);
+        if plan.bench.runner.offline().is_none() {
+            server_check::check_ports(plan, matrix, found);
+        }
     }
     if let Some(node) = node {
         gpus(plan, matrix, node.room, found);
@@ -38,7 +40,7 @@ pub fn check(plan: &Plan, matrix: &Matrix, node: Option<&Node>, found: &mut Foun
             }
         }
         BenchRunner::Native => dataset_files(plan, matrix, found),
-        BenchRunner::Iterations | BenchRunner::Phases => {}
+        BenchRunner::Iterations | BenchRunner::Phases | BenchRunner::Offline(_) => {}
     }
 }
 

@@ -92,7 +92,7 @@ pub fn run(args: Args) -> Result<Exit> {
         Format::Json => writeln!(output::json(), "{:#}", json(&rehearsal, recorded)),
     })?;
     let exit = tell_damage(&record);
-    Ok(match is_doubtful {
+    Ok(match is_doubtful || rehearsal.foresees_failures() {
         true => exit.or(Exit::SomeFailed),
         false => exit,
     })

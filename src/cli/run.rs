@@ -8,6 +8,7 @@ mod words;
 pub use before::{check_machine, first_guesses, keep_defaults, lengths, look_around};
 
 use super::experiment::{folder, tell_damage};
+use super::forecast;
 use super::machine;
 use super::output;
 use super::plan_file::PlanFile;
@@ -140,6 +141,9 @@ pub fn run(args: Args) -> Result<Exit> {
     let mode = args.mode();
     let runtime = machine::runtime()?;
     let mut interrupt = runtime.block_on(async { Interrupt::install() })?;
+    if matches!(mode, Mode::Auto | Mode::Plain) {
+        forecast::tell(&sweep, &state);
+    }
     let tables = Tables::of(recorder.directory(), &plan.report)?;
     let ending = runtime.block_on(perform(
         sweep,

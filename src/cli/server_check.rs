@@ -59,7 +59,7 @@ fn check_devices(plan: &Plan, matrix: &Matrix, found: &mut Found) {
 }
 
 fn addresses<'a>(plan: &Plan, matrix: &'a Matrix) -> impl Iterator<Item = Result<Address, Failure>> + use<'a> {
-    let launched = matches!(plan.serve.target, Target::Launch(_));
+    let launched = matches!(plan.serve.target, Target::Launch(_)) && plan.bench.runner.offline().is_none();
     let servers = matrix.servers().take(if launched { MOST_POINTS } else { 0 });
     servers.map(|server| Address::read(&server.argv))
 }

@@ -1,11 +1,13 @@
-//! What vLLM would refuse in the command lines of a plan's servers: flags that it does not have, and values that they do not
+//! What vLLM would refuse in the command lines of a plan's servers, or of its benchmarks that need none: flags that it does not have, and values that they do not
 //! take. A flag that the vLLM installed here does not have is an error. Where none is, the flags are those of the release that
 //! the simulator imitates; another one may have more, so these are warnings.
 
 use super::native_check::MOST_POINTS;
 use super::output::inform;
 use crate::matrix::Matrix;
-use crate::plan::{Found, Plan, Problem, Program, ServeCommand, Side, Span, Target, spelling, suggest};
+use crate::plan::{
+    Found, Offline, Plan, Problem, Program, ServeCommand, Side, Span, Target, is_of_server, spelling, suggest,
+};
 use crate::server::installed::InstalledFlags;
 use crate::sim::flags::{Objection, names, objections};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,11 +24,38 @@ struct Given {
     env: BTreeMap<String, String>,
 }
 
+impl Given {
+    /// What the loads of a benchmark without a server add to its command line.
+    fn add_own(&mut self, offline: Offline, matrix: &Matrix) {
+        let loads = matrix.specimens().take(MOST_POINTS);
+        let params: BTreeSet<String> = loads
+            .flat_map(|params| params.into_iter().map(|(name, _)| name))
+            .collect();
+        for name in params {
+            let flag = format!("--{}", spelling::flag(&name));
+            if !has(offline, &name) {
+                self.objections.insert(Objection::Unknown { flag: flag.clone() });
+            }
+            self.flags.insert(flag);
+        }
+    }
+}
+
+/// Whether a benchmark without a server has an option of this name: one of its own, or one of the engine.
+pub fn has(offline: Offline, name: &str) -> bool {
+    let flag = format!("--{}", spelling::flag(name));
+    let plain = flag.split('.').next().unwrap_or(&flag);
+    let positive = plain.replacen("--no-", "--", 1);
+    let is_own = offline.own_flags().any(|own| spelling::same(own, name));
+    is_own || (!is_of_server(plain) && names().iter().any(|known| *known == plain || *known == positive))
+}
+
 /// Checks the flags of every server that the plan launches, if its program is vLLM or the simulator.
 pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     let Target::Launch(_) = plan.serve.target else {
         return;
     };
+    let offline = plan.bench.runner.offline();
     // By the program where that is vLLM itself, and not something that starts it.
     let mut programs: BTreeMap<Option<String>, Given> = BTreeMap::new();
     for server in matrix.servers().take(MOST_POINTS) {
@@ -38,13 +67,21 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
         let given = programs.entry(is_vllm.then(|| server.argv[0].clone())).or_default();
         given.objections.extend(objections(command.args()));
         let words = command.args().iter().filter(|word| spelling::is_flag(word));
+        let words = words.filter(|word| offline.is_none() || !is_of_server(word));
         given
             .flags
             .extend(words.map(|word| word.split('=').next().unwrap_or(word).to_owned()));
         given.env = server.env;
     }
-    for (program, given) in programs {
-        let installed = program.and_then(|program| InstalledFlags::of(&program, &given.env, tell_of));
+    for (program, mut given) in programs {
+        let asked = match offline {
+            Some(offline) => {
+                given.add_own(offline, matrix);
+                vec!["bench", offline.word()]
+            }
+            None => vec!["serve"],
+        };
+        let installed = program.and_then(|program| InstalledFlags::of(&program, &asked, &given.env, tell_of));
         check_given(plan, &given, installed.as_ref(), found);
     }
 }
@@ -102,9 +139,14 @@ fn is_told(objection: &Objection) -> bool {
 fn unknown(plan: &Plan, flag: &str, installed: Option<&InstalledFlags>) -> Problem {
     // Nobody means the simulator's own.
     let known = names().into_iter().filter(|name| !name.starts_with("--sim-"));
+    let own = plan.bench.runner.offline().into_iter().flat_map(Offline::own_flags);
+    let own: Vec<String> = own.map(|name| format!("--{}", spelling::flag(name))).collect();
     let known: Vec<&str> = match installed {
         Some(installed) => installed.names().filter(|name| name.starts_with("--")).collect(),
-        None => known.collect(),
+        None => known
+            .filter(|name| own.is_empty() || !is_of_server(name))
+            .chain(own.iter().map(String::as_str))
+            .collect(),
     };
     let hint = suggest(flag, known);
     let (whose, otherwise) = match installed {
@@ -151,13 +193,20 @@ fn place_of(plan: &Plan, flag: &str) -> Option<Span> {
         spelling::same(typed, name) || spelling::same(typed, positive)
     };
     let at = |keys: &[&str]| plan.origin.has(keys).then(|| plan.origin.value_span(keys));
-    let params = plan.params(Side::Serve).iter();
-    let mut typed = params.filter(|(typed, _)| is_its(typed));
-    typed
-        .find_map(|(typed, _)| at(&["serve", "params", typed]))
-        .or_else(|| {
-            let combos = plan.combos(Side::Serve).iter().enumerate();
-            let mut typed = combos.flat_map(|(i, combo)| combo.params.keys().map(move |typed| (i.to_string(), typed)));
-            typed.find_map(|(i, typed)| at(&["serve", "combos", &i, typed]).filter(|_| is_its(typed)))
-        })
+    let sides = match plan.bench.runner.offline() {
+        Some(_) => vec![Side::Serve, Side::Bench],
+        None => vec![Side::Serve],
+    };
+    sides.into_iter().find_map(|side| {
+        let params = plan.params(side).iter();
+        let mut typed = params.filter(|(typed, _)| is_its(typed));
+        typed
+            .find_map(|(typed, _)| at(&[side.table(), "params", typed]))
+            .or_else(|| {
+                let combos = plan.combos(side).iter().enumerate();
+                let mut typed =
+                    combos.flat_map(|(i, combo)| combo.params.keys().map(move |typed| (i.to_string(), typed)));
+                typed.find_map(|(i, typed)| at(&[side.table(), "combos", &i, typed]).filter(|_| is_its(typed)))
+            })
+    })
 }

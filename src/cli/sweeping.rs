@@ -55,6 +55,7 @@ pub async fn perform(server: &Server, runner: Runner, params: &Params, interrupt
         runner,
         argv: None,
         env: Default::default(),
+        cpus: None,
         scratch: std::env::temp_dir(),
         warmup: Warmup::Requests(0),
         timeout: LONGEST,

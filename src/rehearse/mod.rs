@@ -24,7 +24,7 @@ use crate::cause::Failure;
 use crate::ids::ServerId;
 use crate::journal::State;
 use crate::matrix::Matrix;
-use crate::plan::{BenchRunner, Plan, Runs};
+use crate::plan::{BenchRunner, Offline, Plan, Runs};
 use crate::run::{Forecasts, room};
 use crate::sim::engine::gpu::Gpu;
 use crate::units::show_many;
@@ -157,6 +157,12 @@ impl Rehearsal {
     /// Runs in all, those of searches included.
     pub fn runs(&self) -> u64 {
         self.servers.iter().map(|server| server.runs).sum()
+    }
+
+    /// Whether some runs will likely fail.
+    pub fn foresees_failures(&self) -> bool {
+        let mut servers = self.servers.iter();
+        servers.any(|server| server.failure.is_some() || !server.losses.is_empty())
     }
 
     /// Runs of which nothing is known.
@@ -311,6 +317,16 @@ fn assumptions(plan: &Plan, stand_in: &StandIn, options: &Options) -> Vec<String
         assumptions.push(format!(
             "runs of runner {name} are not played: they count as taking no time"
         ));
+    }
+    match plan.bench.runner.offline() {
+        Some(Offline::Startup) => assumptions.push(
+            "a warm start takes as long as a cold one, and the program itself no time: it is likely faster".to_owned(),
+        ),
+        Some(offline) => assumptions.push(format!(
+            "only the start of the engine is predicted; what `vllm bench {}` measures counts as taking no time",
+            offline.word()
+        )),
+        None => {}
     }
     if let Runs::Until { rule, .. } = &plan.runs {
         assumptions.push(format!(

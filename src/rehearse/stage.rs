@@ -15,9 +15,10 @@ use crate::cause::{Cause, Failure};
 use crate::ids::{PointId, ServerId};
 use crate::journal::{Entry, Event, State};
 use crate::matrix::{LoadSearch, Point};
-use crate::plan::{BenchRunner, Reset};
+use crate::plan::{BenchRunner, Offline, Reset, spelling};
 use crate::run::{Stage, Unattended, Writer, drive, reduce};
 use futures_util::FutureExt;
+use serde_json::Value;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
@@ -192,14 +193,12 @@ impl Played<'_> {
     fn play(&mut self, job: &Run) -> Result<Outcome, Unknown> {
         let (plan, point) = (self.company.plan, &job.task.point);
         let params = match (&plan.bench.runner, &point.argv) {
-            (BenchRunner::Iterations | BenchRunner::Phases, _) => None,
+            (BenchRunner::Iterations | BenchRunner::Phases | BenchRunner::Offline(_), _) => None,
             (_, Some(argv)) => params_of(argv),
             (_, None) => Some(job.task.params()),
         };
         let Some(params) = params else {
-            self.forecast.borrow_mut().unknown_runs += 1;
-            self.count(point, 0);
-            return Ok(ran(Ok(Ran::default()), 0.0));
+            return Ok(self.pass_over(point));
         };
         self.company.options.played.fetch_add(1, Ordering::Relaxed);
         let played = self.player.play(Play {
@@ -245,6 +244,26 @@ impl Played<'_> {
         let seconds = timing.seconds;
         self.points.insert(point.id.clone(), timing);
         Ok(ran(result, seconds))
+    }
+
+    /// Counts a run whose benchmark cannot be played. Of one that only starts engines the time is known; the first start was counted as
+    /// one of a server.
+    fn pass_over(&mut self, point: &Point) -> Outcome {
+        self.count(point, 0);
+        let mut forecast = self.forecast.borrow_mut();
+        if self.company.plan.bench.runner.offline() != Some(Offline::Startup) {
+            forecast.unknown_runs += 1;
+            return ran(Ok(Ran::default()), 0.0);
+        }
+        let usual = [("num_iters_cold", 3), ("num_iters_warmup", 1), ("num_iters_warm", 3)];
+        let count = |(name, usual): (&str, u64)| {
+            let given = spelling::find(&point.params, name).and_then(Value::as_u64);
+            given.unwrap_or(usual)
+        };
+        let more = usual.map(count).iter().sum::<u64>().saturating_sub(1);
+        let seconds = more as f64 * self.stand_in.start_s;
+        forecast.total.runs += self.company.lessons.start.time(seconds);
+        ran(Ok(Ran::default()), seconds)
     }
 
     /// Counts a run that was played.

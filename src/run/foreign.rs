@@ -2,7 +2,7 @@
 //! as vsweep's own do, and what is missing is measured when the plan is run.
 
 use super::{Changes, session_started};
-use crate::bench::{Measurement, judge, params_of, read_result};
+use crate::bench::{Measurement, judge, of_engine, params_of, read_result};
 use crate::cause::{Cause, Failure, Outcome};
 use crate::error::Result;
 use crate::journal::{
@@ -121,7 +121,13 @@ fn record(
     })))?;
     let simulated = matches!(&run.found, Found::Result(result) if result.get("simulated") == Some(&true.into()));
     let measured = match run.found {
-        Found::Result(result) => judge(figures(result, server, point, hidden)),
+        Found::Result(result) => {
+            let figures = figures(result, server, point, hidden);
+            judge(match (plan.bench.runner.offline(), &point.argv) {
+                (Some(_), Some(argv)) => of_engine(figures, argv),
+                _ => figures,
+            })
+        }
         Found::Failure(error) => Measurement {
             failure: Some(Failure::new(Cause::BenchFailed, error)),
             doubts: Vec::new(),

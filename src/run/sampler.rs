@@ -27,12 +27,12 @@ pub(super) struct Sampler {
     series: oneshot::Receiver<Series>,
 }
 
-/// Begins to read.
-pub(super) fn start(http: Http, gpus: Arc<Gpus>) -> Sampler {
+/// Begins to read; without a server only GPUs and host.
+pub(super) fn start(http: Option<Http>, gpus: Arc<Gpus>) -> Sampler {
     start_with(http, move || gpus.read())
 }
 
-fn start_with(http: Http, gpus: impl Fn() -> Vec<GpuReading> + Send + 'static) -> Sampler {
+fn start_with(http: Option<Http>, gpus: impl Fn() -> Vec<GpuReading> + Send + 'static) -> Sampler {
     let (stop, stopped) = oneshot::channel();
     let (report, series) = oneshot::channel();
     let thread = thread::Builder::new().name("vsweep-telemetry".into());
@@ -61,7 +61,7 @@ impl Sampler {
     }
 }
 
-async fn sample(http: Http, gpus: impl Fn() -> Vec<GpuReading>, mut stopped: oneshot::Receiver<()>) -> Series {
+async fn sample(http: Option<Http>, gpus: impl Fn() -> Vec<GpuReading>, mut stopped: oneshot::Receiver<()>) -> Series {
     let mut series = Series::default();
     let mut host = HostWatch::start();
     let mut ticks = interval(PERIOD);
@@ -76,8 +76,11 @@ async fn sample(http: Http, gpus: impl Fn() -> Vec<GpuReading>, mut stopped: one
             _ = ticks.tick() => false,
         };
         let (at, host, gpus) = (Instant::now(), host.look(), gpus());
-        let answer = http.get("/metrics", LIMIT).await;
-        let text = answer.ok().filter(|answer| answer.is_success());
+        let answer = match &http {
+            Some(http) => http.get("/metrics", LIMIT).await.ok(),
+            None => None,
+        };
+        let text = answer.filter(|answer| answer.is_success());
         series.0.push(Reading {
             at,
             server: text.and_then(|answer| Scrape::read(&answer.body)),
@@ -123,7 +126,7 @@ mod tests {
             ..GpuReading::default()
         };
         let expected = gpu.clone();
-        let sampler = start_with(Http::new(&server(), None), move || vec![gpu.clone()]);
+        let sampler = start_with(Some(Http::new(&server(), None)), move || vec![gpu.clone()]);
         let series = sampler.finish().await;
         let last = series.0.last().expect("a last reading");
         assert_eq!(last.gpus, [expected]);
@@ -140,7 +143,7 @@ mod tests {
     async fn a_gpu_that_never_answers_does_not_hold_up_the_sweep() {
         let (_answers, answer) = std::sync::mpsc::channel::<Vec<GpuReading>>();
         let gpus = move || answer.recv().unwrap_or_default();
-        let sampler = start_with(Http::new("http://127.0.0.1:1", None), gpus);
+        let sampler = start_with(Some(Http::new("http://127.0.0.1:1", None)), gpus);
         let series = sampler.finish_within(Duration::from_millis(1)).await;
         assert_eq!(series.0.len(), 0);
     }
@@ -152,7 +155,7 @@ mod tests {
             .expect("a free port")
             .port();
         let http = Http::new(&format!("http://127.0.0.1:{port}"), None);
-        let series = start_with(http, Vec::new).finish().await;
+        let series = start_with(Some(http), Vec::new).finish().await;
         let last = series.0.last().expect("a last reading");
         assert_eq!(last.server, None);
         assert!(last.host.load.is_some());

@@ -28,17 +28,22 @@ pub struct InstalledFlags {
 }
 
 impl InstalledFlags {
-    /// Those of the program that this word starts, with this environment. `tell` is called if it has to be asked. `None` if it is
-    /// not here, or does not answer as vLLM does.
-    pub fn of(program: &str, env: &BTreeMap<String, String>, tell: impl FnOnce(&Path)) -> Option<InstalledFlags> {
+    /// Those of a command (`serve`) of the program that this word starts, with this environment. `tell` is called if it has to be
+    /// asked. `None` if it is not here, or does not answer as vLLM does.
+    pub fn of(
+        program: &str,
+        command: &[&str],
+        env: &BTreeMap<String, String>,
+        tell: impl FnOnce(&Path),
+    ) -> Option<InstalledFlags> {
         let program = locate(program, env)?;
-        let remembered = remembered(&program);
+        let remembered = remembered(&program, command);
         let known = remembered.as_ref().and_then(|path| fs::read_to_string(path).ok());
         let names = match known.map(|text| text.lines().map(str::to_owned).collect::<BTreeSet<String>>()) {
             Some(names) if names.len() >= FEWEST => names,
             _ => {
                 tell(&program);
-                let names = names_in(&ask(&program, env)?);
+                let names = names_in(&ask(&program, command, env)?);
                 if names.len() < FEWEST {
                     return None;
                 }
@@ -70,13 +75,14 @@ impl InstalledFlags {
 }
 
 /// Where the flags of an installation are remembered: its program is written anew when another release is installed.
-fn remembered(program: &Path) -> Option<PathBuf> {
+fn remembered(program: &Path, command: &[&str]) -> Option<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.filter(|path| path.is_absolute());
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
     let file = fs::metadata(program).ok()?;
     let installation = format!(
-        "{} {} {} {}",
+        "{} {} {} {} {}",
+        command.join(" "),
         program.display(),
         file.len(),
         file.mtime(),
@@ -86,9 +92,10 @@ fn remembered(program: &Path) -> Option<PathBuf> {
     Some(cache.join("vsweep").join(format!("vllm-flags-{name}.txt")))
 }
 
-fn ask(program: &Path, env: &BTreeMap<String, String>) -> Option<String> {
+fn ask(program: &Path, command: &[&str], env: &BTreeMap<String, String>) -> Option<String> {
     let mut child = Command::new(program)
-        .args(["serve", "--help=all"])
+        .args(command)
+        .arg("--help=all")
         .envs(env)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -20,6 +20,7 @@ mod program;
 mod ready;
 pub mod reset;
 pub mod settle;
+pub mod startup;
 pub mod trees;
 mod watch;
 

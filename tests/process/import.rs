@@ -345,8 +345,16 @@ fn what_cannot_be_had_is_refused_with_the_reason() {
     for (said, expected) in [
         (refuse(&["ls", "-l"]), "no command line of `vllm bench sweep`"),
         (
-            refuse(&["vllm", "bench", "sweep", "startup"]),
-            "plans cannot run `vllm bench startup` yet",
+            refuse(&[
+                "vllm",
+                "bench",
+                "sweep",
+                "startup",
+                "--serve-params",
+                "load.json",
+                "--strict-params",
+            ]),
+            "`vllm bench startup` has no option request_rate",
         ),
         (
             refuse(&["vllm", "bench", "sweep", "plot", "x"]),
@@ -382,5 +390,120 @@ fn what_cannot_be_had_is_refused_with_the_reason() {
     assert_eq!(
         fs::read_to_string(folder.path().join("plan.toml")).expect("kept"),
         "mine"
+    );
+}
+
+#[test]
+fn a_sweep_of_starts_has_the_same_command_lines_and_rows() {
+    let folder = folder_with(&[
+        (
+            "serve.json",
+            json!([{"_benchmark_name": "tp1", "tensor_parallel_size": 1, "port": 9}, {"optimization_level": 2}]),
+        ),
+        (
+            "startup.json",
+            json!({"short": {"num_iters_cold": 1}, "long": {"num_iters_cold": 5, "num_iters_warm": 7}}),
+        ),
+    ]);
+    let words = [
+        "vllm",
+        "bench",
+        "sweep",
+        "startup",
+        "--startup-cmd",
+        "vllm bench startup --model org/m --num-iters-warm 2 --enforce-eager",
+        "--serve-params",
+        "serve.json",
+        "--startup_params=startup.json",
+        "--num-runs",
+        "2",
+    ];
+    let (_, said) = import(folder.path(), &words);
+    assert!(
+        said.contains("--serve-params: port left out, as vLLM's sweep does"),
+        "{said}"
+    );
+    assert_eq!(said.matches("note: ").count(), 1, "{said}");
+    let planned = planned(folder.path());
+    let points = planned["points"].as_array().expect("points").iter();
+    let lines: Vec<String> = points
+        .map(|point| {
+            let words = point["argv"].as_array().expect("words").iter();
+            words
+                .map(|word| word.as_str().expect("a word"))
+                .collect::<Vec<_>>()
+                .join(" ")
+        })
+        .collect();
+    let start = "vllm bench startup --model org/m --enforce-eager";
+    assert_eq!(
+        lines,
+        [
+            format!("{start} --tensor-parallel-size 1 --num-iters-warm 2 --num-iters-cold 1"),
+            format!("{start} --tensor-parallel-size 1 --num-iters-warm 7 --num-iters-cold 5"),
+            format!("{start} --optimization-level 2 --num-iters-warm 2 --num-iters-cold 1"),
+            format!("{start} --optimization-level 2 --num-iters-warm 7 --num-iters-cold 5"),
+        ]
+    );
+}
+
+#[test]
+fn a_suite_of_the_performance_ci_becomes_a_plan_for_each_test() {
+    let serving = json!({
+    "defaults": {"qps_list": [1, "inf"], "server_parameters": {"model": "org/m", "disable_log_stats": ""},
+                 "client_parameters": {"backend": "vllm", "model": "org/m", "dataset_name": "random", "num_prompts": 200}},
+    "tests": [
+        {"test_name": "serving_m_tp1", "server_parameters": {"tensor_parallel_size": 1}},
+        {"test_name": "serving_m_tp2", "server_parameters": {"tensor_parallel_size": 2}, "max_concurrency_list": [8, 16],
+         "server_environment_variables": {"VLLM_X": 1}},
+    ]});
+    let latency = json!([{"test_name": "latency_m_tp1", "parameters": {"model": "org/m", "tensor_parallel_size": 1,
+        "load_format": "dummy", "num_iters_warmup": 5, "num_iters": 15}}]);
+    let folder = folder_with(&[
+        ("serving.json", serving),
+        ("latency.json", latency),
+        ("none.json", json!([])),
+    ]);
+    let lines = |suite: &str, test: &str| -> Vec<String> {
+        let out = format!("plans-{suite}-{test}");
+        let output = vsweep(folder.path(), &["import", &format!("{suite}.json"), "-o", &out]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let plan = format!("{out}/{test}.toml");
+        let check = vsweep(folder.path(), &["check", &plan]);
+        assert_eq!(check.status.code(), Some(0), "{}", text(&check.stderr));
+        let output = vsweep(folder.path(), &["plan", &plan, "--format", "json"]);
+        let planned: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let line = |value: &Value| {
+            let words = value["argv"].as_array().expect("words").iter();
+            words
+                .map(|word| word.as_str().expect("a word"))
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        let all = planned["servers"].as_array().expect("servers").iter();
+        all.chain(planned["points"].as_array().expect("points"))
+            .map(line)
+            .collect()
+    };
+    let client = "vllm bench serve --backend vllm --model org/m --dataset-name random --num-prompts 200";
+    assert_eq!(
+        lines("serving", "serving_m_tp1"),
+        [
+            "vllm serve org/m --disable-log-stats --tensor-parallel-size 1".to_owned(),
+            format!("{client} --request-rate 1 --max-concurrency 200"),
+            format!("{client} --request-rate inf --max-concurrency 200"),
+        ]
+    );
+    assert_eq!(lines("serving", "serving_m_tp2").len(), 5);
+    assert_eq!(
+        lines("latency", "latency_m_tp1")[1],
+        "vllm bench latency --model org/m --tensor-parallel-size 1 --load-format dummy --num-iters-warmup 5 --num-iters 15"
+    );
+    let refused = vsweep(folder.path(), &["import", "none.json", "-o", "none"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        text(&refused.stderr).contains("none.json has no tests"),
+        "{}",
+        text(&refused.stderr)
     );
 }

@@ -29,6 +29,7 @@ pub fn job(url: &str, params: Value) -> Job {
         runner: Default::default(),
         argv: None,
         env: Default::default(),
+        cpus: None,
         scratch: std::env::temp_dir(),
         warmup: vsweep::plan::Warmup::Requests(0),
         timeout: Duration::from_secs(60),

@@ -15,6 +15,7 @@ mod harness;
 mod init;
 mod iterations;
 mod moved;
+mod offline;
 mod packing;
 mod phases;
 mod rehearse;

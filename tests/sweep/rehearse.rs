@@ -33,7 +33,13 @@ fn plan(text: &str) -> TempDir {
 
 fn rehearse(folder: &TempDir, more: &[&str]) -> Value {
     let args = [&["rehearse", "plan.toml", "--format", "json"], more].concat();
-    serde_json::from_str(&stdout(&vsweep(folder.path(), &args))).expect("JSON")
+    let output = vsweep(folder.path(), &args);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let forecast: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{told}"));
+    let mut servers = forecast["servers"].as_array().expect("servers").iter();
+    let fails = servers.any(|server| !server["failure"].is_null() || server["losses"] != Value::Array(vec![]));
+    assert_eq!(output.status.code(), Some(if fails { 3 } else { 0 }), "{forecast}");
+    forecast
 }
 
 const SMALL: &str = r#"
@@ -184,7 +190,9 @@ fn what_does_not_fit_is_named_with_its_cause() {
         rehearse(&folder, &["--gpu", "b200"])["servers"][0]["failure"],
         Value::Null
     );
-    let text = stdout(&vsweep(folder.path(), &["rehearse", "plan.toml"]));
+    let told = vsweep(folder.path(), &["rehearse", "plan.toml"]);
+    assert_eq!(told.status.code(), Some(3));
+    let text = String::from_utf8_lossy(&told.stdout).into_owned();
     for words in [
         "will likely fail: oom_at_load",
         "predicted: about",
@@ -314,4 +322,31 @@ fn a_server_that_fails_takes_as_long_as_its_failure() {
         "it fails before it would be ready: {early}"
     );
     assert!(never >= 3600.0, "it is waited for: {never}");
+}
+
+#[test]
+fn a_server_that_will_not_fit_is_told_before_the_first_start_and_the_sweep_goes_on() {
+    let folder = plan(&SMALL.replace("max_num_seqs = [4, 16]", "gpu_memory_utilization = [0.05, 0.9]"));
+    let check = vsweep(folder.path(), &["check", "plan.toml"]);
+    let told = String::from_utf8_lossy(&check.stderr).into_owned();
+    assert_eq!(check.status.code(), Some(3), "{told}");
+    assert!(
+        told.contains("server gpu_memory_utilization=0.05: will likely fail: "),
+        "{told}"
+    );
+    let checked = vsweep(folder.path(), &["check", "plan.toml", "--format", "json"]);
+    let checked: Value = serde_json::from_slice(&checked.stdout).expect("JSON");
+    assert_eq!(checked[0]["will_fail"].as_array().map(Vec::len), Some(1), "{checked}");
+
+    let run = vsweep(folder.path(), &["run", "plan.toml", "-o", "out"]);
+    let told = String::from_utf8_lossy(&run.stderr).into_owned() + &String::from_utf8_lossy(&run.stdout);
+    assert_eq!(run.status.code(), Some(3), "{told}");
+    let place = |words: &str| told.find(words).unwrap_or_else(|| panic!("no {words} in {told}"));
+    assert!(place("predicted: about") < place(" Start "), "{told}");
+    assert!(place("0.05: will likely fail") < place(" Start "), "{told}");
+    let outcomes = fs::read_to_string(folder.path().join("out/summary.csv")).expect("a table");
+    assert!(
+        outcomes.contains(",failed,") && outcomes.lines().count() > 2,
+        "{outcomes}"
+    );
 }

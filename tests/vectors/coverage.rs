@@ -146,7 +146,7 @@ fn bytes_of(hex: &str) -> Vec<u8> {
 }
 
 /// Kinds of recorded cases of `vllm bench sweep` with the words that prove that a test takes each of them.
-const OF_SWEEPS: [(&str, &str, &str); 22] = [
+const OF_SWEEPS: [(&str, &str, &str); 25] = [
     ("sweep", "apply_to_cmd", "\"apply_to_cmd\" => Some("),
     ("sweep", "has_param", "\"has_param\" => Some("),
     ("sweep", "read_json", "\"read_json\" => Some("),
@@ -168,6 +168,9 @@ const OF_SWEEPS: [(&str, &str, &str); 22] = [
     ("search", "adaptive_concurrency", "vectors(\"adaptive_concurrency\")"),
     ("search", "workload_explore", "vectors(\"workload_explore\")"),
     ("search", "valid_concurrency", "vectors(\"valid_concurrency\")"),
+    ("sweep", "startup_key_supported", "\"startup_key_supported\" => Some("),
+    ("sweep", "startup_output_json", "\"startup_output_json\" => Some("),
+    ("sweep", "startup_dir", "\"startup_dir\" => Some("),
     ("sweep", "e2e", ""),
 ];
 const TESTS_OF_SWEEPS: [&str; 4] = [

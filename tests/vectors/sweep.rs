@@ -3,13 +3,16 @@
 //!
 //! Each kind of case is one function from the case's input to what vsweep makes of it.
 
+use crate::scripted::job;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
+use vsweep::bench::{Runner, command_line};
 use vsweep::cause::Outcome as Measured;
+use vsweep::cli::server_flags;
 use vsweep::import::{self, Loads, Sweep, theirs};
 use vsweep::matrix::{self, Matrix, argv};
-use vsweep::plan::{self, Format, World, spelling, vllm};
+use vsweep::plan::{self, Format, Offline, World, spelling, vllm};
 use vsweep::report::charts::grid::file_name;
 use vsweep::table::{Bin, Cell, Filter, Row, Table, TableBuilder};
 
@@ -32,6 +35,9 @@ fn perform(kind: &str, input: &Value) -> Option<Outcome> {
         "comb_dir" => Some(comb_dir(input)),
         "sanitize_filename" => Some(Ok(json!(theirs::file_name(input.as_str().expect("a text"))))),
         "pareto_fig_path" => Some(pareto_fig_path(input)),
+        "startup_key_supported" => Some(Ok(json!(is_option_of_startup(input.as_str().expect("a name"))))),
+        "startup_output_json" => Some(Ok(json!(startup_command(input)))),
+        "startup_dir" => Some(Ok(json!(format!("R/{}", startup_folder(input))))),
         _ => None,
     }
 }
@@ -190,6 +196,24 @@ fn comb_dir(input: &Value) -> Outcome {
     let further: Vec<&str> = further.iter().map(String::as_str).collect();
     let folder = theirs::folder(&record(&input["serve"]), &record(&input["bench"]), &further);
     Ok(json!(format!("R/E/{folder}").trim_end_matches('/')))
+}
+
+/// Whether a parameter of this name reaches `vllm bench startup`; `_benchmark_name` is that of the combination.
+fn is_option_of_startup(name: &str) -> bool {
+    name == "_benchmark_name" || server_flags::has(Offline::Startup, name)
+}
+
+/// The command line of a run whose result goes to `R/run=0.json`.
+fn startup_command(input: &Value) -> Vec<String> {
+    let argv: Vec<String> = serde_json::from_value(input.clone()).expect("words");
+    let mut job = job("http://unused", json!({}));
+    job.runner = Runner::Offline(Offline::Startup);
+    command_line(&job, Path::new("R/run=0.json"), &argv)
+}
+
+fn startup_folder(input: &Value) -> String {
+    let (serve, startup) = (record(&input["serve"]), record(&input["startup"]));
+    theirs::folder_of([("SERVE-", &serve), ("STARTUP-", &startup)], &[])
 }
 
 fn pareto_fig_path(input: &Value) -> Outcome {

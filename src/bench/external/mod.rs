@@ -3,25 +3,27 @@
 //!
 //! A command like `vllm bench serve` gets the flags it needs. Any other program finds the same in its environment
 //! (`VSWEEP_BASE_URL`, `VSWEEP_MODEL`, `VSWEEP_RESULT`), and in all of them `{base_url}`, `{host}`, `{port}`, `{model}`
-//! and `{result}` are filled in. It must write one JSON object to the result file and exit with 0.
+//! and `{result}` are filled in. It must write one JSON object to the result file and exit with 0. vLLM's benchmarks without a
+//! server (`vllm bench startup`) are run so too; they only need to know where the result goes.
 
 mod clients;
+mod engine;
 mod params;
 mod saved_requests;
 
 pub use clients::records;
-
+pub(crate) use engine::of_engine;
 pub use params::params_of;
 
 use crate::bench::judge::{Seen, doubts, on_failed_requests};
 use crate::bench::native::settings::Settings;
 use crate::bench::native::warmup::Amount;
-use crate::bench::{Job, Measurement};
+use crate::bench::{Job, Measurement, Runner};
 use crate::cause::{Cause, Failure};
 use crate::plan::{Params, Place, Warmup};
 use crate::printable::printable;
 use crate::python_json;
-use crate::server::diagnose;
+use crate::server::diagnose::{self, Phase};
 use crate::server::guard::Exit;
 use crate::server::guarded::{Guarded, Order};
 use crate::units::show_duration;
@@ -41,63 +43,120 @@ pub const RESULT: &str = "result.json";
 
 /// Performs one run with an external program. Dropping the future ends the program.
 pub async fn measure(job: &Job, argv: &[String]) -> Result<Measurement, Failure> {
-    let log = job.scratch.join("bench.log");
-    let result = job.scratch.join(RESULT);
-    if result.to_str().is_none() {
-        let detail = format!(
-            "the program cannot be told of {}, which is no UTF-8; choose another directory with -o",
-            result.display()
-        );
-        return Err(Failure::new(Cause::BenchFailed, detail));
+    let mut program = Program::start(job, argv, GRACE)?;
+    program.finish().await.map(judge)
+}
+
+/// A benchmark's program that runs. Dropping it ends the program, and nobody waits for that.
+#[derive(Debug)]
+pub(crate) struct Program {
+    guarded: Guarded,
+    log: PathBuf,
+    result: PathBuf,
+    timeout: Duration,
+    loads_engine: bool,
+    places: BTreeMap<String, Place>,
+}
+
+impl Program {
+    /// Starts the program of a run.
+    pub fn start(job: &Job, argv: &[String], grace: Duration) -> Result<Program, Failure> {
+        let log = job.scratch.join("bench.log");
+        let result = job.scratch.join(RESULT);
+        if result.to_str().is_none() {
+            let detail = format!(
+                "the program cannot be told of {}, which is no UTF-8; choose another directory with -o",
+                result.display()
+            );
+            return Err(Failure::new(Cause::BenchFailed, detail));
+        }
+        let target = Target::of(job, &result);
+        let (argv, notes) = target.arguments(job, argv);
+        let places = match speaks_vllm_bench(&argv) {
+            true => BTreeMap::new(),
+            false => job.places.clone(),
+        };
+        let output = prepare(&log, &result, &notes).map_err(|error| {
+            Failure::new(
+                Cause::BenchFailed,
+                format!("cannot write to {}: {error}", job.scratch.display()),
+            )
+        })?;
+        let mut env = job.env.clone();
+        let loads_engine = matches!(job.runner, Runner::Offline(_));
+        if !loads_engine {
+            env.extend([
+                ("VSWEEP_BASE_URL".to_owned(), job.base_url.clone()),
+                ("VSWEEP_MODEL".to_owned(), job.served_model.clone()),
+            ]);
+        }
+        env.insert("VSWEEP_RESULT".to_owned(), result.display().to_string());
+        if let Some(key) = &job.api_key {
+            env.entry("OPENAI_API_KEY".to_owned()).or_insert_with(|| key.clone());
+        }
+        let guarded = Guarded::start(Order {
+            argv: &argv,
+            env: &env,
+            cpus: job.cpus.as_ref(),
+            log: output,
+            grace,
+            stop: &[],
+        })?;
+        Ok(Program {
+            guarded,
+            log,
+            result,
+            timeout: job.timeout,
+            loads_engine,
+            places,
+        })
     }
-    let target = Target::of(job, &result);
-    let (argv, notes) = target.arguments(job, argv);
-    let none = BTreeMap::new();
-    let places = match speaks_vllm_bench(&argv) {
-        true => &none,
-        false => &job.places,
-    };
-    let output = prepare(&log, &result, &notes).map_err(|error| {
-        Failure::new(
-            Cause::BenchFailed,
-            format!("cannot write to {}: {error}", job.scratch.display()),
-        )
-    })?;
-    let mut env = job.env.clone();
-    env.extend([
-        ("VSWEEP_BASE_URL".to_owned(), job.base_url.clone()),
-        ("VSWEEP_MODEL".to_owned(), job.served_model.clone()),
-        ("VSWEEP_RESULT".to_owned(), result.display().to_string()),
-    ]);
-    if let Some(key) = &job.api_key {
-        env.entry("OPENAI_API_KEY".to_owned()).or_insert_with(|| key.clone());
+
+    /// Waits until it has ended, and reads what it found out.
+    pub async fn finish(&mut self) -> Result<Params, Failure> {
+        let Ok(exit) = timeout(self.timeout, self.guarded.exited()).await else {
+            self.guarded.stop().await;
+            let detail = format!(
+                "still running after {}; {}",
+                show_duration(self.timeout),
+                diagnose::last_line(&self.log)
+            );
+            return Err(Failure::new(Cause::BenchTimeout, detail));
+        };
+        // Whatever the program left running would disturb the next run.
+        self.guarded.stop().await;
+        match exit {
+            Ok(Exit::Code(0)) => read(&self.result, &self.places),
+            Ok(exit) => Err(self.diagnose(exit)),
+            Err(lost) => Err(lost.failure(Cause::BenchFailed)),
+        }
     }
-    let mut program = Guarded::start(Order {
-        argv: &argv,
-        env: &env,
-        cpus: None,
-        log: output,
-        grace: GRACE,
-        stop: &[],
-    })?;
-    let Ok(exit) = timeout(job.timeout, program.exited()).await else {
-        program.stop().await;
-        let detail = format!(
-            "still running after {}; {}",
-            show_duration(job.timeout),
-            diagnose::last_line(&log)
-        );
-        return Err(Failure::new(Cause::BenchTimeout, detail));
-    };
-    // Whatever the program left running would disturb the next run.
-    program.stop().await;
-    match exit {
-        Ok(Exit::Code(0)) => Ok(judge(read(&result, places)?)),
-        Ok(exit) => Err(Failure::new(
-            Cause::BenchFailed,
-            format!("{exit}; {}", diagnose::decisive(&log)),
-        )),
-        Err(lost) => Err(lost.failure(Cause::BenchFailed)),
+
+    /// The cause of an end; that of an engine which could not start is known from its log, as a server's is.
+    fn diagnose(&self, exit: Exit) -> Failure {
+        let of_engine = || diagnose::diagnose(Phase::Starting, Some(exit), &diagnose::read_log(&self.log, 0));
+        let known = self.loads_engine.then(of_engine);
+        known
+            .filter(|failure| failure.cause != Cause::CrashedStarting)
+            .unwrap_or_else(|| {
+                let detail = format!("{exit}; {}", diagnose::decisive(&self.log));
+                Failure::new(Cause::BenchFailed, detail)
+            })
+    }
+
+    /// What it wrote so far.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// Ends it in order, with all that it started.
+    pub async fn stop(&mut self) {
+        self.guarded.stop().await;
+    }
+
+    /// Ends it at once.
+    pub async fn kill(&mut self) {
+        self.guarded.kill().await;
     }
 }
 
@@ -151,8 +210,16 @@ impl Target {
 
     /// The command line to run, and notes about what was replaced in it.
     fn arguments(&self, job: &Job, argv: &[String]) -> (Vec<String>, Vec<String>) {
-        let mut argv: Vec<String> = argv.iter().map(|word| self.fill_in(job, word)).collect();
         let mut notes = Vec::new();
+        if let Runner::Offline(_) = job.runner {
+            let mut argv = argv.to_vec();
+            for given in take(&mut argv, "--output-json") {
+                notes.push(format!("--output-json {given} was replaced; vsweep decides it"));
+            }
+            argv.extend(["--output-json".to_owned(), self.result.display().to_string()]);
+            return (argv, notes);
+        }
+        let mut argv: Vec<String> = argv.iter().map(|word| self.fill_in(job, word)).collect();
         if !speaks_vllm_bench(&argv) {
             return (argv, notes);
         }
@@ -348,6 +415,7 @@ mod tests {
             runner: Default::default(),
             argv: None,
             env: Default::default(),
+            cpus: None,
             scratch: "/scratch".into(),
             warmup: Warmup::Requests(0),
             timeout: Duration::from_secs(60),

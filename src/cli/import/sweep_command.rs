@@ -1,7 +1,9 @@
 //! The arguments of `vllm bench sweep`, with vLLM's names and defaults, of all its releases.
 
+use crate::cli::server_flags::has;
 use crate::error::{Error, Result};
 use crate::import::{Loads, Sweep};
+use crate::plan::Offline;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -19,6 +21,33 @@ enum Kind {
     Serve(Serve),
     ServeWorkload(Serve),
     ServeSla(Serve),
+    Startup(Startup),
+}
+
+/// Options of `startup`.
+#[derive(Debug, clap::Args)]
+#[command(args_override_self = true)]
+struct Startup {
+    #[arg(long, allow_hyphen_values = true, default_value = "vllm bench startup")]
+    startup_cmd: String,
+    #[arg(long)]
+    serve_params: Option<PathBuf>,
+    #[arg(long)]
+    startup_params: Option<PathBuf>,
+    #[arg(long)]
+    strict_params: bool,
+    #[arg(long)]
+    show_stdout: bool,
+    #[arg(short, long, default_value = "results")]
+    output_dir: String,
+    #[arg(short, long)]
+    experiment_name: Option<String>,
+    #[arg(long, default_value_t = 1)]
+    num_runs: u32,
+    #[arg(long)]
+    dry_run: bool,
+    #[arg(long)]
+    resume: bool,
 }
 
 /// Options of all three; each subcommand had some of them at some time.
@@ -66,12 +95,7 @@ struct Serve {
 }
 
 /// Subcommands without a plan, and what to do instead.
-const OTHERS: [(&str, &str); 4] = [
-    (
-        "startup",
-        "plans cannot run `vllm bench startup` yet: they measure servers under load; every run of a plan records how long its \
-         server took to start (docs/formats.md)",
-    ),
+const OTHERS: [(&str, &str); 3] = [
     (
         "plot",
         "a picture is no sweep; draw it with `vsweep plot DIR` and the same options",
@@ -107,10 +131,16 @@ pub fn read(words: &[String]) -> Result<Sweep> {
     let (serve, loads): (Serve, fn(&Serve) -> Loads) = match command.kind {
         Kind::Serve(serve) => (serve, listed),
         Kind::ServeWorkload(serve) | Kind::ServeSla(serve) => (serve, explored),
+        Kind::Startup(startup) => return Ok(of_startup(startup)),
     };
     Ok(Sweep {
         loads: searched(&serve).unwrap_or_else(|| loads(&serve)),
-        remarks: remarks(&serve),
+        remarks: remarks(
+            &serve.output_dir,
+            serve.show_stdout,
+            serve.dry_run,
+            serve.resume.is_some(),
+        ),
         serve_cmd: serve.serve_cmd,
         bench_cmd: serve.bench_cmd,
         after_bench_cmd: serve.after_bench_cmd,
@@ -123,6 +153,32 @@ pub fn read(words: &[String]) -> Result<Sweep> {
         warmup_num_prompts: serve.warmup_num_prompts,
         continue_on_error: serve.continue_on_error,
     })
+}
+
+fn of_startup(startup: Startup) -> Sweep {
+    Sweep {
+        loads: Loads::Startup {
+            has: |name| has(Offline::Startup, name),
+            is_strict: startup.strict_params,
+        },
+        remarks: remarks(
+            &startup.output_dir,
+            startup.show_stdout,
+            startup.dry_run,
+            startup.resume,
+        ),
+        serve_cmd: String::new(),
+        bench_cmd: startup.startup_cmd,
+        after_bench_cmd: None,
+        ready_timeout_s: 0,
+        serve_params: startup.serve_params,
+        bench_params: startup.startup_params,
+        link_vars: String::new(),
+        experiment_name: startup.experiment_name,
+        num_runs: startup.num_runs,
+        warmup_num_prompts: 0,
+        continue_on_error: false,
+    }
 }
 
 /// The words from the subcommand on, with dashes in their flags. `bench sweep` stands before it, or it is run as a module.
@@ -178,22 +234,25 @@ fn searched(serve: &Serve) -> Option<Loads> {
 }
 
 /// What options without a key come to.
-fn remarks(serve: &Serve) -> Vec<String> {
+fn remarks(output_dir: &str, show_stdout: bool, dry_run: bool, resume: bool) -> Vec<String> {
     let mut remarks = Vec::new();
-    if serve.output_dir != "results" {
-        let folder = &serve.output_dir;
+    if output_dir != "results" {
         remarks.push(format!(
-            "--output-dir {folder}: give `vsweep run` its directory with -o {folder}/NAME"
+            "--output-dir {output_dir}: give `vsweep run` its directory with -o {output_dir}/NAME"
         ));
     }
-    if serve.show_stdout {
-        remarks.push("--show-stdout: logs of servers are always kept, in servers/ of the experiment".into());
-    }
-    if serve.dry_run {
-        remarks.push("--dry-run: `vsweep run --dry-run` and `vsweep plan`".into());
-    }
-    if serve.resume.is_some() {
-        remarks.push("--resume: `vsweep run` always goes on where it was".into());
-    }
+    let said = [
+        (
+            show_stdout,
+            "--show-stdout: logs of servers are always kept, in servers/ of the experiment",
+        ),
+        (dry_run, "--dry-run: `vsweep run --dry-run` and `vsweep plan`"),
+        (resume, "--resume: `vsweep run` always goes on where it was"),
+    ];
+    remarks.extend(
+        said.iter()
+            .filter(|(is_given, _)| *is_given)
+            .map(|(_, said)| (*said).to_owned()),
+    );
     remarks
 }

@@ -1,7 +1,7 @@
 //! The matrix as a shell script that measures it by hand: one subshell for each server, which starts it, waits until it
 //! is ready, runs its benchmarks and stops it. Secrets stay references to variables of their name.
 
-use crate::bench::{Counters, Job, command_line, told};
+use crate::bench::{Counters, Job, Runner, command_line, told};
 use crate::matrix::{Matrix, Point, ServerConfig, argv, text};
 use crate::plan::{BenchRunner, Piece, Plan, Reset, Target};
 use crate::printable::printable;
@@ -82,7 +82,7 @@ pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<(
     writeln!(out, "mkdir -p {}", script.quote(&script.folder.display().to_string()))?;
     // A subshell that ends after a signal would otherwise only make room for the next server.
     writeln!(out, "trap 'exit 130' INT TERM HUP")?;
-    if matches!(plan.serve.target, Target::Launch(_)) {
+    if matches!(plan.serve.target, Target::Launch(_)) && plan.bench.runner.offline().is_none() {
         out.write_all(FUNCTIONS.trim_start().as_bytes())?;
     }
     if let BenchRunner::Command(_) = plan.bench.runner {
@@ -109,6 +109,8 @@ impl Script<'_> {
         writeln!(out, "\n# server {} {}", server.id, self.comment(&server.name))?;
         writeln!(out, "(")?;
         let url = match &self.plan.serve.target {
+            // The benchmark loads the engine itself.
+            Target::Launch(_) if self.plan.bench.runner.offline().is_some() => String::new(),
             Target::Launch(_) => self.launch(server, out)?,
             Target::Attach(url) => url.clone(),
         };
@@ -128,7 +130,7 @@ impl Script<'_> {
             writeln!(out, "# {}", self.comment(&exploration.settings.to_string()))?;
         }
         for point in self.matrix.points_of(server) {
-            self.point(&point, &url, out)?;
+            self.point(server, &point, &url, out)?;
         }
         writeln!(out, ")")
     }
@@ -184,7 +186,7 @@ impl Script<'_> {
         Ok(url)
     }
 
-    fn point(&self, point: &Point, url: &str, out: &mut impl Write) -> io::Result<()> {
+    fn point(&self, server: &ServerConfig, point: &Point, url: &str, out: &mut impl Write) -> io::Result<()> {
         let settings = text(&self.plan.secrets.redact_params(&point.params));
         writeln!(out, "# point {} {}", point.id, self.comment(&settings))?;
         let runs = (0..self.plan.runs.least()).map(|run| run.to_string());
@@ -204,16 +206,17 @@ impl Script<'_> {
                 let env = BTreeMap::from([("VSWEEP_BASE_URL".to_owned(), url.to_owned())]);
                 writeln!(out, "    {}", self.command(&env, argv))?;
             }
+            Reset::Restart if self.plan.bench.runner.offline().is_some() => {}
             Reset::Restart => writeln!(out, "    # vsweep run would start the server again here")?,
             Reset::Nothing => {}
         }
         let result = self.folder.join(format!("{}-{}.json", point.id, RUN.0));
-        writeln!(out, "    {}", self.bench(point, url, &result))?;
+        writeln!(out, "    {}", self.bench(server, point, url, &result))?;
         writeln!(out, "done")
     }
 
     /// One run of a point.
-    fn bench(&self, point: &Point, url: &str, result: &Path) -> String {
+    fn bench(&self, server: &ServerConfig, point: &Point, url: &str, result: &Path) -> String {
         let bench = &self.plan.bench;
         if let runner @ (BenchRunner::Iterations | BenchRunner::Phases) = &bench.runner {
             return self.own(runner, point, url, result);
@@ -245,15 +248,19 @@ impl Script<'_> {
             model_root: ROOT.0.to_owned(),
             params: point.params.clone(),
             api_key: None,
-            runner: Default::default(),
+            runner: Runner::of(&bench.runner),
             argv: None,
             env: BTreeMap::new(),
+            cpus: None,
             scratch: self.folder.clone(),
             warmup: bench.warmup,
             timeout: bench.timeout,
             counters: Arc::<Counters>::default(),
         };
-        let mut env = bench.env.clone();
+        let mut env = match bench.runner.offline() {
+            Some(_) => server.env.clone(),
+            None => bench.env.clone(),
+        };
         env.insert("VSWEEP_RESULT".to_owned(), result.display().to_string());
         self.command(&env, &command_line(&job, result, argv))
     }

@@ -29,7 +29,10 @@ pub fn write_server(plan: &Plan, server: &ServerConfig, out: &mut impl Write) ->
     writeln!(out, "server {}  {}", server.id, plan.secrets.redact(&server.name))?;
     match &plan.serve.target {
         Target::Launch(_) => {
-            writeln!(out, "  {}", shell_line(plan.secrets.redact_argv(&server.argv)))?;
+            let offline = plan.bench.runner.offline();
+            let engine = offline.and_then(|offline| offline.command(&server.argv).ok());
+            let argv = engine.as_ref().unwrap_or(&server.argv);
+            writeln!(out, "  {}", shell_line(plan.secrets.redact_argv(argv)))?;
         }
         Target::Attach(url) => writeln!(out, "  already running at {}", plan.secrets.redact(url))?,
     }

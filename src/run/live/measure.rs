@@ -45,7 +45,7 @@ impl Live<'_, '_> {
         let began = Instant::now();
         writer.tell(Update::Running(&server, &job.counters))?;
         let is_watched = plan.bench.telemetry;
-        let sampler = is_watched.then(|| sampler::start(running.server.http(), Arc::clone(&running.gpus)));
+        let sampler = is_watched.then(|| sampler::start(Some(running.server.http()), Arc::clone(&running.gpus)));
         let measured = tokio::select! {
             // A measurement that is complete counts even if the server died in the same moment.
             biased;
@@ -62,6 +62,7 @@ impl Live<'_, '_> {
         let mut figures = self.keep(&telemetry, readings(sampler).await, window)?;
         figures.extend(self.beside(&run.started.at));
         let running = self.ready();
+        figures.extend(running.startup.clone());
         let death = match &measured {
             Ok(measurement) if !has_failed_requests(measurement) => None,
             _ => why_it_died(&mut running.server).await,
@@ -94,7 +95,7 @@ impl Live<'_, '_> {
     }
 
     /// Writes what was read during a run, and returns what it amounts to. A run is not lost because this cannot be written.
-    fn keep(&self, path: &Path, series: Series, measured: Option<Window>) -> Result<Params> {
+    pub(super) fn keep(&self, path: &Path, series: Series, measured: Option<Window>) -> Result<Params> {
         // That of an earlier try would be taken for this one's.
         let _ = std::fs::remove_file(path);
         let Some(window) = series.window(measured) else {
@@ -110,7 +111,7 @@ impl Live<'_, '_> {
 }
 
 /// What a sampler has read, if there was one.
-async fn readings(sampler: Option<Sampler>) -> Series {
+pub(super) async fn readings(sampler: Option<Sampler>) -> Series {
     match sampler {
         Some(sampler) => sampler.finish().await,
         None => Series::default(),
@@ -173,6 +174,7 @@ fn job(plan: &Plan, run: &agenda::Run, running: &Running, identity: &Identity, s
         runner,
         argv: task.point.argv.clone(),
         env: plan.bench.env.clone(),
+        cpus: None,
         // Absolute, because the benchmark may change its working directory.
         scratch: std::path::absolute(&scratch).unwrap_or(scratch),
         warmup: run.warmup,
@@ -202,7 +204,7 @@ pub(crate) fn reduce(measurement: Measurement, task: &Task, simulated: bool) -> 
     }
 }
 
-fn ran(result: std::result::Result<Box<Ran>, Failure>, seconds: f64) -> Outcome {
+pub(super) fn ran(result: std::result::Result<Box<Ran>, Failure>, seconds: f64) -> Outcome {
     Outcome::Ran { result, seconds }
 }
 

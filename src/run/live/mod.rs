@@ -1,9 +1,11 @@
-//! The stage of a real run: one server, started, measured and stopped as an agenda demands. Decides nothing.
+//! The stage of a real run: one server, or one program that needs none, started, measured and stopped as an agenda demands. Decides
+//! nothing.
 
 mod behind;
 mod beside;
 mod hidden;
 mod measure;
+mod offline;
 mod planned;
 mod server;
 
@@ -16,10 +18,11 @@ use super::interrupt::Interrupt;
 use super::seat::Seat;
 use super::writer::SessionWriter;
 use crate::agenda::{Action, Outcome};
+use crate::bench::Program;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::matrix::ServerConfig;
-use crate::plan::Plan;
+use crate::plan::{Params, Plan};
 use crate::server::{Identity, Server};
 use crate::telemetry::nvml::Gpus;
 use crate::validity::Doubt;
@@ -35,6 +38,8 @@ pub struct Live<'p, 'w> {
     gate: &'p Gate,
     writer: &'p SessionWriter<'w>,
     running: Option<Running>,
+    /// The program of a run without a server.
+    program: Option<Program>,
     /// The log of the last launch, until secrets are hidden in it.
     log: Option<PathBuf>,
     /// Runs in a row under which the server behind a URL was started again.
@@ -52,6 +57,8 @@ struct Running {
     unlike: Option<Doubt>,
     /// The GPUs it uses, as far as they can be read.
     gpus: Arc<Gpus>,
+    /// How long its start and the phases of it took.
+    startup: Params,
     /// Whether the last run was cut, so that it may still work on requests that nobody waits for.
     has_leftovers: bool,
 }
@@ -72,6 +79,7 @@ impl<'p, 'w> Live<'p, 'w> {
             gate,
             writer,
             running: None,
+            program: None,
             log: None,
             disturbances: 0,
         }
@@ -92,6 +100,9 @@ impl<'p, 'w> Live<'p, 'w> {
         if let Some(running) = &mut self.running {
             running.server.stop().await;
         }
+        if let Some(program) = &mut self.program {
+            program.stop().await;
+        }
         self.let_go();
     }
 
@@ -99,12 +110,16 @@ impl<'p, 'w> Live<'p, 'w> {
         if let Some(running) = &mut self.running {
             running.server.kill().await;
         }
+        if let Some(program) = &mut self.program {
+            program.kill().await;
+        }
         self.let_go();
     }
 
     /// The server is gone.
     fn let_go(&mut self) {
         self.running = None;
+        self.program = None;
         let Some(log) = self.log.take() else { return };
         if let Err(error) = hide_in_log(&log, &self.plan.secrets) {
             let log = log.display();
@@ -125,11 +140,18 @@ impl Stage for Live<'_, '_> {
 
     async fn act(&mut self, action: Action) -> Result<Outcome> {
         self.writer.tell(Update::Acting(&self.config.id, &action))?;
+        let offline = self.plan.bench.runner.offline();
         Ok(match action {
-            Action::Start(launch) => self.start(launch).await?,
+            Action::Start(launch) => match offline {
+                None => self.start(launch).await?,
+                Some(offline) => self.start_offline(offline, launch).await?,
+            },
             Action::Look => self.inspect().await?,
             Action::Reset => Outcome::Reset(self.reset().await),
-            Action::Run(job) => self.measure(&job).await?,
+            Action::Run(job) => match offline {
+                None => self.measure(&job).await?,
+                Some(offline) => self.measure_offline(offline, &job).await?,
+            },
             Action::Stop => {
                 self.stop().await;
                 Outcome::Stopped

@@ -9,9 +9,9 @@ use crate::error::{Error, Result};
 use crate::files::create_folder;
 use crate::fingerprint::Fingerprint;
 use crate::journal::Launch as LaunchId;
-use crate::plan::{Program, ServeCommand, Target};
+use crate::plan::{Params, Program, ServeCommand, Target};
 use crate::server::address::{Address, Taken};
-use crate::server::{Identity, Launch, Server};
+use crate::server::{Identity, Launch, Server, diagnose, startup};
 use crate::table::count_gpus;
 use crate::telemetry::nvml::Gpus;
 use crate::validity::Doubt;
@@ -55,8 +55,14 @@ impl Live<'_, '_> {
         };
         let gpus = Arc::new(self.gpus(&identity));
         let unlike = self.unlike(behind.as_ref()).await;
+        let is_launched = matches!(self.plan.serve.target, Target::Launch(_));
+        let log = self.log.clone().filter(|_| is_launched);
         let running = self.ready();
         running.unlike = unlike;
+        if let Some(log) = log {
+            running.startup = startup::phases(&diagnose::read_log(&log, 0));
+            running.startup.insert("startup_s".to_owned(), facts.seconds.into());
+        }
         running.gpus = gpus;
         running.identity = Some(identity);
         running.behind = behind;
@@ -104,6 +110,7 @@ impl Live<'_, '_> {
             behind: None,
             gpus: Arc::new(Gpus::none()),
             unlike: None,
+            startup: Params::new(),
             has_leftovers: false,
         });
         running.server.ready().await
@@ -150,7 +157,7 @@ impl Live<'_, '_> {
     }
 
     /// The server's environment: that of the plan, and what keeps it to its GPUs. The latter is no part of its identity.
-    fn env(&self) -> BTreeMap<String, String> {
+    pub(super) fn env(&self) -> BTreeMap<String, String> {
         let mut env = self.config.env.clone();
         env.extend(self.seat.env());
         env

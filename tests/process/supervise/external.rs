@@ -19,6 +19,7 @@ fn job(marked: &Marked, argv: &[&str]) -> Job {
         runner: Default::default(),
         argv: Some(argv.iter().map(|word| (*word).to_owned()).collect()),
         env: marked.env.clone(),
+        cpus: None,
         scratch: marked.path("scratch"),
         warmup: Warmup::Requests(0),
         timeout: Duration::from_secs(120),

@@ -50,6 +50,8 @@ impl Agenda<'_> {
     pub(super) fn settle_start(&mut self, started: Result<Facts, Failure>) {
         let launched = self.launched.as_mut().expect("a start was recorded");
         match started {
+            // There is no server, and nothing was started yet.
+            Ok(facts) if self.scope.plan.bench.runner.offline().is_some() => launched.facts = Some(facts),
             Ok(facts) => {
                 self.due.push_back(record(Event::ServerReady {
                     server: self.server.id.clone(),

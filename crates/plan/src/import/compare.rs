@@ -46,7 +46,8 @@ pub(super) fn compare(
         .map(|(s, rows)| (s, rows.map(|(_, b)| b).collect()))
         .collect();
 
-    let is_listed = matches!(read.sweep.loads, Loads::Listed);
+    let is_startup = matches!(read.sweep.loads, Loads::Startup { .. });
+    let is_listed = is_startup || matches!(read.sweep.loads, Loads::Listed);
     let loads_of = |loads: &[Vec<String>], row: &[usize]| !is_listed || loads.len() == row.len();
     let has_same_rows = ours.len() == rows.len()
         && ours
@@ -74,9 +75,23 @@ pub(super) fn compare(
         let loads = loads.iter().zip(row);
         loads.map(|(argv, record)| ("load", theirs::name(&read.bench[*record]), bench(*record), argv.clone()))
     });
-    let differences = of_servers
-        .chain(of_loads)
-        .filter(|(_, _, theirs, ours)| theirs.as_ref() != Some(ours));
+    let of_starts = ours.iter().zip(&rows).flat_map(|((_, loads), (s, row))| {
+        let loads = loads.iter().zip(row);
+        loads.map(|(argv, b)| {
+            let engine = theirs::apply(&read.bench_command, &read.serve[*s].params);
+            let theirs = engine.and_then(|engine| theirs::apply(&engine, &read.bench[*b].params));
+            ("start", theirs::name(&read.serve[*s]), theirs, argv.clone())
+        })
+    });
+    // In the command of a start, a flag may stand elsewhere.
+    let is_same = |theirs: &Option<Vec<String>>, ours: &Vec<String>| match (is_startup, theirs) {
+        (true, Some(theirs)) => theirs.iter().sorted().eq(ours.iter().sorted()),
+        _ => theirs.as_ref() == Some(ours),
+    };
+    let of_sides = of_servers.chain(of_loads).filter(|_| !is_startup);
+    let differences = of_sides
+        .chain(of_starts.filter(|_| is_startup))
+        .filter(|(_, _, theirs, ours)| !is_same(theirs, ours));
     let told: Vec<String> = differences
         .map(|(side, called, theirs, ours)| {
             let called = if called.is_empty() {
@@ -95,7 +110,10 @@ pub(super) fn compare(
     if told.len() > MOST_TOLD {
         notes.push(format!("and {} more command lines differ", told.len() - MOST_TOLD));
     }
-    let folder = |s: usize, b: usize| theirs::folder(&read.serve[s], &read.bench[b], &[]);
+    let folder = |s: usize, b: usize| match is_startup {
+        true => theirs::folder_of([("SERVE-", &read.serve[s]), ("STARTUP-", &read.bench[b])], &[]),
+        false => theirs::folder(&read.serve[s], &read.bench[b], &[]),
+    };
     let folders = rows.iter().flat_map(|(s, row)| row.iter().map(move |b| folder(*s, *b)));
     Ok(is_listed.then(|| folders.collect()))
 }

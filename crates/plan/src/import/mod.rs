@@ -6,6 +6,8 @@
 mod compare;
 mod plan_text;
 mod records;
+mod startup;
+pub mod suite;
 pub mod theirs;
 
 use crate::plan::{Combo, Found, Params, Problem, Problems, Secrets, Sources, vllm};
@@ -67,6 +69,13 @@ pub enum Loads {
         /// The file of criteria.
         criteria: PathBuf,
     },
+    /// None: engines are started, and nothing is served (`startup`).
+    Startup {
+        /// Whether `vllm bench startup` has an option of this name.
+        has: fn(&str) -> bool,
+        /// `--strict-params`: one that it does not have is an error.
+        is_strict: bool,
+    },
 }
 
 /// A plan from elsewhere.
@@ -96,11 +105,14 @@ struct Read<'a> {
 /// Makes a plan of a command line. All that is wrong with it, or cannot be had with a plan, is told in one go.
 pub fn import(sweep: &Sweep, read: ReadFile<'_>) -> Result<Imported, Problems> {
     let (mut found, mut sources) = (Found::default(), Sources::default());
-    let read = gather(sweep, read, &mut sources, &mut found);
+    let mut read = gather(sweep, read, &mut sources, &mut found);
     if !found.is_empty() {
         return Err(found.into_problems(&sources, &Secrets::default()));
     }
     let mut notes = sweep.remarks.clone();
+    if let Loads::Startup { has, is_strict } = sweep.loads {
+        startup::leave_out(&mut read, has, is_strict, &mut notes, &mut found);
+    }
     let sides = records::translate(&read, &mut notes, &mut found);
     if !found.is_empty() {
         return Err(found.into_problems(&sources, &Secrets::default()));
@@ -124,8 +136,15 @@ fn gather<'a>(sweep: &'a Sweep, read: ReadFile<'_>, sources: &mut Sources, found
         found.add(problem);
         Vec::new()
     };
-    let serve_command = command("--serve-cmd", &sweep.serve_cmd);
-    let bench_command = command("--bench-cmd", &sweep.bench_cmd);
+    let is_startup = matches!(sweep.loads, Loads::Startup { .. });
+    let bench_command = match is_startup {
+        true => command("--startup-cmd", &sweep.bench_cmd),
+        false => command("--bench-cmd", &sweep.bench_cmd),
+    };
+    let serve_command = match is_startup {
+        true => startup::serve_command(&bench_command),
+        false => command("--serve-cmd", &sweep.serve_cmd),
+    };
     let after = sweep.after_bench_cmd.as_deref();
     let reset = after.map(|line| command("--after-bench-cmd", line));
     if sweep.num_runs == 0 {
@@ -142,7 +161,7 @@ fn gather<'a>(sweep: &'a Sweep, read: ReadFile<'_>, sources: &mut Sources, found
     let (serve, bench) = (file(&sweep.serve_params), file(&sweep.bench_params));
     let criteria = match &sweep.loads {
         Loads::Searched { criteria, .. } => records::of_file(criteria, read, sources, found),
-        Loads::Listed | Loads::Explored { .. } => Vec::new(),
+        Loads::Listed | Loads::Explored { .. } | Loads::Startup { .. } => Vec::new(),
     };
     if found.is_empty() && !pairs(&serve, &bench, &links).any(|(_, _, is_kept)| is_kept) {
         let message = format!("--link-vars {} keeps no pair of server and load", sweep.link_vars);

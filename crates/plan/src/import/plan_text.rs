@@ -1,8 +1,8 @@
 //! The plan's text: TOML, laid out as a person would write it.
 
 use super::records::{Kept, PERCENTILE_METRICS, Sides};
-use super::{Loads, Read};
-use crate::plan::spelling;
+use super::{Loads, Read, startup};
+use crate::plan::{Offline, spelling};
 use crate::printable::printable;
 use crate::shell::shell_line;
 use serde_json::{Value, json};
@@ -36,7 +36,10 @@ pub(super) fn write(read: &Read<'_>, sides: &Sides, notes: &mut Vec<String>) -> 
 
     text.table("[serve]");
     text.key("command", command(&sweep.serve_cmd, &read.serve_command));
-    text.key("ready_timeout", json!(format!("{}s", sweep.ready_timeout_s)));
+    let is_startup = matches!(sweep.loads, Loads::Startup { .. });
+    if !is_startup {
+        text.key("ready_timeout", json!(format!("{}s", sweep.ready_timeout_s)));
+    }
     if let Some(reset) = &read.reset {
         text.key("reset", json!(reset));
         notes.push(
@@ -50,10 +53,20 @@ pub(super) fn write(read: &Read<'_>, sides: &Sides, notes: &mut Vec<String>) -> 
     if had_percentiles {
         notes.push(format!("--bench-cmd: {PERCENTILE_METRICS}"));
     }
-    text.key("command", command(&sweep.bench_cmd, &words));
+    match is_startup {
+        true => text.key("runner", json!(Offline::Startup.name())),
+        false => text.key("command", command(&sweep.bench_cmd, &words)),
+    }
     // vLLM's sweep has no limit for a run, its client one of 6 h for a request.
     text.key("timeout", json!("6h"));
-    text.key("warmup_prompts", json!(sweep.warmup_num_prompts));
+    if !is_startup {
+        text.key("warmup_prompts", json!(sweep.warmup_num_prompts));
+    }
+    let own = startup::own_params(&read.bench_command);
+    if is_startup && !own.is_empty() {
+        text.table("[bench.params]");
+        own.into_iter().for_each(|(name, value)| text.key(&name, value));
+    }
     text.combos("[[bench.combos]]", &sides.bench);
 
     if !read.links.is_empty() {
@@ -67,7 +80,7 @@ pub(super) fn write(read: &Read<'_>, sides: &Sides, notes: &mut Vec<String>) -> 
     }
     let prompts = read.bench.iter().map(|bench| read.num_prompts(&bench.params));
     match &sweep.loads {
-        Loads::Listed => {}
+        Loads::Listed | Loads::Startup { .. } => {}
         Loads::Explored { vary, levels } => {
             let most = prompts.max().unwrap_or_default().max(2);
             text.table("[explore]");
@@ -150,14 +163,15 @@ fn is_name(name: &str) -> bool {
     (1..=100).contains(&name.len()) && !name.starts_with(['.', '-']) && name.chars().all(proper)
 }
 
-struct Text(String);
+#[derive(Default)]
+pub(super) struct Text(pub(super) String);
 
 impl Text {
-    fn table(&mut self, header: &str) {
+    pub(super) fn table(&mut self, header: &str) {
         self.0.push_str(&format!("\n{header}\n"));
     }
 
-    fn key(&mut self, name: &str, value: Value) {
+    pub(super) fn key(&mut self, name: &str, value: Value) {
         let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let name = match !name.is_empty() && name.chars().all(is_bare) {
             true => name.to_owned(),

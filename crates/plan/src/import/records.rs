@@ -141,7 +141,7 @@ fn params(
         params.insert(earlier.unwrap_or_else(|| name.to_owned()), value);
     }
     if matches!(side, Side::Bench)
-        && !matches!(read.sweep.loads, Loads::Listed)
+        && !matches!(read.sweep.loads, Loads::Listed | Loads::Startup { .. })
         && spelling::find(&params, "num_prompts").is_none()
     {
         params.insert("num_prompts".to_owned(), read.num_prompts(&record.params).into());

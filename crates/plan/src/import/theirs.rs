@@ -122,8 +122,13 @@ pub fn name(record: &Combo) -> String {
 /// The folder of a combination below that of its experiment; empty if neither record says anything. `further` are parts
 /// that follow, such as `WL-` and `request_rate=4`.
 pub fn folder(serve: &Combo, bench: &Combo, further: &[&str]) -> String {
+    folder_of([("SERVE-", serve), ("BENCH-", bench)], further)
+}
+
+/// The same with these words before the sides.
+pub fn folder_of(sides: [(&str, &Combo); 2], further: &[&str]) -> String {
     let mut parts = Vec::new();
-    for (side, record) in [("SERVE-", serve), ("BENCH-", bench)] {
+    for (side, record) in sides {
         if record.name.is_some() || !record.params.is_empty() {
             parts.extend([side.to_owned(), name(record)]);
         }

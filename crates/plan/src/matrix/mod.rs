@@ -22,7 +22,7 @@ pub use search::{LoadExploration, LoadSearch};
 pub use serve_flags::{FlagValue, ServeFlags};
 
 use crate::ids::{PointId, ServerId};
-use crate::plan::{BenchRunner, Found, Link, Params, Plan, Problems, Secrets, Side, Target, commands, show};
+use crate::plan::{BenchRunner, Found, Link, Offline, Params, Plan, Problems, Secrets, Side, Target, commands, show};
 use crate::printable::printable;
 use filter::{Agreement, Match};
 use identity::Load;
@@ -62,7 +62,7 @@ pub struct Point {
     pub params: Params,
     /// Name of the load's combination, if the plan names one.
     pub combo: Option<String>,
-    /// Command line of an external benchmark; `None` for the native generator.
+    /// Command line of another program's benchmark; `None` for those of vsweep.
     pub argv: Option<Vec<String>>,
 }
 
@@ -217,7 +217,22 @@ impl Matrix {
     fn points_at(&self, serve: usize, server: ServerId) -> impl Iterator<Item = Point> {
         let loads = if self.finds_its_loads() { 0 } else { self.bench_count };
         let kept = (0..loads).filter(move |bench| self.keeps(serve, *bench));
-        kept.map(move |bench| self.point(bench, &server))
+        let offline = self.runner.offline();
+        let engine = offline.map(|offline| self.without_server(offline, &self.server(serve).argv));
+        kept.map(move |bench| {
+            let mut point = self.point(bench, &server);
+            // Its identity is that of the server with the parameters.
+            point.argv = match &engine {
+                Some(engine) => Some(argv::apply(engine, &point.params)),
+                None => point.argv,
+            };
+            point
+        })
+    }
+
+    /// A benchmark on the engine of a server; of a command that has none, which is an error by itself, that command.
+    fn without_server(&self, offline: Offline, argv: &[String]) -> Vec<String> {
+        offline.command(argv).unwrap_or_else(|_| argv.to_vec())
     }
 
     fn server(&self, index: usize) -> ServerConfig {
@@ -258,7 +273,7 @@ impl Matrix {
 
     fn point_of(&self, params: Params, name: String, server: &ServerId) -> Point {
         let argv = match &self.runner {
-            BenchRunner::Native | BenchRunner::Iterations | BenchRunner::Phases => None,
+            BenchRunner::Native | BenchRunner::Iterations | BenchRunner::Phases | BenchRunner::Offline(_) => None,
             BenchRunner::Command(commands) => Some(argv::fill_in(&commands.of(&params), &commands::flags(&params))),
         };
         Point {
@@ -323,7 +338,14 @@ impl Matrix {
 /// What decides the identity of one side's configuration, for finding two that are the same.
 fn side_identity(matrix: &Matrix, side: Side, index: usize) -> String {
     match side {
-        Side::Serve => matrix.server(index).id.0,
+        Side::Serve => {
+            let server = matrix.server(index);
+            match matrix.runner.offline() {
+                None => server.id.0,
+                // Flags of the HTTP server make no difference.
+                Some(offline) => format!("{:?} {:?}", matrix.without_server(offline, &server.argv), server.env),
+            }
+        }
         Side::Bench => matrix.point(index, &ServerId(String::new())).id.0,
     }
 }

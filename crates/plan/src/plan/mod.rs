@@ -16,6 +16,7 @@ mod masked;
 mod memory;
 mod merge;
 mod node;
+mod offline;
 mod origin;
 mod problem;
 mod read;
@@ -43,6 +44,7 @@ pub use exec::{Exec, Parallel};
 pub use load::{Draft, draft, draft_of, load, parse};
 pub use memory::needs_as_much;
 pub use node::{Entry, Kind, Node};
+pub use offline::{Offline, is_of_server};
 pub use origin::Origin;
 pub use problem::{Found, Problem, Problems, nearest, suggest};
 pub use requirement::{Assertion, Required, Requirement, Servers};
@@ -260,6 +262,8 @@ pub enum BenchRunner {
     Iterations,
     /// Prefill and decode throughput over a window of time (`vsweep phases`).
     Phases,
+    /// A benchmark of vLLM that loads the engine itself: nothing is served.
+    Offline(Offline),
     /// Command lines such as `vllm bench serve …`.
     Command(Commands),
 }
@@ -271,7 +275,16 @@ impl BenchRunner {
             BenchRunner::Native => Some("native"),
             BenchRunner::Iterations => Some("iterations"),
             BenchRunner::Phases => Some("phases"),
+            BenchRunner::Offline(offline) => Some(offline.name()),
             BenchRunner::Command(_) => None,
+        }
+    }
+
+    /// The benchmark without a server, if it is one.
+    pub fn offline(&self) -> Option<Offline> {
+        match self {
+            BenchRunner::Offline(offline) => Some(*offline),
+            _ => None,
         }
     }
 }

@@ -143,7 +143,8 @@ pub enum FlagStyle {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct BenchTable {
-    /// Who drives the load: `native` (default), `iterations` or `phases`. Not together with `command`.
+    /// Who drives the load: `native` (default), `iterations` or `phases`; or a benchmark of vLLM that needs no server: `startup`,
+    /// `throughput`, `latency` or `mm_processor` (docs/offline.md). Not together with `command`.
     pub runner: Option<Runner>,
     /// Command line of an external benchmark such as `vllm bench serve`, as a string or a list of words. Parameters are
     /// added to it as flags, or filled in where the command says `{max_concurrency}`; host, port and where to save results are
@@ -155,14 +156,14 @@ pub struct BenchTable {
     pub result: Option<BTreeMap<String, PlaceValue>>,
     /// Environment variables for an external benchmark, added to vsweep's own.
     pub env: Option<BTreeMap<String, Scalar>>,
-    /// Limit for one run, e.g. `20m` (default).
+    /// Limit for one run, e.g. `20m` (default; `2h` for a benchmark that needs no server, which loads the model itself).
     pub timeout: Option<String>,
     /// Unmeasured requests before the first run of a load on a fresh server, of the load's own shape and for at most 60 s; not for
     /// `iterations` and `phases`, which warm up by themselves. Default: as many as the load holds at once. 0: none.
     pub warmup_prompts: Option<u32>,
     /// Whether the server's `/metrics`, the GPUs and the host are read during every run (docs/formats.md). Default: true.
     pub telemetry: Option<bool>,
-    /// Load settings, names as in `vllm bench serve`, or the flags of the runner (docs/iterations.md, docs/phases.md). A list or a range is an axis; axes multiply.
+    /// Load settings, names as in `vllm bench serve`, or the flags of the runner (docs/iterations.md, docs/phases.md, docs/offline.md). A list or a range is an axis; axes multiply.
     pub params: Option<BTreeMap<String, Param>>,
     /// Path of a JSON file, relative to this one, with combinations in the form of `vllm bench sweep`: a list of
     /// objects, or an object of named objects. Added to `combos`; values are taken as they are.
@@ -201,6 +202,14 @@ pub enum Runner {
     Iterations,
     /// Prefill or decode throughput over a window of time, as `vsweep phases` measures it.
     Phases,
+    /// `vllm bench startup`: how long the engine takes to start, with and without compiled code of an earlier start.
+    Startup,
+    /// `vllm bench throughput`: many prompts at once.
+    Throughput,
+    /// `vllm bench latency`: one batch after the other.
+    Latency,
+    /// `vllm bench mm-processor`: what the processor of images, video and sound takes.
+    MmProcessor,
 }
 
 /// A named combination of parameters: every key but `name` is a parameter, and every value is taken as it is. In

@@ -1,6 +1,7 @@
 //! The command line of a server, read in one place: which program it starts, and what the flags of `vllm serve` on it say. A
 //! program that is not vLLM may give them other meanings; what is read of it is then what it would say of vLLM.
 
+use super::offline::Offline;
 use super::spelling::{self, SHORT_FLAGS};
 use std::path::Path;
 
@@ -45,9 +46,14 @@ impl<'a> ServeCommand<'a> {
     /// `docker run -p 8000:8000 IMAGE vllm serve`, whose flags mean other things.
     pub fn of(argv: &'a [String]) -> ServeCommand<'a> {
         let last = |wanted: &str| argv.iter().rposition(|word| word == wanted);
+        let offline = || {
+            let is_one = |pair: &[String]| pair[0] == "bench" && Offline::ALL.iter().any(|one| one.word() == pair[1]);
+            argv.windows(2).rposition(is_one).map(|at| at + 1)
+        };
         let before = last("serve")
             .or_else(|| last(API_SERVER))
             .or_else(|| last(SGLANG_SERVER))
+            .or_else(offline)
             .or_else(|| last("--"));
         let first = (before.unwrap_or(0) + 1).min(argv.len());
         ServeCommand { argv, first }

@@ -80,8 +80,9 @@ impl Measure {
 
 fn natural_direction(metric: &str) -> Better {
     let is_low = metric.ends_with("_ms")
+        || metric.ends_with("_time")
         || ["duration", "failed", "gpu_count"].contains(&metric)
-        || ["latency", "power", "joule", "cost", "preempt"]
+        || ["latency", "power", "joule", "cost", "preempt", "startup", "compilation"]
             .iter()
             .any(|word| metric.contains(word));
     if is_low { Better::Lower } else { Better::Higher }

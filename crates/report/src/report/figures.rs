@@ -1,6 +1,6 @@
 //! The names of the columns that runs of our own benchmarks fill in a table, for whoever must know before there is a run.
 
-use vsweep_plan::plan::BenchRunner;
+use vsweep_plan::plan::{BenchRunner, Offline};
 use vsweep_record::table::ECHOED;
 
 /// Latencies of the load generator by the name between their statistic and their unit: `p99_ttft_ms`.
@@ -27,6 +27,7 @@ const COMMON: &str = "\
     gpus_sampled gpu_energy_joules gpu_power_watts_mean gpu_power_watts_max gpu_utilization_mean \
     gpu_memory_gib_max gpu_sm_clock_mhz_mean gpu_sm_clock_mhz_min gpu_memory_clock_mhz_mean \
     gpu_temperature_celsius_max gpu_throttled_share gpu_throttle_reasons \
+    startup_s startup_weights_s startup_model_s startup_compile_s startup_graphs_s startup_engine_s \
     servers_beside starts_beside completed failed output_throughput prefix_cache_hit_rate \
     user_count_estimate gpu_count tokens_per_user tokens_per_gpu \
     cost_per_million_output_tokens cost_per_million_tokens joules_per_output_token joules_per_token";
@@ -61,11 +62,22 @@ const PHASES: &str = "\
     request_throughput input_throughput total_token_throughput total_throughput generator_cpu_share \
     generator_longest_turn_ms generator_away_ms generator_kernel_stamped_share";
 
+/// What vLLM's benchmarks without a server add.
+const OFFLINE: &str = "\
+    avg_cold_startup_time avg_warm_startup_time avg_cold_compilation_time avg_warm_compilation_time \
+    avg_cold_encoder_compilation_time avg_warm_encoder_compilation_time cold_compilation_share warm_compilation_share \
+    warm_startup_share avg_latency duration elapsed_time num_requests requests_per_second tokens_per_second \
+    request_throughput total_token_throughput total_encoder_calls num_requests_with_encoder_calls";
+
 /// Whether a run may fill a column of this name. What an external benchmark writes into its result is its own affair.
 pub fn is_known(runner: &BenchRunner, column: &str) -> bool {
     let column = column.replace('-', "_");
     let latency = |name: &str| latencies(runner).contains(&name);
+    let is_time = |name: &str| name.ends_with("_time") && name.starts_with('p');
     matches!(runner, BenchRunner::Command(_))
+        || (runner.offline() == Some(Offline::Startup) && is_time(&column))
+        // The stages of a model's processor are its own.
+        || (runner.offline() == Some(Offline::MmProcessor) && column.ends_with("_ms"))
         || names(runner).any(|name| name == column)
         || is_latency(&column, latency)
 }
@@ -83,6 +95,7 @@ fn latencies(runner: &BenchRunner) -> &'static [&'static str] {
     match runner {
         BenchRunner::Native => &LATENCIES,
         BenchRunner::Phases => &PHASE_LATENCIES,
+        BenchRunner::Offline(_) => &["e2el"],
         BenchRunner::Iterations | BenchRunner::Command(_) => &[],
     }
 }
@@ -93,6 +106,7 @@ fn names(runner: &BenchRunner) -> impl Iterator<Item = &'static str> {
         BenchRunner::Native => (NATIVE, &ECHOED),
         BenchRunner::Iterations => (ITERATIONS, &[]),
         BenchRunner::Phases => (PHASES, &[]),
+        BenchRunner::Offline(_) => (OFFLINE, &[]),
         BenchRunner::Command(_) => ("", &[]),
     };
     let names = COMMON.split_whitespace().chain(own.split_whitespace());

@@ -6,7 +6,8 @@ use super::goals::Goals;
 use super::requirements::Judged;
 use super::telemetry::Telemetry;
 use serde_json::Value;
-use vsweep_plan::plan::Plot;
+use vsweep_plan::matrix::argv;
+use vsweep_plan::plan::{BenchRunner, Params, Plot, commands};
 use vsweep_record::journal::State;
 use vsweep_record::table::Points;
 /// Everything a report is made from.
@@ -26,8 +27,8 @@ pub struct Inputs<'a> {
     pub failures: &'a [Group],
     /// For each group of failures, a part of a server's log.
     pub excerpts: &'a [Option<String>],
-    /// The command that measures a load, to which a point's parameters are added.
-    pub bench_command: &'a [String],
+    /// Who measured the loads.
+    pub bench: &'a BenchRunner,
     /// The best points and the frontier of each workload.
     pub answers: &'a [Answer],
     /// What was read beside the runs.
@@ -38,4 +39,18 @@ pub struct Inputs<'a> {
     pub requirements: &'a [Judged],
     /// Which points meet what the plan asks of them.
     pub goals: &'a Goals,
+}
+
+impl Inputs<'_> {
+    /// The command line that measured a load on a server. What the native generator does, `vsweep bench` does too.
+    pub fn bench_command(&self, server: &[String], params: &Params) -> Vec<String> {
+        let ours = |name: &str| vec!["vsweep".to_owned(), name.to_owned()];
+        let base = match self.bench {
+            BenchRunner::Command(commands) => return argv::fill_in(&commands.of(params), &commands::flags(params)),
+            BenchRunner::Native => ours("bench"),
+            BenchRunner::Offline(offline) => offline.command(server).unwrap_or_default(),
+            other => ours(other.name().unwrap_or_default()),
+        };
+        argv::apply(&base, params)
+    }
 }

@@ -44,7 +44,7 @@ pub(super) fn make_pages(directory: &Directory, state: &State, points: &Points<'
         points,
         failures: &failures,
         excerpts: &read_excerpts(directory, &failures),
-        bench_command: &bench_command(plan.as_ref()),
+        bench: &runner(plan.as_ref()),
         answers: &answers,
         telemetry: &telemetry::gather(directory, state, points, &answers),
         plots: &options.plots,
@@ -81,22 +81,16 @@ pub fn write_pages(
     Ok(written)
 }
 
-/// The command that measured a load, as the plan has it. What the native generator does, `vsweep bench` does too; and so
-/// it is assumed where the plan cannot be read without the files and variables of the place where it ran.
-fn bench_command(plan: Option<&(String, Format)>) -> Vec<String> {
-    let native = || vec!["vsweep".to_owned(), "bench".to_owned()];
+/// Who measured the loads, as the plan has it; the native generator is assumed where the plan cannot be read without the files and
+/// variables of the place where it ran.
+fn runner(plan: Option<&(String, Format)>) -> BenchRunner {
     let Some((text, format)) = plan else {
-        return native();
+        return BenchRunner::Native;
     };
     let name = match format {
         Format::Toml => "plan.toml",
         Format::Json => "plan.json",
     };
-    match plan::parse(text, *format, Path::new(name), &[], &World::empty()).map(|plan| plan.bench.runner) {
-        Ok(BenchRunner::Command(commands)) => commands.iter().next().map(<[String]>::to_vec).unwrap_or_default(),
-        Ok(runner @ (BenchRunner::Iterations | BenchRunner::Phases)) => {
-            vec!["vsweep".to_owned(), runner.name().unwrap_or_default().to_owned()]
-        }
-        _ => native(),
-    }
+    let plan = plan::parse(text, *format, Path::new(name), &[], &World::empty());
+    plan.map_or(BenchRunner::Native, |plan| plan.bench.runner)
 }

@@ -39,6 +39,7 @@ pub fn axis_title(column: &str) -> String {
         "gpu_power_watts_max" => "GPU power, all GPUs, peak (W)",
         "gpu_energy_joules" => "GPU energy, all GPUs (J)",
         "gpu_utilization_mean" => "GPU utilization, mean (0 to 1)",
+        "startup_s" => "Start-up, launch to ready (s)",
         "host_cpu_share_mean" => "Host CPU busy, mean (0 to 1)",
         "host_cpu_share_max" => "Host CPU busy, peak (0 to 1)",
         _ => "",

@@ -5,11 +5,13 @@ use crate::plan::commands::COMMAND;
 use crate::plan::fields::Fields;
 use crate::plan::node::{Kind, Node};
 use crate::plan::problem::Problem;
-use crate::plan::{Axis, Bench, BenchRunner, Place, Warmup, schema};
+use crate::plan::{Axis, Bench, BenchRunner, Offline, Place, Warmup, schema};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(20 * 60);
+/// Of a benchmark that loads a model, perhaps several times.
+const OFFLINE_TIMEOUT: Duration = Duration::from_secs(2 * 60 * 60);
 
 impl Reader<'_> {
     pub(super) fn bench(&mut self, node: &Node) -> Bench {
@@ -30,9 +32,10 @@ impl Reader<'_> {
         let command = fields.entry("command");
         if let Some(runner) = runner {
             let own = [BenchRunner::Native, BenchRunner::Iterations, BenchRunner::Phases];
+            let own = own.into_iter().chain(Offline::ALL.map(BenchRunner::Offline));
             let named = own.map(|own| (own.name().unwrap_or_default(), own));
             bench.runner = self
-                .choice(&runner.value, "bench.runner", &named)
+                .choice(&runner.value, "bench.runner", &named.collect::<Vec<_>>())
                 .unwrap_or(BenchRunner::Native);
         }
         if let Some(command) = command {
@@ -47,7 +50,11 @@ impl Reader<'_> {
             .get("env")
             .map(|node| self.env(node, "bench.env"))
             .unwrap_or_default();
-        bench.timeout = self.duration(fields.get("timeout"), "bench.timeout", TIMEOUT);
+        let timeout = match bench.runner.offline() {
+            Some(_) => OFFLINE_TIMEOUT,
+            None => TIMEOUT,
+        };
+        bench.timeout = self.duration(fields.get("timeout"), "bench.timeout", timeout);
         let warmup = fields.get("warmup_prompts");
         let warmup = warmup.and_then(|node| self.whole(node, "bench.warmup_prompts", 0..=1_000_000));
         bench.warmup = warmup.map_or(Warmup::Automatic, Warmup::Requests);

@@ -25,7 +25,8 @@ use super::secrets::Secrets;
 use super::source::{Sources, Span};
 use super::world::World;
 use super::{
-    Bench, BenchRunner, Compare, Exclusion, Exec, Link, OnFailure, ReportOptions, Runs, Serve, Side, Slurm, spelling,
+    Bench, BenchRunner, Compare, Exclusion, Exec, Link, Offline, OnFailure, ReportOptions, Reset, Runs, Serve, Side,
+    Slurm, spelling,
 };
 use vsweep_strategy::search;
 
@@ -108,8 +109,11 @@ impl Reader<'_> {
                 .add(Problem::new(start_of(root.span), "the plan has no server", remedy));
         }
         let bench_node = fields.get("bench");
-        let serve = self.serve(serve_node.unwrap_or(&empty), serve_node.is_some());
+        let mut serve = self.serve(serve_node.unwrap_or(&empty), serve_node.is_some());
         let bench = self.bench(bench_node.unwrap_or(&empty));
+        if let Some(offline) = bench.runner.offline() {
+            self.without_server(offline, &mut serve, root);
+        }
         let exec = self.exec(fields.get("exec"), serve_node);
         let slurm = self.slurm(fields.get("slurm"));
         let names = Names {
@@ -198,6 +202,36 @@ impl Reader<'_> {
             explore,
             compare,
             report,
+        }
+    }
+
+    /// A benchmark that loads the engine itself: whatever asks for a running server is a mistake.
+    fn without_server(&mut self, offline: Offline, serve: &mut Serve, root: &Node) {
+        // Every run has an engine of its own.
+        serve.reset = Reset::Restart;
+        let within = |table: &str, key: &str| root.entry(table).and_then(|entry| entry.value.entry(key));
+        let refused = [
+            (within("serve", "url"), "give a `command` such as \"vllm serve MODEL\""),
+            (within("serve", "reset"), "remove it: every run loads the engine anew"),
+            (within("bench", "env"), "put the variables into [serve.env]"),
+            (
+                within("bench", "warmup_prompts"),
+                "remove it: the benchmark has options of its own",
+            ),
+            (root.entry("sla"), "remove it, and sweep the benchmark's own parameters"),
+            (
+                root.entry("explore"),
+                "remove it, and sweep the benchmark's own parameters",
+            ),
+        ];
+        for (entry, remedy) in refused {
+            let Some(entry) = entry else { continue };
+            let message = format!(
+                "runner {} has no server that `{}` could be about",
+                offline.name(),
+                entry.key
+            );
+            self.found.add(Problem::new(entry.key_span, message, remedy));
         }
     }
 

@@ -9,6 +9,7 @@ mod latency;
 pub mod pareto;
 mod plot;
 mod sla;
+mod startup;
 mod throughput;
 
 use super::chart::Chart;
@@ -51,6 +52,7 @@ pub fn make_charts(subject: &Subject<'_>, options: &ReportOptions) -> Charts {
     }
     charts.add("latency charts", latency::charts(subject));
     charts.add("throughput chart", throughput::charts(subject));
+    charts.charts.extend(startup::charts(subject));
     for (i, plot) in options.plots.iter().enumerate() {
         let what = format!("plot {} of the plan ({} against {})", i + 1, plot.y, plot.x);
         charts.add(&what, plot::charts(subject, plot, i + 1));

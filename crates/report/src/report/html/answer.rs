@@ -7,7 +7,6 @@ use crate::report::sla;
 use crate::report::variation::{settings, varying_within};
 use crate::report::words::{axis_title, show_number};
 use std::fmt::Write;
-use vsweep_plan::matrix::argv;
 use vsweep_plan::shell::{shell_command, shell_line};
 use vsweep_record::table::{Column, ONE_START, Point, Spread, Workload};
 
@@ -390,8 +389,13 @@ fn commands(page: &Page<'_>, point: &Point) -> String {
         return String::new();
     };
     let server = page.inputs.state.servers.get(&run.server);
-    let server = server.map_or(String::new(), |server| shell_command(&server.env, &server.argv));
-    let bench = shell_line(argv::apply(page.inputs.bench_command, &run.params));
+    let argv = server.map_or(&[][..], |server| &server.argv);
+    let bench = page.inputs.bench_command(argv, &run.params);
+    let (server, bench) = match (server, page.inputs.bench.offline()) {
+        (Some(server), Some(_)) => (String::new(), shell_command(&server.env, &bench)),
+        (Some(server), None) => (shell_command(&server.env, &server.argv), shell_line(bench)),
+        (None, _) => (String::new(), shell_line(bench)),
+    };
     let mut html = String::new();
     if !server.is_empty() {
         html += &code(&server, "the server's command line");

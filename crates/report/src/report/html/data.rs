@@ -12,7 +12,6 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use vsweep_plan::matrix::argv;
 use vsweep_plan::plan::Plot;
 use vsweep_plan::shell::{shell_command, shell_line};
 use vsweep_record::journal::RunRecord;
@@ -215,8 +214,9 @@ impl Runs {
             .min();
         let ended = |run: &&RunRecord| since(began, &run.finished_at);
         let command = |run: &&RunRecord| {
-            let words = argv::apply(inputs.bench_command, &run.params);
-            Value::String(shell_line(words))
+            let server = inputs.state.servers.get(&run.server);
+            let server = server.map_or(&[][..], |server| &server.argv);
+            Value::String(shell_line(inputs.bench_command(server, &run.params)))
         };
         Runs {
             began,

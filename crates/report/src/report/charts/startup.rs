@@ -1,0 +1,50 @@
+//! What a start costs and what it brings: seconds until a server is ready against the throughput that it then has. Levels of
+//! optimisation trade one for the other.
+
+use super::Subject;
+use super::pareto;
+use crate::report::chart::Chart;
+use crate::report::variation::varying;
+use itertools::Itertools;
+use vsweep_record::table::{Column, Measure, Section, Tradeoff};
+
+/// Seconds from launch to ready.
+const STARTUP: &str = "startup_s";
+
+/// The chart of the workload with the most servers; none where fewer than two servers tell how long they took to start.
+pub fn charts(subject: &Subject<'_>) -> Vec<Chart> {
+    let points = subject.points;
+    let has = |metric: &&str| points.points.iter().any(|point| points.spread(point, metric).is_some());
+    let throughput = ["output_throughput", "total_token_throughput"].into_iter().find(has);
+    let measures = throughput.and_then(|throughput| {
+        let startup = Measure::parse(&format!("{STARTUP}:lower")).ok()?;
+        Some((startup, Measure::parse(throughput).ok()?))
+    });
+    let Some((startup, throughput)) = measures else {
+        return Vec::new();
+    };
+    let params = varying(points).into_iter();
+    let of_server: Vec<&Column> = params.filter(|column| column.section == Section::Serve).collect();
+    let servers = |tradeoff: &Tradeoff<'_>| {
+        let settings = |row: usize| {
+            of_server
+                .iter()
+                .map(move |column| column.cells[row].to_string())
+                .collect_vec()
+        };
+        let servers = tradeoff.placed.iter().map(|placed| settings(placed.point.row));
+        servers.unique().count()
+    };
+    let tradeoffs = Tradeoff::of_each(points, &startup, &throughput);
+    let most = tradeoffs.iter().rev().max_by_key(|tradeoff| servers(tradeoff));
+    let Some(tradeoff) = most.filter(|tradeoff| servers(tradeoff) > 1) else {
+        return Vec::new();
+    };
+    let mut chart = pareto::draw(subject, tradeoff, &[]);
+    chart.name = "startup".into();
+    chart.title = "Throughput against start-up".into();
+    if tradeoffs.len() > 1 {
+        chart.note += " The workload that most servers have in common.";
+    }
+    vec![chart]
+}

@@ -1,0 +1,140 @@
+//! What vLLM's benchmarks without a server write, as the figures of one row: nested members come to the top, and what has a name in
+//! `vllm bench serve` gets it, with its unit. vLLM's own keys stay.
+
+use crate::plan::{Params, ServeCommand};
+use serde_json::{Map, Value, json};
+
+/// Percentiles that become columns; few starts are measured at a time.
+const TOLD: [&str; 3] = ["50", "90", "99"];
+
+/// The figures of `vllm bench startup`, `throughput`, `latency` or `mm-processor`, which ran as `argv`.
+pub(crate) fn of_engine(mut result: Params, argv: &[String]) -> Params {
+    let mut more = Params::new();
+    for (key, value) in &result {
+        match value {
+            Value::Object(percents) if key.ends_with("percentiles") => {
+                let what = key.trim_end_matches("percentiles").trim_end_matches('_');
+                let told = percents.iter().filter(|(percent, _)| TOLD.contains(&percent.as_str()));
+                more.extend(told.map(|(percent, value)| match what {
+                    "" => (format!("p{percent}_e2el_ms"), times(value, 1000.0)),
+                    what => (format!("p{percent}_{what}_time"), value.clone()),
+                }));
+            }
+            Value::Array(pairs) if key == "percentiles_e2el_ms" => {
+                let pairs = pairs
+                    .iter()
+                    .filter_map(|pair| Some((pair.get(0)?.as_f64()?, pair.get(1)?)));
+                more.extend(pairs.map(|(percent, value)| (format!("p{percent}_e2el_ms"), value.clone())));
+            }
+            Value::Object(stages) if key == "mm_processor_stats" => {
+                let stages = stages
+                    .iter()
+                    .filter_map(|(stage, stats)| Some((stage, stats.as_object()?)));
+                more.extend(stages.flat_map(|(stage, stats)| of_stage(stage, stats)));
+            }
+            Value::Object(counts) if key == "encoder_summary" => more.extend(counts.clone()),
+            _ => {}
+        }
+    }
+    let renamed = [
+        ("elapsed_time", "duration", 1.0),
+        ("num_requests", "completed", 1.0),
+        ("requests_per_second", "request_throughput", 1.0),
+        ("tokens_per_second", "total_token_throughput", 1.0),
+        ("avg_latency", "mean_e2el_ms", 1000.0),
+    ];
+    for (theirs, ours, factor) in renamed {
+        if let Some(value) = result.get(theirs) {
+            more.insert(ours.to_owned(), times(value, factor));
+        }
+    }
+    if let Some(median) = more.get("p50_e2el_ms").cloned() {
+        more.insert("median_e2el_ms".to_owned(), median);
+    }
+    let shares = [
+        (
+            "cold_compilation_share",
+            "avg_cold_compilation_time",
+            "avg_cold_startup_time",
+        ),
+        (
+            "warm_compilation_share",
+            "avg_warm_compilation_time",
+            "avg_warm_startup_time",
+        ),
+        ("warm_startup_share", "avg_warm_startup_time", "avg_cold_startup_time"),
+    ];
+    for (name, part, whole) in shares {
+        let figure = |key: &str| result.get(key).and_then(Value::as_f64);
+        if let Some((part, whole)) = figure(part).zip(figure(whole).filter(|whole| *whole > 0.0)) {
+            more.insert(name.to_owned(), json!(part / whole));
+        }
+    }
+    if let Some(model) = ServeCommand::of(argv).model() {
+        more.insert("model_id".to_owned(), model.into());
+    }
+    for (name, value) in more {
+        result.entry(name).or_insert(value);
+    }
+    result
+}
+
+/// `hf_processor_ms: {"mean": 1, "p99.0": 2}` as `mean_hf_processor_ms` and `p99_hf_processor_ms`.
+fn of_stage(stage: &str, stats: &Map<String, Value>) -> Vec<(String, Value)> {
+    let named = stats.iter().map(|(name, value)| {
+        let name = name.strip_suffix(".0").unwrap_or(name);
+        (format!("{name}_{stage}"), value.clone())
+    });
+    named.collect()
+}
+
+fn times(value: &Value, factor: f64) -> Value {
+    match value.as_f64() {
+        Some(number) if factor != 1.0 => json!(number * factor),
+        _ => value.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The figures of a recorded result that are not vLLM's own keys.
+    fn added(recorded: &str, command: &str) -> Params {
+        let result: Params = serde_json::from_str(recorded).expect("JSON");
+        let argv: Vec<String> = command.split(' ').map(str::to_owned).collect();
+        let mut figures = of_engine(result.clone(), &argv);
+        figures.retain(|name, _| !result.contains_key(name));
+        figures
+    }
+
+    #[test]
+    fn the_start_of_an_engine_has_its_shares() {
+        let recorded = r#"{"avg_cold_startup_time": 40.0, "cold_startup_percentiles": {"50": 39.0},
+            "avg_cold_compilation_time": 10.0, "avg_warm_startup_time": 20.0, "avg_warm_compilation_time": 1.0}"#;
+        assert_eq!(
+            Value::from(added(recorded, "vllm bench startup --model m")),
+            json!({"p50_cold_startup_time": 39.0, "cold_compilation_share": 0.25, "warm_compilation_share": 0.05,
+                   "warm_startup_share": 0.5, "model_id": "m"})
+        );
+    }
+
+    #[test]
+    fn figures_that_vllm_bench_serve_has_get_its_names() {
+        let recorded = include_str!("../../../tests/data/offline/latency.json");
+        let latency = added(recorded, "vllm bench latency");
+        assert_eq!(latency["mean_e2el_ms"], json!(29.18991900041874));
+        assert_eq!(latency["median_e2el_ms"], latency["p50_e2el_ms"]);
+        assert_eq!(latency["p99_e2el_ms"], json!(50.28881308098789));
+        let recorded = include_str!("../../../tests/data/offline/throughput.json");
+        let throughput = added(recorded, "vllm bench throughput");
+        assert_eq!(throughput["completed"], json!(50));
+        assert_eq!(throughput["total_token_throughput"], json!(16702.024853306408));
+        let recorded = r#"{"percentiles_e2el_ms": [[99.0, 5.5]], "encoder_summary": {"total_encoder_calls": 3},
+            "mm_processor_stats": {"hf_processor_ms": {"mean": 1.0, "p99.0": 2.0}}}"#;
+        assert_eq!(
+            Value::from(added(recorded, "vllm bench mm-processor")),
+            json!({"p99_e2el_ms": 5.5, "mean_hf_processor_ms": 1.0, "p99_hf_processor_ms": 2.0, "total_encoder_calls": 3})
+        );
+    }
+}

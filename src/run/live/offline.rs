@@ -1,0 +1,122 @@
+//! A run of a benchmark that loads the engine itself (`vllm bench startup`): there is no server, so its start only waits until the
+//! machine is free, and the program of the run is what is ended.
+
+use super::hidden::{hide_in_log, hide_in_result};
+use super::measure::{ran, readings};
+use super::{Live, reduce};
+use crate::agenda::{self, Facts, Outcome};
+use crate::bench::{self, Counters, Job, Program, RESULT, Runner};
+use crate::cause::Failure;
+use crate::error::Result;
+use crate::journal::{Launch as LaunchId, RunFiles};
+use crate::plan::{Offline, ServeCommand, Warmup};
+use crate::run::{Update, sampler};
+use crate::server::{Launch, diagnose, startup};
+use crate::table::count_gpus;
+use crate::telemetry::nvml::Gpus;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+impl Live<'_, '_> {
+    /// Waits until the machine is as it was before the first run.
+    pub(super) async fn start_offline(&mut self, offline: Offline, launch: LaunchId) -> Result<Outcome> {
+        let serve = &self.plan.serve;
+        let log = self
+            .writer
+            .with(|recorder| recorder.directory().server_log(&self.config.id, launch));
+        let gate = match offline.command(&self.config.argv) {
+            Ok(argv) => {
+                let launch = Launch {
+                    argv,
+                    env: self.env(),
+                    cpus: self.seat.cpus.clone(),
+                    log,
+                    ready_timeout: serve.ready_timeout,
+                    stop_grace: serve.stop_grace,
+                    hang_timeout: serve.hang_timeout,
+                    manners: serve.manners.clone(),
+                };
+                self.gate.pass(&launch).await
+            }
+            Err(why) => Err(Failure::new(crate::cause::Cause::BadConfig, why)),
+        };
+        Ok(Outcome::Started(gate.map(|()| {
+            Facts {
+                model: ServeCommand::of(&self.config.argv)
+                    .model()
+                    .unwrap_or_default()
+                    .to_owned(),
+                ..Facts::default()
+            }
+        })))
+    }
+
+    /// Runs the program to its end.
+    pub(super) async fn measure_offline(&mut self, offline: Offline, run: &agenda::Run) -> Result<Outcome> {
+        let files = RunFiles::begun_by(&run.started);
+        let (scratch, telemetry) = self.writer.with(|recorder| {
+            let directory = recorder.directory();
+            (files.scratch(directory), files.telemetry(directory))
+        });
+        let plan = self.plan;
+        let argv = run.task.point.argv.clone().unwrap_or_default();
+        let job = Job {
+            base_url: String::new(),
+            served_model: String::new(),
+            model_root: String::new(),
+            params: run.task.params(),
+            api_key: None,
+            runner: Runner::Offline(offline),
+            argv: Some(argv.clone()),
+            env: self.env(),
+            cpus: self.seat.cpus.clone(),
+            // Absolute, because the benchmark may change its working directory.
+            places: BTreeMap::new(),
+            scratch: std::path::absolute(&scratch).unwrap_or(scratch),
+            warmup: Warmup::Requests(0),
+            timeout: plan.bench.timeout,
+            counters: Arc::<Counters>::default(),
+        };
+        let began = *job.counters.sending.get_or_init(Instant::now);
+        self.writer.tell(Update::Running(&self.config.id, &job.counters))?;
+        let gpus = Arc::new(self.gpus_of_engine());
+        let sampler = plan.bench.telemetry.then(|| sampler::start(None, gpus));
+        let measured = match Program::start(&job, &argv, plan.serve.stop_grace) {
+            Ok(program) => self.program.insert(program).finish().await,
+            Err(failure) => Err(failure),
+        };
+        let seconds = began.elapsed().as_secs_f64();
+        if let Some(program) = self.program.take() {
+            hide_in_log(program.log(), &plan.secrets)?;
+        }
+        hide_in_result(&job.scratch.join(RESULT), &plan.secrets)?;
+        let mut figures = self.keep(&telemetry, readings(sampler).await, None)?;
+        figures.extend(self.beside(&run.started.at));
+        if offline != Offline::Startup {
+            figures.extend(startup::phases(&diagnose::read_log(&job.scratch.join("bench.log"), 0)));
+        }
+        Ok(match measured {
+            Err(failure) => ran(Err(failure), seconds),
+            Ok(result) => {
+                let mut result = bench::of_engine(result, &argv);
+                if let Some(duration) = result.get("elapsed_time").and_then(|duration| duration.as_f64()) {
+                    // Whatever was not measured is the start and the end of the program.
+                    figures.insert("startup_s".to_owned(), (seconds - duration).max(0.0).into());
+                }
+                for (name, figure) in figures {
+                    result.entry(name).or_insert(figure);
+                }
+                ran(Ok(Box::new(reduce(bench::judge(result), &run.task, false))), seconds)
+            }
+        })
+    }
+
+    fn gpus_of_engine(&self) -> Gpus {
+        let count = match self.seat.gpus.len() {
+            0 => count_gpus(&self.config.params, &self.config.argv) as usize,
+            given => given,
+        };
+        Gpus::of_server(&self.env(), Some(count))
+    }
+}

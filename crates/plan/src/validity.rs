@@ -88,6 +88,10 @@ codes! {
     LoadNotReached = "load_not_reached", Invalid,
         "send more requests than are in flight at once (num_prompts = { per = \"max_concurrency\", times = 10 }); for batches \
          and phases lower the load, or raise max_num_seqs or the KV cache";
+    /// The server's answers to the fixed questions are not those of the baseline, or contradict themselves.
+    AnswersDiffer = "answers_differ", Invalid,
+        "find out which setting changes the answers, and whether that is meant; if it is, compare quality elsewhere and set \
+         answer_check = false in [serve]";
     /// The load generator stood still for a large part of the run.
     GeneratorStopped = "generator_stopped", Invalid,
         "measure again without stopping vsweep; give it a core of its own";

@@ -4,7 +4,8 @@ use super::step::{Action, Ending, Facts, Step};
 use super::warmth::Warmth;
 use super::{Agenda, Phase, record};
 use vsweep_plan::cause::Failure;
-use vsweep_record::journal::{Entry, Event, Launch};
+use vsweep_record::journal::{Entry, Event, Launch, StartRecord, State};
+use vsweep_strategy::checks::AnswerCheck;
 
 /// One start of the server.
 #[derive(Debug)]
@@ -50,7 +51,7 @@ impl Agenda<'_> {
     pub(super) fn settle_start(&mut self, started: Result<Facts, Failure>) {
         let launched = self.launched.as_mut().expect("a start was recorded");
         match started {
-            Ok(facts) => {
+            Ok(mut facts) => {
                 self.due.push_back(record(Event::ServerReady {
                     server: self.server.id.clone(),
                     launch: launched.id.n,
@@ -59,6 +60,7 @@ impl Agenda<'_> {
                     version: facts.version.clone(),
                     simulated: facts.simulated,
                     identity: facts.identity.clone().map(Box::new),
+                    answers: facts.answers.take().map(Box::new),
                 }));
                 launched.facts = Some(facts);
             }
@@ -68,6 +70,23 @@ impl Agenda<'_> {
                 self.due.push_back(Step::Act(Action::Stop));
             }
         }
+    }
+
+    /// What the user is told of the answers of the last start: that its runs are invalid for them, or once that there are none.
+    pub(super) fn note_of_answers(&self, state: &State) -> Option<String> {
+        let id = self.launched.as_ref()?.id;
+        let name = self.scope.plan.secrets.redact(&self.server.name);
+        if let Some(doubt) = state.doubted_for_answers(id) {
+            return Some(format!("the runs of {name} will be invalid: {doubt}"));
+        }
+        let starts = || state.servers.values().flat_map(|server| &server.starts);
+        let refused = |start: &StartRecord| match start.answers.as_deref() {
+            Some(AnswerCheck::Refused(why)) => Some(why.clone()),
+            _ => None,
+        };
+        let why = starts().find(|start| start.launch == id).and_then(refused)?;
+        let is_known = starts().any(|start| start.launch != id && refused(start).is_some());
+        (!is_known).then(|| format!("answers are not compared: {why} (answer_check = false in [serve] asks no more)"))
     }
 
     pub(super) fn settle_stop(&mut self) {

@@ -6,6 +6,7 @@ use vsweep_plan::fingerprint::Fingerprint;
 use vsweep_plan::plan::Warmup;
 use vsweep_plan::validity::Doubt;
 use vsweep_record::journal::{Entry, Event, Launch, Learned, Measured, RunFinished};
+use vsweep_strategy::checks::AnswerCheck;
 
 /// What comes next on a server.
 #[derive(Debug)]
@@ -114,6 +115,8 @@ pub struct Facts {
     pub kv_tokens: Option<u64>,
     /// What tells it from another one, if somebody else runs it.
     pub identity: Option<Fingerprint>,
+    /// What became of the fixed questions; none if they were not asked.
+    pub answers: Option<AnswerCheck>,
 }
 
 /// What a run measured.

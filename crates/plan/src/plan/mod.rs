@@ -150,6 +150,8 @@ pub struct Serve {
     pub hang_timeout: Duration,
     /// What happens to the server's caches between runs.
     pub reset: Reset,
+    /// Ask each start of a server the fixed questions.
+    pub answer_check: bool,
     /// Axes and fixed values.
     pub params: Vec<(String, Axis)>,
     /// Named combinations, multiplied with the axes; empty means one empty combination.

@@ -105,6 +105,9 @@ pub struct ServeTable {
     /// it anew, `none` does nothing; anything else is a command line that must exit with 0 within 2 minutes, or the
     /// run that follows is marked `suspect` (`caches_not_reset`).
     pub reset: Option<Words>,
+    /// Whether every start of a server is asked a few fixed questions, so that a config that answers otherwise than the others is
+    /// `invalid` (`answers_differ`; docs/verdicts.md). Default: true.
+    pub answer_check: Option<bool>,
     /// Flags of the server, dashes or underscores alike. A list or a range is an axis; axes multiply.
     pub params: Option<BTreeMap<String, Param>>,
     /// Path of a JSON file, relative to this one, with combinations in the form of `vllm bench sweep`: a list of

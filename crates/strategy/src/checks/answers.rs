@@ -94,7 +94,11 @@ impl From<Token> for Written {
 impl Token {
     /// By how much less probable than itself it holds another token, at least.
     fn gap(&self, other: &str) -> Option<f64> {
-        let told = self.top.iter().find(|(text, _)| text == other).map(|(_, logprob)| *logprob);
+        let told = self
+            .top
+            .iter()
+            .find(|(text, _)| text == other)
+            .map(|(_, logprob)| *logprob);
         let least = || self.top.iter().map(|(_, logprob)| *logprob).reduce(f64::min);
         Some(self.logprob? - told.or_else(least)?)
     }
@@ -123,7 +127,9 @@ impl Reply {
     pub fn distance(&self, other: &Reply) -> Distance {
         let pairs = || self.tokens.iter().zip(&other.tokens);
         let common = pairs().take_while(|(one, other)| one.text == other.text).count();
-        let moved = pairs().take(common).map(|(one, other)| Some((one.logprob? - other.logprob?).abs()));
+        let moved = pairs()
+            .take(common)
+            .map(|(one, other)| Some((one.logprob? - other.logprob?).abs()));
         let mean = moved.sum::<Option<f64>>().map(|sum| sum / common.max(1) as f64);
         let (Some(one), Some(another)) = (self.tokens.get(common), other.tokens.get(common)) else {
             return Distance {
@@ -135,13 +141,17 @@ impl Reply {
         let gap = one.gap(&another.text).zip(another.gap(&one.text));
         Distance {
             parts_at: Some(common as u32),
-            nats: gap.zip(mean).map(|((here, there), mean)| mean.max((here + there) / 2.0)),
+            nats: gap
+                .zip(mean)
+                .map(|((here, there), mean)| mean.max((here + there) / 2.0)),
             is_unlikely: gap.is_some() && !(one.holds_likely(&another.text) && another.holds_likely(&one.text)),
         }
     }
 
     fn is_cut(&self) -> bool {
-        !self.is_complete && self.tokens.len() < self.asked as usize && self.tokens.iter().any(|token| token.logprob.is_some())
+        !self.is_complete
+            && self.tokens.len() < self.asked as usize
+            && self.tokens.iter().any(|token| token.logprob.is_some())
     }
 }
 
@@ -158,16 +168,15 @@ impl Answers {
         let long = self.long.iter().flat_map(|long| &long.replies);
         if let Some(cut) = self.alone.iter().chain(long).find(|reply| reply.is_cut()) {
             let (told, asked) = (cut.tokens.len(), cut.asked);
-            return Some(format!("an answer was cut after {told} of the {asked} tokens that were asked for"));
+            return Some(format!(
+                "an answer was cut after {told} of the {asked} tokens that were asked for"
+            ));
         }
         if let Some(long) = &self.long {
             let least = u64::from(long.lines) * TOKENS_A_LINE;
             let counted = long.replies.iter().filter_map(|reply| reply.prompt_tokens).min();
             if let Some(tokens) = counted.filter(|tokens| *tokens < least) {
-                return Some(format!(
-                    "a prompt of {} lines was cut to {tokens} tokens",
-                    long.lines
-                ));
+                return Some(format!("a prompt of {} lines was cut to {tokens} tokens", long.lines));
             }
             if self.forgets(long) {
                 return Some(format!(
@@ -180,7 +189,10 @@ impl Answers {
         let apart = self.together.iter().position(|distance| beyond(&distance));
         apart.map(|at| {
             let told = show(&self.together[at]);
-            format!("question {} has another answer when all are asked at once: {told}", at + 1)
+            format!(
+                "question {} has another answer when all are asked at once: {told}",
+                at + 1
+            )
         })
     }
 
@@ -197,12 +209,19 @@ impl Answers {
 
     /// How far batches alone move log probabilities, in nats.
     fn noise(&self) -> f64 {
-        self.together.iter().filter_map(|distance| distance.nats).fold(0.0, f64::max)
+        self.together
+            .iter()
+            .filter_map(|distance| distance.nats)
+            .fold(0.0, f64::max)
     }
 
     /// The answers of both to each question that both were asked.
     fn beside<'a>(&'a self, other: &'a Answers) -> impl Iterator<Item = (&'a Reply, &'a Reply)> {
-        let long = self.long.iter().zip(&other.long).filter(|(one, other)| one.lines == other.lines);
+        let long = self
+            .long
+            .iter()
+            .zip(&other.long)
+            .filter(|(one, other)| one.lines == other.lines);
         let long = long.flat_map(|(one, other)| one.replies.iter().zip(&other.replies));
         self.alone.iter().zip(&other.alone).chain(long)
     }
@@ -214,7 +233,10 @@ impl Answers {
             if let (Some(tokens), Some(of_base)) = (own.prompt_tokens, other.prompt_tokens)
                 && 10 * tokens < 9 * of_base
             {
-                return Some(format!("question {} has {tokens} tokens here and {of_base} there", at + 1));
+                return Some(format!(
+                    "question {} has {tokens} tokens here and {of_base} there",
+                    at + 1
+                ));
             }
             if distances[at].is_beyond(noise) {
                 return Some(format!("question {}: {}", at + 1, show(&distances[at])));
@@ -267,10 +289,21 @@ pub fn judge(starts: &[Asked<'_>]) -> Vec<Option<String>> {
     for (model, base) in baselines {
         let base = starts[base];
         let alike = |start: &&Asked<'_>| start.server == base.server && start.answers.model == model;
-        let between = starts.iter().filter(alike).flat_map(|start| start.answers.beside(base.answers));
-        let between = between.map(|(own, other)| own.distance(other)).filter(|distance| !distance.is_unlikely);
-        let noise = between.filter_map(|distance| distance.nats).fold(base.answers.noise(), f64::max);
-        for (at, start) in starts.iter().enumerate().filter(|(_, start)| start.answers.model == model) {
+        let between = starts
+            .iter()
+            .filter(alike)
+            .flat_map(|start| start.answers.beside(base.answers));
+        let between = between
+            .map(|(own, other)| own.distance(other))
+            .filter(|distance| !distance.is_unlikely);
+        let noise = between
+            .filter_map(|distance| distance.nats)
+            .fold(base.answers.noise(), f64::max);
+        for (at, start) in starts
+            .iter()
+            .enumerate()
+            .filter(|(_, start)| start.answers.model == model)
+        {
             if said[at].is_none() {
                 let told = start.answers.difference(base.answers, noise);
                 said[at] = told.map(|told| format!("against {}, {told}", base.name));

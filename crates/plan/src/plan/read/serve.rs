@@ -28,6 +28,7 @@ impl Reader<'_> {
             stop_grace: STOP_GRACE,
             hang_timeout: HANG_TIMEOUT,
             reset: Reset::Caches,
+            answer_check: true,
             params: Vec::new(),
             combos: Vec::new(),
         };
@@ -75,6 +76,8 @@ impl Reader<'_> {
         serve.hang_timeout = self.duration(fields.get("hang_timeout"), "serve.hang_timeout", HANG_TIMEOUT);
         let reset = fields.get("reset");
         serve.reset = reset.and_then(|node| self.reset(node)).unwrap_or(Reset::Caches);
+        let answer_check = fields.get("answer_check");
+        serve.answer_check = answer_check.is_none_or(|node| self.yes_or_no(node, "serve.answer_check").unwrap_or(true));
         let flags = fields.get("params").map(|node| self.flags(node)).unwrap_or_default();
         let names = serve.target.names();
         let command_axis = (!names.is_empty()).then(|| (COMMAND.to_owned(), Axis::Values(names)));

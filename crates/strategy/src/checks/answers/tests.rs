@@ -22,7 +22,9 @@ fn draw(seed: u64) -> f64 {
 
 fn hash(words: &[String]) -> u64 {
     let bytes = words.iter().flat_map(|word| word.bytes().chain([0]));
-    bytes.fold(7, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
+    bytes.fold(7, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
+    })
 }
 
 struct Server {
@@ -85,12 +87,25 @@ impl Server {
         let prompts = ["one two three", "two three four", "three four five", "four five six"];
         let alone: Vec<Reply> = prompts.iter().map(|prompt| self.reply(prompt, 32, false)).collect();
         let together = prompts.iter().map(|prompt| self.reply(prompt, 32, true));
-        let long = |begin: &str| self.reply(&format!("{begin} {}", "a line of the text of ten words or so on ".repeat(40)), 8, false);
+        let long = |begin: &str| {
+            self.reply(
+                &format!("{begin} {}", "a line of the text of ten words or so on ".repeat(40)),
+                8,
+                false,
+            )
+        };
         Answers {
             model: "m".into(),
-            together: alone.iter().zip(together).map(|(one, other)| one.distance(&other)).collect(),
+            together: alone
+                .iter()
+                .zip(together)
+                .map(|(one, other)| one.distance(&other))
+                .collect(),
             alone,
-            long: Some(Long { lines: 40, replies: vec![long("amber"), long("cobalt")] }),
+            long: Some(Long {
+                lines: 40,
+                replies: vec![long("amber"), long("cobalt")],
+            }),
         }
     }
 }
@@ -101,7 +116,12 @@ fn server(fault: Fault, noise: f64, batch: u64) -> Answers {
 
 /// What is said of a second config against a first one.
 fn against(base: &Answers, new: &Answers) -> Option<String> {
-    let asked = |server, answers| Asked { server, name: server, settings: 0, answers };
+    let asked = |server, answers| Asked {
+        server,
+        name: server,
+        settings: 0,
+        answers,
+    };
     let said = judge(&[asked("base", base), asked("new", new)]);
     assert_eq!(said[0], None, "the baseline");
     said[1].clone()
@@ -129,13 +149,21 @@ fn noise_of_batches_raises_no_alarm() {
         // The base was asked in batches as well: no prompt of it was alone.
         let noisy = |batch: u64| {
             let mut answers = server(Fault::None, noise, batch);
-            let noisy = Server { fault: Fault::None, noise, batch };
+            let noisy = Server {
+                fault: Fault::None,
+                noise,
+                batch,
+            };
             let prompts = ["one two three", "two three four", "three four five", "four five six"];
             answers.alone = prompts.iter().map(|prompt| noisy.reply(prompt, 32, true)).collect();
             answers
         };
         let (base, new) = (noisy(2 * batch), noisy(2 * batch + 1));
-        let apart = base.alone.iter().zip(&new.alone).map(|(one, other)| one.distance(other));
+        let apart = base
+            .alone
+            .iter()
+            .zip(&new.alone)
+            .map(|(one, other)| one.distance(other));
         parted += apart.filter(|distance| distance.parts_at.is_some()).count();
         assert_eq!(against(&base, &new), None, "noise of {noise} nats, batch {batch}");
     }
@@ -155,7 +183,11 @@ fn a_truncated_prompt_is_found_without_a_baseline() {
     assert_eq!(fault(&silent), "", "a model that does not find the word says nothing");
     silent.alone[0].tokens[0].text = " Amber".into();
     silent.alone[1].tokens[0].text = " cobalt".into();
-    assert!(fault(&silent).contains("beginnings were not read"), "{}", fault(&silent));
+    assert!(
+        fault(&silent).contains("beginnings were not read"),
+        "{}",
+        fault(&silent)
+    );
     let mut whole = server(Fault::None, 0.0, 1);
     whole.alone[0].tokens[0].text = " Amber".into();
     whole.alone[1].tokens[0].text = " cobalt".into();
@@ -164,19 +196,41 @@ fn a_truncated_prompt_is_found_without_a_baseline() {
 
 #[test]
 fn the_baseline_is_the_plainest_config_without_fault() {
-    let (good, wrong, cut) = (server(Fault::None, 0.0, 1), server(Fault::Wrong, 0.0, 1), server(Fault::Cut, 0.0, 1));
-    let asked = |server, settings, answers| Asked { server, name: server, settings, answers };
+    let (good, wrong, cut) = (
+        server(Fault::None, 0.0, 1),
+        server(Fault::Wrong, 0.0, 1),
+        server(Fault::Cut, 0.0, 1),
+    );
+    let asked = |server, settings, answers| Asked {
+        server,
+        name: server,
+        settings,
+        answers,
+    };
     let said = judge(&[asked("many", 2, &wrong), asked("few", 1, &good), asked("cut", 0, &cut)]);
-    assert!(said[0].as_ref().is_some_and(|said| said.starts_with("against few, ")), "{said:?}");
+    assert!(
+        said[0].as_ref().is_some_and(|said| said.starts_with("against few, ")),
+        "{said:?}"
+    );
     assert!(said[1].is_none() && said[2].is_some(), "{said:?}");
-    let other = Answers { model: "another".into(), ..wrong.clone() };
+    let other = Answers {
+        model: "another".into(),
+        ..wrong.clone()
+    };
     assert_eq!(judge(&[asked("a", 0, &good), asked("b", 0, &other)]), [None, None]);
 }
 
 #[test]
 fn without_log_probabilities_only_what_agrees_nowhere_differs() {
     let words = |text: &str| Reply {
-        tokens: text.split_inclusive(' ').map(|word| Token { text: word.into(), logprob: None, top: Vec::new() }).collect(),
+        tokens: text
+            .split_inclusive(' ')
+            .map(|word| Token {
+                text: word.into(),
+                logprob: None,
+                top: Vec::new(),
+            })
+            .collect(),
         asked: 32,
         ..Reply::default()
     };

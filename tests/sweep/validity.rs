@@ -18,6 +18,7 @@ runs = 2
 [serve]
 url = "{}"
 reset = "none"
+answer_check = false # requests are counted
 [bench]
 {bench}
 [bench.params]

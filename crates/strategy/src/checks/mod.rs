@@ -2,11 +2,7 @@
 //! becomes, and whether it applies to the load at hand, is decided where runs are judged.
 
 mod answers;
-mod drift;
-mod little;
 mod steady;
 
 pub use answers::{AnswerCheck, Answers, Asked, Distance, Long, Reply, Token, judge};
-pub use drift::{Drift, drift};
-pub use little::littles_law;
 pub use steady::{Trend, Unsteady, mser5, trend, unsteady};

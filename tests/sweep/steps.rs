@@ -100,7 +100,7 @@ impl Replay {
                 simulated: *simulated,
                 kv_tokens: None,
                 identity: None,
-                answers: answers.as_deref().cloned(),
+                answers: answers.clone(),
             }))),
             Some(Event::ServerExited {
                 cause: Some(cause),

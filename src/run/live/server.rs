@@ -52,8 +52,8 @@ impl Live<'_, '_> {
             version: identity.version.clone(),
             simulated: identity.simulated,
             kv_tokens: self.kv_tokens().await,
-            identity: behind.clone(),
-            answers,
+            identity: behind.clone().map(Box::new),
+            answers: answers.map(Box::new),
         };
         let gpus = Arc::new(self.gpus(&identity));
         let running = self.ready();

@@ -59,8 +59,8 @@ impl Agenda<'_> {
                     model: facts.model.clone(),
                     version: facts.version.clone(),
                     simulated: facts.simulated,
-                    identity: facts.identity.clone().map(Box::new),
-                    answers: facts.answers.take().map(Box::new),
+                    identity: facts.identity.clone(),
+                    answers: facts.answers.take(),
                 }));
                 launched.facts = Some(facts);
             }

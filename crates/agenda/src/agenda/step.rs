@@ -114,9 +114,9 @@ pub struct Facts {
     /// Size of its KV cache, in tokens.
     pub kv_tokens: Option<u64>,
     /// What tells it from another one, if somebody else runs it.
-    pub identity: Option<Fingerprint>,
+    pub identity: Option<Box<Fingerprint>>,
     /// What became of the fixed questions; none if they were not asked.
-    pub answers: Option<AnswerCheck>,
+    pub answers: Option<Box<AnswerCheck>>,
 }
 
 /// What a run measured.

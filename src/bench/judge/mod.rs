@@ -1,5 +1,5 @@
 //! Whether a run's figures can be believed, judged by the figures themselves. Each check is a pure function from what a run
-//! shows to a doubt, if there is one; a new one is a function in a file of this folder and an entry in [`CHECKS`].
+//! shows to a doubt, if there is one; a new one is a function in a file of this folder and an entry in `CHECKS`.
 //!
 //! What was read beside a run is judged by [`beside`]. What neither shows (caches that were not reset, a server that was cold) the `run`
 //! room adds.

@@ -5,7 +5,7 @@
 mod exact_prompts;
 mod external;
 pub mod iterations;
-mod judge;
+pub mod judge;
 pub mod native;
 pub mod params;
 pub mod phases;

@@ -3,7 +3,8 @@
 use super::experiment::tell_problems;
 use super::output::finish;
 use crate::error::{Error, Exit, Result};
-use crate::report::compare::{Comparison, Limit, Question, Side, to_bmf, to_html, to_junit, to_markdown, to_text};
+use crate::plan::Limit;
+use crate::report::compare::{Comparison, Question, Side, to_bmf, to_html, to_junit, to_markdown, to_text};
 use crate::stats::Requirement;
 use crate::table::Measure;
 use clap::ValueEnum;

@@ -15,10 +15,11 @@ use crate::cause::{Cause, Failure};
 use crate::ids::{PointId, ServerId};
 use crate::journal::{Entry, Event, State};
 use crate::matrix::{LoadSearch, Point};
-use crate::plan::{BenchRunner, Offline, Reset, spelling};
+use crate::plan::{BenchRunner, Offline, Reset, Warmup, spelling};
 use crate::run::{Stage, Unattended, Writer, drive, reduce};
+use crate::server::answers;
 use futures_util::FutureExt;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
@@ -163,11 +164,30 @@ impl Played<'_> {
         forecast.failure.clone_from(failure);
         match failure {
             Some(failure) => Err(failure.clone()),
-            None => Ok(Facts {
-                seconds: start_s,
-                ..Facts::default()
-            }),
+            None => {
+                if self.company.plan.serve.answer_check {
+                    forecast.total.starts += self.company.lessons.run.time(self.questions_s());
+                }
+                Ok(Facts {
+                    seconds: start_s,
+                    ..Facts::default()
+                })
+            }
         }
+    }
+
+    /// What the fixed questions after a start take, in seconds: each alone, then all at once. The long ones take little more.
+    fn questions_s(&self) -> f64 {
+        let rounds = answers::PROMPTS + 1;
+        let params = json!({"random_input_len": 30, "random_output_len": answers::TOKENS, "num_prompts": rounds, "max_concurrency": 1});
+        let played = Player::new(self.stand_in, false, false).play(Play {
+            params: params.as_object().expect("written as one"),
+            warmup: Warmup::Requests(0),
+            watch: None,
+            budget: self.company.budget,
+        });
+        // A server whose model_len is too small refuses them.
+        played.map_or(0.0, |played| played.seconds)
     }
 
     fn run(&mut self, job: &Run) -> Result<Outcome, Unknown> {

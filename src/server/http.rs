@@ -116,12 +116,25 @@ impl Http {
         self.answer(reqwest::Method::POST, path, limit).await
     }
 
+    /// POST of some JSON, answered within the limit.
+    pub async fn ask(&self, path: &str, body: &Value, limit: Duration) -> Result<Answer, Silence> {
+        let request = self.request(reqwest::Method::POST, path)?.json(body);
+        self.send(request, limit).await
+    }
+
     async fn answer(&self, method: reqwest::Method, path: &str, limit: Duration) -> Result<Answer, Silence> {
+        self.send(self.request(method, path)?, limit).await
+    }
+
+    fn request(&self, method: reqwest::Method, path: &str) -> Result<reqwest::RequestBuilder, Silence> {
         let client = self
             .client
             .as_ref()
             .map_err(|error| Silence::NoConnection(error.clone()))?;
-        let request = client.request(method, format!("{}{path}", self.base_url));
+        Ok(client.request(method, format!("{}{path}", self.base_url)))
+    }
+
+    async fn send(&self, request: reqwest::RequestBuilder, limit: Duration) -> Result<Answer, Silence> {
         let response = request.timeout(limit).send().await?;
         let status = response.status().as_u16();
         let body = String::from_utf8_lossy(&body_of(response).await?).into_owned();

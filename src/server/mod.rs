@@ -4,6 +4,7 @@
 //! This room decides nothing about what to run next, and writes no file but the server's log.
 
 pub mod address;
+pub mod answers;
 pub mod claim;
 pub mod cpus;
 pub mod diagnose;

@@ -33,6 +33,28 @@ pub struct Window {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Series(pub Vec<Reading>);
 
+/// How a run went, for whoever doubts it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Course {
+    /// Generated tokens a second from each reading to the next.
+    pub rates: Vec<f64>,
+    /// Requests at the server at each reading.
+    pub in_flight: Vec<f64>,
+    /// Generated tokens a second for each request in the batch, between readings that found some.
+    pub speeds: Vec<f64>,
+    /// Share of the readings that found a GPU slowed down for its heat or its supply; none without GPUs. A power cap is what a GPU at work
+    /// meets, and no reason.
+    pub slowed_share: Option<f64>,
+}
+
+/// Why a GPU is slowed down below what it could do at its power.
+const SLOWED: [&str; 4] = [
+    "hw_slowdown",
+    "sw_thermal_slowdown",
+    "hw_thermal_slowdown",
+    "hw_power_brake_slowdown",
+];
+
 type Figures = Map<String, Value>;
 
 impl Series {
@@ -71,6 +93,41 @@ impl Series {
         figures.insert("host_load_max".into(), Gauge(host(|host| host.load)).max());
         figures.insert("vsweep_cpu_cores_max".into(), Gauge(host(|host| host.own_cores)).max());
         figures
+    }
+
+    /// How the run of a window went.
+    pub fn course(&self, window: Window) -> Course {
+        let inside = || self.0.iter().filter(|reading| window.contains(reading.at));
+        let servers: Vec<(Instant, Scrape)> = inside()
+            .filter_map(|reading| Some((reading.at, reading.server?)))
+            .collect();
+        let rate = |pair: &[(Instant, Scrape)]| {
+            let tokens = pair[1].1.generation_tokens? - pair[0].1.generation_tokens?;
+            Some(tokens / (pair[1].0 - pair[0].0).as_secs_f64()).filter(|rate| rate.is_finite())
+        };
+        let speed = |pair: &[(Instant, Scrape)]| {
+            let running = (pair[0].1.running? + pair[1].1.running?) / 2.0;
+            Some(rate(pair)? / running).filter(|_| running > 0.0)
+        };
+        let is_slowed = |gpu: &GpuReading| {
+            let reasons = gpu.throttle.as_ref()?;
+            Some(f64::from(u8::from(
+                reasons.iter().any(|reason| SLOWED.contains(reason)),
+            )))
+        };
+        let slowed = Gauge(
+            inside()
+                .flat_map(|reading| &reading.gpus)
+                .filter_map(is_slowed)
+                .collect(),
+        );
+        let in_flight = |server: &Scrape| Some(server.running? + server.waiting.unwrap_or(0.0));
+        Course {
+            in_flight: servers.iter().filter_map(|(_, server)| in_flight(server)).collect(),
+            rates: servers.windows(2).filter_map(rate).collect(),
+            speeds: servers.windows(2).filter_map(speed).collect(),
+            slowed_share: slowed.mean().as_f64(),
+        }
     }
 
     fn summarize_server(&self, inside: &[&Reading], window: Window, figures: &mut Figures) {

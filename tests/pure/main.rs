@@ -5,6 +5,7 @@ mod calibration;
 mod circles;
 #[path = "../support/deadline.rs"]
 mod deadline;
+mod doubts;
 mod layers;
 mod mangled_files;
 mod matrix;

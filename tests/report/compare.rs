@@ -6,7 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 use tempfile::TempDir;
-use vsweep::report::compare::{Comparison, Limit, Question, Side, to_bmf, to_html, to_junit, to_markdown, to_text};
+use vsweep::plan::Limit;
+use vsweep::report::compare::{Comparison, Question, Side, to_bmf, to_html, to_junit, to_markdown, to_text};
 use vsweep::stats::{Requirement, Verdict};
 
 /// Writes a tree of `vllm bench sweep` with one folder a load: its throughput and its p99 TTFT in each run.

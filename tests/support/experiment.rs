@@ -137,6 +137,7 @@ impl Experiment {
                 version: None,
                 simulated: self.simulated,
                 identity: None,
+                answers: None,
             });
         }
         for (j, load) in self.loads.iter().enumerate() {

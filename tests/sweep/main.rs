@@ -1,5 +1,6 @@
 //! Whole sweeps by the real binary on simulated servers: what they leave, how they fail, go on and are foretold.
 
+mod answers;
 mod attached;
 mod ci_guard;
 mod clients;

@@ -167,7 +167,7 @@ fn a_disk_that_takes_no_more_stops_the_sweep_with_nothing_lost() {
             "command = \"vsweep sim serve tiny-8b --sim-start 50ms --sim-speed 50\"",
             &format!("url = \"{}\"", server.url()),
         )
-        .replace("stop_grace = \"2s\"", "")
+        .replace("stop_grace = \"2s\"", "answer_check = false")
         .replace("[serve.params]\nmax_num_seqs = [4, 16]", "")
         .replace("max_concurrency = [1, 2, 4]", "max_concurrency = [1, 2, 3, 4, 5, 6]");
     let plan = harness.write("plan.toml", &plan);

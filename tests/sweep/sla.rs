@@ -21,6 +21,7 @@ version = 1
 command = "vsweep sim serve tiny-8b --sim-start 20ms --sim-speed 1"
 stop_grace = "2s"
 reset = "restart"
+answer_check = false # requests are counted
 
 [serve.params]
 sim_fault = ["crash-after:24", "crash-after:60", "crash-after:150"]

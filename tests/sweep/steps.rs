@@ -91,6 +91,7 @@ impl Replay {
                 model,
                 version,
                 simulated,
+                answers,
                 ..
             }) => Ok(Outcome::Started(Ok(Facts {
                 seconds: *seconds,
@@ -99,6 +100,7 @@ impl Replay {
                 simulated: *simulated,
                 kv_tokens: None,
                 identity: None,
+                answers: answers.clone(),
             }))),
             Some(Event::ServerExited {
                 cause: Some(cause),

@@ -18,6 +18,7 @@ runs = 2
 [serve]
 url = "{}"
 reset = "none"
+answer_check = false # requests are counted
 [bench]
 {bench}
 [bench.params]
@@ -104,5 +105,31 @@ fn a_load_is_warmed_up_once_on_each_start_of_a_server() {
             .map(|run| has(run, &["cold_server"]))
             .collect();
         assert_eq!(cold, [unmeasured == 0.0, false], "{warmup}");
+    }
+}
+
+#[test]
+fn answers_of_another_length_and_prompts_found_in_the_cache_are_marked() {
+    let faults: [(&[&str], &str); 3] = [
+        (&["--sim-fault", "cut-answers:8"], "output_lengths_differ"),
+        (&["--sim-fault", "wrong-counts:1"], "output_lengths_differ"),
+        (&[], "prefix_cache_hits"),
+    ];
+    for (flags, code) in faults {
+        let harness = Harness::new();
+        let server = Standing::start(&harness, &[&["--sim-speed", "20"], flags].concat(), false);
+        // Both points have the same prompts, and nothing is reset between them.
+        let load = "max_concurrency = [4, 5]\nnum_prompts = 20";
+        let plan = plan(&server, "warmup_prompts = 0", load).replace("runs = 2", "runs = 1");
+        let plan = plan.replace("random_input_len = 16", "random_input_len = 128");
+        harness.write("plan.toml", &plan);
+        let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+        assert!(output.status.success(), "{}", said(&output));
+        let runs = summary(&harness, "summary.csv");
+        assert!(has(&runs[1], &[code]), "{code}: {}", said(&output));
+        let others = ["output_lengths_differ", "prefix_cache_hits"]
+            .into_iter()
+            .filter(|other| *other != code);
+        assert!(!has(&runs[0], &others.collect::<Vec<_>>()), "{}", said(&output));
     }
 }

@@ -88,6 +88,10 @@ codes! {
     LoadNotReached = "load_not_reached", Invalid,
         "send more requests than are in flight at once (num_prompts = { per = \"max_concurrency\", times = 10 }); for batches \
          and phases lower the load, or raise max_num_seqs or the KV cache";
+    /// The server's answers to the fixed questions are not those of the baseline, or contradict themselves.
+    AnswersDiffer = "answers_differ", Invalid,
+        "find out which setting changes the answers, and whether that is meant; if it is, compare quality elsewhere and set \
+         answer_check = false in [serve]";
     /// The load generator stood still for a large part of the run.
     GeneratorStopped = "generator_stopped", Invalid,
         "measure again without stopping vsweep; give it a core of its own";
@@ -116,6 +120,24 @@ codes! {
     /// A percentile of the result needs more requests than there were.
     SampleTooSmall = "sample_too_small", Suspect,
         "send more requests (num_prompts), or ask for a lower percentile (metric_percentiles)";
+    /// Requests were preempted, so that the server computed parts of them twice.
+    RequestsPreempted = "requests_preempted", Suspect,
+        "lower the load, or give the KV cache more room (gpu_memory_utilization, tensor_parallel_size, kv_cache_dtype)";
+    /// The server found parts of prompts in its prefix cache that are not shared by design.
+    PrefixCacheHits = "prefix_cache_hits", Suspect,
+        "let vsweep reset the caches between runs, or use another seed; prefills were faster than they would be";
+    /// Answers had more or fewer tokens than were asked for.
+    OutputLengthsDiffer = "output_lengths_differ", Suspect,
+        "let the server heed ignore_eos and max_tokens, and look whether its usage can be believed: throughput and TPOT are made of it";
+    /// More requests were at the server than the benchmark sent.
+    ServerNotAlone = "server_not_alone", Suspect,
+        "let nobody else use the server while it is measured";
+    /// Tokens a second had a trend throughout the run.
+    NoSteadyState = "no_steady_state", Suspect,
+        "send more requests (num_prompts), so that ramp and drain are a small part; of a server that slows down, look for the reason in its telemetry";
+    /// A GPU was slowed down for its heat or its power supply.
+    GpuSlowedDown = "gpu_slowed_down", Suspect,
+        "cool the GPU, or lock its clocks for all configs alike; gpu_throttle_reasons says why it was slowed down";
     /// The runs of a point differ by more than noise explains.
     RunsDisagree = "runs_disagree", Suspect,
         "look into the server's log, or raise `runs` to learn which is usual";

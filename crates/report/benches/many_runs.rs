@@ -151,6 +151,7 @@ fn write_journal(directory: &Directory, n: u64, points: &[PointId]) {
             version: None,
             simulated: false,
             identity: None,
+            answers: None,
         });
         for (load, run) in (0..LOADS).flat_map(|load| (0..RUNS).map(move |run| (load, run))) {
             let started = push(Event::RunStarted(Box::new(RunStarted {

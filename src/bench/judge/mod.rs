@@ -1,13 +1,16 @@
 //! Whether a run's figures can be believed, judged by the figures themselves. Each check is a pure function from what a run
-//! shows to a doubt, if there is one; a new one is a function in a file of this folder and an entry in [`CHECKS`].
+//! shows to a doubt, if there is one; a new one is a function in a file of this folder and an entry in `CHECKS`.
 //!
-//! What the figures cannot show (caches that were not reset, a server that was cold) the `run` room adds.
+//! What was read beside a run is judged by [`beside`]. What neither shows (caches that were not reset, a server that was cold) the `run`
+//! room adds.
 
+mod beside;
 mod failures;
 mod generator;
 mod load;
 mod sample;
 
+pub use beside::beside;
 pub(super) use failures::{commonest_error, failed_requests, on_failed_requests, refuse_empty};
 
 use crate::plan::Params;

@@ -4,6 +4,7 @@ pub mod api;
 pub mod arrivals;
 pub(super) mod as_flags;
 pub mod figures;
+mod lengths;
 mod prepare;
 mod profiler;
 mod prompts;
@@ -29,6 +30,7 @@ use crate::metrics::{Nanos, RunResult, Sample, Samples, Underway, seconds};
 use crate::plan::Params;
 use crate::search::Watch;
 use crate::telemetry::series::Window;
+use crate::validity::{Code, Doubt};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -227,11 +229,19 @@ impl Run {
         }
         let mut warnings = std::mem::take(&mut prompts.warnings);
         warnings.extend(unread);
-        warnings.extend(server.warning(self.settings.dataset.traits().shared_share));
-        match &cut {
-            Some(cut) => warnings.push(warnings::of_cut(cut)),
-            None => warnings.extend(warnings::of_lengths(&self.settings, &load, &outcome.samples)),
-        }
+        let hits = server.warning(self.settings.dataset.traits().shared_share);
+        // What texts of a file share, and what a chat template adds to all prompts, is not known.
+        let is_known = self.settings.shares_by_design_only();
+        let hits = hits.map(|hits| Doubt::new(Code::PrefixCacheHits, hits));
+        let (doubted, told) = if is_known { (hits, None) } else { (None, hits) };
+        warnings.extend(told.map(|hits| hits.detail));
+        let lengths = match &cut {
+            Some(cut) => {
+                warnings.push(warnings::of_cut(cut));
+                None
+            }
+            None => lengths::doubt(&self.settings, &load, &outcome.samples),
+        };
         // A million requests would lie beside their results for nothing.
         let turns = load.turns.take();
         drop(load);
@@ -256,7 +266,12 @@ impl Run {
         };
         let mut measurement = Measurement {
             failure: on_failed_requests(seen),
-            doubts: cold.into_iter().chain(doubts(seen)).collect(),
+            doubts: cold
+                .into_iter()
+                .chain(doubted)
+                .chain(lengths)
+                .chain(doubts(seen))
+                .collect(),
             requests: requests(&outcome.samples),
             result: RunResult::default(),
             cut,

@@ -6,7 +6,7 @@ use super::figures::Figures;
 use super::refused::REFUSED;
 use crate::bench::params::server::ServerParams;
 use crate::bench::params::{Group, Param, Table};
-use crate::dataset::{Dataset, KINDS, PromptParams, TurnParams};
+use crate::dataset::{Dataset, KINDS, Material, PromptParams, TurnParams};
 use crate::load::Backend;
 use crate::metrics::{Metric, SteadyRule};
 use crate::params::{Bounds, Reader};
@@ -214,6 +214,12 @@ impl Settings {
         let ends_never = matches!(backend, Backend::Completions | Backend::Chat | Backend::Responses);
         let wanted = ends_never && self.dataset.traits().fixes_outputs;
         self.api.ignore_eos.unwrap_or(wanted)
+    }
+
+    /// Whether all that prompts have in common is what the dataset says.
+    pub fn shares_by_design_only(&self) -> bool {
+        let is_made_up = self.dataset.traits().made_of != Material::Text;
+        is_made_up && self.api.backend() == Backend::Completions
     }
 
     /// Metrics in the result.

@@ -3,6 +3,7 @@
 use super::hidden::hide_in_result;
 use super::{Live, Running};
 use crate::agenda::{self, Evidence, Outcome, Ran, Task};
+use crate::bench::judge;
 use crate::bench::{self, Counters, Job, Measurement, RESULT, Runner};
 use crate::cause::{Cause, Failure};
 use crate::error::Result;
@@ -59,7 +60,9 @@ impl Live<'_, '_> {
         let seconds = began.elapsed().saturating_sub(job.counters.warmed_for()).as_secs_f64();
         hide_in_result(&job.scratch.join(RESULT), &plan.secrets)?;
         let window = job.counters.measured.get().copied();
-        let mut figures = self.keep(&telemetry, readings(sampler).await, window)?;
+        let series = readings(sampler).await;
+        let course = series.window(window).map(|window| series.course(window));
+        let mut figures = self.keep(&telemetry, series, window)?;
         figures.extend(self.beside(&run.started.at));
         let running = self.ready();
         figures.extend(running.startup.clone());
@@ -84,6 +87,13 @@ impl Live<'_, '_> {
                 add(figures, &mut measurement);
                 measurement.doubts.extend(unwarmed(plan, &job, run.is_warm));
                 measurement.doubts.extend(running.unlike.clone());
+                // A field of a request's body may make several of one.
+                let is_plain = spelling::find(&job.params, "extra_body").is_none();
+                if let Some(course) = course.filter(|_| is_plain && measurement.cut.is_none()) {
+                    measurement
+                        .doubts
+                        .extend(judge::beside(&measurement.result.values, &course));
+                }
                 ran(
                     Ok(Box::new(reduce(measurement, &run.task, identity.simulated))),
                     seconds,

@@ -5,6 +5,7 @@ use super::{Live, Running, planned};
 use crate::agenda::{Facts, Outcome};
 use crate::bench;
 use crate::cause::Failure;
+use crate::checks::AnswerCheck;
 use crate::error::{Error, Result};
 use crate::files::create_folder;
 use crate::fingerprint::Fingerprint;
@@ -45,13 +46,16 @@ impl Live<'_, '_> {
             Ok(behind) => behind,
             Err(differences) => return Ok(replaced(&differences)),
         };
+        let seconds = launched.elapsed().as_secs_f64();
+        let answers = self.ask(&identity).await;
         let facts = Facts {
-            seconds: launched.elapsed().as_secs_f64(),
+            seconds,
             model: identity.served_model.clone(),
             version: identity.version.clone(),
             simulated: identity.simulated,
             kv_tokens: self.kv_tokens().await,
-            identity: behind.clone(),
+            identity: behind.clone().map(Box::new),
+            answers: answers.map(Box::new),
         };
         let gpus = Arc::new(self.gpus(&identity));
         let unlike = self.unlike(behind.as_ref()).await;
@@ -67,6 +71,19 @@ impl Live<'_, '_> {
         running.identity = Some(identity);
         running.behind = behind;
         Ok(Outcome::Started(Ok(facts)))
+    }
+
+    /// What it answers to the fixed questions, which come before anything is measured. Of one that dies or hangs under them, the first
+    /// run tells.
+    async fn ask(&mut self, identity: &Identity) -> Option<AnswerCheck> {
+        if !self.plan.serve.answer_check {
+            return None;
+        }
+        let limit = self.plan.serve.hang_timeout;
+        let running = self.ready();
+        let answers = running.server.ask(identity, limit).await;
+        running.has_leftovers = matches!(answers, AnswerCheck::Refused(_));
+        Some(answers)
     }
 
     /// A port that a stranger holds makes every server of the plan fail, which says nothing about any of them.

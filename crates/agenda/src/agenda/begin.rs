@@ -120,7 +120,10 @@ fn first_value(record: &SearchRecord) -> Option<f64> {
 /// The best answer for a target so far; of equal ones the first.
 fn rival(target: &str, alike: &[&SearchRecord], state: &State, forecast: Option<f64>) -> Option<Rival> {
     let mut best: Option<Rival> = None;
-    for record in alike {
+    let believed = alike
+        .iter()
+        .filter(|record| state.doubted_server(&record.started.server).is_none());
+    for record in believed {
         let mut found = answers(record).iter().filter(|answer| answer.target == target);
         let Some(load) = found.find_map(|answer| answer.found.value()) else {
             continue;

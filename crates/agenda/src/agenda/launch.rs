@@ -4,7 +4,8 @@ use super::step::{Action, Ending, Facts, Step};
 use super::warmth::Warmth;
 use super::{Agenda, Phase, record};
 use vsweep_plan::cause::Failure;
-use vsweep_record::journal::{Entry, Event, Launch};
+use vsweep_record::journal::{Entry, Event, Launch, StartRecord, State};
+use vsweep_strategy::checks::AnswerCheck;
 
 /// One start of the server.
 #[derive(Debug)]
@@ -52,7 +53,7 @@ impl Agenda<'_> {
         match started {
             // There is no server, and nothing was started yet.
             Ok(facts) if self.scope.plan.bench.runner.offline().is_some() => launched.facts = Some(facts),
-            Ok(facts) => {
+            Ok(mut facts) => {
                 self.due.push_back(record(Event::ServerReady {
                     server: self.server.id.clone(),
                     launch: launched.id.n,
@@ -60,7 +61,8 @@ impl Agenda<'_> {
                     model: facts.model.clone(),
                     version: facts.version.clone(),
                     simulated: facts.simulated,
-                    identity: facts.identity.clone().map(Box::new),
+                    identity: facts.identity.clone(),
+                    answers: facts.answers.take(),
                 }));
                 launched.facts = Some(facts);
             }
@@ -70,6 +72,23 @@ impl Agenda<'_> {
                 self.due.push_back(Step::Act(Action::Stop));
             }
         }
+    }
+
+    /// What the user is told of the answers of the last start: that its runs are invalid for them, or once that there are none.
+    pub(super) fn note_of_answers(&self, state: &State) -> Option<String> {
+        let id = self.launched.as_ref()?.id;
+        let name = self.scope.plan.secrets.redact(&self.server.name);
+        if let Some(doubt) = state.doubted_for_answers(id) {
+            return Some(format!("the runs of {name} will be invalid: {doubt}"));
+        }
+        let starts = || state.servers.values().flat_map(|server| &server.starts);
+        let refused = |start: &StartRecord| match start.answers.as_deref() {
+            Some(AnswerCheck::Refused(why)) => Some(why.clone()),
+            _ => None,
+        };
+        let why = starts().find(|start| start.launch == id).and_then(refused)?;
+        let is_known = starts().any(|start| start.launch != id && refused(start).is_some());
+        (!is_known).then(|| format!("answers are not compared: {why} (answer_check = false in [serve] asks no more)"))
     }
 
     pub(super) fn settle_stop(&mut self) {

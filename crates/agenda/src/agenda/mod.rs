@@ -77,6 +77,8 @@ pub struct Agenda<'p> {
     failed_start: Option<Failure>,
     /// Why the server died last, until something is measured again.
     death: Option<Failure>,
+    /// Whether the last start was asked the fixed questions, until what came of it was told.
+    is_answered: bool,
 }
 
 #[derive(Debug)]
@@ -123,6 +125,7 @@ impl<'p> Agenda<'p> {
             failed_starts: state.failed_starts(&group.server.id, group.slot).len() as u32,
             failed_start: None,
             death: None,
+            is_answered: false,
             slot: group.slot,
             gpus: Vec::new(),
             server: group.server,
@@ -154,6 +157,7 @@ impl<'p> Agenda<'p> {
     pub fn recorded(&mut self, entry: &Entry) {
         match &entry.event {
             Event::ServerStarting { launch, .. } => self.launch_recorded(entry, *launch),
+            Event::ServerReady { answers, .. } => self.is_answered = answers.is_some(),
             Event::RunStarted(_) => {
                 let attempt = self.attempt.as_mut().expect("a run begins for an attempt");
                 attempt.started = Some(entry.clone());
@@ -192,6 +196,11 @@ impl<'p> Agenda<'p> {
     }
 
     fn decide(&mut self, state: &State) -> Option<Step> {
+        if std::mem::take(&mut self.is_answered)
+            && let Some(note) = self.note_of_answers(state)
+        {
+            return Some(Step::Note(note));
+        }
         match &self.phase {
             Phase::Beginning => {
                 let begun = self.begun();

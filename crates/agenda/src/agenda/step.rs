@@ -6,6 +6,7 @@ use vsweep_plan::fingerprint::Fingerprint;
 use vsweep_plan::plan::Warmup;
 use vsweep_plan::validity::Doubt;
 use vsweep_record::journal::{Entry, Event, Launch, Learned, Measured, RunFinished};
+use vsweep_strategy::checks::AnswerCheck;
 
 /// What comes next on a server.
 #[derive(Debug)]
@@ -113,7 +114,9 @@ pub struct Facts {
     /// Size of its KV cache, in tokens.
     pub kv_tokens: Option<u64>,
     /// What tells it from another one, if somebody else runs it.
-    pub identity: Option<Fingerprint>,
+    pub identity: Option<Box<Fingerprint>>,
+    /// What became of the fixed questions; none if they were not asked.
+    pub answers: Option<Box<AnswerCheck>>,
 }
 
 /// What a run measured.

@@ -160,6 +160,8 @@ pub struct Serve {
     pub reset: Reset,
     /// What is to be known of a server that is not vLLM.
     pub manners: Manners,
+    /// Ask each start of a server the fixed questions.
+    pub answer_check: bool,
     /// Axes and fixed values.
     pub params: Vec<(String, Axis)>,
     /// Named combinations, multiplied with the axes; empty means one empty combination.

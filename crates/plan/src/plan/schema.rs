@@ -120,6 +120,9 @@ pub struct ServeTable {
     /// exits with 0. It runs whenever the server has to be gone, also when vsweep was killed. `{name}`, in `command` too, is
     /// a name that no other start has, and `{port}` a free port.
     pub stop_command: Option<Words>,
+    /// Whether every start of a server is asked a few fixed questions, so that a config that answers otherwise than the others is
+    /// `invalid` (`answers_differ`; docs/verdicts.md). Default: true.
+    pub answer_check: Option<bool>,
     /// Flags of the server, dashes or underscores alike. A list or a range is an axis; axes multiply.
     pub params: Option<BTreeMap<String, Param>>,
     /// Path of a JSON file, relative to this one, with combinations in the form of `vllm bench sweep`: a list of

@@ -11,6 +11,7 @@ use vsweep_plan::ids::{Ids, PointId, SearchId, ServerId, sha256_hex};
 use vsweep_plan::matrix::ServerConfig;
 use vsweep_plan::plan::{Params, Secrets};
 use vsweep_plan::validity::{Doubt, Validity};
+use vsweep_strategy::checks::AnswerCheck;
 use vsweep_strategy::search::{Answer, Level, Probe, Rival, Seed, Target, Vary};
 
 /// Version of the record, `major.minor`. A reader refuses a newer major and skips events it does not know from a newer
@@ -19,7 +20,8 @@ use vsweep_strategy::search::{Answer, Level, Probe, Rival, Seed, Target, Vary};
 /// - 2.0: one journal for each session, checksums, an order without clocks, chains of probes, validity.
 /// - 2.1: several planned starts of a server config (`starts` of a session), comparisons (`compare`), figures that decide (`learned` of
 ///   a run), and the GPUs of a server that runs beside others.
-pub const FORMAT: (u32, u32) = (2, 1);
+/// - 2.2: what a start of a server answered to the fixed questions (`answers` of `server_ready`).
+pub const FORMAT: (u32, u32) = (2, 2);
 
 /// What can happen to an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -82,6 +84,9 @@ pub enum Event {
         /// What it says about itself, if somebody else runs it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         identity: Option<Box<Fingerprint>>,
+        /// What became of the fixed questions; none if they were not asked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answers: Option<Box<AnswerCheck>>,
     },
     /// It is gone: stopped by us (no cause), or by itself.
     ServerExited {

@@ -4,6 +4,7 @@
 //! Owns which result of a run counts, which chain of a search counts, and which points belong to the experiment. Reads no
 //! file: who does tells it which results are lost.
 
+mod answers;
 mod apply;
 mod behind;
 mod chains;
@@ -29,6 +30,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::OnceLock;
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::{PointId, SearchId, ServerId};
+use vsweep_plan::validity::{Doubt, Validity};
 use vsweep_strategy::search::{Level, Probe};
 
 /// Everything that the journals of a directory tell.
@@ -50,6 +52,8 @@ pub struct State {
     orphans: BTreeMap<LineId, (Option<LineId>, String, RunFinished)>,
     searches: BTreeMap<(SearchId, u32), Facts>,
     retirements: Vec<Retirement>,
+    /// Starts whose answers to the fixed questions speak against what was measured on them.
+    answers_doubted: BTreeMap<Launch, Doubt>,
     sealed: Option<Sealed>,
     /// How far each journal was read; empty unless the state was loaded from a directory.
     read: Seen,
@@ -75,6 +79,8 @@ struct Attempt {
     after: Option<(LineId, u32)>,
     /// The line of its journal that retired what was measured before it.
     anew: Option<u64>,
+    /// Outcome and validity as the run itself has them, whatever is known of its server.
+    as_recorded: (Outcome, Validity),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,13 +11,24 @@ pub fn in_words(state: &State) -> Vec<String> {
     let Some(compared) = state.compared() else {
         return Vec::new();
     };
-    match compared.progress(state, &|_, _| false) {
+    let mut said = match compared.progress(state, &|_, _| false) {
         Progress::Start { .. } => vec![format!("comparing {}: not decided yet", names(compared))],
         Progress::Ended(conclusion) => match &conclusion.found {
             Found::Pairs(outcome) => pairs(compared, outcome, conclusion.is_out_of_time),
             Found::Axis(located) => vec![axis(compared, located.as_ref(), &conclusion)],
         },
-    }
+    };
+    said.extend(doubts(compared, state));
+    said
+}
+
+/// The servers whose answers to the fixed questions speak against what was measured on them.
+pub(super) fn doubts<'a>(compared: &'a Compared, state: &'a State) -> impl Iterator<Item = String> + 'a {
+    let doubted = compared
+        .entrants
+        .iter()
+        .filter_map(|entrant| Some((entrant, state.doubted_server(&entrant.server)?)));
+    doubted.map(|(entrant, doubt)| format!("{} is invalid: {}: {}", entrant.name, doubt.code, doubt.detail))
 }
 
 /// Whether the comparison of the plan has ended; none without one.

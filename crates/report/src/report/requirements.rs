@@ -66,10 +66,12 @@ fn of_comparison(state: &State) -> Vec<Judged> {
         return Vec::new();
     };
     let findings = compared::findings(compared, state);
+    let doubt = compared::doubts(compared, state).next();
     let judged = compared.family.iter().enumerate().filter_map(|(at, asked)| {
         let bound = asked.member.bound?;
         let finding = findings.get(at);
         let (verdict, why) = match finding.and_then(|finding| finding.requirement) {
+            Some(stats::Requirement::Met) if doubt.is_some() => (Verdict::Undecided, doubt.clone().unwrap_or_default()),
             Some(stats::Requirement::Met) => (Verdict::Met, compared::ratio(finding)),
             Some(stats::Requirement::Broken) => (Verdict::Unmet, compared::ratio(finding)),
             Some(stats::Requirement::Undecided) => (Verdict::Undecided, compared::ratio(finding)),

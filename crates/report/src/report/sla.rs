@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use vsweep_plan::ids::SearchId;
 use vsweep_plan::plan::{Params, show, spelling};
 use vsweep_plan::units::show_many;
+use vsweep_plan::validity::{Doubt, Validity};
 use vsweep_record::journal::{RunRecord, SearchEnd, SearchRecord, ServerRecord, State};
 use vsweep_record::table::{Point, Points};
 use vsweep_strategy::search::{Answer, Basis, Criterion, DOUBT, Found, Probe, RISK, Target, Vary, Verdict};
@@ -124,11 +125,18 @@ impl Row<'_> {
         points.points.iter().position(is_there)
     }
 
+    /// The answer that counts: none of a server whose own answers may not be believed.
     pub fn answer(&self) -> Option<&Answer> {
         match &self.record.ended {
+            _ if self.doubt().is_some() => None,
             Some(SearchEnd::Answered(answers)) => answers.iter().find(|answer| answer.target == self.target.name),
             Some(SearchEnd::GivenUp(..)) | None => None,
         }
+    }
+
+    /// Why nothing on this server counts, as its answers to the fixed questions tell.
+    fn doubt(&self) -> Option<&Doubt> {
+        self.state.doubted_server(&self.record.started.server)
     }
 
     /// Whether the search has not ended, so that its answer is not known yet.
@@ -139,6 +147,7 @@ impl Row<'_> {
     /// The answer's word, or why there is none.
     fn word(&self) -> &'static str {
         match &self.record.ended {
+            Some(_) if self.doubt().is_some() => Validity::Invalid.name(),
             Some(SearchEnd::Answered(_)) => self.answer().map_or(Found::Undecided, |answer| answer.found).word(),
             Some(SearchEnd::GivenUp(..)) => "given up",
             None => "not finished",
@@ -168,6 +177,9 @@ impl Row<'_> {
     }
 
     pub fn notes(&self) -> String {
+        if let Some(doubt) = self.doubt() {
+            return doubt.to_string();
+        }
         match &self.record.ended {
             Some(SearchEnd::Answered(_)) => self.answer().map_or_else(String::new, |answer| answer.notes.join("; ")),
             Some(SearchEnd::GivenUp(cause, detail)) => format!("{cause}: {detail}; {}", self.seen()),

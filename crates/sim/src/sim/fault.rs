@@ -55,6 +55,16 @@ pub enum Fault {
     TruncateRate(f64),
     /// `wrong-counts:P`: this share of answers counts more tokens than it has.
     WrongCounts(f64),
+    /// `wrong-tokens:P`: this share of the tokens of an answer is another than the most probable one.
+    WrongTokens(f64),
+    /// `repeated-tokens:P`: this share of the tokens of an answer is the one before again.
+    RepeatedTokens(f64),
+    /// `cut-answers:N`: no answer has more than N tokens, whatever is asked for.
+    CutAnswers(u64),
+    /// `truncated-prompts:N`: only the last N tokens of a prompt are read; all of them are counted.
+    TruncatedPrompts(u64),
+    /// `batch-noise:NATS`: log probabilities move by this much, at random, in an answer that is not given alone.
+    BatchNoise(f64),
     /// `reset-refused:N`: the first N resets of the prefix cache are refused.
     ResetRefused(u64),
     /// `log-flood`: writes a thousand log lines with every request.
@@ -62,7 +72,7 @@ pub enum Fault {
 }
 
 /// Every fault by its word, with the meaning of its argument, if it has one.
-pub const KINDS: [(&str, Option<&str>); 26] = [
+pub const KINDS: [(&str, Option<&str>); 31] = [
     ("crash-at-start", None),
     ("bad-exit", Some("CODE")),
     ("never-ready", None),
@@ -87,6 +97,11 @@ pub const KINDS: [(&str, Option<&str>); 26] = [
     ("reject-rate", Some("P")),
     ("truncate-rate", Some("P")),
     ("wrong-counts", Some("P")),
+    ("wrong-tokens", Some("P")),
+    ("repeated-tokens", Some("P")),
+    ("cut-answers", Some("N")),
+    ("truncated-prompts", Some("N")),
+    ("batch-noise", Some("NATS")),
     ("reset-refused", Some("N")),
     ("log-flood", None),
 ];
@@ -168,6 +183,11 @@ impl Fault {
             "reject-rate" => Fault::RejectRate(share()?),
             "truncate-rate" => Fault::TruncateRate(share()?),
             "wrong-counts" => Fault::WrongCounts(share()?),
+            "wrong-tokens" => Fault::WrongTokens(share()?),
+            "repeated-tokens" => Fault::RepeatedTokens(share()?),
+            "cut-answers" => Fault::CutAnswers(count()?),
+            "truncated-prompts" => Fault::TruncatedPrompts(count()?),
+            "batch-noise" => Fault::BatchNoise(share()?),
             "reset-refused" => Fault::ResetRefused(count()?),
             _ => Fault::LogFlood,
         })

@@ -69,23 +69,14 @@ impl Reader<'_> {
     /// `p99_ttft_ms:+5%`.
     fn limit(&mut self, node: &Node) -> Option<Limit> {
         let text = self.text(node, "compare.fail_on")?;
-        let parts = text.rsplit_once(':').and_then(|(metric, change)| {
-            let change = change.trim();
-            let percent = change.strip_suffix('%')?.trim();
-            let percent = percent
-                .parse::<f64>()
-                .ok()
-                .filter(|_| percent.starts_with(['+', '-']))?;
-            (percent.is_finite() && percent > -100.0 && percent != 0.0).then_some((metric.trim(), percent))
-        });
-        let Some((metric, percent)) = parts else {
+        let Ok(Limit { metric, percent }) = Limit::parse(&text) else {
             let message = format!("`{text}` is no limit of a change");
             self.found.add(Problem::new(node.span, message, LIMITS));
             return None;
         };
         let named = Node {
             span: node.span,
-            kind: Kind::Text(metric.to_owned()),
+            kind: Kind::Text(metric),
         };
         let metric = self.metric(&named, "compare.fail_on")?;
         Some(Limit { metric, percent })

@@ -29,6 +29,7 @@ impl Reader<'_> {
             hang_timeout: HANG_TIMEOUT,
             reset: Reset::Caches,
             manners: Manners::default(),
+            answer_check: true,
             params: Vec::new(),
             combos: Vec::new(),
         };
@@ -77,6 +78,8 @@ impl Reader<'_> {
         let reset = fields.get("reset");
         serve.reset = reset.and_then(|node| self.reset(node)).unwrap_or(Reset::Caches);
         serve.manners = self.manners(&mut fields);
+        let answer_check = fields.get("answer_check");
+        serve.answer_check = answer_check.is_none_or(|node| self.yes_or_no(node, "serve.answer_check").unwrap_or(true));
         let flags = fields.get("params").map(|node| self.flags(node)).unwrap_or_default();
         let names = serve.target.names();
         let command_axis = (!names.is_empty()).then(|| (COMMAND.to_owned(), Axis::Values(names)));

@@ -160,6 +160,7 @@ impl Actor {
                     version: None,
                     simulated: true,
                     identity: None,
+                    answers: None,
                 });
                 self.group = Some(group);
             }

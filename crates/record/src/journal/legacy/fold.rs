@@ -148,6 +148,7 @@ impl Fold<'_> {
                     version,
                     simulated,
                     identity: None,
+                    answers: None,
                 };
                 self.push(&at, ready);
             }

@@ -10,9 +10,11 @@ use crate::journal::legacy::Sealed;
 use crate::journal::line::Entry;
 use crate::journal::place::{LineId, Place};
 use std::sync::{Arc, OnceLock};
+use vsweep_plan::cause::Outcome;
 use vsweep_plan::fingerprint::Fingerprint;
 use vsweep_plan::ids::{SearchId, ServerId};
 use vsweep_plan::plan::Params;
+use vsweep_plan::validity::Validity;
 
 impl State {
     /// Takes one more line into account.
@@ -33,6 +35,7 @@ impl State {
                 if record.declared.is_none_or(|declared| declared < place) {
                     record.declared = Some(place);
                     record.config = begun.config;
+                    self.judge_answers();
                 }
             }
             Event::SearchStarted(started) => {
@@ -72,6 +75,7 @@ impl State {
                 version,
                 simulated,
                 identity,
+                answers,
             } => {
                 let start = self.start(&server, launched(launch), place);
                 start.ready_seconds = Some(seconds);
@@ -84,6 +88,10 @@ impl State {
                 start.model = model;
                 start.version = version;
                 start.simulated = simulated;
+                if answers.is_some() {
+                    start.answers = answers;
+                    self.judge_answers();
+                }
             }
             Event::ServerExited {
                 server,
@@ -109,6 +117,7 @@ impl State {
                 self.retirements.push(Retirement { server, place, reason });
                 // Which of several tells the reason does not depend on what was read first.
                 self.retirements.sort_by_key(|retired| retired.place);
+                self.judge_answers();
                 self.forget_chains();
             }
             Event::SessionEnded { reason } => {
@@ -232,6 +241,7 @@ impl State {
             is_given_up: false,
             after,
             anew: started.anew,
+            as_recorded: (Outcome::Failed, Validity::Valid),
         };
         let at = self.add(attempt);
         self.by_line.insert(line, at);
@@ -283,6 +293,9 @@ impl State {
         record.seconds = finished.seconds;
         record.file = finished.file;
         record.finished_at = at;
+        attempt.as_recorded = (record.outcome, record.validity);
+        attempt.hold(&self.answers_doubted);
+        let record = &mut attempt.record;
         if let Some(Learned::Figures(figures)) = finished.learned {
             record.figures = figures;
         } else if let Some(searched) = &mut record.search {
@@ -349,6 +362,7 @@ impl State {
                 is_given_up: true,
                 after: None,
                 anew: None,
+                as_recorded: (Outcome::Failed, Validity::Valid),
             });
         }
     }

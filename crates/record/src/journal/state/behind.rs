@@ -137,6 +137,7 @@ mod tests {
             version: None,
             simulated: true,
             identity: Some(Box::new(now)),
+            answers: None,
         });
     }
 

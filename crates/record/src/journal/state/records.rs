@@ -11,6 +11,7 @@ use vsweep_plan::fingerprint::Fingerprint;
 use vsweep_plan::ids::{PointId, SearchId, ServerId};
 use vsweep_plan::plan::Params;
 use vsweep_plan::validity::{Doubt, Validity};
+use vsweep_strategy::checks::AnswerCheck;
 use vsweep_strategy::search::{Answer, Found, Level, Probe};
 
 /// One run and its result.
@@ -244,6 +245,8 @@ pub struct StartRecord {
     pub version: Option<String>,
     /// What tells it from another server.
     pub identity: Fingerprint,
+    /// What became of the fixed questions; none if they were not asked.
+    pub answers: Option<Box<AnswerCheck>>,
     /// When it was gone, RFC 3339.
     pub exited_at: Option<String>,
     /// Why it ended, unless vsweep stopped it.
@@ -265,6 +268,7 @@ impl StartRecord {
             model: String::new(),
             version: None,
             identity: Fingerprint::default(),
+            answers: None,
             exited_at: None,
             cause: None,
             detail: String::new(),

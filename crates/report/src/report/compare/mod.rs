@@ -23,6 +23,7 @@ use super::words::show_number;
 use matching::{Matched, match_points};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use vsweep_plan::plan::Limit;
 use vsweep_plan::units::show_many;
 use vsweep_record::table::{Better, Measure, Point, Points};
 use vsweep_strategy::stats::{self, Bound, Margin, Requirement, RunPrior, Start, Verdict};
@@ -48,15 +49,6 @@ pub struct Question {
     pub margin_percent: f64,
     /// Changes that must not happen.
     pub limits: Vec<Limit>,
-}
-
-/// A change of one metric that must not happen, at any point.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Limit {
-    /// The metric.
-    pub metric: String,
-    /// `+5` forbids ratios above 1.05, `-5` those below 0.95.
-    pub percent: f64,
 }
 
 /// The sides, point by point.
@@ -126,28 +118,6 @@ pub struct Judged {
     pub requirement: Requirement,
     /// How likely so large a ratio is by chance if the limit is kept, after Holm's correction.
     pub p_value: f64,
-}
-
-impl Limit {
-    /// Reads `p99_ttft_ms:+5%`.
-    ///
-    /// # Errors
-    /// If the text is no metric with a signed percentage; the sentence names the remedy.
-    pub fn parse(text: &str) -> Result<Limit, String> {
-        let wrong = || format!("`{text}` is no limit; write a metric and a signed change, such as p99_ttft_ms:+5%");
-        let (metric, change) = text.rsplit_once(':').ok_or_else(wrong)?;
-        let change = change.trim();
-        let digits = change.strip_suffix('%').unwrap_or(change).trim();
-        let percent: f64 = digits.parse().map_err(|_| wrong())?;
-        let is_signed = digits.starts_with(['+', '-']);
-        match is_signed && percent.is_finite() && percent > -100.0 && !metric.trim().is_empty() {
-            true => Ok(Limit {
-                metric: metric.trim().to_owned(),
-                percent,
-            }),
-            false => Err(wrong()),
-        }
-    }
 }
 
 impl Comparison {

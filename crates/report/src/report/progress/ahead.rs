@@ -394,6 +394,7 @@ mod tests {
             version,
             simulated,
             identity: None,
+            answers: None,
         };
         note(ahead, state, from + seconds as u32, ready);
     }

@@ -342,6 +342,7 @@ mod tests {
             version: None,
             simulated: false,
             identity: None,
+            answers: None,
         });
         for (run, outcome, cause) in [(0, Outcome::Ok, None), (1, Outcome::Failed, Some(Cause::OomUnderLoad))] {
             let started = say(Event::RunStarted(Box::new(RunStarted {

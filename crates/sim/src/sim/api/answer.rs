@@ -3,9 +3,14 @@
 use super::traffic::Visit;
 use super::{App, InFlight};
 use crate::sim::driver::Event;
+use crate::sim::engine::noise::{mix, uniform};
 use crate::sim::engine::token_id;
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedReceiver;
+
+/// So many of the most probable tokens have a log probability at each place.
+const RANKS: usize = 5;
+
 /// Which of the two interfaces was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
@@ -74,6 +79,19 @@ pub struct Spoilt {
     pub cut: bool,
     /// More tokens are counted than there are.
     pub miscounted: bool,
+    /// Share of the tokens that are wrong, and of those that repeat the one before.
+    pub wrong: f64,
+    pub repeated: f64,
+    /// By how much the batch moves log probabilities, in nats, and what decides how.
+    pub noise: f64,
+    pub batch: u64,
+}
+
+impl Spoilt {
+    /// Whether it changes which tokens are told.
+    fn changes_tokens(&self) -> bool {
+        self.wrong + self.repeated + self.noise > 0.0
+    }
 }
 
 impl Answer {
@@ -104,7 +122,51 @@ impl Answer {
 
     /// Id of a token of a choice.
     pub fn token(&self, choice: &Choice, index: usize) -> u32 {
-        token_id(choice.seed, index, self.app.tokenizer.vocabulary())
+        match self.spoilt.changes_tokens() {
+            true => self.ranked(choice, index)[0].0,
+            false => token_id(choice.seed, index, self.app.tokenizer.vocabulary()),
+        }
+    }
+
+    /// The most probable tokens at a place with their log probabilities, the one that is told first. The values are made up: the first
+    /// is one in ten, and others may be nearly as probable.
+    pub fn ranked(&self, choice: &Choice, index: usize) -> [(u32, f64); RANKS] {
+        const FIRST: f64 = -std::f64::consts::LN_10;
+        let Spoilt {
+            wrong,
+            repeated,
+            noise,
+            batch,
+            ..
+        } = self.spoilt;
+        let place = index as u64;
+        let drawn = |what: u64| uniform(mix(choice.seed ^ what), place);
+        let seed = if drawn(1) < wrong {
+            mix(choice.seed)
+        } else {
+            choice.seed
+        };
+        let vocabulary = self.app.tokenizer.vocabulary();
+        let mut logprob = FIRST;
+        let mut ranked = std::array::from_fn(|rank| {
+            let seed_of_rank = if rank == 0 {
+                seed
+            } else {
+                mix(seed ^ (rank as u64) << 40)
+            };
+            if rank > 0 {
+                logprob += drawn(rank as u64 + 2).max(1e-9).ln();
+            }
+            let moved = noise * (2.0 * uniform(mix(seed_of_rank ^ batch), place) - 1.0);
+            (token_id(seed_of_rank, index, vocabulary), logprob + moved)
+        });
+        if noise > 0.0 {
+            ranked.sort_by(|one, other| other.1.total_cmp(&one.1));
+        }
+        if index > 0 && drawn(2) < repeated {
+            ranked[0].0 = self.token(choice, index - 1);
+        }
+        ranked
     }
 }
 

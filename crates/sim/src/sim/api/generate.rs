@@ -18,6 +18,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::mpsc::unbounded_channel;
@@ -118,6 +119,11 @@ fn random_faults(app: &App, number: u64) -> Result<Spoilt, ApiError> {
             Fault::RejectRate(share) if drawn(share) => return Err(ApiError::too_many()),
             Fault::TruncateRate(share) => spoilt.cut |= drawn(share),
             Fault::WrongCounts(share) => spoilt.miscounted |= drawn(share),
+            Fault::WrongTokens(share) => spoilt.wrong = share,
+            Fault::RepeatedTokens(share) => spoilt.repeated = share,
+            Fault::BatchNoise(nats) if app.in_flight.load(Ordering::Relaxed) > 0 => {
+                (spoilt.noise, spoilt.batch) = (nats, mix(number ^ app.settings.seed));
+            }
             Fault::LogFlood => {
                 let line = |n: u32| log::api("async_llm.py:420", &format!("Added request {number}, detail {n}."));
                 (0..1000).for_each(line);
@@ -143,7 +149,10 @@ fn admit(
     };
     let n = positive("n", body.int("n")?.unwrap_or(1))?;
     let stop = Stop::read(body)?;
-    let seed = mix(body.int("seed")?.unwrap_or(0) as u64 ^ app.settings.seed) ^ salt;
+    // A greedy answer follows from the prompt alone.
+    let is_greedy = body.get("temperature").and_then(Value::as_f64) == Some(0.0);
+    let drawn = body.int("seed")?.unwrap_or(0) as u64 ^ app.settings.seed;
+    let seed = mix(if is_greedy { 0 } else { drawn }) ^ salt;
     let priority = body.int("priority")?.unwrap_or(0);
     let token_ids = body.flag("return_token_ids")?;
     let echo = body.flag("echo")?;
@@ -152,13 +161,13 @@ fn admit(
     let mut sequences = Vec::with_capacity(prompts.len() * n);
     let prompt_tokens = prompts.iter().map(|prompt| prompt.ids.len()).sum();
     for prompt in prompts {
-        let most = output_limit(&app, style, prompt.ids.len(), asked)?;
-        let content = prompt.ids.iter().fold(seed, |hash, id| mix(hash ^ u64::from(*id)));
+        let (most, read) = shortened(&app, output_limit(&app, style, prompt.ids.len(), asked)?, &prompt);
+        let content = read.iter().fold(seed, |hash, id| mix(hash ^ u64::from(*id)));
         for sample in 0..n {
             let seed = mix(content ^ sample as u64);
             let (len, finish_reason, stop_reason) = stop.apply(&app, seed, most, asked.is_none());
             let request = Request {
-                prompt: prompt.ids.clone(),
+                prompt: read.to_vec(),
                 output_len: len,
                 seed,
                 priority,
@@ -207,6 +216,19 @@ fn admit(
         events: events_in,
     });
     Ok(answer)
+}
+
+/// How many tokens an answer may have, and what is read of its prompt, after the faults that shorten them.
+fn shortened<'p>(app: &App, mut most: usize, prompt: &'p Prompt) -> (usize, &'p [u32]) {
+    let mut read = &prompt.ids[..];
+    for fault in &app.settings.faults {
+        match *fault {
+            Fault::CutAnswers(tokens) => most = most.min(tokens as usize),
+            Fault::TruncatedPrompts(tokens) => read = &read[read.len().saturating_sub(tokens as usize)..],
+            _ => {}
+        }
+    }
+    (most.max(1), read)
 }
 
 fn logprobs(style: Style, body: &Body) -> Result<Option<usize>, ApiError> {

@@ -118,16 +118,22 @@ fn choice(answer: &Answer, index: usize, choice: &Choice) -> Value {
     }
 }
 
-/// Log probabilities of some tokens, in the shape of the interface. The values are made up: one token in ten.
+/// Log probabilities of some tokens, in the shape of the interface.
 pub fn logprobs(answer: &Answer, choice: &Choice, tokens: Range<usize>) -> Value {
-    const LOGPROB: f64 = -std::f64::consts::LN_10;
     let top = answer.logprobs.unwrap_or_default();
     let start: usize = (0..tokens.start).map(|place| answer.piece(choice, place).len()).sum();
-    let pieces: Vec<String> = tokens.map(|place| answer.piece(choice, place).into_owned()).collect();
-    let alternatives =
-        |piece: &str| std::iter::once(piece.to_string()).chain((1..top).map(|rank| format!(" w{rank:04}")));
+    // As vLLM does, the token that is told has an entry, however few are asked for.
+    let ranked: Vec<Vec<(String, f64)>> = tokens
+        .map(|place| {
+            let ranked = answer.ranked(choice, place).into_iter().take(top.max(1));
+            ranked
+                .map(|(id, logprob)| (answer.app.tokenizer.piece(id).into_owned(), logprob))
+                .collect()
+        })
+        .collect();
     match answer.style {
         Style::Completion => {
+            let pieces: Vec<&str> = ranked.iter().map(|ranked| ranked[0].0.as_str()).collect();
             let offsets: Vec<usize> = pieces
                 .iter()
                 .scan(start, |offset, piece| {
@@ -135,19 +141,25 @@ pub fn logprobs(answer: &Answer, choice: &Choice, tokens: Range<usize>) -> Value
                     Some(*offset - piece.len())
                 })
                 .collect();
-            let top: Vec<Value> = pieces
+            let own: Vec<f64> = ranked.iter().map(|ranked| ranked[0].1).collect();
+            let top: Vec<Value> = ranked
                 .iter()
-                .map(|piece| alternatives(piece).map(|text| (text, json!(LOGPROB))).collect())
+                .map(|ranked| {
+                    ranked
+                        .iter()
+                        .rev()
+                        .map(|(text, logprob)| (text.clone(), json!(logprob)))
+                        .collect()
+                })
                 .collect();
-            json!({
-                "text_offset": offsets, "token_logprobs": vec![LOGPROB; pieces.len()], "tokens": pieces, "top_logprobs": top,
-            })
+            json!({"text_offset": offsets, "token_logprobs": own, "tokens": pieces, "top_logprobs": top})
         }
         Style::Chat => {
-            let entry = |text: &str| json!({"token": text, "logprob": LOGPROB, "bytes": text.as_bytes()});
-            let content = pieces.iter().map(|piece| {
-                let mut entry_of_token = entry(piece);
-                entry_of_token["top_logprobs"] = alternatives(piece).take(top).map(|text| entry(&text)).collect();
+            let entry =
+                |(text, logprob): &(String, f64)| json!({"token": text, "logprob": logprob, "bytes": text.as_bytes()});
+            let content = ranked.iter().map(|ranked| {
+                let mut entry_of_token = entry(&ranked[0]);
+                entry_of_token["top_logprobs"] = ranked.iter().take(top).map(entry).collect();
                 entry_of_token
             });
             json!({"content": content.collect::<Vec<_>>()})

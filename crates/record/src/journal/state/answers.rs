@@ -1,0 +1,180 @@
+//! What the answers to the fixed questions say against the runs of a start. A pure fold: a start that is read later, with the answers of the
+//! baseline, changes what is said of the runs that were read before.
+
+use super::{Attempt, Launch, State};
+use std::collections::BTreeMap;
+use vsweep_plan::cause::Outcome;
+use vsweep_plan::ids::ServerId;
+use vsweep_plan::validity::{Code, Doubt, Validity};
+use vsweep_strategy::checks::{AnswerCheck, Asked, judge};
+
+impl State {
+    /// Why runs on a start may not be believed, as its answers tell.
+    pub fn doubted_for_answers(&self, launch: Launch) -> Option<&Doubt> {
+        self.answers_doubted.get(&launch)
+    }
+
+    /// The same of a server: of the first of its starts about which there is something to say.
+    pub fn doubted_server(&self, server: &ServerId) -> Option<&Doubt> {
+        let starts = self.servers.get(server).map_or(&[][..], |server| &server.starts);
+        starts.iter().find_map(|start| self.doubted_for_answers(start.launch))
+    }
+
+    /// Holds the answers of all starts against each other, and the runs against what comes of it.
+    pub(super) fn judge_answers(&mut self) {
+        let starts = self.servers.iter().flat_map(|(id, server)| {
+            let standing = server
+                .starts
+                .iter()
+                .filter(|start| self.retired_from(id, start.place.line).is_none());
+            standing.filter_map(move |start| match start.answers.as_deref() {
+                Some(AnswerCheck::Told(answers)) => {
+                    let asked = Asked {
+                        server: &id.0,
+                        name: &server.name,
+                        settings: server.params.len(),
+                        answers,
+                    };
+                    Some((start.place, start.launch, asked))
+                }
+                _ => None,
+            })
+        });
+        let mut starts: Vec<_> = starts.collect();
+        starts.sort_by_key(|(place, ..)| *place);
+        let asked: Vec<Asked<'_>> = starts.iter().map(|(_, _, asked)| *asked).collect();
+        let said = starts.iter().zip(judge(&asked));
+        let doubted: BTreeMap<Launch, Doubt> = said
+            .filter_map(|((_, launch, _), said)| Some((*launch, Doubt::new(Code::AnswersDiffer, said?))))
+            .collect();
+        if doubted != self.answers_doubted {
+            self.attempts.iter_mut().for_each(|attempt| attempt.hold(&doubted));
+            self.answers_doubted = doubted;
+            self.forget_chains();
+        }
+    }
+}
+
+impl Attempt {
+    /// Notes whether its start is among the doubted ones. What failed stays as it is.
+    pub(super) fn hold(&mut self, doubted: &BTreeMap<Launch, Doubt>) {
+        let record = &mut self.record;
+        record.doubts.retain(|doubt| doubt.code != Code::AnswersDiffer);
+        let (outcome, validity) = self.as_recorded;
+        let doubt = record.launch.and_then(|launch| doubted.get(&launch));
+        let doubt = doubt.filter(|_| outcome != Outcome::Failed);
+        (record.outcome, record.validity) = match (doubt, outcome) {
+            (None, _) => (outcome, validity),
+            (Some(_), Outcome::Ok) => (Outcome::Suspect, Validity::Invalid),
+            (Some(_), _) => (outcome, Validity::Invalid),
+        };
+        record.doubts.extend(doubt.cloned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::{Event, Figures, GroupBegun, Learned, RunFinished, RunStarted, ServerDeclared};
+    use vsweep_plan::ids::PointId;
+    use vsweep_strategy::checks::{Answers, Reply, Token};
+
+    /// The lines of a server with so many parameters whose answers begin with a token.
+    fn lines(server: &str, params: usize, token: &str) -> Vec<Event> {
+        let top = ["a", "b", "c", "d", "e"]
+            .map(|text| (format!("{token}{text}"), -2.0))
+            .into_iter();
+        let reply = Reply {
+            tokens: vec![Token {
+                text: token.into(),
+                logprob: Some(-0.1),
+                top: top.collect(),
+            }],
+            asked: 1,
+            ..Reply::default()
+        };
+        let answers = Answers {
+            model: "m".into(),
+            alone: vec![reply],
+            together: Vec::new(),
+            long: None,
+        };
+        let id = ServerId(server.into());
+        let config = ServerDeclared {
+            name: server.into(),
+            params: (0..params).map(|n| (n.to_string(), n.into())).collect(),
+            ..ServerDeclared::default()
+        };
+        vec![
+            Event::GroupBegun(Box::new(GroupBegun {
+                server: id.clone(),
+                slot: 0,
+                config,
+                seen: BTreeMap::new(),
+            })),
+            Event::ServerReady {
+                server: id,
+                launch: server.len() as u32,
+                seconds: 1.0,
+                model: "m".into(),
+                version: None,
+                simulated: false,
+                identity: None,
+                answers: Some(Box::new(AnswerCheck::Told(answers))),
+            },
+        ]
+    }
+
+    #[test]
+    fn a_plainer_config_that_comes_later_becomes_the_baseline() {
+        let mut state = State::default();
+        let mut told = Vec::new();
+        for event in [lines("a", 2, "x"), lines("bb", 2, "y"), lines("ccc", 1, "y")].concat() {
+            state.imagine(event);
+            let doubted = ["a", "bb", "ccc"].map(|server| state.doubted_server(&ServerId(server.into())).is_some());
+            told.push(doubted);
+        }
+        assert_eq!(told[3], [false, true, false], "the first is the baseline");
+        assert_eq!(told[5], [true, false, false], "until a plainer one answers");
+    }
+
+    #[test]
+    fn what_was_measured_before_is_doubted_and_believed_again() {
+        let mut state = State::default();
+        let events = [lines("a", 2, "x"), lines("bb", 2, "y")].concat();
+        events.into_iter().for_each(|event| _ = state.imagine(event));
+        let point = PointId("p".into());
+        let begun = state.imagine(Event::RunStarted(Box::new(RunStarted {
+            point: point.clone(),
+            server: ServerId("bb".into()),
+            slot: 0,
+            run: 0,
+            launch: 2,
+            name: String::new(),
+            params: Default::default(),
+            combo: None,
+            search: None,
+            anew: None,
+        })));
+        state.imagine(Event::RunFinished(Box::new(RunFinished {
+            started: begun.place.line.seq,
+            outcome: Outcome::Ok,
+            validity: Validity::Valid,
+            doubts: Vec::new(),
+            cause: None,
+            detail: String::new(),
+            seconds: 1.0,
+            file: None,
+            learned: Some(Learned::Figures(Figures::new())),
+        })));
+        let seen = |state: &State| {
+            let run = state.run(&point, 0, 0).expect("a run");
+            (run.outcome, run.validity, run.doubts.len())
+        };
+        assert_eq!(seen(&state), (Outcome::Suspect, Validity::Invalid, 1));
+        lines("ccc", 1, "y")
+            .into_iter()
+            .for_each(|event| _ = state.imagine(event));
+        assert_eq!(seen(&state), (Outcome::Ok, Validity::Valid, 0));
+    }
+}

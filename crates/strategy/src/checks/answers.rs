@@ -1,0 +1,317 @@
+//! Whether servers answer alike: a few fixed questions, asked greedily at every start, and what the answers say of each other.
+//!
+//! Two greedy answers of sound servers part where two tokens are nearly as probable, because the order of sums differs from batch to
+//! batch and from kernel to kernel. So a token at which they part must be among the five most probable of the other, or nearly so. That is
+//! how vLLM's own tests hold an implementation against another. What the noise of batches alone does is measured, by asking alone and together.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Log probabilities may move so far for no other reason than rounding, in nats: bf16 against f32 moved them by 0.14.
+const LEAST: f64 = 0.5;
+/// Noise of batches is taken for a measure of what noise can do: so many times of it, and of no more than a nat of it.
+const TIMES: f64 = 4.0;
+const MOST_NOISE: f64 = 1.0;
+/// Two long prompts with different beginnings are read as one, if their answers are no farther apart, in nats.
+const ONE: f64 = 1e-3;
+/// A line of a long prompt has more tokens than this, by any tokenizer: it has ten words.
+const TOKENS_A_LINE: u64 = 4;
+
+/// What became of the questions at one start of a server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerCheck {
+    /// They were answered.
+    Told(Answers),
+    /// They were not: why.
+    Refused(String),
+}
+
+/// Answers of one start.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Answers {
+    /// The model behind the name: answers of others are not held against these.
+    pub model: String,
+    /// To each question, asked alone.
+    pub alone: Vec<Reply>,
+    /// How far the answers to all questions at once are from these.
+    pub together: Vec<Distance>,
+    /// To the first two questions with as many lines between text and question as the server takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub long: Option<Long>,
+}
+
+/// Two questions whose answers stand at the beginning of a long text.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Long {
+    /// Lines of that text.
+    pub lines: u32,
+    /// The answers.
+    pub replies: Vec<Reply>,
+}
+
+/// One answer.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reply {
+    /// Tokens of the prompt, as the server counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_tokens: Option<u64>,
+    /// Tokens of the answer that were asked for.
+    pub asked: u32,
+    /// Whether it ended by itself, without being cut.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_complete: bool,
+    /// Its tokens; words where the server does not tell tokens.
+    pub tokens: Vec<Token>,
+}
+
+/// A token, its log probability, and the most probable ones at its place with theirs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Written", into = "Written")]
+pub struct Token {
+    /// Its text.
+    pub text: String,
+    /// In nats; none where the server does not tell.
+    pub logprob: Option<f64>,
+    /// The most probable ones, this one among them.
+    pub top: Vec<(String, f64)>,
+}
+
+type Written = (String, Option<f64>, Vec<(String, f64)>);
+
+impl From<Written> for Token {
+    fn from((text, logprob, top): Written) -> Token {
+        Token { text, logprob, top }
+    }
+}
+
+impl From<Token> for Written {
+    fn from(token: Token) -> Written {
+        (token.text, token.logprob, token.top)
+    }
+}
+
+impl Token {
+    /// By how much less probable than itself it holds another token, at least.
+    fn gap(&self, other: &str) -> Option<f64> {
+        let told = self
+            .top
+            .iter()
+            .find(|(text, _)| text == other)
+            .map(|(_, logprob)| *logprob);
+        let least = || self.top.iter().map(|(_, logprob)| *logprob).reduce(f64::min);
+        Some(self.logprob? - told.or_else(least)?)
+    }
+
+    fn holds_likely(&self, other: &str) -> bool {
+        self.top.iter().any(|(text, _)| text == other)
+    }
+}
+
+/// How far two answers to one question are apart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Distance {
+    /// The first token that differs, from 0; none if all are equal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts_at: Option<u32>,
+    /// By how many nats log probabilities moved, at least: of the common tokens on average, or of the two at which they part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nats: Option<f64>,
+    /// Whether one of these two is not among the most probable of the other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unlikely: bool,
+}
+
+impl Reply {
+    /// How far the other one is from it.
+    pub fn distance(&self, other: &Reply) -> Distance {
+        let pairs = || self.tokens.iter().zip(&other.tokens);
+        let common = pairs().take_while(|(one, other)| one.text == other.text).count();
+        let moved = pairs()
+            .take(common)
+            .map(|(one, other)| Some((one.logprob? - other.logprob?).abs()));
+        let mean = moved.sum::<Option<f64>>().map(|sum| sum / common.max(1) as f64);
+        let (Some(one), Some(another)) = (self.tokens.get(common), other.tokens.get(common)) else {
+            return Distance {
+                parts_at: (self.tokens.len() != other.tokens.len()).then_some(common as u32),
+                nats: mean,
+                is_unlikely: false,
+            };
+        };
+        let gap = one.gap(&another.text).zip(another.gap(&one.text));
+        Distance {
+            parts_at: Some(common as u32),
+            nats: gap
+                .zip(mean)
+                .map(|((here, there), mean)| mean.max((here + there) / 2.0)),
+            is_unlikely: gap.is_some() && !(one.holds_likely(&another.text) && another.holds_likely(&one.text)),
+        }
+    }
+
+    fn is_cut(&self) -> bool {
+        !self.is_complete
+            && self.tokens.len() < self.asked as usize
+            && self.tokens.iter().any(|token| token.logprob.is_some())
+    }
+}
+
+impl Distance {
+    fn is_beyond(self, noise: f64) -> bool {
+        let limit = LEAST.max(TIMES * noise.min(MOST_NOISE));
+        self.is_unlikely && self.nats.is_some_and(|nats| nats > limit)
+    }
+}
+
+impl Answers {
+    /// What is wrong with them, whatever other servers answer.
+    fn fault(&self) -> Option<String> {
+        let long = self.long.iter().flat_map(|long| &long.replies);
+        if let Some(cut) = self.alone.iter().chain(long).find(|reply| reply.is_cut()) {
+            let (told, asked) = (cut.tokens.len(), cut.asked);
+            return Some(format!(
+                "an answer was cut after {told} of the {asked} tokens that were asked for"
+            ));
+        }
+        if let Some(long) = &self.long {
+            let least = u64::from(long.lines) * TOKENS_A_LINE;
+            let counted = long.replies.iter().filter_map(|reply| reply.prompt_tokens).min();
+            if let Some(tokens) = counted.filter(|tokens| *tokens < least) {
+                return Some(format!("a prompt of {} lines was cut to {tokens} tokens", long.lines));
+            }
+            if self.forgets(long) {
+                return Some(format!(
+                    "two texts of {} lines that begin differently have the same answer, so their beginnings were not read",
+                    long.lines
+                ));
+            }
+        }
+        let beyond = |distance: &&Distance| distance.is_beyond(0.0);
+        let apart = self.together.iter().position(|distance| beyond(&distance));
+        apart.map(|at| {
+            let told = show(&self.together[at]);
+            format!(
+                "question {} has another answer when all are asked at once: {told}",
+                at + 1
+            )
+        })
+    }
+
+    /// Whether the beginning of a long text is not read, though that of a short one is.
+    fn forgets(&self, long: &Long) -> bool {
+        let ([amber, cobalt, ..], [one, other]) = (&self.alone[..], &long.replies[..]) else {
+            return false;
+        };
+        let apart = one.distance(other);
+        let knows = amber.says("amber") && cobalt.says("cobalt");
+        let guesses = !one.says("amber") && !other.says("cobalt");
+        knows && guesses && apart.parts_at.is_none() && apart.nats.is_none_or(|nats| nats <= ONE.max(self.noise()))
+    }
+
+    /// How far batches alone move log probabilities, in nats.
+    fn noise(&self) -> f64 {
+        self.together
+            .iter()
+            .filter_map(|distance| distance.nats)
+            .fold(0.0, f64::max)
+    }
+
+    /// The answers of both to each question that both were asked.
+    fn beside<'a>(&'a self, other: &'a Answers) -> impl Iterator<Item = (&'a Reply, &'a Reply)> {
+        let long = self
+            .long
+            .iter()
+            .zip(&other.long)
+            .filter(|(one, other)| one.lines == other.lines);
+        let long = long.flat_map(|(one, other)| one.replies.iter().zip(&other.replies));
+        self.alone.iter().zip(&other.alone).chain(long)
+    }
+
+    /// In what they differ from those of the baseline, if noise does not explain it.
+    fn difference(&self, base: &Answers, noise: f64) -> Option<String> {
+        let distances: Vec<Distance> = self.beside(base).map(|(own, other)| own.distance(other)).collect();
+        for (at, (own, other)) in self.beside(base).enumerate() {
+            if let (Some(tokens), Some(of_base)) = (own.prompt_tokens, other.prompt_tokens)
+                && 10 * tokens < 9 * of_base
+            {
+                return Some(format!(
+                    "question {} has {tokens} tokens here and {of_base} there",
+                    at + 1
+                ));
+            }
+            if distances[at].is_beyond(noise) {
+                return Some(format!("question {}: {}", at + 1, show(&distances[at])));
+            }
+        }
+        // Without log probabilities, nothing tells noise from another answer, unless nothing agrees.
+        let is_mute = distances.iter().all(|distance| distance.nats.is_none());
+        let parts_at_once = distances.iter().all(|distance| distance.parts_at == Some(0));
+        (is_mute && parts_at_once && !distances.is_empty()).then(|| "no answer begins with the same word".to_owned())
+    }
+}
+
+impl Reply {
+    fn says(&self, word: &str) -> bool {
+        let text: String = self.tokens.iter().map(|token| token.text.as_str()).collect();
+        text.to_lowercase().contains(word)
+    }
+}
+
+fn show(distance: &Distance) -> String {
+    let at = distance.parts_at.map_or(0, |at| at + 1);
+    let nats = distance.nats.unwrap_or_default();
+    format!("token {at} is not among the likely ones, {nats:.2} nats apart at least")
+}
+
+/// A start of a server and its answers.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// The server config.
+    pub server: &'a str,
+    /// How people call it.
+    pub name: &'a str,
+    /// How many settings it has.
+    pub settings: usize,
+    /// What it answered.
+    pub answers: &'a Answers,
+}
+
+/// What is wrong with the answers of each start, given in the order in which they were started. Those of one model are held against the
+/// first start of its baseline: the config with the fewest settings, of equals the one started first, whose answers are without fault.
+pub fn judge(starts: &[Asked<'_>]) -> Vec<Option<String>> {
+    let mut said: Vec<Option<String>> = starts.iter().map(|start| start.answers.fault()).collect();
+    let mut baselines: BTreeMap<&str, usize> = BTreeMap::new();
+    for (at, start) in starts.iter().enumerate().filter(|(at, _)| said[*at].is_none()) {
+        let best = baselines.entry(&start.answers.model).or_insert(at);
+        if start.settings < starts[*best].settings {
+            *best = at;
+        }
+    }
+    for (model, base) in baselines {
+        let base = starts[base];
+        let alike = |start: &&Asked<'_>| start.server == base.server && start.answers.model == model;
+        let between = starts
+            .iter()
+            .filter(alike)
+            .flat_map(|start| start.answers.beside(base.answers));
+        let between = between
+            .map(|(own, other)| own.distance(other))
+            .filter(|distance| !distance.is_unlikely);
+        let noise = between
+            .filter_map(|distance| distance.nats)
+            .fold(base.answers.noise(), f64::max);
+        for (at, start) in starts
+            .iter()
+            .enumerate()
+            .filter(|(_, start)| start.answers.model == model)
+        {
+            if said[at].is_none() {
+                let told = start.answers.difference(base.answers, noise);
+                said[at] = told.map(|told| format!("against {}, {told}", base.name));
+            }
+        }
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests;

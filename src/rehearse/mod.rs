@@ -356,3 +356,34 @@ fn assumptions(plan: &Plan, stand_in: &StandIn, options: &Options) -> Vec<String
     }
     assumptions
 }
+
+impl Forecast {
+    /// Adds what is predicted for another start of the same server.
+    fn add(&mut self, other: Forecast) {
+        self.starts += other.starts;
+        self.runs += other.runs;
+        self.unknown_runs += other.unknown_runs;
+        self.answers.extend(other.answers);
+        self.failure = self.failure.take().or(other.failure);
+        let is_new = |loss: &Loss| !self.losses.iter().any(|known| known.point == loss.point);
+        let new: Vec<Loss> = other.losses.into_iter().filter(is_new).collect();
+        self.losses.extend(new);
+        self.disk_bytes += other.disk_bytes;
+        self.total += other.total;
+    }
+
+    fn new(server: ServerId, name: String) -> Forecast {
+        Forecast {
+            server,
+            name,
+            starts: 0,
+            runs: 0,
+            unknown_runs: 0,
+            answers: Vec::new(),
+            failure: None,
+            losses: Vec::new(),
+            disk_bytes: 0,
+            total: Total::default(),
+        }
+    }
+}

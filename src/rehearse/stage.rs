@@ -12,7 +12,7 @@ use crate::agenda::{
 };
 use crate::bench::params_of;
 use crate::cause::{Cause, Failure};
-use crate::ids::{PointId, ServerId};
+use crate::ids::PointId;
 use crate::journal::{Entry, Event, State};
 use crate::matrix::{LoadSearch, Point};
 use crate::plan::{BenchRunner, Offline, Reset, Warmup, spelling};
@@ -374,37 +374,6 @@ impl Imagined<'_> {
                 forecast.answers.extend(found);
             }
             _ => {}
-        }
-    }
-}
-
-impl Forecast {
-    /// Adds what is predicted for another start of the same server.
-    pub(super) fn add(&mut self, other: Forecast) {
-        self.starts += other.starts;
-        self.runs += other.runs;
-        self.unknown_runs += other.unknown_runs;
-        self.answers.extend(other.answers);
-        self.failure = self.failure.take().or(other.failure);
-        let is_new = |loss: &Loss| !self.losses.iter().any(|known| known.point == loss.point);
-        let new: Vec<Loss> = other.losses.into_iter().filter(is_new).collect();
-        self.losses.extend(new);
-        self.disk_bytes += other.disk_bytes;
-        self.total += other.total;
-    }
-
-    pub(super) fn new(server: ServerId, name: String) -> Forecast {
-        Forecast {
-            server,
-            name,
-            starts: 0,
-            runs: 0,
-            unknown_runs: 0,
-            answers: Vec::new(),
-            failure: None,
-            losses: Vec::new(),
-            disk_bytes: 0,
-            total: super::Total::default(),
         }
     }
 }

@@ -77,7 +77,7 @@ pub fn of_workloads(page: &Page<'_>, answers: &[Answer]) -> String {
     let measured = told.filter(|((_, answer), _)| answer.is_measured());
     let measured: Vec<((&Workload<'_>, &Answer), &String)> = measured.collect();
     if measured.is_empty() {
-        return nothing_measured(page).into();
+        return lead::nothing_measured(page).into();
     }
     let mut html = String::new();
     if answers.len() > 1 {
@@ -97,16 +97,6 @@ pub fn of_workloads(page: &Page<'_>, answers: &[Answer]) -> String {
         html += &cards_and_frontier(page, answer, &told, picture);
     }
     html
-}
-
-/// Why there is no best point.
-fn nothing_measured(page: &Page<'_>) -> &'static str {
-    let points = &page.inputs.points.points;
-    if points.iter().any(|point| !point.cut.is_empty()) {
-        return "<p class=\"note\">Every run of the searches was cut short as soon as its verdict was certain, so no point has \
-                figures to compare.</p>";
-    }
-    "<p class=\"empty\">No run was measured yet, so there is no answer. What went wrong stands below.</p>"
 }
 
 /// What to run, the best points, what is tied with them, and the frontier.

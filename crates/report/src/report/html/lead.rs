@@ -56,3 +56,13 @@ fn picture(chart: &Chart) -> String {
     );
     format!("<div class=\"picture\">{svg}</div>")
 }
+
+/// Why there is no best point.
+pub fn nothing_measured(page: &Page<'_>) -> &'static str {
+    let points = &page.inputs.points.points;
+    if points.iter().any(|point| !point.cut.is_empty()) {
+        return "<p class=\"note\">Every run of the searches was cut short as soon as its verdict was certain, so no point has \
+                figures to compare.</p>";
+    }
+    "<p class=\"empty\">No run was measured yet, so there is no answer. What went wrong stands below.</p>"
+}

@@ -12,6 +12,7 @@ use crate::files::{create_folder, write_atomic};
 use crate::import::suite::{self, Test};
 use crate::import::{Imported, Sweep, import};
 use crate::units::show_many;
+use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -77,10 +78,11 @@ pub fn run(args: Args) -> Result<Exit> {
     }
 }
 
-/// The tests of a suite of vLLM's performance CI; `None` if the file is none, as it is no list.
+/// The tests of a suite of vLLM's performance CI, which is a list of them or has one; `None` if the file is no suite.
 fn suite_in(path: &Path) -> Result<Option<Vec<Test>>> {
     let json = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
-    if !json.trim_start().starts_with('[') {
+    let is_suite = |value: Value| value.is_array() || value["tests"].is_array();
+    if !serde_json::from_str(&json).is_ok_and(is_suite) {
         return Ok(None);
     }
     let tests = suite::read(&json).map_err(|why| Error::Usage(format!("{} {why}", path.display())))?;

@@ -190,8 +190,12 @@ pub fn bracket(search: &SearchId, state: &State) -> Option<String> {
 /// What a run is called: `TP 2, concurrency 8 #1`.
 pub fn run_name(server: &ServerId, load: &str, number: &str, state: &State) -> String {
     let names = [server_name(server, state), short_label(load)];
-    let names: Vec<String> = names.into_iter().filter(|name| !name.is_empty()).collect();
-    format!("{} #{number}", names.join(", "))
+    let says = |name: &String| !matches!(name.as_str(), "" | "default");
+    let names: Vec<String> = names.into_iter().filter(says).collect();
+    match names.is_empty() {
+        true => format!("run #{number}"),
+        false => format!("{} #{number}", names.join(", ")),
+    }
 }
 
 /// A run's outcome with its settings: `TP 2, concurrency 8 #1 in 12.5 s`.

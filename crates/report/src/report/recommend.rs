@@ -5,6 +5,9 @@ use super::variation::settings;
 use super::words::{axis_title, show_number};
 use vsweep_record::table::{Column, Points, Section};
 
+/// A ratio that is nearer to one is not worth its digits.
+const ALIKE: f64 = 0.01;
+
 /// A server to run, and why.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Recommended {
@@ -64,7 +67,10 @@ fn of(points: &Points<'_>, best: &Best, varying: &[&Column]) -> Recommended {
     let next = best.runner_up.map_or(String::new(), |(next, ratio)| {
         let (next, its_load) = (settings(&server, row(next)), load_of(next));
         let its_load = if its_load == under { String::new() } else { its_load };
-        format!(", {} times the next server, {next}{its_load}", show_number(ratio))
+        match (ratio - 1.0).abs() < ALIKE {
+            true => format!(", within 1 % of the next server, {next}{its_load}"),
+            false => format!(", {} times the next server, {next}{its_load}", show_number(ratio)),
+        }
     });
     let is_tied = best
         .tied

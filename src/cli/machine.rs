@@ -2,13 +2,12 @@
 //! run, or worse, in the middle of a run. What a plan needs is looked for in `preflight`.
 
 use crate::error::{Error, Result};
+use crate::load::FILES_BESIDE_CONNECTIONS;
 use crate::server;
 use crate::threads;
 use nix::sys::resource::{Resource, getrlimit};
 use tokio::runtime::{Builder, Runtime};
 
-/// Files that a sweep has open beside the connections of its load.
-const LEAST_FILES: u64 = 64;
 /// Address space, in bytes: most of it is reserved by threads and never used.
 const LEAST_SPACE: u64 = 512 << 20;
 
@@ -20,12 +19,14 @@ pub fn runtime() -> Result<Runtime> {
 
 /// Refuses a machine on which nothing can be measured.
 pub fn check() -> Result<()> {
-    let allowed = |resource| getrlimit(resource).map_or(u64::MAX, |(soft, _)| soft);
-    let (files, space) = (allowed(Resource::RLIMIT_NOFILE), allowed(Resource::RLIMIT_AS));
+    // The load generator raises its limit of open files to the hard one.
+    let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(_, hard)| hard);
+    let space = getrlimit(Resource::RLIMIT_AS).map_or(u64::MAX, |(soft, _)| soft);
     let mut missing = Vec::new();
-    if files < LEAST_FILES {
+    if files <= FILES_BESIDE_CONNECTIONS {
         missing.push(format!(
-            "{files} open files are allowed, and vsweep needs {LEAST_FILES}: raise the limit (ulimit -n)"
+            "{files} open files are allowed, and vsweep needs {FILES_BESIDE_CONNECTIONS} and one for each connection: raise the limit \
+             (ulimit -n)"
         ));
     }
     if space < LEAST_SPACE {

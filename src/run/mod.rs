@@ -162,6 +162,7 @@ impl Sweep<'_> {
         if let Some(note) = cleared.describe() {
             observer(Update::Note(&note), recorder)?;
         }
+        live::hide_in_logs_of_killed(recorder.directory(), recorder.state(), &self.plan.secrets)?;
         Ok(None)
     }
 

@@ -1,6 +1,6 @@
 //! Text from servers, benchmarks and plans: it reaches every output, and acts in none.
 
-use crate::harness::{Harness, rows, said};
+use crate::harness::{Harness, rows, said, wait_for};
 use std::fs;
 use std::path::{Path, PathBuf};
 use vsweep::printable::acts;
@@ -135,6 +135,30 @@ num_prompts = 1
     assert_hidden(&directory, "Zx9-quiet-key");
     let page = fs::read_to_string(directory.join("report.html")).expect("a page");
     assert!(page.contains("bad token ***"), "the page shows the log");
+}
+
+#[test]
+fn a_secret_that_the_server_of_a_killed_vsweep_logged_is_hidden_by_the_next() {
+    let harness = Harness::new();
+    let plan = r#"
+runs = 1
+[serve]
+command = ["sh", "-c", "echo token $MY_TOKEN >&2; touch up; test -e last && exit 3; sleep 100"]
+[serve.env]
+MY_TOKEN = "Zx9-quiet-key"
+[bench.params]
+num_prompts = 1
+"#;
+    harness.write("plan.toml", plan);
+    let mut vsweep = harness.start(&["run", "plan.toml", "-o", "d"]);
+    wait_for("the server", || harness.folder.path().join("up").exists());
+    vsweep.kill().expect("it lives");
+    vsweep.wait().expect("reaped");
+    harness.wait_until_alone();
+    harness.write("last", "");
+    let run = harness.run(&["run", "plan.toml", "-o", "d"]);
+    assert_eq!(run.status.code(), Some(3), "{}", said(&run));
+    assert_hidden(&harness.folder.path().join("d"), "Zx9-quiet-key");
 }
 
 /// No file of a directory holds this text.

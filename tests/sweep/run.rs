@@ -548,6 +548,7 @@ fn limits_below_what_it_needs_are_told_before_anything_starts() {
     harness.write("plan.toml", &plan("", "max_concurrency = 1"));
     for (limit, told) in [
         ("-n 16", "16 open files are allowed"),
+        ("-n 64", "64 open files are allowed"),
         ("-v 300000", "292 MiB of address space"),
     ] {
         let output = in_bash(

@@ -1,8 +1,11 @@
-//! Output of programs that is kept: what it repeats of the plan's secrets is hidden once the program has ended.
+//! Output of programs that is kept: what it repeats of the plan's secrets is hidden once the program has ended, or, where vsweep was
+//! killed before, when the next session begins.
 
 use crate::error::{Error, Result};
-use crate::files::write_atomic;
+use crate::files::{process_started, write_atomic};
+use crate::journal::{Directory, Session, State};
 use crate::plan::Secrets;
+use crate::run::facts;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
@@ -26,6 +29,29 @@ pub(super) fn hide_in_log(log: &Path, secrets: &Secrets) -> Result<()> {
     }
     let text = fs::read(log).map_err(Error::io("read", log))?;
     write_atomic(log, secrets.redact(&String::from_utf8_lossy(&text)).as_bytes())
+}
+
+/// Hides secrets in the logs of servers whose sessions were killed on this machine. Logs of other machines are left alone: whether
+/// somebody still writes them cannot be seen from here.
+pub(in crate::run) fn hide_in_logs_of_killed(directory: &Directory, state: &State, secrets: &Secrets) -> Result<()> {
+    let here = facts::process();
+    let lives = |session: &Session| session.boot == here.boot && process_started(session.pid) == Some(session.started);
+    let sessions = state.sessions().iter();
+    let killed = sessions.filter(|session| session.ended.is_none() && session.host == here.host && !lives(session));
+    let killed: Vec<String> = killed.map(|session| format!("{}-", session.nonce())).collect();
+    if secrets.is_empty() || killed.is_empty() {
+        return Ok(());
+    }
+    let servers = directory.root().join("servers");
+    for folder in fs::read_dir(&servers).map_err(Error::io("read", &servers))?.flatten() {
+        for log in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
+            let name = log.file_name();
+            if killed.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+                hide_in_log(&log.path(), secrets)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Looks line by line: logs can be larger than memory, and few repeat a secret.

@@ -27,6 +27,7 @@ use crate::server::{Identity, Server};
 use crate::telemetry::nvml::Gpus;
 use crate::validity::Doubt;
 use hidden::hide_in_log;
+pub(super) use hidden::hide_in_logs_of_killed;
 use std::path::PathBuf;
 use std::sync::Arc;
 

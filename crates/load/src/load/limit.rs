@@ -3,12 +3,12 @@
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 /// Files that are open besides connections.
-const OTHERS: u64 = 256;
+pub const FILES_BESIDE_CONNECTIONS: u64 = 256;
 
 /// Raises the limit of open files so that `count` connections fit, as far as the system allows it. The error says what
 /// is missing.
 pub fn allow_connections(count: usize) -> Result<(), String> {
-    let wanted = count as u64 + OTHERS;
+    let wanted = count as u64 + FILES_BESIDE_CONNECTIONS;
     let failed = |error| format!("cannot read the limit of open files: {error}");
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(failed)?;
     if soft >= wanted {

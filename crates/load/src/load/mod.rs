@@ -33,7 +33,7 @@ pub use backend::{Backend, Reply};
 pub use body::{BodyOptions, Content};
 pub use drive::{Load, Outcome};
 pub use generator::Generator;
-pub use limit::allow_connections;
+pub use limit::{FILES_BESIDE_CONNECTIONS, allow_connections};
 pub use request::{Request, RequestOptions};
 pub use requests::Requests;
 pub use stop::Stop;

@@ -1,8 +1,8 @@
 //! vsweep: a declarative sweep engine for LLM serving benchmarks.
 //!
 //! A checked-in plan declares server settings and load settings; vsweep expands them, launches each server once,
-//! drives every benchmark against it and leaves a directory of results. The modules below are the rooms of the
-//! house, lowest layer first. Those that stand alone are crates of their own, so that the compiler knows which may use
+//! drives every benchmark against it and leaves a directory of results. The modules below are the rooms, lowest
+//! layer first. Those that stand alone are crates of their own, so that the compiler knows which may use
 //! which; `tests/pure/layers.rs` enforces the rest, and `ARCHITECTURE.md` says why.
 
 // Layer 0: words that every room shares.
@@ -10,6 +10,7 @@ pub use vsweep_metrics::{rng, spool, threads};
 pub use vsweep_plan::{cause, error, files, fingerprint, ids, printable, python_json, shell, units, validity};
 
 // Layer 1: what is declared and what is measured, as pure data and pure functions.
+pub use vsweep_load::{one_of, params};
 pub use vsweep_metrics::metrics;
 pub use vsweep_plan::{import, matrix, plan};
 pub use vsweep_strategy::{checks, search, selection, stats};
@@ -24,7 +25,7 @@ pub use vsweep_agenda::agenda;
 pub mod bench;
 pub mod server;
 pub mod telemetry;
-pub use vsweep_load::{dataset, load, one_of, params};
+pub use vsweep_load::{dataset, load};
 pub use vsweep_sim::sim;
 
 // Layer 5: what drives the actors.

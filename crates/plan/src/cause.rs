@@ -39,150 +39,92 @@ pub const MOST_OFTEN: &str = "most often with: ";
 /// What advice calls the file that tells most of a server's failure.
 const LOG: &str = "the server's log";
 
-/// What went wrong. The serialised name is part of the file formats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cause {
+/// Declares the closed list. An entry has what it means, its name in files, and one sentence that tells the user what to do.
+macro_rules! causes {
+    ($($(#[$doc:meta])+ $cause:ident $name:literal: $advice:literal;)+) => {
+        /// What went wrong, in the order of a server's life. The serialised name is part of the file formats.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum Cause {
+            $($(#[$doc])+ #[serde(rename = $name)] $cause,)+
+        }
+
+        impl Cause {
+            /// Every cause.
+            pub const ALL: [Cause; [$($name),+].len()] = [$(Cause::$cause),+];
+
+            /// The name in files: `oom_at_load`.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Cause::$cause => $name,)+
+                }
+            }
+
+            /// One sentence that tells the user what to do.
+            pub fn advice(self) -> &'static str {
+                match self {
+                    $(Cause::$cause => $advice,)+
+                }
+            }
+        }
+    };
+}
+
+causes! {
     /// The server refused its command line.
-    BadFlag,
+    BadFlag "bad_flag": "correct or remove the flag that is named";
     /// The system refused what the server or its supervision takes: a process, an open file, memory, room on a disk, or `/proc`.
-    SystemRefused,
+    SystemRefused "system_refused":
+        "raise the limit that is named (ulimit -u, -n, -v; /dev/shm), free memory or room, or mount /proc, then \
+         add --retry-failed";
     /// The program to run is not there or cannot be executed.
-    CommandNotFound,
+    CommandNotFound "command_not_found": "install the program, put it on PATH, or correct the command in the plan";
     /// The model is not where the command says.
-    ModelNotFound,
+    ModelNotFound "model_not_found": "check the model name, its folder, and HF_TOKEN or HF_HUB_OFFLINE";
     /// The model's configuration does not allow what was asked (e.g. a context length).
-    BadConfig,
+    BadConfig "bad_config": "change the setting that is named; the model does not allow it";
     /// Out of GPU memory while loading or profiling.
-    OomAtLoad,
+    OomAtLoad "oom_at_load": "raise tensor_parallel_size, quantize, or lower gpu_memory_utilization or max_model_len";
     /// Memory left for the KV cache does not hold one request of the asked length.
-    KvCacheTooSmall,
+    KvCacheTooSmall "kv_cache_too_small":
+        "lower max_model_len, or raise gpu_memory_utilization or tensor_parallel_size";
     /// Out of GPU memory while serving.
-    OomUnderLoad,
+    OomUnderLoad "oom_under_load": "lower gpu_memory_utilization, max_num_seqs or max_num_batched_tokens";
     /// A GPU, its driver or the links between GPUs failed (CUDA, NCCL, Xid, ECC).
-    GpuFault,
+    GpuFault "gpu_fault":
+        "look at the GPUs and their driver (nvidia-smi, and Xid in dmesg) and, with several GPUs, set \
+         NCCL_DEBUG=INFO; on sound hardware it is a defect of the server";
     /// The port was in use.
-    PortTaken,
+    PortTaken "port_taken":
+        "stop the program that holds the port, or remove the port from the plan so that a free one is chosen";
     /// Another server answered, or ours serves another model than asked.
-    WrongServer,
+    WrongServer "wrong_server": "stop the other server, or correct url, model or served_model_name in the plan";
     /// Not ready within `ready_timeout`.
-    ReadyTimeout,
+    ReadyTimeout "ready_timeout":
+        "raise serve.ready_timeout if it was still loading, as the server's log tells; correct serve.url if it \
+         runs elsewhere";
     /// The server ended before it was ready, for no reason we recognise.
-    CrashedStarting,
+    CrashedStarting "crashed_starting": "read the end of the server's log";
     /// The server ended, or lost its engine, while it was being measured.
-    CrashedUnderLoad,
+    CrashedUnderLoad "crashed_under_load": "read the end of the server's log; it may be unstable under this load";
     /// The server is healthy but makes no progress.
-    Hung,
+    Hung "hung": "requests were accepted but nothing was produced; read the server's log, and report it to its makers";
     /// GPU memory of an earlier server was not given back.
-    GpuMemoryHeld,
+    GpuMemoryHeld "gpu_memory_held": "end the processes that hold GPU memory (their pids are listed), then run again";
     /// The benchmark program failed, or left no readable result.
-    BenchFailed,
+    BenchFailed "bench_failed":
+        "correct the bench parameter that is named; what a benchmark command wrote is in the run's bench.log";
     /// The benchmark did not end within `bench.timeout`.
-    BenchTimeout,
+    BenchTimeout "bench_timeout": "raise bench.timeout, or lower num_prompts for this load";
     /// Too many requests failed for the figures to mean anything.
-    RequestErrors,
+    RequestErrors "request_errors":
+        "HTTP 401 and 403 ask for a key (set OPENAI_API_KEY), 400 and 404 for other bench parameters; with other \
+         errors the load may be beyond what the server accepts";
     /// The run's file is missing, unreadable, or not the one that the journal vouches for.
-    ResultDamaged,
+    ResultDamaged "result_damaged":
+        "restore the run's file from a copy; its figures are left out because they are not what was measured";
 }
 
 impl Cause {
-    /// Every cause, in the order of a server's life.
-    pub const ALL: [Cause; 20] = [
-        Cause::BadFlag,
-        Cause::SystemRefused,
-        Cause::CommandNotFound,
-        Cause::ModelNotFound,
-        Cause::BadConfig,
-        Cause::OomAtLoad,
-        Cause::KvCacheTooSmall,
-        Cause::OomUnderLoad,
-        Cause::GpuFault,
-        Cause::PortTaken,
-        Cause::WrongServer,
-        Cause::ReadyTimeout,
-        Cause::CrashedStarting,
-        Cause::CrashedUnderLoad,
-        Cause::Hung,
-        Cause::GpuMemoryHeld,
-        Cause::BenchFailed,
-        Cause::BenchTimeout,
-        Cause::RequestErrors,
-        Cause::ResultDamaged,
-    ];
-
-    /// The name in files: `oom_at_load`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Cause::BadFlag => "bad_flag",
-            Cause::SystemRefused => "system_refused",
-            Cause::CommandNotFound => "command_not_found",
-            Cause::ModelNotFound => "model_not_found",
-            Cause::BadConfig => "bad_config",
-            Cause::OomAtLoad => "oom_at_load",
-            Cause::KvCacheTooSmall => "kv_cache_too_small",
-            Cause::OomUnderLoad => "oom_under_load",
-            Cause::GpuFault => "gpu_fault",
-            Cause::PortTaken => "port_taken",
-            Cause::WrongServer => "wrong_server",
-            Cause::ReadyTimeout => "ready_timeout",
-            Cause::CrashedStarting => "crashed_starting",
-            Cause::CrashedUnderLoad => "crashed_under_load",
-            Cause::Hung => "hung",
-            Cause::GpuMemoryHeld => "gpu_memory_held",
-            Cause::BenchFailed => "bench_failed",
-            Cause::BenchTimeout => "bench_timeout",
-            Cause::RequestErrors => "request_errors",
-            Cause::ResultDamaged => "result_damaged",
-        }
-    }
-
-    /// One sentence that tells the user what to do.
-    pub fn advice(self) -> &'static str {
-        match self {
-            Cause::BadFlag => "correct or remove the flag that is named",
-            Cause::SystemRefused => {
-                "raise the limit that is named (ulimit -u, -n, -v; /dev/shm), free memory or room, or mount /proc, then add --retry-failed"
-            }
-            Cause::CommandNotFound => "install the program, put it on PATH, or correct the command in the plan",
-            Cause::ModelNotFound => "check the model name, its folder, and HF_TOKEN or HF_HUB_OFFLINE",
-            Cause::BadConfig => "change the setting that is named; the model does not allow it",
-            Cause::OomAtLoad => {
-                "raise tensor_parallel_size, quantize, or lower gpu_memory_utilization or max_model_len"
-            }
-            Cause::KvCacheTooSmall => "lower max_model_len, or raise gpu_memory_utilization or tensor_parallel_size",
-            Cause::OomUnderLoad => "lower gpu_memory_utilization, max_num_seqs or max_num_batched_tokens",
-            Cause::GpuFault => {
-                "look at the GPUs and their driver (nvidia-smi, and Xid in dmesg) and, with several GPUs, set NCCL_DEBUG=INFO; \
-                 on sound hardware it is a defect of the server"
-            }
-            Cause::PortTaken => {
-                "stop the program that holds the port, or remove the port from the plan so that a free one is chosen"
-            }
-            Cause::WrongServer => "stop the other server, or correct url, model or served_model_name in the plan",
-            Cause::ReadyTimeout => {
-                "raise serve.ready_timeout if it was still loading, as the server's log tells; correct serve.url if it \
-                 runs elsewhere"
-            }
-            Cause::CrashedStarting => "read the end of the server's log",
-            Cause::CrashedUnderLoad => "read the end of the server's log; it may be unstable under this load",
-            Cause::Hung => {
-                "requests were accepted but nothing was produced; read the server's log, and report it to its makers"
-            }
-            Cause::GpuMemoryHeld => "end the processes that hold GPU memory (their pids are listed), then run again",
-            Cause::BenchFailed => {
-                "correct the bench parameter that is named; what a benchmark command wrote is in the run's bench.log"
-            }
-            Cause::BenchTimeout => "raise bench.timeout, or lower num_prompts for this load",
-            Cause::RequestErrors => {
-                "HTTP 401 and 403 ask for a key (set OPENAI_API_KEY), 400 and 404 for other bench parameters; with other \
-                 errors the load may be beyond what the server accepts"
-            }
-            Cause::ResultDamaged => {
-                "restore the run's file from a copy; its figures are left out because they are not what was measured"
-            }
-        }
-    }
-
     /// The same where it is known which file the server's log is.
     pub fn advice_with(self, log: Option<&str>) -> String {
         let advice = self.advice();
@@ -197,6 +139,15 @@ impl Cause {
         matches!(
             self,
             Cause::PortTaken | Cause::CrashedUnderLoad | Cause::GpuFault | Cause::Hung
+        )
+    }
+
+    /// Whether too much load can bring it about. For a search, such a failure says that the load is too high.
+    pub fn may_come_from_load(self) -> bool {
+        use Cause::{BenchTimeout, CrashedUnderLoad, GpuFault, Hung, OomUnderLoad, RequestErrors};
+        matches!(
+            self,
+            OomUnderLoad | CrashedUnderLoad | GpuFault | Hung | RequestErrors | BenchTimeout
         )
     }
 }
@@ -302,14 +253,6 @@ mod tests {
         for cause in Cause::ALL.into_iter().filter(|cause| *cause != Cause::BenchFailed) {
             let (plain, with) = (cause.advice(), cause.advice_with(Some("FILE")));
             assert_eq!(plain.contains(" log"), with.contains("FILE"), "{plain}");
-        }
-    }
-
-    #[test]
-    fn names_are_what_serde_writes() {
-        for cause in Cause::ALL {
-            let written = serde_json::to_value(cause).expect("a cause is a string");
-            assert_eq!(written, cause.name());
         }
     }
 }

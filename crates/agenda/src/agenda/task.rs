@@ -217,13 +217,8 @@ impl SearchReader {
     /// What a run without figures says: that the load is too high, if that is what its cause may come from. Few requests
     /// in flight, or a low rate, take long by themselves: where a higher load ended in time, slowness is no sign of load.
     fn probe_of_failure(&self, failure: &Failure) -> Option<Probe> {
-        let is_of_load = match failure.cause {
-            Cause::OomUnderLoad | Cause::CrashedUnderLoad | Cause::GpuFault | Cause::Hung | Cause::RequestErrors => {
-                true
-            }
-            Cause::BenchTimeout => self.question.value >= self.endured,
-            _ => false,
-        };
+        let is_slow_alone = failure.cause == Cause::BenchTimeout && self.question.value < self.endured;
+        let is_of_load = failure.cause.may_come_from_load() && !is_slow_alone;
         is_of_load.then(|| Probe::fallen(self.question.clone()))
     }
 }

@@ -15,6 +15,8 @@ use vsweep::search::{Answer, Request, Search, Settings, Vary};
 /// Loads around the answers: so many on either side, so far apart.
 const STEPS: i32 = 4;
 const STEP: f64 = 1.025;
+/// Runs at each load on one start of a server.
+const RUNS: usize = 4;
 /// What the sweeps with even and with odd seeds ask for.
 const TOLERANCES: [f64; 2] = [0.05, 0.1];
 
@@ -86,7 +88,7 @@ impl Shape {
         let vary = self.vary;
         let loads: Vec<_> = loads.iter().map(|load| vary.to_param(*load)).collect();
         let (head, loads) = (self.head(&self.seqs[server..=server]), serde_json::Value::from(loads));
-        format!("{head}{} = {loads}\nsave_detailed = true\n", vary.name())
+        format!("runs = {RUNS}\n{head}{} = {loads}\nsave_detailed = true\n", vary.name())
     }
 }
 
@@ -196,7 +198,7 @@ impl Campaign<'_> {
         let path = self.folder.join("measure.toml");
         std::fs::write(&path, self.shape.measuring(server, &loads)).expect("a writable folder");
         let mut samples: Vec<Vec<Vec<Request>>> = vec![Vec::new(); loads.len()];
-        for pass in 0..self.requests.div_ceil(requests.at(loads[0]) as usize) {
+        for pass in 0..self.requests.div_ceil(RUNS * requests.at(loads[0]) as usize) {
             let settings = [format!("bench.params.seed={}", 1_000_000 + pass)];
             let runs = calmly(|| {
                 let state = self.sweep(&path, &settings);
@@ -205,7 +207,10 @@ impl Campaign<'_> {
                     .map(|load| self.requests_at(&state, *load))
                     .collect::<Vec<_>>()
             });
-            samples.iter_mut().zip(runs?).for_each(|(sample, run)| sample.push(run));
+            samples
+                .iter_mut()
+                .zip(runs?)
+                .for_each(|(sample, runs)| sample.extend(runs));
         }
         Some(Curve::of(loads, &samples, &targets[0], *vary).truth(*vary))
     }
@@ -230,12 +235,17 @@ impl Campaign<'_> {
         self.folder.join("out")
     }
 
-    /// The latencies of the run at a load, in the order of sending.
-    fn requests_at(&self, state: &State, load: f64) -> Vec<Request> {
+    /// The latencies of each run at a load, in the order of sending.
+    fn requests_at(&self, state: &State, load: f64) -> Vec<Vec<Request>> {
         let value = self.shape.vary.to_param(load);
-        let at_it = |run: &&RunRecord| run.params.get(self.shape.vary.name()) == Some(&value);
-        let file = state.runs().find(at_it).and_then(|run| run.file.clone());
-        let text = std::fs::read_to_string(self.output().join(file.expect("measured").path)).expect("readable");
+        let runs = state.runs();
+        let at_it = runs.filter(|run| run.params.get(self.shape.vary.name()) == Some(&value));
+        at_it.map(|run| self.requests_of(run)).collect()
+    }
+
+    fn requests_of(&self, run: &RunRecord) -> Vec<Request> {
+        let file = run.file.clone().expect("measured");
+        let text = std::fs::read_to_string(self.output().join(file.path)).expect("readable");
         let json: serde_json::Value = serde_json::from_str(&text).expect("sound");
         let numbers = |value: &serde_json::Value| -> Vec<f64> {
             let values = value.as_array().into_iter().flatten();

@@ -96,6 +96,8 @@ pub enum Style {
     Limit,
     /// A ring around points that are drawn by another series.
     Ring,
+    /// A bar from zero to each point, along x, in the strength of this number: 0 stands out. Error bars lie along x as well.
+    Bar(usize),
 }
 
 /// One point of a series.
@@ -105,7 +107,7 @@ pub struct Mark {
     pub x: f64,
     /// Position along the vertical axis.
     pub y: f64,
-    /// Lower and upper end of the error bar along the vertical axis.
+    /// Lower and upper end of the error bar along the vertical axis; of a [`Style::Bar`] along the horizontal one.
     pub bar: Option<(f64, f64)>,
     /// Lines of text beside it.
     pub label: Vec<String>,

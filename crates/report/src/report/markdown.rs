@@ -10,6 +10,7 @@ use super::charts::explore::in_words;
 use super::compared;
 use super::configs::Config;
 use super::duplicates::retired;
+use super::effects;
 use super::environment::facts;
 use super::inputs::Inputs;
 use super::recommend::{Recommended, recommend};
@@ -22,7 +23,7 @@ use itertools::Itertools;
 use std::fmt::Write;
 use text::{block, code};
 use vsweep_plan::units::show_count;
-use vsweep_record::table::{Cell, Column, ONE_START, Point};
+use vsweep_record::table::{Cell, Column, ONE_START, Point, Workload};
 
 /// Rows of the table of best points.
 const MOST_ROWS: usize = 12;
@@ -111,8 +112,7 @@ impl Page<'_> {
 
     /// The answer of each workload that was measured, below its name.
     fn answers(&self, answers: &[Answer]) -> String {
-        let measured: Vec<&Answer> = answers.iter().filter(|answer| answer.is_measured()).collect();
-        if measured.is_empty() {
+        if !answers.iter().any(Answer::is_measured) {
             let cut = self.inputs.points.points.iter().any(|point| !point.cut.is_empty());
             return match cut {
                 true => {
@@ -122,12 +122,34 @@ impl Page<'_> {
             };
         }
         let mut text = String::new();
-        for answer in measured {
+        let workloads = self.inputs.points.workloads();
+        let measured = answers
+            .iter()
+            .zip(&workloads)
+            .filter(|(answer, _)| answer.is_measured());
+        for (answer, workload) in measured {
             if !answer.workload.is_empty() {
                 let _ = write!(text, "### Workload: {}\n\n", escape(&answer.workload));
             }
             text += &self.answer(answer);
             text += &self.best_points(answer);
+            text += &self.mattered(workload);
+        }
+        text
+    }
+
+    /// Which setting of the server mattered.
+    fn mattered(&self, workload: &Workload<'_>) -> String {
+        let points = self.inputs.points;
+        let metrics = effects::metrics(points, workload).into_iter();
+        let found = metrics.filter_map(|metric| effects::find(points, workload, metric));
+        let mut text = String::new();
+        for found in found {
+            let _ = write!(text, "Which setting mattered for {}:\n\n", escape(&found.subject()));
+            for sentence in found.sentences() {
+                let _ = writeln!(text, "- {}", escape(&sentence));
+            }
+            text.push('\n');
         }
         text
     }

@@ -15,6 +15,7 @@ pub mod compare;
 mod compared;
 mod configs;
 mod duplicates;
+pub mod effects;
 mod environment;
 pub mod failures;
 pub mod figures;

@@ -4,11 +4,11 @@
 use super::Subject;
 use super::curves::{MOST_PICTURES, name_part, note_part};
 use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
+use crate::report::effects;
 use crate::report::variation::{name_workload, settings, swept, varying_within};
 use crate::report::words::{axis_title, short_name, short_setting};
-use std::collections::BTreeMap;
 use vsweep_plan::units::show_many;
-use vsweep_record::table::{Cell, Column, Measure, Placed, Section, Tradeoff};
+use vsweep_record::table::{Column, Measure, Placed, Section, Tradeoff};
 
 /// Servers up to which each has a colour of its own.
 const MOST_OWN: usize = 6;
@@ -59,7 +59,10 @@ fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>) -> Option<Chart> {
     if families.len() < 2 || families.iter().all(|family| family.points.len() < 2) {
         return None;
     }
-    let leading = leading(&families, &server, load);
+    let mattered = effects::find(subject.points, &tradeoff.workload, &tradeoff.y.metric);
+    let leading = mattered.map(|mattered| mattered.leading().to_owned());
+    let is_leading = |column: &&Column| Some(&column.name) == leading.as_ref();
+    let leading = server.iter().copied().find(is_leading).or(server.first().copied());
     let mut series = Vec::new();
     let is_own = families.len() <= MOST_OWN;
     let mut shown: Vec<String> = Vec::new();
@@ -149,31 +152,6 @@ fn families<'t>(tradeoff: &'t Tradeoff<'t>, server: &[&Column], load: &Column) -
 
 fn load_of(load: &Column, placed: &Placed<'_>) -> f64 {
     load.cells[placed.point.row].number().unwrap_or(f64::INFINITY)
-}
-
-/// The setting whose values differ most in throughput per GPU, by the mean of its logarithm at each load.
-fn leading<'t>(families: &[Family<'_>], server: &[&'t Column], load: &Column) -> Option<&'t Column> {
-    let effect = |column: &Column| {
-        let mut by_load: BTreeMap<String, BTreeMap<String, (f64, u32)>> = BTreeMap::new();
-        for placed in families.iter().flat_map(|family| &family.points) {
-            let row = placed.point.row;
-            let means = by_load.entry(load.cells[row].to_string()).or_default();
-            let (sum, count) = means.entry(column.cells[row].to_string()).or_default();
-            *sum += placed.y.median.ln();
-            *count += 1;
-        }
-        let spreads = by_load.values().filter(|means| means.len() > 1).map(|means| {
-            let means = means.values().map(|(sum, count)| sum / f64::from(*count));
-            means.clone().fold(f64::MIN, f64::max) - means.fold(f64::MAX, f64::min)
-        });
-        let (sum, count) = spreads.fold((0.0, 0u32), |(sum, count), spread| (sum + spread, count + 1));
-        if count == 0 { 0.0 } else { sum / f64::from(count) }
-    };
-    let named = server
-        .iter()
-        .copied()
-        .filter(|column| !matches!(column.cells.first(), Some(Cell::Missing) | None));
-    named.max_by(|a, b| effect(a).total_cmp(&effect(b)))
 }
 
 impl Family<'_> {

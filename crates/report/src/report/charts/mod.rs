@@ -1,6 +1,7 @@
 //! Which charts an experiment deserves, one file a kind. Everything here is data: see [`super::chart`].
 
 mod curves;
+pub mod effects;
 pub(super) mod explore;
 pub mod families;
 pub mod grid;
@@ -50,6 +51,7 @@ pub fn make_charts(subject: &Subject<'_>, options: &ReportOptions) -> Charts {
     if let Ok(families) = families::charts(subject) {
         charts.charts.extend(families);
     }
+    charts.charts.extend(effects::charts(subject));
     charts.add("latency charts", latency::charts(subject));
     charts.add("throughput chart", throughput::charts(subject));
     charts.charts.extend(startup::charts(subject));

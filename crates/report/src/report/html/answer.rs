@@ -75,7 +75,7 @@ pub fn of_workloads(page: &Page<'_>, answers: &[Answer]) -> String {
     let pictures = lead::pictures(page);
     let told = workloads.iter().zip(answers).zip(&pictures);
     let measured = told.filter(|((_, answer), _)| answer.is_measured());
-    let measured: Vec<((&Workload<'_>, &Answer), &String)> = measured.collect();
+    let measured: Vec<((&Workload<'_>, &Answer), &[String; 2])> = measured.collect();
     if measured.is_empty() {
         return lead::nothing_measured(page).into();
     }
@@ -84,7 +84,7 @@ pub fn of_workloads(page: &Page<'_>, answers: &[Answer]) -> String {
         html += "<p class=\"note\">Points compete within their workload only: what long prompts allow is no match for what \
                  short ones do.</p>";
     }
-    for ((workload, answer), picture) in measured {
+    for ((workload, answer), [picture, bars]) in measured {
         if !answer.workload.is_empty() {
             let _ = write!(
                 html,
@@ -95,6 +95,7 @@ pub fn of_workloads(page: &Page<'_>, answers: &[Answer]) -> String {
         // What all its points share stands above them.
         let told = varying_within(page.inputs.points, workload);
         html += &cards_and_frontier(page, answer, &told, picture);
+        html += &lead::mattered(page, workload, bars);
     }
     html
 }

@@ -96,6 +96,8 @@ pub enum Style {
     Limit,
     /// A ring around points that are drawn by another series.
     Ring,
+    /// The area between the ends of the error bars, in the colour of the curve of this number.
+    Band(usize),
     /// A bar from zero to each point, along x, in the strength of this number: 0 stands out. Error bars lie along x as well.
     Bar(usize),
 }

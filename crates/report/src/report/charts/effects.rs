@@ -22,7 +22,7 @@ pub fn charts(subject: &Subject<'_>) -> Vec<Chart> {
         .enumerate()
         .map(|(i, chart)| Chart {
             name: name_part("effects", i + 1, count),
-            note: chart.note + &note_part(i + 1, count),
+            note: chart.note + note_part(i + 1, count),
             ..chart
         });
     named.collect()

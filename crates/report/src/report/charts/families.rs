@@ -29,7 +29,7 @@ pub fn charts(subject: &Subject<'_>) -> Result<Vec<Chart>, String> {
         .enumerate()
         .map(|(i, chart)| Chart {
             name: name_part("families", i + 1, count),
-            note: chart.note + &note_part(i + 1, count),
+            note: chart.note + note_part(i + 1, count),
             ..chart
         });
     let named: Vec<Chart> = named.collect();

@@ -7,6 +7,7 @@ pub mod families;
 pub mod grid;
 mod ladder;
 mod latency;
+mod multiples;
 pub mod pareto;
 mod plot;
 mod sla;

@@ -8,7 +8,8 @@ use crate::report::words::axis_title;
 use vsweep_plan::plan::Plot;
 use vsweep_record::table::Column;
 
-/// The asked charts, or why they cannot be drawn: a curve for each combination of `curve_by` and of whatever else varies.
+/// The asked charts, or why they cannot be drawn: a curve for each combination of `curve_by`, else of
+/// whatever varies.
 pub fn charts(subject: &Subject<'_>, plot: &Plot, number: usize) -> Result<Vec<Chart>, String> {
     let runs = subject.points.runs;
     let column = |name: &str| {
@@ -24,7 +25,11 @@ pub fn charts(subject: &Subject<'_>, plot: &Plot, number: usize) -> Result<Vec<C
         title: format!("{} against {}", axis_title(&y.name), axis_title(&x.name)),
         x,
         ys: std::slice::from_ref(&y.name),
-        curve_by: curves_along(subject.points, x, asked, &[]),
+        is_asked: !asked.is_empty(),
+        curve_by: match asked.is_empty() {
+            true => curves_along(subject.points, x, asked, &[]),
+            false => asked,
+        },
     };
     draw(subject, &request)
 }

@@ -25,6 +25,7 @@ pub fn charts(subject: &Subject<'_>) -> Result<Vec<Chart>, String> {
         x,
         ys: &ys,
         curve_by: params.iter().copied().filter(|column| column.name != x.name).collect(),
+        is_asked: false,
     };
     draw(subject, &request)
 }

@@ -180,6 +180,13 @@ fn draw_series(canvas: &Canvas<'_>, frame: &Frame, series: &Series, bar_shift: f
             .iter()
             .try_for_each(|mark| draw_across(canvas, frame, mark, number));
     }
+    if let Style::Band(number) = series.style {
+        let ends = |mark: &Mark| mark.bar.unwrap_or((mark.y, mark.y));
+        let above = series.points.iter().map(|mark| frame.place(mark.x, ends(mark).1));
+        let below = series.points.iter().rev().map(|mark| frame.place(mark.x, ends(mark).0));
+        let corners: Vec<Place> = above.chain(below).collect();
+        return canvas.area(&corners, look(number).colour);
+    }
     let places = frame.places(&series.points);
     draw_line(canvas, series.style, &places)?;
     for (mark, place) in series.points.iter().zip(places) {
@@ -199,6 +206,7 @@ fn colour(style: Style) -> RGBColor {
         Style::Frontier => ACCENT,
         Style::Limit | Style::Ring => RING,
         Style::Bar(number) => bar_colour(number),
+        Style::Band(number) => look(number).colour,
     }
 }
 
@@ -209,7 +217,7 @@ fn draw_line(canvas: &Canvas<'_>, style: Style, places: &[Place]) -> Drawn {
         Style::Curve(_) | Style::Frontier => canvas.line(places, 4.0, colour(style)),
         Style::Limit => canvas.dashes(places, 3.0, colour(style)),
         Style::Faint => canvas.line(places, 2.0, colour(style)),
-        Style::Background | Style::Ring | Style::Bar(_) => Ok(()),
+        Style::Background | Style::Ring | Style::Bar(_) | Style::Band(_) => Ok(()),
     }
 }
 
@@ -220,7 +228,7 @@ fn draw_marker(canvas: &Canvas<'_>, style: Style, place: Place) -> Drawn {
         Style::Background => canvas.marker(Shape::Circle, place, MARKER - 1.5, colour(style)),
         Style::Frontier => canvas.marker(Shape::Circle, place, MARKER + 1.5, colour(style)),
         Style::Ring => canvas.ring(place, RADIUS, 3.5, colour(style)),
-        Style::Faint | Style::Limit | Style::Bar(_) => Ok(()),
+        Style::Faint | Style::Limit | Style::Bar(_) | Style::Band(_) => Ok(()),
     }
 }
 
@@ -338,6 +346,7 @@ fn draw_labels(canvas: &Canvas<'_>, frame: &Frame, series: &[Series]) -> Drawn {
         },
         markers: series
             .iter()
+            .filter(|series| !matches!(series.style, Style::Band(_)))
             .flat_map(|series| series.points.iter().map(|mark| (series.style, mark)))
             .flat_map(|(style, mark)| occupied(frame, style, mark))
             .collect(),

@@ -86,6 +86,8 @@ pub struct Series {
 pub enum Style {
     /// Connected points in the colour and shape of this number.
     Curve(usize),
+    /// A line without marks in the colour and dash of the curve of this number.
+    Line(usize),
     /// Unconnected points that stay in the background.
     Background,
     /// Connected points that stay in the background.

@@ -1,18 +1,22 @@
 //! Which settings of the server mattered for a figure: points as observations for the statistics ([`vsweep_strategy::stats::Effects`]),
 //! and what those found in words. Charts and pages show it.
 
-use super::variation::{swept, varying_within};
+use super::variation::{swept, varying, within};
 use super::words::{axis_title, short_name, short_setting, show_number};
 use itertools::Itertools;
 use std::collections::BTreeMap;
 use vsweep_plan::units::show_many;
 use vsweep_record::table::{Cell, Column, LATENCIES, Points, Section, Workload};
-use vsweep_strategy::stats::{Basis, Better, Effect, Effects, Margin, Observation, Verdict, With, normal_quantile};
+use vsweep_strategy::stats::{
+    Basis, Better, Effect, Effects, Interval, Margin, Observation, Verdict, With, normal_quantile,
+};
 
 /// What is asked of each setting, throughput first.
 const THROUGHPUTS: [&str; 3] = ["tokens_per_gpu", "output_throughput", "total_throughput"];
 /// The share of differences between equals that are called noise.
 const NOISE_TAIL: f64 = 0.025;
+/// From the lowest to the highest end of an interval that says anything, as a logarithm: a factor of ten.
+const WIDEST: f64 = 2.3;
 
 /// What the settings of the server did to one figure of a workload.
 #[derive(Debug)]
@@ -34,7 +38,7 @@ struct Setting<'t> {
 }
 
 /// The figures of a workload that settings are judged by: throughput, and the latency that the answer is judged by.
-pub fn metrics(points: &Points<'_>, workload: &Workload<'_>) -> Vec<&'static str> {
+fn metrics(points: &Points<'_>, workload: &Workload<'_>) -> Vec<&'static str> {
     let is_measured = |metric: &&str| {
         let mut own = workload.points.iter().map(|at| &points.points[*at]);
         own.any(|point| points.spread(point, metric).is_some())
@@ -43,12 +47,39 @@ pub fn metrics(points: &Points<'_>, workload: &Workload<'_>) -> Vec<&'static str
     [first(&THROUGHPUTS), first(&LATENCIES)].into_iter().flatten().collect()
 }
 
+/// What mattered in each workload of an experiment.
+#[derive(Debug)]
+pub struct Findings<'t>(Vec<Vec<Mattered<'t>>>);
+
+impl<'t> Findings<'t> {
+    /// In the order of [`Points::workloads`], for throughput and for latency.
+    pub fn of(points: &Points<'t>) -> Self {
+        let varied = varying(points);
+        let of_workload = |workload: &Workload<'_>| {
+            let metrics = metrics(points, workload).into_iter();
+            metrics
+                .filter_map(|metric| find(points, workload, &varied, metric))
+                .collect()
+        };
+        Findings(points.workloads().iter().map(of_workload).collect())
+    }
+
+    /// What mattered in the workload of this place, a figure each.
+    pub fn of_workload(&self, place: usize) -> &[Mattered<'t>] {
+        self.0.get(place).map_or(&[], Vec::as_slice)
+    }
+
+    /// The setting that matters most for throughput, by the first workload that tells.
+    pub fn leading(&self) -> Option<&str> {
+        Some(self.0.iter().find_map(|found| found.first())?.leading())
+    }
+}
+
 /// What mattered for a figure; none where nothing but the load was varied, or too little was measured.
-pub fn find<'t>(points: &Points<'t>, workload: &Workload<'_>, metric: &str) -> Option<Mattered<'t>> {
+fn find<'t>(points: &Points<'t>, workload: &Workload<'_>, varied: &[&'t Column], metric: &str) -> Option<Mattered<'t>> {
     let column = points.runs.column(metric)?;
-    let (server, bench): (Vec<&Column>, Vec<&Column>) = varying_within(points, workload)
-        .into_iter()
-        .partition(|column| column.section == Section::Serve);
+    let (server, bench): (Vec<&Column>, Vec<&Column>) =
+        within(varied, workload).partition(|column| column.section == Section::Serve);
     let measured = workload.points.iter().map(|at| &points.points[*at]);
     let measured: Vec<_> = measured.filter(|point| !point.used.is_empty()).collect();
     let rows: Vec<usize> = measured.iter().map(|point| point.row).collect();
@@ -267,15 +298,20 @@ impl Mattered<'_> {
         )
     }
 
+    /// The interval of an effect, where it says anything.
+    pub fn interval(&self, effect: &Effect) -> Option<Interval> {
+        effect.interval.filter(|interval| interval.high - interval.low < WIDEST)
+    }
+
     /// `(95 %: 1.6 to 1.9 times, 8 pairs of servers)`.
     fn reach(&self, effect: &Effect) -> String {
         let basis = match effect.basis {
             Basis::Pairs(count) => show_many(count as u64, "pair") + " of servers",
             Basis::Model(count) => format!("additive model of {}", show_many(count as u64, "server")),
         };
-        match effect.interval.map(|interval| interval.exp()) {
+        match self.interval(effect).map(Interval::exp) {
             Some((low, high)) => format!("(95 %: {} to {} times, {basis})", show_number(low), show_number(high)),
-            None => format!("({} times, {basis} on one start)", show_number(effect.ratio.log.exp())),
+            None => format!("({} times, {basis})", show_number(effect.ratio.log.exp())),
         }
     }
 

@@ -10,7 +10,7 @@ use super::charts::explore::in_words;
 use super::compared;
 use super::configs::Config;
 use super::duplicates::retired;
-use super::effects;
+use super::effects::Mattered;
 use super::environment::facts;
 use super::inputs::Inputs;
 use super::recommend::{Recommended, recommend};
@@ -23,7 +23,7 @@ use itertools::Itertools;
 use std::fmt::Write;
 use text::{block, code};
 use vsweep_plan::units::show_count;
-use vsweep_record::table::{Cell, Column, ONE_START, Point, Workload};
+use vsweep_record::table::{Cell, Column, ONE_START, Point};
 
 /// Rows of the table of best points.
 const MOST_ROWS: usize = 12;
@@ -122,34 +122,14 @@ impl Page<'_> {
             };
         }
         let mut text = String::new();
-        let workloads = self.inputs.points.workloads();
-        let measured = answers
-            .iter()
-            .zip(&workloads)
-            .filter(|(answer, _)| answer.is_measured());
-        for (answer, workload) in measured {
+        let measured = answers.iter().enumerate().filter(|(_, answer)| answer.is_measured());
+        for (place, answer) in measured {
             if !answer.workload.is_empty() {
                 let _ = write!(text, "### Workload: {}\n\n", escape(&answer.workload));
             }
             text += &self.answer(answer);
             text += &self.best_points(answer);
-            text += &self.mattered(workload);
-        }
-        text
-    }
-
-    /// Which setting of the server mattered.
-    fn mattered(&self, workload: &Workload<'_>) -> String {
-        let points = self.inputs.points;
-        let metrics = effects::metrics(points, workload).into_iter();
-        let found = metrics.filter_map(|metric| effects::find(points, workload, metric));
-        let mut text = String::new();
-        for found in found {
-            let _ = write!(text, "Which setting mattered for {}:\n\n", escape(&found.subject()));
-            for sentence in found.sentences() {
-                let _ = writeln!(text, "- {}", escape(&sentence));
-            }
-            text.push('\n');
+            text += &mattered(self.inputs.mattered.of_workload(place));
         }
         text
     }
@@ -317,6 +297,19 @@ impl Page<'_> {
     fn settings(&self, point: usize) -> String {
         escape(&settings(&self.varied, self.inputs.points.points[point].row))
     }
+}
+
+/// Which setting of the server mattered.
+fn mattered(found: &[Mattered<'_>]) -> String {
+    let mut text = String::new();
+    for found in found {
+        let _ = write!(text, "Which setting mattered for {}:\n\n", escape(&found.subject()));
+        for sentence in found.sentences() {
+            let _ = writeln!(text, "- {}", escape(&sentence));
+        }
+        text.push('\n');
+    }
+    text
 }
 
 /// The winners' configuration files, to be read with the directory at hand.

@@ -5,8 +5,8 @@ use super::Subject;
 use super::ladder::{Ladder, scale_of_figures};
 use super::multiples::{Arranged, Curve, arrange};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
-use crate::report::effects;
-use crate::report::variation::{name_workload, swept, varying, varying_within};
+use crate::report::effects::{Findings, Mattered};
+use crate::report::variation::{name_workload, swept, varying, within};
 use crate::report::words::{axis_title, short_name};
 use itertools::Itertools;
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub(super) const MOST_PICTURES: usize = 8;
 const MOST_COLUMNS: usize = 3;
 
 /// The charts that the request takes, or why there is none.
-pub fn draw(subject: &Subject<'_>, request: &Request<'_>) -> Result<Vec<Chart>, String> {
+pub fn draw(subject: &Subject<'_>, request: &Request<'_>, found: &Findings<'_>) -> Result<Vec<Chart>, String> {
     let points = subject.points;
     for y in request.ys {
         if !points.points.iter().any(|point| points.spread(point, y).is_some()) {
@@ -42,11 +42,17 @@ pub fn draw(subject: &Subject<'_>, request: &Request<'_>) -> Result<Vec<Chart>, 
         }
     }
     let is_measured = |workload: &Workload<'_>| workload.points.iter().any(|at| !points.points[*at].used.is_empty());
-    let mut workloads = points.workloads();
-    workloads.retain(is_measured);
-    let count = workloads.len();
-    let pictures = workloads.iter().take(MOST_PICTURES).enumerate().map(|(i, workload)| {
-        let chart = picture(subject, request, workload);
+    let workloads = points.workloads();
+    let measured = workloads
+        .iter()
+        .enumerate()
+        .filter(|(_, workload)| is_measured(workload));
+    let measured: Vec<_> = measured.collect();
+    let count = measured.len();
+    let varied = varying(points);
+    let pictures = measured.into_iter().take(MOST_PICTURES).enumerate();
+    let pictures = pictures.map(|(i, (place, workload))| {
+        let chart = picture(subject, request, (workload, &varied), found.of_workload(place));
         Chart {
             name: name_part(&request.name, i + 1, count),
             note: chart.note + note_part(i + 1, count),
@@ -56,15 +62,20 @@ pub fn draw(subject: &Subject<'_>, request: &Request<'_>) -> Result<Vec<Chart>, 
     Ok(pictures.collect())
 }
 
-fn picture(subject: &Subject<'_>, request: &Request<'_>, workload: &Workload<'_>) -> Chart {
+fn picture(
+    subject: &Subject<'_>,
+    request: &Request<'_>,
+    (workload, varied): (&Workload<'_>, &[&Column]),
+    found: &[Mattered<'_>],
+) -> Chart {
     let points = subject.points;
     let own = workload.points.iter().map(|at| &points.points[*at]);
     let own: Vec<&Point> = own.filter(|point| !point.used.is_empty()).collect();
-    let arranged = arrange(&own, columns(points, request, workload, &own));
+    let arranged = arrange(&own, columns(request, workload, &own, found));
     let ladder = Ladder::of(own.iter().map(|point| &request.x.cells[point.row]), None);
     let traced = match request.x.section.is_parameter() {
         true => Some(request.x),
-        false => swept(points, &varying_within(points, workload)),
+        false => swept(points, &within(varied, workload).collect::<Vec<_>>()),
     };
     let sketch = Sketch {
         points,
@@ -82,6 +93,11 @@ fn picture(subject: &Subject<'_>, request: &Request<'_>, workload: &Workload<'_>
         .iter()
         .flat_map(|panel| &panel.series)
         .any(|series| matches!(series.style, Style::Band(_)));
+    let is_told = |column: &&Column| {
+        let mut told = arranged.told.iter().copied().chain([request.x]).chain(traced);
+        !told.any(|told| told.name == column.name)
+    };
+    let others: Vec<&Column> = within(varied, workload).filter(is_told).collect();
     let workload = name_workload(points, workload);
     let of_workload = if workload.is_empty() {
         workload
@@ -91,7 +107,7 @@ fn picture(subject: &Subject<'_>, request: &Request<'_>, workload: &Workload<'_>
     Chart {
         name: String::new(),
         title: format!("{}{of_workload}", request.title),
-        note: note(subject, request, &arranged, is_banded, traced),
+        note: note(subject, &arranged, is_banded.then_some(others)),
         footer: subject.footer(),
         simulated: subject.is_simulated(),
         columns: match request.ys.len() {
@@ -103,14 +119,19 @@ fn picture(subject: &Subject<'_>, request: &Request<'_>, workload: &Workload<'_>
 }
 
 /// The parameters that make curves in this workload, the one that matters most first.
-fn columns<'a>(points: &Points<'_>, request: &Request<'a>, workload: &Workload<'_>, own: &[&Point]) -> Vec<&'a Column> {
+fn columns<'a>(
+    request: &Request<'a>,
+    workload: &Workload<'_>,
+    own: &[&Point],
+    found: &[Mattered<'_>],
+) -> Vec<&'a Column> {
     // What is unset wherever something was measured tells no curve from another.
     let is_drawn = |column: &&Column| {
         let is_shared = workload.settings.iter().any(|shared| shared.name == column.name);
         !is_shared && own.iter().any(|point| !column.cells[point.row].is_missing())
     };
     let mut columns: Vec<&Column> = request.curve_by.iter().copied().filter(is_drawn).collect();
-    if let Some(found) = effects::find(points, workload, &request.ys[0]).filter(|_| !request.is_asked) {
+    if let Some(found) = found.first().filter(|_| !request.is_asked) {
         let order: Vec<&str> = found.order().collect();
         let place = |column: &&Column| {
             order
@@ -123,31 +144,14 @@ fn columns<'a>(points: &Points<'_>, request: &Request<'a>, workload: &Workload<'
     columns
 }
 
-fn note(
-    subject: &Subject<'_>,
-    request: &Request<'_>,
-    arranged: &Arranged<'_>,
-    is_banded: bool,
-    traced: Option<&Column>,
-) -> String {
+fn note(subject: &Subject<'_>, arranged: &Arranged<'_>, others: Option<Vec<&Column>>) -> String {
     let mut note = subject.reading().to_owned();
-    if is_banded {
-        let is_told = |column: &&Column| {
-            let of_curves = arranged.told.iter().any(|told| told.name == column.name);
-            !of_curves && column.name != request.x.name && traced.is_none_or(|traced| traced.name != column.name)
-        };
-        let others = varying(subject.points).into_iter();
-        let workloads = subject.points.workloads();
-        let is_of_workload = |column: &&Column| {
-            let mut settings = workloads.iter().flat_map(|workload| &workload.settings);
-            settings.any(|setting| setting.name == column.name)
-        };
-        let others = others.filter(is_told).filter(|column| !is_of_workload(column));
-        let over = others.map(|column| short_name(&column.name)).join(" and ");
+    if let Some(others) = others {
+        let over = others.iter().map(|column| short_name(&column.name)).join(" and ");
         let over = if over.is_empty() {
-            "points of equal settings".to_owned()
+            "points of equal settings"
         } else {
-            over
+            &over
         };
         note = format!("Curves are medians over {over}; their bands reach from the lowest to the highest.");
     }

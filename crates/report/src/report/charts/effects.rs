@@ -3,7 +3,7 @@
 use super::Subject;
 use super::curves::{MOST_PICTURES, name_part, note_part};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style, Tick};
-use crate::report::effects::{Mattered, Weight, find, metrics, percent};
+use crate::report::effects::{Findings, Mattered, Weight, percent};
 use crate::report::variation::name_workload;
 use crate::report::words::axis_title;
 use vsweep_record::table::Workload;
@@ -13,8 +13,8 @@ use vsweep_strategy::stats::Basis;
 const MOST_BARS: usize = 12;
 
 /// A chart for each workload that has one.
-pub fn charts(subject: &Subject<'_>) -> Vec<Chart> {
-    let charts: Vec<Chart> = of_each(subject).into_iter().flatten().collect();
+pub fn charts(subject: &Subject<'_>, found: &Findings<'_>) -> Vec<Chart> {
+    let charts: Vec<Chart> = of_each(subject, found).into_iter().flatten().collect();
     let count = charts.len();
     let named = charts
         .into_iter()
@@ -29,15 +29,15 @@ pub fn charts(subject: &Subject<'_>) -> Vec<Chart> {
 }
 
 /// The chart of each workload, in their order; `None` for those that varied no setting, or measured too little.
-pub fn of_each(subject: &Subject<'_>) -> Vec<Option<Chart>> {
+pub fn of_each(subject: &Subject<'_>, found: &Findings<'_>) -> Vec<Option<Chart>> {
     let workloads = subject.points.workloads();
-    workloads.iter().map(|workload| draw(subject, workload)).collect()
+    let told = workloads.iter().enumerate();
+    told.map(|(place, workload)| draw(subject, workload, found.of_workload(place)))
+        .collect()
 }
 
-fn draw(subject: &Subject<'_>, workload: &Workload<'_>) -> Option<Chart> {
+fn draw(subject: &Subject<'_>, workload: &Workload<'_>, found: &[Mattered<'_>]) -> Option<Chart> {
     let points = subject.points;
-    let metrics = metrics(points, workload).into_iter();
-    let found: Vec<Mattered<'_>> = metrics.filter_map(|metric| find(points, workload, metric)).collect();
     let is_model = |mattered: &Mattered<'_>| {
         mattered
             .found
@@ -88,8 +88,8 @@ fn panel(mattered: &Mattered<'_>) -> Panel {
         let marks = own.map(|(rank, effect)| Mark {
             x: change(effect.ratio.log),
             y: place(rank),
-            bar: effect
-                .interval
+            bar: mattered
+                .interval(effect)
                 .map(|interval| (change(interval.low), change(interval.high))),
             label: vec![percent(effect.ratio.log)],
             suspect: false,

@@ -4,7 +4,7 @@
 use super::Subject;
 use super::curves::{MOST_PICTURES, name_part, note_part};
 use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
-use crate::report::effects;
+use crate::report::effects::{Findings, Mattered};
 use crate::report::variation::{name_workload, settings, swept, varying_within};
 use crate::report::words::{axis_title, short_name, short_setting};
 use vsweep_plan::units::show_many;
@@ -20,8 +20,8 @@ const MOST_LABELS: usize = 10;
 const NONE: &str = "no workload has two servers that were measured under several loads";
 
 /// A chart for each workload, or why there is none.
-pub fn charts(subject: &Subject<'_>) -> Result<Vec<Chart>, String> {
-    let charts: Vec<Chart> = of_each(subject).into_iter().flatten().collect();
+pub fn charts(subject: &Subject<'_>, found: &Findings<'_>) -> Result<Vec<Chart>, String> {
+    let charts: Vec<Chart> = of_each(subject, found).into_iter().flatten().collect();
     let count = charts.len();
     let named = charts
         .into_iter()
@@ -37,10 +37,12 @@ pub fn charts(subject: &Subject<'_>) -> Result<Vec<Chart>, String> {
 }
 
 /// The chart of each workload, in their order; `None` for those that have none.
-pub fn of_each(subject: &Subject<'_>) -> Vec<Option<Chart>> {
+pub fn of_each(subject: &Subject<'_>, found: &Findings<'_>) -> Vec<Option<Chart>> {
     let (x, y) = (Measure::tokens_per_user(), Measure::tokens_per_gpu());
     let tradeoffs = Tradeoff::of_each(subject.points, &x, &y);
-    tradeoffs.iter().map(|tradeoff| draw(subject, tradeoff)).collect()
+    let told = tradeoffs.iter().enumerate();
+    told.map(|(place, tradeoff)| draw(subject, tradeoff, found.of_workload(place)))
+        .collect()
 }
 
 /// A server config and its points, from the lowest load to the highest.
@@ -50,7 +52,7 @@ struct Family<'t> {
     name: String,
 }
 
-fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>) -> Option<Chart> {
+fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, found: &[Mattered<'_>]) -> Option<Chart> {
     let varying = varying_within(subject.points, &tradeoff.workload);
     let (server, bench): (Vec<&Column>, Vec<&Column>) =
         varying.into_iter().partition(|column| column.section == Section::Serve);
@@ -59,9 +61,8 @@ fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>) -> Option<Chart> {
     if families.len() < 2 || families.iter().all(|family| family.points.len() < 2) {
         return None;
     }
-    let mattered = effects::find(subject.points, &tradeoff.workload, &tradeoff.y.metric);
-    let leading = mattered.map(|mattered| mattered.leading().to_owned());
-    let is_leading = |column: &&Column| Some(&column.name) == leading.as_ref();
+    let leading = found.first().map(Mattered::leading);
+    let is_leading = |column: &&Column| Some(column.name.as_str()) == leading;
     let leading = server.iter().copied().find(is_leading).or(server.first().copied());
     let mut series = Vec::new();
     let is_own = families.len() <= MOST_OWN;

@@ -3,6 +3,7 @@
 use super::Subject;
 use super::curves::{Request, draw};
 use crate::report::chart::Chart;
+use crate::report::effects::Findings;
 use crate::report::variation::curves_along;
 use crate::report::words::axis_title;
 use vsweep_plan::plan::Plot;
@@ -10,7 +11,7 @@ use vsweep_record::table::Column;
 
 /// The asked charts, or why they cannot be drawn: a curve for each combination of `curve_by`, else of
 /// whatever varies.
-pub fn charts(subject: &Subject<'_>, plot: &Plot, number: usize) -> Result<Vec<Chart>, String> {
+pub fn charts(subject: &Subject<'_>, found: &Findings<'_>, plot: &Plot, number: usize) -> Result<Vec<Chart>, String> {
     let runs = subject.points.runs;
     let column = |name: &str| {
         let found = runs.column(name);
@@ -31,5 +32,5 @@ pub fn charts(subject: &Subject<'_>, plot: &Plot, number: usize) -> Result<Vec<C
             false => asked,
         },
     };
-    draw(subject, &request)
+    draw(subject, &request, found)
 }

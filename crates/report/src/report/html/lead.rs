@@ -5,11 +5,11 @@ use super::text::escape;
 use crate::report::answer::Answer;
 use crate::report::chart::Chart;
 use crate::report::charts::{Subject, effects, families};
-use crate::report::effects as mattered;
+use crate::report::effects::Mattered;
 use crate::report::picture::{Form, render};
 use crate::report::recommend::recommend;
 use std::fmt::Write;
-use vsweep_record::table::{Column, Workload};
+use vsweep_record::table::Column;
 
 /// Workloads whose chart is shown with their answer.
 const MOST_PICTURES: usize = 3;
@@ -35,8 +35,14 @@ pub fn pictures(page: &Page<'_>) -> Vec<[String; 2]> {
         let shown = chart.filter(|_| i < MOST_PICTURES);
         shown.as_ref().map_or(String::new(), picture)
     };
-    let families = families::of_each(&subject).into_iter().enumerate().map(draw);
-    let effects = effects::of_each(&subject).into_iter().enumerate().map(draw);
+    let families = families::of_each(&subject, page.inputs.mattered)
+        .into_iter()
+        .enumerate()
+        .map(draw);
+    let effects = effects::of_each(&subject, page.inputs.mattered)
+        .into_iter()
+        .enumerate()
+        .map(draw);
     families
         .zip(effects)
         .map(|(families, effects)| [families, effects])
@@ -44,13 +50,9 @@ pub fn pictures(page: &Page<'_>) -> Vec<[String; 2]> {
 }
 
 /// Which setting of the server mattered for a workload: the chart, and what it says in sentences.
-pub fn mattered(page: &Page<'_>, workload: &Workload<'_>, picture: &str) -> String {
-    let points = page.inputs.points;
+pub fn mattered(found: &[Mattered<'_>], picture: &str) -> String {
     let mut html = String::new();
-    for metric in mattered::metrics(points, workload) {
-        let Some(found) = mattered::find(points, workload, metric) else {
-            continue;
-        };
+    for found in found {
         let told = found.sentences().into_iter();
         let told: String = told
             .map(|sentence| format!("<li>{}.</li>", escape(&sentence)))

@@ -201,7 +201,7 @@ fn draw_series(canvas: &Canvas<'_>, frame: &Frame, series: &Series, bar_shift: f
 
 fn colour(style: Style) -> RGBColor {
     match style {
-        Style::Curve(number) => look(number).colour,
+        Style::Curve(number) | Style::Line(number) => look(number).colour,
         Style::Background | Style::Faint => BACKGROUND,
         Style::Frontier => ACCENT,
         Style::Limit | Style::Ring => RING,
@@ -213,8 +213,8 @@ fn colour(style: Style) -> RGBColor {
 /// Draws what connects the points of a style.
 fn draw_line(canvas: &Canvas<'_>, style: Style, places: &[Place]) -> Drawn {
     match style {
-        Style::Curve(number) if look(number).dashed => canvas.dashes(places, 4.0, colour(style)),
-        Style::Curve(_) | Style::Frontier => canvas.line(places, 4.0, colour(style)),
+        Style::Curve(number) | Style::Line(number) if look(number).dashed => canvas.dashes(places, 4.0, colour(style)),
+        Style::Curve(_) | Style::Line(_) | Style::Frontier => canvas.line(places, 4.0, colour(style)),
         Style::Limit => canvas.dashes(places, 3.0, colour(style)),
         Style::Faint => canvas.line(places, 2.0, colour(style)),
         Style::Background | Style::Ring | Style::Bar(_) | Style::Band(_) => Ok(()),
@@ -228,7 +228,7 @@ fn draw_marker(canvas: &Canvas<'_>, style: Style, place: Place) -> Drawn {
         Style::Background => canvas.marker(Shape::Circle, place, MARKER - 1.5, colour(style)),
         Style::Frontier => canvas.marker(Shape::Circle, place, MARKER + 1.5, colour(style)),
         Style::Ring => canvas.ring(place, RADIUS, 3.5, colour(style)),
-        Style::Faint | Style::Limit | Style::Bar(_) | Style::Band(_) => Ok(()),
+        Style::Line(_) | Style::Faint | Style::Limit | Style::Bar(_) | Style::Band(_) => Ok(()),
     }
 }
 

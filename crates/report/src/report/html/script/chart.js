@@ -172,7 +172,9 @@ function drawSeries(series, x, y, barred) {
   if (bars.length) group.append(svg("path", { class: "bar", d: bars.map(bar).join("") }));
   // One path of zero-length lines with round ends draws thousands of dots as one element.
   const dot = (mark) => `M${x.place(mark.x).toFixed(1)} ${y.place(mark.y).toFixed(1)}h0`;
-  group.append(svg("path", { class: "dots", d: series.marks.map(dot).join("") }));
+  const [faded, clear] = [series.marks.filter((mark) => mark.faded), series.marks.filter((mark) => !mark.faded)];
+  if (faded.length) group.append(svg("path", { class: "dots faded", d: faded.map(dot).join("") }));
+  group.append(svg("path", { class: "dots", d: clear.map(dot).join("") }));
   const doubtful = series.marks.filter((mark) => mark.point.doubtful);
   if (doubtful.length) group.append(svg("path", { class: "hollow", d: doubtful.map(dot).join("") }));
   return group;

@@ -103,7 +103,7 @@ fn every_picture_decodes_shows_something_and_is_drawn_alike_again() {
         .iter()
         .filter(|file| file.extension().is_some_and(|e| e == "png"))
         .collect();
-    assert_eq!(pictures.len(), 7, "{written:?}");
+    assert_eq!(pictures.len(), 8, "{written:?}");
     let before: Vec<Vec<u8>> = pictures.iter().map(|file| fs::read(file).expect("readable")).collect();
     for picture in &pictures {
         let (colours, width, height) = decode(picture);

@@ -171,10 +171,14 @@ fn the_page_works_by_mouse_and_keyboard() {
         browser.run(&format!("return {told}"))
     );
 
-    // Hovering shows the parameters and the command; the box stays while the pointer goes to its button.
+    // Hovering shows four figures; a click shows the parameters and the command, and the box stays.
     let (x, y) = place_of_mark(&browser, "curves", 4);
     browser.point_at(x, y);
     browser.wait("return !document.querySelector('#curves .tip').hidden");
+    let lines = browser.run("return document.querySelectorAll('#curves .tip .facts > div').length");
+    assert_eq!(lines, json!(4));
+    keep_pictures(&browser, "hover-brief");
+    browser.click_by_way_of((x, y), (x, y));
     let shown = browser.run("return document.querySelector('#curves .tip').textContent");
     let shown = shown.as_str().expect("text");
     for part in ["gpu_memory_utilization", "vllm serve meta-llama", "--max-concurrency"] {
@@ -511,7 +515,7 @@ fn ten_thousand_runs_stay_usable() {
     // The open menu lies over the chart.
     browser.click("#filters .menu[open] summary");
     let (x, y) = place_of_mark(&browser, "pareto", 5_000);
-    browser.point_at(x, y);
+    browser.click_by_way_of((x, y), (x, y));
     browser.wait("return !document.querySelector('#pareto .tip').hidden");
     let shown = browser.run("return document.querySelector('#pareto .tip').textContent");
     assert!(shown.as_str().expect("text").contains("--request-rate"), "{shown}");

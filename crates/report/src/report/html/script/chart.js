@@ -111,14 +111,17 @@ class Chart {
     this.leaving = null;
     const mark = this.marks[at];
     if (!mark) return;
-    if (at !== this.current || this.box.hidden) this.box.replaceChildren(...this.describe(mark).flat().filter(Boolean));
+    if (at !== this.current || this.box.hidden || this.isFull !== this.pinned) {
+      this.box.replaceChildren(...this.describe(mark, this.pinned).flat().filter(Boolean));
+    }
+    this.isFull = this.pinned;
     this.current = at;
     this.ring.setAttribute("cx", mark.left);
     this.ring.setAttribute("cy", mark.top);
     this.ring.setAttribute("visibility", "visible");
     this.box.hidden = false;
     const room = this.host.clientWidth;
-    const width = Math.min(420, room);
+    const width = Math.min(this.pinned ? 420 : 300, room);
     const besides = mark.left + 16 + width <= room ? mark.left + 16 : Math.max(0, mark.left - 16 - width);
     this.box.style.cssText = room < 560 ? "" : `left:${besides}px;top:${Math.max(0, mark.top - 30)}px;width:${width}px`;
     if (aloud) this.voice.textContent = `${settingsText(mark.point.rows[0])}: ${this.spec.x.title} ${showNumber(mark.x)}, ${this.spec.y.title} ${showNumber(mark.y)}`;

@@ -61,7 +61,8 @@ class Panel {
     this.note = el("p", { class: "note" });
     const plot = el("div", { class: "plot" });
     host.append(el("div", { class: "controls" }, choosers, toggles), plot, this.legend, this.note);
-    this.chart = new Chart(plot, (mark) => [...describePoint(mark.point, [columnByName.get(this.x.value), columnByName.get(this.y.value)].filter((column) => column.kind === "figure")), sideButtons(mark.point)]);
+    const shown = () => [columnByName.get(this.x.value), columnByName.get(this.y.value)].filter((column) => column.kind === "figure");
+    this.chart = new Chart(plot, (mark, isFull) => (isFull ? [...describePoint(mark.point, shown()), sideButtons(mark.point)] : briefly(mark.point, shown())));
     filter.listeners.push(redraw);
     rescale();
   }

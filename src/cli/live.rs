@@ -106,20 +106,22 @@ impl Watch {
     fn go_on(mut self, served: &Served) {
         let mut next_page = Instant::now();
         loop {
-            let began = Instant::now();
+            let mut pause = BETWEEN_LOOKS;
             if served.is_read.swap(false, Ordering::Relaxed) {
+                let began = Instant::now();
                 if let Err(error) = self.look(served) {
-                    // A sweep that begins anew replaces journals; they are read again at the next look.
+                    // A disk that is away for a while is asked again.
                     tell(served, &error);
                     served.is_read.store(true, Ordering::Relaxed);
                 }
-                if self.drawn != Some(self.seen) && Instant::now() >= next_page {
+                pause = pause.max(began.elapsed() * REST);
+                if self.drawn != Some(self.seen) && began >= next_page {
                     let began = Instant::now();
                     self.draw(served);
                     next_page = Instant::now() + BETWEEN_PAGES.max(began.elapsed() * REST);
                 }
             }
-            thread::sleep(BETWEEN_LOOKS.max(began.elapsed().min(BETWEEN_PAGES) * REST / 4));
+            thread::sleep(pause);
         }
     }
 

@@ -64,12 +64,15 @@ pub(super) fn join(files: &[(f64, PathBuf)]) -> Value {
     for (from, mut own) in files {
         let before = seconds.len();
         let moments = own["seconds"].as_array().map_or(&[][..], Vec::as_slice);
-        seconds.extend(
-            moments
-                .iter()
-                .map(|at| json!(shorten(at.as_f64().unwrap_or_default() + from))),
-        );
+        let moments = moments.iter().map(|at| at.as_f64().unwrap_or_default() + from);
+        // Readings begin before their run does, when those of the run before have not ended.
+        let last = seconds.last().and_then(Value::as_f64).unwrap_or(f64::NEG_INFINITY);
+        let known = moments.clone().take_while(|at| *at <= last).count();
+        seconds.extend(moments.skip(known).map(|at| json!(shorten(at))));
         for chart in own["charts"].as_array_mut().into_iter().flatten() {
+            for line in lines(chart) {
+                line[1].as_array_mut().expect("a line has values").drain(..known);
+            }
             let at = charts.iter().position(|known| known["title"] == chart["title"]);
             match at {
                 Some(at) => extend(&mut charts[at], chart, before),
@@ -309,6 +312,34 @@ mod tests {
         let charts = charts(&format!("seconds,running\n{rows}"));
         let places = charts["charts"][0]["lines"][0][1].as_array().expect("values");
         assert_eq!((places.len(), &places[3]), (MOST_PLACES, &json!(0.5)));
+    }
+
+    #[test]
+    fn readings_of_several_runs_stand_one_after_the_other() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let texts = [
+            "seconds,running\n0,1\n1,2\n",
+            "seconds,waiting\n-1,7\n0,8\n1,9\n",
+            "",
+            "seconds,running\n0,3\n",
+        ];
+        let files = texts.iter().enumerate().map(|(i, text)| {
+            let path = folder.path().join(format!("{i}.csv"));
+            fs::write(&path, text).expect("written");
+            // The second begins before the first has ended.
+            (-30.0 + [0.0, 1.5, 5.0, 9.0][i], path)
+        });
+        let joined = join(&files.collect::<Vec<_>>());
+        assert_eq!(joined["seconds"], json!([-30.0, -29.0, -28.5, -27.5, -21.0]));
+        let lines = json!([
+            ["running", [1.0, 2.0, null, null, 3.0]],
+            ["waiting", [null, null, 8.0, 9.0, null]]
+        ]);
+        assert_eq!(
+            joined["charts"],
+            json!([{"title": "Requests", "unit": "", "lines": lines}])
+        );
+        assert_eq!(join(&[]), Value::Null);
     }
 
     #[test]

@@ -26,11 +26,9 @@ fn a_page_is_kept_at_every_width_and_in_every_look() {
         set_width(&browser, width, is_phone);
         browser.open(page);
         browser.wait("return document.readyState === 'complete'");
-        assert_eq!(
-            browser.run("return document.documentElement.scrollWidth"),
-            json!(width),
-            "{name}"
-        );
+        // Where a scroll bar takes its room, the page is narrower.
+        let wide = browser.run("return document.documentElement.scrollWidth");
+        assert!(wide.as_u64().is_some_and(|wide| wide <= width.into()), "{name}: {wide}");
         keep_pictures(&browser, name);
     }
     set_width(&browser, 760, false);

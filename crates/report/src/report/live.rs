@@ -106,12 +106,12 @@ fn doing(state: &State) -> Vec<Doing> {
     let sessions: Vec<_> = unended.map(|session| session.nonce()).collect();
     let mut all = Vec::new();
     for server in state.servers.values() {
-        let up = server
+        let mut up = server
             .starts
             .iter()
             .filter(|start| start.exited_at.is_none() && sessions.contains(&start.launch.session));
         // A session has one process of a config at a time; earlier ones of a killed session are gone.
-        if let Some(start) = up.last() {
+        if let Some(start) = up.next_back() {
             let run = open.iter().find(|run| run.launch == Some(start.launch));
             let (what, since) = match (start.ready_seconds, run) {
                 (None, _) => ("starting".to_owned(), Some(start.started_at.clone())),

@@ -75,7 +75,7 @@ pub fn of_workloads(page: &Page<'_>, answers: &[Answer]) -> String {
     let pictures = lead::pictures(page);
     let told = workloads.iter().zip(answers).zip(pictures.iter().enumerate());
     let measured = told.filter(|((_, answer), _)| answer.is_measured());
-    let measured: Vec<((&Workload<'_>, &Answer), (usize, &[String; 2]))> = measured.collect();
+    let measured: Vec<_> = measured.collect();
     if measured.is_empty() {
         return lead::nothing_measured(page).into();
     }

@@ -46,7 +46,9 @@ function compareSides(a, b) {
   const table = (heads, body) => el("table", {}, el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))),
     el("tbody", {}, body.map(([name, ...cells]) => el("tr", {}, el("th", { scope: "row" }, name), cells.map((cell) => el("td", {}, cell))))));
   const distributions = (data.cdfs.titles ?? []).map((title, i) => cdfChart(title, [a, b].map((point) => data.cdfs.points[point.index]?.[i] ?? null)));
+  const named = [a, b].map((point, i) => el("li", {}, el("strong", {}, i ? "B" : "A"), `: ${settingsText(point.rows[0])}`));
   return [
+    el("ul", { class: "named" }, named),
     settings.length ? el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Settings that differ" }, table(["Setting", "A", "B", ""], settings)) : el("p", { class: "note" }, "The settings are the same."),
     distributions.some(Boolean) ? el("div", { class: "small" }, distributions.filter(Boolean)) : el("p", { class: "note" }, "The page has no distributions of these points."),
     el("div", { class: "wide tall", tabindex: 0, role: "region", "aria-label": "Figures of both" }, table(["Figure", "A", "B", "B / A"], told)),

@@ -142,10 +142,12 @@ function buildUsers(host) {
   const fields = [field("users", "Users at once", 1000, 1), field("headroom", "Headroom (%)", 20, 1), field("price", "Price per GPU and hour ($)", data.price ?? "", 0.01)];
   const port = el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Servers for so many users" });
   const note = el("p", { class: "note" }, "The load of each server that needs the fewest GPUs and meets the targets above. Spare: with the headroom, and one server more, so that one may fail. Cost: of the GPUs with headroom and spare, at the tokens that so many users get.");
-  host.append(el("div", { class: "controls" }, fields.map((one) => one.label)), port, note);
+  const asked = el("p", { role: "status" });
+  host.append(el("div", { class: "controls" }, fields.map((one) => one.label)), asked, port, note);
 
   const tell = () => {
     const [count, headroom, price] = fields.map(({ input }) => (input.value === "" ? NaN : Number(input.value)));
+    asked.textContent = count > 0 ? `${showCount(count)} users at once, ${showNumber(headroom || 0)} % headroom${price > 0 ? `, $${showNumber(price)} per GPU and hour` : ""}:` : "Say how many users.";
     const best = new Map();
     for (const point of meeting()) {
       const [own, held, size] = [users, speed, gpus].map((column) => spreadOf(point, column)?.median);

@@ -8,7 +8,7 @@ use crate::report::variation::{settings, varying_within};
 use crate::report::words::{axis_title, show_number};
 use std::fmt::Write;
 use vsweep_plan::shell::{shell_command, shell_line};
-use vsweep_record::table::{Column, ONE_START, Point, Spread, Workload};
+use vsweep_record::table::{Column, ONE_START, Point, Spread};
 
 /// Tied points that are named.
 const MOST_TIED: usize = 3;

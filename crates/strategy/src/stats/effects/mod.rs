@@ -211,12 +211,7 @@ fn largest_interaction(configs: &Configs, effects: &[Effect]) -> Option<Interact
         let stronger = effects[..rank]
             .iter()
             .map(|other| (With::Setting(other.setting), other.values));
-        let loads = configs.values().flat_map(|logs| logs.keys().copied());
-        let ends = loads.fold(None, |ends: Option<(usize, usize)>, load| {
-            let (low, high) = ends.unwrap_or((load, load));
-            Some((load.min(low), load.max(high)))
-        });
-        let of_load = ends.filter(|(low, high)| low < high).map(|ends| (With::Load, ends));
+        let of_load = ends(configs, effect).map(|ends| (With::Load, ends));
         for (with, at) in stronger.chain(of_load) {
             found.extend(interaction(configs, effect, with, at));
         }
@@ -229,6 +224,23 @@ fn largest_interaction(configs: &Configs, effects: &[Effect]) -> Option<Interact
     let change = |found: &Interaction| (found.logs.1 - found.logs.0).abs();
     sure.map(|((found, _), _)| found)
         .max_by(|a, b| change(a).total_cmp(&change(b)))
+}
+
+/// The lowest and the highest load under which two pairs or more were measured.
+fn ends(configs: &Configs, effect: &Effect) -> Option<(usize, usize)> {
+    let (low, high) = effect.values;
+    let mut counts: BTreeMap<usize, u32> = BTreeMap::new();
+    for (values, of_low) in configs.iter().filter(|(values, _)| values[effect.setting] == low) {
+        let mut values = values.clone();
+        values[effect.setting] = high;
+        let shared = configs.get(&values).into_iter().flat_map(|of_high| of_high.keys());
+        for load in shared.filter(|load| of_low.contains_key(load)) {
+            *counts.entry(*load).or_default() += 1;
+        }
+    }
+    let mut loads = counts.into_iter().filter(|(_, count)| *count > 1).map(|(load, _)| load);
+    let first = loads.next()?;
+    Some((first, loads.last()?))
 }
 
 /// How the effect of a setting differs between two values of something else, and the chance of that if it does not; none where fewer

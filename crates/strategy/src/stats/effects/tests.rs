@@ -92,6 +92,13 @@ fn an_interaction_is_told_by_what_the_effect_is_at_either_end() {
         found.logs.0.abs() < 0.03 && (found.logs.1 - 1.2).abs() < 0.03,
         "{found:?}"
     );
+    // The highest load counts that servers of both values were measured under.
+    let some: Vec<Observation> = planted(1, |_| true, more)
+        .into_iter()
+        .filter(|one| one.load < 3 || one.values[2] == 0)
+        .collect();
+    let found = Effects::of(&some, 3).interaction.expect("planted");
+    assert_eq!((found.setting, found.at), (2, (0, 2)));
     assert_eq!(Effects::of(&planted(1, |_| true, |_, _| 0.0), 3).interaction, None);
 }
 

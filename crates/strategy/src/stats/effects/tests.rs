@@ -1,3 +1,5 @@
+//! Planted effects, and effects of nothing.
+
 use super::*;
 use proptest::prelude::*;
 

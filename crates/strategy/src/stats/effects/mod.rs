@@ -240,7 +240,7 @@ fn ends(configs: &Configs, effect: &Effect) -> Option<(usize, usize)> {
     }
     let mut loads = counts.into_iter().filter(|(_, count)| *count > 1).map(|(load, _)| load);
     let first = loads.next()?;
-    Some((first, loads.last()?))
+    Some((first, loads.next_back()?))
 }
 
 /// How the effect of a setting differs between two values of something else, and the chance of that if it does not; none where fewer

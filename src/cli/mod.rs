@@ -14,6 +14,7 @@ mod guard;
 mod import;
 mod init;
 mod iterations;
+mod live;
 mod machine;
 mod native_check;
 mod output;

@@ -37,7 +37,8 @@ pub struct Args {
     /// Draw a column of panels for each combination of these columns
     #[arg(long, alias = "col_by", value_name = "COLUMNS", default_value = "")]
     col_by: String,
-    /// Draw a curve for each combination of these columns; every other parameter that varies, if not given
+    /// Draw a curve for each combination of these columns, over medians of whatever else varies; every other parameter that varies, if
+    /// not given
     #[arg(long, alias = "curve_by", value_name = "COLUMNS")]
     curve_by: Option<String>,
     /// Draw only runs that meet all of these: column, one of == != <= >= < >, and a value, as in "tp==2,model!='a,b'"
@@ -196,15 +197,17 @@ fn grid<'a>(args: &Args, subject: &Subject<'a>, bins: &[Bin]) -> Result<Grid<'a>
         runs.numeric_column(&args.var_x)?;
     }
     let apart: Vec<&Column> = [&fig_by, &row_by, &col_by].into_iter().flatten().copied().collect();
-    let curve_by = match args.curve_by.as_deref().map(str::trim) {
-        Some("") => Vec::new(),
+    let (curve_by, over) = match args.curve_by.as_deref().map(str::trim) {
+        Some("") => (Vec::new(), Vec::new()),
         Some(names) => {
-            let asked = columns(names)?;
-            let all = curves_along(subject.points, x, asked.clone(), &apart);
-            warn_of_others(&all[asked.len()..]);
-            all
+            let mut asked = columns(names)?;
+            let others = curves_along(subject.points, x, asked.clone(), &apart).split_off(asked.len());
+            let (workloads, over): (Vec<&Column>, _) = others.into_iter().partition(|column| column.is_of_workload());
+            warn_of_others(&workloads);
+            asked.extend(workloads);
+            (asked, over)
         }
-        None => curves_along(subject.points, x, Vec::new(), &apart),
+        None => (curves_along(subject.points, x, Vec::new(), &apart), Vec::new()),
     };
     Ok(Grid {
         runs,
@@ -215,6 +218,7 @@ fn grid<'a>(args: &Args, subject: &Subject<'a>, bins: &[Bin]) -> Result<Grid<'a>
         row_by,
         col_by,
         curve_by,
+        over,
         scales: (args.scale_x.map(Spacing::scale), args.scale_y.map(Spacing::scale)),
         error_bars: !args.no_error_bars,
         name: args.fig_name.clone(),

@@ -121,8 +121,9 @@ fn an_experiment_is_drawn_with_filters_bins_and_missing_values() {
     let points = |count: usize| format!("would write DIR/FIGURE.png (1 row x 1 column, {count} points)\n");
     assert_eq!(plot(&[]), points(9));
     assert_eq!(plot(&["--curve-by", ""]), points(3));
-    // Two servers of one size are two curves, whether they are asked for or not.
-    assert_eq!(plot(&["--curve-by", "tensor_parallel_size"]), points(9));
+    // Two servers of one size are one curve where only the size is asked for.
+    assert_eq!(plot(&["--curve-by", "tensor_parallel_size"]), points(6));
+    assert_eq!(plot(&["--curve-by", "tensor_parallel_size,max_num_seqs"]), points(9));
     // vLLM takes its options with underscores as well.
     assert_eq!(
         plot(&["--curve_by", "", "--filter_by", "max_concurrency<=10"]),

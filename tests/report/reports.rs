@@ -3,7 +3,7 @@
 use crate::experiment::{Experiment, times};
 use crate::harness::rows;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use vsweep::cause::Cause;
 use vsweep::journal::{self, Check, Directory, Lock, Shard};
 use vsweep::plan::{Assertion, Plot, ReportOptions, Required, Requirement, Servers};
+use vsweep::report::chart::{MOST_CURVES, Style};
 use vsweep::report::charts::{Subject, make_charts};
 use vsweep::report::status::Status;
 use vsweep::report::{LiveTables, Written, read_runs, write_all};
@@ -102,7 +103,7 @@ fn every_picture_decodes_shows_something_and_is_drawn_alike_again() {
         .iter()
         .filter(|file| file.extension().is_some_and(|e| e == "png"))
         .collect();
-    assert_eq!(pictures.len(), 6, "{written:?}");
+    assert_eq!(pictures.len(), 8, "{written:?}");
     let before: Vec<Vec<u8>> = pictures.iter().map(|file| fs::read(file).expect("readable")).collect();
     for picture in &pictures {
         let (colours, width, height) = decode(picture);
@@ -305,16 +306,117 @@ fn a_plot_never_joins_points_of_different_settings() {
         ..ReportOptions::default()
     };
     let charts = make_charts(&subject, &options).charts;
-    for name in ["plot_1", "plot_2"] {
+    for name in ["plot_1_1", "plot_1_2", "plot_2_1", "plot_2_2"] {
         let chart = charts.iter().find(|chart| chart.name == name).expect("the plot");
+        assert!(
+            chart
+                .title
+                .ends_with(if name.ends_with('1') { ", 16 out" } else { ", 256 out" }),
+            "{}",
+            chart.title
+        );
         let series = &chart.panels[0].series;
         let names: Vec<&str> = series.iter().map(|series| series.name.as_str()).collect();
-        assert_eq!(
-            names,
-            ["TP 1, out 16", "TP 1, out 256", "TP 2, out 16", "TP 2, out 256"]
-        );
+        assert_eq!(names, ["TP 1", "TP 2"]);
         assert!(series.iter().all(|series| series.points.len() == 2), "{series:?}");
     }
+}
+
+/// Servers of three settings, so many that their curves do not fit one panel.
+fn crowded() -> Experiment {
+    let sizes = [json!(1), json!(2), json!(4)];
+    let servers = times(&[json!({})], "tensor_parallel_size", &sizes);
+    let servers = times(&servers, "max_num_seqs", &[32, 64, 128, 256].map(|seqs| json!(seqs)));
+    Experiment {
+        servers: times(&servers, "kv_cache_dtype", &[json!("auto"), json!("fp8")]),
+        loads: times(&[json!({})], "max_concurrency", &[json!(4), json!(64), json!(512)]),
+        ..Experiment::default()
+    }
+}
+
+#[test]
+fn what_a_plot_is_not_asked_for_is_a_median_in_a_band() {
+    let (_folder, directory) = write(&crowded());
+    let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
+    let runs = read_runs(&directory, &state);
+    let points = Points::of(&runs.table);
+    let subject = Subject {
+        experiment: "demo",
+        points: &points,
+    };
+    let options = ReportOptions {
+        plots: vec![Plot {
+            x: "max_concurrency".into(),
+            y: "p99_ttft_ms".into(),
+            curve_by: vec!["tensor_parallel_size".into()],
+        }],
+        ..ReportOptions::default()
+    };
+    let charts = make_charts(&subject, &options).charts;
+    let chart = charts.iter().find(|chart| chart.name == "plot_1").expect("the plot");
+    assert!(chart.note.contains("medians over seqs and KV cache"), "{}", chart.note);
+    let series = &chart.panels[0].series;
+    let told: Vec<(&str, Style)> = series
+        .iter()
+        .map(|series| (series.name.as_str(), series.style))
+        .collect();
+    let bands = (0..3).map(|number| ("", Style::Band(number)));
+    let curves = ["TP 1", "TP 2", "TP 4"].into_iter().zip((0..3).map(Style::Curve));
+    assert_eq!(told, bands.chain(curves).collect::<Vec<_>>());
+    // The curve of TP 2 by hand.
+    for mark in &series[4].points {
+        let own = points.points.iter().filter(|point| {
+            points.param(point, "tensor_parallel_size").number() == Some(2.0)
+                && points.param(point, "max_concurrency").number() == Some(mark.x)
+        });
+        let figures = own.map(|point| points.spread(point, "p99_ttft_ms").expect("measured").median);
+        let mut figures: Vec<f64> = figures.collect();
+        figures.sort_by(f64::total_cmp);
+        assert_eq!(figures.len(), 8);
+        assert_eq!(mark.y, f64::midpoint(figures[3], figures[4]));
+        let band = series[1]
+            .points
+            .iter()
+            .find(|other| other.x == mark.x)
+            .expect("a place of the band");
+        assert_eq!(band.bar.unwrap_or((mark.y, mark.y)), (figures[0], figures[7]));
+    }
+
+    // Where everything is asked for, a panel for each value of what matters most, and not one point is lost.
+    let chart = charts
+        .iter()
+        .find(|chart| chart.name == "throughput")
+        .expect("the chart");
+    let titles: Vec<&str> = chart.panels.iter().map(|panel| panel.title.as_str()).collect();
+    assert_eq!(
+        titles.len(),
+        2 * titles.iter().collect::<BTreeSet<_>>().len(),
+        "{titles:?}"
+    );
+    let of_throughput = chart.panels.iter().step_by(2).flat_map(|panel| &panel.series);
+    assert_eq!(
+        of_throughput.map(|series| series.points.len()).sum::<usize>(),
+        points.points.len()
+    );
+    for panel in &chart.panels {
+        assert!(panel.series.len() <= MOST_CURVES && panel.y.covers.is_some());
+    }
+}
+
+#[test]
+fn the_setting_that_matters_is_told() {
+    let (_folder, directory) = write(&crowded());
+    report(&directory, &ReportOptions::default());
+    assert!(charts_in(&directory).contains(&"effects.png".to_owned()));
+    let told = text(&directory.report_markdown());
+    // Twice the GPUs give less than twice the tokens, and the model knows no KV cache.
+    assert!(
+        told.contains("TP 1 has")
+            && told.contains("Less than the noise")
+            && told.contains("KV cache (95 %: 1 to 1 times, 12 pairs of servers)"),
+        "{told}"
+    );
+    assert!(told.contains("It depends: "), "{told}");
 }
 
 #[test]

@@ -213,13 +213,17 @@ impl Experiment {
         // A closed loop keeps its slots full, so its requests take as long together as its slots do.
         let closed = number(load, "max_concurrency").map(|slots| 16.0 * 1.05 * e2el_ms / 1000.0 / slots);
         let array: Vec<f64> = (0..self.requests).map(|i| e2el_ms / 1000.0 + i as f64 * 1e-4).collect();
+        // Buckets of 2^(1/4), half of the requests below and above the median.
+        let bucket = |ms: f64| (ms.log2() * 4.0).floor() as i64;
+        let counts = |ms: f64| json!({"scale": 2, "zeros": 0, "buckets": {(bucket(ms) - 1).to_string(): 8, (bucket(ms) + 1).to_string(): 8}});
+        let histograms = json!({"ttft": counts(ttft_ms), "itl": counts(tpot_ms), "e2el": counts(e2el_ms)});
         let mut result = params(&json!({
             "date": "20261120-101309", "backend": "vllm", "label": null, "model_id": "m", "num_prompts": 16,
             "request_rate": rate.map_or(json!("inf"), |rate| json!(rate)), "burstiness": 1.0,
             "max_concurrency": load.get("max_concurrency"), "duration": closed.unwrap_or(12.5), "completed": 16, "failed": 0,
             "request_throughput": output / out, "request_goodput": null, "output_throughput": output,
             "total_token_throughput": output * 2.0, "latencies": array, "queue_times": array,
-            "max_concurrent_requests": users,
+            "max_concurrent_requests": users, "histograms": histograms,
         }));
         for (name, median) in [
             ("ttft", ttft_ms),

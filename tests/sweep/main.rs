@@ -15,6 +15,7 @@ mod foreign;
 mod harness;
 mod init;
 mod iterations;
+mod live;
 mod moved;
 mod offline;
 mod packing;

@@ -2,6 +2,7 @@
 //! nobody for anything.
 
 mod browser;
+mod gallery;
 
 use crate::experiment::{Experiment, times};
 use browser::Browser;
@@ -170,10 +171,14 @@ fn the_page_works_by_mouse_and_keyboard() {
         browser.run(&format!("return {told}"))
     );
 
-    // Hovering shows the parameters and the command; the box stays while the pointer goes to its button.
+    // Hovering shows four figures; a click shows the parameters and the command, and the box stays.
     let (x, y) = place_of_mark(&browser, "curves", 4);
     browser.point_at(x, y);
     browser.wait("return !document.querySelector('#curves .tip').hidden");
+    let lines = browser.run("return document.querySelectorAll('#curves .tip .facts > div').length");
+    assert_eq!(lines, json!(4));
+    keep_pictures(&browser, "hover-brief");
+    browser.click_by_way_of((x, y), (x, y));
     let shown = browser.run("return document.querySelector('#curves .tip').textContent");
     let shown = shown.as_str().expect("text");
     for part in ["gpu_memory_utilization", "vllm serve meta-llama", "--max-concurrency"] {
@@ -302,6 +307,108 @@ fn the_page_works_by_mouse_and_keyboard() {
 }
 
 #[test]
+fn targets_users_and_two_points_are_explored_and_the_address_keeps_them() {
+    let Some(browser) = Browser::start() else { return };
+    let (_folder, directory) = write(&Experiment {
+        loads: times(&realistic().loads, "random_output_len", &[json!(64), json!(256)]),
+        doubts: |_, _| None,
+        ..realistic()
+    });
+    let page = directory.report_html();
+    browser.open(&page);
+    browser.wait("return vsweep.panels.pareto.chart.marks?.length > 10");
+    let all = browser.run("return vsweep.data.workloads.map(({ points }) => points.length).reduce((a, b) => a + b)");
+    assert_eq!(all, json!(108));
+
+    // A tab shows one workload, and nothing of another.
+    browser.click("#workloads button:nth-of-type(2)");
+    let shown = browser.run("return [...new Set(vsweep.panels.pareto.chart.marks.map((mark) => mark.point.workload))]");
+    assert_eq!(shown, json!([1]));
+
+    // A slider makes the limit; the winner is the best of the points that meet it, by hand.
+    let winner = "const text = document.querySelector('#targets [role=status]').textContent;";
+    let before = browser.run(&format!("{winner} return text"));
+    browser.run("const slider = document.querySelector('#targets input[type=range]'); slider.value = 6; slider.dispatchEvent(new Event('input'))");
+    let by_hand = browser.run(
+        "const [[column, limit]] = [...vsweep.targets.limits];
+         const median = (point, name) => { const column = vsweep.data.columns.find((each) => each.name === name);
+             const rows = point.used.map((row) => column.each?.[row] ?? column.of[column.at[row]]).sort((a, b) => a - b); return rows[rows.length >> 1]; };
+         const meeting = vsweep.panels.pareto.chart.marks.map((mark) => mark.point).filter((point) => median(point, column.name) <= limit);
+         const most = Math.max(...meeting.map((point) => median(point, 'tokens_per_gpu')));
+         return [meeting.length, most, vsweep.panels.pareto.chart.marks.filter((mark) => !mark.faded).length]",
+    );
+    let after = browser.run(&format!("{winner} return text"));
+    assert_ne!(before, after);
+    let (meeting, most) = (
+        by_hand[0].as_u64().expect("a count"),
+        by_hand[1].as_f64().expect("a figure"),
+    );
+    assert_eq!(by_hand[2], json!(meeting));
+    let after = after.as_str().expect("text");
+    let figure = browser.run(&format!(
+        "return new Intl.NumberFormat('en-US').format(Math.round({most}))"
+    ));
+    assert!(after.contains(&format!("{meeting} points meet the targets")), "{after}");
+    assert!(
+        after.contains(figure.as_str().expect("text")) && after.contains("vllm serve"),
+        "{after}"
+    );
+
+    // Twice the users need at least as many GPUs, and one server is always spare.
+    browser.run("const field = document.querySelector('#users input'); field.value = 300; field.dispatchEvent(new Event('input'))");
+    let row = "const cells = [...document.querySelectorAll('#users tbody tr:first-child td')].map((cell) => Number(cell.textContent.replace(',', '')));";
+    let cells = browser.run(&format!("{row} return cells.slice(1, 5)"));
+    let number = |at: usize| cells[at].as_f64().expect("a number");
+    assert_eq!(number(1), (300.0 / number(0)).ceil());
+    let size = number(2) / number(1);
+    assert_eq!(number(3), ((300.0 * 1.2 / number(0)).ceil() + 1.0) * size);
+    browser.run("const price = document.querySelectorAll('#users input')[2]; price.value = 3; price.dispatchEvent(new Event('input'))");
+    let hour =
+        browser.run("return document.querySelector('#users tbody tr:first-child td:nth-of-type(6)').textContent");
+    assert_eq!(hour, json!(format!("${}", number(3) * 3.0)));
+
+    // Two points: what differs, every figure with its ratio, and three distributions.
+    browser.run("const [, b] = document.querySelectorAll('#sides select'); b.selectedIndex = 30; b.dispatchEvent(new Event('change'))");
+    let told = browser.run("return [...document.querySelectorAll('#sides tbody tr')].map((row) => [...row.children].map((cell) => cell.textContent))");
+    let told = told.as_array().expect("rows");
+    let throughput = told
+        .iter()
+        .find(|row| row[0] == "Output throughput (tokens/s)")
+        .expect("a figure");
+    assert!(throughput[3].as_str().expect("text").contains(" to "), "{throughput}");
+    assert!(
+        told.iter()
+            .any(|row| row[0] == "tensor_parallel_size" || row[0] == "max_concurrency"),
+        "{told:?}"
+    );
+    assert_eq!(
+        browser.run("return document.querySelectorAll('#sides figure .series').length"),
+        json!(6 + 6)
+    );
+    keep_pictures(&browser, "explored");
+
+    // The address brings all of it back.
+    let state = "return [location.hash, document.querySelector('#targets [role=status]').textContent, document.querySelector('#sides').textContent,
+                 document.querySelector('#users tbody').textContent, vsweep.panels.pareto.chart.marks.length]";
+    browser.run("const select = document.querySelector('#curves select'); select.value = 'tensor_parallel_size'; select.dispatchEvent(new Event('change'))");
+    browser.click("#filters .menu summary");
+    browser.click("#filters .menu[open] label:nth-of-type(1) input");
+    let kept = browser.run(state);
+    assert!(
+        kept[0].as_str().expect("an address").contains("target.p99_ttft_ms="),
+        "{kept}"
+    );
+    browser.run("location.reload()");
+    browser.wait("return window.vsweep?.panels.pareto.chart.marks?.length > 0");
+    assert_eq!(browser.run(state), kept);
+    assert_eq!(
+        browser.run("return document.querySelector('#curves select').value"),
+        json!("tensor_parallel_size")
+    );
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
 fn it_is_read_in_the_dark_on_a_phone_and_on_paper() {
     let Some(browser) = Browser::start() else { return };
     let (_folder, directory) = write(&Experiment {
@@ -363,6 +470,11 @@ fn ten_thousand_runs_stay_usable() {
         browser.run("return document.querySelector('#table [role=status]').textContent"),
         json!("10,000 runs")
     );
+    assert_eq!(
+        browser.run("return vsweep.panels.pareto.chart.marks.length"),
+        json!(2_000)
+    );
+    browser.run("[...document.querySelectorAll('#workloads button')].at(-1).click()");
     let few_rows = "return document.querySelectorAll('.runs tbody tr').length < 60";
     browser.wait(few_rows);
     browser.run("document.querySelector('.port').scrollTop = 150000");
@@ -403,7 +515,7 @@ fn ten_thousand_runs_stay_usable() {
     // The open menu lies over the chart.
     browser.click("#filters .menu[open] summary");
     let (x, y) = place_of_mark(&browser, "pareto", 5_000);
-    browser.point_at(x, y);
+    browser.click_by_way_of((x, y), (x, y));
     browser.wait("return !document.querySelector('#pareto .tip').hidden");
     let shown = browser.run("return document.querySelector('#pareto .tip').textContent");
     assert!(shown.as_str().expect("text").contains("--request-rate"), "{shown}");

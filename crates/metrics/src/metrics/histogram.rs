@@ -90,6 +90,20 @@ impl Histogram {
         }
     }
 
+    /// The share of values (0 to 1) up to each of these times in milliseconds, both ascending; empty of none.
+    pub fn cumulative(&self) -> Vec<(f64, f64)> {
+        let all = self.count() as f64;
+        let mut below = self.zeros;
+        let first = self.buckets.keys().next().map(|bucket| self.edge(f64::from(*bucket)));
+        let zeros = (self.zeros > 0).then_some(0.0).or(first);
+        let begin = zeros.map(|at| (at, self.zeros as f64 / all));
+        let steps = self.buckets.iter().map(|(bucket, count)| {
+            below += count;
+            (self.edge(f64::from(*bucket) + 1.0), below as f64 / all)
+        });
+        begin.into_iter().chain(steps).collect()
+    }
+
     /// How far a quantile may be from the value at its rank, as a ratio: 0.011 at the finest.
     pub fn relative_error(&self) -> f64 {
         self.edge(0.5) - 1.0
@@ -172,6 +186,21 @@ mod tests {
             let error = histogram.relative_error() * (1.0 + 1e-9);
             prop_assert!((read - value).abs() <= value * error, "{} for {}", read, value);
             prop_assert!(histogram.buckets.len() <= MOST_BUCKETS && histogram.count() == values.len() as u64);
+        }
+
+        #[test]
+        fn shares_grow_to_one_and_are_those_of_the_values(values in values()) {
+            let cumulative = of(&values).cumulative();
+            prop_assert_eq!(cumulative.last().map(|(_, share)| *share), Some(1.0));
+            for pair in cumulative.windows(2) {
+                prop_assert!(pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1);
+            }
+            for (at, share) in cumulative {
+                let below = values.iter().filter(|value| **value as f64 / 1e6 < at * (1.0 + 1e-9)).count() as f64;
+                let least = values.iter().filter(|value| (**value as f64 / 1e6) < at * (1.0 - 1e-9)).count() as f64;
+                let count = share * values.len() as f64;
+                prop_assert!(at == 0.0 || least - 1e-6 <= count && count <= below + 1e-6, "{} at {}", share, at);
+            }
         }
 
         #[test]

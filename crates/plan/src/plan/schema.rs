@@ -363,6 +363,7 @@ pub struct PlotTable {
     pub x: String,
     /// Column on the y axis.
     pub y: String,
-    /// One curve for each combination of these columns' values, and of whatever else varies.
+    /// One curve for each combination of these columns' values. What else varies is drawn as its median, in a band from the lowest
+    /// to the highest; without it, all that varies makes curves.
     pub curve_by: Option<Vec<String>>,
 }

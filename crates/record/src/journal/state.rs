@@ -292,6 +292,24 @@ impl State {
         with_result.map(|attempt| &attempt.record)
     }
 
+    /// The run that each server which is up was given last and that has no result: it is in progress, unless its session was killed.
+    pub fn runs_in_progress(&self) -> Vec<&RunRecord> {
+        let open = self
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.standing == Standing::Open);
+        let is_up = |record: &&RunRecord| {
+            let starts = self.servers.get(&record.server).map(|server| &server.starts);
+            let mut starts = starts.into_iter().flatten();
+            starts.any(|start| Some(start.launch) == record.launch && start.exited_at.is_none())
+        };
+        let mut last: BTreeMap<Option<Launch>, &RunRecord> = BTreeMap::new();
+        for record in open.map(|attempt| &attempt.record).filter(is_up) {
+            last.insert(record.launch, record);
+        }
+        last.into_values().collect()
+    }
+
     /// Every session, oldest first.
     pub fn sessions(&self) -> &[Session] {
         &self.sessions

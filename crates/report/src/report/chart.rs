@@ -86,6 +86,8 @@ pub struct Series {
 pub enum Style {
     /// Connected points in the colour and shape of this number.
     Curve(usize),
+    /// A line without marks in the colour and dash of the curve of this number.
+    Line(usize),
     /// Unconnected points that stay in the background.
     Background,
     /// Connected points that stay in the background.
@@ -96,6 +98,10 @@ pub enum Style {
     Limit,
     /// A ring around points that are drawn by another series.
     Ring,
+    /// The area between the ends of the error bars, in the colour of the curve of this number.
+    Band(usize),
+    /// A bar from zero to each point, along x, in the strength of this number: 0 stands out. Error bars lie along x as well.
+    Bar(usize),
 }
 
 /// One point of a series.
@@ -105,7 +111,7 @@ pub struct Mark {
     pub x: f64,
     /// Position along the vertical axis.
     pub y: f64,
-    /// Lower and upper end of the error bar along the vertical axis.
+    /// Lower and upper end of the error bar along the vertical axis; of a [`Style::Bar`] along the horizontal one.
     pub bar: Option<(f64, f64)>,
     /// Lines of text beside it.
     pub label: Vec<String>,

@@ -1,6 +1,8 @@
 //! Everything a report is made from.
 
 use super::answer::Answer;
+use super::distributions::Distributions;
+use super::effects::Findings;
 use super::failures::Group;
 use super::goals::Goals;
 use super::requirements::Judged;
@@ -33,6 +35,14 @@ pub struct Inputs<'a> {
     pub answers: &'a [Answer],
     /// What was read beside the runs.
     pub telemetry: &'a Telemetry,
+    /// Which settings mattered.
+    pub mattered: &'a Findings<'a>,
+    /// How latencies are distributed at the points that a page has room for.
+    pub distributions: &'a Distributions,
+    /// Whether the page is served while the sweep goes on, as its version; none of a page that stands alone.
+    pub live: Option<u64>,
+    /// What a GPU costs an hour, if that is known.
+    pub price: Option<f64>,
     /// Curves that the plan asks for; the page offers them first.
     pub plots: &'a [Plot],
     /// What the plan requires, and whether it holds.

@@ -10,6 +10,7 @@ use super::charts::explore::in_words;
 use super::compared;
 use super::configs::Config;
 use super::duplicates::retired;
+use super::effects::Mattered;
 use super::environment::facts;
 use super::inputs::Inputs;
 use super::recommend::{Recommended, recommend};
@@ -111,8 +112,7 @@ impl Page<'_> {
 
     /// The answer of each workload that was measured, below its name.
     fn answers(&self, answers: &[Answer]) -> String {
-        let measured: Vec<&Answer> = answers.iter().filter(|answer| answer.is_measured()).collect();
-        if measured.is_empty() {
+        if !answers.iter().any(Answer::is_measured) {
             let cut = self.inputs.points.points.iter().any(|point| !point.cut.is_empty());
             return match cut {
                 true => {
@@ -122,12 +122,14 @@ impl Page<'_> {
             };
         }
         let mut text = String::new();
-        for answer in measured {
+        let measured = answers.iter().enumerate().filter(|(_, answer)| answer.is_measured());
+        for (place, answer) in measured {
             if !answer.workload.is_empty() {
                 let _ = write!(text, "### Workload: {}\n\n", escape(&answer.workload));
             }
             text += &self.answer(answer);
             text += &self.best_points(answer);
+            text += &mattered(self.inputs.mattered.of_workload(place));
         }
         text
     }
@@ -295,6 +297,19 @@ impl Page<'_> {
     fn settings(&self, point: usize) -> String {
         escape(&settings(&self.varied, self.inputs.points.points[point].row))
     }
+}
+
+/// Which setting of the server mattered.
+fn mattered(found: &[Mattered<'_>]) -> String {
+    let mut text = String::new();
+    for found in found {
+        let _ = write!(text, "Which setting mattered for {}:\n\n", escape(&found.subject()));
+        for sentence in found.sentences() {
+            let _ = writeln!(text, "- {}", escape(&sentence));
+        }
+        text.push('\n');
+    }
+    text
 }
 
 /// The winners' configuration files, to be read with the directory at hand.

@@ -1,11 +1,14 @@
 //! Writes `report.html`, `report.md` and the configuration files in `best/`: gathers what they are made from in the
 //! experiment directory.
 
+use super::distributions::Distributions;
+use super::effects::Findings;
 use super::failures::{group, read_excerpts};
 use super::folder::write_folder;
 use super::goals::Goals;
 use super::html;
 use super::inputs::Inputs;
+use super::rows::read_asked;
 use super::{answer, basis, configs, markdown, requirements, telemetry};
 use serde_json::Value;
 use std::fs;
@@ -27,6 +30,41 @@ pub(super) struct Pages {
 
 /// Makes them. `points.runs` are the runs of `state`, as [`super::read_runs`] makes them.
 pub(super) fn make_pages(directory: &Directory, state: &State, points: &Points<'_>, options: &ReportOptions) -> Pages {
+    make(directory, state, points, options, None)
+}
+
+/// The page or the text as it is now, for a place of its own; nothing is written.
+pub fn render_report(directory: &Directory, state: &State, options: &ReportOptions, form: ReportForm) -> String {
+    let runs = read_asked(directory, state, options);
+    let live = match form {
+        ReportForm::Live(version) => Some(version),
+        ReportForm::Page | ReportForm::Markdown => None,
+    };
+    let pages = make(directory, state, &Points::of(&runs.table), options, live);
+    let mut reports = pages.reports.into_iter().map(|(_, text)| text);
+    let (page, markdown) = (reports.next(), reports.next());
+    let wanted = if form == ReportForm::Markdown { markdown } else { page };
+    wanted.expect("there are two reports")
+}
+
+/// A report that is not written beside its record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReportForm {
+    /// The page.
+    Page,
+    /// The page as it is served while the sweep goes on, with its version.
+    Live(u64),
+    /// The text for a pull request.
+    Markdown,
+}
+
+fn make(
+    directory: &Directory,
+    state: &State,
+    points: &Points<'_>,
+    options: &ReportOptions,
+    live: Option<u64>,
+) -> Pages {
     let read = |path: &Path| fs::read_to_string(path).ok();
     let plans = [(false, Format::Toml), (true, Format::Json)].into_iter();
     let plan = plans
@@ -47,6 +85,10 @@ pub(super) fn make_pages(directory: &Directory, state: &State, points: &Points<'
         bench: &runner(plan.as_ref()),
         answers: &answers,
         telemetry: &telemetry::gather(directory, state, points, &answers),
+        mattered: &Findings::of(points),
+        distributions: &Distributions::gather(directory, state, points, telemetry::order(points, &answers)),
+        live,
+        price: options.price_per_gpu_hour,
         plots: &options.plots,
         requirements: &requirements::judge(&options.requirements, state, points),
         goals: &goals,

@@ -5,7 +5,7 @@ use super::answer::Answer;
 use itertools::Itertools;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use vsweep_record::journal::{Directory, RunFiles, RunRecord, State};
 use vsweep_record::table::Points;
 
@@ -54,8 +54,77 @@ pub fn gather(directory: &Directory, state: &State, points: &Points<'_>, answers
     telemetry
 }
 
+/// The readings of several files, one after the other, each from its moment on in seconds; null if there are none.
+pub(super) fn join(files: &[(f64, PathBuf)]) -> Value {
+    let mut seconds: Vec<Value> = Vec::new();
+    let mut charts: Vec<Value> = Vec::new();
+    let files = files
+        .iter()
+        .filter_map(|(from, path)| Some((*from, read(path)?.charts(0))));
+    for (from, mut own) in files {
+        let before = seconds.len();
+        let moments = own["seconds"].as_array().map_or(&[][..], Vec::as_slice);
+        let moments = moments.iter().map(|at| at.as_f64().unwrap_or_default() + from);
+        // Readings begin before their run does, when those of the run before have not ended.
+        let last = seconds.last().and_then(Value::as_f64).unwrap_or(f64::NEG_INFINITY);
+        let known = moments.clone().take_while(|at| *at <= last).count();
+        seconds.extend(moments.skip(known).map(|at| json!(shorten(at))));
+        for chart in own["charts"].as_array_mut().into_iter().flatten() {
+            for line in lines(chart) {
+                line[1].as_array_mut().expect("a line has values").drain(..known);
+            }
+            let at = charts.iter().position(|known| known["title"] == chart["title"]);
+            match at {
+                Some(at) => extend(&mut charts[at], chart, before),
+                None => {
+                    lines(chart).iter_mut().for_each(|line| pad(line, before, true));
+                    charts.push(chart.take());
+                }
+            }
+        }
+        for chart in &mut charts {
+            lines(chart).iter_mut().for_each(|line| pad(line, seconds.len(), false));
+        }
+    }
+    match seconds.is_empty() {
+        true => Value::Null,
+        false => json!({"seconds": seconds, "charts": charts}),
+    }
+}
+
+fn lines(chart: &mut Value) -> &mut Vec<Value> {
+    chart["lines"].as_array_mut().expect("a chart has lines")
+}
+
+/// Appends the lines of a chart to those of the same name.
+fn extend(known: &mut Value, more: &mut Value, before: usize) {
+    for mut line in lines(more).drain(..) {
+        let same = lines(known).iter_mut().find(|other| other[0] == line[0]);
+        match same {
+            Some(other) => {
+                let values = line[1].as_array().cloned().unwrap_or_default();
+                other[1].as_array_mut().expect("a line has values").extend(values);
+            }
+            None => {
+                pad(&mut line, before, true);
+                lines(known).push(line);
+            }
+        }
+    }
+}
+
+/// Makes a line so long, or so much longer at its beginning, with readings that are unknown.
+fn pad(line: &mut Value, count: usize, is_begin: bool) {
+    let values = line[1].as_array_mut().expect("a line has values");
+    if is_begin {
+        values.splice(0..0, vec![Value::Null; count]);
+    } else {
+        values.resize(count.max(values.len()), Value::Null);
+    }
+}
+
 /// Places of all points: the best ones, the knee, the frontier, the rest.
-fn order(points: &Points<'_>, answers: &[Answer]) -> Vec<usize> {
+pub(super) fn order(points: &Points<'_>, answers: &[Answer]) -> Vec<usize> {
     let bests = answers.iter().flat_map(|answer| &answer.bests).map(|best| best.point);
     let knees = answers.iter().filter_map(|answer| answer.knee);
     let front = knees.chain(answers.iter().flat_map(|answer| answer.frontier.iter().copied()));
@@ -243,6 +312,34 @@ mod tests {
         let charts = charts(&format!("seconds,running\n{rows}"));
         let places = charts["charts"][0]["lines"][0][1].as_array().expect("values");
         assert_eq!((places.len(), &places[3]), (MOST_PLACES, &json!(0.5)));
+    }
+
+    #[test]
+    fn readings_of_several_runs_stand_one_after_the_other() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let texts = [
+            "seconds,running\n0,1\n1,2\n",
+            "seconds,waiting\n-1,7\n0,8\n1,9\n",
+            "",
+            "seconds,running\n0,3\n",
+        ];
+        let files = texts.iter().enumerate().map(|(i, text)| {
+            let path = folder.path().join(format!("{i}.csv"));
+            fs::write(&path, text).expect("written");
+            // The second begins before the first has ended.
+            (-30.0 + [0.0, 1.5, 5.0, 9.0][i], path)
+        });
+        let joined = join(&files.collect::<Vec<_>>());
+        assert_eq!(joined["seconds"], json!([-30.0, -29.0, -28.5, -27.5, -21.0]));
+        let lines = json!([
+            ["running", [1.0, 2.0, null, null, 3.0]],
+            ["waiting", [null, null, 8.0, 9.0, null]]
+        ]);
+        assert_eq!(
+            joined["charts"],
+            json!([{"title": "Requests", "unit": "", "lines": lines}])
+        );
+        assert_eq!(join(&[]), Value::Null);
     }
 
     #[test]

@@ -60,9 +60,13 @@ fn is_load(column: &Column) -> bool {
 
 /// The parameters that tell the points of one workload apart.
 pub fn varying_within<'t>(points: &Points<'t>, workload: &Workload<'_>) -> Vec<&'t Column> {
+    within(&varying(points), workload).collect()
+}
+
+/// Those of some parameters that the points of one workload do not share.
+pub fn within<'t>(varied: &[&'t Column], workload: &Workload<'_>) -> impl Iterator<Item = &'t Column> {
     let is_shared = |column: &&Column| workload.settings.iter().any(|shared| shared.name == column.name);
-    let params = varying(points).into_iter();
-    params.filter(|column| !is_shared(column)).collect()
+    varied.iter().copied().filter(move |column| !is_shared(column))
 }
 
 /// The parameter along the x axis: the load with the most values, else the first other numeric parameter, bench before

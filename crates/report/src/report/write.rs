@@ -2,8 +2,8 @@
 //! is removed, and a chart that cannot be drawn does not keep the others from being drawn.
 
 use super::chart::Chart;
-use super::charts::{Subject, make_charts, make_search_charts};
-use super::duplicates;
+use super::charts::{Subject, cdf, make_charts, make_search_charts};
+use super::distributions::Distributions;
 use super::folder::write_folder;
 use super::goals::Goals;
 use super::pages::write_pages;
@@ -12,6 +12,7 @@ use super::requirements::{self, Judged};
 use super::rows::{Believed, Runs, read_asked, reread_asked};
 use super::sla;
 use super::text::summarize;
+use super::{answer, duplicates};
 use std::fs;
 use std::iter;
 use std::path::PathBuf;
@@ -86,9 +87,12 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
     };
     let charts = make_charts(&subject, options);
     written.problems.extend(charts.missing);
+    let answers = answer::find(&points, &goals);
+    let distributions = Distributions::gather(directory, state, &points, cdf::chosen(&answers));
     let all: Vec<Chart> = make_search_charts(&subject, state)
         .into_iter()
         .chain(charts.charts)
+        .chain(cdf::charts(&subject, &answers, &distributions))
         .collect();
     for form in [Form::Png, Form::Svg] {
         let mut problems = Vec::new();

@@ -6,6 +6,7 @@
 
 mod bound;
 mod distribution;
+mod effects;
 mod effort;
 mod estimate;
 mod finalists;
@@ -19,6 +20,7 @@ mod starts;
 
 pub use bound::{Bound, Requirement, Ruling, rule};
 pub use distribution::{fisher_upper_tail, normal_quantile, student_quantile, student_two_sided};
+pub use effects::{Basis, Effect, Effects, Interaction, Observation, With};
 pub use effort::Question;
 pub(crate) use effort::{Rule, more_units};
 pub use estimate::{Error, Estimate, Interval};

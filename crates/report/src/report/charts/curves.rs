@@ -1,12 +1,16 @@
-//! Line charts over a swept parameter: one curve for each combination of the other parameters, split into several
-//! pictures before they become unreadable.
+//! Line charts over a swept parameter: a picture for each workload, a curve for each combination of settings, in several panels before
+//! they become unreadable. What is not asked for is drawn as its median, in a band from the lowest to the highest.
 
 use super::Subject;
 use super::ladder::{Ladder, scale_of_figures};
-use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
-use crate::report::words::{axis_title, short_setting};
-use std::cmp::Ordering;
-use vsweep_record::table::{Cell, Column, Point, Points, Section};
+use super::multiples::{Arranged, Curve, arrange};
+use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
+use crate::report::effects::{Findings, Mattered};
+use crate::report::variation::{name_workload, swept, varying, within};
+use crate::report::words::{axis_title, short_name};
+use itertools::Itertools;
+use std::collections::BTreeMap;
+use vsweep_record::table::{Column, Point, Points, Workload};
 
 /// What to draw against what.
 pub struct Request<'a> {
@@ -18,143 +22,143 @@ pub struct Request<'a> {
     pub x: &'a Column,
     /// One panel for each of these metrics.
     pub ys: &'a [String],
-    /// Parameters whose combinations make the curves.
+    /// Parameters whose combinations make the curves; each workload has a picture of its own in any case.
     pub curve_by: Vec<&'a Column>,
+    /// Whether these were asked for: then their order says which matters most, and not what was measured.
+    pub is_asked: bool,
 }
 
 /// More pictures of one kind than this help nobody.
 pub(super) const MOST_PICTURES: usize = 8;
-
-/// One curve before it is drawn: the settings it stands for and its points.
-struct Curve<'a> {
-    settings: Vec<&'a Cell>,
-    points: Vec<&'a Point>,
-}
+/// Panels beside each other where there is but one metric.
+const MOST_COLUMNS: usize = 3;
 
 /// The charts that the request takes, or why there is none.
-pub fn draw(subject: &Subject<'_>, request: &Request<'_>) -> Result<Vec<Chart>, String> {
+pub fn draw(subject: &Subject<'_>, request: &Request<'_>, found: &Findings<'_>) -> Result<Vec<Chart>, String> {
     let points = subject.points;
     for y in request.ys {
         if !points.points.iter().any(|point| points.spread(point, y).is_some()) {
             return Err(format!("no run has a number for {y}"));
         }
     }
-    // What is unset wherever something was measured tells no curve from another.
-    let is_drawn = |column: &&Column| {
-        let drawn = points.points.iter().filter(|point| !point.used.is_empty());
-        drawn.map(|point| point.row).any(|row| !column.cells[row].is_missing())
-    };
-    let request = &Request {
-        name: request.name.clone(),
-        title: request.title.clone(),
-        curve_by: request.curve_by.iter().copied().filter(is_drawn).collect(),
-        ..*request
-    };
-    let curves = group(points, &request.curve_by);
-    let split = split_by(&curves, &request.curve_by);
-    let mut pictures: Vec<(String, Vec<Curve<'_>>)> = Vec::new();
-    for curve in curves {
-        let key = split.map_or(String::new(), |at| {
-            short_setting(&request.curve_by[at].name, curve.settings[at])
-        });
-        match pictures.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, curves)) => curves.push(curve),
-            None => pictures.push((key, vec![curve])),
+    let is_measured = |workload: &Workload<'_>| workload.points.iter().any(|at| !points.points[*at].used.is_empty());
+    let workloads = points.workloads();
+    let measured = workloads
+        .iter()
+        .enumerate()
+        .filter(|(_, workload)| is_measured(workload));
+    let measured: Vec<_> = measured.collect();
+    let count = measured.len();
+    let varied = varying(points);
+    let pictures = measured.into_iter().take(MOST_PICTURES).enumerate();
+    let pictures = pictures.map(|(i, (place, workload))| {
+        let chart = picture(subject, request, (workload, &varied), found.of_workload(place));
+        Chart {
+            name: name_part(&request.name, i + 1, count),
+            note: chart.note + note_part(i + 1, count),
+            ..chart
         }
-    }
-    let mut parts: Vec<(String, Vec<Curve<'_>>)> = Vec::new();
-    for (key, mut curves) in pictures {
-        while curves.len() > MOST_CURVES {
-            let rest = curves.split_off(MOST_CURVES);
-            parts.push((key.clone(), curves));
-            curves = rest;
-        }
-        parts.push((key, curves));
-    }
-    let count = parts.len();
-    let drawn = parts.into_iter().take(MOST_PICTURES).enumerate();
-    Ok(drawn
-        .map(|(i, (key, curves))| picture(subject, request, (split, &key), &curves, (i + 1, count)))
-        .collect())
-}
-
-fn group<'a>(points: &'a Points<'_>, curve_by: &[&'a Column]) -> Vec<Curve<'a>> {
-    let mut curves: Vec<Curve<'a>> = Vec::new();
-    for point in points.points.iter().filter(|point| !point.used.is_empty()) {
-        let settings: Vec<&Cell> = curve_by.iter().map(|column| &column.cells[point.row]).collect();
-        match curves.iter_mut().find(|curve| curve.settings == settings) {
-            Some(curve) => curve.points.push(point),
-            None => curves.push(Curve {
-                settings,
-                points: vec![point],
-            }),
-        }
-    }
-    curves.sort_by(|a, b| {
-        let pairs = a.settings.iter().zip(&b.settings);
-        pairs
-            .map(|(a, b)| a.order(b))
-            .find(|order| order.is_ne())
-            .unwrap_or(Ordering::Equal)
     });
-    curves
-}
-
-/// The parameter that gets a picture for each of its values, if there are too many curves for one: the one that makes
-/// the fewest pictures, a bench parameter if two are equal. `None` also where cutting the list into parts is simpler.
-fn split_by(curves: &[Curve<'_>], curve_by: &[&Column]) -> Option<usize> {
-    if curves.len() <= MOST_CURVES {
-        return None;
-    }
-    let values = |at: usize| {
-        let mut counts: Vec<(&Cell, usize)> = Vec::new();
-        for curve in curves {
-            match counts.iter_mut().find(|(value, _)| *value == curve.settings[at]) {
-                Some((_, count)) => *count += 1,
-                None => counts.push((curve.settings[at], 1)),
-            }
-        }
-        counts
-    };
-    let pictures = |at: usize| {
-        values(at)
-            .iter()
-            .map(|(_, count)| count.div_ceil(MOST_CURVES))
-            .sum::<usize>()
-    };
-    let best = (0..curve_by.len()).min_by_key(|at| (pictures(*at), curve_by[*at].section != Section::Bench))?;
-    (pictures(best) <= 2 * curves.len().div_ceil(MOST_CURVES)).then_some(best)
+    Ok(pictures.collect())
 }
 
 fn picture(
     subject: &Subject<'_>,
     request: &Request<'_>,
-    (split, key): (Option<usize>, &str),
-    curves: &[Curve<'_>],
-    (number, count): (usize, usize),
+    (workload, varied): (&Workload<'_>, &[&Column]),
+    found: &[Mattered<'_>],
 ) -> Chart {
-    let note = subject.reading().to_owned() + &note_part(number, count);
-    let title = if key.is_empty() {
-        request.title.clone()
-    } else {
-        format!("{}, {key}", request.title)
+    let points = subject.points;
+    let own = workload.points.iter().map(|at| &points.points[*at]);
+    let own: Vec<&Point> = own.filter(|point| !point.used.is_empty()).collect();
+    let arranged = arrange(&own, columns(request, workload, &own, found));
+    let ladder = Ladder::of(own.iter().map(|point| &request.x.cells[point.row]), None);
+    let traced = match request.x.section.is_parameter() {
+        true => Some(request.x),
+        false => swept(points, &within(varied, workload).collect::<Vec<_>>()),
     };
-    let cells = curves.iter().flat_map(|curve| &curve.points);
-    let ladder = Ladder::of(cells.map(|point| &request.x.cells[point.row]), None);
-    let panels = request.ys.iter();
-    let mut panels: Vec<Panel> = panels
-        .map(|y| panel(subject.points, request, split, curves, &ladder, y))
+    let sketch = Sketch {
+        points,
+        request,
+        ladder: &ladder,
+        traced,
+    };
+    let groups = arranged.panels.iter();
+    let mut panels: Vec<Panel> = groups
+        .flat_map(|(title, curves)| request.ys.iter().map(|y| sketch.panel(title, curves, y)))
         .collect();
     share_scale(&mut panels);
+    share_extent(&mut panels, request.ys.len());
+    let is_banded = panels
+        .iter()
+        .flat_map(|panel| &panel.series)
+        .any(|series| matches!(series.style, Style::Band(_)));
+    let is_told = |column: &&Column| {
+        let mut told = arranged.told.iter().copied().chain([request.x]).chain(traced);
+        !told.any(|told| told.name == column.name)
+    };
+    let others: Vec<&Column> = within(varied, workload).filter(is_told).collect();
+    let workload = name_workload(points, workload);
+    let of_workload = if workload.is_empty() {
+        workload
+    } else {
+        format!(", {workload}")
+    };
     Chart {
-        name: name_part(&request.name, number, count),
-        title,
-        note,
+        name: String::new(),
+        title: format!("{}{of_workload}", request.title),
+        note: note(subject, &arranged, is_banded.then_some(others)),
         footer: subject.footer(),
         simulated: subject.is_simulated(),
-        columns: request.ys.len(),
+        columns: match request.ys.len() {
+            1 => arranged.panels.len().clamp(1, MOST_COLUMNS),
+            metrics => metrics,
+        },
         panels,
     }
+}
+
+/// The parameters that make curves in this workload, the one that matters most first.
+fn columns<'a>(
+    request: &Request<'a>,
+    workload: &Workload<'_>,
+    own: &[&Point],
+    found: &[Mattered<'_>],
+) -> Vec<&'a Column> {
+    // What is unset wherever something was measured tells no curve from another.
+    let is_drawn = |column: &&Column| {
+        let is_shared = workload.settings.iter().any(|shared| shared.name == column.name);
+        !is_shared && own.iter().any(|point| !column.cells[point.row].is_missing())
+    };
+    let mut columns: Vec<&Column> = request.curve_by.iter().copied().filter(is_drawn).collect();
+    if let Some(found) = found.first().filter(|_| !request.is_asked) {
+        let order: Vec<&str> = found.order().collect();
+        let place = |column: &&Column| {
+            order
+                .iter()
+                .position(|name| *name == column.name)
+                .unwrap_or(order.len())
+        };
+        columns.sort_by_key(place);
+    }
+    columns
+}
+
+fn note(subject: &Subject<'_>, arranged: &Arranged<'_>, others: Option<Vec<&Column>>) -> String {
+    let mut note = subject.reading().to_owned();
+    if let Some(others) = others {
+        let over = others.iter().map(|column| short_name(&column.name)).join(" and ");
+        let over = if over.is_empty() {
+            "points of equal settings"
+        } else {
+            &over
+        };
+        note = format!("Curves are medians over {over}; their bands reach from the lowest to the highest.");
+    }
+    if arranged.left_out > 0 {
+        note += " Some panels are not drawn; all figures are in points.csv.";
+    }
+    note
 }
 
 /// Panels side by side are read against each other, so where one needs a logarithmic axis all have one, if they can.
@@ -173,6 +177,31 @@ fn share_scale(panels: &mut [Panel]) {
     }
 }
 
+/// Panels of one metric have one extent, so that they can be compared.
+fn share_extent(panels: &mut [Panel], metrics: usize) {
+    if panels.len() <= metrics {
+        return;
+    }
+    for metric in 0..metrics {
+        let own = || panels.iter().skip(metric).step_by(metrics);
+        let marks = || own().flat_map(|panel| &panel.series).flat_map(|series| &series.points);
+        let ends = |mark: &Mark| mark.bar.map_or([mark.y; 2], |(low, high)| [low, high]);
+        let extent =
+            |values: &mut dyn Iterator<Item = f64>| values.filter(|value| value.is_finite()).minmax().into_option();
+        let (x, y) = (
+            extent(&mut marks().map(|mark| mark.x)),
+            extent(&mut marks().flat_map(ends)),
+        );
+        let is_log = own().any(|panel| panel.y.scale == Scale::Log) && marks().flat_map(ends).all(|value| value > 0.0);
+        for panel in panels.iter_mut().skip(metric).step_by(metrics) {
+            (panel.x.covers, panel.y.covers) = (x, y);
+            if is_log {
+                panel.y.scale = Scale::Log;
+            }
+        }
+    }
+}
+
 /// The name of one of several pictures of a kind.
 pub(super) fn name_part(name: &str, number: usize, count: usize) -> String {
     match count {
@@ -181,80 +210,126 @@ pub(super) fn name_part(name: &str, number: usize, count: usize) -> String {
     }
 }
 
-/// Which of several pictures it is, to follow its note.
-pub(super) fn note_part(number: usize, count: usize) -> String {
-    let mut note = String::new();
-    if count > 1 {
-        note += &format!(" Picture {number} of {count}.");
-    }
-    if number == MOST_PICTURES && count > MOST_PICTURES {
-        note += " The others are not drawn; all figures are in points.csv.";
-    }
-    note
-}
-
-fn panel(
-    points: &Points<'_>,
-    request: &Request<'_>,
-    split: Option<usize>,
-    curves: &[Curve<'_>],
-    ladder: &Ladder,
-    y: &str,
-) -> Panel {
-    let series: Vec<Series> = curves
-        .iter()
-        .enumerate()
-        .map(|(i, curve)| Series {
-            name: curve_name(request, split, curve),
-            style: Style::Curve(i),
-            points: marks(points, request.x, curve, ladder, y),
-        })
-        .collect();
-    let values = series.iter().flat_map(|series| &series.points).map(|mark| mark.y);
-    Panel {
-        title: String::new(),
-        x: Axis {
-            title: axis_title(&request.x.name),
-            scale: ladder.scale,
-            ticks: ladder.ticks.clone(),
-            covers: None,
-        },
-        y: Axis {
-            title: axis_title(y),
-            scale: scale_of_figures(values),
-            ticks: Vec::new(),
-            covers: None,
-        },
-        series,
+/// That there are more pictures than are drawn, to follow the note of the last.
+pub(super) fn note_part(number: usize, count: usize) -> &'static str {
+    match number == MOST_PICTURES && count > MOST_PICTURES {
+        true => " Further workloads are not drawn; all figures are in points.csv.",
+        false => "",
     }
 }
 
-/// The settings of a curve without the one that the whole picture shares.
-fn curve_name(request: &Request<'_>, split: Option<usize>, curve: &Curve<'_>) -> String {
-    let settings = request.curve_by.iter().zip(&curve.settings).enumerate();
-    let own = settings.filter(|(at, _)| Some(*at) != split);
-    let own: Vec<String> = own
-        .map(|(_, (column, value))| short_setting(&column.name, value))
-        .collect();
-    own.join(", ")
+/// What all panels of a picture share.
+struct Sketch<'a> {
+    points: &'a Points<'a>,
+    request: &'a Request<'a>,
+    ladder: &'a Ladder,
+    /// The parameter along a curve.
+    traced: Option<&'a Column>,
 }
 
-fn marks(points: &Points<'_>, x: &Column, curve: &Curve<'_>, ladder: &Ladder, y: &str) -> Vec<Mark> {
-    let mark = |point: &&Point| {
-        let x = ladder.place(&x.cells[point.row])?;
-        let spread = points
-            .spread(point, y)
-            .filter(|spread| spread.min.is_finite() && spread.max.is_finite())?;
-        let (low, high) = spread.reach();
-        Some(Mark {
-            x,
-            y: spread.median,
-            bar: (high > low && high.is_finite()).then_some((low, high)),
+impl Sketch<'_> {
+    fn panel(&self, title: &str, curves: &[Curve<'_>], y: &str) -> Panel {
+        let x = self.request.x;
+        let drawn = curves.iter().map(|curve| (curve, self.marks(curve, y)));
+        let drawn: Vec<(&Curve<'_>, Vec<(Mark, bool)>)> = drawn.collect();
+        let bands = drawn.iter().filter_map(|(curve, marks)| {
+            let is_banded = marks.iter().any(|(_, is_median)| *is_median);
+            let points = marks.iter().map(|(mark, _)| mark.clone()).collect();
+            is_banded.then_some(Series {
+                name: String::new(),
+                style: Style::Band(curve.number),
+                points,
+            })
+        });
+        let lines = drawn.iter().map(|(curve, marks)| Series {
+            name: curve.name.clone(),
+            style: Style::Curve(curve.number),
+            points: marks
+                .iter()
+                .map(|(mark, is_median)| Mark {
+                    bar: mark.bar.filter(|_| !is_median),
+                    ..mark.clone()
+                })
+                .collect(),
+        });
+        let series: Vec<Series> = bands.chain(lines).collect();
+        let values = series.iter().flat_map(|series| &series.points).map(|mark| mark.y);
+        Panel {
+            title: title.to_owned(),
+            y: Axis {
+                title: axis_title(y),
+                scale: scale_of_figures(values),
+                ticks: Vec::new(),
+                covers: None,
+            },
+            x: Axis {
+                title: axis_title(&x.name),
+                scale: self.ladder.scale,
+                ticks: if x.section.is_parameter() {
+                    self.ladder.ticks.clone()
+                } else {
+                    Vec::new()
+                },
+                covers: None,
+            },
+            series,
+        }
+    }
+
+    /// The marks of a curve from left to right, and whether each stands for several points.
+    fn marks(&self, curve: &Curve<'_>, y: &str) -> Vec<(Mark, bool)> {
+        let mut places: BTreeMap<String, Vec<&Point>> = BTreeMap::new();
+        for point in &curve.points {
+            // Without a parameter along the curve each point stands for itself.
+            let key = self
+                .traced
+                .map_or(point.id.to_string(), |traced| traced.cells[point.row].to_string());
+            places.entry(key).or_default().push(point);
+        }
+        let marks = places.values().filter_map(|points| self.mark(points, y));
+        marks.sorted_by(|(a, _), (b, _)| a.x.total_cmp(&b.x)).collect()
+    }
+
+    fn mark(&self, together: &[&Point], y: &str) -> Option<(Mark, bool)> {
+        let x = &self.request.x;
+        let place = |point: &Point| match x.section.is_parameter() {
+            true => self.ladder.place(&x.cells[point.row]),
+            false => self.points.spread(point, &x.name).map(|spread| spread.median),
+        };
+        let spread = |point: &Point| {
+            let spread = self.points.spread(point, y)?;
+            (spread.min.is_finite() && spread.max.is_finite()).then_some(spread)
+        };
+        let placed = together
+            .iter()
+            .filter_map(|point| Some((place(point)?, spread(point)?, *point)));
+        let placed: Vec<_> = placed.collect();
+        let reach = match &placed[..] {
+            [] => return None,
+            [(_, only, _)] => only.reach(),
+            several => several
+                .iter()
+                .map(|(_, spread, _)| spread.median)
+                .minmax()
+                .into_option()?,
+        };
+        let mark = Mark {
+            x: median(placed.iter().map(|(x, _, _)| *x)),
+            y: median(placed.iter().map(|(_, spread, _)| spread.median)),
+            bar: Some(reach).filter(|(low, high)| high > low && high.is_finite()),
             label: Vec::new(),
-            suspect: point.is_suspect(),
-        })
-    };
-    let mut marks: Vec<Mark> = curve.points.iter().filter_map(mark).collect();
-    marks.sort_by(|a, b| a.x.total_cmp(&b.x));
-    marks
+            suspect: placed.iter().any(|(_, _, point)| point.is_suspect()),
+        };
+        Some((mark, placed.len() > 1))
+    }
+}
+
+/// The middle of some values; there is at least one.
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let sorted: Vec<f64> = values.sorted_by(f64::total_cmp).collect();
+    let half = sorted.len() / 2;
+    match sorted.len() % 2 {
+        1 => sorted[half],
+        _ => f64::midpoint(sorted[half - 1], sorted[half]),
+    }
 }

@@ -4,11 +4,11 @@
 use super::Subject;
 use super::curves::{MOST_PICTURES, name_part, note_part};
 use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
+use crate::report::effects::{Findings, Mattered};
 use crate::report::variation::{name_workload, settings, swept, varying_within};
 use crate::report::words::{axis_title, short_name, short_setting};
-use std::collections::BTreeMap;
 use vsweep_plan::units::show_many;
-use vsweep_record::table::{Cell, Column, Measure, Placed, Section, Tradeoff};
+use vsweep_record::table::{Column, Measure, Placed, Section, Tradeoff};
 
 /// Servers up to which each has a colour of its own.
 const MOST_OWN: usize = 6;
@@ -20,8 +20,8 @@ const MOST_LABELS: usize = 10;
 const NONE: &str = "no workload has two servers that were measured under several loads";
 
 /// A chart for each workload, or why there is none.
-pub fn charts(subject: &Subject<'_>) -> Result<Vec<Chart>, String> {
-    let charts: Vec<Chart> = of_each(subject).into_iter().flatten().collect();
+pub fn charts(subject: &Subject<'_>, found: &Findings<'_>) -> Result<Vec<Chart>, String> {
+    let charts: Vec<Chart> = of_each(subject, found).into_iter().flatten().collect();
     let count = charts.len();
     let named = charts
         .into_iter()
@@ -29,7 +29,7 @@ pub fn charts(subject: &Subject<'_>) -> Result<Vec<Chart>, String> {
         .enumerate()
         .map(|(i, chart)| Chart {
             name: name_part("families", i + 1, count),
-            note: chart.note + &note_part(i + 1, count),
+            note: chart.note + note_part(i + 1, count),
             ..chart
         });
     let named: Vec<Chart> = named.collect();
@@ -37,10 +37,12 @@ pub fn charts(subject: &Subject<'_>) -> Result<Vec<Chart>, String> {
 }
 
 /// The chart of each workload, in their order; `None` for those that have none.
-pub fn of_each(subject: &Subject<'_>) -> Vec<Option<Chart>> {
+pub fn of_each(subject: &Subject<'_>, found: &Findings<'_>) -> Vec<Option<Chart>> {
     let (x, y) = (Measure::tokens_per_user(), Measure::tokens_per_gpu());
     let tradeoffs = Tradeoff::of_each(subject.points, &x, &y);
-    tradeoffs.iter().map(|tradeoff| draw(subject, tradeoff)).collect()
+    let told = tradeoffs.iter().enumerate();
+    told.map(|(place, tradeoff)| draw(subject, tradeoff, found.of_workload(place)))
+        .collect()
 }
 
 /// A server config and its points, from the lowest load to the highest.
@@ -50,7 +52,7 @@ struct Family<'t> {
     name: String,
 }
 
-fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>) -> Option<Chart> {
+fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, found: &[Mattered<'_>]) -> Option<Chart> {
     let varying = varying_within(subject.points, &tradeoff.workload);
     let (server, bench): (Vec<&Column>, Vec<&Column>) =
         varying.into_iter().partition(|column| column.section == Section::Serve);
@@ -59,7 +61,9 @@ fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>) -> Option<Chart> {
     if families.len() < 2 || families.iter().all(|family| family.points.len() < 2) {
         return None;
     }
-    let leading = leading(&families, &server, load);
+    let leading = found.first().map(Mattered::leading);
+    let is_leading = |column: &&Column| Some(column.name.as_str()) == leading;
+    let leading = server.iter().copied().find(is_leading).or(server.first().copied());
     let mut series = Vec::new();
     let is_own = families.len() <= MOST_OWN;
     let mut shown: Vec<String> = Vec::new();
@@ -149,31 +153,6 @@ fn families<'t>(tradeoff: &'t Tradeoff<'t>, server: &[&Column], load: &Column) -
 
 fn load_of(load: &Column, placed: &Placed<'_>) -> f64 {
     load.cells[placed.point.row].number().unwrap_or(f64::INFINITY)
-}
-
-/// The setting whose values differ most in throughput per GPU, by the mean of its logarithm at each load.
-fn leading<'t>(families: &[Family<'_>], server: &[&'t Column], load: &Column) -> Option<&'t Column> {
-    let effect = |column: &Column| {
-        let mut by_load: BTreeMap<String, BTreeMap<String, (f64, u32)>> = BTreeMap::new();
-        for placed in families.iter().flat_map(|family| &family.points) {
-            let row = placed.point.row;
-            let means = by_load.entry(load.cells[row].to_string()).or_default();
-            let (sum, count) = means.entry(column.cells[row].to_string()).or_default();
-            *sum += placed.y.median.ln();
-            *count += 1;
-        }
-        let spreads = by_load.values().filter(|means| means.len() > 1).map(|means| {
-            let means = means.values().map(|(sum, count)| sum / f64::from(*count));
-            means.clone().fold(f64::MIN, f64::max) - means.fold(f64::MAX, f64::min)
-        });
-        let (sum, count) = spreads.fold((0.0, 0u32), |(sum, count), spread| (sum + spread, count + 1));
-        if count == 0 { 0.0 } else { sum / f64::from(count) }
-    };
-    let named = server
-        .iter()
-        .copied()
-        .filter(|column| !matches!(column.cells.first(), Some(Cell::Missing) | None));
-    named.max_by(|a, b| effect(a).total_cmp(&effect(b)))
 }
 
 impl Family<'_> {

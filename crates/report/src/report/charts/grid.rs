@@ -3,7 +3,7 @@
 
 use super::ladder::{Ladder, scale_of_figures};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
-use crate::report::words::{axis_title, short_setting, show_setting};
+use crate::report::words::{axis_title, short_name, short_setting, show_setting};
 use std::cmp::Ordering;
 use vsweep_plan::validity::Validity;
 use vsweep_record::table::{Cell, Column, Table};
@@ -27,6 +27,8 @@ pub struct Grid<'a> {
     pub col_by: Vec<&'a Column>,
     /// A curve for each combination of these.
     pub curve_by: Vec<&'a Column>,
+    /// What else varies: each point is a median over it as well.
+    pub over: Vec<&'a Column>,
     /// Spacing of the axes; what suits the values if not given.
     pub scales: (Option<Scale>, Option<Scale>),
     /// Whether bars reach from the lowest to the highest run.
@@ -208,9 +210,18 @@ impl Grid<'_> {
             .iter()
             .flat_map(|panel| &panel.series)
             .flat_map(|series| &series.points);
+        let mut over = self
+            .over
+            .iter()
+            .map(|column| short_name(&column.name))
+            .collect::<Vec<_>>()
+            .join(" and ");
+        if !over.is_empty() {
+            over = format!(" and over {over}");
+        }
         let mut note = match marks.clone().any(|mark| mark.bar.is_some()) {
-            true => "Points are medians over runs, bars reach from the lowest to the highest run.".to_owned(),
-            false => "Points are medians over runs.".to_owned(),
+            true => format!("Points are medians over runs{over}, bars reach from the lowest to the highest run."),
+            false => format!("Points are medians over runs{over}."),
         };
         if left_out > 0 {
             let name = &self.y.name;

@@ -3,10 +3,11 @@
 use super::Subject;
 use super::curves::{Request, draw};
 use crate::report::chart::Chart;
+use crate::report::effects::Findings;
 use crate::report::variation::{swept, varying};
 
 /// The latency charts, or why there are none.
-pub fn charts(subject: &Subject<'_>) -> Result<Vec<Chart>, String> {
+pub fn charts(subject: &Subject<'_>, found: &Findings<'_>) -> Result<Vec<Chart>, String> {
     let points = subject.points;
     let params = varying(points);
     let x = swept(points, &params).ok_or("curves need a numeric parameter with at least two values")?;
@@ -31,9 +32,10 @@ pub fn charts(subject: &Subject<'_>) -> Result<Vec<Chart>, String> {
             x,
             ys: &ys,
             curve_by: params.iter().copied().filter(|column| column.name != x.name).collect(),
+            is_asked: false,
         };
         if !ys.is_empty() {
-            charts.extend(draw(subject, &request)?);
+            charts.extend(draw(subject, &request, found)?);
         }
     }
     if charts.is_empty() {

@@ -1,11 +1,14 @@
 //! Which charts an experiment deserves, one file a kind. Everything here is data: see [`super::chart`].
 
+pub(super) mod cdf;
 mod curves;
+pub mod effects;
 pub(super) mod explore;
 pub mod families;
 pub mod grid;
 mod ladder;
 mod latency;
+mod multiples;
 pub mod pareto;
 mod plot;
 mod sla;
@@ -13,6 +16,7 @@ mod startup;
 mod throughput;
 
 use super::chart::Chart;
+use super::effects::Findings;
 use vsweep_plan::plan::ReportOptions;
 use vsweep_plan::units::show_many;
 use vsweep_plan::validity::Validity;
@@ -46,16 +50,18 @@ pub fn make_charts(subject: &Subject<'_>, options: &ReportOptions) -> Charts {
             .push("no run was measured, or all are invalid, so there is nothing to draw".into());
         return charts;
     }
+    let found = Findings::of(subject.points);
     charts.add("Pareto chart", pareto::charts(subject, &options.pareto_label_by));
-    if let Ok(families) = families::charts(subject) {
+    if let Ok(families) = families::charts(subject, &found) {
         charts.charts.extend(families);
     }
-    charts.add("latency charts", latency::charts(subject));
-    charts.add("throughput chart", throughput::charts(subject));
+    charts.charts.extend(effects::charts(subject, &found));
+    charts.add("latency charts", latency::charts(subject, &found));
+    charts.add("throughput chart", throughput::charts(subject, &found));
     charts.charts.extend(startup::charts(subject));
     for (i, plot) in options.plots.iter().enumerate() {
         let what = format!("plot {} of the plan ({} against {})", i + 1, plot.y, plot.x);
-        charts.add(&what, plot::charts(subject, plot, i + 1));
+        charts.add(&what, plot::charts(subject, &found, plot, i + 1));
     }
     charts
 }

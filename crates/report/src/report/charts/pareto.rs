@@ -44,7 +44,7 @@ pub fn charts(subject: &Subject<'_>, label_by: &[String]) -> Result<Vec<Chart>, 
                 let mut chart = draw(subject, tradeoff, label_by);
                 chart.name = name_part("pareto", i + 1, count);
                 chart.note += &lone;
-                chart.note += &note_part(i + 1, count);
+                chart.note += note_part(i + 1, count);
                 chart
             };
             Ok(numbered.map(chart).collect())

@@ -3,13 +3,15 @@
 use super::Subject;
 use super::curves::{Request, draw};
 use crate::report::chart::Chart;
+use crate::report::effects::Findings;
 use crate::report::variation::curves_along;
 use crate::report::words::axis_title;
 use vsweep_plan::plan::Plot;
 use vsweep_record::table::Column;
 
-/// The asked charts, or why they cannot be drawn: a curve for each combination of `curve_by` and of whatever else varies.
-pub fn charts(subject: &Subject<'_>, plot: &Plot, number: usize) -> Result<Vec<Chart>, String> {
+/// The asked charts, or why they cannot be drawn: a curve for each combination of `curve_by`, else of
+/// whatever varies.
+pub fn charts(subject: &Subject<'_>, found: &Findings<'_>, plot: &Plot, number: usize) -> Result<Vec<Chart>, String> {
     let runs = subject.points.runs;
     let column = |name: &str| {
         let found = runs.column(name);
@@ -24,7 +26,11 @@ pub fn charts(subject: &Subject<'_>, plot: &Plot, number: usize) -> Result<Vec<C
         title: format!("{} against {}", axis_title(&y.name), axis_title(&x.name)),
         x,
         ys: std::slice::from_ref(&y.name),
-        curve_by: curves_along(subject.points, x, asked, &[]),
+        is_asked: !asked.is_empty(),
+        curve_by: match asked.is_empty() {
+            true => curves_along(subject.points, x, asked, &[]),
+            false => asked,
+        },
     };
-    draw(subject, &request)
+    draw(subject, &request, found)
 }

@@ -8,7 +8,7 @@ use crate::report::variation::{settings, varying_within};
 use crate::report::words::{axis_title, show_number};
 use std::fmt::Write;
 use vsweep_plan::shell::{shell_command, shell_line};
-use vsweep_record::table::{Column, ONE_START, Point, Spread, Workload};
+use vsweep_record::table::{Column, ONE_START, Point, Spread};
 
 /// Tied points that are named.
 const MOST_TIED: usize = 3;
@@ -73,9 +73,9 @@ pub fn targets(page: &Page<'_>) -> String {
 pub fn of_workloads(page: &Page<'_>, answers: &[Answer]) -> String {
     let workloads = page.inputs.points.workloads();
     let pictures = lead::pictures(page);
-    let told = workloads.iter().zip(answers).zip(&pictures);
+    let told = workloads.iter().zip(answers).zip(pictures.iter().enumerate());
     let measured = told.filter(|((_, answer), _)| answer.is_measured());
-    let measured: Vec<((&Workload<'_>, &Answer), &String)> = measured.collect();
+    let measured: Vec<_> = measured.collect();
     if measured.is_empty() {
         return lead::nothing_measured(page).into();
     }
@@ -84,7 +84,7 @@ pub fn of_workloads(page: &Page<'_>, answers: &[Answer]) -> String {
         html += "<p class=\"note\">Points compete within their workload only: what long prompts allow is no match for what \
                  short ones do.</p>";
     }
-    for ((workload, answer), picture) in measured {
+    for ((workload, answer), (place, [picture, bars])) in measured {
         if !answer.workload.is_empty() {
             let _ = write!(
                 html,
@@ -94,13 +94,14 @@ pub fn of_workloads(page: &Page<'_>, answers: &[Answer]) -> String {
         }
         // What all its points share stands above them.
         let told = varying_within(page.inputs.points, workload);
-        html += &cards_and_frontier(page, answer, &told, picture);
+        let mattered = lead::mattered(page.inputs.mattered.of_workload(place), bars);
+        html += &cards_and_frontier(page, answer, &told, [picture, &mattered]);
     }
     html
 }
 
 /// What to run, the best points, what is tied with them, and the frontier.
-fn cards_and_frontier(page: &Page<'_>, answer: &Answer, told: &[&Column], picture: &str) -> String {
+fn cards_and_frontier(page: &Page<'_>, answer: &Answer, told: &[&Column], [picture, mattered]: [&str; 2]) -> String {
     let mut html = String::new();
     if let Some(none) = answer.none() {
         let _ = write!(html, "<p class=\"caution\">{}.</p>", escape(&none));
@@ -138,7 +139,7 @@ fn cards_and_frontier(page: &Page<'_>, answer: &Answer, told: &[&Column], pictur
         "<p class=\"note\">Every point is a single run, so ties cannot be told: small differences may be noise. Set \
          <code>runs = 3</code> in the plan to know.</p>"
     };
-    html + &frontier(page, answer, told)
+    html + mattered + &frontier(page, answer, told)
 }
 
 /// Whether searches chose the points, which `runs` does not repeat.

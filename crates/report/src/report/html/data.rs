@@ -18,7 +18,7 @@ use vsweep_record::journal::RunRecord;
 use vsweep_record::table::{Cell, Column, Section};
 
 /// Most bytes of figures, which keeps a page below 3 MB. Beyond it, the figures that fewest people ask for are left out.
-const MOST_BYTES: usize = 2_600_000;
+const MOST_BYTES: usize = 2_450_000;
 
 /// Figures in the order in which they are kept.
 const FOREMOST: [&str; 12] = [
@@ -62,6 +62,9 @@ pub fn encode(page: &Page<'_>, answers: &[Answer]) -> String {
             "left_out": inputs.telemetry.left_out,
             "missing": inputs.telemetry.missing,
         }),
+        leading: inputs.mattered.leading(),
+        price: inputs.price,
+        cdfs: inputs.distributions.encode(),
         plots: inputs.plots.iter().map(plot).collect(),
         points: points.points.iter().map(|point| &*point.id).collect(),
         suspect: points.points.iter().map(|point| point.is_suspect()).collect(),
@@ -108,6 +111,9 @@ struct Rest<'a> {
     varying: Vec<&'a str>,
     swept: Option<&'a str>,
     telemetry: Value,
+    leading: Option<&'a str>,
+    price: Option<f64>,
+    cdfs: Value,
     plots: Vec<Value>,
     points: Vec<&'a str>,
     suspect: Vec<bool>,

@@ -4,7 +4,8 @@ use super::Page;
 use super::text::escape;
 use crate::report::answer::Answer;
 use crate::report::chart::Chart;
-use crate::report::charts::{Subject, families};
+use crate::report::charts::{Subject, effects, families};
+use crate::report::effects::Mattered;
 use crate::report::picture::{Form, render};
 use crate::report::recommend::recommend;
 use std::fmt::Write;
@@ -24,17 +25,46 @@ pub fn recommended(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> String
     html
 }
 
-/// The chart of each workload that has one, in order, by the workload's name: what each server can be.
-pub fn pictures(page: &Page<'_>) -> Vec<String> {
+/// The charts of each workload, in order, empty where there is none: what each server can be, and which setting mattered.
+pub fn pictures(page: &Page<'_>) -> Vec<[String; 2]> {
     let subject = Subject {
         experiment: page.inputs.experiment,
         points: page.inputs.points,
     };
-    let charts = families::of_each(&subject).into_iter().enumerate();
-    let charts = charts.map(|(i, chart)| chart.filter(|_| i < MOST_PICTURES));
-    charts
-        .map(|chart| chart.as_ref().map_or(String::new(), picture))
+    let draw = |(i, chart): (usize, Option<Chart>)| {
+        let shown = chart.filter(|_| i < MOST_PICTURES);
+        shown.as_ref().map_or(String::new(), picture)
+    };
+    let families = families::of_each(&subject, page.inputs.mattered)
+        .into_iter()
+        .enumerate()
+        .map(draw);
+    let effects = effects::of_each(&subject, page.inputs.mattered)
+        .into_iter()
+        .enumerate()
+        .map(draw);
+    families
+        .zip(effects)
+        .map(|(families, effects)| [families, effects])
         .collect()
+}
+
+/// Which setting of the server mattered for a workload: the chart, and what it says in sentences.
+pub fn mattered(found: &[Mattered<'_>], picture: &str) -> String {
+    let mut html = String::new();
+    for found in found {
+        let told = found.sentences().into_iter();
+        let told: String = told
+            .map(|sentence| format!("<li>{}.</li>", escape(&sentence)))
+            .collect();
+        let _ = write!(html, "<p>{}:</p><ul>{told}</ul>", escape(&found.subject()));
+    }
+    match html.is_empty() {
+        true => html,
+        false => format!(
+            "<details class=\"mattered\" open><summary>Which setting mattered</summary>{picture}{html}</details>"
+        ),
+    }
 }
 
 /// A chart as a part of the page; nothing if it cannot be drawn, which the charts' files tell of.

@@ -31,15 +31,18 @@ const PAGE: &str = include_str!("page.html");
 pub(super) const STYLE: &str = include_str!("page.css");
 
 /// The script in the order in which its parts build on each other; one scope for all.
-const SCRIPT: [&str; 11] = [
+const SCRIPT: [&str; 14] = [
     include_str!("script/dom.js"),
     include_str!("script/data.js"),
     include_str!("script/pareto.js"),
+    include_str!("script/view.js"),
     include_str!("script/filter.js"),
+    include_str!("script/targets.js"),
     include_str!("script/detail.js"),
     include_str!("script/scale.js"),
     include_str!("script/chart.js"),
     include_str!("script/explore.js"),
+    include_str!("script/sides.js"),
     include_str!("script/runs.js"),
     include_str!("script/timeline.js"),
     include_str!("script/telemetry.js"),
@@ -52,13 +55,21 @@ pub fn render(inputs: &Inputs<'_>, configs: &[Config]) -> String {
         varied: varying(inputs.points),
         configs,
     };
-    let script = SCRIPT.concat();
+    let mut script = SCRIPT.concat();
+    let (mut connect, mut live) = ("", String::new());
+    if let Some(version) = inputs.live {
+        script += include_str!("script/live.js");
+        connect = "; connect-src 'self'";
+        live = include_str!("live.html").replace("VERSION", &version.to_string());
+    }
     let data = data::encode(&page, inputs.answers);
     fill(
         PAGE,
         &[
             ("name", &text::escape(inputs.experiment)),
             ("style", STYLE),
+            ("connect", connect),
+            ("live", &live),
             ("head", &sections::head(&page)),
             ("summary", &sections::summary(&page)),
             ("banner", &sections::banners(&page)),

@@ -16,6 +16,8 @@ pub type DrawError = DrawingAreaErrorKind<<BitMapBackend<'static> as DrawingBack
 /// The result of drawing something.
 pub type Drawn = Result<(), DrawError>;
 
+/// How much of an area's colour is seen.
+const OPACITY: f64 = 0.16;
 /// Pixels of the bitmap for one of the finished picture, in each direction.
 const OVERSAMPLING: u32 = 2;
 
@@ -192,6 +194,18 @@ impl Canvas<'_> {
             Canvas::Bitmap { zoom, area } => {
                 let corners: Vec<(i32, i32)> = corners.iter().map(|place| pixel(*place, *zoom)).collect();
                 area.draw(&Polygon::new(corners, colour.filled()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A polygon that what lies behind shines through.
+    pub fn area(&self, corners: &[Place], colour: RGBColor) -> Drawn {
+        match self {
+            Canvas::Vector(vector) => vector.area(corners, colour, OPACITY),
+            Canvas::Bitmap { zoom, area } => {
+                let corners: Vec<(i32, i32)> = corners.iter().map(|place| pixel(*place, *zoom)).collect();
+                area.draw(&Polygon::new(corners, colour.mix(OPACITY).filled()))?;
             }
         }
         Ok(())

@@ -27,6 +27,8 @@ const MOST_PIXELS: f64 = 40e6;
 const MARGIN: f64 = 52.0;
 /// Space between two panels.
 const GUTTER: f64 = 56.0;
+/// Height of one of many panels.
+const SMALL_PANEL: f64 = 430.0;
 /// Least height of a panel.
 const LEAST_PANEL: f64 = 620.0;
 
@@ -108,6 +110,7 @@ pub fn render_at(chart: &Chart, wanted: &Size, form: Form) -> Result<Vec<u8>, St
     let panels_high = |high: f64| rows * (high + ROW_GAP) - ROW_GAP;
     let height = match wanted.panel {
         Some((_, high)) => panels_top + panels_high(high) + below,
+        None if rows > 2.0 => panels_top + panels_high(SMALL_PANEL) + below,
         None => (panels_top + panels_high(LEAST_PANEL) + below).max(LEAST_HEIGHT),
     };
     let height = height.ceil();

@@ -34,6 +34,10 @@ const RIM: Type = Type { colour: WHITE, ..LABEL };
 const LABEL_LINE: f64 = 23.0;
 /// Width to which a line of a label is cut.
 const LABEL_WIDTH: f64 = 330.0;
+/// The share of a panel that the texts beside its vertical axis take at most.
+const WIDEST_TICK: f64 = 0.45;
+/// Height of a bar.
+const BAR_HEIGHT: f64 = 34.0;
 /// Radius of a marker.
 const MARKER: f64 = 7.5;
 /// Radius of the hole in a marker whose figures are in doubt.
@@ -70,10 +74,18 @@ impl Frame {
 /// Draws a panel between two corners.
 pub fn draw(canvas: &Canvas<'_>, panel: &Panel, (left, top): Place, (right, bottom): Place) -> Drawn {
     let marks = || panel.series.iter().flat_map(|series| &series.points);
-    let ends = |mark: &Mark| mark.bar.map_or([mark.y, mark.y], |(low, high)| [low, high]);
-    let x = Span::of(&panel.x, marks().map(|mark| mark.x));
-    let y = Span::of(&panel.y, marks().flat_map(ends));
-    let y_ticks = ticks(&panel.y, &y, 7);
+    let is_bars = panel.series.iter().any(|series| matches!(series.style, Style::Bar(_)));
+    let reach = |along: bool, at: f64, mark: &Mark| {
+        mark.bar
+            .filter(|_| along == is_bars)
+            .map_or([at; 2], |(low, high)| [low, high])
+    };
+    let x = Span::of(&panel.x, marks().flat_map(|mark| reach(true, mark.x, mark)));
+    let y = Span::of(&panel.y, marks().flat_map(|mark| reach(false, mark.y, mark)));
+    let mut y_ticks = ticks(&panel.y, &y, 7);
+    for tick in &mut y_ticks {
+        tick.label = fit(&tick.label, TICK, (right - left) * WIDEST_TICK);
+    }
     let widest = y_ticks
         .iter()
         .map(|tick| text_width(&tick.label, TICK))
@@ -162,6 +174,19 @@ fn bar_shifts(count: usize) -> impl Iterator<Item = f64> {
 }
 
 fn draw_series(canvas: &Canvas<'_>, frame: &Frame, series: &Series, bar_shift: f64) -> Drawn {
+    if let Style::Bar(number) = series.style {
+        return series
+            .points
+            .iter()
+            .try_for_each(|mark| draw_across(canvas, frame, mark, number));
+    }
+    if let Style::Band(number) = series.style {
+        let ends = |mark: &Mark| mark.bar.unwrap_or((mark.y, mark.y));
+        let above = series.points.iter().map(|mark| frame.place(mark.x, ends(mark).1));
+        let below = series.points.iter().rev().map(|mark| frame.place(mark.x, ends(mark).0));
+        let corners: Vec<Place> = above.chain(below).collect();
+        return canvas.area(&corners, look(number).colour);
+    }
     let places = frame.places(&series.points);
     draw_line(canvas, series.style, &places)?;
     for (mark, place) in series.points.iter().zip(places) {
@@ -176,21 +201,23 @@ fn draw_series(canvas: &Canvas<'_>, frame: &Frame, series: &Series, bar_shift: f
 
 fn colour(style: Style) -> RGBColor {
     match style {
-        Style::Curve(number) => look(number).colour,
+        Style::Curve(number) | Style::Line(number) => look(number).colour,
         Style::Background | Style::Faint => BACKGROUND,
         Style::Frontier => ACCENT,
         Style::Limit | Style::Ring => RING,
+        Style::Bar(number) => bar_colour(number),
+        Style::Band(number) => look(number).colour,
     }
 }
 
 /// Draws what connects the points of a style.
 fn draw_line(canvas: &Canvas<'_>, style: Style, places: &[Place]) -> Drawn {
     match style {
-        Style::Curve(number) if look(number).dashed => canvas.dashes(places, 4.0, colour(style)),
-        Style::Curve(_) | Style::Frontier => canvas.line(places, 4.0, colour(style)),
+        Style::Curve(number) | Style::Line(number) if look(number).dashed => canvas.dashes(places, 4.0, colour(style)),
+        Style::Curve(_) | Style::Line(_) | Style::Frontier => canvas.line(places, 4.0, colour(style)),
         Style::Limit => canvas.dashes(places, 3.0, colour(style)),
         Style::Faint => canvas.line(places, 2.0, colour(style)),
-        Style::Background | Style::Ring => Ok(()),
+        Style::Background | Style::Ring | Style::Bar(_) | Style::Band(_) => Ok(()),
     }
 }
 
@@ -201,8 +228,38 @@ fn draw_marker(canvas: &Canvas<'_>, style: Style, place: Place) -> Drawn {
         Style::Background => canvas.marker(Shape::Circle, place, MARKER - 1.5, colour(style)),
         Style::Frontier => canvas.marker(Shape::Circle, place, MARKER + 1.5, colour(style)),
         Style::Ring => canvas.ring(place, RADIUS, 3.5, colour(style)),
-        Style::Faint | Style::Limit => Ok(()),
+        Style::Line(_) | Style::Faint | Style::Limit | Style::Bar(_) | Style::Band(_) => Ok(()),
     }
+}
+
+fn bar_colour(number: usize) -> RGBColor {
+    if number == 0 { ACCENT } else { BACKGROUND }
+}
+
+/// Draws a bar from zero to a point, with its error bar. What does not stand out is hollow from the second on.
+fn draw_across(canvas: &Canvas<'_>, frame: &Frame, mark: &Mark, number: usize) -> Drawn {
+    let (zero, end) = (frame.place(0.0, mark.y), frame.place(mark.x, mark.y));
+    let half = BAR_HEIGHT / 2.0;
+    let box_of = |inset: f64| {
+        let (left, right) = (zero.0.min(end.0), zero.0.max(end.0).max(zero.0.min(end.0) + 2.0));
+        (
+            (left + inset, zero.1 - half + inset),
+            (right - inset, zero.1 + half - inset),
+        )
+    };
+    let (from, to) = box_of(0.0);
+    canvas.rectangle(from, to, bar_colour(number))?;
+    let (from, to) = box_of(3.0);
+    if number > 1 && to.0 > from.0 {
+        canvas.rectangle(from, to, WHITE)?;
+    }
+    let Some((low, high)) = mark.bar else { return Ok(()) };
+    let (low, high) = (frame.place(low, mark.y), frame.place(high, mark.y));
+    canvas.line(&[low, high], 3.0, INK)?;
+    for (x, y) in [low, high] {
+        canvas.line(&[(x, y - 7.0), (x, y + 7.0)], 3.0, INK)?;
+    }
+    Ok(())
 }
 
 /// Draws the error bar of a point, if it has one.
@@ -225,6 +282,13 @@ fn draw_bar(canvas: &Canvas<'_>, frame: &Frame, mark: &Mark, shift: f64, colour:
 
 /// Draws what a series looks like in the legend: from the place to the right.
 pub fn draw_sample(canvas: &Canvas<'_>, style: Style, (x, y): Place, width: f64) -> Drawn {
+    if let Style::Bar(number) = style {
+        canvas.rectangle((x, y - 9.0), (x + width, y + 9.0), bar_colour(number))?;
+        return match number {
+            0 | 1 => Ok(()),
+            _ => canvas.rectangle((x + 3.0, y - 6.0), (x + width - 3.0, y + 6.0), WHITE),
+        };
+    }
     draw_line(canvas, style, &[(x, y), (x + width, y)])?;
     draw_marker(canvas, style, (x + width / 2.0, y))
 }
@@ -235,6 +299,17 @@ fn occupied(frame: &Frame, style: Style, mark: &Mark) -> Vec<Place> {
     if style == Style::Ring {
         let around = (0..12).map(|hour| (f64::from(hour) * TAU / 12.0).sin_cos());
         return around.map(|(sin, cos)| (x + RADIUS * cos, y + RADIUS * sin)).collect();
+    }
+    if let Style::Bar(_) = style {
+        let (low, high) = mark
+            .bar
+            .map_or((0.0, mark.x), |(low, high)| (low.min(0.0), high.max(mark.x)));
+        let (from, to) = (frame.place(low, mark.y).0, frame.place(high, mark.y).0);
+        let steps = ((to - from) / MARKER).ceil().max(1.0);
+        let along = (0..=steps as u32).map(|step| from + f64::from(step) / steps * (to - from));
+        return along
+            .flat_map(|x| [(x, y - BAR_HEIGHT / 3.0), (x, y + BAR_HEIGHT / 3.0)])
+            .collect();
     }
     let Some((low, high)) = mark.bar else {
         return vec![(x, y)];
@@ -271,6 +346,7 @@ fn draw_labels(canvas: &Canvas<'_>, frame: &Frame, series: &[Series]) -> Drawn {
         },
         markers: series
             .iter()
+            .filter(|series| !matches!(series.style, Style::Band(_)))
             .flat_map(|series| series.points.iter().map(|mark| (series.style, mark)))
             .flat_map(|(style, mark)| occupied(frame, style, mark))
             .collect(),

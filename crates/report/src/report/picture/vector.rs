@@ -24,6 +24,15 @@ impl Vector {
         ));
     }
 
+    /// A polygon that what lies behind shines through.
+    pub fn area(&self, corners: &[Place], colour: RGBColor, opacity: f64) {
+        self.add(format_args!(
+            r#"<polygon points="{}" fill="{}" fill-opacity="{opacity}"/>"#,
+            points(corners),
+            hex(colour)
+        ));
+    }
+
     /// A filled rectangle.
     pub fn rectangle(&self, (left, top): Place, (right, bottom): Place, colour: RGBColor) {
         let (wide, high) = (right - left, bottom - top);

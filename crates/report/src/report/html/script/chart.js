@@ -111,14 +111,17 @@ class Chart {
     this.leaving = null;
     const mark = this.marks[at];
     if (!mark) return;
-    if (at !== this.current || this.box.hidden) this.box.replaceChildren(...this.describe(mark).flat().filter(Boolean));
+    if (at !== this.current || this.box.hidden || this.isFull !== this.pinned) {
+      this.box.replaceChildren(...this.describe(mark, this.pinned).flat().filter(Boolean));
+    }
+    this.isFull = this.pinned;
     this.current = at;
     this.ring.setAttribute("cx", mark.left);
     this.ring.setAttribute("cy", mark.top);
     this.ring.setAttribute("visibility", "visible");
     this.box.hidden = false;
     const room = this.host.clientWidth;
-    const width = Math.min(420, room);
+    const width = Math.min(this.pinned ? 420 : 300, room);
     const besides = mark.left + 16 + width <= room ? mark.left + 16 : Math.max(0, mark.left - 16 - width);
     this.box.style.cssText = room < 560 ? "" : `left:${besides}px;top:${Math.max(0, mark.top - 30)}px;width:${width}px`;
     if (aloud) this.voice.textContent = `${settingsText(mark.point.rows[0])}: ${this.spec.x.title} ${showNumber(mark.x)}, ${this.spec.y.title} ${showNumber(mark.y)}`;
@@ -172,7 +175,9 @@ function drawSeries(series, x, y, barred) {
   if (bars.length) group.append(svg("path", { class: "bar", d: bars.map(bar).join("") }));
   // One path of zero-length lines with round ends draws thousands of dots as one element.
   const dot = (mark) => `M${x.place(mark.x).toFixed(1)} ${y.place(mark.y).toFixed(1)}h0`;
-  group.append(svg("path", { class: "dots", d: series.marks.map(dot).join("") }));
+  const [faded, clear] = [series.marks.filter((mark) => mark.faded), series.marks.filter((mark) => !mark.faded)];
+  if (faded.length) group.append(svg("path", { class: "dots faded", d: faded.map(dot).join("") }));
+  group.append(svg("path", { class: "dots", d: clear.map(dot).join("") }));
   const doubtful = series.marks.filter((mark) => mark.point.doubtful);
   if (doubtful.length) group.append(svg("path", { class: "hollow", d: doubtful.map(dot).join("") }));
   return group;

@@ -13,6 +13,19 @@ function describePoint(point, shown) {
   ];
 }
 
+const MOST_BRIEF = 4;
+
+/** What a pointer over a point shows: few lines, so that the box hides little. */
+function briefly(point, shown) {
+  const more = ["tokens_per_gpu", "tokens_per_user", "p99_ttft_ms", "p99_tpot_ms"].map((name) => columnByName.get(name));
+  const told = [...new Set([...shown, ...more])].filter((column) => column && spreadOf(point, column)).slice(0, MOST_BRIEF);
+  return [
+    el("h4", {}, settingsText(point.rows[0])),
+    facts(told.map((column) => [column.title, showNumber(spreadOf(point, column).median)])),
+    el("p", { class: "count" }, "Click for commands, runs and settings."),
+  ];
+}
+
 function spreadText(spread) {
   if (!spread) return "–";
   const range = spread.count > 1 ? ` (${showNumber(spread.min)} to ${showNumber(spread.max)}, ${spread.count} runs)` : "";

@@ -27,17 +27,18 @@ function isWide(values, ratio) {
 
 /** Marks of the points that pass the filter and have both figures. */
 function marksOf(x, y) {
-  const shown = points.filter((point) => point.used.length && point.rows.some((row) => filter.passes(row)));
+  const shown = points.filter((point) => point.used.length && targets.shows(point) && point.rows.some((row) => filter.passes(row)));
   return shown.flatMap((point) => {
     const [across, up] = [spreadOf(point, x), spreadOf(point, y)];
-    return across && up ? [{ point, x: across.median, y: up.median, spread: up }] : [];
+    return across && up ? [{ point, x: across.median, y: up.median, spread: up, faded: !targets.meets(point) }] : [];
   });
 }
 
 const looks = (number) => `look${number % LOOKS}${Math.floor(number / LOOKS) % 2 ? " dashed" : ""}`;
 
 class Panel {
-  constructor(host, { xs, x, y, by, logX, frontier }) {
+  constructor(name, { xs, x, y, by, logX, frontier }) {
+    const host = document.getElementById(name);
     this.frontier = frontier;
     const redraw = () => this.draw();
     const rescale = () => {
@@ -45,20 +46,23 @@ class Panel {
       if (!frontier) this.logY.checked = isWide(points.map((point) => spreadOf(point, columnByName.get(this.y.value))?.median), WIDE_FIGURES);
       this.draw();
     };
-    const byChoices = [{ name: "*", title: "all other settings" }, { name: "-", title: "nothing" }, ...varying.map((column) => ({ name: column.name, title: column.short }))];
+    const several = by.includes("\n") ? [{ name: by, title: by.split("\n").map((name) => columnByName.get(name).short).join(" and ") }] : [];
+    const byChoices = [{ name: "*", title: "all other settings" }, { name: "-", title: "nothing" }, ...several, ...varying.map((column) => ({ name: column.name, title: column.short }))];
     const choosers = [
       chooser("x", xs, x, redraw),
       chooser("y", figures, y, rescale),
       chooser("Colour by", byChoices, by, redraw),
     ];
     [this.x, this.y, this.by] = choosers.map((label) => label.querySelector("select"));
+    [this.x, this.y, this.by].forEach((select, i) => keepChoice(`${name}.${["x", "y", "by"][i]}`, select));
     const toggles = [toggle("log x", redraw, logX), toggle("log y", redraw)];
     [this.logX, this.logY] = toggles.map((label) => label.querySelector("input"));
     this.legend = el("ul", { class: "legend", "aria-label": "Curves" });
     this.note = el("p", { class: "note" });
     const plot = el("div", { class: "plot" });
     host.append(el("div", { class: "controls" }, choosers, toggles), plot, this.legend, this.note);
-    this.chart = new Chart(plot, (mark) => describePoint(mark.point, [columnByName.get(this.x.value), columnByName.get(this.y.value)].filter((column) => column.kind === "figure")));
+    const shown = () => [columnByName.get(this.x.value), columnByName.get(this.y.value)].filter((column) => column.kind === "figure");
+    this.chart = new Chart(plot, (mark, isFull) => (isFull ? [...describePoint(mark.point, shown()), sideButtons(mark.point)] : briefly(mark.point, shown())));
     filter.listeners.push(redraw);
     rescale();
   }
@@ -73,7 +77,7 @@ class Panel {
       const [xUp, yUp] = [higherIsBetter(x) ?? true, higherIsBetter(y) ?? true];
       // As in the answer, points compete within their workload, suspect ones too, if they meet what the plan asks.
       this.fronts = data.workloads.map((workload, place) => {
-        const isOwn = (mark) => mark.point.workload === place && mark.point.competes;
+        const isOwn = (mark) => mark.point.workload === place && mark.point.competes && !mark.faded;
         const front = paretoFrontier(marks.filter(isOwn), xUp, yUp);
         const knee = kneeOf(front, xUp, yUp);
         if (knee) notes.push({ x: knee.x, y: knee.y, text: "knee" });
@@ -92,7 +96,8 @@ class Panel {
     const key = (mark) => {
       const row = mark.point.rows[0];
       if (by === "-") return "all points";
-      return by === "*" ? settingsText(row, [x]) : settingText(columnByName.get(by), columnByName.get(by).values[row]);
+      if (by === "*") return settingsText(row, targets.workload == null ? [x] : [x, ...ofWorkload]);
+      return by.split("\n").map((name) => settingText(columnByName.get(name), columnByName.get(name).values[row])).join(", ");
     };
     const groups = new Map();
     for (const mark of marks) gather(groups, key(mark), mark);
@@ -124,6 +129,8 @@ class Panel {
     this.note.textContent = [
       more > 0 ? `${more} more curves; filter, or colour by one setting, to tell them apart.` : "",
       series.some((one) => one.marks.some((mark) => mark.point.doubtful)) ? "Hollow points are suspect." : "",
+      series.some((one) => one.marks.some((mark) => mark.faded)) ? "Faded points miss a target." : "",
+      !this.frontier && !["*", "-"].includes(this.by.value) ? "Lines are medians over the other settings." : "",
       repeated ? "Points are medians over runs, bars reach from the lowest to the highest run." : "Each point is a single run.",
       `${showCount(count)} points.`,
     ].filter(Boolean).join(" ");
@@ -145,14 +152,25 @@ function middles(marks) {
 const has = (name) => figures.some((column) => column.name === name);
 const firstOf = (...names) => names.find(has) ?? figures[0]?.name;
 
+/** What curves are told apart by: what the plan asks for; else everything, or, of many servers, the setting that matters most. */
+function curvesBy(asked) {
+  const known = asked?.by.filter((name) => columnByName.has(name)) ?? [];
+  if (known.length) return known.join("\n");
+  const servers = new Set(points.filter((point) => point.used.length).map(serverText));
+  return servers.size > MOST_CURVES && data.leading ? data.leading : "*";
+}
+
 function buildExplore() {
+  buildWorkloads(document.getElementById("workloads"));
   buildFilters(document.getElementById("filters"));
+  buildTargets(document.getElementById("targets"));
+  buildUsers(document.getElementById("users"));
   const panels = {};
   if (figures.length) {
     const x = firstOf("tokens_per_user", "median_e2el_ms", "median_ttft_ms");
     const others = varying.filter((column) => column.name !== data.swept);
-    panels.pareto = new Panel(document.getElementById("pareto"), {
-      xs: figures, x, y: firstOf("tokens_per_gpu", "output_throughput"), by: others[0]?.name ?? "-", frontier: true,
+    panels.pareto = new Panel("pareto", {
+      xs: figures, x, y: firstOf("tokens_per_gpu", "output_throughput"), by: data.leading ?? others[0]?.name ?? "-", frontier: true,
     });
   } else {
     document.getElementById("pareto").closest("article").hidden = true;
@@ -161,9 +179,9 @@ function buildExplore() {
   const swept = asked?.x ?? data.swept ?? numericSettings[0]?.name;
   if (figures.length && swept) {
     const xs = numericSettings.some((column) => column.name === swept) ? numericSettings : [columnByName.get(swept), ...numericSettings];
-    panels.curves = new Panel(document.getElementById("curves"), {
+    panels.curves = new Panel("curves", {
       xs, x: swept, y: asked?.y ?? firstOf("p99_ttft_ms", "median_ttft_ms", "output_throughput"),
-      by: asked?.by.length === 1 ? asked.by[0] : "*", logX: isWide(columnByName.get(swept).values, WIDE_LOAD), frontier: false,
+      by: curvesBy(asked), logX: isWide(columnByName.get(swept).values, WIDE_LOAD), frontier: false,
     });
   } else {
     document.getElementById("curves").closest("article").hidden = true;
@@ -172,4 +190,4 @@ function buildExplore() {
 }
 
 /** For tests: what the charts hold. */
-window.vsweep = { panels: buildExplore(), data };
+window.vsweep = { panels: buildExplore(), data, targets };

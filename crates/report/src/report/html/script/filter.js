@@ -33,7 +33,7 @@ function buildFilters(host) {
     reset.hidden = filter.hidden.size === 0;
   };
   filter.listeners.push(tell);
-  tell();
+  filter.changed();
   document.addEventListener("click", (event) => {
     for (const menu of host.querySelectorAll("details[open]")) if (!menu.contains(event.target)) menu.open = false;
   });
@@ -50,8 +50,12 @@ function filterMenu(column) {
   if (choices.length < 2 || choices.length > MOST_CHOICES) return null;
   const name = column.short ?? column.name;
   const summary = el("summary", {}, name);
+  const key = `hide.${column.name}`;
+  const kept = (recall(key) ?? "").split("\n");
+  const known = choices.filter((value) => kept.includes(JSON.stringify(value)));
+  if (known.length) filter.hidden.set(column, new Set(known));
   const boxes = choices.map((value) => {
-    const box = el("input", { type: "checkbox", checked: true, change: () => {
+    const box = el("input", { type: "checkbox", checked: !kept.includes(JSON.stringify(value)), change: () => {
       const hidden = filter.hidden.get(column) ?? new Set();
       if (box.checked) hidden.delete(value);
       else hidden.add(value);
@@ -66,6 +70,7 @@ function filterMenu(column) {
     const left = hidden ? choices.filter((value) => !hidden.has(value)) : [];
     summary.textContent = !hidden ? name : left.length === 1 ? `${name}: ${showValue(left[0])}` : `${name}: ${left.length} of ${choices.length}`;
     summary.classList.toggle("active", Boolean(hidden));
+    remember(key, hidden ? [...hidden].map((value) => JSON.stringify(value)).join("\n") : null);
   });
   return el("details", { class: "menu" }, summary, el("div", { class: "choices", role: "group", "aria-label": column.name }, boxes));
 }

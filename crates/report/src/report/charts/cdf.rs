@@ -1,0 +1,108 @@
+//! How latencies are distributed at the points that an answer names: the share of requests that were at most so slow.
+
+use super::Subject;
+use super::curves::{MOST_PICTURES, name_part, note_part};
+use crate::report::answer::Answer;
+use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
+use crate::report::distributions::{Distributions, LATENCIES};
+use crate::report::variation::{settings, varying_within};
+use itertools::Itertools;
+use vsweep_record::table::Workload;
+
+/// Points of a chart.
+const MOST_POINTS: usize = 6;
+
+/// The points that charts show: the best ones and the knee of each workload.
+pub fn chosen(answers: &[Answer]) -> Vec<usize> {
+    answers.iter().flat_map(of_answer).collect()
+}
+
+fn of_answer(answer: &Answer) -> Vec<usize> {
+    let bests = answer.bests.iter().map(|best| best.point);
+    bests.chain(answer.knee).unique().take(MOST_POINTS).collect()
+}
+
+/// A chart for each workload whose benchmark recorded histograms.
+pub fn charts(subject: &Subject<'_>, answers: &[Answer], distributions: &Distributions) -> Vec<Chart> {
+    let workloads = subject.points.workloads();
+    let told = workloads.iter().zip(answers);
+    let charts: Vec<Chart> = told
+        .filter_map(|(workload, answer)| draw(subject, workload, answer, distributions))
+        .collect();
+    let count = charts.len();
+    let named = charts
+        .into_iter()
+        .take(MOST_PICTURES)
+        .enumerate()
+        .map(|(i, chart)| Chart {
+            name: name_part("cdf", i + 1, count),
+            note: chart.note + note_part(i + 1, count),
+            ..chart
+        });
+    named.collect()
+}
+
+fn draw(
+    subject: &Subject<'_>,
+    workload: &Workload<'_>,
+    answer: &Answer,
+    distributions: &Distributions,
+) -> Option<Chart> {
+    let points = subject.points;
+    let told = varying_within(points, workload);
+    let shown = of_answer(answer);
+    let panel = |(name, title): (&str, &str)| {
+        let curve = |(number, at): (usize, &usize)| {
+            let histogram = distributions.of(*at, name)?;
+            let mark = |(ms, share): (f64, f64)| Mark {
+                x: ms,
+                y: share * 100.0,
+                bar: None,
+                label: Vec::new(),
+                suspect: false,
+            };
+            let positive = histogram.cumulative().into_iter().filter(|(ms, _)| *ms > 0.0);
+            Some(Series {
+                name: settings(&told, points.points[*at].row),
+                style: Style::Line(number),
+                points: positive.map(mark).collect(),
+            })
+        };
+        let series: Vec<Series> = shown.iter().enumerate().filter_map(curve).collect();
+        (!series.is_empty()).then(|| Panel {
+            title: String::new(),
+            x: Axis {
+                title: format!("{title} (ms)"),
+                scale: Scale::Log,
+                ticks: Vec::new(),
+                covers: None,
+            },
+            y: Axis {
+                title: "Share of requests (%)".to_owned(),
+                scale: Scale::Linear,
+                ticks: Vec::new(),
+                covers: Some((0.0, 100.0)),
+            },
+            series,
+        })
+    };
+    let mut panels: Vec<Panel> = LATENCIES.into_iter().filter_map(panel).collect();
+    for panel in panels.iter_mut().filter(|panel| panel.x.title.starts_with("ITL")) {
+        panel.y.title = "Share of gaps (%)".to_owned();
+    }
+    let of_workload = match answer.workload.as_str() {
+        "" => String::new(),
+        name => format!(", {name}"),
+    };
+    (!panels.is_empty()).then(|| Chart {
+        name: String::new(),
+        title: format!("How latencies are distributed{of_workload}"),
+        note: "The share of requests (of gaps between tokens for ITL) that took at most so long, at the best points and the knee, over all \
+               runs. Further left is better."
+            .to_owned(),
+        footer: subject.footer(),
+        simulated: subject.is_simulated(),
+        columns: panels.len(),
+        panels,
+    })
+}

@@ -1,0 +1,122 @@
+//! Which setting of the server mattered, as bars: for each, how much more its best value gives than its worst at equal load.
+
+use super::Subject;
+use super::curves::{MOST_PICTURES, name_part, note_part};
+use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style, Tick};
+use crate::report::effects::{Findings, Mattered, Weight, percent};
+use crate::report::variation::name_workload;
+use crate::report::words::axis_title;
+use vsweep_record::table::Workload;
+use vsweep_strategy::stats::Basis;
+
+/// Bars of a panel.
+const MOST_BARS: usize = 12;
+
+/// A chart for each workload that has one.
+pub fn charts(subject: &Subject<'_>, found: &Findings<'_>) -> Vec<Chart> {
+    let charts: Vec<Chart> = of_each(subject, found).into_iter().flatten().collect();
+    let count = charts.len();
+    let named = charts
+        .into_iter()
+        .take(MOST_PICTURES)
+        .enumerate()
+        .map(|(i, chart)| Chart {
+            name: name_part("effects", i + 1, count),
+            note: chart.note + note_part(i + 1, count),
+            ..chart
+        });
+    named.collect()
+}
+
+/// The chart of each workload, in their order; `None` for those that varied no setting, or measured too little.
+pub fn of_each(subject: &Subject<'_>, found: &Findings<'_>) -> Vec<Option<Chart>> {
+    let workloads = subject.points.workloads();
+    let told = workloads.iter().enumerate();
+    told.map(|(place, workload)| draw(subject, workload, found.of_workload(place)))
+        .collect()
+}
+
+fn draw(subject: &Subject<'_>, workload: &Workload<'_>, found: &[Mattered<'_>]) -> Option<Chart> {
+    let points = subject.points;
+    let is_model = |mattered: &Mattered<'_>| {
+        mattered
+            .found
+            .effects
+            .iter()
+            .any(|effect| matches!(effect.basis, Basis::Model(_)))
+    };
+    let how = match found.iter().any(is_model) {
+        false => "servers that differ in this setting alone",
+        true => {
+            "servers that differ in this setting alone, or, where there are none, by a model of additive logarithms"
+        }
+    };
+    let of_workload = match name_workload(points, workload) {
+        name if name.is_empty() => name,
+        name => format!(", {name}"),
+    };
+    let panels: Vec<Panel> = found.iter().map(panel).collect();
+    (!panels.is_empty()).then(|| Chart {
+        name: String::new(),
+        title: format!("Which setting mattered{of_workload}"),
+        note: format!("How much more the value with the most has than the one with the least, at equal load, between {how}. Lines: 95 % intervals."),
+        footer: subject.footer(),
+        simulated: subject.is_simulated(),
+        columns: panels.len(),
+        panels,
+    })
+}
+
+fn panel(mattered: &Mattered<'_>) -> Panel {
+    let shown: Vec<_> = mattered.found.effects.iter().take(MOST_BARS).collect();
+    let place = |rank: usize| (shown.len() - 1 - rank) as f64;
+    let change = |log: f64| log.exp_m1() * 100.0;
+    let tick = |(rank, effect): (usize, &&_)| Tick {
+        at: place(rank),
+        label: mattered.name(effect),
+    };
+    let named = [
+        (Weight::Matters, "More than the noise"),
+        (Weight::Noise, "Less than the noise"),
+        (Weight::Undecided, "Too little measured to tell"),
+    ];
+    let series = named.into_iter().enumerate().map(|(number, (weight, name))| {
+        let own = shown
+            .iter()
+            .enumerate()
+            .filter(|(_, effect)| mattered.weight(effect) == weight);
+        let marks = own.map(|(rank, effect)| Mark {
+            x: change(effect.ratio.log),
+            y: place(rank),
+            bar: mattered
+                .interval(effect)
+                .map(|interval| (change(interval.low), change(interval.high))),
+            label: vec![percent(effect.ratio.log)],
+            suspect: false,
+        });
+        Series {
+            name: name.to_owned(),
+            style: Style::Bar(number),
+            points: marks.collect(),
+        }
+    });
+    let series: Vec<Series> = series.filter(|series| !series.points.is_empty()).collect();
+    let title = axis_title(&mattered.metric);
+    let name = title.split_once(" (").map_or(title.as_str(), |(name, _)| name);
+    Panel {
+        title: name.to_owned(),
+        x: Axis {
+            title: "Difference (%)".to_owned(),
+            scale: Scale::Linear,
+            ticks: Vec::new(),
+            covers: None,
+        },
+        y: Axis {
+            title: String::new(),
+            scale: Scale::Linear,
+            ticks: shown.iter().enumerate().map(tick).collect(),
+            covers: Some((-0.6, shown.len() as f64 - 0.4)),
+        },
+        series,
+    }
+}

@@ -1,0 +1,125 @@
+//! How the curves of a picture are arranged so that it can be read: in one panel if they are few, else in a panel for each value of the
+//! setting that matters most; what would still be too much is left to be drawn as a median.
+
+use crate::report::chart::MOST_CURVES;
+use crate::report::words::short_setting;
+use itertools::Itertools;
+use std::cmp::Ordering;
+use vsweep_record::table::{Column, Point};
+
+/// Panels of a picture.
+const MOST_PANELS: usize = 6;
+
+/// One curve before it is drawn.
+#[derive(Debug)]
+pub struct Curve<'a> {
+    /// Its settings in words, but for what its panel is about.
+    pub name: String,
+    /// Its place among the curves of the picture, which decides how it looks.
+    pub number: usize,
+    /// Its points; several may stand at one place.
+    pub points: Vec<&'a Point>,
+}
+
+/// The curves of a picture.
+#[derive(Debug)]
+pub struct Arranged<'a> {
+    /// Panels with their titles.
+    pub panels: Vec<(String, Vec<Curve<'a>>)>,
+    /// The parameters that panels and curves are told apart by.
+    pub told: Vec<&'a Column>,
+    /// Panels that are not drawn.
+    pub left_out: usize,
+}
+
+/// Arranges points by these parameters, the one that matters most first.
+pub fn arrange<'a>(points: &[&'a Point], columns: Vec<&'a Column>) -> Arranged<'a> {
+    let mut told = columns;
+    let mut panel_by = None;
+    while count(points, &told) > MOST_CURVES {
+        panel_by = told
+            .iter()
+            .copied()
+            .find(|column| (2..=MOST_PANELS).contains(&count(points, &[column])));
+        let within: Vec<&Column> = without(&told, panel_by);
+        if count(points, &within) <= MOST_CURVES && panel_by.is_some() {
+            break;
+        }
+        panel_by = None;
+        if told.len() == 1 {
+            break;
+        }
+        told.pop();
+    }
+    let within = without(&told, panel_by);
+    let names: Vec<String> = groups(points, &within)
+        .iter()
+        .map(|group| name(&within, group[0]))
+        .collect();
+    let of_panel = |points: &[&'a Point]| -> Vec<Curve<'a>> {
+        let curve = |points: Vec<&'a Point>| {
+            let name = name(&within, points[0]);
+            Curve {
+                number: names.iter().position(|known| *known == name).unwrap_or_default(),
+                name,
+                points,
+            }
+        };
+        groups(points, &within).into_iter().map(curve).collect()
+    };
+    let mut panels: Vec<(String, Vec<Curve<'_>>)> = match panel_by {
+        Some(column) => groups(points, &[column])
+            .into_iter()
+            .map(|points| (name(&[column], points[0]), of_panel(&points)))
+            .collect(),
+        None => in_parts(of_panel(points)),
+    };
+    let left_out = panels.len().saturating_sub(MOST_PANELS);
+    panels.truncate(MOST_PANELS);
+    Arranged { panels, told, left_out }
+}
+
+fn without<'a>(columns: &[&'a Column], but: Option<&Column>) -> Vec<&'a Column> {
+    let own = columns.iter().copied();
+    own.filter(|column| but.is_none_or(|but| but.name != column.name))
+        .collect()
+}
+
+/// Curves of one setting with many values, a part of them in each panel.
+fn in_parts(curves: Vec<Curve<'_>>) -> Vec<(String, Vec<Curve<'_>>)> {
+    if curves.len() <= MOST_CURVES {
+        return vec![(String::new(), curves)];
+    }
+    let parts = curves.into_iter().chunks(MOST_CURVES);
+    let titled = parts.into_iter().map(|part| {
+        let part: Vec<Curve<'_>> = part.collect();
+        let (first, last) = (&part[0], &part[part.len() - 1]);
+        (format!("{} to {}", first.name, last.name), part)
+    });
+    titled.collect()
+}
+
+fn count(points: &[&Point], columns: &[&Column]) -> usize {
+    groups(points, columns).len()
+}
+
+/// Points that agree in some parameters, in the order of their values.
+fn groups<'a>(points: &[&'a Point], by: &[&Column]) -> Vec<Vec<&'a Point>> {
+    let order = |a: &&Point, b: &&Point| {
+        let mut orders = by.iter().map(|column| column.cells[a.row].order(&column.cells[b.row]));
+        orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    };
+    let mut points = points.to_vec();
+    points.sort_by(order);
+    points
+        .chunk_by(|a, b| order(a, b).is_eq())
+        .map(<[&Point]>::to_vec)
+        .collect()
+}
+
+fn name(columns: &[&Column], point: &Point) -> String {
+    columns
+        .iter()
+        .map(|column| short_setting(&column.name, &column.cells[point.row]))
+        .join(", ")
+}

@@ -1,0 +1,174 @@
+// Targets that the reader sets: which points of a workload meet them, which of those is best, and what it takes for so many users.
+
+const isSeveral = data.workloads.length > 1;
+const MOST_SERVERS = 8; // rows of the table for users
+const LIMITS = ["p99_ttft_ms", "p99_tpot_ms", "p99_e2el_ms", "tokens_per_user", "cost_per_million_output_tokens"];
+const STAND_INS = { p99_ttft_ms: "median_ttft_ms", p99_tpot_ms: "median_tpot_ms", p99_e2el_ms: "median_e2el_ms" };
+
+const targets = {
+  /** Place of the workload that is shown; null for all of them. */
+  workload: isSeveral ? 0 : null,
+  /** Column to the worst value that is allowed. */
+  limits: new Map(),
+  shows(point) {
+    return this.workload == null || point.workload === this.workload;
+  },
+  meets(point) {
+    for (const [column, limit] of this.limits) {
+      const spread = spreadOf(point, column);
+      if (!spread || (higherIsBetter(column) ? spread.median < limit : spread.median > limit)) return false;
+    }
+    return true;
+  },
+};
+
+const goal = columnByName.get(data.pareto[1]) ?? columnByName.get("output_throughput") ?? columnByName.get("total_throughput");
+
+/** Points of the workload that were measured and meet every target, the best first. */
+function meeting() {
+  const places = points.filter((point) => point.used.length && point.competes && targets.shows(point) && targets.meets(point) && goal && spreadOf(point, goal));
+  return places.sort((a, b) => spreadOf(b, goal).median - spreadOf(a, goal).median);
+}
+
+const workloadName = (place) => data.workloads[place].name || "all";
+const isSameServer = (a, b) => data.server[a.rows[0]] === data.server[b.rows[0]];
+/** Settings that are the same within every workload, which names them. */
+const ofWorkload = isSeveral ? varying.filter((column) => column.kind === "bench" && data.workloads.every((workload) => new Set(workload.points.map((index) => column.values[points[index].rows[0]])).size === 1)) : [];
+const serverText = (point) => settingsText(point.rows[0], varying.filter((column) => column.kind === "bench"));
+const loadText = (point) => settingsText(point.rows[0], [...varying.filter((column) => column.kind === "serve"), ...ofWorkload]);
+
+/** Buttons that choose the workload. */
+function buildWorkloads(host) {
+  if (!isSeveral) return;
+  const kept = recall("workload");
+  if (kept === "all") targets.workload = null;
+  else if (kept != null && data.workloads[Number(kept)]) targets.workload = Number(kept);
+  const choices = [...data.workloads.map((_, place) => place), null];
+  const buttons = choices.map((place) => el("button", { type: "button", click: () => {
+    targets.workload = place;
+    remember("workload", place ?? "all", 0);
+    tell();
+    filter.changed();
+  } }, place == null ? "all workloads" : workloadName(place)));
+  const tell = () => buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(choices[i] === targets.workload)));
+  host.append(el("span", { class: "label" }, "Workload"), ...buttons);
+  tell();
+}
+
+/** A slider over the values that were measured; its last place allows everything. */
+function limitSlider(column) {
+  const isFloor = higherIsBetter(column) === true;
+  const values = [...new Set(points.filter((point) => point.used.length).map((point) => spreadOf(point, column)?.median).filter(Number.isFinite))].sort((a, b) => (isFloor ? b - a : a - b));
+  if (values.length < 2) return null;
+  const output = el("output", {});
+  const key = `target.${column.name}`;
+  const kept = Number(recall(key));
+  const at = recall(key) == null ? values.length : values.findIndex((value) => (isFloor ? value <= kept : value >= kept) || Math.abs(value - kept) <= 1e-6 * kept);
+  const input = el("input", { type: "range", min: 0, max: values.length, value: at < 0 ? values.length : at });
+  const read = () => {
+    const limit = values[Number(input.value)];
+    if (limit == null) targets.limits.delete(column);
+    else targets.limits.set(column, limit);
+    const text = limit == null ? "any" : `${isFloor ? "at least" : "at most"} ${showNumber(limit)}`;
+    output.textContent = text;
+    input.setAttribute("aria-valuetext", text);
+  };
+  input.addEventListener("input", () => {
+    read();
+    remember(key, targets.limits.get(column));
+    filter.changed();
+  });
+  read();
+  return { label: el("label", { class: "slider" }, el("span", {}, column.title), input, output), clear: () => {
+    input.value = values.length;
+    read();
+    remember(key, null);
+  } };
+}
+
+/** The sliders, and what to run if they are to be met. */
+function buildTargets(host) {
+  const measured = (name) => columnByName.get(name) ?? columnByName.get(STAND_INS[name]);
+  const sliders = goal ? [...new Set(LIMITS.map(measured).filter(Boolean))].map(limitSlider).filter(Boolean) : [];
+  if (!sliders.length) {
+    host.closest("article").hidden = true;
+    return;
+  }
+  const answer = el("div", { role: "status" });
+  const reset = el("button", { type: "button", click: () => {
+    for (const slider of sliders) slider.clear();
+    filter.changed();
+  } }, "Any");
+  host.append(el("div", { class: "sliders" }, sliders.map((slider) => slider.label)), reset, answer);
+  const tell = () => {
+    reset.hidden = !targets.limits.size;
+    const places = targets.workload == null ? data.workloads.map((_, place) => place) : [targets.workload];
+    const all = meeting();
+    answer.replaceChildren(...places.flatMap((place) => winnerOf(place, all.filter((point) => point.workload === place))));
+  };
+  filter.listeners.push(tell);
+  tell();
+}
+
+function winnerOf(place, ranked) {
+  const lead = isSeveral ? `${workloadName(place)}: ` : "";
+  const [best] = ranked;
+  if (!best) return [el("p", { class: "caution" }, `${lead}no point meets these targets.`)];
+  const next = ranked.find((point) => !isSameServer(point, best));
+  const [own, other] = [spreadOf(best, goal).median, next && spreadOf(next, goal).median];
+  const ratio = next ? `, ${showNumber(own / other)} times the next server, ${serverText(next)}` : "";
+  return [
+    el("p", { class: "winner" }, `${lead}run `, el("strong", {}, serverText(best)), ` at ${loadText(best)}: ${goal.title} ${showNumber(own)}${ratio}. ${showCount(ranked.length)} points meet the targets.`),
+    el("details", {}, el("summary", {}, "Command lines"), commandBlocks(best.rows[0])),
+  ];
+}
+
+/** For so many users: what each server takes, with room to spare. */
+function buildUsers(host) {
+  const [users, gpus] = ["user_count_estimate", "gpu_count"].map((name) => columnByName.get(name));
+  const speed = columnByName.get("tokens_per_user");
+  if (!goal || !users || !gpus || !speed) {
+    host.closest("article").hidden = true;
+    return;
+  }
+  const field = (key, label, usual, step) => {
+    const input = el("input", { type: "number", min: 0, step, value: recall(key) ?? usual });
+    input.addEventListener("input", () => {
+      remember(key, input.value, String(usual));
+      tell();
+    });
+    return { input, label: el("label", {}, label, input) };
+  };
+  const fields = [field("users", "Users at once", 1000, 1), field("headroom", "Headroom (%)", 20, 1), field("price", "Price per GPU and hour ($)", data.price ?? "", 0.01)];
+  const port = el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Servers for so many users" });
+  const note = el("p", { class: "note" }, "The load of each server that needs the fewest GPUs and meets the targets above. Spare: with the headroom, and one server more, so that one may fail. Cost: of the GPUs with headroom and spare, at the tokens that so many users get.");
+  const asked = el("p", { role: "status" });
+  host.append(el("div", { class: "controls" }, fields.map((one) => one.label)), asked, port, note);
+
+  const tell = () => {
+    const [count, headroom, price] = fields.map(({ input }) => (input.value === "" ? NaN : Number(input.value)));
+    asked.textContent = count > 0 ? `${showCount(count)} users at once, ${showNumber(headroom || 0)} % headroom${price > 0 ? `, $${showNumber(price)} per GPU and hour` : ""}:` : "Say how many users.";
+    const best = new Map();
+    for (const point of meeting()) {
+      const [own, held, size] = [users, speed, gpus].map((column) => spreadOf(point, column)?.median);
+      if (!(own > 0 && held > 0 && size > 0) || !(count > 0)) continue;
+      const servers = Math.ceil(count / own);
+      const safe = Math.ceil((count * (1 + (headroom || 0) / 100)) / own) + 1;
+      const hour = price > 0 ? safe * size * price : null;
+      const row = { point, own, servers, gpus: servers * size, safe: safe * size, hour, million: hour == null ? null : (hour / 3600 / (count * held)) * 1e6 };
+      const key = `${point.workload}/${data.server[point.rows[0]]}`;
+      const known = best.get(key);
+      if (!known || row.safe < known.safe || (row.safe === known.safe && row.gpus < known.gpus)) best.set(key, row);
+    }
+    const rows = [...best.values()].sort((a, b) => a.safe - b.safe || a.gpus - b.gpus).slice(0, MOST_SERVERS);
+    const money = (value) => (value == null ? "–" : `$${showNumber(value)}`);
+    const heads = ["Server", "Load", "Users each", "Servers", "GPUs", "GPUs with spare", "Cost per hour", "Cost per million output tokens"];
+    const cells = rows.map((row) => [loadText(row.point), showNumber(row.own), showCount(row.servers), showCount(row.gpus), showCount(row.safe), money(row.hour), money(row.million)]);
+    port.replaceChildren(el("table", {}, el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))),
+      el("tbody", {}, rows.length
+        ? rows.map((row, i) => el("tr", {}, el("th", { scope: "row" }, serverText(row.point)), cells[i].map((cell) => el("td", {}, cell))))
+        : el("tr", {}, el("td", { colspan: heads.length, class: "empty" }, "No point meets the targets.")))));
+  };
+  filter.listeners.push(tell);
+  tell();
+}

@@ -1,0 +1,144 @@
+//! What goes on in an experiment now, for a page that asks again and again: counts, what each server does, the runs that ended last, and
+//! the readings of the last minutes.
+
+use super::status::Status;
+use super::telemetry;
+use super::words::short_label;
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+use std::path::PathBuf;
+use vsweep_plan::units::{show_count, show_duration};
+use vsweep_record::journal::{Directory, RunFiles, RunRecord, State};
+
+/// How far the readings go back.
+const MINUTES: i64 = 5;
+/// Runs whose readings are shown, and runs that are listed.
+const MOST_READ: usize = 40;
+const MOST_LISTED: usize = 12;
+
+/// What goes on now, as the page reads it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Now {
+    /// Which page holds everything up to now.
+    pub version: u64,
+    /// The moment, RFC 3339.
+    pub at: String,
+    /// How far the sweep is, in a sentence.
+    pub count: String,
+    /// Whether a vsweep works on the directory.
+    pub working: bool,
+    /// What each server that is up does.
+    pub doing: Vec<Doing>,
+    /// The runs that ended last, the latest first.
+    pub last: Vec<Ended>,
+    /// Readings of the last minutes; null if there are none.
+    pub recent: Value,
+}
+
+/// What a server does.
+#[derive(Debug, Clone, Serialize)]
+pub struct Doing {
+    server: String,
+    what: String,
+    since: Option<String>,
+}
+
+/// A run that ended.
+#[derive(Debug, Clone, Serialize)]
+pub struct Ended {
+    name: String,
+    outcome: String,
+    at: String,
+}
+
+impl Now {
+    /// At a moment, by what the journals tell. Counts alone tell what is done by sessions that are gone.
+    pub fn of(directory: &Directory, state: &State, working: bool, at: Timestamp) -> Now {
+        let status = Status::of(&directory.name(), state);
+        let mut ended: Vec<&RunRecord> = state.runs().filter(|run| !run.finished_at.is_empty()).collect();
+        ended.sort_by(|a, b| b.finished_at.cmp(&a.finished_at));
+        let last = ended.iter().take(MOST_LISTED).map(|run| Ended {
+            name: name(state, run),
+            outcome: run.outcome.to_string(),
+            at: run.finished_at.clone(),
+        });
+        Now {
+            version: 0,
+            count: count(&status),
+            working,
+            doing: if working { doing(state) } else { Vec::new() },
+            last: last.collect(),
+            recent: recent(directory, &ended, at),
+            at: at.to_string(),
+        }
+    }
+}
+
+fn count(status: &Status) -> String {
+    let mut text = format!(
+        "{} of {} runs done",
+        show_count(status.done),
+        show_count(status.planned)
+    );
+    for (count, word) in [(status.failed, "failed"), (status.suspect, "in doubt")] {
+        if count > 0 {
+            text += &format!(", {} {word}", show_count(count));
+        }
+    }
+    if let Some(left) = status.seconds_left.filter(|_| status.left > 0) {
+        let left = std::time::Duration::try_from_secs_f64(left).unwrap_or_default();
+        text += &format!("; about {} left", show_duration(left));
+    }
+    text
+}
+
+fn name(state: &State, run: &RunRecord) -> String {
+    let server = state.servers.get(&run.server).map_or("", |server| server.name.as_str());
+    let parts = [server, run.name.as_str()].map(short_label);
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    format!("{} #{}", parts.join(", "), run.number())
+}
+
+fn doing(state: &State) -> Vec<Doing> {
+    let open = state.runs_in_progress();
+    let unended = state.sessions().iter().filter(|session| session.ended.is_none());
+    let sessions: Vec<_> = unended.map(|session| session.nonce()).collect();
+    let mut all = Vec::new();
+    for server in state.servers.values() {
+        let mut up = server
+            .starts
+            .iter()
+            .filter(|start| start.exited_at.is_none() && sessions.contains(&start.launch.session));
+        // A session has one process of a config at a time; earlier ones of a killed session are gone.
+        if let Some(start) = up.next_back() {
+            let run = open.iter().find(|run| run.launch == Some(start.launch));
+            let (what, since) = match (start.ready_seconds, run) {
+                (None, _) => ("starting".to_owned(), Some(start.started_at.clone())),
+                (Some(_), Some(run)) => (format!("running {} #{}", short_label(&run.name), run.number()), None),
+                (Some(_), None) => ("ready, between two runs".to_owned(), None),
+            };
+            let server = short_label(&server.name);
+            let server = if server.is_empty() { "server".to_owned() } else { server };
+            all.push(Doing { server, what, since });
+        }
+    }
+    all
+}
+
+/// The readings of the runs that ended in the last minutes, one after the other, in seconds before now.
+fn recent(directory: &Directory, ended: &[&RunRecord], at: Timestamp) -> Value {
+    let age = |run: &RunRecord| {
+        let moment: Timestamp = run.finished_at.parse().ok()?;
+        Some((at.as_millisecond() - moment.as_millisecond()) as f64 / 1000.0)
+    };
+    let mut read: Vec<(f64, PathBuf)> = Vec::new();
+    for run in ended.iter().take(MOST_READ) {
+        let Some(age) = age(run).filter(|age| (0.0..(MINUTES * 60) as f64).contains(age)) else {
+            continue;
+        };
+        read.push((-age - run.seconds, RunFiles::of(run).telemetry(directory)));
+    }
+    read.reverse();
+    telemetry::join(&read)
+}

@@ -32,9 +32,9 @@ pub(super) fn pack(
     let configs: BTreeMap<ServerId, ServerConfig> = servers.map(|server| (server.id.clone(), server)).collect();
     let mut needs = Vec::with_capacity(forecasts.len());
     for forecast in forecasts {
-        let gpus = configs
-            .get(&forecast.server)
-            .map_or(0, |server| demand(&plan.exec, room, server));
+        let config = configs.get(&forecast.server);
+        let gpus = config.map_or(0, |server| demand(&plan.exec, room, server));
+        let alone = config.is_some_and(|server| plan.exec.is_exclusive(&server.params));
         if gpus > room.gpus {
             return Err(Unknown::Because(format!(
                 "`{}` needs {gpus} GPUs, and the machine has {}: say which one is meant, e.g. --gpu {gpus}xh100, or leave the server out",
@@ -43,7 +43,7 @@ pub(super) fn pack(
         }
         // Every config has its first start before any has its second.
         let seconds = forecast.total.interval().likely / f64::from(plan.starts.max(1));
-        needs.push(Need { gpus, seconds });
+        needs.push(Need { gpus, seconds, alone });
     }
     let placed = room.play(&needs, &room.order(&needs));
     let mut begins = vec![0.0; needs.len()];

@@ -5,7 +5,7 @@ use std::path::Path;
 use vsweep_plan::cause::Cause;
 use vsweep_plan::matrix::Matrix;
 use vsweep_plan::plan::{Format, Plan, World, parse};
-use vsweep_record::journal::Shard;
+use vsweep_record::journal::{Beside, Shard};
 
 const PLAN: &str = "version = 1\nruns = 1\n[serve]\ncommand = \"vllm serve m\"\n[bench.params]\nmax_concurrency = [1, 2, 3, 4, 5]\n\
                     num_prompts = 9\n";
@@ -53,6 +53,7 @@ fn perform_next(
                     Action::Look => "look".to_owned(),
                     Action::Reset => "reset".to_owned(),
                     Action::Run(run) => format!("run{}", run.task.point.params["max_concurrency"]),
+                    Action::Check(check) => if check.is_alone { "alone" } else { "beside" }.to_owned(),
                     Action::Stop => "stop".to_owned(),
                     Action::Kill => "kill".to_owned(),
                 };
@@ -79,6 +80,14 @@ fn succeed(action: &Action) -> Outcome {
         Action::Reset => Outcome::Reset(Ok(())),
         Action::Run(_) => Outcome::Ran {
             result: Ok(Box::default()),
+            seconds: 1.0,
+        },
+        Action::Check(check) => Outcome::Checked {
+            latency_ms: Some(100.0),
+            beside: Beside {
+                servers: if check.is_alone { 0.0 } else { 1.0 },
+                starts: 0.0,
+            },
             seconds: 1.0,
         },
         Action::Stop | Action::Kill => Outcome::Stopped,

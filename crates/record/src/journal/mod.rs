@@ -28,8 +28,8 @@ pub use compared::{Asked, Compared, Entrant};
 pub use directory::{Directory, RunFiles, Shard};
 pub use draft::{Draft, Written};
 pub use event::{
-    Event, FORMAT, Figures, GroupBegun, Learned, Link, PlanContent, RecordedPlan, RunFinished, RunStarted,
-    SearchStarted, Seen, SeenJournal, ServerDeclared, SessionStarted, StoredFile,
+    Beside, Event, FORMAT, Figures, GroupBegun, InterferenceSample, Learned, Link, PlanContent, RecordedPlan,
+    RunFinished, RunStarted, SearchStarted, Seen, SeenJournal, ServerDeclared, SessionStarted, StoredFile,
 };
 pub use files::Check;
 pub use follow::Follower;
@@ -43,6 +43,6 @@ pub use progress::{Conclusion, Found, Progress};
 pub use recorder::{Recorder, load};
 pub use run_file::Measured;
 pub use state::{
-    FIRST_SLOT, Gap, Launch, Planned, Recognised, RunRecord, SearchEnd, SearchRecord, Searched, ServerRecord, Session,
-    Spare, StartRecord, State, number,
+    FIRST_SLOT, Gap, Interferences, Launch, Planned, Recognised, RunRecord, SearchEnd, SearchRecord, Searched,
+    ServerRecord, Session, Spare, StartRecord, State, number,
 };

@@ -9,19 +9,21 @@ mod apply;
 mod behind;
 mod chains;
 mod counts;
+mod interference;
 mod mend;
 mod records;
 mod resume;
 
 pub use behind::Recognised;
 pub use counts::Spare;
+pub use interference::Interferences;
 pub use records::{
     Launch, Planned, RunRecord, SearchEnd, SearchRecord, Searched, ServerRecord, Session, StartRecord, number,
 };
 pub use resume::Gap;
 
 use super::compared::Compared;
-use super::event::{Event, RunFinished, Seen, SeenJournal};
+use super::event::{Event, InterferenceSample, RunFinished, Seen, SeenJournal};
 use super::legacy::Sealed;
 use super::line::Entry;
 use super::place::{LineId, Nonce, Place};
@@ -54,6 +56,9 @@ pub struct State {
     retirements: Vec<Retirement>,
     /// Starts whose answers to the fixed questions speak against what was measured on them.
     answers_doubted: BTreeMap<Launch, Doubt>,
+    /// Runs that were repeated alone and beside others, in the order in which they were.
+    samples: Vec<(Place, InterferenceSample)>,
+    interference: Interferences,
     sealed: Option<Sealed>,
     /// How far each journal was read; empty unless the state was loaded from a directory.
     read: Seen,

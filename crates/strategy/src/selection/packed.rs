@@ -14,7 +14,7 @@ pub struct Room {
 }
 
 /// What one group needs.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Need {
     /// GPUs.
     pub gpus: u32,

@@ -142,13 +142,8 @@ impl Hall {
                 .all(|(_, other)| sharing.allows(doing, *other))
     }
 
-    fn read_clocks(&mut self) {
-        let now = Instant::now();
-        let passed = self
-            .clocks
-            .read_at
-            .replace(now)
-            .map_or(Duration::ZERO, |before| now - before);
+    fn read_clocks(&mut self, now: Duration) {
+        let passed = now.saturating_sub(std::mem::replace(&mut self.clocks.read_at, now));
         let starting = self.active.iter().filter(|(_, doing)| *doing == Doing::Start).count();
         if starting > 0 {
             self.clocks.starting += passed;

@@ -103,6 +103,8 @@ struct Virtual<'f> {
     machine: Machine,
     record: &'f Recorded,
     draw: &'f RefCell<NumpyLegacy>,
+    /// How long its runs take against those of others, in all and on this start.
+    length: f64,
     speed: f64,
 }
 
@@ -152,12 +154,12 @@ impl Writer for &Recorded {
     }
 }
 
-impl Virtual<'_> {
+impl<'f> Virtual<'f> {
     fn scatter(&self, sigma: f64) -> f64 {
         (sigma * self.draw.borrow_mut().normal()).exp()
     }
 
-    async fn enter(&self, doing: Doing) -> Option<Leave<'_>> {
+    async fn enter(&self, doing: Doing) -> Option<Leave<'f>> {
         let sharing = || self.record.look(|state| Sharing::after(state.interference()));
         self.floor.enter(doing, sharing).await
     }
@@ -182,7 +184,7 @@ impl Virtual<'_> {
     }
 
     async fn measure(&self) -> f64 {
-        let seconds = 40.0 * self.speed;
+        let seconds = 40.0 * self.length * self.speed;
         self.work(seconds).await * self.scatter(self.machine.between_runs)
     }
 }
@@ -276,6 +278,7 @@ async fn perform(
         machine,
         record,
         draw,
+        length: (0.4 * draw.borrow_mut().normal()).exp(),
         speed: 1.0,
     };
     let ended = drive(&mut agenda, &mut stage, &record, &mut Unattended).await;

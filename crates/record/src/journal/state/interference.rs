@@ -105,6 +105,11 @@ impl Interferences {
         self.sentence("servers are", " while another one starts", &self.starts)
     }
 
+    /// What is to be told of it in a report; nothing where servers did not run side by side.
+    pub fn remarks(&self) -> Vec<String> {
+        self.of_servers().into_iter().chain(self.of_starts()).collect()
+    }
+
     fn sentence(&self, who: &str, when: &str, found: &Interference) -> Option<String> {
         let threshold = self.threshold_percent?;
         let (percent, low, high) = found.percent()?;

@@ -214,11 +214,29 @@ pub fn rehearse(
         rehearsal.total += forecast.total;
         rehearsal.disk_bytes += forecast.disk_bytes;
     }
-    rehearsal.packed = packed::pack(plan, schedule.servers(), &rehearsal.servers, options)?;
+    rehearsal.packed = packed::pack(
+        plan,
+        schedule.servers(),
+        &rehearsal.servers,
+        options,
+        done.interference(),
+    )?;
     if let Some(packed) = &rehearsal.packed {
         rehearsal.total = packed.total(&rehearsal.servers);
+        rehearsal.total.runs += lessons.run.time(packed.kept_s(&rehearsal.servers));
     }
     rehearsal.assumptions = assumptions(plan, &stand_in, options);
+    if let Some(repeated) = rehearsal
+        .packed
+        .as_ref()
+        .map(|packed| packed.repeated)
+        .filter(|repeated| *repeated > 0)
+    {
+        rehearsal.assumptions.push(format!(
+            "{} of repeated runs tell whether they do, one of each alone while the others wait; where they do, the rest takes longer",
+            show_many(repeated as u64, "pair")
+        ));
+    }
     rehearsal.learned_from = lessons.sources;
     Ok(rehearsal)
 }

@@ -2,10 +2,12 @@
 
 use super::{Forecast, Options, Total, Unknown};
 use crate::ids::ServerId;
+use crate::journal::Interferences;
 use crate::matrix::ServerConfig;
 use crate::plan::Plan;
 use crate::run::{demand, room};
 use crate::selection::packed::{Need, Room, longest_chain};
+use crate::stats::Finding;
 use std::collections::BTreeMap;
 
 /// How the servers of a rehearsal share the machine.
@@ -17,7 +19,12 @@ pub struct Packed {
     pub begins: Vec<f64>,
     /// The servers that take as long as all: each begins with the end of the one before.
     chain: Vec<usize>,
+    /// Runs that are repeated alone, and as many beside others, to learn whether servers slow each other down.
+    pub repeated: usize,
 }
+
+/// Pairs of runs that usually tell whether servers slow each other down.
+const USUAL_PAIRS: usize = 6;
 
 /// Shares the machine out among the servers of some forecasts; `None` if they run one after the other.
 pub(super) fn pack(
@@ -25,10 +32,14 @@ pub(super) fn pack(
     servers: impl Iterator<Item = ServerConfig>,
     forecasts: &[Forecast],
     options: &Options,
+    found: &Interferences,
 ) -> Result<Option<Packed>, Unknown> {
-    let Some(room) = room(&plan.exec, options.gpus) else {
+    let Some(mut room) = room(&plan.exec, options.gpus) else {
         return Ok(None);
     };
+    if plan.exec.watched_percent().is_some() && found.servers.finding == Finding::Slows {
+        room.groups = 1;
+    }
     let configs: BTreeMap<ServerId, ServerConfig> = servers.map(|server| (server.id.clone(), server)).collect();
     let mut needs = Vec::with_capacity(forecasts.len());
     for forecast in forecasts {
@@ -51,7 +62,21 @@ pub(super) fn pack(
         begins[group.group] = group.from;
     }
     let chain = longest_chain(&placed);
-    Ok(Some(Packed { room, begins, chain }))
+    let is_side_by_side = placed
+        .iter()
+        .any(|one| placed.iter().any(|other| one.from < other.to && other.from < one.from));
+    let is_open = is_side_by_side && plan.exec.watched_percent().is_some() && found.servers.is_open();
+    let repeated = if is_open {
+        USUAL_PAIRS.saturating_sub(found.servers.pairs)
+    } else {
+        0
+    };
+    Ok(Some(Packed {
+        room,
+        begins,
+        chain,
+        repeated,
+    }))
 }
 
 impl Packed {
@@ -62,5 +87,16 @@ impl Packed {
             total += forecasts[*server].total;
         }
         total
+    }
+
+    /// How long the repeated runs keep everybody, in seconds: each that is alone all the others, those beside them nobody for longer
+    /// than a run; and the others finish the run that they are at before.
+    pub(super) fn kept_s(&self, forecasts: &[Forecast]) -> f64 {
+        let runs: u64 = forecasts.iter().map(|server| server.runs).sum();
+        let seconds: f64 = forecasts.iter().map(|server| server.total.runs.likely).sum();
+        match self.repeated {
+            0 => 0.0,
+            repeated => (repeated as f64 + 2.0) * seconds / runs.max(1) as f64,
+        }
     }
 }

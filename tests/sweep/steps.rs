@@ -180,6 +180,7 @@ impl Stage for &Replay {
             Action::Look => Ok(Outcome::Looked { is_restarted: false }),
             Action::Reset => Ok(self.reset()),
             Action::Run(run) => self.ran(&run),
+            Action::Check(_) => unreachable!("these servers run one after the other"),
             Action::Stop | Action::Kill => Ok(Outcome::Stopped),
         }
     }

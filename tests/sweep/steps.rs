@@ -145,6 +145,7 @@ impl Replay {
         let mut doubts = finished.doubts.clone();
         doubts.retain(|doubt| doubt.code != Code::CachesNotReset);
         Ok(Box::new(Ran {
+            beside: finished.beside,
             failure,
             doubts,
             cut: is_cut.then(|| finished.detail.clone()),

@@ -226,17 +226,9 @@ pub fn rehearse(
         rehearsal.total.runs += lessons.run.time(packed.kept_s(&rehearsal.servers));
     }
     rehearsal.assumptions = assumptions(plan, &stand_in, options);
-    if let Some(repeated) = rehearsal
-        .packed
-        .as_ref()
-        .map(|packed| packed.repeated)
-        .filter(|repeated| *repeated > 0)
-    {
-        rehearsal.assumptions.push(format!(
-            "{} of repeated runs tell whether they do, one of each alone while the others wait; where they do, the rest takes longer",
-            show_many(repeated as u64, "pair")
-        ));
-    }
+    rehearsal
+        .assumptions
+        .extend(rehearsal.packed.as_ref().and_then(Packed::remark));
     rehearsal.learned_from = lessons.sources;
     Ok(rehearsal)
 }

@@ -8,6 +8,7 @@ use crate::plan::Plan;
 use crate::run::{demand, room};
 use crate::selection::packed::{Need, Room, longest_chain};
 use crate::stats::Finding;
+use crate::units::show_many;
 use std::collections::BTreeMap;
 
 /// How the servers of a rehearsal share the machine.
@@ -20,7 +21,7 @@ pub struct Packed {
     /// The servers that take as long as all: each begins with the end of the one before.
     chain: Vec<usize>,
     /// Runs that are repeated alone, and as many beside others, to learn whether servers slow each other down.
-    pub repeated: usize,
+    repeated: usize,
 }
 
 /// Pairs of runs that usually tell whether servers slow each other down.
@@ -87,6 +88,15 @@ impl Packed {
             total += forecasts[*server].total;
         }
         total
+    }
+
+    /// What is assumed of repeated runs.
+    pub(super) fn remark(&self) -> Option<String> {
+        let pairs = show_many(self.repeated as u64, "pair");
+        let text = format!(
+            "{pairs} of repeated runs tell whether they do, one of each alone while the others wait; if so, the rest takes longer"
+        );
+        (self.repeated > 0).then_some(text)
     }
 
     /// How long the repeated runs keep everybody, in seconds: each that is alone all the others, those beside them nobody for longer

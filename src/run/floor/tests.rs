@@ -1,5 +1,7 @@
 //! Agendas, floor and record of a real sweep in virtual time, on a machine whose servers slow each other down by a known share.
 
+mod clock;
+
 use super::*;
 use crate::agenda::{Action, Agenda, Commit, Facts, Group, Hints, Outcome, Ran, Schedule, Scope, Start};
 use crate::journal::{Entry, Event, Nonce, PlanContent, RecordedPlan, Seen, SessionStarted, Shard, State};
@@ -8,16 +10,13 @@ use crate::plan::{Format, Plan, World, parse};
 use crate::rng::NumpyLegacy;
 use crate::run::drive::{Stage, Unattended, Writer, drive};
 use crate::validity::Validity;
+use clock::Clock;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::cell::Cell;
 use std::convert::Infallible;
+use std::io::Write as _;
 use std::path::Path;
-use std::pin::pin;
-use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
 
 /// Twenty-four servers with three loads each, eight at a time.
 const PLAN: &str = "version = 1\nruns = 2\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax_num_seqs = { from = 1, to = 24, step = 1 }\n\
@@ -42,60 +41,6 @@ const QUIET: Machine = Machine {
     between_runs: 0.01,
     between_starts: 0.02,
 };
-
-/// A clock that leaps to the next moment at which something happens.
-#[derive(Clone, Default)]
-struct Clock(Rc<(Cell<Duration>, RefCell<Vec<(Duration, Waker)>>)>);
-
-impl Clock {
-    fn now(&self) -> Duration {
-        self.0.0.get()
-    }
-
-    async fn sleep(&self, seconds: f64) {
-        let end = self.now() + Duration::from_secs_f64(seconds);
-        std::future::poll_fn(|context| {
-            if self.now() >= end {
-                return Poll::Ready(());
-            }
-            self.0.1.borrow_mut().push((end, context.waker().clone()));
-            Poll::Pending
-        })
-        .await;
-    }
-
-    fn run<T>(&self, future: impl Future<Output = T>) -> T {
-        struct Woken(AtomicBool);
-        impl Wake for Woken {
-            fn wake(self: Arc<Self>) {
-                self.0.store(true, Ordering::Relaxed);
-            }
-        }
-        let mut future = pin!(future);
-        let woken = Arc::new(Woken(AtomicBool::new(true)));
-        let waker = Waker::from(Arc::clone(&woken));
-        loop {
-            while woken.0.swap(false, Ordering::Relaxed) {
-                if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                    return value;
-                }
-            }
-            let next = self.0.1.borrow().iter().map(|(end, _)| *end).min();
-            let next = next.expect("whoever waits for nothing waits for ever");
-            self.0.0.set(next);
-            let sleepers = self.0.1.take();
-            let (due, rest) = sleepers.into_iter().partition(|(end, _)| *end <= next);
-            self.0.1.replace(rest);
-            let due: Vec<(Duration, Waker)> = due;
-            due.into_iter().for_each(|(_, waker)| waker.wake());
-        }
-    }
-
-    fn floor(&self) -> Floor {
-        let clock = self.clone();
-        Floor::by(move || clock.now())
-    }
-}
 
 struct Virtual<'f> {
     floor: &'f Floor,
@@ -326,7 +271,8 @@ fn campaign(name: &str, machine: Machine, sweeps: u32) -> Vec<State> {
         tripped.count()
     };
     let mean = |of: fn(&State) -> f64| ended.iter().map(|(state, _)| of(state)).sum::<f64>() / f64::from(sweeps);
-    println!(
+    let _ = writeln!(
+        std::io::stderr(),
         "{name}: servers trip in {} of {sweeps}, starts in {}; {:.1} and {:.1} pairs, {:.0} further runs, {:.0} min a sweep",
         slows(|found| found.servers.finding),
         slows(|found| found.starts.finding),

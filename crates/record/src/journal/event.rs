@@ -3,6 +3,7 @@
 use super::compared::Compared;
 use super::given_up::GroupGivenUp;
 use super::place::{LineId, Nonce, Sum};
+use super::sample::{Beside, InterferenceSample};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use vsweep_plan::cause::{Cause, Outcome};
@@ -363,35 +364,6 @@ pub struct RunFinished {
     /// What went on beside it, where servers run side by side.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
-}
-
-/// What else went on on the machine during a run, as far as the session did it: shares of the run's time from 0 to 1.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Beside {
-    /// Other servers were measured.
-    pub servers: f64,
-    /// Other servers were starting.
-    pub starts: f64,
-}
-
-/// One run of a point that is repeated alone and beside others on the same start of its server.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct InterferenceSample {
-    /// The server config.
-    pub server: ServerId,
-    /// Which launch of this session.
-    pub launch: u32,
-    /// Which point.
-    pub point: PointId,
-    /// Whether the others waited for it.
-    pub alone: bool,
-    /// What went on beside it.
-    pub beside: Beside,
-    /// From start to end of the benchmark, in seconds.
-    pub seconds: f64,
-    /// Its mean latency; none if the run failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub latency_ms: Option<f64>,
 }
 
 /// Figures of a run by the name of the metric.

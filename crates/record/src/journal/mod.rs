@@ -22,14 +22,15 @@ mod progress;
 mod reader;
 mod recorder;
 mod run_file;
+mod sample;
 mod state;
 
 pub use compared::{Asked, Compared, Entrant};
 pub use directory::{Directory, RunFiles, Shard};
 pub use draft::{Draft, Written};
 pub use event::{
-    Beside, Event, FORMAT, Figures, GroupBegun, InterferenceSample, Learned, Link, PlanContent, RecordedPlan,
-    RunFinished, RunStarted, SearchStarted, Seen, SeenJournal, ServerDeclared, SessionStarted, StoredFile,
+    Event, FORMAT, Figures, GroupBegun, Learned, Link, PlanContent, RecordedPlan, RunFinished, RunStarted,
+    SearchStarted, Seen, SeenJournal, ServerDeclared, SessionStarted, StoredFile,
 };
 pub use files::Check;
 pub use follow::Follower;
@@ -42,6 +43,7 @@ pub use place::{Hex64, LineId, Nonce, Place, Sum};
 pub use progress::{Conclusion, Found, Progress};
 pub use recorder::{Recorder, load};
 pub use run_file::Measured;
+pub use sample::{Beside, Company, InterferenceSample};
 pub use state::{
     FIRST_SLOT, Gap, Interferences, Launch, Planned, Recognised, RunRecord, SearchEnd, SearchRecord, Searched,
     ServerRecord, Session, Spare, StartRecord, State, number,

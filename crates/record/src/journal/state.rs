@@ -23,10 +23,11 @@ pub use records::{
 pub use resume::Gap;
 
 use super::compared::Compared;
-use super::event::{Event, InterferenceSample, RunFinished, Seen, SeenJournal};
+use super::event::{Event, RunFinished, Seen, SeenJournal};
 use super::legacy::Sealed;
 use super::line::Entry;
 use super::place::{LineId, Nonce, Place};
+use super::sample::InterferenceSample;
 use chains::Facts;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::OnceLock;

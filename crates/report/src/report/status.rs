@@ -227,8 +227,11 @@ impl Status {
             (self.failed, "failed"),
             (self.cut, "cut"),
         ];
-        let parts = parts.iter().filter(|(count, _)| *count > 0);
-        let parts: Vec<String> = parts.map(|(count, name)| format!("{count} {name}")).collect();
+        let parts: Vec<String> = parts
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, name)| format!("{count} {name}"))
+            .collect();
         if !parts.is_empty() {
             text += &format!(" ({})", parts.join(", "));
         }
@@ -240,8 +243,8 @@ impl Status {
             text += &format!(", about {} to go", show_duration(Duration::from_secs_f64(seconds)));
         }
         text.push('\n');
-        let sentences = self.damage.iter().chain(&self.retired).chain(&self.interference);
-        sentences.for_each(|sentence| text += &format!("{sentence}\n"));
+        let told = [&self.damage, &self.retired, &self.interference].into_iter().flatten();
+        text += &told.map(|sentence| format!("{sentence}\n")).collect::<String>();
         let is_done = self.left == 0 && self.searches_left == 0;
         text += &self.standing(is_done);
         if let Some(cluster) = &self.cluster {

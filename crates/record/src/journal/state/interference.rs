@@ -2,17 +2,14 @@
 //! runs beside others. A pure fold: what is found later counts for runs that were measured before.
 
 use super::{Launch, Place, State};
-use crate::journal::event::{Beside, InterferenceSample};
+
 use crate::journal::line::Entry;
+use crate::journal::sample::{Beside, Company, InterferenceSample};
 use std::collections::BTreeMap;
 use vsweep_plan::ids::PointId;
 use vsweep_plan::validity::{Code, Doubt};
 use vsweep_strategy::stats::{Finding, Interference};
 
-/// A run during at least this share of whose time something went on was measured beside that.
-const MOST_OF_IT: f64 = 0.8;
-/// One during less than this share of whose time it went on was measured without it.
-const HARDLY: f64 = 0.1;
 /// Figures of a run cannot show what went on for a shorter share of its time.
 const NOTICEABLE: f64 = 0.05;
 
@@ -27,43 +24,6 @@ pub struct Interferences {
     pub starts: Interference,
     /// The lines that decided about servers and about starts.
     decided_by: [Option<Place>; 2],
-}
-
-/// Beside what a sample was measured; one of neither kind is of no use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Company {
-    Nobody,
-    Servers,
-    Start,
-}
-
-impl InterferenceSample {
-    fn company(&self) -> Option<Company> {
-        let Beside { servers, starts } = self.beside;
-        if self.alone {
-            return Some(Company::Nobody);
-        }
-        match starts {
-            starts if starts >= MOST_OF_IT => Some(Company::Start),
-            starts if starts <= HARDLY && servers >= MOST_OF_IT => Some(Company::Servers),
-            _ => None,
-        }
-    }
-
-    /// Whether it was measured alone and has figures.
-    pub fn is_alone(&self) -> bool {
-        self.latency_ms.is_some() && self.company() == Some(Company::Nobody)
-    }
-
-    /// Whether it was measured beside runs of other servers, without starts, and has figures.
-    pub fn is_beside_servers(&self) -> bool {
-        self.latency_ms.is_some() && self.company() == Some(Company::Servers)
-    }
-
-    /// Whether it was measured beside a start of another server and has figures.
-    pub fn is_beside_start(&self) -> bool {
-        self.latency_ms.is_some() && self.company() == Some(Company::Start)
-    }
 }
 
 impl Interferences {

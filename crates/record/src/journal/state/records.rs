@@ -2,8 +2,9 @@
 
 use super::FIRST_SLOT;
 use crate::journal::compared::Compared;
-use crate::journal::event::{Beside, Figures, Learned, RecordedPlan, SearchStarted, ServerDeclared, StoredFile};
+use crate::journal::event::{Figures, Learned, RecordedPlan, SearchStarted, ServerDeclared, StoredFile};
 use crate::journal::place::{LineId, Nonce, Place};
+use crate::journal::sample::Beside;
 use std::fmt;
 use std::sync::Arc;
 use vsweep_plan::cause::{Cause, Outcome};

@@ -227,11 +227,8 @@ impl Status {
             (self.failed, "failed"),
             (self.cut, "cut"),
         ];
-        let parts: Vec<String> = parts
-            .iter()
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, name)| format!("{count} {name}"))
-            .collect();
+        let parts = parts.iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<String> = parts.map(|(count, name)| format!("{count} {name}")).collect();
         if !parts.is_empty() {
             text += &format!(" ({})", parts.join(", "));
         }
@@ -239,12 +236,11 @@ impl Status {
             0 => format!(", {} left", self.left),
             all => format!("; {} of {all} searches ended", all - self.searches_left.min(all)),
         };
-        if let (Some(seconds), true) = (self.seconds_left, self.left > 0) {
+        if let Some(seconds) = self.seconds_left.filter(|_| self.left > 0) {
             text += &format!(", about {} to go", show_duration(Duration::from_secs_f64(seconds)));
         }
-        text.push('\n');
         let told = [&self.damage, &self.retired, &self.interference].into_iter().flatten();
-        text += &told.map(|sentence| format!("{sentence}\n")).collect::<String>();
+        text = told.fold(text + "\n", |text, sentence| text + sentence + "\n");
         let is_done = self.left == 0 && self.searches_left == 0;
         text += &self.standing(is_done);
         if let Some(cluster) = &self.cluster {

@@ -491,9 +491,13 @@ mod tests {
         for (name, runs) in [("a", 3), ("b", 1), ("c", 1), ("d", 1)] {
             ahead.add_runs(&server(name), FIRST_SLOT, "users=1", runs);
         }
+        let need = Need {
+            gpus: 1,
+            ..Need::default()
+        };
         ahead.share_out(
             Room { gpus: 2, groups: 2 },
-            ["a", "b", "c", "d"].map(|name| (server(name), 1)).into(),
+            ["a", "b", "c", "d"].map(|name| (server(name), need)).into(),
         );
         start(&mut ahead, &mut state, "a", 0, 10.0);
         start(&mut ahead, &mut state, "b", 0, 10.0);

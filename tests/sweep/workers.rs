@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Child;
+use std::time::{Duration, Instant};
 
 const PLAN: &str = r#"
 version = 1
@@ -281,6 +282,9 @@ fn skewing(harness: &Harness) -> String {
     library.to_str().expect("plain").to_owned()
 }
 
+/// So late may an entry of a directory appear, in milliseconds.
+const LATEST_MS: u64 = 3000;
+
 /// The long version of all that can happen to workers: `.ci/night workers`. On the file system that TMPDIR names.
 #[test]
 #[ignore = "takes minutes to an hour; .ci/night runs it"]
@@ -298,6 +302,11 @@ fn eight_workers_with_clocks_hours_apart_and_late_directories_killed_and_stopped
         let harness = submitted(PLAN);
         let directory = harness.folder.path().join("out");
         let library = skewing(&harness);
+        // A worker that cannot see yet what was submitted is refused.
+        let submitted_at = Instant::now();
+        wait_for("the plan to be seen by all", || {
+            submitted_at.elapsed() > Duration::from_millis(LATEST_MS)
+        });
         let mut start = |draw: &mut Draw| {
             begun += 1;
             let mut worker = harness.vsweep(&["worker", "out"]);
@@ -305,7 +314,7 @@ fn eight_workers_with_clocks_hours_apart_and_late_directories_killed_and_stopped
             worker
                 .env("LD_PRELOAD", &library)
                 .env("VSWEEP_SKEW_S", (hours * 3600).to_string())
-                .env("VSWEEP_LATE_MS", draw.below(3000).to_string());
+                .env("VSWEEP_LATE_MS", draw.below(LATEST_MS).to_string());
             let quiet = worker
                 .stdout(std::process::Stdio::null())
                 .stderr(std::process::Stdio::null());

@@ -55,24 +55,18 @@ impl Agenda<'_> {
         );
         let beside_start = count(InterferenceSample::is_beside_start);
         let seeks_starts = found.starts.is_open() && found.servers.finding != Finding::Slows;
+        let seeks_servers = found.servers.is_open();
+        let needs_beside = seeks_servers && alone > 0 && beside == 0 && tried < TRIES + beside_start;
+        let needs_base = seeks_starts && beside_start > 0 && alone + beside == 0;
         let is_alone = if others.are_starting {
-            if !seeks_starts || beside_start > 0 || tried >= TRIES {
-                return None;
-            }
-            false
+            let is_wanted = seeks_starts && beside_start == 0 && tried < TRIES;
+            is_wanted.then_some(false)?
         } else if !others.are_ready {
             return None;
-        } else if found.servers.is_open() && alone == 0 {
-            if found.servers.pairs >= Interference::MOST_PAIRS {
-                return None;
-            }
+        } else if seeks_servers && alone == 0 && found.servers.pairs < Interference::MOST_PAIRS {
             true
-        } else if found.servers.is_open() && beside == 0 && tried < TRIES + beside_start {
-            false
-        } else if seeks_starts && beside_start > 0 && alone + beside == 0 {
-            false
         } else {
-            return None;
+            (needs_beside || needs_base).then_some(false)?
         };
         Some(Checking {
             task,

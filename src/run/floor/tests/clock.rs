@@ -9,9 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+/// Until when somebody sleeps.
+type Sleeper = (Duration, Waker);
+
 /// A clock that leaps to the next moment at which something happens.
 #[derive(Clone, Default)]
-pub struct Clock(Rc<(Cell<Duration>, RefCell<Vec<(Duration, Waker)>>)>);
+pub struct Clock(Rc<(Cell<Duration>, RefCell<Vec<Sleeper>>)>);
 
 impl Clock {
     pub fn now(&self) -> Duration {
@@ -52,7 +55,7 @@ impl Clock {
             let sleepers = self.0.1.take();
             let (due, rest) = sleepers.into_iter().partition(|(end, _)| *end <= next);
             self.0.1.replace(rest);
-            let due: Vec<(Duration, Waker)> = due;
+            let due: Vec<Sleeper> = due;
             due.into_iter().for_each(|(_, waker)| waker.wake());
         }
     }

@@ -135,7 +135,7 @@ impl State {
     /// Logarithms of the latency beside others over that without them, of the same point on the same launch, in the order in which the
     /// pairs were complete, and the lines that completed them.
     fn pairs(&self, company: Company) -> Vec<(Place, f64)> {
-        let mut halves: BTreeMap<(Launch, &PointId), (Option<f64>, Option<f64>)> = BTreeMap::new();
+        let mut halves: BTreeMap<(Launch, &PointId), [Option<f64>; 2]> = BTreeMap::new();
         let mut pairs = Vec::new();
         for (place, sample) in &self.samples {
             let Some(latency) = sample.latency_ms.filter(|latency| *latency > 0.0) else {
@@ -148,14 +148,14 @@ impl State {
                 _ => false,
             };
             let pair = halves.entry((launch_of(*place, sample), &sample.point)).or_default();
-            let was_complete = pair.0.is_some() && pair.1.is_some();
+            let was_complete = pair.iter().all(Option::is_some);
             let half = match sample.company() {
-                _ if is_base => &mut pair.0,
-                found if found == Some(company) => &mut pair.1,
+                _ if is_base => &mut pair[0],
+                found if found == Some(company) => &mut pair[1],
                 _ => continue,
             };
             half.get_or_insert(latency.ln());
-            if let ((Some(base), Some(beside)), false) = (*pair, was_complete) {
+            if let ([Some(base), Some(beside)], false) = (*pair, was_complete) {
                 pairs.push((*place, beside - base));
             }
         }

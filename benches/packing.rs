@@ -79,6 +79,7 @@ fn need(draw: &mut Random) -> Need {
     Need {
         gpus: draw.one_of(&[1, 1, 1, 2, 2, 4, 8]),
         seconds: draw.log_between(180.0, 1800.0),
+        alone: false,
     }
 }
 

@@ -271,10 +271,7 @@ fn ahead(sweep: &Sweep<'_>, state: &State) -> Ahead {
     }
     if let Some(node) = sweep.node {
         let needs = sweep.needs(node, schedule.foreseen(state), state).into_iter();
-        ahead.share_out(
-            node.room,
-            needs.map(|(start, need)| (start.server.id, need.gpus)).collect(),
-        );
+        ahead.share_out(node.room, needs.map(|(start, need)| (start.server.id, need)).collect());
     }
     ahead.learn(state);
     ahead

@@ -214,11 +214,21 @@ pub fn rehearse(
         rehearsal.total += forecast.total;
         rehearsal.disk_bytes += forecast.disk_bytes;
     }
-    rehearsal.packed = packed::pack(plan, schedule.servers(), &rehearsal.servers, options)?;
+    rehearsal.packed = packed::pack(
+        plan,
+        schedule.servers(),
+        &rehearsal.servers,
+        options,
+        done.interference(),
+    )?;
     if let Some(packed) = &rehearsal.packed {
         rehearsal.total = packed.total(&rehearsal.servers);
+        rehearsal.total.runs += lessons.run.time(packed.kept_s(&rehearsal.servers));
     }
     rehearsal.assumptions = assumptions(plan, &stand_in, options);
+    rehearsal
+        .assumptions
+        .extend(rehearsal.packed.as_ref().and_then(Packed::remark));
     rehearsal.learned_from = lessons.sources;
     Ok(rehearsal)
 }

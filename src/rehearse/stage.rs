@@ -142,6 +142,8 @@ impl Stage for Played<'_> {
             Action::Look => Outcome::Looked { is_restarted: false },
             Action::Reset => Outcome::Reset(Ok(())),
             Action::Run(job) => self.run(&job)?,
+            // Groups are played one by one: what is repeated to learn of interference is counted where they are packed.
+            Action::Check(_) => Outcome::Needless,
             Action::Stop | Action::Kill => Outcome::Stopped,
         })
     }

@@ -162,6 +162,7 @@ fn record(
         seconds: seconds.unwrap_or(0.0),
         file: None,
         learned: None,
+        beside: None,
     };
     match measured.result.values.is_empty() {
         true => recorder.record(Event::RunFinished(Box::new(finished))).map(drop),

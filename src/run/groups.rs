@@ -1,6 +1,7 @@
 //! Groups under way: each start that a place gives is seen through beside the others, until the place has none left or something ends
 //! the sweep.
 
+use super::floor::Floor;
 use super::live::Live;
 use super::place::Place;
 use super::seat::Seat;
@@ -26,6 +27,7 @@ impl Sweep<'_> {
     ) -> Result<Ending> {
         let (end, ends) = watch::channel(false);
         let (_never, never) = watch::channel(false);
+        let floor = &Floor::default();
         let mut seats: Vec<Seat> = Vec::new();
         let mut under_way = FuturesUnordered::new();
         // Nothing new begins once there is an ending.
@@ -45,7 +47,7 @@ impl Sweep<'_> {
                         let lost = seat.lease.as_ref().map_or_else(|| never.clone(), |lease| lease.lost());
                         let wishes = Wishes::of(interrupt.clone(), ends.clone(), lost);
                         under_way.push(async {
-                            let ended = self.perform_group(start, &seat, place, writer, wishes).await;
+                            let ended = self.perform_group(start, &seat, (place, floor), writer, wishes).await;
                             // Somebody else goes on with what was lost.
                             let is_lost = seat.lease.as_ref().is_some_and(|lease| lease.is_lost());
                             let ended = ended.map(|ending| match ending {
@@ -80,7 +82,7 @@ impl Sweep<'_> {
         &self,
         start: Start,
         seat: &Seat,
-        place: &impl Place,
+        at: (&impl Place, &Floor),
         writer: &SessionWriter<'_>,
         mut wishes: Wishes,
     ) -> Result<Ending> {
@@ -94,7 +96,7 @@ impl Sweep<'_> {
                 return Ok(Ending::Finished);
             };
             let before = retired();
-            let ending = self.drive_group(group, seat, place, writer, &mut wishes).await?;
+            let ending = self.drive_group(group, seat, at, writer, &mut wishes).await?;
             if ending != Ending::Finished || retired() == before {
                 return Ok(ending);
             }
@@ -105,7 +107,7 @@ impl Sweep<'_> {
         &self,
         group: Group,
         seat: &Seat,
-        place: &impl Place,
+        (place, floor): (&impl Place, &Floor),
         writer: &SessionWriter<'_>,
         wishes: &mut Wishes,
     ) -> Result<Ending> {
@@ -115,7 +117,13 @@ impl Sweep<'_> {
         };
         let hints = group.searches.iter();
         let hints: Hints = hints.map(|search| (search.id.clone(), self.hint(search))).collect();
-        let mut stage = Live::new(self.plan, group.server.clone(), seat.clone(), place.gate(), writer);
+        let mut stage = Live::new(
+            self.plan,
+            group.server.clone(),
+            seat.clone(),
+            (place.gate(), floor),
+            writer,
+        );
         let agenda = writer.look(|state| Agenda::new(scope, group, hints, state));
         let mut agenda = agenda.on(seat.gpus.clone());
         let ending = drive(&mut agenda, &mut stage, writer, wishes).await;

@@ -7,6 +7,7 @@ mod behind;
 mod changes;
 mod drive;
 mod facts;
+mod floor;
 mod foreign;
 mod gate;
 mod groups;
@@ -252,6 +253,7 @@ impl Sweep<'_> {
             let need = Need {
                 gpus: demand(&self.plan.exec, node.room, &group.server),
                 seconds: known.unwrap_or(work as f64),
+                alone: self.plan.exec.is_exclusive(&group.server.params),
             };
             (start, need)
         };
@@ -275,6 +277,7 @@ fn session_started(plan: &Plan, matrix: &Matrix, changes: Changes, state: &State
         searches: counts.searches,
         compare: compared(plan, matrix).map(Box::new),
         seen: Seen::new(),
+        interference: plan.exec.watched_percent(),
     }))
 }
 

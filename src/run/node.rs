@@ -82,6 +82,7 @@ impl Node {
         });
         Seat {
             gpus,
+            alone: false,
             cpus,
             claims,
             lease: None,

@@ -11,6 +11,8 @@ use std::rc::Rc;
 pub struct Seat {
     /// GPUs by their numbers; none where they are not shared out.
     pub gpus: Vec<u32>,
+    /// Whether nothing may run beside it.
+    pub alone: bool,
     /// CPUs; those of vsweep where they are not shared out.
     pub cpus: Option<Cpus>,
     /// What keeps other vsweeps off these GPUs.

@@ -91,6 +91,7 @@ impl Experiment {
             searches: 0,
             compare: None,
             seen: Seen::new(),
+            interference: None,
         })));
         for (i, server) in self.servers.iter().enumerate() {
             self.write_server(&directory, &mut journal, i, server);
@@ -185,6 +186,7 @@ impl Experiment {
                     seconds: if measured { 12.5 } else { 0.4 },
                     file,
                     learned: None,
+                    beside: None,
                 })));
             }
         }

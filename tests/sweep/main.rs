@@ -14,6 +14,7 @@ mod foreign;
 #[path = "../support/harness.rs"]
 mod harness;
 mod init;
+mod interference;
 mod iterations;
 mod live;
 mod moved;

@@ -26,6 +26,7 @@ max_num_seqs = [4, 16]
 [exec]
 parallel = 4
 wait = "1s"
+interference = false
 
 [bench.params]
 random_input_len = 32
@@ -40,10 +41,10 @@ fn endless(plan: &str) -> String {
 }
 
 /// A node whose GPUs a fake `nvidia-smi` shows.
-struct Node(Harness);
+pub struct Node(pub Harness);
 
 impl Node {
-    fn new(plan: &str) -> Node {
+    pub fn new(plan: &str) -> Node {
         let harness = Harness::new();
         harness.write("plan.toml", plan);
         std::fs::create_dir(harness.folder.path().join("bin")).expect("created");
@@ -60,7 +61,7 @@ impl Node {
         self.0.folder.path().join("gpus")
     }
 
-    fn out(&self, name: &str) -> std::path::PathBuf {
+    pub fn out(&self, name: &str) -> std::path::PathBuf {
         self.0.folder.path().join(name)
     }
 
@@ -75,11 +76,11 @@ impl Node {
         command
     }
 
-    fn run(&self, args: &[&str]) -> Output {
+    pub fn run(&self, args: &[&str]) -> Output {
         crate::deadline::output(&mut self.vsweep(args))
     }
 
-    fn start(&self, args: &[&str]) -> Child {
+    pub fn start(&self, args: &[&str]) -> Child {
         let mut command = self.vsweep(args);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().expect("the binary starts")
@@ -112,7 +113,7 @@ fn table(directory: &Path) -> Vec<(String, String, String)> {
 }
 
 /// The launches of a directory in the order of their lines: whether each begins or ends, which one it is, and its GPUs.
-fn launches(directory: &Path) -> Vec<(bool, (String, u64), BTreeSet<u64>)> {
+pub fn launches(directory: &Path) -> Vec<(bool, (String, u64), BTreeSet<u64>)> {
     let mut launches = Vec::new();
     for journal in journals(directory) {
         let mut gpus_of = BTreeMap::new();

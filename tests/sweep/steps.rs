@@ -145,6 +145,7 @@ impl Replay {
         let mut doubts = finished.doubts.clone();
         doubts.retain(|doubt| doubt.code != Code::CachesNotReset);
         Ok(Box::new(Ran {
+            beside: finished.beside,
             failure,
             doubts,
             cut: is_cut.then(|| finished.detail.clone()),
@@ -180,6 +181,7 @@ impl Stage for &Replay {
             Action::Look => Ok(Outcome::Looked { is_restarted: false }),
             Action::Reset => Ok(self.reset()),
             Action::Run(run) => self.ran(&run),
+            Action::Check(_) => unreachable!("these servers run one after the other"),
             Action::Stop | Action::Kill => Ok(Outcome::Stopped),
         }
     }

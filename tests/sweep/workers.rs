@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Child;
+use std::time::{Duration, Instant};
 
 const PLAN: &str = r#"
 version = 1
@@ -251,4 +252,127 @@ fn what_no_worker_could_do_is_refused_with_the_remedy() {
     signal(&worker, Signal::SIGINT);
     assert_eq!(ended(&mut worker).code(), Some(130));
     harness.wait_until_alone();
+}
+
+/// Draws as good as any: the moments only need to differ.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// The library that makes clocks differ and directory entries appear late, built into the scratch folder.
+fn skewing(harness: &Harness) -> String {
+    let library = harness.folder.path().join("skewed.so");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/skewed.c");
+    let mut built = std::process::Command::new("cc");
+    let built = built.args(["-shared", "-fPIC", "-o"]);
+    let built = built
+        .arg(&library)
+        .args([source, "-ldl"])
+        .status()
+        .expect("a C compiler");
+    assert!(built.success());
+    library.to_str().expect("plain").to_owned()
+}
+
+/// So late may an entry of a directory appear, in milliseconds.
+const LATEST_MS: u64 = 3000;
+
+/// The long version of all that can happen to workers: `.ci/night workers`. On the file system that TMPDIR names.
+#[test]
+#[ignore = "takes minutes to an hour; .ci/night runs it"]
+fn eight_workers_with_clocks_hours_apart_and_late_directories_killed_and_stopped_at_random() {
+    let rounds = std::env::var("VSWEEP_ROUNDS").ok().and_then(|text| text.parse().ok());
+    let rounds: u32 = rounds.unwrap_or(50);
+    let mut draw = Draw(u64::from(std::process::id()));
+    let (mut kills, mut stops, mut spare, mut begun) = (0, 0, 0, 0);
+    let reference = {
+        let harness = Harness::new();
+        harness.write("plan.toml", PLAN);
+        alone(&harness)
+    };
+    for round in 1..=rounds {
+        let harness = submitted(PLAN);
+        let directory = harness.folder.path().join("out");
+        let library = skewing(&harness);
+        // A worker that cannot see yet what was submitted is refused.
+        let submitted_at = Instant::now();
+        wait_for("the plan to be seen by all", || {
+            submitted_at.elapsed() > Duration::from_millis(LATEST_MS)
+        });
+        let mut start = |draw: &mut Draw| {
+            begun += 1;
+            let mut worker = harness.vsweep(&["worker", "out"]);
+            let hours = draw.below(25) as i64 - 12;
+            worker
+                .env("LD_PRELOAD", &library)
+                .env("VSWEEP_SKEW_S", (hours * 3600).to_string())
+                .env("VSWEEP_LATE_MS", draw.below(LATEST_MS).to_string());
+            let quiet = worker
+                .stdout(std::process::Stdio::null())
+                .stderr(std::process::Stdio::null());
+            quiet.spawn().expect("the binary starts")
+        };
+        let mut workers: Vec<(Child, bool)> = (0..8).map(|_| (start(&mut draw), false)).collect();
+        let mut blows = 12;
+        let mut lines = 0;
+        // A blow falls whenever a few more lines are there; the last ones leave everybody in peace.
+        while blows > 0 {
+            let reach = lines + 1 + draw.below(8) as usize;
+            let mut are_done = false;
+            wait_for("the next events", || {
+                lines = journal_lines(&directory);
+                let is_over = |(worker, _): &mut (Child, bool)| worker.try_wait().expect("a child").is_some();
+                are_done = workers.iter_mut().all(|worker| worker.1 || is_over(worker));
+                are_done || lines >= reach
+            });
+            if are_done {
+                break;
+            }
+            blows -= 1;
+            let at = draw.below(8) as usize;
+            let (worker, is_stopped) = &mut workers[at];
+            match (draw.below(3), *is_stopped) {
+                (_, true) => {
+                    signal(worker, Signal::SIGCONT);
+                    *is_stopped = false;
+                }
+                (0, false) => {
+                    let _ = kill(Pid::from_raw(worker.id() as i32), Signal::SIGSTOP);
+                    (*is_stopped, stops) = (worker.try_wait().expect("a child").is_none(), stops + 1);
+                }
+                (_, false) => {
+                    worker.kill().expect("ours");
+                    worker.wait().expect("reaped");
+                    kills += 1;
+                    workers[at] = (start(&mut draw), false);
+                }
+            }
+        }
+        for (worker, is_stopped) in &mut workers {
+            if *is_stopped {
+                signal(worker, Signal::SIGCONT);
+            }
+            assert_eq!(ended(worker).code(), Some(0), "round {round}");
+        }
+        assert_eq!(table(&harness, &directory), reference, "round {round}");
+        let verified = harness.run(&["verify", "out"]);
+        assert_eq!(verified.status.code(), Some(0), "round {round}: {}", said(&verified));
+        let status = harness.run(&["status", "out"]);
+        assert!(said(&status).contains("nothing is left to do"), "{}", said(&status));
+        let results = outcomes_in_journal(&directory);
+        spare += results.values().map(|count| count - 1).sum::<usize>();
+        harness.wait_until_alone();
+        println!("round {round}: {kills} kills, {stops} stops, {spare} runs measured twice so far");
+    }
+    println!(
+        "{rounds} rounds, {begun} workers, {kills} kills, {stops} stops: every table as one run alone makes it; {spare} runs measured twice"
+    );
 }

@@ -42,6 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     Outcome::Started(Ok(Facts::default()))
                 }
                 Step::Act(Action::Look) => Outcome::Looked { is_restarted: false },
+                Step::Act(Action::Check(_)) => Outcome::Needless,
                 Step::Act(Action::Reset) => Outcome::Reset(Ok(())),
                 Step::Act(Action::Run(run)) => {
                     println!(

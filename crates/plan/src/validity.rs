@@ -132,6 +132,9 @@ codes! {
     /// More requests were at the server than the benchmark sent.
     ServerNotAlone = "server_not_alone", Suspect,
         "let nobody else use the server while it is measured";
+    /// Other servers ran beside it, or started, and that was measured to slow servers down.
+    ServersInterfere = "servers_interfere", Suspect,
+        "compare it only with runs like it, or measure it again alone: --set exec.parallel=1 -o DIR, or exclusive in [exec]";
     /// Tokens a second had a trend throughout the run.
     NoSteadyState = "no_steady_state", Suspect,
         "send more requests (num_prompts), so that ramp and drain are a small part; of a server that slows down, look for the reason in its telemetry";

@@ -1,13 +1,63 @@
 //! What ran beside a run on the same machine, for whoever doubts its figures: other servers of the sweep, and which of them were
-//! starting, which costs the host most. What that did to the run is not known here.
+//! starting, which costs the host most. Runs are repeated alone and beside others; what that says is judged by the record.
 
 use super::Live;
+use super::measure::Purpose;
+use crate::agenda::{Check, Outcome, Ran};
+use crate::error::Result;
 use crate::journal::{Nonce, StartRecord};
 use crate::plan::{Parallel, Params};
 use crate::run::drive::Writer;
+use crate::run::floor::{Doing, Leave};
+use crate::stats::Interference;
+use crate::validity::Validity;
 use jiff::{SignedDuration, Timestamp};
 
+/// Latencies, the first of which a result has is compared.
+const LATENCIES: [&str; 4] = ["mean_e2el_ms", "mean_tpot_ms", "mean_itl_ms", "mean_ttft_ms"];
+
 impl Live<'_, '_> {
+    /// Measures a run once more, alone or beside others, and keeps nothing of it but its latency.
+    pub(super) async fn check(&mut self, check: &Check) -> Result<Outcome> {
+        let doing = if check.is_alone { Doing::Alone } else { Doing::Beside };
+        let Some(leave) = self.enter(doing).await else {
+            return Ok(Outcome::Needless);
+        };
+        let is_needless = |found: &Interference| !found.is_open() || found.pairs >= Interference::MOST_PAIRS;
+        if check.is_alone && self.writer.look(|state| is_needless(&state.interference().servers)) {
+            return Ok(Outcome::Needless);
+        }
+        Ok(match self.measure(&check.run, Purpose::Check).await? {
+            Outcome::Ran { result, seconds } => Outcome::Checked {
+                latency_ms: result.ok().and_then(|ran| latency(&ran)),
+                beside: leave.beside(),
+                seconds,
+            },
+            other => other,
+        })
+    }
+
+    /// Adds to a run what went on beside it.
+    pub(super) fn with_company(&self, outcome: Outcome, leave: Option<Leave<'_>>) -> Outcome {
+        let leave = leave.filter(|_| self.plan.exec.parallel != Parallel::No);
+        match (outcome, leave) {
+            (
+                Outcome::Ran {
+                    result: Ok(mut ran),
+                    seconds,
+                },
+                Some(leave),
+            ) => {
+                ran.beside = Some(leave.beside());
+                Outcome::Ran {
+                    result: Ok(ran),
+                    seconds,
+                }
+            }
+            (outcome, _) => outcome,
+        }
+    }
+
     /// How many other servers of this session were up, and how many starting, at any time since then; nothing where servers run one
     /// after the other.
     pub(super) fn beside(&self, since: &str) -> Params {
@@ -31,6 +81,14 @@ impl Live<'_, '_> {
             .into_iter()
             .collect()
     }
+}
+
+/// That of a run whose figures mean something.
+fn latency(ran: &Ran) -> Option<f64> {
+    let validity = Validity::of(ran.doubts.iter().map(|doubt| doubt.code));
+    let values = &ran.measured.as_ref()?.result.values;
+    let latency = LATENCIES.iter().find_map(|name| values.get(*name)?.as_f64())?;
+    (ran.failure.is_none() && validity != Validity::Invalid && latency.is_finite()).then_some(latency)
 }
 
 fn is_beside(start: &StartRecord, session: Nonce, since: Timestamp) -> bool {

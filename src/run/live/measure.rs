@@ -27,8 +27,17 @@ const ENDS: Duration = Duration::from_secs(20);
 /// How long a server may take to go on with the requests of a run that took too long.
 const GOES_ON: Duration = Duration::from_secs(20);
 
+/// Why a run is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// For its result.
+    Result,
+    /// To be held against itself. Nothing is read beside it, and it is not ended early.
+    Check,
+}
+
 impl Live<'_, '_> {
-    pub(super) async fn measure(&mut self, run: &agenda::Run) -> Result<Outcome> {
+    pub(super) async fn measure(&mut self, run: &agenda::Run, purpose: Purpose) -> Result<Outcome> {
         self.settle().await;
         let identity = self.ready().identity.clone().expect("a ready server told who it is");
         if let Err(failure) = offers(&identity, &run.task) {
@@ -45,15 +54,18 @@ impl Live<'_, '_> {
         let job = job(plan, run, running, &identity, scratch);
         let began = Instant::now();
         writer.tell(Update::Running(&server, &job.counters))?;
-        let is_watched = plan.bench.telemetry;
+        let is_watched = plan.bench.telemetry && purpose == Purpose::Result;
+        let watch = run.task.watch().filter(|_| purpose == Purpose::Result);
         let sampler = is_watched.then(|| sampler::start(Some(running.server.http()), Arc::clone(&running.gpus)));
         let measured = tokio::select! {
             // A measurement that is complete counts even if the server died in the same moment.
             biased;
-            measured = bench::probe(&job, run.task.watch().cloned()) => measured,
+            measured = bench::probe(&job, watch.cloned()) => measured,
             failure = running.server.failed() => {
                 let seconds = began.elapsed().as_secs_f64();
-                self.keep(&telemetry, readings(sampler).await, None)?;
+                if purpose == Purpose::Result {
+                    self.keep(&telemetry, readings(sampler).await, None)?;
+                }
                 return Ok(Outcome::Died { failure, seconds });
             }
         };
@@ -62,7 +74,10 @@ impl Live<'_, '_> {
         let window = job.counters.measured.get().copied();
         let series = readings(sampler).await;
         let course = series.window(window).map(|window| series.course(window));
-        let mut figures = self.keep(&telemetry, series, window)?;
+        let mut figures = match purpose {
+            Purpose::Result => self.keep(&telemetry, series, window)?,
+            Purpose::Check => Params::new(),
+        };
         figures.extend(self.beside(&run.started.at));
         let running = self.ready();
         figures.extend(running.startup.clone());
@@ -203,6 +218,7 @@ pub(crate) fn reduce(measurement: Measurement, task: &Task, simulated: bool) -> 
         validity: measurement.validity(),
     };
     Ran {
+        beside: None,
         learned: task.learn(seen),
         failure: measurement.failure,
         doubts: measurement.doubts,

@@ -9,10 +9,12 @@ mod offline;
 mod planned;
 mod server;
 
+use measure::Purpose;
 pub(crate) use measure::reduce;
 
 use super::Update;
-use super::drive::Stage;
+use super::drive::{Stage, Writer};
+use super::floor::{Doing, Floor, Leave, Sharing};
 use super::gate::Gate;
 use super::interrupt::Interrupt;
 use super::seat::Seat;
@@ -37,6 +39,7 @@ pub struct Live<'p, 'w> {
     config: ServerConfig,
     seat: Seat,
     gate: &'p Gate,
+    floor: &'p Floor,
     writer: &'p SessionWriter<'w>,
     running: Option<Running>,
     /// The program of a run without a server.
@@ -70,7 +73,7 @@ impl<'p, 'w> Live<'p, 'w> {
         plan: &'p Plan,
         config: ServerConfig,
         seat: Seat,
-        gate: &'p Gate,
+        (gate, floor): (&'p Gate, &'p Floor),
         writer: &'p SessionWriter<'w>,
     ) -> Self {
         Live {
@@ -78,6 +81,7 @@ impl<'p, 'w> Live<'p, 'w> {
             config,
             seat,
             gate,
+            floor,
             writer,
             running: None,
             program: None,
@@ -130,6 +134,15 @@ impl<'p, 'w> Live<'p, 'w> {
         }
     }
 
+    /// Waits until this may be done beside the other groups.
+    async fn enter(&self, doing: Doing) -> Option<Leave<'p>> {
+        let sharing = || match self.plan.exec.watched_percent() {
+            Some(_) => self.writer.look(|state| Sharing::after(state.interference())),
+            None => Sharing::Together,
+        };
+        self.floor.enter(doing, sharing).await
+    }
+
     /// A server that is ready, as the agenda knows.
     fn ready(&mut self) -> &mut Running {
         self.running.as_mut().expect("a run begins on a ready server")
@@ -143,16 +156,24 @@ impl Stage for Live<'_, '_> {
         self.writer.tell(Update::Acting(&self.config.id, &action))?;
         let offline = self.plan.bench.runner.offline();
         Ok(match action {
-            Action::Start(launch) => match offline {
-                None => self.start(launch).await?,
-                Some(offline) => self.start_offline(offline, launch).await?,
-            },
+            Action::Start(launch) => {
+                let _leave = self.enter(Doing::Start).await;
+                match offline {
+                    None => self.start(launch).await?,
+                    Some(offline) => self.start_offline(offline, launch).await?,
+                }
+            }
             Action::Look => self.inspect().await?,
             Action::Reset => Outcome::Reset(self.reset().await),
-            Action::Run(job) => match offline {
-                None => self.measure(&job).await?,
-                Some(offline) => self.measure_offline(offline, &job).await?,
-            },
+            Action::Run(job) => {
+                let leave = self.enter(Doing::Run).await;
+                let outcome = match offline {
+                    None => self.measure(&job, Purpose::Result).await?,
+                    Some(offline) => self.measure_offline(offline, &job).await?,
+                };
+                self.with_company(outcome, leave)
+            }
+            Action::Check(check) => self.check(&check).await?,
             Action::Stop => {
                 self.stop().await;
                 Outcome::Stopped

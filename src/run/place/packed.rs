@@ -6,6 +6,8 @@ use crate::agenda::Start;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::run::Update;
+use crate::run::drive::Writer;
+use crate::run::floor::Sharing;
 use crate::run::gate::Gate;
 use crate::run::node::Node;
 use crate::run::seat::Seat;
@@ -29,6 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Packed<'a, I> {
     gate: Gate,
     node: &'a Node,
+    /// Whether it is measured how much servers slow each other down.
+    is_watched: bool,
     wait: Duration,
     /// Those that follow when all before them are done.
     rounds: RefCell<I>,
@@ -47,6 +51,7 @@ impl<'a, I: Iterator<Item = Vec<(Start, Need)>>> Packed<'a, I> {
         Packed {
             gate: Gate::patient(plan.exec.wait).await,
             node,
+            is_watched: plan.exec.watched_percent().is_some(),
             wait: plan.exec.wait,
             rounds: RefCell::new(rounds),
             waiting: RefCell::default(),
@@ -72,25 +77,39 @@ impl<'a, I: Iterator<Item = Vec<(Start, Need)>>> Packed<'a, I> {
     fn take(&self, mut idle: Vec<u32>, under_way: &[Seat]) -> Option<(Start, Seat)> {
         let mut waiting = self.waiting.borrow_mut();
         loop {
-            let fits = |(_, need): &(Start, Need)| self.node.room.has(idle.len() as u32, under_way.len(), need.gpus);
+            let fits = |(_, need): &(Start, Need)| self.fits(idle.len(), under_way.len(), need);
             let place = waiting.iter().position(fits)?;
-            let gpus = choose(&idle, waiting[place].1.gpus as usize);
-            let claims: Vec<Option<Rc<Claim>>> = gpus.iter().map(|gpu| Claim::of(*gpu).map(Rc::new)).collect();
+            let need = waiting[place].1;
+            let gpus = choose(&idle, need.gpus as usize);
+            // Other vsweeps are to keep off what is next to one that is to be alone.
+            let claimed = if need.alone { &self.node.gpus } else { &gpus };
+            let claims: Vec<Option<Rc<Claim>>> = claimed.iter().map(|gpu| Claim::of(*gpu).map(Rc::new)).collect();
             if let Some(taken) = claims.iter().position(Option::is_none) {
-                idle.retain(|gpu| *gpu != gpus[taken]);
+                idle.retain(|gpu| *gpu != claimed[taken]);
                 continue;
             }
             let (start, _) = waiting.remove(place);
             let claims = claims.into_iter().flatten().collect();
-            return Some((start, self.node.seat(gpus, claims, under_way)));
+            let seat = self.node.seat(gpus, claims, under_way);
+            return Some((
+                start,
+                Seat {
+                    alone: need.alone,
+                    ..seat
+                },
+            ));
         }
     }
 
     /// Whether one of those that are left would fit on so many GPUs.
     fn has_room(&self, free: usize, under_way: usize) -> bool {
         let waiting = self.waiting.borrow();
-        let mut needs = waiting.iter().map(|(_, need)| need.gpus);
-        needs.any(|gpus| self.node.room.has(free as u32, under_way, gpus))
+        waiting.iter().any(|(_, need)| self.fits(free, under_way, need))
+    }
+
+    fn fits(&self, free: usize, under_way: usize, need: &Need) -> bool {
+        let is_left_alone = !need.alone || free == self.node.gpus.len();
+        is_left_alone && self.node.room.has(free as u32, under_way, need)
     }
 
     /// Somebody else has the GPUs that a group needs: says so, and gives up after the limit if nothing of ours runs.
@@ -123,6 +142,11 @@ impl<I: Iterator<Item = Vec<(Start, Need)>>> Place for Packed<'_, I> {
                     true if !self.begin_round() => return Ok(None),
                     true => {}
                 }
+            }
+            let is_exclusive = under_way.iter().any(|seat| seat.alone);
+            let sharing = writer.look(|state| Sharing::after(state.interference()));
+            if is_exclusive || (!under_way.is_empty() && self.is_watched && sharing == Sharing::Apart) {
+                return pending().await;
             }
             let is_ours = |gpu: &u32| under_way.iter().any(|seat| seat.gpus.contains(gpu));
             let free: Vec<u32> = self.node.gpus.iter().copied().filter(|gpu| !is_ours(gpu)).collect();

@@ -199,6 +199,7 @@ mod tests {
                     seconds: 1.0,
                     file: None,
                     learned: Some(Learned::Figures(figures.into())),
+                    beside: None,
                 })));
             }
         }

@@ -13,6 +13,8 @@ pub(super) struct Launched {
     pub id: Launch,
     /// What it says of itself, once it is ready.
     pub facts: Option<Facts>,
+    /// Runs that were measured on it.
+    pub measured: usize,
     /// Whether a run used it, so that its caches hold something.
     pub is_used: bool,
     /// The loads that it has held.
@@ -41,6 +43,7 @@ impl Agenda<'_> {
         self.launched = Some(Launched {
             id,
             facts: None,
+            measured: 0,
             is_used: false,
             warmth: Warmth::default(),
             exit: None,

@@ -11,6 +11,7 @@ mod begin;
 mod comparison;
 mod finals;
 mod grid;
+mod interference;
 mod launch;
 mod loss;
 mod probing;
@@ -25,10 +26,11 @@ mod warmth;
 pub use begin::{Hint, Hints, Scope, first_point, wants_forecast};
 pub use comparison::compared;
 pub use schedule::{Group, Schedule, Start};
-pub use step::{Action, Commit, Ending, Facts, Outcome, Ran, Run, Signal, Step};
+pub use step::{Action, Check, Commit, Ending, Facts, Outcome, Ran, Run, Signal, Step};
 pub use task::{Evidence, Reader, SearchReader, Task};
 
 use grid::Grid;
+use interference::Checking;
 use launch::Launched;
 use loss::Lost;
 use probing::{Ask, Probing};
@@ -70,6 +72,11 @@ pub struct Agenda<'p> {
     attempt: Option<Attempt>,
     /// The last run of a search, until it was looked at.
     ended: Option<Task>,
+    /// The run that was measured last, until it was decided whether it is repeated; and the line that began it.
+    last_measured: Option<Task>,
+    last_started: Option<Entry>,
+    /// The run that is repeated.
+    checking: Option<Checking>,
     lost_in_a_row: u32,
     /// Starts that failed at the end of a session that was killed: tries that are used up.
     failed_starts: u32,
@@ -121,6 +128,9 @@ impl<'p> Agenda<'p> {
             launched: None,
             attempt: None,
             ended: None,
+            last_measured: None,
+            last_started: None,
+            checking: None,
             lost_in_a_row: state.lost_in_a_row(&group.server.id, group.slot),
             failed_starts: state.failed_starts(&group.server.id, group.slot).len() as u32,
             failed_start: None,
@@ -145,7 +155,9 @@ impl<'p> Agenda<'p> {
             }
         };
         self.underway = match &step {
-            Step::Act(Action::Start(_) | Action::Look | Action::Reset | Action::Run(_)) => Some(Underway::Work),
+            Step::Act(Action::Start(_) | Action::Look | Action::Reset | Action::Run(_) | Action::Check(_)) => {
+                Some(Underway::Work)
+            }
             Step::Act(Action::Stop) => Some(Underway::Stop),
             Step::Act(Action::Kill) => Some(Underway::Kill),
             _ => None,
@@ -174,10 +186,18 @@ impl<'p> Agenda<'p> {
             Outcome::Looked { is_restarted } => self.settle_look(is_restarted),
             Outcome::Replaced(reason) => self.phase = Phase::Retiring(reason),
             Outcome::Disturbed => self.settle_disturbance(),
+            // How a run that is repeated finds the caches is not told: it is no result.
+            Outcome::Reset(_) if self.checking.is_some() => {}
             Outcome::Reset(refusal) => {
                 let attempt = self.attempt.as_mut().expect("caches are reset for a run");
                 attempt.refusal = refusal.err();
             }
+            Outcome::Checked {
+                latency_ms,
+                beside,
+                seconds,
+            } => self.settle_check(latency_ms, beside, seconds),
+            Outcome::Needless => self.checking = None,
             Outcome::Ran { result, seconds } => self.settle_run(result, seconds),
             Outcome::Died { failure, seconds } => self.settle_death(failure, seconds),
             Outcome::Stopped => self.settle_stop(),
@@ -232,6 +252,10 @@ impl<'p> Agenda<'p> {
         }
         if let Some(attempt) = self.attempt.take() {
             return self.pursue(attempt, state);
+        }
+        let asked = self.last_measured.take().and_then(|task| self.check_after(task, state));
+        if let Some(checking) = self.checking.take().or(asked) {
+            return Some(self.pursue_check(checking));
         }
         let Some(probing) = self.probings.front_mut() else {
             self.leave(Ending::Finished);
@@ -302,7 +326,7 @@ impl<'p> Agenda<'p> {
             };
             self.due.push_back(Step::Note(note.to_owned()));
         }
-        self.attempt = None;
+        (self.attempt, self.checking) = (None, None);
         self.phase = Phase::Leaving(ending);
     }
 

@@ -122,6 +122,10 @@ impl Agenda<'_> {
             Ok(mut ran) => {
                 let launched = self.launched.as_mut().expect("a run was measured on a ready server");
                 launched.warmth.note(&attempt.task.point.params);
+                launched.measured += 1;
+                let is_whole = ran.failure.is_none() && ran.cut.is_none();
+                self.last_measured = is_whole.then(|| attempt.task.clone());
+                self.last_started = Some(started.clone());
                 self.lost_in_a_row = 0;
                 self.death = None;
                 let refused = attempt.refusal.map(|refusal| Doubt::new(Code::CachesNotReset, refusal));
@@ -177,6 +181,7 @@ impl Agenda<'_> {
             seconds,
             file: None,
             learned: ran.learned,
+            beside: ran.beside,
         };
         self.due.push_back(match ran.measured {
             None => record(Event::RunFinished(Box::new(finished))),
@@ -223,5 +228,6 @@ pub(super) fn failed(task: &Task, started: &Entry, failure: &Failure, seconds: f
         seconds,
         file: None,
         learned: task.reader.as_ref().and_then(|reader| reader.learn_of_failure(failure)),
+        beside: None,
     })))
 }

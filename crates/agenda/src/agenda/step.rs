@@ -5,7 +5,7 @@ use vsweep_plan::cause::Failure;
 use vsweep_plan::fingerprint::Fingerprint;
 use vsweep_plan::plan::Warmup;
 use vsweep_plan::validity::Doubt;
-use vsweep_record::journal::{Entry, Event, Launch, Learned, Measured, RunFinished};
+use vsweep_record::journal::{Beside, Entry, Event, Launch, Learned, Measured, RunFinished};
 use vsweep_strategy::checks::AnswerCheck;
 
 /// What comes next on a server.
@@ -45,6 +45,8 @@ pub enum Action {
     Reset,
     /// Measure a run on it.
     Run(Box<Run>),
+    /// Measure a run once more, to learn how much servers that run side by side slow each other down.
+    Check(Box<Check>),
     /// End it in order; of one that was attached to, let go.
     Stop,
     /// End it at once.
@@ -62,6 +64,15 @@ pub struct Run {
     pub warmup: Warmup,
     /// Whether the server has held this load since it started.
     pub is_warm: bool,
+}
+
+/// A run that is repeated to be held against itself, alone and beside others. It has no files of its own.
+#[derive(Debug)]
+pub struct Check {
+    /// The run. Its `started` is that of the run that it repeats.
+    pub run: Run,
+    /// Whether the others wait meanwhile.
+    pub is_alone: bool,
 }
 
 /// What came of an action.
@@ -87,6 +98,17 @@ pub enum Outcome {
         /// From start to end without the warm-up, in seconds.
         seconds: f64,
     },
+    /// Of a check: what was measured.
+    Checked {
+        /// The mean latency; none if it failed.
+        latency_ms: Option<f64>,
+        /// What went on beside it.
+        beside: Beside,
+        /// From start to end without the warm-up, in seconds.
+        seconds: f64,
+    },
+    /// Of a check: it was not done, since meanwhile enough is known or a server starts.
+    Needless,
     /// The server died during a run. It is still to be stopped.
     Died {
         /// Why.
@@ -128,6 +150,8 @@ pub struct Ran {
     pub doubts: Vec<Doubt>,
     /// Why the run was ended before its last request, if it was.
     pub cut: Option<String>,
+    /// What went on beside it, where servers run side by side.
+    pub beside: Option<Beside>,
     /// What it says to the search that asked for it.
     pub learned: Option<Learned>,
     /// The figures; `None` if there are none to be kept.

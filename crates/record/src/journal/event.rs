@@ -3,6 +3,7 @@
 use super::compared::Compared;
 use super::given_up::GroupGivenUp;
 use super::place::{LineId, Nonce, Sum};
+use super::sample::{Beside, InterferenceSample};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use vsweep_plan::cause::{Cause, Outcome};
@@ -21,7 +22,9 @@ use vsweep_strategy::search::{Answer, Level, Probe, Rival, Seed, Target, Vary};
 /// - 2.1: several planned starts of a server config (`starts` of a session), comparisons (`compare`), figures that decide (`learned` of
 ///   a run), and the GPUs of a server that runs beside others.
 /// - 2.2: what a start of a server answered to the fixed questions (`answers` of `server_ready`).
-pub const FORMAT: (u32, u32) = (2, 2);
+/// - 2.3: how much servers that run side by side slow each other down (`interference_sampled`, `interference` of a session, `beside` of a
+///   run).
+pub const FORMAT: (u32, u32) = (2, 3);
 
 /// What can happen to an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -103,6 +106,8 @@ pub enum Event {
     RunStarted(Box<RunStarted>),
     /// A run has a result; if it was measured, its file is on disk.
     RunFinished(Box<RunFinished>),
+    /// A run was repeated only to learn how much servers that run side by side slow each other down. It is no result.
+    InterferenceSampled(Box<InterferenceSample>),
     /// Runs that will not be tried, because their server or their point is beyond hope: each of them has failed.
     GroupGivenUp(Box<GroupGivenUp>),
     /// What this session knows to be measured on a server counts no more: the server is another one now.
@@ -147,6 +152,9 @@ pub struct SessionStarted {
     /// The comparison that the plan asks for; it decides itself on its starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare: Option<Box<Compared>>,
+    /// How much slower servers may be beside others than alone, in percent; none where that is not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interference: Option<f64>,
     /// What of the other journals the session had read.
     pub seen: Seen,
 }
@@ -353,6 +361,9 @@ pub struct RunFinished {
     /// What is decided by it: by the search that asked for it, or by how often its point is measured; `None` if nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learned: Option<Learned>,
+    /// What went on beside it, where servers run side by side.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Beside>,
 }
 
 /// Figures of a run by the name of the metric.

@@ -22,6 +22,7 @@ mod progress;
 mod reader;
 mod recorder;
 mod run_file;
+mod sample;
 mod state;
 
 pub use compared::{Asked, Compared, Entrant};
@@ -42,7 +43,8 @@ pub use place::{Hex64, LineId, Nonce, Place, Sum};
 pub use progress::{Conclusion, Found, Progress};
 pub use recorder::{Recorder, load};
 pub use run_file::Measured;
+pub use sample::{Beside, Company, InterferenceSample};
 pub use state::{
-    FIRST_SLOT, Gap, Launch, Planned, Recognised, RunRecord, SearchEnd, SearchRecord, Searched, ServerRecord, Session,
-    Spare, StartRecord, State, number,
+    FIRST_SLOT, Gap, Interferences, Launch, Planned, Recognised, RunRecord, SearchEnd, SearchRecord, Searched,
+    ServerRecord, Session, Spare, StartRecord, State, number,
 };

@@ -262,6 +262,7 @@ mod tests {
             seconds: 10.0,
             file: None,
             learned,
+            beside: None,
         })));
     }
 

@@ -287,6 +287,7 @@ mod tests {
             seconds: 1.5,
             file: None,
             learned: None,
+            beside: None,
         }
     }
 

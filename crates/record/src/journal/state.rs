@@ -9,12 +9,14 @@ mod apply;
 mod behind;
 mod chains;
 mod counts;
+mod interference;
 mod mend;
 mod records;
 mod resume;
 
 pub use behind::Recognised;
 pub use counts::Spare;
+pub use interference::Interferences;
 pub use records::{
     Launch, Planned, RunRecord, SearchEnd, SearchRecord, Searched, ServerRecord, Session, StartRecord, number,
 };
@@ -25,6 +27,7 @@ use super::event::{Event, RunFinished, Seen, SeenJournal};
 use super::legacy::Sealed;
 use super::line::Entry;
 use super::place::{LineId, Nonce, Place};
+use super::sample::InterferenceSample;
 use chains::Facts;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::OnceLock;
@@ -54,6 +57,9 @@ pub struct State {
     retirements: Vec<Retirement>,
     /// Starts whose answers to the fixed questions speak against what was measured on them.
     answers_doubted: BTreeMap<Launch, Doubt>,
+    /// Runs that were repeated alone and beside others, in the order in which they were.
+    samples: Vec<(Place, InterferenceSample)>,
+    interference: Interferences,
     sealed: Option<Sealed>,
     /// How far each journal was read; empty unless the state was loaded from a directory.
     read: Seen,

@@ -192,7 +192,8 @@ impl Page<'_> {
         let retired = retired(self.inputs.state).into_iter();
         let remarks = retired
             .chain(clients::remark(self.inputs.points))
-            .chain(unsteady::remarks(self.inputs.points));
+            .chain(unsteady::remarks(self.inputs.points))
+            .chain(self.inputs.state.interference().remarks());
         remarks.map(|remark| format!("Note: {}\n\n", escape(&remark))).collect()
     }
 

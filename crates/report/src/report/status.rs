@@ -54,6 +54,9 @@ pub struct Status {
     /// What is in no table because its server is another one now or is measured anew, one sentence a reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub retired: Vec<String>,
+    /// How much servers that run side by side slow each other down, one sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub interference: Vec<String>,
     /// Searches of the plan; they decide on their runs themselves, so those are not counted before they are done.
     #[serde(skip_serializing_if = "is_zero")]
     pub searches: u64,
@@ -204,6 +207,7 @@ impl Status {
             workers: Vec::new(),
             cluster: None,
             ended: state.last_session().and_then(|session| session.ended.clone()),
+            interference: state.interference().remarks(),
             killed: state.killed_sessions(),
             orphans: Vec::new(),
         }
@@ -232,12 +236,11 @@ impl Status {
             0 => format!(", {} left", self.left),
             all => format!("; {} of {all} searches ended", all - self.searches_left.min(all)),
         };
-        if let (Some(seconds), true) = (self.seconds_left, self.left > 0) {
+        if let Some(seconds) = self.seconds_left.filter(|_| self.left > 0) {
             text += &format!(", about {} to go", show_duration(Duration::from_secs_f64(seconds)));
         }
-        text.push('\n');
-        let sentences = self.damage.iter().chain(&self.retired);
-        sentences.for_each(|sentence| text += &format!("{sentence}\n"));
+        let told = [&self.damage, &self.retired, &self.interference].into_iter().flatten();
+        text = told.fold(text + "\n", |text, sentence| text + sentence + "\n");
         let is_done = self.left == 0 && self.searches_left == 0;
         text += &self.standing(is_done);
         if let Some(cluster) = &self.cluster {

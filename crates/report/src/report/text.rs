@@ -73,6 +73,7 @@ pub fn summarize(state: &State, points: &Points<'_>, goals: &Goals) -> String {
         .into_iter()
         .chain(clients::remark(points))
         .chain(unsteady::remarks(points))
+        .chain(state.interference().remarks())
     {
         text += &format!("note: {remark}\n");
     }

@@ -44,6 +44,7 @@ struct Flag {
 const SIMULATOR_FLAGS: &str = "\
 float --sim-acceptance
 text --sim-compile-cache
+float --sim-cross-talk
 float --sim-drift
 append --sim-fault
 text --sim-gpu
@@ -55,6 +56,7 @@ float --sim-speed
 text --sim-stall
 text --sim-stall-every
 text --sim-start
+float --sim-start-cross-talk
 text --sim-truth
 flag --sim-zero
 ";

@@ -109,6 +109,11 @@ fn started(pid: u32) -> Option<u64> {
     fields.get(19)?.parse().ok()
 }
 
+/// Whether a process of this id runs.
+pub fn is_alive(pid: u32) -> bool {
+    started(pid).is_some()
+}
+
 /// Bytes taken on the fullest of these devices, by processes other than `pid`.
 pub fn taken(folder: &Path, devices: &[usize], pid: u32) -> f64 {
     let mut others = holdings(folder);

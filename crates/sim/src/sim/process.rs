@@ -9,6 +9,7 @@ use super::engine::noise::mix_text;
 use super::fault::{After, Fault, Kinds};
 use super::flags::Flags;
 use super::log::{self, Source};
+use super::neighbours::Neighbour;
 use super::settings::{Settings, Unusable};
 use super::start::{self, fail};
 use super::stops::Stops;
@@ -47,6 +48,8 @@ Serves a simulated model. Takes every flag of `vllm serve`, and its own:
   --sim-seed N         seed of noise, answers and random faults
   --sim-start TIME     time from launch to ready (default 600ms), or the word modelled
   --sim-compile-cache DIR  where compiled graphs are remembered, so that the next start is faster
+  --sim-cross-talk P   this share slower while another simulator on VSWEEP_SIM_GPUS answers requests
+  --sim-start-cross-talk P  the same while another one starts
   --sim-truth FILE     write the true times of every request, one JSON line each
   --sim-fault KIND     do something wrong; repeatable
 ";
@@ -131,6 +134,7 @@ async fn live(mut settings: Settings, flags: &Flags) -> Result<u8, u8> {
     if settings.has(Fault::LeakChild) {
         EngineProcess::spawn(Role::Stray).map_err(io)?;
     }
+    let neighbour = Neighbour::starting(settings.node.as_deref(), settings.cross_talk);
     let started = tokio::select! {
         started = start::load(&mut settings, engine.pid()) => started,
         () = stops.recv() => Err(0),
@@ -142,8 +146,16 @@ async fn live(mut settings: Settings, flags: &Flags) -> Result<u8, u8> {
     });
     match served {
         Ok((listener, driver, strikes)) => {
+            let crowd = settings.crowd.clone();
             let app = Arc::new(app(settings, flags, driver, tokenizer));
-            Ok(run(app, listener, engine, stops, strikes).await)
+            let asked = app.clone();
+            let is_busy = move || asked.in_flight.load(Ordering::Relaxed) > 0;
+            let looking = neighbour.map(|neighbour| tokio::spawn(neighbour.live(crowd, is_busy)));
+            let code = run(app, listener, engine, stops, strikes).await;
+            if let Some(looking) = looking {
+                looking.abort();
+            }
+            Ok(code)
         }
         Err(code) => {
             engine.stop().await;

@@ -14,12 +14,14 @@ pub struct Room {
 }
 
 /// What one group needs.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Need {
     /// GPUs.
     pub gpus: u32,
     /// How long it likely takes, in seconds.
     pub seconds: f64,
+    /// Whether nothing may run beside it.
+    pub alone: bool,
 }
 
 /// When a group runs.
@@ -42,8 +44,8 @@ const WORTH: f64 = 0.995;
 
 impl Room {
     /// Whether a group fits beside others that leave so many GPUs free.
-    pub fn has(self, free_gpus: u32, under_way: usize, gpus: u32) -> bool {
-        gpus <= free_gpus && under_way < self.groups as usize
+    pub fn has(self, free_gpus: u32, under_way: usize, need: &Need) -> bool {
+        need.gpus <= free_gpus && under_way < if need.alone { 1 } else { self.groups as usize }
     }
 
     /// The order in which groups are to be asked whether they fit. Each must fit alone.
@@ -100,8 +102,9 @@ impl Room {
         let (mut free, mut now, mut after) = (self.gpus, 0.0, None);
         loop {
             waiting.retain(|&group| {
-                let Need { gpus, seconds } = needs[group];
-                let fits = self.has(free, under_way.len(), gpus);
+                let Need { gpus, seconds, .. } = needs[group];
+                let is_shared = under_way.iter().all(|at| !needs[placed[*at].group].alone);
+                let fits = is_shared && self.has(free, under_way.len(), &needs[group]);
                 if fits {
                     free -= gpus;
                     under_way.push(placed.len());
@@ -128,13 +131,12 @@ impl Room {
     /// No list is shorter: all GPUs are busy all the time, or all places, or one group alone takes as long.
     pub fn bound(self, needs: &[Need]) -> f64 {
         let seconds = needs.iter().map(|need| need.seconds);
-        let area: f64 = needs.iter().map(|need| need.seconds * f64::from(need.gpus)).sum();
-        let of_gpus = if self.gpus > 0 {
-            area / f64::from(self.gpus)
-        } else {
-            0.0
+        let share = |need: &Need, part: u32, whole: u32| match need.alone {
+            true => need.seconds,
+            false => need.seconds * f64::from(part) / f64::from(whole.max(1)),
         };
-        let of_places = seconds.clone().sum::<f64>() / f64::from(self.groups.max(1));
+        let of_gpus: f64 = needs.iter().map(|need| share(need, need.gpus, self.gpus)).sum();
+        let of_places: f64 = needs.iter().map(|need| share(need, 1, self.groups)).sum();
         seconds.fold(of_gpus.max(of_places), f64::max)
     }
 }
@@ -206,7 +208,31 @@ mod tests {
     const NODE: Room = Room { gpus: 8, groups: 8 };
 
     fn need(gpus: u32, seconds: f64) -> Need {
-        Need { gpus, seconds }
+        Need {
+            gpus,
+            seconds,
+            alone: false,
+        }
+    }
+
+    #[test]
+    fn who_is_to_be_alone_is() {
+        let shy = Need {
+            alone: true,
+            ..need(1, 5.0)
+        };
+        let needs = [need(1, 10.0), shy, need(2, 10.0)];
+        for room in [NODE, Room { gpus: 0, groups: 3 }] {
+            let needs = needs.map(|need| Need {
+                gpus: need.gpus.min(room.gpus),
+                ..need
+            });
+            let placed = room.play(&needs, &room.order(&needs));
+            let alone = placed.iter().find(|placed| placed.group == 1).expect("each runs");
+            let meets = |other: &&Placed| other.group != 1 && other.from < alone.to && alone.from < other.to;
+            assert_eq!(placed.iter().filter(meets).count(), 0);
+            assert_eq!((length(&placed), placed.len()), (15.0, 3));
+        }
     }
 
     proptest! {

@@ -1,23 +1,28 @@
 //! The `[exec]` table.
 
 use super::Reader;
+use super::params::Names;
 use crate::plan::fields::Fields;
 use crate::plan::node::{Kind, Node};
 use crate::plan::problem::Problem;
-use crate::plan::{Exec, Parallel, schema};
+use crate::plan::{Condition, Exec, Parallel, Side, schema};
 use std::time::Duration;
 
+/// Above it, packing stops.
+const SLOWDOWN_PERCENT: f64 = 5.0;
 const WAIT: Duration = Duration::from_secs(10 * 60);
 /// More processes than any machine bears.
 const MOST_SERVERS: u32 = 1024;
 
 impl Reader<'_> {
     /// Reads the table, if there is one. `serve` tells whether there is anything to run side by side.
-    pub(super) fn exec(&mut self, node: Option<&Node>, serve: Option<&Node>) -> Exec {
+    pub(super) fn exec(&mut self, node: Option<&Node>, serve: Option<&Node>, names: &Names) -> Exec {
         let mut exec = Exec {
             parallel: Parallel::No,
             gpus: None,
             wait: WAIT,
+            interference: Some(SLOWDOWN_PERCENT),
+            exclusive: None,
         };
         let Some(node) = node else { return exec };
         let Some(mut fields) = Fields::open::<schema::ExecTable>(node, "exec", &mut self.found) else {
@@ -48,8 +53,32 @@ impl Reader<'_> {
             }
         }
         exec.wait = self.duration(fields.get("wait"), "exec.wait", WAIT);
+        if let Some(node) = fields.get("interference") {
+            exec.interference = match node.kind {
+                Kind::Bool(false) => None,
+                _ => self.percent(node, "exec.interference", 0.1..=1000.0),
+            };
+        }
+        exec.exclusive = fields.get("exclusive").and_then(|node| self.exclusive(node, names));
         fields.close(&mut self.found);
         exec
+    }
+
+    fn exclusive(&mut self, node: &Node, names: &Names) -> Option<Vec<Condition>> {
+        if let Kind::Bool(is_each) = node.kind {
+            return is_each.then(Vec::new);
+        }
+        let remedy = "write exclusive = true, or exclusive = { tensor_parallel_size = \">=4\" }";
+        let conditions = self.conditions(node, "exec.exclusive", remedy, names);
+        if let Some(of_load) = conditions.iter().find(|condition| condition.param.side == Side::Bench) {
+            let message = format!(
+                "`{}` is a parameter of the load, and servers run side by side",
+                of_load.param.name
+            );
+            self.found
+                .add(Problem::new(node.span, message, "name parameters of the server"));
+        }
+        Some(conditions)
     }
 
     fn parallel(&mut self, node: &Node) -> Parallel {

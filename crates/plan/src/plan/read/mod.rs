@@ -114,7 +114,6 @@ impl Reader<'_> {
         if let Some(offline) = bench.runner.offline() {
             self.without_server(offline, &mut serve, root);
         }
-        let exec = self.exec(fields.get("exec"), serve_node);
         let slurm = self.slurm(fields.get("slurm"));
         let names = Names {
             serve: params::names(serve_node)
@@ -131,6 +130,7 @@ impl Reader<'_> {
                 .any(|node| node.entry("params_file").is_some()),
         };
         let names = names.with_combos(&serve.combos, &bench.combos);
+        let exec = self.exec(fields.get("exec"), serve_node, &names);
         let link = fields
             .get("link")
             .map(|node| self.link(node, &names))

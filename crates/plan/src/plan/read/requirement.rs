@@ -41,7 +41,10 @@ impl Reader<'_> {
             let choices = [("any", Servers::Any), ("all", Servers::All)];
             self.choice(node, "assert.servers", &choices)
         });
-        let conditions = fields.get("where").map(|node| self.conditions(node, names));
+        let conditions = fields.get("where").map(|node| {
+            let remedy = "write it as where = { max_concurrency = 8 }";
+            self.conditions(node, "assert.where", remedy, names)
+        });
         let bounds: Vec<&Entry> = fields.rest().collect();
         if bounds.is_empty() {
             let remedy = "add a bound such as p99_ttft_ms = \"<=500\"";
@@ -67,14 +70,11 @@ impl Reader<'_> {
         })
     }
 
-    fn conditions(&mut self, node: &Node, names: &Names) -> Vec<Condition> {
+    /// Values of parameters, or comparisons, of the table that is called `what`.
+    pub(super) fn conditions(&mut self, node: &Node, what: &str, remedy: &str, names: &Names) -> Vec<Condition> {
         let Kind::Table(entries) = &node.kind else {
-            let message = format!("`assert.where` must be a table, found {}", node.kind_name());
-            self.found.add(Problem::new(
-                node.span,
-                message,
-                "write it as where = { max_concurrency = 8 }",
-            ));
+            let message = format!("`{what}` must be a table, found {}", node.kind_name());
+            self.found.add(Problem::new(node.span, message, remedy));
             return Vec::new();
         };
         let read = |entry: &Entry| {

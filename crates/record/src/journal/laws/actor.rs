@@ -71,6 +71,7 @@ impl Actor {
             searches: 1,
             compare: None,
             seen,
+            interference: None,
         })));
         actor
     }
@@ -318,6 +319,7 @@ impl Actor {
                     served: None,
                 })
             }),
+            beside: None,
         };
         if result != Result::Failed {
             let provenance = Provenance {

@@ -72,6 +72,7 @@ impl Fold<'_> {
                     started: 0,
                     plan: None,
                     compare: None,
+                    interference: None,
                     plan_sha256,
                     planned: Planned {
                         servers,
@@ -276,6 +277,7 @@ impl Fold<'_> {
             seconds: run.seconds,
             file: run.file,
             learned,
+            beside: None,
         };
         if let Some(at_entry) = replaced {
             // The same line number keeps its place in tables and chains; its file was written over.

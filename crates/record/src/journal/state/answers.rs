@@ -1,7 +1,7 @@
 //! What the answers to the fixed questions say against the runs of a start. A pure fold: a start that is read later, with the answers of the
 //! baseline, changes what is said of the runs that were read before.
 
-use super::{Attempt, Launch, State};
+use super::{Attempt, Interferences, Launch, State};
 use std::collections::BTreeMap;
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::ServerId;
@@ -48,27 +48,40 @@ impl State {
             .filter_map(|((_, launch, _), said)| Some((*launch, Doubt::new(Code::AnswersDiffer, said?))))
             .collect();
         if doubted != self.answers_doubted {
-            self.attempts.iter_mut().for_each(|attempt| attempt.hold(&doubted));
             self.answers_doubted = doubted;
+            self.hold_all();
             self.forget_chains();
         }
     }
 }
 
+impl State {
+    /// Holds every run against what is known of its start and of its neighbours.
+    pub(super) fn hold_all(&mut self) {
+        let (answers, interference) = (&self.answers_doubted, &self.interference);
+        let attempts = self.attempts.iter_mut();
+        attempts.for_each(|attempt| attempt.hold(answers, interference));
+    }
+}
+
 impl Attempt {
-    /// Notes whether its start is among the doubted ones. What failed stays as it is.
-    pub(super) fn hold(&mut self, doubted: &BTreeMap<Launch, Doubt>) {
+    /// Notes what speaks against it beyond what the run itself says. What failed stays as it is.
+    pub(super) fn hold(&mut self, answers: &BTreeMap<Launch, Doubt>, interference: &Interferences) {
         let record = &mut self.record;
-        record.doubts.retain(|doubt| doubt.code != Code::AnswersDiffer);
-        let (outcome, validity) = self.as_recorded;
-        let doubt = record.launch.and_then(|launch| doubted.get(&launch));
-        let doubt = doubt.filter(|_| outcome != Outcome::Failed);
-        (record.outcome, record.validity) = match (doubt, outcome) {
-            (None, _) => (outcome, validity),
-            (Some(_), Outcome::Ok) => (Outcome::Suspect, Validity::Invalid),
-            (Some(_), _) => (outcome, Validity::Invalid),
-        };
-        record.doubts.extend(doubt.cloned());
+        let is_own = |doubt: &Doubt| !matches!(doubt.code, Code::AnswersDiffer | Code::ServersInterfere);
+        record.doubts.retain(is_own);
+        (record.outcome, record.validity) = self.as_recorded;
+        if record.outcome == Outcome::Failed {
+            return;
+        }
+        let of_start = record.launch.and_then(|launch| answers.get(&launch)).cloned();
+        let of_others = record.beside.and_then(|beside| interference.against(beside));
+        record.doubts.extend(of_start.into_iter().chain(of_others));
+        let found = Validity::of(record.doubts.iter().map(|doubt| doubt.code));
+        record.validity = record.validity.max(found);
+        if record.outcome == Outcome::Ok && record.validity != Validity::Valid {
+            record.outcome = Outcome::Suspect;
+        }
     }
 }
 
@@ -166,6 +179,7 @@ mod tests {
             seconds: 1.0,
             file: None,
             learned: Some(Learned::Figures(Figures::new())),
+            beside: None,
         })));
         let seen = |state: &State| {
             let run = state.run(&point, 0, 0).expect("a run");

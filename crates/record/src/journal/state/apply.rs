@@ -112,6 +112,7 @@ impl State {
                 };
                 self.finish_run(line, Some(place.line), at, *finished);
             }
+            Event::InterferenceSampled(sample) => self.note_sample(place, *sample),
             Event::GroupGivenUp(given_up) => self.give_up(place, at, *given_up),
             Event::ResultsRetired { server, reason } => {
                 self.retirements.push(Retirement { server, place, reason });
@@ -152,6 +153,7 @@ impl State {
             plan_sha256: started.plan.sha256.clone(),
             plan: Some(started.plan),
             compare: started.compare.map(|compare| *compare),
+            interference: started.interference,
             planned: Planned {
                 servers: started.servers,
                 points: started.points,
@@ -165,6 +167,7 @@ impl State {
         self.note_seen(place, started.seen);
         let at = self.sessions.partition_point(|other| other.place < place);
         self.sessions.insert(at, session);
+        self.judge_interference();
     }
 
     fn note_seen(&mut self, place: Place, seen: Seen) {
@@ -293,8 +296,9 @@ impl State {
         record.seconds = finished.seconds;
         record.file = finished.file;
         record.finished_at = at;
+        record.beside = finished.beside;
         attempt.as_recorded = (record.outcome, record.validity);
-        attempt.hold(&self.answers_doubted);
+        attempt.hold(&self.answers_doubted, &self.interference);
         let record = &mut attempt.record;
         if let Some(Learned::Figures(figures)) = finished.learned {
             record.figures = figures;

@@ -164,6 +164,7 @@ mod tests {
             seconds: 1.0,
             file: None,
             learned: None,
+            beside: None,
         })));
     }
 

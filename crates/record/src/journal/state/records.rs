@@ -4,6 +4,7 @@ use super::FIRST_SLOT;
 use crate::journal::compared::Compared;
 use crate::journal::event::{Figures, Learned, RecordedPlan, SearchStarted, ServerDeclared, StoredFile};
 use crate::journal::place::{LineId, Nonce, Place};
+use crate::journal::sample::Beside;
 use std::fmt;
 use std::sync::Arc;
 use vsweep_plan::cause::{Cause, Outcome};
@@ -51,6 +52,8 @@ pub struct RunRecord {
     pub file: Option<StoredFile>,
     /// The search that asked for it, and what it learned.
     pub search: Option<Searched>,
+    /// What went on beside it, where servers run side by side.
+    pub beside: Option<Beside>,
     /// The figures that decide how often its point is measured, where they do.
     pub figures: Figures,
     /// The line that began it, or that gave it up; its files are named by it.
@@ -85,6 +88,7 @@ impl RunRecord {
             seconds: 0.0,
             file: None,
             search: None,
+            beside: None,
             figures: Figures::new(),
             started,
             finished_at: String::new(),
@@ -296,6 +300,8 @@ pub struct Session {
     pub plan_sha256: String,
     /// The comparison that the plan asks for.
     pub compare: Option<Compared>,
+    /// How much slower servers may be beside others than alone, in percent; `None` where that is not measured.
+    pub interference: Option<f64>,
     /// Size of the plan.
     pub planned: Planned,
     /// How it ended; `None` if it was killed, or is still running.

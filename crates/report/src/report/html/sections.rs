@@ -57,7 +57,12 @@ pub fn banners(page: &Page<'_>) -> String {
         let told = escape(&told);
         format!("<p class=\"banner\" role=\"note\"><strong>Retired.</strong> {told}.</p>")
     });
-    simulated(page.inputs.points) + &unfinished.unwrap_or_default() + &retired.collect::<String>()
+    let remarks = page.inputs.state.interference().remarks().into_iter().map(|told| {
+        let told = escape(&capitalise(&told));
+        format!("<p class=\"banner\" role=\"note\"><strong>Side by side.</strong> {told}.</p>")
+    });
+    let notes: String = retired.chain(remarks).collect();
+    simulated(page.inputs.points) + &unfinished.unwrap_or_default() + &notes
 }
 
 /// What explorations found, a paragraph each.

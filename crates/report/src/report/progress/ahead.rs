@@ -10,6 +10,7 @@ use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::{PointId, SearchId, ServerId};
 use vsweep_record::journal::{Entry, Event, FIRST_SLOT, RunRecord, ServerRecord, State};
 use vsweep_strategy::selection::packed::{Need, Room, length};
+use vsweep_strategy::stats::Finding;
 
 /// Runs that a search takes, as long as none has ended.
 const USUAL_PROBES: f64 = 8.0;
@@ -57,7 +58,7 @@ pub struct Ahead {
     /// The starts that this invocation has made.
     begun: BTreeSet<(ServerId, u32)>,
     /// How many servers run at once, and the GPUs that each needs; one after the other without.
-    shared: Option<(Room, BTreeMap<ServerId, u32>)>,
+    shared: Option<(Room, BTreeMap<ServerId, Need>)>,
     by_server_and_load: BTreeMap<(ServerId, String), Mean>,
     by_load: BTreeMap<String, Mean>,
     run: Mean,
@@ -125,9 +126,9 @@ impl Ahead {
         Some(ahead)
     }
 
-    /// Servers run side by side, with so many GPUs each.
-    pub fn share_out(&mut self, room: Room, gpus: BTreeMap<ServerId, u32>) {
-        self.shared = Some((room, gpus));
+    /// Servers run side by side, and each needs so much; how long they take is not taken from there.
+    pub fn share_out(&mut self, room: Room, needs: BTreeMap<ServerId, Need>) {
+        self.shared = Some((room, needs));
     }
 
     /// Adds runs of one load on one start of a server; `load` is the name of their point.
@@ -221,6 +222,12 @@ impl Ahead {
                         .for_each(|_| self.finish(&given_up.server, given_up.slot, &point.name));
                 }
                 given_up.searches.iter().for_each(|(search, _)| self.end_search(search));
+            }
+            Event::InterferenceSampled(sample) => {
+                _ = self.pass(&sample.server, at);
+                if let (Some((room, _)), Finding::Slows) = (&mut self.shared, state.interference().servers.finding) {
+                    room.groups = 1;
+                }
             }
             Event::ResultsRetired { server, .. } => {
                 for run in state.retired_at(entry.place.line) {
@@ -317,9 +324,9 @@ impl Ahead {
             for search in &share.searches {
                 seconds += (whole - self.probes_of(search)).max(1.0) * probe;
             }
-            let gpus = self.shared.as_ref().and_then(|(_, gpus)| gpus.get(server));
-            let gpus = gpus.copied().unwrap_or(0);
-            needs.push((is_up, Need { gpus, seconds }));
+            let known = self.shared.as_ref().and_then(|(_, needs)| needs.get(server));
+            let need = known.copied().unwrap_or_default();
+            needs.push((is_up, Need { seconds, ..need }));
         }
         Some(match &self.shared {
             None => needs.iter().map(|(_, need)| need.seconds).sum(),
@@ -423,6 +430,7 @@ mod tests {
             seconds,
             file: None,
             learned: None,
+            beside: None,
         }))
     }
 
@@ -465,6 +473,7 @@ mod tests {
             searches: 0,
             compare: None,
             seen: Default::default(),
+            interference: None,
         })));
         for (load, seconds) in [("users=1", 30.0), ("users=64", 6.0)] {
             let finished = run(&mut state, "a", load, seconds);
@@ -482,9 +491,13 @@ mod tests {
         for (name, runs) in [("a", 3), ("b", 1), ("c", 1), ("d", 1)] {
             ahead.add_runs(&server(name), FIRST_SLOT, "users=1", runs);
         }
+        let need = Need {
+            gpus: 1,
+            ..Need::default()
+        };
         ahead.share_out(
             Room { gpus: 2, groups: 2 },
-            ["a", "b", "c", "d"].map(|name| (server(name), 1)).into(),
+            ["a", "b", "c", "d"].map(|name| (server(name), need)).into(),
         );
         start(&mut ahead, &mut state, "a", 0, 10.0);
         start(&mut ahead, &mut state, "b", 0, 10.0);

@@ -96,6 +96,10 @@ impl Live {
                     self.print(Some(outcome(run, state)));
                 }
             }
+            Event::InterferenceSampled(sample) => {
+                self.doing(&sample.server, "between runs", state);
+                self.print(describe(entry, state, ahead));
+            }
             Event::SearchStarted(_)
             | Event::SearchFinished { .. }
             | Event::GroupGivenUp(_)

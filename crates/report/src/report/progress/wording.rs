@@ -27,6 +27,7 @@ pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<Line> {
             )
         }
         Event::GroupGivenUp(given_up) => Line::new(Status::Failed, lost(given_up, state)),
+        Event::InterferenceSampled(_) => Line::new(Status::Note, state.interference().news(entry)?),
         Event::ServerStarting { server, .. } => Line::new(Status::Start, starting(server, state)),
         Event::ServerReady { server, seconds, .. } => {
             let name = server_name(server, state);
@@ -320,6 +321,7 @@ mod tests {
             searches: 0,
             compare: None,
             seen: Seen::new(),
+            interference: None,
         })));
         let config = ServerDeclared {
             name: "fp8 tp=2".into(),
@@ -371,6 +373,7 @@ mod tests {
                 seconds: 12.5,
                 file: None,
                 learned: None,
+                beside: None,
             })));
         }
         let given_up = |blamed: Option<u64>| GroupGivenUp {

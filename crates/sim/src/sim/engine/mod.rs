@@ -34,6 +34,7 @@ use self::roster::Roster;
 use self::sequence::Sequence;
 pub use self::sequence::token_id;
 use self::stats::Stats;
+use super::neighbours::Crowd;
 use std::collections::VecDeque;
 
 /// Settings of the scheduler and the KV cache, by vLLM's names.
@@ -99,6 +100,7 @@ pub struct Engine {
     cost: CostModel,
     roofline: Roofline,
     noise: Noise,
+    crowd: Crowd,
     vocabulary: u32,
     pool: Pool,
     next_key: Key,
@@ -124,6 +126,7 @@ impl Engine {
             roofline: Roofline::of(&cost),
             cost,
             noise,
+            crowd: Crowd::default(),
             vocabulary,
             pool,
             next_key: 0,
@@ -226,6 +229,11 @@ impl Engine {
         Some(self.time(now, &work))
     }
 
+    /// The same engine, slowed down by others as these say.
+    pub fn among(self, crowd: Crowd) -> Engine {
+        Engine { crowd, ..self }
+    }
+
     /// How long a step from `now` on takes; counts it.
     fn time(&mut self, now: f64, work: &Work) -> f64 {
         self.stats.iteration_tokens.observe(work.tokens as f64);
@@ -233,7 +241,7 @@ impl Engine {
         let (read, written) = self.roofline.traffic(work);
         self.stats.read_bytes += read;
         self.stats.write_bytes += written;
-        self.noise.stretch(now, self.roofline.seconds(work))
+        self.noise.stretch(now, self.roofline.seconds(work)) * self.crowd.factor()
     }
 
     /// Makes the full blocks of a request findable by their content.

@@ -15,6 +15,7 @@ use super::engine::noise::{Noise, Spread, mix, mix_text};
 use super::engine::{Engine, Limits};
 use super::fault::Fault;
 use super::flags::Flags;
+use super::neighbours::{CrossTalk, Crowd};
 use super::phases::Phases;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -55,6 +56,10 @@ pub struct Settings {
     pub mfu_metrics: bool,
     /// How far times differ from the model's.
     pub spread: Spread,
+    /// How servers of the node slow each other down.
+    pub cross_talk: CrossTalk,
+    /// By how much they do at the moment.
+    pub crowd: Crowd,
     /// Seed of noise, answers and random faults.
     pub seed: u64,
     /// Tells servers of other settings apart, whatever their port.
@@ -213,6 +218,8 @@ impl Settings {
             cost,
             mfu_metrics: read.on("enable_mfu_metrics", false),
             spread: own::spread(&read)?,
+            cross_talk: own::cross_talk(&read)?,
+            crowd: Crowd::default(),
             seed,
             server,
             start: own::start(&read, &faults)?,
@@ -246,7 +253,7 @@ impl Settings {
     /// The engine of one replica.
     pub fn engine(&self, vocabulary: u32, replica: u64) -> Engine {
         let noise = Noise::of_server(mix(self.seed ^ replica), mix(self.server ^ replica), self.spread);
-        Engine::new(self.limits.clone(), self.cost.clone(), noise, vocabulary)
+        Engine::new(self.limits.clone(), self.cost.clone(), noise, vocabulary).among(self.crowd.clone())
     }
 
     /// How long each phase of the start takes.

@@ -4,6 +4,7 @@ use super::{Reader, Unusable};
 use crate::sim::engine::noise::{Spread, uniform};
 use crate::sim::fault::Fault;
 use crate::sim::flags::Flags;
+use crate::sim::neighbours::CrossTalk;
 use std::time::Duration;
 
 pub(super) fn speed(read: &Reader) -> Result<f64, Unusable> {
@@ -37,6 +38,13 @@ pub(super) fn spread(read: &Reader) -> Result<Spread, Unusable> {
         stalls: every
             .filter(|every| !every.is_zero())
             .map(|every| (every.as_secs_f64(), length.as_secs_f64())),
+    })
+}
+
+pub(super) fn cross_talk(read: &Reader) -> Result<CrossTalk, Unusable> {
+    Ok(CrossTalk {
+        busy: within(read, "sim_cross_talk", 0.0, 10.0)?,
+        starting: within(read, "sim_start_cross_talk", 0.0, 10.0)?,
     })
 }
 

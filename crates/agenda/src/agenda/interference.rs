@@ -1,0 +1,131 @@
+//! Runs that are repeated to learn how much servers that run side by side slow each other down: once alone, while the others wait, and
+//! once beside them; and beside the start of another server when there is one. Each pair is of one point on one launch, with the same
+//! requests. What follows from them is decided by the record.
+
+use super::step::{Action, Check, Run, Step};
+use super::task::Task;
+use super::{Agenda, record};
+use vsweep_plan::plan::{Reset, Warmup};
+use vsweep_record::journal::{Beside, Event, InterferenceSample, Launch, State};
+use vsweep_strategy::stats::{Finding, Interference};
+
+/// A launch repeats one of so many of its runs at most.
+const EVERY: usize = 4;
+/// So often is tried to measure a point beside others, who may end meanwhile.
+const TRIES: usize = 3;
+
+/// A run that is repeated.
+#[derive(Debug)]
+pub(super) struct Checking {
+    task: Task,
+    is_alone: bool,
+    is_reset: bool,
+}
+
+/// The other servers of the session.
+struct Others {
+    are_ready: bool,
+    are_starting: bool,
+}
+
+impl Agenda<'_> {
+    /// Whether the run that was measured last is to be repeated.
+    pub(super) fn check_after(&mut self, task: Task, state: &State) -> Option<Checking> {
+        let launched = self.launched.as_ref()?;
+        self.scope.plan.exec.watched_percent()?;
+        let others = others(launched.id, state);
+        let samples: Vec<&InterferenceSample> = state.samples_of(launched.id).collect();
+        let of_point: Vec<&&InterferenceSample> =
+            samples.iter().filter(|sample| sample.point == task.point.id).collect();
+        let count = |test: fn(&InterferenceSample) -> bool| of_point.iter().filter(|sample| test(sample)).count();
+        let has_failed = samples.iter().any(|sample| sample.latency_ms.is_none());
+        let points = samples
+            .iter()
+            .map(|sample| &sample.point)
+            .collect::<std::collections::BTreeSet<_>>();
+        let is_full = of_point.is_empty() && points.len() * EVERY >= launched.measured;
+        let tried = count(|sample| !sample.alone);
+        if has_failed || is_full || tried >= 2 * TRIES {
+            return None;
+        }
+        let found = state.interference();
+        let (alone, beside) = (
+            count(InterferenceSample::is_alone),
+            count(InterferenceSample::is_beside_servers),
+        );
+        let beside_start = count(InterferenceSample::is_beside_start);
+        let seeks_starts = found.starts.is_open() && found.servers.finding != Finding::Slows;
+        let seeks_servers = found.servers.is_open();
+        let needs_beside = seeks_servers && alone > 0 && beside == 0 && tried < TRIES + beside_start;
+        let needs_base = seeks_starts && beside_start > 0 && alone + beside == 0;
+        let is_alone = if others.are_starting {
+            let is_wanted = seeks_starts && beside_start == 0 && tried < TRIES;
+            is_wanted.then_some(false)?
+        } else if !others.are_ready {
+            return None;
+        } else if seeks_servers && alone == 0 && found.servers.pairs < Interference::MOST_PAIRS {
+            true
+        } else {
+            (needs_beside || needs_base).then_some(false)?
+        };
+        Some(Checking {
+            task,
+            is_alone,
+            is_reset: false,
+        })
+    }
+
+    /// The next step of a run that is repeated.
+    pub(super) fn pursue_check(&mut self, mut checking: Checking) -> Step {
+        let resets = !matches!(self.scope.plan.serve.reset, Reset::Nothing | Reset::Restart);
+        let action = match resets && !std::mem::replace(&mut checking.is_reset, true) {
+            true => Action::Reset,
+            false => Action::Check(Box::new(Check {
+                run: Run {
+                    task: checking.task.clone(),
+                    started: self.last_started.clone().expect("what is repeated was measured"),
+                    warmup: Warmup::Requests(0),
+                    is_warm: true,
+                },
+                is_alone: checking.is_alone,
+            })),
+        };
+        self.checking = Some(checking);
+        Step::Act(action)
+    }
+
+    pub(super) fn settle_check(&mut self, latency_ms: Option<f64>, beside: Beside, seconds: f64) {
+        let checking = self.checking.take().expect("a run was repeated");
+        let launched = self.launched.as_ref().expect("a run was repeated on a ready server");
+        self.due
+            .push_back(record(Event::InterferenceSampled(Box::new(InterferenceSample {
+                server: self.server.id.clone(),
+                launch: launched.id.n,
+                point: checking.task.point.id.clone(),
+                alone: checking.is_alone,
+                beside,
+                seconds,
+                latency_ms,
+            }))));
+        self.last_measured = Some(checking.task);
+    }
+}
+
+fn others(own: Launch, state: &State) -> Others {
+    let starts = state.servers.values().flat_map(|server| &server.starts);
+    let up = starts.filter(|start| {
+        start.launch.session == own.session
+            && start.launch != own
+            && start.exited_at.is_none()
+            && !start.started_at.is_empty()
+    });
+    let (mut are_ready, mut are_starting) = (false, false);
+    for start in up {
+        are_ready |= start.ready_seconds.is_some();
+        are_starting |= start.ready_seconds.is_none() && start.cause.is_none();
+    }
+    Others {
+        are_ready,
+        are_starting,
+    }
+}

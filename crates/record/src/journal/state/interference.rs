@@ -1,0 +1,171 @@
+//! How much servers that run side by side slow each other down, as the runs tell that were repeated for it, and what that says against
+//! runs beside others. A pure fold: what is found later counts for runs that were measured before.
+
+use super::{Launch, Place, State};
+
+use crate::journal::line::Entry;
+use crate::journal::sample::{Beside, Company, InterferenceSample};
+use std::collections::BTreeMap;
+use vsweep_plan::ids::PointId;
+use vsweep_plan::validity::{Code, Doubt};
+use vsweep_strategy::stats::{Finding, Interference};
+
+/// Figures of a run cannot show what went on for a shorter share of its time.
+const NOTICEABLE: f64 = 0.05;
+
+/// What is known of servers beside others.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Interferences {
+    /// The slowdown from which on servers run apart, in percent; `None` if no session asked for it.
+    pub threshold_percent: Option<f64>,
+    /// Of runs beside runs of other servers.
+    pub servers: Interference,
+    /// Of runs beside starts of other servers.
+    pub starts: Interference,
+    /// The lines that decided about servers and about starts.
+    decided_by: [Option<Place>; 2],
+}
+
+impl Interferences {
+    /// What speaks against a run beside others.
+    pub fn against(&self, beside: Beside) -> Option<Doubt> {
+        let slows = |share: f64, found: &Interference| share >= NOTICEABLE && found.finding == Finding::Slows;
+        let sentence = if slows(beside.servers, &self.servers) {
+            self.of_servers()
+        } else if slows(beside.starts, &self.starts) {
+            self.of_starts()
+        } else {
+            None
+        };
+        sentence.map(|sentence| Doubt::new(Code::ServersInterfere, sentence))
+    }
+
+    /// What a line has decided, as a sentence with what follows from it.
+    pub fn news(&self, entry: &Entry) -> Option<String> {
+        let [of_servers, of_starts] = self.decided_by.map(|line| line == Some(entry.place));
+        let follows = |found: &Interference, consequence: &'static str| match found.finding {
+            Finding::Slows => consequence,
+            Finding::Harmless | Finding::Undecided => "servers go on side by side",
+        };
+        if of_servers {
+            let follows = follows(&self.servers, "from now on they run one after the other");
+            return Some(format!("{}; {follows}", self.of_servers()?));
+        }
+        let follows = follows(&self.starts, "from now on none starts while another one is measured");
+        of_starts.then_some(format!("{}; {follows}", self.of_starts()?))
+    }
+
+    /// What was found of runs beside runs of other servers, as a sentence without its full stop.
+    pub fn of_servers(&self) -> Option<String> {
+        self.sentence("servers beside others are", "", &self.servers)
+    }
+
+    /// What was found of runs beside starts.
+    pub fn of_starts(&self) -> Option<String> {
+        self.sentence("servers are", " while another one starts", &self.starts)
+    }
+
+    /// What is to be told of it in a report; nothing where servers did not run side by side.
+    pub fn remarks(&self) -> Vec<String> {
+        self.of_servers().into_iter().chain(self.of_starts()).collect()
+    }
+
+    fn sentence(&self, who: &str, when: &str, found: &Interference) -> Option<String> {
+        let threshold = self.threshold_percent?;
+        let (percent, low, high) = found.percent()?;
+        let pairs = found.pairs;
+        let known = format!(
+            "{who} {percent:.1} % slower than alone{when} (99 % interval {low:.1} to {high:.1} %, {pairs} pairs of runs)"
+        );
+        Some(match found.finding {
+            Finding::Harmless => format!("{known}: less than {threshold} %"),
+            Finding::Slows => known,
+            Finding::Undecided => format!("{known}: too few to tell whether that is less than {threshold} %"),
+        })
+    }
+}
+
+impl State {
+    /// How much servers that run side by side slow each other down.
+    pub fn interference(&self) -> &Interferences {
+        &self.interference
+    }
+
+    /// Every run that was repeated to learn that, in their order.
+    pub fn samples(&self) -> impl Iterator<Item = &InterferenceSample> {
+        self.samples.iter().map(|(_, sample)| sample)
+    }
+
+    /// The runs that were repeated on a launch to learn that, in their order.
+    pub fn samples_of(&self, launch: Launch) -> impl Iterator<Item = &InterferenceSample> {
+        let of_launch = move |(place, sample): &&(Place, InterferenceSample)| launch_of(*place, sample) == launch;
+        self.samples.iter().filter(of_launch).map(|(_, sample)| sample)
+    }
+
+    pub(super) fn note_sample(&mut self, place: Place, sample: InterferenceSample) {
+        let at = self.samples.partition_point(|(other, _)| *other < place);
+        self.samples.insert(at, (place, sample));
+        self.judge_interference();
+    }
+
+    pub(super) fn judge_interference(&mut self) {
+        let threshold_percent = self.sessions.iter().rev().find_map(|session| session.interference);
+        let judged = |company: Company| {
+            let Some(percent) = threshold_percent else {
+                return (Interference::default(), None);
+            };
+            let (lines, logs): (Vec<Place>, Vec<f64>) = self.pairs(company).into_iter().unzip();
+            let found = Interference::of(&logs, percent);
+            let last = lines.get(found.pairs.wrapping_sub(1)).copied();
+            (found, last.filter(|_| !found.is_open()))
+        };
+        let ((servers, by_servers), (starts, by_starts)) = (judged(Company::Servers), judged(Company::Start));
+        let found = Interferences {
+            threshold_percent,
+            servers,
+            starts,
+            decided_by: [by_servers, by_starts],
+        };
+        if std::mem::replace(&mut self.interference, found) != found {
+            self.hold_all();
+            self.forget_chains();
+        }
+    }
+
+    /// Logarithms of the latency beside others over that without them, of the same point on the same launch, in the order in which the
+    /// pairs were complete, and the lines that completed them.
+    fn pairs(&self, company: Company) -> Vec<(Place, f64)> {
+        let mut halves: BTreeMap<(Launch, &PointId), [Option<f64>; 2]> = BTreeMap::new();
+        let mut pairs = Vec::new();
+        for (place, sample) in &self.samples {
+            let Some(latency) = sample.latency_ms.filter(|latency| *latency > 0.0) else {
+                continue;
+            };
+            let is_base = match sample.company() {
+                Some(Company::Nobody) => true,
+                // What a start adds is known also beside others, if they are known to do no harm.
+                Some(Company::Servers) => company == Company::Start,
+                _ => false,
+            };
+            let pair = halves.entry((launch_of(*place, sample), &sample.point)).or_default();
+            let was_complete = pair.iter().all(Option::is_some);
+            let half = match sample.company() {
+                _ if is_base => &mut pair[0],
+                found if found == Some(company) => &mut pair[1],
+                _ => continue,
+            };
+            half.get_or_insert(latency.ln());
+            if let ([Some(base), Some(beside)], false) = (*pair, was_complete) {
+                pairs.push((*place, beside - base));
+            }
+        }
+        pairs
+    }
+}
+
+fn launch_of(place: Place, sample: &InterferenceSample) -> Launch {
+    Launch {
+        session: place.line.journal,
+        n: sample.launch,
+    }
+}

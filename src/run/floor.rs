@@ -1,0 +1,210 @@
+//! Who may be measured or started beside whom, among the groups under way: whoever is to be alone waits until the others are done, and
+//! they wait for it. What interference was found decides how far servers may share the machine; that is in the record. Notes
+//! also what went on beside each run. Starts nothing itself.
+
+use crate::journal::{Beside, Interferences};
+use crate::stats::Finding;
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// What a group is about to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// Measure a run.
+    Run,
+    /// Measure a run that is to have the usual company.
+    Beside,
+    /// Measure a run that is to be alone.
+    Alone,
+    /// Start a server.
+    Start,
+}
+
+/// How far servers share the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// They run and start side by side.
+    Together,
+    /// They run side by side, and start while none is measured.
+    StartsApart,
+    /// One thing at a time.
+    Apart,
+}
+
+impl Sharing {
+    /// What follows from what was found.
+    pub fn after(found: &Interferences) -> Sharing {
+        match (found.servers.finding, found.starts.finding) {
+            (Finding::Slows, _) => Sharing::Apart,
+            (_, Finding::Slows) => Sharing::StartsApart,
+            _ => Sharing::Together,
+        }
+    }
+
+    fn allows(self, one: Doing, other: Doing) -> bool {
+        match self {
+            Sharing::Together => one != Doing::Alone && other != Doing::Alone,
+            Sharing::StartsApart => {
+                Sharing::Together.allows(one, other) && (one == Doing::Start) == (other == Doing::Start)
+            }
+            Sharing::Apart => false,
+        }
+    }
+}
+
+/// What the groups of a sweep do at the moment.
+pub struct Floor {
+    hall: RefCell<Hall>,
+    changed: Notify,
+    /// The time since some moment.
+    now: Box<dyn Fn() -> Duration>,
+}
+
+#[derive(Debug, Default)]
+struct Hall {
+    /// What is done, by whom.
+    active: Vec<(u64, Doing)>,
+    /// Who waits, in the order in which they came.
+    waiting: Vec<(u64, Doing)>,
+    came: u64,
+    clocks: Clocks,
+}
+
+/// How long two or more were measured at once, and something was starting, since the beginning.
+#[derive(Debug, Clone, Copy, Default)]
+struct Clocks {
+    measured_at_once: Duration,
+    starting: Duration,
+    read_at: Duration,
+}
+
+/// The leave to do something, until it is dropped.
+pub struct Leave<'f> {
+    floor: &'f Floor,
+    id: u64,
+    since: Clocks,
+}
+
+impl Default for Floor {
+    fn default() -> Floor {
+        let began = Instant::now();
+        Floor::by(move || began.elapsed())
+    }
+}
+
+impl Floor {
+    /// One whose time is told by this.
+    pub fn by(now: impl Fn() -> Duration + 'static) -> Floor {
+        Floor {
+            hall: RefCell::default(),
+            changed: Notify::new(),
+            now: Box::new(now),
+        }
+    }
+
+    /// Waits until this may be done. Who would be alone does not wait for a start, which takes minutes: `None` if there is one.
+    pub async fn enter(&self, doing: Doing, sharing: impl Fn() -> Sharing) -> Option<Leave<'_>> {
+        let ticket = Ticket::draw(self, doing);
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            {
+                let mut hall = self.hall.borrow_mut();
+                if doing == Doing::Alone && hall.active.iter().any(|(_, other)| *other == Doing::Start) {
+                    return None;
+                }
+                if hall.admits(ticket.id, doing, sharing()) {
+                    hall.read_clocks((self.now)());
+                    hall.active.push((ticket.id, doing));
+                    return Some(Leave {
+                        floor: self,
+                        id: ticket.id,
+                        since: hall.clocks,
+                    });
+                }
+            }
+            changed.await;
+        }
+    }
+}
+
+impl Hall {
+    /// Who came earlier goes first, unless both may at once. Nobody is kept out for one who is to be alone while somebody needs
+    /// the usual company.
+    fn admits(&self, id: u64, doing: Doing, sharing: Sharing) -> bool {
+        let needs_company = self.active.iter().any(|(_, other)| *other == Doing::Beside);
+        let earlier = self.waiting.iter().take_while(|(other, _)| *other != id);
+        let counts = |other: Doing| !(needs_company && other == Doing::Alone);
+        self.active.iter().all(|(_, other)| sharing.allows(doing, *other))
+            && earlier
+                .filter(|(_, other)| counts(*other))
+                .all(|(_, other)| sharing.allows(doing, *other))
+    }
+
+    fn read_clocks(&mut self, now: Duration) {
+        let passed = now.saturating_sub(std::mem::replace(&mut self.clocks.read_at, now));
+        let starting = self.active.iter().filter(|(_, doing)| *doing == Doing::Start).count();
+        if starting > 0 {
+            self.clocks.starting += passed;
+        }
+        if self.active.len() - starting > 1 {
+            self.clocks.measured_at_once += passed;
+        }
+    }
+}
+
+/// A place in the queue, which whoever gives up leaves.
+struct Ticket<'f> {
+    floor: &'f Floor,
+    id: u64,
+}
+
+impl<'f> Ticket<'f> {
+    fn draw(floor: &'f Floor, doing: Doing) -> Ticket<'f> {
+        let mut hall = floor.hall.borrow_mut();
+        hall.came += 1;
+        let id = hall.came;
+        hall.waiting.push((id, doing));
+        Ticket { floor, id }
+    }
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        self.floor.hall.borrow_mut().waiting.retain(|(id, _)| *id != self.id);
+        self.floor.changed.notify_waiters();
+    }
+}
+
+impl Leave<'_> {
+    /// What has gone on beside it so far: shares of its time.
+    pub fn beside(&self) -> Beside {
+        let mut hall = self.floor.hall.borrow_mut();
+        hall.read_clocks((self.floor.now)());
+        let (now, then) = (hall.clocks, self.since);
+        let lasted = (now.read_at - then.read_at).as_secs_f64();
+        // Three digits are what a line needs.
+        let share = |time: Duration| match lasted > 0.0 {
+            true => (time.as_secs_f64() / lasted * 1000.0).round() / 1000.0,
+            false => 0.0,
+        };
+        Beside {
+            servers: share(now.measured_at_once - then.measured_at_once),
+            starts: share(now.starting - then.starting),
+        }
+    }
+}
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        let mut hall = self.floor.hall.borrow_mut();
+        hall.read_clocks((self.floor.now)());
+        hall.active.retain(|(id, _)| *id != self.id);
+        drop(hall);
+        self.floor.changed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! Servers side by side that slow each other down, by the simulator's cross-talk, and servers that are to be alone.
+
+use crate::harness::{journal_lines, journals, rows, said, wait_for};
+use crate::packing::{Node, launches};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Eight servers, four at a time. A simulator whose steps take real time hardly needs the processor.
+const PLAN: &str = r#"
+version = 1
+runs = 1
+
+[serve]
+command = "vsweep sim serve tiny-8b --sim-start 300ms CROSS-TALK"
+answer_check = false
+stop_grace = "2s"
+
+[serve.params]
+max_num_seqs = [1, 2, 3, 4, 5, 6, 7, 8]
+
+[exec]
+parallel = 4
+
+[bench.params]
+random_input_len = 32
+random_output_len = 16
+max_concurrency = [1, 2, 4]
+num_prompts = 10
+"#;
+
+fn plan(cross_talk: &str) -> String {
+    PLAN.replace("CROSS-TALK", cross_talk)
+}
+
+/// Events of one kind, in the order of their lines.
+fn events(directory: &Path, kind: &str) -> Vec<Value> {
+    let journals = journals(directory);
+    let lines = journals.iter().flat_map(|journal| journal.lines());
+    let lines = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.filter_map(|line| line["event"].get(kind).cloned()).collect()
+}
+
+/// Rows by whether anything ran beside them, and whether they are marked.
+fn marked(directory: &Path) -> BTreeMap<(bool, bool), usize> {
+    let finished = events(directory, "run_finished");
+    let share = |line: &Value| line["beside"]["servers"].as_f64().unwrap_or(0.0);
+    let beside = finished.iter().filter(|line| share(line) >= 0.05).count();
+    let rows = rows(&directory.join("summary.csv"));
+    let is_marked = |row: &&BTreeMap<String, String>| row["codes"].contains("servers_interfere");
+    let marks = rows.iter().filter(is_marked).count();
+    [
+        ((true, true), marks),
+        ((true, false), beside - marks),
+        ((false, false), rows.len() - beside),
+    ]
+    .into()
+}
+
+#[test]
+fn servers_that_slow_each_other_down_run_one_after_the_other_from_then_on() {
+    let node = Node::new(&plan("--sim-cross-talk 0.5"));
+    let ended = node.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(ended.status.code(), Some(0), "{}", said(&ended));
+    let told = said(&ended);
+    assert!(told.contains("from now on they run one after the other"), "{told}");
+    let directory = node.out("out");
+    let samples = events(&directory, "interference_sampled");
+    let alone = samples.iter().filter(|sample| sample["alone"] == true);
+    assert!(
+        alone.clone().all(|sample| sample["beside"]["servers"] == 0.0),
+        "{samples:?}"
+    );
+    assert!(alone.count() >= 4 && samples.len() >= 8, "{samples:?}");
+    let marked = marked(&directory);
+    assert!(marked[&(true, true)] >= 4 && marked[&(false, false)] >= 8, "{marked:?}");
+    assert_eq!(marked[&(true, false)], 0, "every affected run is marked");
+    for shown in ["report.md", "report.html"] {
+        let text = std::fs::read_to_string(directory.join(shown)).expect("written");
+        assert!(text.contains("slower than alone"), "{shown}");
+    }
+    let status = said(&node.run(&["status", "out"]));
+    assert!(status.contains("slower than alone (99 % interval"), "{status}");
+    // What was found holds for whoever goes on.
+    let longer = plan("--sim-cross-talk 0.5").replace("[1, 2, 4]", "[1, 2, 4, 5]");
+    node.0.write("plan.toml", &longer);
+    let again = node.run(&["run", "plan.toml", "-o", "out", "--quiet"]);
+    assert_eq!(again.status.code(), Some(0), "{}", said(&again));
+    assert_eq!(events(&directory, "interference_sampled").len(), samples.len());
+    let (mut up, mut most) = (0, 0);
+    for (begins, _, _) in launches(&directory).into_iter().skip(16) {
+        up = if begins { up + 1 } else { up - 1 };
+        most = most.max(up);
+    }
+    assert_eq!(most, 1, "servers of the second session");
+    node.0.wait_until_alone();
+}
+
+#[test]
+fn a_harmless_neighbour_changes_nothing_and_a_kill_loses_no_sample() {
+    // However busy the machine of this test is, it does not make servers three times as slow.
+    let text = plan("").replace("parallel = 4", "parallel = 4\ninterference = \"200 %\"");
+    let node = Node::new(&text);
+    let directory = node.out("out");
+    let mut vsweep = node.start(&["run", "plan.toml", "-o", "out", "--quiet"]);
+    let mut ended = None;
+    wait_for("some samples", || {
+        ended = vsweep.try_wait().expect("a child");
+        ended.is_some() || journals(&directory).concat().matches("interference_sampled").count() >= 3
+    });
+    vsweep.kill().expect("it has work for longer");
+    vsweep.wait().expect("reaped");
+    node.0.wait_until_alone();
+    let (lines, before) = (
+        journal_lines(&directory),
+        events(&directory, "interference_sampled").len(),
+    );
+    let again = node.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(again.status.code(), Some(0), "{}", said(&again));
+    assert!(journal_lines(&directory) > lines && before >= 3);
+    let told = said(&again);
+    assert!(told.contains("less than 200 %"), "{told}");
+    let table = rows(&directory.join("summary.csv"));
+    assert_eq!(table.len(), 24, "what is repeated is in no table");
+    assert!(table.iter().all(|row| !row["codes"].contains("servers_interfere")));
+    let verified = node.run(&["verify", "out"]);
+    assert_eq!(verified.status.code(), Some(0), "{}", said(&verified));
+}
+
+#[test]
+fn an_exclusive_server_runs_beside_nobody() {
+    let exclusive = "parallel = 4\ninterference = false\nexclusive = { max_num_seqs = [\">=7\"] }";
+    let text = plan("--sim-speed 50").replace("parallel = 4", exclusive);
+    let node = Node::new(&text);
+    let refused = node.run(&["check", "plan.toml"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    node.0.write("plan.toml", &text.replace("[\">=7\"]", "\">=7\""));
+    let ended = node.run(&["run", "plan.toml", "-o", "out", "--quiet"]);
+    assert_eq!(ended.status.code(), Some(0), "{}", said(&ended));
+    let directory = node.out("out");
+    let is_exclusive = |begun: &Value| {
+        begun["config"]["params"]["max_num_seqs"]
+            .as_u64()
+            .is_some_and(|seqs| seqs >= 7)
+    };
+    let begun = events(&directory, "group_begun");
+    let alone: BTreeSet<&str> = begun
+        .iter()
+        .filter(|begun| is_exclusive(begun))
+        .filter_map(|begun| begun["server"].as_str())
+        .collect();
+    assert_eq!(alone.len(), 2);
+    let (mut up, mut most): (BTreeSet<(String, u64)>, usize) = (BTreeSet::new(), 0);
+    for (begins, launch, gpus) in launches(&directory) {
+        assert_eq!(gpus.len(), 1, "it sees no more GPUs than it needs");
+        if begins {
+            up.insert(launch);
+        } else {
+            up.remove(&launch);
+        }
+        let exclusive = up.iter().filter(|(server, _)| alone.contains(server.as_str())).count();
+        assert!(exclusive == 0 || up.len() == 1, "{up:?}");
+        most = most.max(up.len());
+    }
+    assert!(most > 1, "the others run side by side");
+    for broken in [
+        "exclusive = { max_concurrency = 4 }",
+        "exclusive = 3",
+        "interference = 5",
+        "interference = \"0 %\"",
+    ] {
+        node.0.write(
+            "broken.toml",
+            &plan("").replace("parallel = 4", &format!("parallel = 4\n{broken}")),
+        );
+        let refused = node.run(&["check", "broken.toml"]);
+        assert_eq!(refused.status.code(), Some(2), "{broken}: {}", said(&refused));
+    }
+}

@@ -80,6 +80,8 @@ pub struct Plan {
     pub starts: u32,
     /// Repetitions of every point on each start.
     pub runs: Runs,
+    /// Whether a server's first point is measured once more before it is stopped.
+    pub repeat_first: bool,
     /// Whether the sweep goes on after a failed run.
     pub on_failure: OnFailure,
     /// The server side.

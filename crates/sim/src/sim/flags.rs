@@ -45,6 +45,7 @@ const SIMULATOR_FLAGS: &str = "\
 float --sim-acceptance
 text --sim-compile-cache
 float --sim-drift
+float --sim-slowing
 append --sim-fault
 text --sim-gpu
 int --sim-gpus

@@ -5,10 +5,9 @@ use super::distribution::{fisher_upper_tail, student_quantile};
 use super::margin::Margin;
 use super::ratio::Better;
 use super::starts::{RunPrior, Start, between_squares, estimate, run_squares};
-use serde::{Deserialize, Serialize};
 
 /// Noise between starts and between runs, pooled over configs, as variances of logarithms with their degrees of freedom.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Noise {
     /// Between starts.
     pub start_variance: f64,
@@ -20,8 +19,6 @@ pub struct Noise {
     pub run_freedom: f64,
 }
 
-/// A belief about other configs' runs is worth no more than this, however much was measured.
-const MOST_BELIEVED: f64 = 10.0;
 /// The chance that a difference between equal things exceeds the margin.
 const ALPHA: f64 = 0.05;
 /// The chance that a node that did not change is called slower, or noisier.
@@ -54,14 +51,6 @@ impl Noise {
         })
     }
 
-    /// What to believe of noise between runs of a config that was not measured yet.
-    pub fn prior(&self) -> RunPrior {
-        RunPrior {
-            sd: self.run_variance.sqrt(),
-            freedom: self.run_freedom.min(MOST_BELIEVED),
-        }
-    }
-
     /// The difference that two measurements of the same thing exceed in one of twenty cases: ISO 5725-6's repeatability limit, each
     /// measurement being the mean over `starts` of `runs` each, and with Student's t because the noise is itself an estimate.
     pub fn margin(&self, starts: usize, runs: usize) -> Margin {
@@ -80,8 +69,7 @@ pub struct History {
 }
 
 /// How a node differs from its history, beyond what chance does in one of two hundred.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Strange {
     /// The metric is worse by this ratio.
     Slower(f64),

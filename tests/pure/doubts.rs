@@ -196,7 +196,7 @@ fn next(free: &[f64]) -> usize {
 /// By how much longer tokens take at the end: of a run of a minute or more, over rounds of a start, and where the first point is repeated alone.
 const SLOWING: (f64, f64) = (0.3, 1.0);
 const ROUNDS: (f64, f64) = (0.2, 0.4);
-const AGAIN: (f64, f64) = (0.35, 0.8);
+const AGAIN: (f64, f64) = (0.5, 1.0);
 
 /// The faults that are put into runs, with the code that is to tell each.
 const FAULTS: [Code; 12] = [

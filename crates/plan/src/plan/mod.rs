@@ -65,9 +65,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use vsweep_strategy::search;
 
-/// The most values that all ranges of a plan may have together: unlike pairs, they are held in memory.
-pub const MOST_VALUES: u32 = 2_000_000;
-
 /// Parameters in the order the user gave them: names as in the plan (usually snake case) to values.
 pub type Params = Map<String, Value>;
 

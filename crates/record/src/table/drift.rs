@@ -1,6 +1,6 @@
 //! Starts of a server that became slower or faster while they were measured, by the runs of all their points.
 
-use super::{Point, Table};
+use super::Table;
 use std::collections::BTreeMap;
 use vsweep_plan::validity::Code;
 use vsweep_strategy::checks::{Belief, Step, drift};
@@ -42,11 +42,11 @@ impl Drifting {
     }
 }
 
-/// The starts that changed, by the runs that the points are judged by.
-pub(super) fn drifting(runs: &Table, points: &[Point]) -> Vec<Drifting> {
+/// The starts that changed, by the rows that each point is judged by.
+pub(super) fn drifting<'r>(runs: &Table, points: impl Iterator<Item = &'r [usize]>) -> Vec<Drifting> {
     let mut rows: BTreeMap<u32, Vec<(usize, usize)>> = BTreeMap::new();
-    for (load, point) in points.iter().enumerate() {
-        for row in &point.used {
+    for (load, used) in points.enumerate() {
+        for row in used {
             if let Some(launch) = runs.launch(*row).filter(|_| is_long(runs, *row)) {
                 rows.entry(launch).or_default().push((load, *row));
             }

@@ -126,7 +126,7 @@ impl<'t> Points<'t> {
             };
             point.launches = runs.launches(&point.used);
         }
-        let drifting = drifting(runs, &points);
+        let drifting = drifting(runs, points.iter().map(|point| point.used.as_slice()));
         for point in &mut points {
             point.judge(runs, &drifting);
         }

@@ -116,12 +116,14 @@ fn play(mut load: Draw, draw: &mut Draw, slowing: f64, pace: f64) -> Run {
         let from = readings.partition_point(|moment| moment < begin);
         let to = readings.partition_point(|moment| moment < end);
         let mut made = 0.0;
-        for at in from..=to.min(readings.len()) {
-            let now = readings
-                .get(at)
-                .map_or(*own, |moment| own * ((moment - begin) / (end - begin)).min(1.0));
-            seen[at].0 += f64::from(u8::from(at < to));
-            seen[at].1 += now - made;
+        let until = to.min(readings.len());
+        for (at, seen) in seen.iter_mut().enumerate().take(until + 1).skip(from) {
+            let now = match readings.get(at) {
+                Some(moment) => own * ((moment - begin) / (end - begin)).min(1.0),
+                None => *own,
+            };
+            seen.0 += f64::from(u8::from(at < to));
+            seen.1 += now - made;
             made = now;
         }
     }

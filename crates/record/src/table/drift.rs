@@ -11,13 +11,11 @@ const FIGURES: [(&str, Code); 3] = [
     ("output_throughput", Code::ServerDrifts),
     ("spec_decode_acceptance_rate", Code::AcceptanceDrifts),
 ];
-/// Shorter runs scatter too much to say anything, in seconds.
+/// Runs that are shorter, in seconds, or of fewer requests scatter too much to say anything.
 const SHORTEST_S: f64 = 5.0;
+const FEWEST: f64 = 50.0;
 /// Noise between runs of a closed loop, where few runs show it.
-const CLOSED: Belief = Belief {
-    sd: 0.015,
-    freedom: 8.0,
-};
+const CLOSED: Belief = Belief { sd: 0.02, freedom: 8.0 };
 /// Where arrivals are drawn, each run has a load of its own.
 const OPEN: Belief = Belief { sd: 0.04, freedom: 8.0 };
 
@@ -47,7 +45,7 @@ pub(super) fn drifting<'r>(runs: &Table, points: impl Iterator<Item = &'r [usize
     let mut rows: BTreeMap<u32, Vec<(usize, usize)>> = BTreeMap::new();
     for (load, used) in points.enumerate() {
         for row in used {
-            if let Some(launch) = runs.launch(*row).filter(|_| is_long(runs, *row)) {
+            if let Some(launch) = runs.launch(*row).filter(|_| is_telling(runs, *row)) {
                 rows.entry(launch).or_default().push((load, *row));
             }
         }
@@ -67,9 +65,9 @@ pub(super) fn drifting<'r>(runs: &Table, points: impl Iterator<Item = &'r [usize
     rows.iter().flat_map(of_launch).collect()
 }
 
-fn is_long(runs: &Table, row: usize) -> bool {
-    let duration = runs.cell("duration", row).number();
-    duration.is_some_and(|seconds| seconds >= SHORTEST_S)
+fn is_telling(runs: &Table, row: usize) -> bool {
+    let has = |name: &str, least: f64| runs.cell(name, row).number().is_some_and(|value| value >= least);
+    has("duration", SHORTEST_S) && has("completed", FEWEST)
 }
 
 fn is_closed(runs: &Table, row: usize) -> bool {
@@ -131,6 +129,7 @@ mod tests {
                 metrics: &[
                     ("median_tpot_ms".into(), Cell::Float(tpot)),
                     ("duration".into(), Cell::Float(duration)),
+                    ("completed".into(), Cell::Integer(200)),
                 ],
             });
             builder.measured_on(0, Some(launch.to_owned()), order as u64);

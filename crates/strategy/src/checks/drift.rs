@@ -48,8 +48,12 @@ pub fn drift(steps: &[Step], belief: Belief) -> Option<f64> {
             group.iter().map(move |step| (step.at - at, step.log - log))
         })
         .collect();
-    let times = || loads.iter().flatten().map(|step| step.at);
-    let span = times().reduce(f64::max)? - times().reduce(f64::min)?;
+    // A line is not drawn beyond the runs of the load that was measured for the longest time.
+    let extent = |group: &Vec<Step>| {
+        let times = || group.iter().map(|step| step.at);
+        Some(times().reduce(f64::max)? - times().reduce(f64::min)?)
+    };
+    let span = loads.iter().filter_map(extent).reduce(f64::max)?;
     let squares: f64 = apart.iter().map(|(at, _)| at * at).sum();
     let slope = apart.iter().map(|(at, log)| at * log).sum::<f64>() / squares;
     let left: f64 = apart.iter().map(|(at, log)| (log - slope * at).powi(2)).sum();

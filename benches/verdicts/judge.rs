@@ -2,12 +2,15 @@
 
 use vsweep_strategy::search::wilson;
 
+/// The standard normal quantile of 95 %.
+const ONE_SIDED: f64 = 1.645;
+
 /// How sure a requirement must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strictness {
-    /// The worse end of the 95 % interval meets it.
+    /// The worse one of the 95 % bounds meets it.
     Proven,
-    /// The better end does: few trials have not disproved it.
+    /// The better one does: few trials have not disproved it.
     NotDisproved,
 }
 
@@ -33,8 +36,9 @@ impl Count {
         })
     }
 
+    /// The share with a lower and an upper bound, each of which holds the truth with 95 %.
     fn percents(self) -> [f64; 3] {
-        let (low, high) = wilson(self.hits, self.trials, 1.96);
+        let (low, high) = wilson(self.hits, self.trials, ONE_SIDED);
         [self.hits as f64 / self.trials.max(1) as f64, low, high].map(|share| 100.0 * share)
     }
 }

@@ -5,11 +5,13 @@ use super::output::finish;
 use crate::error::{Error, Exit, Result};
 use crate::plan::Limit;
 use crate::report::compare::{Comparison, Question, Side, to_bmf, to_html, to_junit, to_markdown, to_text};
-use crate::stats::Requirement;
+use crate::report::history::{self, History};
+use crate::stats::{Margins, Requirement};
 use crate::table::Measure;
 use clap::ValueEnum;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Compare two sets of results: each metric's ratio with its 95 % interval, and a verdict
 ///
@@ -26,9 +28,10 @@ pub struct Args {
     /// A metric to compare, instead of the usual ones; :higher or :lower says which direction is the good one
     #[arg(long = "metric", value_name = "METRIC[:DIRECTION]")]
     metrics: Vec<String>,
-    /// The change in percent that does not matter
-    #[arg(long, value_name = "PERCENT", default_value = "3", value_parser = margin)]
-    margin: f64,
+    /// The change in percent that does not matter [default: what the machine's own noise makes, if the other experiments in the folder of NEW
+    /// show it, else 3]
+    #[arg(long, value_name = "PERCENT", value_parser = margin)]
+    margin: Option<f64>,
     /// A change that must not happen at any point, such as p99_ttft_ms:+5%; all of them are judged together, by Holm's
     /// correction
     #[arg(long = "fail-on", value_name = "METRIC:±N%", value_parser = Limit::parse, allow_hyphen_values = true)]
@@ -63,12 +66,16 @@ fn margin(text: &str) -> Result<f64, String> {
 
 pub fn run(args: Args) -> Result<Exit> {
     let metrics: Result<Vec<Measure>, String> = args.metrics.iter().map(|text| Measure::parse(text)).collect();
-    let question = Question {
+    let mut question = Question {
         metrics: metrics.map_err(Error::Usage)?,
-        margin_percent: args.margin,
+        margins: Margins {
+            stated: args.margin,
+            ..Margins::default()
+        },
         limits: args.fail_on,
     };
     let (base, new) = (Side::read(&args.base)?, Side::read(&args.new)?);
+    question.margins.own = own_margins(&new, &args.new, &question);
     let comparison = Comparison::of(&base, &new, &question).map_err(Error::Usage)?;
     let text = match args.format {
         Format::Text => to_text(&comparison),
@@ -87,4 +94,16 @@ pub fn run(args: Args) -> Result<Exit> {
         _ => Exit::Done,
     };
     Ok(required.or(damage))
+}
+
+/// What the machine's own noise says of the metrics, if no margin is stated.
+fn own_margins(new: &Side, root: &Path, question: &Question) -> BTreeMap<String, f64> {
+    let place = history::parent(root).zip(history::host_of(root));
+    let Some((folder, host)) = place.filter(|_| question.margins.stated.is_none()) else {
+        return BTreeMap::new();
+    };
+    let simulated = new.table.column("simulated");
+    let is_simulated = simulated.is_some_and(|column| column.cells.iter().any(|cell| cell.to_string() == "true"));
+    let metrics: Vec<String> = question.measures().into_iter().map(|measure| measure.metric).collect();
+    History::of(&folder, &host, is_simulated, &metrics).margins(&metrics)
 }

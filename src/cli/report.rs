@@ -62,6 +62,7 @@ pub fn run(args: Args) -> Result<Exit> {
         tell(problem);
     }
     finish(show(&written))?;
+    report::history::strange(&directory, &state).iter().for_each(tell);
     Ok(output::tell_requirements(&written.requirements, true).or(damage))
 }
 

@@ -2,6 +2,7 @@
 
 mod before;
 mod left;
+mod margins;
 mod tables;
 mod words;
 
@@ -144,6 +145,9 @@ pub fn run(args: Args) -> Result<Exit> {
     if matches!(mode, Mode::Auto | Mode::Plain) {
         forecast::tell(&sweep, &state);
     }
+    if let Some(told) = margins::told(&plan).filter(|_| !args.quiet) {
+        output::tell(told);
+    }
     let tables = Tables::of(recorder.directory(), &plan.report)?;
     let ending = runtime.block_on(perform(
         sweep,
@@ -186,6 +190,11 @@ pub fn run(args: Args) -> Result<Exit> {
     let damage = tell_damage(&state);
     let judged = judged.unwrap_or_else(|| report::judge(&directory, &state, &plan.report));
     let required = output::tell_requirements(&judged, is_shown);
+    if is_shown && ending != Ending::Interrupted {
+        report::history::strange(&directory, &state)
+            .iter()
+            .for_each(output::tell);
+    }
     let failed = state.failures();
     let last_words = words::last(ending, &directory, &state, failed, began.elapsed());
     if ending == Ending::Interrupted {
@@ -313,7 +322,9 @@ impl Args {
 
     fn keep_defaults(&self, plan: &mut Plan) {
         let directory = Directory::at(folder(self.output.as_deref(), plan));
-        if !self.fresh && keep_defaults(plan, &directory) && !self.quiet {
+        if self.fresh {
+            margins::settle(plan, &directory, false);
+        } else if keep_defaults(plan, &directory) && !self.quiet {
             output::tell(format_args!(
                 "{} was begun by a vsweep that did not warm up, and goes on so; --fresh begins anew with warm-ups",
                 directory.root().display()

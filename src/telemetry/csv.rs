@@ -4,7 +4,7 @@ use super::nvml::GpuReading;
 use super::series::{Series, Window};
 use std::collections::BTreeMap;
 
-const SERVER_COLUMNS: [&str; 9] = [
+const SERVER_COLUMNS: [&str; 11] = [
     "seconds",
     "running",
     "waiting",
@@ -14,9 +14,11 @@ const SERVER_COLUMNS: [&str; 9] = [
     "prefix_cache_hits",
     "prompt_tokens",
     "generation_tokens",
+    "draft_tokens",
+    "accepted_tokens",
 ];
 
-const GPU_COLUMNS: [&str; 8] = [
+const GPU_COLUMNS: [&str; 9] = [
     "power_watts",
     "energy_joules",
     "utilization",
@@ -25,6 +27,7 @@ const GPU_COLUMNS: [&str; 8] = [
     "memory_clock_mhz",
     "temperature_celsius",
     "throttle",
+    "other_processes",
 ];
 
 impl Series {
@@ -52,6 +55,8 @@ impl Series {
                 (server.prefix_cache_hits, first.prefix_cache_hits),
                 (server.prompt_tokens, first.prompt_tokens),
                 (server.generation_tokens, first.generation_tokens),
+                (server.draft_tokens, first.draft_tokens),
+                (server.accepted_tokens, first.accepted_tokens),
             ];
             row.extend(counters.map(|(now, first)| number(now.zip(first).map(|(now, first)| now - first))));
             for (index, first_energy) in &first_energies {
@@ -66,7 +71,7 @@ impl Series {
     }
 }
 
-fn gpu_cells(gpu: &GpuReading, first_energy: Option<f64>) -> [String; 8] {
+fn gpu_cells(gpu: &GpuReading, first_energy: Option<f64>) -> [String; 9] {
     let throttle = gpu.throttle.as_ref().map(|reasons| match reasons.is_empty() {
         true => "none".to_owned(),
         false => reasons.join("+"),
@@ -80,6 +85,7 @@ fn gpu_cells(gpu: &GpuReading, first_energy: Option<f64>) -> [String; 8] {
         number(gpu.memory_clock_mhz.map(f64::from)),
         number(gpu.temperature_celsius.map(f64::from)),
         throttle.unwrap_or_default(),
+        number(gpu.strangers.map(f64::from)),
     ]
 }
 
@@ -129,10 +135,10 @@ mod tests {
         let from = zero + Duration::from_millis(500);
         let to = zero + Duration::from_secs(2);
         insta::assert_snapshot!(series.to_csv(Window { from, to }), @"
-        seconds,running,waiting,kv_cache_usage,preemptions,prefix_cache_queries,prefix_cache_hits,prompt_tokens,generation_tokens,gpu3_power_watts,gpu3_energy_joules,gpu3_utilization,gpu3_memory_gib,gpu3_sm_clock_mhz,gpu3_memory_clock_mhz,gpu3_temperature_celsius,gpu3_throttle,host_cpu_share,host_load,vsweep_cpu_cores
-        -0.5,8,,,,,,,0,412.5,0,,1.5,,,,none,0.3333,,0.5
-        0.5,,,,,,,,,412.5,300,,1.5,,,,sw_power_cap+sync_boost,0.3333,,0.5
-        1.5,8,,,,,,,500,412.5,600,,1.5,,,,none,0.3333,,0.5
+        seconds,running,waiting,kv_cache_usage,preemptions,prefix_cache_queries,prefix_cache_hits,prompt_tokens,generation_tokens,draft_tokens,accepted_tokens,gpu3_power_watts,gpu3_energy_joules,gpu3_utilization,gpu3_memory_gib,gpu3_sm_clock_mhz,gpu3_memory_clock_mhz,gpu3_temperature_celsius,gpu3_throttle,gpu3_other_processes,host_cpu_share,host_load,vsweep_cpu_cores
+        -0.5,8,,,,,,,0,,,412.5,0,,1.5,,,,none,,0.3333,,0.5
+        0.5,,,,,,,,,,,412.5,300,,1.5,,,,sw_power_cap+sync_boost,,0.3333,,0.5
+        1.5,8,,,,,,,500,,,412.5,600,,1.5,,,,none,,0.3333,,0.5
         ");
     }
 }

@@ -85,6 +85,17 @@ impl Times {
     }
 }
 
+/// Whether a process is this one or was started below it. One that cannot be seen from here is not.
+pub(super) fn is_below_us(pid: u32) -> bool {
+    let parent = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name before it may hold anything.
+        let rest = stat.rsplit_once(')')?.1;
+        rest.split_whitespace().nth(1)?.parse().ok()
+    };
+    std::iter::successors(Some(pid), parent).any(|pid| pid == std::process::id())
+}
+
 fn load(text: &str) -> Option<f64> {
     text.split_whitespace().next()?.parse().ok()
 }

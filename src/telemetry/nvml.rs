@@ -1,11 +1,12 @@
 //! GPUs under load, read through NVIDIA's management library (NVML). The library is loaded when it is first needed; without
 //! a driver there are no GPUs, and a figure that a GPU does not offer is unknown.
 
-use super::gpu;
-use nvml_wrapper::Nvml;
+use super::{gpu, host};
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
-use std::collections::BTreeMap;
+use nvml_wrapper::enums::device::UsedGpuMemory;
+use nvml_wrapper::{Device, Nvml};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One GPU at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -28,6 +29,8 @@ pub struct GpuReading {
     pub temperature_celsius: Option<u32>,
     /// What slows it down; empty if nothing does. Idling and clocks set by the user are no such reasons.
     pub throttle: Option<Vec<&'static str>>,
+    /// How many processes compute on it that are not the server's.
+    pub strangers: Option<u32>,
 }
 
 impl GpuReading {
@@ -47,11 +50,16 @@ const REASONS: [(ThrottleReasons, &str); 6] = [
     (ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN, "hw_power_brake_slowdown"),
 ];
 
+/// A process that holds less memory of a GPU, in bytes, has no context on it to compute in: a server of CUDA's MPS, for example.
+const CONTEXT: u64 = 64 << 20;
+
 /// The GPUs of one server.
 #[derive(Debug, Default)]
 pub struct Gpus {
     driver: Option<Nvml>,
     indices: Vec<u32>,
+    /// Processes of the server that are not below vsweep, as those of a container are not.
+    own: BTreeSet<u32>,
 }
 
 impl Gpus {
@@ -74,16 +82,53 @@ impl Gpus {
         Gpus {
             driver: Some(driver),
             indices,
+            own: BTreeSet::new(),
         }
+    }
+
+    /// Takes the processes that are on them now for the server's, but for those that were there before it.
+    pub fn owned_since(self, before: &BTreeSet<u32>) -> Gpus {
+        let own = self.processes().difference(before).copied().collect();
+        Gpus { own, ..self }
+    }
+
+    /// Processes that compute on them now, by the driver's ids.
+    pub fn processes(&self) -> BTreeSet<u32> {
+        let devices = self.indices.iter().filter_map(|index| self.device(*index));
+        devices.filter_map(|device| processes(&device)).flatten().collect()
+    }
+
+    fn device(&self, index: u32) -> Option<Device<'_>> {
+        self.driver.as_ref()?.device_by_index(index).ok()
     }
 
     /// Looks at each of them.
     pub fn read(&self) -> Vec<GpuReading> {
-        let Some(driver) = &self.driver else {
-            return Vec::new();
+        self.indices.iter().map(|index| self.look_at(*index)).collect()
+    }
+
+    fn look_at(&self, index: u32) -> GpuReading {
+        let nothing = GpuReading {
+            index,
+            ..GpuReading::default()
         };
-        let readings = self.indices.iter().map(|index| read(driver, *index));
-        readings.collect()
+        let Some(gpu) = self.device(index) else {
+            return nothing;
+        };
+        let is_strange = |pid: &u32| !self.own.contains(pid) && !host::is_below_us(*pid);
+        let milli = 1e-3;
+        GpuReading {
+            power_watts: gpu.power_usage().ok().map(|power| f64::from(power) * milli),
+            energy_joules: gpu.total_energy_consumption().ok().map(|energy| energy as f64 * milli),
+            utilization: gpu.utilization_rates().ok().map(|rates| f64::from(rates.gpu) / 100.0),
+            memory_used_bytes: gpu.memory_info().ok().map(|memory| memory.used),
+            sm_clock_mhz: gpu.clock_info(Clock::SM).ok(),
+            memory_clock_mhz: gpu.clock_info(Clock::Memory).ok(),
+            temperature_celsius: gpu.temperature(TemperatureSensor::Gpu).ok(),
+            throttle: gpu.current_throttle_reasons().ok().map(name_reasons),
+            strangers: processes(&gpu).map(|all| all.into_iter().filter(is_strange).count() as u32),
+            ..nothing
+        }
     }
 }
 
@@ -99,26 +144,12 @@ fn choose(all: &[(u32, String)], wanted: Option<&str>) -> Vec<u32> {
     wanted.split(',').map(str::trim).map_while(find).collect()
 }
 
-fn read(driver: &Nvml, index: u32) -> GpuReading {
-    let nothing = GpuReading {
-        index,
-        ..GpuReading::default()
-    };
-    let Ok(gpu) = driver.device_by_index(index) else {
-        return nothing;
-    };
-    let milli = 1e-3;
-    GpuReading {
-        power_watts: gpu.power_usage().ok().map(|power| f64::from(power) * milli),
-        energy_joules: gpu.total_energy_consumption().ok().map(|energy| energy as f64 * milli),
-        utilization: gpu.utilization_rates().ok().map(|rates| f64::from(rates.gpu) / 100.0),
-        memory_used_bytes: gpu.memory_info().ok().map(|memory| memory.used),
-        sm_clock_mhz: gpu.clock_info(Clock::SM).ok(),
-        memory_clock_mhz: gpu.clock_info(Clock::Memory).ok(),
-        temperature_celsius: gpu.temperature(TemperatureSensor::Gpu).ok(),
-        throttle: gpu.current_throttle_reasons().ok().map(name_reasons),
-        ..nothing
-    }
+/// Processes that compute on a GPU; none if it does not tell.
+fn processes(gpu: &Device<'_>) -> Option<Vec<u32>> {
+    let all = gpu.running_compute_processes().ok()?;
+    let has_context = |memory: &UsedGpuMemory| !matches!(memory, UsedGpuMemory::Used(bytes) if *bytes < CONTEXT);
+    let with_context = all.iter().filter(|process| has_context(&process.used_gpu_memory));
+    Some(with_context.map(|process| process.pid).collect())
 }
 
 fn name_reasons(reasons: ThrottleReasons) -> Vec<&'static str> {

@@ -21,6 +21,10 @@ pub struct Scrape {
     pub prompt_tokens: Option<f64>,
     /// Tokens generated since the server started.
     pub generation_tokens: Option<f64>,
+    /// Tokens guessed ahead since the server started.
+    pub draft_tokens: Option<f64>,
+    /// Those that were right.
+    pub accepted_tokens: Option<f64>,
 }
 
 impl Scrape {
@@ -45,6 +49,8 @@ impl Scrape {
                 "prefix_cache_hits_total" => add(&mut scrape.prefix_cache_hits),
                 "prompt_tokens_total" => add(&mut scrape.prompt_tokens),
                 "generation_tokens_total" => add(&mut scrape.generation_tokens),
+                "spec_decode_num_draft_tokens_total" => add(&mut scrape.draft_tokens),
+                "spec_decode_num_accepted_tokens_total" => add(&mut scrape.accepted_tokens),
                 _ => {}
             }
         }

@@ -45,6 +45,10 @@ pub struct Course {
     /// Share of the readings that found a GPU slowed down for its heat or its supply; none without GPUs. A power cap is what a GPU at work
     /// meets, and no reason.
     pub slowed_share: Option<f64>,
+    /// Share of the readings that found a process on a GPU that is not the server's; none where that is not told.
+    pub shared_share: Option<f64>,
+    /// Share of the tokens guessed ahead that were right, from each reading to the next in which some were.
+    pub acceptance: Vec<f64>,
 }
 
 /// Why a GPU is slowed down below what it could do at its power.
@@ -115,18 +119,24 @@ impl Series {
                 reasons.iter().any(|reason| SLOWED.contains(reason)),
             )))
         };
-        let slowed = Gauge(
-            inside()
-                .flat_map(|reading| &reading.gpus)
-                .filter_map(is_slowed)
-                .collect(),
-        );
+        let is_shared = |gpu: &GpuReading| Some(f64::from(u8::from(gpu.strangers? > 0)));
+        let share = |of: &dyn Fn(&GpuReading) -> Option<f64>| {
+            let gpus = inside().flat_map(|reading| &reading.gpus);
+            Gauge(gpus.filter_map(of).collect()).mean().as_f64()
+        };
+        let accepted = |pair: &[(Instant, Scrape)]| {
+            let drafted = pair[1].1.draft_tokens? - pair[0].1.draft_tokens?;
+            let accepted = pair[1].1.accepted_tokens? - pair[0].1.accepted_tokens?;
+            (drafted > 0.0).then_some(accepted / drafted)
+        };
         let in_flight = |server: &Scrape| Some(server.running? + server.waiting.unwrap_or(0.0));
         Course {
             in_flight: servers.iter().filter_map(|(_, server)| in_flight(server)).collect(),
             rates: servers.windows(2).filter_map(rate).collect(),
             speeds: servers.windows(2).filter_map(speed).collect(),
-            slowed_share: slowed.mean().as_f64(),
+            slowed_share: share(&is_slowed),
+            shared_share: share(&is_shared),
+            acceptance: servers.windows(2).filter_map(accepted).collect(),
         }
     }
 
@@ -183,6 +193,8 @@ impl Series {
         figures.insert("gpu_memory_clock_mhz_mean".into(), memory_clock.mean());
         let heat = each(|gpu| gpu.temperature_celsius.map(f64::from));
         figures.insert("gpu_temperature_celsius_max".into(), heat.max());
+        let strangers = each(|gpu| gpu.strangers.map(f64::from));
+        figures.insert("gpu_other_processes_max".into(), strangers.max());
         let slowed = each(|gpu| {
             gpu.throttle
                 .as_ref()

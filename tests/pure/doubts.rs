@@ -3,9 +3,12 @@
 //! A run is drawn as a load on a server with slots, arrivals and lengths by chance, and looked at once a second, as telemetry does.
 
 use serde_json::{Value, json};
-use vsweep::bench::judge::{Seen, beside, doubts};
+use std::collections::BTreeMap;
+use vsweep::bench::judge::{Seen, Served, beside, doubts, paced};
+use vsweep::cause::Outcome;
 use vsweep::plan::Params;
 use vsweep::rng::NumpyPcg64;
+use vsweep::table::{Cell, Points, Row, TableBuilder};
 use vsweep::telemetry::series::Course;
 use vsweep::validity::{Code, Validity};
 
@@ -35,6 +38,7 @@ impl Draw {
 struct Run {
     figures: Params,
     course: Course,
+    served: Vec<Served>,
 }
 
 impl Run {
@@ -52,26 +56,35 @@ impl Run {
             is_whole: true,
         };
         let told = doubts(seen).into_iter().chain(beside(&self.figures, &self.course));
+        let told = told.chain(paced(&self.served));
         told.map(|doubt| doubt.code).collect()
     }
 }
 
 /// A run on a server whose tokens take longer by a part until the end.
 fn run(draw: &mut Draw, slowing: f64) -> Run {
-    // A trend of a few requests is chance, and takes two minutes to be seen in many.
-    let (fewest, shortest_s) = if slowing > 0.0 { (16.0, 120.0) } else { (4.0, 45.0) };
-    let is_closed = draw.is(0.6);
-    let slots = draw.size(fewest, 64.0).round();
-    let (ttft_s, tpot_s) = (draw.size(0.02, 1.0), draw.size(0.005, 0.05));
-    let (tokens, spread) = (draw.size(32.0, 512.0), draw.between(0.0, 0.9));
-    let each_s = ttft_s + tokens * tpot_s;
-    let is_bursty = draw.is(0.3);
+    let load = Draw(NumpyPcg64::new((draw.0.double() * 1e9) as u64));
+    play(load, draw, slowing, 1.0)
+}
+
+/// One more run of a load, on a server whose tokens take so many times as long as they should.
+fn play(mut load: Draw, draw: &mut Draw, slowing: f64, pace: f64) -> Run {
+    // A trend of a few requests is chance, and takes a minute to be seen in many.
+    let (fewest, shortest_s) = if slowing > 0.0 { (8.0, 60.0) } else { (4.0, 45.0) };
+    let is_closed = load.is(0.6);
+    let slots = load.size(fewest, 64.0).round();
+    let (ttft_s, tpot_s) = (load.size(0.02, 1.0), load.size(0.005, 0.05));
+    let (tokens, spread) = (load.size(32.0, 512.0), load.between(0.0, 0.9));
+    let is_bursty = load.is(0.3);
     // Between half a minute and five, with ten waves at least.
-    let length_s = draw.size(shortest_s, 200.0).max(10.0 * each_s);
+    let length_s = load.size(shortest_s, 200.0);
+    let each_s = ttft_s + tokens * tpot_s;
+    let length_s = length_s.max(10.0 * each_s);
     let count = (length_s / each_s * slots) as usize;
     let mut free: Vec<f64> = vec![0.0; slots as usize];
     let mut due = 0.0;
     let mut served: Vec<(f64, f64, f64)> = Vec::new();
+    let mut requests = Vec::new();
     for _ in 0..count {
         let begin = match is_closed {
             true => free[next(&free)],
@@ -86,8 +99,9 @@ fn run(draw: &mut Draw, slowing: f64) -> Run {
             }
         };
         let own = (tokens * draw.between(1.0 - spread, 1.0 + spread)).round().max(2.0);
-        let pace = tpot_s * draw.between(0.97, 1.03) * (1.0 + slowing * begin / length_s);
-        let end = begin + ttft_s * draw.between(0.5, 1.5) + own * pace;
+        let tpot = pace * tpot_s * draw.between(0.97, 1.03) * (1.0 + slowing * begin / length_s);
+        let end = begin + ttft_s * draw.between(0.5, 1.5) + own * tpot;
+        requests.push(Served { sent: begin, end, tpot });
         if is_closed {
             let slot = next(&free);
             free[slot] = end;
@@ -96,17 +110,34 @@ fn run(draw: &mut Draw, slowing: f64) -> Run {
     }
     let duration = served.iter().map(|(_, end, _)| *end).fold(0.0, f64::max);
     let readings: Vec<f64> = (0..=duration as usize).map(|second| second as f64 + 0.3).collect();
-    let at = |moment: f64| {
-        let under_way = served.iter().filter(|(begin, end, _)| (*begin..*end).contains(&moment));
-        let produced = served
-            .iter()
-            .map(|(begin, end, own)| own * ((moment - begin) / (end - begin)).clamp(0.0, 1.0));
-        (under_way.count() as f64, produced.sum::<f64>())
-    };
-    let seen: Vec<(f64, f64)> = readings.iter().map(|moment| at(*moment)).collect();
+    // Requests under way at each reading, and tokens made since the one before.
+    let mut seen = vec![(0.0, 0.0); readings.len() + 1];
+    for (begin, end, own) in &served {
+        let from = readings.partition_point(|moment| moment < begin);
+        let to = readings.partition_point(|moment| moment < end);
+        let mut made = 0.0;
+        let until = to.min(readings.len());
+        for (at, seen) in seen.iter_mut().enumerate().take(until + 1).skip(from) {
+            let now = match readings.get(at) {
+                Some(moment) => own * ((moment - begin) / (end - begin)).min(1.0),
+                None => *own,
+            };
+            seen.0 += f64::from(u8::from(at < to));
+            seen.1 += now - made;
+            made = now;
+        }
+    }
+    seen.pop();
+    let tokens_at = seen.iter().scan(0.0, |sum, (_, made)| {
+        *sum += made;
+        Some(*sum)
+    });
+    let tokens_at: Vec<f64> = tokens_at.collect();
+    let seen: Vec<(f64, f64)> = seen.iter().map(|(running, _)| *running).zip(tokens_at).collect();
     let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / served.len() as f64;
     let total: f64 = served.iter().map(|(_, _, own)| own).sum();
     let figures = json!({
+        "output_throughput": total / duration, "median_tpot_ms": 1000.0 * median(requests.iter().map(|request| request.tpot).collect()),
         "completed": count, "failed": 0, "duration": duration, "num_prompts": count,
         "mean_e2el_ms": 1000.0 * mean(&mut served.iter().map(|(begin, end, _)| end - begin)),
         "median_ttft_ms": 1000.0 * ttft_s, "total_output_tokens": total,
@@ -126,7 +157,10 @@ fn run(draw: &mut Draw, slowing: f64) -> Run {
                 .map(|pair| (pair[1].1 - pair[0].1) / (pair[0].0 + pair[1].0) * 2.0)
                 .collect(),
             slowed_share: Some(draw.between(0.0, 0.05)),
+            shared_share: Some(0.0),
+            acceptance: accepted(draw, seen.len(), 0.0),
         },
+        served: requests,
     };
     match is_closed {
         true => {
@@ -139,6 +173,20 @@ fn run(draw: &mut Draw, slowing: f64) -> Run {
     run
 }
 
+/// Shares of right draft tokens, each of some hundred, that fall by a part until the end.
+fn accepted(draw: &mut Draw, readings: usize, fall: f64) -> Vec<f64> {
+    let (share, each) = (draw.between(0.4, 0.9), draw.size(100.0, 5000.0));
+    (0..readings)
+        .map(|at| {
+            let now = share * (1.0 - fall * at as f64 / readings as f64);
+            let error = (now * (1.0 - now) / each).sqrt();
+            // Twelve uniform numbers are nearly normal.
+            let normal: f64 = (0..12).map(|_| draw.between(0.0, 1.0)).sum::<f64>() - 6.0;
+            (now + error * normal).clamp(0.0, 1.0)
+        })
+        .collect()
+}
+
 /// The slot that is free first.
 fn next(free: &[f64]) -> usize {
     let slots = 0..free.len();
@@ -147,8 +195,13 @@ fn next(free: &[f64]) -> usize {
         .expect("a slot")
 }
 
+/// By how much longer tokens take at the end: of a run of a minute or more, over rounds of a start, and where the first point is repeated alone.
+const SLOWING: (f64, f64) = (0.3, 1.0);
+const ROUNDS: (f64, f64) = (0.2, 0.4);
+const AGAIN: (f64, f64) = (0.5, 1.0);
+
 /// The faults that are put into runs, with the code that is to tell each.
-const FAULTS: [Code; 10] = [
+const FAULTS: [Code; 12] = [
     Code::LoadNotReached,
     Code::GeneratorStopped,
     Code::GeneratorStalled,
@@ -159,6 +212,8 @@ const FAULTS: [Code; 10] = [
     Code::RequestsPreempted,
     Code::ServerNotAlone,
     Code::GpuSlowedDown,
+    Code::GpuNotAlone,
+    Code::AcceptanceDrifts,
 ];
 
 fn spoil(run: &mut Run, fault: Code, draw: &mut Draw) {
@@ -187,8 +242,58 @@ fn spoil(run: &mut Run, fault: Code, draw: &mut Draw) {
             let others = run.number("running_mean") * draw.between(1.5, 4.0) + 2.0;
             run.set("running_mean", run.number("running_mean") + others);
         }
+        // From a moment of the first nine tenths on.
+        Code::GpuNotAlone => run.course.shared_share = Some(draw.between(0.11, 1.0)),
+        Code::AcceptanceDrifts => {
+            let fall = draw.between(0.2, 0.6);
+            run.course.acceptance = accepted(draw, run.course.in_flight.len(), fall);
+        }
         _ => run.course.slowed_share = Some(draw.between(0.11, 1.0)),
     }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Codes of the points of a start on which `loads` are measured `runs` times in turn, and the first once more if `again`. Tokens take longer by a
+/// part until the end, and runs differ by 1 to 2 %.
+fn start(draw: &mut Draw, loads: u64, runs: u32, again: bool, slowing: f64) -> Vec<Vec<Code>> {
+    let seed = (draw.0.double() * 1e9) as u64;
+    let noise = draw.between(0.01, 0.02);
+    let order = (0..runs).flat_map(|run| (0..loads).map(move |load| (load, run)));
+    let order: Vec<(u64, u32)> = order.chain(again.then_some((0, runs))).collect();
+    let mut builder = TableBuilder::new();
+    for (at, (load, run)) in order.iter().enumerate() {
+        let normal: f64 = (0..12).map(|_| draw.between(0.0, 1.0)).sum::<f64>() - 6.0;
+        let pace = (1.0 + slowing * at as f64 / (order.len() - 1) as f64) * (noise * normal).exp();
+        let run_of = play(Draw(NumpyPcg64::new(seed + load)), draw, 0.0, pace);
+        let figures = run_of.figures.iter();
+        let metrics: Vec<(Box<str>, Cell)> = figures
+            .filter(|(name, _)| !["max_concurrency", "request_rate"].contains(&name.as_str()))
+            .map(|(name, value)| (name.as_str().into(), Cell::from_json(value)))
+            .collect();
+        let is_load = |name: &str| ["max_concurrency", "request_rate"].contains(&name);
+        let bench = run_of.figures.clone().into_iter().filter(|(name, _)| is_load(name));
+        builder.push(Row {
+            point: &load.to_string(),
+            run: *run,
+            outcome: Outcome::Ok,
+            validity: None,
+            doubts: &[],
+            cause: None,
+            detail: "",
+            serve: &Params::new(),
+            bench: &bench.collect(),
+            simulated: None,
+            gpus: None,
+            metrics: &metrics,
+        });
+        builder.measured_on(0, Some("a start".to_owned()), at as u64);
+    }
+    let table = builder.finish();
+    Points::of(&table).points.into_iter().map(|point| point.codes).collect()
 }
 
 /// Good runs that are drawn.
@@ -198,36 +303,58 @@ const GOOD: usize = 500;
 fn no_fault_passes_and_good_runs_are_left_alone() {
     let mut draw = Draw(NumpyPcg64::new(20));
     let mut passed = Vec::new();
-    for trial in 0..450 {
+    for trial in 0..380 {
         let fault = FAULTS[trial % FAULTS.len()];
         let mut spoilt = run(&mut draw, 0.0);
         spoil(&mut spoilt, fault, &mut draw);
         if Validity::of(spoilt.codes()) == Validity::Valid || !spoilt.codes().contains(&fault) {
-            passed.push((fault, spoilt.figures));
+            passed.push((fault, format!("{:?}", spoilt.figures)));
         }
     }
-    for _ in 0..50 {
-        let slowing = draw.between(1.5, 3.0);
+    for _ in 0..60 {
+        let slowing = draw.between(SLOWING.0, SLOWING.1);
         let spoilt = run(&mut draw, slowing);
         if !spoilt.codes().contains(&Code::NoSteadyState) {
-            passed.push((Code::NoSteadyState, spoilt.figures));
+            passed.push((Code::NoSteadyState, format!("{slowing} {:?}", spoilt.figures)));
         }
     }
-    let good: Vec<Run> = (0..GOOD).map(|_| run(&mut draw, 0.0)).collect();
-    let doubted =
-        good.iter()
-            .flat_map(Run::codes)
-            .fold(std::collections::BTreeMap::<Code, u32>::new(), |mut count, code| {
-                *count.entry(code).or_default() += 1;
-                count
-            });
-    let not_valid = good.iter().filter(|run| !run.codes().is_empty()).count();
+    for trial in 0..60 {
+        // Rounds of several loads, or one run of each and the first once more.
+        let (loads, runs, (low, high)) = match trial % 2 {
+            0 => (4, 3, ROUNDS),
+            _ => (4, 1, AGAIN),
+        };
+        let slowing = draw.between(low, high);
+        let codes = start(&mut draw, loads, runs, runs == 1, slowing);
+        if !codes.iter().flatten().any(|code| *code == Code::ServerDrifts) {
+            passed.push((Code::ServerDrifts, format!("{slowing} over {runs} runs")));
+        }
+    }
+    let good: Vec<Vec<Code>> = (0..GOOD).map(|_| run(&mut draw, 0.0).codes()).collect();
+    let starts = (0..200).flat_map(|trial| start(&mut draw, 5, 1 + trial % 3, trial % 3 == 0, 0.0));
+    let points: Vec<Vec<Code>> = starts.collect();
+    let count = |all: &[Vec<Code>]| {
+        let mut doubted = BTreeMap::<Code, u32>::new();
+        all.iter()
+            .flatten()
+            .for_each(|code| *doubted.entry(*code).or_default() += 1);
+        (all.iter().filter(|codes| !codes.is_empty()).count(), doubted)
+    };
     println!(
         "500 faults: {} passed {:?}",
         passed.len(),
-        passed.iter().map(|(code, _)| code.name()).collect::<Vec<_>>()
+        passed
+            .iter()
+            .map(|(code, seen)| (code.name(), seen))
+            .collect::<Vec<_>>()
     );
-    println!("{GOOD} good runs: {not_valid} doubted: {doubted:?}");
+    let (runs, points_doubted) = (count(&good), count(&points));
+    println!(
+        "{GOOD} good runs: {runs:?} doubted; {} good points of steady starts: {points_doubted:?} doubted",
+        points.len()
+    );
     assert!(passed.is_empty(), "{:?}", passed.first());
-    assert!(not_valid * 50 < GOOD, "{doubted:?}");
+    assert!(runs.0 * 50 < GOOD, "{runs:?}");
+    let drifting = points_doubted.1.get(&Code::ServerDrifts).copied().unwrap_or_default();
+    assert!(drifting as usize * 50 < points.len(), "{points_doubted:?}");
 }

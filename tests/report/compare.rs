@@ -1,6 +1,7 @@
 //! Comparisons of results with planted differences: what is matched, what is decided, and what the exit code says.
 
 use crate::deadline::output;
+use crate::experiment::Experiment;
 use serde_json::json;
 use std::fs;
 use std::path::Path;
@@ -8,7 +9,7 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 use vsweep::plan::Limit;
 use vsweep::report::compare::{Comparison, Question, Side, to_bmf, to_html, to_junit, to_markdown, to_text};
-use vsweep::stats::{Requirement, Verdict};
+use vsweep::stats::{Margins, Requirement, Verdict};
 
 /// Writes a tree of `vllm bench sweep` with one folder a load: its throughput and its p99 TTFT in each run.
 fn write_tree(root: &Path, flag: &str, loads: &[(u64, &[(f64, f64)])]) {
@@ -55,7 +56,7 @@ fn question(limits: &[&str]) -> Question {
     let limits = limits.iter().map(|text| Limit::parse(text).expect("a limit"));
     Question {
         metrics: Vec::new(),
-        margin_percent: 3.0,
+        margins: Margins::default(),
         limits: limits.collect(),
     }
 }
@@ -232,4 +233,58 @@ fn a_page_shows_both_frontiers_and_takes_nothing_for_markup() {
     // Both stand in the legend, and the base begins the line below the chart.
     let drawn = [">base: ", ">new: "].map(|side| page.matches(side).count());
     assert_eq!(drawn, [2, 1]);
+}
+
+/// Experiments of a machine, each so many times as slow as the first.
+fn experiments(folder: &Path, host: &str, slowness: &[f64]) {
+    for (at, slowness) in slowness.iter().enumerate() {
+        let root = folder.join(format!("day{at}"));
+        let experiment = Experiment {
+            loads: vec![json!({"max_concurrency": 8}), json!({"max_concurrency": 64})],
+            slowness: *slowness,
+            ..Experiment::default()
+        };
+        experiment.write(&root);
+        fs::write(root.join("manifest.json"), json!({"host": host}).to_string()).expect("written");
+    }
+}
+
+fn vsweep(folder: &Path, args: &[&str]) -> String {
+    let output: Output = output(
+        Command::new(env!("CARGO_BIN_EXE_vsweep"))
+            .args(args)
+            .current_dir(folder),
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+#[test]
+fn what_a_machine_showed_before_is_the_margin_and_tells_when_it_is_slower() {
+    let folder = TempDir::new().expect("a folder");
+    let days = [1.0, 1.004, 0.997, 1.003, 0.999, 1.12];
+    experiments(folder.path(), "node7", &days);
+    let told = vsweep(folder.path(), &["report", "day5"]);
+    assert!(
+        told.contains("node7 is slower than it was: output_throughput is 1"),
+        "{told}"
+    );
+    assert!(told.contains("5 earlier experiments"), "{told}");
+    let told = vsweep(folder.path(), &["report", "day1"]);
+    assert!(!told.contains("than it was"), "{told}");
+    fs::remove_dir_all(folder.path().join("day5")).expect("removed");
+
+    let compared = vsweep(folder.path(), &["compare", "day0", "day1"]);
+    assert!(compared.contains("machine's own noise do not matter ("), "{compared}");
+    let json: serde_json::Value =
+        serde_json::from_str(&vsweep(folder.path(), &["compare", "day0", "day1", "--format", "json"])).expect("JSON");
+    let own = json["own_margins"]["output_throughput"].as_f64().expect("a margin");
+    // Three runs that scatter by 4 % on each of two starts.
+    assert!((0.5..=5.0).contains(&own), "{json}");
+    let stated = vsweep(folder.path(), &["compare", "day0", "day1", "--margin", "2"]);
+    assert!(stated.contains("changes within 2 % do not matter"), "{stated}");
+
+    // Another machine shows nothing of this one.
+    fs::write(folder.path().join("day1/manifest.json"), r#"{"host": "node8"}"#).expect("written");
+    let other = vsweep(folder.path(), &["compare", "day0", "day1"]);
+    assert!(other.contains("changes within 3 % do not matter"), "{other}");
 }

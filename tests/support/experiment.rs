@@ -35,6 +35,8 @@ pub struct Experiment {
     pub doubts: fn(usize, usize) -> Option<Code>,
     /// Whether the servers are simulated.
     pub simulated: bool,
+    /// How many times as long as usual everything takes.
+    pub slowness: f64,
 }
 
 /// Causes that end a server before it is ready.
@@ -50,6 +52,7 @@ impl Default for Experiment {
             fails: |_, _| None,
             doubts: |_, _| None,
             simulated: false,
+            slowness: 1.0,
         }
     }
 }
@@ -206,7 +209,7 @@ impl Experiment {
         let rate = number(load, "request_rate");
         let users = number(load, "max_concurrency").unwrap_or(rate.map_or(200.0, |rate| rate * 6.0));
         let out = number(load, "random_output_len").unwrap_or(256.0);
-        let noise = 1.0 + 0.06 * ((f64::from(run) * 2.3 + users + tp).sin());
+        let noise = self.slowness * (1.0 + 0.06 * ((f64::from(run) * 2.3 + users + tp).sin()));
         let batch = users.min(seqs);
         let tpot_ms = (5.0 / tp.powf(0.7) + 0.045 * batch / tp.powf(0.85)) * noise;
         let ttft_ms = (22.0 / tp.powf(0.6) + tpot_ms * (users / batch - 1.0) * out + 0.6 * batch) * noise;

@@ -52,6 +52,11 @@ fn a_baseline_is_made_kept_and_renewed() {
         "{summary}"
     );
 
+    // Two starts cannot tell a thousandth, which fails unless the caller says otherwise.
+    let limits = ("LIMITS", "output_throughput:-0.1%");
+    let undecided = guard(&harness, "fast.toml", "results/d", &[limits, ("STARTS", "2")]);
+    assert_eq!(undecided.status.code(), Some(5), "{}", told(&undecided));
+
     // Undecided passes only where that is asked for; as fast as before is never broken.
     let same = guard(
         &harness,
@@ -61,6 +66,38 @@ fn a_baseline_is_made_kept_and_renewed() {
     );
     assert_eq!(same.status.code(), Some(0), "{}", told(&same));
     assert!(told(&same).contains("the baseline is renewed"), "{}", told(&same));
-    assert!(root.join("results/c/bmf.json").is_file() && root.join("baseline/journal").is_dir());
+    assert!(root.join("baseline/journal").is_dir());
+    let bmf = fs::read_to_string(root.join("results/c/bmf.json")).expect("written");
+    let bmf: serde_json::Value = serde_json::from_str(&bmf).expect("JSON");
+    let measure = &bmf["the only point"]["output_throughput"];
+    assert!(
+        measure["lower_value"].as_f64() <= measure["value"].as_f64() && measure["value"].is_f64(),
+        "{bmf}"
+    );
     harness.wait_until_alone();
+}
+
+/// The workflow sets what the script reads, and keeps the folder where the script looks for its baseline.
+#[test]
+fn the_workflow_fits_the_script() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/ci");
+    let read = |name: &str| fs::read_to_string(examples.join(name)).expect("it is there");
+    let workflow: serde_json::Value = serde_saphyr::from_str(&read("github.yml")).expect("YAML");
+    let steps = workflow["jobs"]["guard"]["steps"].as_array().expect("steps");
+    let (script, mut guards) = (read("guard.sh"), 0);
+    for step in steps {
+        if let Some(env) = step["env"].as_object().filter(|_| step["run"].as_str().is_some()) {
+            guards += 1;
+            env.keys()
+                .for_each(|name| assert!(script.contains(&format!("${{{name}:-")), "{name} is not read"));
+        }
+        if step["uses"]
+            .as_str()
+            .is_some_and(|uses| uses.starts_with("actions/cache"))
+        {
+            assert_eq!(step["with"]["path"], "baseline", "{step}");
+        }
+    }
+    assert_eq!(guards, 1);
+    assert!(script.contains("baseline=${BASELINE:-baseline}"));
 }

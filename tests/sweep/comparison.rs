@@ -137,3 +137,42 @@ fn an_axis_is_bisected_past_an_entry_that_does_not_start() {
     let part = harness.run(&["run", "plan.toml", "-o", "out", "--shard", "1/2"]);
     assert_eq!(part.status.code(), Some(2), "{}", said(&part));
 }
+
+/// The margins that each session recorded.
+fn margins(harness: &Harness) -> Vec<f64> {
+    let journals = journals(&harness.folder.path().join("out"));
+    let lines = journals.iter().flat_map(|journal| journal.lines());
+    let lines = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines
+        .filter_map(|line| line["event"]["session_started"]["compare"]["family"][0]["margin"]["log"].as_f64())
+        .collect()
+}
+
+#[test]
+fn the_machines_own_noise_is_the_margin_and_stays_it() {
+    let harness = Harness::new();
+    // Long enough to be valid: what is in doubt is no history.
+    let servers = [("base", "--sim-speed 12"), ("new", "--sim-speed 11")];
+    let compared = plan(&servers, "max_starts = 8").replace("num_prompts = 60", "num_prompts = 110");
+    let repeated = compared
+        .replace("[compare]\nmax_starts = 8\n", "")
+        .replace("runs = 1", "runs = 1\nstarts = 3");
+    harness.write("noise.toml", &repeated);
+    let output = harness.run(&["run", "noise.toml", "-o", "noise"]);
+    assert!(output.status.success(), "{}", said(&output));
+    harness.write("plan.toml", &compared);
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert!(
+        said(&output).contains("this machine's own noise do not matter: "),
+        "{}",
+        said(&output)
+    );
+    let begun = margins(&harness);
+    assert!(begun.len() == 1 && (0.004..0.05).contains(&begun[0]), "{begun:?}");
+    // What the machine shows meanwhile changes nothing of what was begun.
+    std::fs::remove_dir_all(harness.folder.path().join("noise")).expect("removed");
+    harness.write("plan.toml", &compared.replace("max_starts = 8", "max_starts = 10"));
+    harness.run(&["run", "plan.toml", "-o", "out"]);
+    let all = margins(&harness);
+    assert!(all.iter().all(|margin| (margin - begun[0]).abs() < 1e-6), "{all:?}");
+}

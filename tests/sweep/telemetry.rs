@@ -109,53 +109,26 @@ fn a_plan_may_turn_it_off() {
     harness.wait_until_alone();
 }
 
-/// A driver with two GPUs that speaks the part of NVML's interface that vsweep uses: 300 W and 450 W, a joule more at every
-/// look, the second slowed down by its power cap and without a thermometer.
-const DRIVER: &str = r#"
-#include <stdint.h>
-#include <stdio.h>
-#define OK 0
-#define NOT_SUPPORTED 3
-typedef uintptr_t gpu;
-typedef struct { unsigned gpu, memory; } rates;
-typedef struct { unsigned version; unsigned long long total, reserved, free, used; } memory;
-static unsigned long long joules[2] = {1000, 5000};
-int nvmlInit_v2(void) { return OK; }
-int nvmlShutdown(void) { return OK; }
-int nvmlDeviceGetCount_v2(unsigned *count) { *count = 2; return OK; }
-int nvmlDeviceGetHandleByIndex_v2(unsigned index, gpu *device) { *device = index + 1; return OK; }
-int nvmlDeviceGetUUID(gpu device, char *uuid, unsigned length) {
-  return snprintf(uuid, length, "GPU-%d", (int)device - 1) > 0 ? OK : NOT_SUPPORTED;
+/// Two GPUs: 300 W and 450 W, the second slowed down by its power cap and without a thermometer.
+fn two_gpus() -> String {
+    let line = |at: u64, gpu: u64, power: u64, celsius: i32, reasons: &str| {
+        let energy = 1_000_000 * (gpu + 1) + 1000 * at;
+        let used = 64u64 << 30;
+        format!("{at},{gpu},{power},{energy},87,{used},1980,2619,{celsius},{reasons},\n")
+    };
+    (0..60)
+        .map(|at| line(at, 0, 300_000, 61, "0x1") + &line(at, 1, 450_000, -1, "0x4"))
+        .collect()
 }
-int nvmlDeviceGetPowerUsage(gpu device, unsigned *milliwatts) {
-  *milliwatts = device == 1 ? 300000 : 450000; return OK;
-}
-int nvmlDeviceGetTotalEnergyConsumption(gpu device, unsigned long long *millijoules) {
-  *millijoules = 1000 * ++joules[device - 1]; return OK;
-}
-int nvmlDeviceGetUtilizationRates(gpu device, rates *busy) { busy->gpu = 87; busy->memory = 40; return OK; }
-int nvmlDeviceGetMemoryInfo_v2(gpu device, memory *info) {
-  info->total = 80ull << 30; info->used = 64ull << 30; info->reserved = 0; info->free = 16ull << 30; return OK;
-}
-int nvmlDeviceGetClockInfo(gpu device, int clock, unsigned *mhz) { *mhz = clock == 1 ? 1980 : 2619; return OK; }
-int nvmlDeviceGetTemperature(gpu device, int sensor, unsigned *celsius) {
-  if (device == 2) return NOT_SUPPORTED;
-  *celsius = 61; return OK;
-}
-int nvmlDeviceGetCurrentClocksThrottleReasons(gpu device, unsigned long long *reasons) {
-  *reasons = device == 1 ? 1 : 4; return OK;
-}
-"#;
 
-/// Builds it as the library that NVIDIA's driver installs. The C compiler is there: a dependency is built with it.
-fn build_driver(folder: &Path) {
-    let source = folder.join("driver.c");
-    fs::write(&source, DRIVER).expect("written");
+/// Builds the library that NVIDIA's driver installs, as one that plays a recording. The C compiler is there: a dependency is built with it.
+fn build_driver(folder: &Path, recording: &str) {
+    fs::write(folder.join("nvml.csv"), recording).expect("written");
     let mut compiler = Command::new("cc");
     compiler
         .args(["-shared", "-fPIC", "-o"])
         .arg(folder.join("libnvidia-ml.so.1"))
-        .arg(&source);
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/nvml/driver.c"));
     let output = output(&mut compiler);
     assert!(output.status.success(), "{}", said(&output));
 }
@@ -173,16 +146,18 @@ fn answer(seen: &Seen) -> Answer {
 }
 
 /// Sweeps that server where the folder of the harness comes first in the search for libraries.
-async fn sweep_beside(harness: &Harness, visible: &[(&str, &str)]) -> PathBuf {
+async fn sweep_beside(harness: &Harness, visible: &[(&str, &str)], requests: u32) -> PathBuf {
     let server = Server::start(answer).await;
     let folder = harness.folder.path().to_owned();
     let serve = format!("url = \"{}\"\nreset = \"none\"", server.url);
     // This server answers at once: without a rate the run could end before the first reading.
     let plan = plan(&serve, "").replace("max_concurrency = 1", "request_rate = 4");
+    let plan = plan.replace("num_prompts = 8", &format!("num_prompts = {requests}"));
     let path = harness.write("plan.toml", &plan);
     let mut command = harness.vsweep(&["run", path.to_str().expect("plain"), "-o", "out"]);
     command
         .env("LD_LIBRARY_PATH", &folder)
+        .env("NVML_RECORDING", folder.join("nvml.csv"))
         .env_remove("CUDA_VISIBLE_DEVICES")
         .envs(visible.iter().copied());
     let output = tokio::task::spawn_blocking(move || output(&mut command)).await;
@@ -194,8 +169,8 @@ async fn sweep_beside(harness: &Harness, visible: &[(&str, &str)]) -> PathBuf {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gpus_are_read_through_the_drivers_library() {
     let harness = Harness::new();
-    build_driver(harness.folder.path());
-    let directory = sweep_beside(&harness, &[]).await;
+    build_driver(harness.folder.path(), &two_gpus());
+    let directory = sweep_beside(&harness, &[], 8).await;
     let (runs, readings) = read(&directory);
     let last = readings[0].last().expect("a last reading");
     let expected = [
@@ -209,6 +184,7 @@ async fn gpus_are_read_through_the_drivers_library() {
         ("gpu1_temperature_celsius", ""),
         ("gpu0_throttle", "none"),
         ("gpu1_throttle", "sw_power_cap"),
+        ("gpu1_other_processes", "0"),
     ];
     for (name, value) in expected {
         assert_eq!(last.get(name).map(String::as_str), Some(value), "{name}: {last:?}");
@@ -222,8 +198,8 @@ async fn gpus_are_read_through_the_drivers_library() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_energy_of_visible_gpus_becomes_joules_a_token() {
     let harness = Harness::new();
-    build_driver(harness.folder.path());
-    let directory = sweep_beside(&harness, &[("CUDA_VISIBLE_DEVICES", "1")]).await;
+    build_driver(harness.folder.path(), &two_gpus());
+    let directory = sweep_beside(&harness, &[("CUDA_VISIBLE_DEVICES", "1")], 8).await;
     let (runs, readings) = read(&directory);
     let last = readings[0].last().expect("a last reading");
     assert!(
@@ -265,12 +241,44 @@ async fn the_energy_of_visible_gpus_becomes_joules_a_token() {
     );
 }
 
+/// What becomes of a GPU during a run makes the run suspect, and nothing else does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_recorded_gpu_that_is_too_hot_or_shared_makes_its_run_suspect() {
+    let recordings = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/nvml");
+    let cases = [
+        ("steady.csv", None, "sw_power_cap"),
+        (
+            "thermal.csv",
+            Some("gpu_slowed_down"),
+            "hw_slowdown+hw_thermal_slowdown+sw_thermal_slowdown",
+        ),
+        ("neighbour.csv", Some("gpu_not_alone"), "sw_power_cap"),
+    ];
+    for (recording, code, reasons) in cases {
+        let harness = Harness::new();
+        let text = fs::read_to_string(recordings.join(recording)).expect("a recording");
+        build_driver(harness.folder.path(), &text);
+        // Twelve seconds: the fault comes after four or five.
+        let (runs, readings) = read(&sweep_beside(&harness, &[], 48).await);
+        let codes: Vec<&str> = runs[0]["codes"].split(' ').collect();
+        let of_gpus: Vec<&str> = codes.into_iter().filter(|code| code.starts_with("gpu_")).collect();
+        assert_eq!(of_gpus, Vec::from_iter(code), "{recording}: {:?}", runs[0]);
+        assert_eq!(runs[0]["gpu_throttle_reasons"], reasons, "{recording}");
+        let others = number(&runs[0], "gpu_other_processes_max");
+        assert_eq!(others, f64::from(u8::from(recording == "neighbour.csv")), "{recording}");
+        assert!(readings[0].len() > 8, "{recording}: {} readings", readings[0].len());
+        if code.is_some() {
+            assert_eq!(runs[0]["validity"], "suspect", "{recording}");
+        }
+    }
+}
+
 /// A library that is no driver, or one without a GPU behind it, leaves the sweep as it is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_driver_is_none() {
     let harness = Harness::new();
     harness.write("libnvidia-ml.so.1", "not a library");
-    let (runs, readings) = read(&sweep_beside(&harness, &[]).await);
+    let (runs, readings) = read(&sweep_beside(&harness, &[], 8).await);
     assert!(!runs[0].contains_key("gpus_sampled"));
     assert!(
         readings[0]

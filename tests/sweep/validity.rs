@@ -133,3 +133,48 @@ fn answers_of_another_length_and_prompts_found_in_the_cache_are_marked() {
         assert!(!has(&runs[0], &others.collect::<Vec<_>>()), "{}", said(&output));
     }
 }
+
+/// The first point is measured once more at the end, which shows a server that becomes slower and none that does not.
+#[test]
+fn a_server_that_slows_down_from_run_to_run_is_marked() {
+    for (slowing, is_told) in [("0", false), ("1.5", true)] {
+        let harness = Harness::new();
+        let plan = format!(
+            r#"
+version = 1
+runs = 1
+repeat_first = true
+[serve]
+command = "vsweep sim serve tiny-8b --sim-start 50ms --sim-slowing {slowing}"
+answer_check = false
+[bench]
+warmup_prompts = 0
+[bench.params]
+random_input_len = 16
+random_output_len = 64
+max_concurrency = [4, 8]
+num_prompts = {{ per = "max_concurrency", times = 14 }}
+"#
+        );
+        harness.write("plan.toml", &plan);
+        let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+        assert!(output.status.success(), "{}", said(&output));
+        let runs = summary(&harness, "summary.csv");
+        assert_eq!(runs.len(), 3, "two points, and the first once more: {runs:?}");
+        for point in summary(&harness, "points.csv") {
+            assert_eq!(has(&point, &["server_drifts"]), is_told, "{point:?}");
+        }
+        assert_eq!(
+            said(&output).contains("changed while it was measured"),
+            is_told,
+            "{}",
+            said(&output)
+        );
+        let again = harness.run(&["run", "plan.toml", "-o", "out"]);
+        assert!(
+            again.status.success() && summary(&harness, "summary.csv").len() == 3,
+            "{}",
+            said(&again)
+        );
+    }
+}

@@ -141,6 +141,15 @@ codes! {
     /// A GPU was slowed down for its heat or its power supply.
     GpuSlowedDown = "gpu_slowed_down", Suspect,
         "cool the GPU, or lock its clocks for all configs alike; gpu_throttle_reasons says why it was slowed down";
+    /// Another process than the server computed on its GPU.
+    GpuNotAlone = "gpu_not_alone", Suspect,
+        "let nobody else use the GPUs that are measured; `nvidia-smi` shows who does";
+    /// The share of tokens guessed ahead that were right changed during the run, or from the first run to the last.
+    AcceptanceDrifts = "acceptance_drifts", Suspect,
+        "send prompts that are alike from beginning to end, or more of them; speed and acceptance go together";
+    /// The server became slower or faster from its first runs to its last.
+    ServerDrifts = "server_drifts", Suspect,
+        "measure on several starts, look for what grows or warms up in the telemetry, or warm up longer (warmup_prompts)";
     /// The runs of a point differ by more than noise explains.
     RunsDisagree = "runs_disagree", Suspect,
         "look into the server's log, or raise `runs` to learn which is usual";

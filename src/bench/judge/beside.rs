@@ -1,7 +1,7 @@
 //! What was read of the server and its machine beside a run: whether it was alone, steady, and as fast as it could be.
 
 use super::Seen;
-use crate::checks::unsteady;
+use crate::checks::{changing, unsteady};
 use crate::plan::Params;
 use crate::telemetry::series::Course;
 use crate::validity::{Code, Doubt};
@@ -15,8 +15,8 @@ const ABOVE_SLOTS: (f64, f64) = (1.05, 0.5);
 /// Readings are a sample of what was in flight, whose values scatter at most as much as their mean in all loads that were tried.
 const ABOVE_LAW: f64 = 1.25;
 const ERRORS: f64 = 4.0;
-/// Share of readings above which a GPU that was slowed down shows.
-const SLOWED: f64 = 0.1;
+/// Share of readings above which a GPU that was slowed down, or had somebody else on it, shows.
+const SHOWS: f64 = 0.1;
 
 /// Every reason to doubt a whole run by what was read beside it.
 pub fn beside(figures: &Params, course: &Course) -> Vec<Doubt> {
@@ -24,14 +24,31 @@ pub fn beside(figures: &Params, course: &Course) -> Vec<Doubt> {
         figures,
         is_whole: true,
     };
-    let slowed = course.slowed_share.filter(|share| *share > SLOWED).map(|share| {
-        let detail = format!("a GPU was slowed down in {:.0} % of the readings", share * 100.0);
-        Doubt::new(Code::GpuSlowedDown, detail)
+    let of_gpus = |code, share: Option<f64>, what: &str| {
+        let share = share.filter(|share| *share > SHOWS)?;
+        let detail = format!("{what} in {:.0} % of the readings", share * 100.0);
+        Some(Doubt::new(code, detail))
+    };
+    let slowed = of_gpus(Code::GpuSlowedDown, course.slowed_share, "a GPU was slowed down");
+    let shared = of_gpus(
+        Code::GpuNotAlone,
+        course.shared_share,
+        "a process that is not the server's was on a GPU",
+    );
+    let guessed = changing(&course.acceptance).map(|found| {
+        let percent = 100.0 * found.change;
+        let detail = format!("the share of right draft tokens changed by {percent:+.0} % in the course of the run");
+        Doubt::new(Code::AcceptanceDrifts, detail)
     });
-    [preempted(seen), not_alone(seen), changed(seen, course), slowed]
-        .into_iter()
-        .flatten()
-        .collect()
+    let doubts = [
+        preempted(seen),
+        not_alone(seen),
+        changed(seen, course),
+        slowed,
+        shared,
+        guessed,
+    ];
+    doubts.into_iter().flatten().collect()
 }
 
 /// No steady state: tokens a second had a trend. Where arrivals decide these, the requests at the server show it, or the speed of each.

@@ -8,10 +8,13 @@ mod beside;
 mod failures;
 mod generator;
 mod load;
+mod pace;
 mod sample;
 
 pub use beside::beside;
 pub(super) use failures::{commonest_error, failed_requests, on_failed_requests, refuse_empty};
+pub(super) use pace::pace;
+pub use pace::{Served, paced};
 
 use crate::plan::Params;
 use crate::validity::Doubt;

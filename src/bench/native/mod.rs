@@ -17,7 +17,7 @@ mod watched;
 pub use profiler::stop_profiler;
 pub use refused::{REFUSED, harmless};
 
-use crate::bench::judge::{Seen, doubts, on_failed_requests, refuse_empty};
+use crate::bench::judge::{Seen, doubts, on_failed_requests, pace, refuse_empty};
 use crate::bench::native::settings::{Settings, TABLE};
 use crate::bench::result::warnings;
 use crate::bench::result::{Context, figures, result};
@@ -244,6 +244,8 @@ impl Run {
         };
         // A million requests would lie beside their results for nothing.
         let turns = load.turns.take();
+        // The later turns of a conversation have longer prompts.
+        let paced = pace(&outcome.samples).filter(|_| cut.is_none() && turns.is_none());
         drop(load);
         let context = Context {
             settings: &self.settings,
@@ -270,6 +272,7 @@ impl Run {
                 .into_iter()
                 .chain(doubted)
                 .chain(lengths)
+                .chain(paced)
                 .chain(doubts(seen))
                 .collect(),
             requests: requests(&outcome.samples),

@@ -13,7 +13,9 @@ use crate::run::{Forecasts, Lengths, Node, Sweep};
 const MOST_TOKENS: u64 = 20_000_000;
 
 /// What was begun without warm-ups goes on so: its points are known by that, and its runs compare. Whether that changes the plan.
+/// A comparison keeps its margins, too.
 pub fn keep_defaults(plan: &mut Plan, directory: &Directory) -> bool {
+    super::margins::settle(plan, directory, true);
     let is_kept = plan.bench.warmup == Warmup::Automatic && directory.began_without_warmup();
     if is_kept {
         plan.bench.warmup = Warmup::Requests(0);

@@ -105,9 +105,9 @@ impl Live<'_, '_> {
                 // A field of a request's body may make several of one.
                 let is_plain = spelling::find(&job.params, "extra_body").is_none();
                 if let Some(course) = course.filter(|_| is_plain && measurement.cut.is_none()) {
-                    measurement
-                        .doubts
-                        .extend(judge::beside(&measurement.result.values, &course));
+                    let mut beside = judge::beside(&measurement.result.values, &course);
+                    beside.retain(|doubt| measurement.doubts.iter().all(|told| told.code != doubt.code));
+                    measurement.doubts.extend(beside);
                 }
                 ran(
                     Ok(Box::new(reduce(measurement, &run.task, identity.simulated))),

@@ -30,6 +30,7 @@ use crate::telemetry::nvml::Gpus;
 use crate::validity::Doubt;
 use hidden::hide_in_log;
 pub(super) use hidden::hide_in_logs_of_killed;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -61,6 +62,8 @@ struct Running {
     unlike: Option<Doubt>,
     /// The GPUs it uses, as far as they can be read.
     gpus: Arc<Gpus>,
+    /// Processes on these before it was started, by the driver's ids.
+    before: BTreeSet<u32>,
     /// How long its start and the phases of it took.
     startup: Params,
     /// Whether the last run was cut, so that it may still work on requests that nobody waits for.

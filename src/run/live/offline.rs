@@ -5,7 +5,7 @@ use super::hidden::{hide_in_log, hide_in_result};
 use super::measure::{ran, readings};
 use super::{Live, reduce};
 use crate::agenda::{self, Facts, Outcome};
-use crate::bench::{self, Counters, Job, Program, RESULT, Runner};
+use crate::bench::{self, Counters, Job, Program, RESULT, Runner, judge};
 use crate::cause::Failure;
 use crate::error::Result;
 use crate::journal::{Launch as LaunchId, RunFiles};
@@ -91,7 +91,9 @@ impl Live<'_, '_> {
             hide_in_log(program.log(), &plan.secrets)?;
         }
         hide_in_result(&job.scratch.join(RESULT), &plan.secrets)?;
-        let mut figures = self.keep(&telemetry, readings(sampler).await, None)?;
+        let series = readings(sampler).await;
+        let course = series.window(None).map(|window| series.course(window));
+        let mut figures = self.keep(&telemetry, series, None)?;
         figures.extend(self.beside(&run.started.at));
         if offline != Offline::Startup {
             figures.extend(startup::phases(&diagnose::read_log(&job.scratch.join("bench.log"), 0)));
@@ -107,7 +109,12 @@ impl Live<'_, '_> {
                 for (name, figure) in figures {
                     result.entry(name).or_insert(figure);
                 }
-                ran(Ok(Box::new(reduce(bench::judge(result), &run.task, false))), seconds)
+                let mut measurement = bench::judge(result);
+                if let Some(course) = course {
+                    let beside = judge::beside(&measurement.result.values, &course);
+                    measurement.doubts.extend(beside);
+                }
+                ran(Ok(Box::new(reduce(measurement, &run.task, false))), seconds)
             }
         })
     }

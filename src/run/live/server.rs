@@ -16,7 +16,7 @@ use crate::server::{Identity, Launch, Server, diagnose, startup};
 use crate::table::count_gpus;
 use crate::telemetry::nvml::Gpus;
 use crate::validity::Doubt;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -101,6 +101,7 @@ impl Live<'_, '_> {
     /// Waits until the machine is as it was, launches the server (or attaches to it) and waits until it is ready.
     async fn bring_up(&mut self, log: PathBuf) -> std::result::Result<Identity, Failure> {
         let serve = &self.plan.serve;
+        let mut before = BTreeSet::new();
         let server = match &serve.target {
             Target::Attach(url) => {
                 Server::attach(url, serve.ready_timeout, serve.hang_timeout).with_health(&serve.manners.health)
@@ -117,6 +118,7 @@ impl Live<'_, '_> {
                     manners: serve.manners.clone(),
                 };
                 self.gate.pass(&launch).await?;
+                before = self.visible_gpus().processes();
                 Server::spawn(&launch).await?
             }
         };
@@ -126,6 +128,7 @@ impl Live<'_, '_> {
             identity: None,
             behind: None,
             gpus: Arc::new(Gpus::none()),
+            before,
             unlike: None,
             startup: Params::new(),
             has_leftovers: false,
@@ -165,6 +168,11 @@ impl Live<'_, '_> {
         if identity.simulated || !self.ready().server.is_local() {
             return Gpus::none();
         }
+        self.visible_gpus().owned_since(&self.ready().before)
+    }
+
+    /// The first GPUs that its environment shows, as many as it uses.
+    fn visible_gpus(&self) -> Gpus {
         let config = &self.config;
         let count = match self.seat.gpus.len() {
             0 => (!config.argv.is_empty()).then(|| count_gpus(&config.params, &config.argv) as usize),

@@ -41,7 +41,7 @@ fn asked(compare: &Compare, load: usize) -> Vec<Asked> {
     let limits = limits.map(|limit| (&limit.metric, Some(Bound::percent(limit.percent))));
     let member = |bound: Option<Bound>, metric: &str| Member {
         better: direction(metric),
-        margin: Margin::percent(compare.margin_percent),
+        margin: Margin::percent(compare.margins.percent_of(metric)),
         bound,
     };
     plain

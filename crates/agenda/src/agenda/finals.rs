@@ -47,7 +47,8 @@ pub(super) fn finalists(plan: &Plan, matrix: &Matrix, state: &State) -> BTreeMap
         };
         measured.insert(&run.point.0, run);
         push(&mut builder, run, serve, *gpus);
-        builder.measured_on(run.slot, state.start_of(run).map(|launch| launch.to_string()));
+        let launch = state.start_of(run).map(|launch| launch.to_string());
+        builder.measured_on(run.slot, launch, run.started.seq);
     }
     let table = builder.finish();
     let table = Points::of(&table);

@@ -1,5 +1,6 @@
 //! The runs of a plan's points on one start, in order: one repetition of every point after the other. Where the plan repeats until an
-//! interval is narrow, a repetition that is no longer needed is left out.
+//! interval is narrow, a repetition that is no longer needed is left out. A plan may have the first point measured once more at the end:
+//! that run comes after as many as there may be.
 
 use super::task::Task;
 use std::collections::VecDeque;
@@ -48,16 +49,16 @@ impl Grid {
     }
 
     fn is_owed(&self, task: &Task) -> bool {
-        task.run < self.runs.least()
+        task.run < self.runs.least() || task.run >= self.runs.most()
     }
 }
 
 /// Whether a repetition may still be needed, after those before it.
 pub(super) fn is_wanted(runs: &Runs, point: &PointId, slot: u32, run: u32, state: &State) -> bool {
     match runs {
-        Runs::Exactly(runs) => run < *runs,
+        _ if run >= runs.most() => true,
+        Runs::Exactly(_) => true,
         Runs::Until { .. } if run < runs.least() => true,
-        Runs::Until { rule, .. } if run as usize >= rule.max => false,
         Runs::Until { metric, rule } => {
             let before = (0..run).map_while(|run| state.run(point, slot, run).filter(|run| !state.is_lost(run)));
             let before: Vec<&RunRecord> = before.collect();

@@ -168,10 +168,14 @@ impl<'a> Schedule<'a> {
         let is_open = |point: &Point, run: u32| {
             !is_settled(state.outcome(&point.id, slot, run), self.retry_failed)
                 && is_wanted(runs, &point.id, slot, run, state)
-                && !(is_sure && run > runs.least() && state.outcome(&point.id, slot, run - 1).is_none())
+                && !(is_sure
+                    && (runs.least() + 1..runs.most()).contains(&run)
+                    && state.outcome(&point.id, slot, run - 1).is_none())
         };
+        let repeated = points.iter().take(usize::from(self.plan.repeat_first));
         let tasks: Vec<Task> = (0..runs.most())
             .flat_map(|run| points.iter().map(move |point| (point, run)))
+            .chain(repeated.map(|point| (point, runs.most())))
             .filter(|(point, run)| is_open(point, *run))
             .map(|(point, run)| Task::of(point.clone(), slot, run, Arc::clone(&figures)))
             .collect();

@@ -71,6 +71,7 @@ pub(super) fn expand(plan: &Plan, found: &mut Found) -> Option<Matrix> {
         removed,
         starts: fewest_starts(plan, serve_count),
         runs: plan.runs.least(),
+        repeat_first: plan.repeat_first,
         sla: plan.sla.clone(),
         explore: plan.explore.clone(),
         target: plan.serve.target.clone(),

@@ -110,6 +110,8 @@ pub struct Matrix {
     removed: Vec<Removed>,
     starts: u32,
     runs: u32,
+    /// Whether the first point of each server has one more.
+    repeat_first: bool,
     /// What is searched for; the bench side then lacks the load that varies, and there are searches instead of points.
     sla: Option<Settings>,
     /// What is explored; the same then holds.
@@ -183,12 +185,14 @@ impl Matrix {
             true => (0, kept),
             false => (kept, 0),
         };
+        let servers = self.kept_servers().count() as u64;
+        let repeated = servers * u64::from(self.repeat_first && !self.finds_its_loads());
         Counts {
-            servers: self.kept_servers().count() as u64,
-            starts: self.kept_servers().count() as u64 * u64::from(self.starts),
+            servers,
+            starts: servers * u64::from(self.starts),
             points,
             searches,
-            runs: points * u64::from(self.starts) * u64::from(self.runs),
+            runs: u64::from(self.starts) * (points * u64::from(self.runs) + repeated),
             pairs: self.serve_count as u64 * self.bench_count as u64,
             removed: self.removed.clone(),
         }

@@ -2,14 +2,15 @@
 
 use serde::Serialize;
 use std::time::Duration;
+use vsweep_strategy::stats::Margins;
 
 /// What to compare, and how hard.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compare {
     /// Metrics of the result.
     pub metrics: Vec<String>,
-    /// A change below this does not matter, in percent.
-    pub margin_percent: f64,
+    /// Changes that do not matter.
+    pub margins: Margins,
     /// At most this many starts, failed ones included.
     pub max_starts: u32,
     /// At most this much time in starts and runs.
@@ -25,6 +26,14 @@ pub struct Limit {
     pub metric: String,
     /// `+5` forbids ratios above 1.05, `-5` those below 0.95.
     pub percent: f64,
+}
+
+impl Compare {
+    /// Every metric that is judged.
+    pub fn judged(&self) -> Vec<String> {
+        let limited = self.fail_on.iter().map(|limit| &limit.metric);
+        self.metrics.iter().chain(limited).cloned().collect()
+    }
 }
 
 impl Limit {

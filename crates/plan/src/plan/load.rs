@@ -142,6 +142,7 @@ fn read(text: &str, format: Format, path: &Path, overrides: &[String], world: &W
         name: parts.name,
         starts: parts.starts,
         runs: parts.runs,
+        repeat_first: parts.repeat_first,
         on_failure: parts.on_failure,
         serve: parts.serve,
         bench: parts.bench,

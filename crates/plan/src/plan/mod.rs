@@ -65,9 +65,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use vsweep_strategy::search;
 
-/// The most values that all ranges of a plan may have together: unlike pairs, they are held in memory.
-pub const MOST_VALUES: u32 = 2_000_000;
-
 /// Parameters in the order the user gave them: names as in the plan (usually snake case) to values.
 pub type Params = Map<String, Value>;
 
@@ -80,6 +77,8 @@ pub struct Plan {
     pub starts: u32,
     /// Repetitions of every point on each start.
     pub runs: Runs,
+    /// Whether a server's first point is measured once more before it is stopped.
+    pub repeat_first: bool,
     /// Whether the sweep goes on after a failed run.
     pub on_failure: OnFailure,
     /// The server side.

@@ -42,6 +42,9 @@ pub struct PlanFile {
     pub starts: Option<u32>,
     /// Repetitions of every point on each start: a number, or a table that repeats until an interval is narrow enough. Default: 3.
     pub runs: Option<RunsValue>,
+    /// Whether the first point of each server is measured once more at the end of each start, which shows a server that became slower or
+    /// faster under way (`server_drifts`). Default: false. Not with `[sla]` or `[explore]`.
+    pub repeat_first: Option<bool>,
     /// What a failed run does to the rest of the sweep: `continue` (default) or `stop`. A server that cannot start fails all
     /// runs of its config, then the sweep stops.
     pub on_failure: Option<OnFailure>,

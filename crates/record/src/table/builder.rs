@@ -102,12 +102,13 @@ impl TableBuilder {
         }
     }
 
-    /// Notes on which start the run that was appended last was measured: the planned one that it belongs to, and the launch.
-    pub fn measured_on(&mut self, slot: u32, launch: Option<String>) {
+    /// Notes on which start the run that was appended last was measured: the planned one that it belongs to, the launch, and its
+    /// place in the order of the launch's runs.
+    pub fn measured_on(&mut self, slot: u32, launch: Option<String>, order: u64) {
         let number = self.launches.len() as u32;
         let launch = launch.map(|launch| *self.launches.entry(launch).or_insert(number));
         if let Some(last) = self.origins.last_mut() {
-            *last = Origin { slot, launch };
+            *last = Origin { slot, launch, order };
         }
     }
 

@@ -175,7 +175,7 @@ mod tests {
                     gpus: None,
                     metrics: &[("output_throughput".into(), Cell::Float(*value))],
                 });
-                builder.measured_on(slot as u32, Some(format!("{config}-{slot}")));
+                builder.measured_on(slot as u32, Some(format!("{config}-{slot}")), slot as u64);
             }
         }
         let table = builder.finish();

@@ -9,6 +9,8 @@ pub(super) struct Origin {
     pub slot: u32,
     /// The launch, numbered within the table; none where that is not known.
     pub launch: Option<u32>,
+    /// Its place in the order of the launch's runs.
+    pub order: u64,
 }
 
 /// The column that says which planned start each run belongs to, if any belongs to a later one than the first.

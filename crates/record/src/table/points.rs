@@ -2,6 +2,7 @@
 //! figure.
 
 use super::disagree::{Disagreement, disagreement};
+use super::drift::{Drifting, drifting};
 use super::{Cell, Column, ECHOED, Section, Spread, Table};
 use itertools::Itertools;
 use std::collections::HashMap;
@@ -75,6 +76,8 @@ pub struct Points<'t> {
     pub runs: &'t Table,
     /// The points.
     pub points: Vec<Point>,
+    /// Starts of a server that changed under way.
+    pub drifting: Vec<Drifting>,
 }
 
 impl<'t> Points<'t> {
@@ -121,10 +124,13 @@ impl<'t> Points<'t> {
                 (_, 0, 0) => PointOutcome::Ok,
                 _ => PointOutcome::Partial,
             };
-            point.judge(runs);
             point.launches = runs.launches(&point.used);
         }
-        Points { runs, points }
+        let drifting = drifting(runs, points.iter().map(|point| point.used.as_slice()));
+        for point in &mut points {
+            point.judge(runs, &drifting);
+        }
+        Points { runs, points, drifting }
     }
 
     /// Leaves only points with a used run among these rows, which are in ascending order.
@@ -309,7 +315,7 @@ impl Point {
     }
 
     /// Whether its figures may be believed, by the runs that they come from and by how these agree.
-    fn judge(&mut self, runs: &Table) {
+    fn judge(&mut self, runs: &Table, drifting: &[Drifting]) {
         let cells = self.judged().iter().map(|row| runs.cell("codes", *row).to_string());
         let codes = cells.flat_map(|codes| {
             codes
@@ -319,7 +325,9 @@ impl Point {
                 .collect_vec()
         });
         let disagree = disagreement(runs, &self.used).map(|_| Code::RunsDisagree);
-        self.codes = codes.chain(disagree).sorted().dedup().collect();
+        let drifts = drifting.iter().filter(|drifting| drifting.concerns(runs, &self.used));
+        let drifts = drifts.map(|drifting| drifting.code);
+        self.codes = codes.chain(disagree).chain(drifts).sorted().dedup().collect();
         let of_runs = self.judged().iter().filter_map(|row| validity_of(runs, *row)).max();
         let measured = (!self.judged().is_empty()).then_some(Validity::Valid);
         let of_codes = Validity::of(self.codes.iter().copied());

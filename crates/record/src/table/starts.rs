@@ -48,8 +48,13 @@ impl Table {
             .filter(|count| *count > 0)
     }
 
-    fn launch(&self, row: usize) -> Option<u32> {
+    pub(super) fn launch(&self, row: usize) -> Option<u32> {
         self.origins.get(row)?.launch
+    }
+
+    /// The place of a run in the order of its launch.
+    pub(super) fn order(&self, row: usize) -> u64 {
+        self.origins.get(row).map_or(0, |origin| origin.order)
     }
 }
 

@@ -26,7 +26,7 @@ const COMMON: &str = "\
     kv_cache_usage_mean kv_cache_usage_max running_mean running_max waiting_mean waiting_max preemptions \
     gpus_sampled gpu_energy_joules gpu_power_watts_mean gpu_power_watts_max gpu_utilization_mean \
     gpu_memory_gib_max gpu_sm_clock_mhz_mean gpu_sm_clock_mhz_min gpu_memory_clock_mhz_mean \
-    gpu_temperature_celsius_max gpu_throttled_share gpu_throttle_reasons \
+    gpu_temperature_celsius_max gpu_throttled_share gpu_throttle_reasons gpu_other_processes_max \
     startup_s startup_weights_s startup_model_s startup_compile_s startup_graphs_s startup_engine_s \
     servers_beside starts_beside completed failed output_throughput prefix_cache_hit_rate \
     user_count_estimate gpu_count tokens_per_user tokens_per_gpu \

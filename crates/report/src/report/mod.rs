@@ -22,6 +22,7 @@ pub mod failures;
 pub mod figures;
 mod folder;
 pub mod goals;
+pub mod history;
 pub mod html;
 mod inputs;
 mod live;

@@ -118,7 +118,8 @@ fn make_rows(
                 gpus: gpus.get(&run.server).copied(),
                 metrics: &figures,
             });
-            builder.measured_on(run.slot, state.start_of(run).map(|launch| launch.to_string()));
+            let launch = state.start_of(run).map(|launch| launch.to_string());
+            builder.measured_on(run.slot, launch, run.started.seq);
             if let (Some(believed), Some(file)) = (&mut believed, &run.file)
                 && cause != Some(Cause::ResultDamaged)
             {

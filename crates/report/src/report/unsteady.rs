@@ -1,10 +1,10 @@
-//! Points whose runs disagree, in words. An outlier among repetitions is a disturbance of the machine or a truth about the
+//! Points whose runs disagree and servers that changed while they were measured, in words. An outlier among repetitions is a disturbance of the machine or a truth about the
 //! server; either way the median alone would hide it.
 
 use super::variation::{settings, varying};
 use super::words::{axis_title, show_number};
 use vsweep_plan::validity::Code;
-use vsweep_record::table::Points;
+use vsweep_record::table::{Column, Drifting, Points, Section};
 
 /// Points that are named.
 const MOST_NAMED: usize = 3;
@@ -31,12 +31,41 @@ pub fn remarks(points: &Points<'_>) -> Vec<String> {
         )
     });
     let mut remarks: Vec<String> = named.collect();
+    remarks.extend(drifts(points, &varied));
     match unsteady.len().saturating_sub(MOST_NAMED) {
         0 => {}
         1 => remarks.push("the runs of 1 more point disagree; see points.csv".into()),
         more => remarks.push(format!("the runs of {more} more points disagree; see points.csv")),
     }
     remarks
+}
+
+/// One line a start that drifted and figure, the largest drifts first.
+fn drifts(points: &Points<'_>, varied: &[&Column]) -> Vec<String> {
+    let mut drifting = points.drifting.clone();
+    drifting.sort_by(|a, b| b.ratio.ln().abs().total_cmp(&a.ratio.ln().abs()));
+    let of_server: Vec<&Column> = varied
+        .iter()
+        .copied()
+        .filter(|column| column.section == Section::Serve)
+        .collect();
+    let line = |drifting: &Drifting| {
+        let server = match of_server.is_empty() {
+            true => "the server".to_owned(),
+            false => format!("the server with {}", settings(&of_server, drifting.row)),
+        };
+        format!(
+            "{server} changed while it was measured: {} {:+.0} % from its first run to its last; {}",
+            axis_title(drifting.metric),
+            (drifting.ratio - 1.0) * 100.0,
+            drifting.code.advice()
+        )
+    };
+    let mut lines: Vec<String> = drifting.iter().take(MOST_NAMED).map(line).collect();
+    if let more @ 1.. = drifting.len().saturating_sub(MOST_NAMED) {
+        lines.push(format!("{more} more such changes; see the codes in points.csv"));
+    }
+    lines
 }
 
 #[cfg(test)]

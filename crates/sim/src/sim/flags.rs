@@ -46,6 +46,7 @@ float --sim-acceptance
 text --sim-compile-cache
 float --sim-cross-talk
 float --sim-drift
+float --sim-slowing
 append --sim-fault
 text --sim-gpu
 int --sim-gpus

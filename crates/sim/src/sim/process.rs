@@ -42,6 +42,7 @@ Serves a simulated model. Takes every flag of `vllm serve`, and its own:
   --sim-noise S        spread of step times, 0 for none (default 0.02)
   --sim-server-noise S spread between servers of different settings (default 0)
   --sim-drift D        slow swing of all times, 0.05 for 5 % up and down
+  --sim-slowing D      all times grow by this part in each minute of the model's time
   --sim-stall-every T  mean time between stalls, such as 30s
   --sim-stall T        length of a stall (default 200ms)
   --sim-acceptance P   probability that a token guessed ahead is right (default 0.7)

@@ -2,7 +2,9 @@
 //! becomes, and whether it applies to the load at hand, is decided where runs are judged.
 
 mod answers;
+mod drift;
 mod steady;
 
 pub use answers::{AnswerCheck, Answers, Asked, Distance, Long, Reply, Token, judge};
-pub use steady::{Trend, Unsteady, mser5, trend, unsteady};
+pub use drift::{Belief, LEAST_DRIFT, Step, drift};
+pub use steady::{Trend, Unsteady, changing, mser5, trend, unsteady};

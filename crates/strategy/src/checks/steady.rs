@@ -18,7 +18,7 @@ pub struct Trend {
 /// A run without a steady state.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Unsteady {
-    /// By how much the values changed from the end of the warm-up to the end of the run, as a part of their median.
+    /// By how much the values changed from the first to the last, as a part of their median.
     pub change: f64,
 }
 
@@ -29,11 +29,15 @@ pub const LEAST: f64 = 0.1;
 /// Fewer values say nothing of a trend.
 const FEWEST: usize = 20;
 
-/// Judges means over equal spans of time, such as tokens a second; None if steady, or too short to tell.
+/// Judges means over equal spans of time, such as tokens a second, after their warm-up; None if steady, or too short to tell.
 pub fn unsteady(values: &[f64]) -> Option<Unsteady> {
-    let settled = &values[mser5(values)..];
-    let found = trend(settled).filter(|_| settled.len() >= FEWEST)?;
-    let change = found.slope * settled.len() as f64 / median(settled.to_vec());
+    changing(&values[mser5(values)..])
+}
+
+/// The same of values that have no warm-up.
+pub fn changing(values: &[f64]) -> Option<Unsteady> {
+    let found = trend(values).filter(|_| values.len() >= FEWEST)?;
+    let change = found.slope * values.len() as f64 / median(values.to_vec());
     let is_sure = found.score.abs() > normal_quantile(ALPHA / 2.0);
     (is_sure && change.abs() > LEAST).then_some(Unsteady { change })
 }

@@ -2,6 +2,7 @@
 
 use super::Interval;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A change that is too small to matter, the same in both directions on the logarithmic scale.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
@@ -24,5 +25,22 @@ impl Margin {
     /// Whether all of the interval is too small to matter.
     pub fn holds(self, interval: Interval) -> bool {
         -self.log <= interval.low && interval.high <= self.log
+    }
+}
+
+/// The changes that do not matter, in percent, metric by metric.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Margins {
+    /// The one that somebody stated, for every metric.
+    pub stated: Option<f64>,
+    /// What means nothing by the machine's own noise.
+    pub own: BTreeMap<String, f64>,
+}
+
+impl Margins {
+    /// That of a metric.
+    pub fn percent_of(&self, metric: &str) -> f64 {
+        let own = || self.own.get(metric).copied();
+        self.stated.or_else(own).unwrap_or(Margin::TYPICAL_PERCENT)
     }
 }

@@ -29,7 +29,7 @@ pub use finalists::{Candidate, Winner, finalists, winner};
 pub use holm::holm;
 pub use interference::{Finding, Interference};
 pub use looks::Looks;
-pub use margin::Margin;
+pub use margin::{Margin, Margins};
 pub use node::{History, Noise, Strange};
 pub use ratio::{ALPHA, Better, Comparison, Verdict, compare};
 pub use repeats::{Repeat, Repeats};

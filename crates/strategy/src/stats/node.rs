@@ -5,10 +5,9 @@ use super::distribution::{fisher_upper_tail, student_quantile};
 use super::margin::Margin;
 use super::ratio::Better;
 use super::starts::{RunPrior, Start, between_squares, estimate, run_squares};
-use serde::{Deserialize, Serialize};
 
 /// Noise between starts and between runs, pooled over configs, as variances of logarithms with their degrees of freedom.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Noise {
     /// Between starts.
     pub start_variance: f64,
@@ -20,12 +19,12 @@ pub struct Noise {
     pub run_freedom: f64,
 }
 
-/// A belief about other configs' runs is worth no more than this, however much was measured.
-const MOST_BELIEVED: f64 = 10.0;
 /// The chance that a difference between equal things exceeds the margin.
 const ALPHA: f64 = 0.05;
 /// The chance that a node that did not change is called slower, or noisier.
-const ALPHA_STRANGE: f64 = 0.01;
+const ALPHA_STRANGE: f64 = 0.005;
+/// A node that is slower by less is not worth a word, as a logarithm.
+const LEAST_SLOWER: f64 = 0.02;
 /// Earlier experiments needed before a node can be called slower.
 const FEWEST: usize = 3;
 
@@ -52,14 +51,6 @@ impl Noise {
         })
     }
 
-    /// What to believe of noise between runs of a config that was not measured yet.
-    pub fn prior(&self) -> RunPrior {
-        RunPrior {
-            sd: self.run_variance.sqrt(),
-            freedom: self.run_freedom.min(MOST_BELIEVED),
-        }
-    }
-
     /// The difference that two measurements of the same thing exceed in one of twenty cases: ISO 5725-6's repeatability limit, each
     /// measurement being the mean over `starts` of `runs` each, and with Student's t because the noise is itself an estimate.
     pub fn margin(&self, starts: usize, runs: usize) -> Margin {
@@ -70,28 +61,15 @@ impl Noise {
     }
 }
 
-impl Margin {
-    /// The same from A/A comparisons: the logarithms of their ratios are known to be zero but for noise, that between days included.
-    /// None without any.
-    pub fn of_equals(log_ratios: &[f64]) -> Option<Margin> {
-        let n = log_ratios.len() as f64;
-        let squares: f64 = log_ratios.iter().map(|log| log * log).sum();
-        (!log_ratios.is_empty()).then(|| Margin {
-            log: student_quantile(ALPHA, n) * (squares / n).sqrt(),
-        })
-    }
-}
-
-/// What a node showed of one config in earlier experiments.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// What a node showed of some configs in earlier experiments.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct History {
-    /// The starts of each experiment.
-    pub experiments: Vec<Vec<Start>>,
+    /// Of each experiment the starts of each config, all in one order of configs.
+    pub experiments: Vec<Vec<Vec<Start>>>,
 }
 
-/// How a node differs from its history, beyond what chance does in one of a hundred.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// How a node differs from its history, beyond what chance does in one of two hundred.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Strange {
     /// The metric is worse by this ratio.
     Slower(f64),
@@ -102,33 +80,35 @@ pub enum Strange {
 }
 
 impl History {
-    /// Holds an experiment of the same config against the history. A mean is judged by the prediction interval of one more experiment
-    /// (Hahn and Meeker 1991, section 4.7), scatter by Fisher's ratio of variances.
-    pub fn judge(&self, now: &[Start], better: Better) -> Vec<Strange> {
-        let noisier = |now: (f64, f64), before: (f64, f64), say: fn(f64) -> Strange| {
+    /// Holds an experiment of the same configs against the history. The mean over configs is judged by the prediction interval of one more
+    /// experiment (Hahn and Meeker 1991, section 4.7), scatter by Fisher's ratio of variances.
+    pub fn judge(&self, now: &[Vec<Start>], better: Better) -> Vec<Strange> {
+        let noisier = |of: fn(&[Start]) -> (f64, f64), say: fn(f64) -> Strange| {
+            let now = sum(now.iter().map(|starts| of(starts)));
+            let before = sum(self.experiments.iter().flatten().map(|starts| of(starts)));
             let ratio = (now.0 / now.1) / (before.0 / before.1);
             (ratio.is_finite() && fisher_upper_tail(ratio, now.1, before.1) < ALPHA_STRANGE).then(|| say(ratio.sqrt()))
         };
-        let means = |starts: &[Start]| between_squares(starts, 0.0).0;
-        let of_means = |groups: &[Vec<Start>]| sum(groups.iter().map(|group| (means(group), group.len() as f64 - 1.0)));
-        let before_runs = sum(self.experiments.iter().map(|group| run_squares(group)));
+        let means = |starts: &[Start]| (between_squares(starts, 0.0).0, (starts.len() as f64 - 1.0).max(0.0));
         [
             self.slower(now, better),
-            noisier(
-                of_means(&[now.to_vec()]),
-                of_means(&self.experiments),
-                Strange::NoisierStarts,
-            ),
-            noisier(run_squares(now), before_runs, Strange::NoisierRuns),
+            noisier(means, Strange::NoisierStarts),
+            noisier(run_squares, Strange::NoisierRuns),
         ]
         .into_iter()
         .flatten()
         .collect()
     }
 
-    fn slower(&self, now: &[Start], better: Better) -> Option<Strange> {
-        let level = |starts: &[Start]| Some(estimate(starts, RunPrior { sd: 0.0, freedom: 0.0 })?.log);
-        let before: Vec<f64> = self.experiments.iter().filter_map(|starts| level(starts)).collect();
+    fn slower(&self, now: &[Vec<Start>], better: Better) -> Option<Strange> {
+        let level = |configs: &[Vec<Start>]| {
+            let logs = configs
+                .iter()
+                .map(|starts| estimate(starts, RunPrior { sd: 0.0, freedom: 0.0 }));
+            let sum = logs.map(|estimate| Some(estimate?.log)).sum::<Option<f64>>()?;
+            (!configs.is_empty()).then(|| sum / configs.len() as f64)
+        };
+        let before: Vec<f64> = self.experiments.iter().filter_map(|configs| level(configs)).collect();
         let n = before.len() as f64;
         let mean = before.iter().sum::<f64>() / n;
         let variance = before.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0);
@@ -136,8 +116,11 @@ impl History {
             Better::Lower => level(now)? - mean,
             Better::Higher => mean - level(now)?,
         };
+        if before.len() < FEWEST {
+            return None;
+        }
         let limit = student_quantile(2.0 * ALPHA_STRANGE, n - 1.0) * (variance * (1.0 + 1.0 / n)).sqrt();
-        (before.len() >= FEWEST && worse > limit).then(|| Strange::Slower(worse.exp()))
+        (worse > limit.max(LEAST_SLOWER)).then(|| Strange::Slower(worse.exp()))
     }
 }
 
@@ -168,14 +151,6 @@ mod tests {
     }
 
     #[test]
-    fn equal_things_give_the_margin_of_their_differences() {
-        let margin = Margin::of_equals(&[0.01, -0.01, 0.01, -0.01]).expect("four");
-        // scipy 1.17.1: stats.t.ppf(0.975, 4) * 0.01
-        assert!((margin.log - 0.027_764_451_051_977_98).abs() < 1e-12, "{}", margin.log);
-        assert_eq!(Margin::of_equals(&[]), None);
-    }
-
-    #[test]
     fn a_slower_or_noisier_node_is_told_and_a_like_one_is_not() {
         let usual: Vec<Vec<Start>> = (0..6)
             .map(|i| {
@@ -184,19 +159,18 @@ mod tests {
             })
             .collect();
         let history = History {
-            experiments: usual.clone(),
+            experiments: usual.iter().map(|starts| vec![starts.clone()]).collect(),
         };
-        assert_eq!(history.judge(&usual[1], Better::Higher), []);
+        let judge = |starts: &[Start], better| history.judge(&[starts.to_vec()], better);
+        assert_eq!(judge(&usual[1], Better::Higher), []);
         let slower = starts(&[&[90.0, 90.5], &[91.0, 90.6], &[89.2, 90.0]]);
-        assert!(
-            matches!(history.judge(&slower, Better::Higher)[..], [Strange::Slower(ratio)] if (1.1..1.13).contains(&ratio))
-        );
-        assert_eq!(history.judge(&slower, Better::Lower), []);
+        assert!(matches!(judge(&slower, Better::Higher)[..], [Strange::Slower(ratio)] if (1.1..1.13).contains(&ratio)));
+        assert_eq!(judge(&slower, Better::Lower), []);
         let noisier = starts(&[&[95.0, 95.5], &[105.0, 105.6], &[100.2, 101.0]]);
         assert!(matches!(
-            history.judge(&noisier, Better::Higher)[..],
+            judge(&noisier, Better::Higher)[..],
             [Strange::NoisierStarts(_)]
         ));
-        assert_eq!(History { experiments: vec![] }.judge(&slower, Better::Higher), []);
+        assert_eq!(History::default().judge(&[slower], Better::Higher), []);
     }
 }

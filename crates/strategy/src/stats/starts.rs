@@ -49,7 +49,7 @@ pub struct RunPrior {
 }
 
 impl RunPrior {
-    /// 1 %, worth one degree of freedom: an assumption until a node's own noise is known ([`super::Noise::prior`]).
+    /// 1 %, worth one degree of freedom: an assumption.
     pub const TYPICAL: RunPrior = RunPrior { sd: 0.01, freedom: 1.0 };
 }
 

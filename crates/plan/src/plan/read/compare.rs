@@ -6,6 +6,7 @@ use crate::plan::node::{Kind, Node};
 use crate::plan::problem::Problem;
 use crate::plan::{Compare, Limit, Runs, Serve, Target, schema};
 use std::time::Duration;
+use vsweep_strategy::stats::Margins;
 
 /// Starts of a plan that does not say how many.
 const USUAL_STARTS: u32 = 40;
@@ -42,7 +43,10 @@ impl Reader<'_> {
         let usual = (metrics.is_empty() && fail_on.is_empty()).then(|| "output_throughput".to_owned());
         Some(Compare {
             metrics: metrics.into_iter().chain(usual).collect(),
-            margin_percent: margin.unwrap_or(3.0),
+            margins: Margins {
+                stated: margin,
+                ..Margins::default()
+            },
             max_starts: max_starts.unwrap_or(USUAL_STARTS),
             max_time,
             fail_on,

@@ -51,6 +51,7 @@ pub(super) struct Parts {
     pub name: String,
     pub starts: u32,
     pub runs: Runs,
+    pub repeat_first: bool,
     pub on_failure: OnFailure,
     pub serve: Serve,
     pub bench: Bench,
@@ -98,6 +99,7 @@ impl Reader<'_> {
         let starts = self.starts(starts_node);
         let runs_node = fields.get("runs");
         let runs = self.runs(runs_node);
+        let repeat_first = fields.get("repeat_first");
         let on_failure = fields.get("on_failure").and_then(|node| {
             let choices = [("continue", OnFailure::Continue), ("stop", OnFailure::Stop)];
             self.choice(node, "on_failure", &choices)
@@ -151,8 +153,10 @@ impl Reader<'_> {
         }
         let explore_node = explore;
         let explore = explore.and_then(|node| self.explore(node, runs.least()));
+        let finds_its_loads = sla.is_some() || explore_node.is_some();
+        let repeat_first = repeat_first.is_some_and(|node| self.repeat_first(node, finds_its_loads));
         if let (Some(node), 2..) = (starts_node, starts) {
-            self.check_starts(node, &serve, sla.is_some() || explore_node.is_some());
+            self.check_starts(node, &serve, finds_its_loads);
         }
         if let (Some(node), Runs::Until { .. }, Some(_)) = (runs_node, &runs, explore_node) {
             let message = "[explore] measures every level equally often";
@@ -191,6 +195,7 @@ impl Reader<'_> {
             name,
             starts,
             runs,
+            repeat_first,
             on_failure: on_failure.unwrap_or(OnFailure::Continue),
             serve,
             bench,

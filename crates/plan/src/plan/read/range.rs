@@ -2,13 +2,15 @@
 //! so that a step of 0.1 lands on the values that were meant, and the number of values is known before any is made.
 
 use super::Reader;
-use crate::plan::MOST_VALUES;
 use crate::plan::fields::Fields;
 use crate::plan::node::{Kind, Node};
 use crate::plan::problem::Problem;
 use crate::plan::schema;
 use crate::units::show_count;
 use serde_json::{Number, Value};
+
+/// The most values that all ranges of a plan may have together: unlike pairs, they are held in memory.
+const MOST_VALUES: u32 = 2_000_000;
 
 /// How a range goes from one value to the next.
 #[derive(Debug, Clone, Copy)]

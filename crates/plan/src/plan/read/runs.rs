@@ -36,6 +36,16 @@ impl Reader<'_> {
         }
     }
 
+    pub(super) fn repeat_first(&mut self, node: &Node, finds_its_loads: bool) -> bool {
+        let is_wanted = self.yes_or_no(node, "repeat_first").unwrap_or(false);
+        if is_wanted && finds_its_loads {
+            let message = "[sla] and [explore] find their loads, so there is no first point to repeat";
+            let remedy = "remove `repeat_first`; to learn whether a server drifts, list loads in a plan of their own";
+            self.found.add(Problem::new(node.span, message, remedy));
+        }
+        is_wanted
+    }
+
     pub(super) fn runs(&mut self, node: Option<&Node>) -> Runs {
         let usual = Runs::Exactly(USUAL);
         match node {

@@ -11,7 +11,8 @@ use schemars::JsonSchema;
 pub struct CompareTable {
     /// Metrics of the result, judged at every load. Default: `output_throughput`, or those of `fail_on` alone.
     pub metrics: Option<Vec<String>>,
-    /// A change below this does not matter, such as `3 %` (default).
+    /// A change below this does not matter, such as `3 %`. Default: what the machine's own noise makes, if other experiments in the folder
+    /// of this one show it, else 3 %.
     pub margin: Option<String>,
     /// At most this many server starts, failed ones included. Default: 40.
     #[schemars(range(min = 8, max = 1000))]

@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use vsweep_plan::plan::Limit;
 use vsweep_plan::units::show_many;
 use vsweep_record::table::{Better, Measure, Point, Points};
-use vsweep_strategy::stats::{self, Bound, Margin, Requirement, RunPrior, Start, Verdict};
+use vsweep_strategy::stats::{self, Bound, Margin, Margins, Requirement, RunPrior, Start, Verdict};
 
 /// What is compared where nothing else is asked for, as far as both sides have it.
 const METRICS: [&str; 8] = [
@@ -45,8 +45,8 @@ const METRICS: [&str; 8] = [
 pub struct Question {
     /// The metrics; empty for the usual ones.
     pub metrics: Vec<Measure>,
-    /// The change in percent that does not matter, above 0.
-    pub margin_percent: f64,
+    /// Changes that do not matter.
+    pub margins: Margins,
     /// Changes that must not happen.
     pub limits: Vec<Limit>,
 }
@@ -58,8 +58,11 @@ pub struct Comparison {
     pub base: String,
     /// The name of the later side.
     pub new: String,
-    /// The change in percent that does not matter.
+    /// The change in percent that does not matter, where nothing is known of the machine's noise.
     pub margin_percent: f64,
+    /// The same by the machine's own noise, by metric.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub own_margins: BTreeMap<String, f64>,
     /// What differs besides the figures.
     pub changes: Vec<Change>,
     /// Points that both sides have.
@@ -120,6 +123,17 @@ pub struct Judged {
     pub p_value: f64,
 }
 
+impl Question {
+    /// The metrics that are compared, as far as both sides have them.
+    pub fn measures(&self) -> Vec<Measure> {
+        let usual = || METRICS.iter().filter_map(|name| Measure::parse(name).ok()).collect();
+        match self.metrics.is_empty() {
+            true => usual(),
+            false => self.metrics.clone(),
+        }
+    }
+}
+
 impl Comparison {
     /// Compares every point that both sides have.
     ///
@@ -141,12 +155,7 @@ impl Comparison {
                 matching::reason(&keys)
             ));
         }
-        let usual = || METRICS.iter().filter_map(|name| Measure::parse(name).ok()).collect();
-        let metrics: Vec<Measure> = match question.metrics.is_empty() {
-            true => usual(),
-            false => question.metrics.clone(),
-        };
-        let margin = Margin::percent(question.margin_percent);
+        let metrics = question.measures();
         let mut points = Vec::new();
         let mut family = Vec::new();
         let mut judged = Vec::new();
@@ -158,6 +167,7 @@ impl Comparison {
             };
             let figure = |measure: &Measure| {
                 let (of_base, of_new) = values(&measure.metric)?;
+                let margin = Margin::percent(question.margins.percent_of(&measure.metric));
                 compare(&measure.metric, measure.better, margin, &of_base, &of_new)
             };
             points.push(Pair {
@@ -213,7 +223,8 @@ impl Comparison {
         Ok(Comparison {
             base: base.name.clone(),
             new: new.name.clone(),
-            margin_percent: question.margin_percent,
+            margin_percent: question.margins.percent_of(""),
+            own_margins: question.margins.own.clone(),
             changes: changes::between(base, new, &keys),
             points,
             only_base,
@@ -343,7 +354,18 @@ fn tally(comparison: &Comparison) -> String {
         true => "nothing could be compared".to_owned(),
         false => counts.join(", "),
     };
-    format!("{counts}; changes within {} % do not matter", comparison.margin_percent)
+    let own = comparison
+        .own_margins
+        .iter()
+        .map(|(metric, percent)| format!("{percent} % of {metric}"));
+    let own: Vec<String> = own.collect();
+    match own.is_empty() {
+        true => format!("{counts}; changes within {} % do not matter", comparison.margin_percent),
+        false => format!(
+            "{counts}; changes within the machine's own noise do not matter ({}; --margin states another)",
+            own.join(", ")
+        ),
+    }
 }
 
 /// Said where a side has a single start.

@@ -28,6 +28,8 @@ pub struct Spread {
     pub server: f64,
     /// How far times swing up and down, slowly: 0.05 is 5 %.
     pub drift: f64,
+    /// By how much times grow in a minute, as a part: a server that becomes slower and slower.
+    pub slowing: f64,
     /// Mean time between two stalls and their length, in seconds.
     pub stalls: Option<(f64, f64)>,
 }
@@ -84,6 +86,7 @@ impl Noise {
         if spread.step > 0.0 {
             seconds *= (spread.step * self.normal()).exp();
         }
+        seconds *= 1.0 + spread.slowing * now / 60.0;
         if spread.drift > 0.0 {
             seconds *= 1.0 + spread.drift * (std::f64::consts::TAU * (now / SWING + self.phase)).sin();
         }

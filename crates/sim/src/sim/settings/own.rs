@@ -35,6 +35,7 @@ pub(super) fn spread(read: &Reader) -> Result<Spread, Unusable> {
         step: within(read, "sim_noise", 0.02, 2.0)?,
         server: within(read, "sim_server_noise", 0.0, 2.0)?,
         drift: within(read, "sim_drift", 0.0, 0.9)?,
+        slowing: within(read, "sim_slowing", 0.0, 100.0)?,
         stalls: every
             .filter(|every| !every.is_zero())
             .map(|every| (every.as_secs_f64(), length.as_secs_f64())),

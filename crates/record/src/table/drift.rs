@@ -1,0 +1,162 @@
+//! Starts of a server that became slower or faster while they were measured, by the runs of all their points.
+
+use super::Table;
+use std::collections::BTreeMap;
+use vsweep_plan::validity::Code;
+use vsweep_strategy::checks::{Belief, Step, drift};
+
+/// Figures that a steady server keeps, with the code of one that does not.
+const FIGURES: [(&str, Code); 3] = [
+    ("median_tpot_ms", Code::ServerDrifts),
+    ("output_throughput", Code::ServerDrifts),
+    ("spec_decode_acceptance_rate", Code::AcceptanceDrifts),
+];
+/// Runs that are shorter, in seconds, or of fewer requests scatter too much to say anything.
+const SHORTEST_S: f64 = 5.0;
+const FEWEST: f64 = 50.0;
+/// Noise between runs of a closed loop, where few runs show it.
+const CLOSED: Belief = Belief { sd: 0.02, freedom: 8.0 };
+/// Where arrivals are drawn, each run has a load of its own.
+const OPEN: Belief = Belief { sd: 0.04, freedom: 8.0 };
+
+/// A start that changed while it was measured.
+#[derive(Debug, Clone, Copy)]
+pub struct Drifting {
+    /// What it is called.
+    pub code: Code,
+    /// The figure that shows it.
+    pub metric: &'static str,
+    /// The last run over the first.
+    pub ratio: f64,
+    /// One of its runs, by its row.
+    pub row: usize,
+    launch: u32,
+}
+
+impl Drifting {
+    /// Whether any of these runs was measured on it.
+    pub(super) fn concerns(&self, runs: &Table, rows: &[usize]) -> bool {
+        rows.iter().any(|row| runs.launch(*row) == Some(self.launch))
+    }
+}
+
+/// The starts that changed, by the rows that each point is judged by.
+pub(super) fn drifting<'r>(runs: &Table, points: impl Iterator<Item = &'r [usize]>) -> Vec<Drifting> {
+    let mut rows: BTreeMap<u32, Vec<(usize, usize)>> = BTreeMap::new();
+    for (load, used) in points.enumerate() {
+        for row in used {
+            if let Some(launch) = runs.launch(*row).filter(|_| is_telling(runs, *row)) {
+                rows.entry(launch).or_default().push((load, *row));
+            }
+        }
+    }
+    let of_launch = |(launch, rows): (&u32, &Vec<(usize, usize)>)| {
+        let found = FIGURES.iter().filter_map(|(metric, code)| {
+            Some(Drifting {
+                code: *code,
+                metric,
+                ratio: change(runs, rows, metric)?,
+                row: rows.first()?.1,
+                launch: *launch,
+            })
+        });
+        found.collect::<Vec<_>>()
+    };
+    rows.iter().flat_map(of_launch).collect()
+}
+
+fn is_telling(runs: &Table, row: usize) -> bool {
+    let has = |name: &str, least: f64| runs.cell(name, row).number().is_some_and(|value| value >= least);
+    has("duration", SHORTEST_S) && has("completed", FEWEST)
+}
+
+fn is_closed(runs: &Table, row: usize) -> bool {
+    let is_paced = runs.cell("request_rate", row).number().is_some_and(f64::is_finite);
+    runs.cell("max_concurrency", row).number().is_some() && !is_paced
+}
+
+/// By how much a figure changed on one start. Closed loops and others are looked at apart: their noise differs.
+fn change(runs: &Table, rows: &[(usize, usize)], metric: &str) -> Option<f64> {
+    let column = runs.column(metric)?;
+    let steps = |is_wanted: bool| -> Vec<Step> {
+        let such = rows.iter().filter(|(_, row)| is_closed(runs, *row) == is_wanted);
+        let step = |(load, row): &(usize, usize)| {
+            let log = column.cells[*row].number()?.ln();
+            let at = runs.order(*row) as f64;
+            log.is_finite().then_some(Step { load: *load, at, log })
+        };
+        such.filter_map(step).collect()
+    };
+    let (mut closed, mut open) = (steps(true), steps(false));
+    [&mut closed, &mut open].into_iter().for_each(|steps| rank(steps));
+    // Arrivals decide the throughput of an open loop.
+    let open = (metric != "output_throughput").then(|| drift(&open, OPEN)).flatten();
+    drift(&closed, CLOSED).or(open)
+}
+
+/// Numbers steps in their order: lines of the record lie between them.
+fn rank(steps: &mut [Step]) {
+    steps.sort_by(|a, b| a.at.total_cmp(&b.at));
+    for (at, step) in steps.iter_mut().enumerate() {
+        step.at = at as f64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::table::{Cell, Points, Row, TableBuilder};
+    use serde_json::json;
+    use vsweep_plan::cause::Outcome;
+    use vsweep_plan::plan::Params;
+    use vsweep_plan::validity::Code;
+
+    /// Codes of two loads that are measured in turn on one start, whose tokens take so long, and of a load on another start.
+    fn codes(tpots: &[f64], duration: f64) -> Vec<Vec<Code>> {
+        let mut builder = TableBuilder::new();
+        let mut push = |point: &str, run: usize, launch: &str, order: usize, tpot: f64| {
+            builder.push(Row {
+                point,
+                run: run as u32,
+                outcome: Outcome::Ok,
+                validity: None,
+                doubts: &[],
+                cause: None,
+                detail: "",
+                serve: &Params::new(),
+                bench: &Params::from_iter([("max_concurrency".to_owned(), json!(8))]),
+                simulated: None,
+                gpus: None,
+                metrics: &[
+                    ("median_tpot_ms".into(), Cell::Float(tpot)),
+                    ("duration".into(), Cell::Float(duration)),
+                    ("completed".into(), Cell::Integer(200)),
+                ],
+            });
+            builder.measured_on(0, Some(launch.to_owned()), order as u64);
+        };
+        for (at, tpot) in tpots.iter().enumerate() {
+            let point = if at % 2 == 0 { "a" } else { "b" };
+            push(
+                point,
+                at / 2,
+                "one",
+                3 * at,
+                *tpot * if at % 2 == 0 { 1.0 } else { 1.7 },
+            );
+        }
+        push("c", 0, "other", 0, 9.0);
+        let table = builder.finish();
+        let points = Points::of(&table).points;
+        points.into_iter().map(|point| point.codes).collect()
+    }
+
+    #[test]
+    fn a_start_that_slows_down_marks_its_points_and_no_others() {
+        let slowing = [10.0, 10.1, 10.3, 10.6, 10.8, 11.1, 11.3, 11.6];
+        let drifts = vec![Code::ServerDrifts];
+        assert_eq!(codes(&slowing, 30.0), [drifts.clone(), drifts, vec![]]);
+        assert_eq!(codes(&slowing, 3.0), [vec![], vec![], vec![]], "too short to tell");
+        let steady = [10.0, 10.1, 9.9, 10.0, 10.1, 10.0, 9.9, 10.0];
+        assert_eq!(codes(&steady, 30.0), [vec![], vec![], vec![]]);
+    }
+}

@@ -17,6 +17,7 @@ mod node;
 mod place;
 mod sampler;
 mod seat;
+mod sentinel;
 mod share;
 mod wishes;
 mod writer;
@@ -35,7 +36,7 @@ use crate::agenda::{Action, Ending, Group, Schedule, Start, compared};
 use crate::bench::Counters;
 use crate::error::Result;
 use crate::ids::{SearchId, ServerId};
-use crate::journal::{Entry, Event, FIRST_SLOT, Recorder, Seen, SessionStarted, Shard, State};
+use crate::journal::{Entry, Event, FIRST_SLOT, Machine, Recorder, Seen, SessionStarted, Shard, State};
 use crate::matrix::Matrix;
 use crate::plan::Plan;
 use crate::selection::packed::Need;
@@ -128,12 +129,13 @@ impl Sweep<'_> {
         if self.share.is_none() || !recorder.directory().manifest().exists() {
             facts::collect(self.plan).await.write(recorder.directory())?;
         }
-        self.begin(changes, recorder, observer)?;
+        let machine = facts::machine().await;
+        self.begin(changes, Some(machine.clone()), recorder, observer)?;
         for (server, reason) in outdated {
             record(recorder, observer, Event::ResultsRetired { server, reason })?;
         }
         let ending = match has_work {
-            true => self.work(recorder, interrupt, observer).await?,
+            true => self.work(&machine.node, recorder, interrupt, observer).await?,
             false => Ending::NothingLeft,
         };
         let reason = ending.reason().into();
@@ -172,8 +174,14 @@ impl Sweep<'_> {
     }
 
     /// Notes the session and its plan.
-    fn begin(&self, changes: Changes, recorder: &mut Recorder, observer: &mut Observer<'_>) -> Result<()> {
-        let started = session_started(self.plan, self.whole, changes, recorder.state());
+    fn begin(
+        &self,
+        changes: Changes,
+        machine: Option<Machine>,
+        recorder: &mut Recorder,
+        observer: &mut Observer<'_>,
+    ) -> Result<()> {
+        let started = session_started(self.plan, self.whole, changes, machine, recorder.state());
         record(recorder, observer, started).map(drop)
     }
 
@@ -181,12 +189,17 @@ impl Sweep<'_> {
     /// finalists, which are known only then.
     async fn work(
         &self,
+        node: &str,
         recorder: &mut Recorder,
         interrupt: &mut Interrupt,
         observer: &mut Observer<'_>,
     ) -> Result<Ending> {
         let writer = &SessionWriter::new(recorder, observer);
         let schedule = self.schedule();
+        let ending = self.work_on_sentinel(node, writer, interrupt).await?;
+        if ending != Ending::Finished {
+            return Ok(ending);
+        }
         let mut tried = Vec::new();
         let asked = iter::from_fn(|| {
             let start = writer.look(|state| schedule.next(state, &tried))?;
@@ -260,13 +273,14 @@ impl Sweep<'_> {
 }
 
 /// That a session begins, of this process and with this plan.
-fn session_started(plan: &Plan, matrix: &Matrix, changes: Changes, state: &State) -> Event {
+fn session_started(plan: &Plan, matrix: &Matrix, changes: Changes, machine: Option<Machine>, state: &State) -> Event {
     let (counts, process) = (matrix.counts(), facts::process());
     Event::SessionStarted(Box::new(SessionStarted {
         host: process.host,
         boot: process.boot,
         pid: process.pid,
         started: process.started,
+        machine: machine.map(Box::new),
         plan: state.refer(changes.plan),
         servers: counts.servers,
         points: counts.points,

@@ -83,6 +83,7 @@ impl Experiment {
             boot: String::new(),
             pid: 1,
             started: 0,
+            machine: None,
             plan: RecordedPlan::new("demo", String::new(), &points, &[]),
             servers: servers as u64,
             points: count,

@@ -17,6 +17,7 @@ mod init;
 mod iterations;
 mod live;
 mod moved;
+mod nodes;
 mod offline;
 mod packing;
 mod phases;

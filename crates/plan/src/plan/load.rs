@@ -141,6 +141,7 @@ fn read(text: &str, format: Format, path: &Path, overrides: &[String], world: &W
     let plan = Plan {
         name: parts.name,
         starts: parts.starts,
+        sentinel: parts.sentinel,
         runs: parts.runs,
         on_failure: parts.on_failure,
         serve: parts.serve,

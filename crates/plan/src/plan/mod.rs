@@ -27,6 +27,7 @@ pub mod schema;
 mod secrets;
 mod serve_command;
 mod short_flags;
+mod side;
 mod slurm;
 mod source;
 pub mod spelling;
@@ -51,6 +52,7 @@ pub use requirement::{Assertion, Required, Requirement, Servers};
 pub use runs::Runs;
 pub use secrets::{HIDDEN, Piece, Secrets};
 pub use serve_command::{Program, ServeCommand};
+pub use side::{Exclusion, Link, ParamRef, Side};
 pub use slurm::Slurm;
 pub use source::{Format, Source, Sources, Span};
 pub use spelling::SHORT_FLAGS;
@@ -59,7 +61,6 @@ pub use world::World;
 
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,6 +79,8 @@ pub struct Plan {
     pub name: String,
     /// How often each server config is started afresh.
     pub starts: u32,
+    /// Whether each node measures the same point before anything else.
+    pub sentinel: bool,
     /// Repetitions of every point on each start.
     pub runs: Runs,
     /// Whether the sweep goes on after a failed run.
@@ -322,56 +325,6 @@ pub struct Combo {
     pub name: Option<String>,
     /// Its parameters, which win over the table's fixed values.
     pub params: Params,
-}
-
-/// Which side of the plan a parameter belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Side {
-    /// `[serve.params]`
-    Serve,
-    /// `[bench.params]`
-    Bench,
-}
-
-impl Side {
-    /// The name of its table in a plan.
-    pub fn table(self) -> &'static str {
-        match self {
-            Side::Serve => "serve",
-            Side::Bench => "bench",
-        }
-    }
-}
-
-/// A parameter named as `serve.max_num_seqs` or `bench.max_concurrency`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct ParamRef {
-    /// Its side.
-    pub side: Side,
-    /// Its name without the side.
-    pub name: String,
-}
-
-impl fmt::Display for ParamRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.side.table(), self.name)
-    }
-}
-
-/// The `[link]` table.
-#[derive(Debug, Clone, Default)]
-pub struct Link {
-    /// Each group keeps only the pairs in which all its parameters are equal.
-    pub equal: Vec<Vec<ParamRef>>,
-    /// Each group advances together: its axes have one length and count as one axis.
-    pub zip: Vec<Vec<ParamRef>>,
-}
-
-/// One `[[exclude]]` block: a point is dropped if all its conditions hold.
-#[derive(Debug, Clone)]
-pub struct Exclusion {
-    /// The conditions.
-    pub conditions: Vec<Condition>,
 }
 
 /// The `[report]` table.

@@ -40,6 +40,9 @@ pub struct PlanFile {
     /// (docs/verdicts.md). Not with `url`, `[sla]` or `[explore]`.
     #[schemars(range(min = 1, max = 100))]
     pub starts: Option<u32>,
+    /// Whether each node measures the same point three times before its first server start (default `false`): the first load of the
+    /// server that needs the fewest GPUs. The report says how far the nodes differ in it (docs/cluster.md). Not with `url`.
+    pub sentinel: Option<bool>,
     /// Repetitions of every point on each start: a number, or a table that repeats until an interval is narrow enough. Default: 3.
     pub runs: Option<RunsValue>,
     /// What a failed run does to the rest of the sweep: `continue` (default) or `stop`. A server that cannot start fails all

@@ -10,6 +10,7 @@ mod behind;
 mod chains;
 mod counts;
 mod mend;
+mod nodes;
 mod records;
 mod resume;
 

@@ -1,5 +1,6 @@
 //! Where and with what an experiment was run, as pairs of words for people.
 
+use super::nodes;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -30,6 +31,9 @@ pub fn facts(manifest: &Value, state: &State) -> Vec<(String, String)> {
         let versions: Vec<&str> = versions.into_iter().collect();
         facts.push(("server version".into(), versions.join(", ")));
     }
+    facts.extend(
+        nodes::describe(state, manifest["host"].as_str().unwrap_or_default()).map(|nodes| ("nodes".to_owned(), nodes)),
+    );
     facts.push(("time spent measuring".into(), time_measuring(state)));
     facts
 }

@@ -50,6 +50,7 @@ pub(super) struct Reader<'a> {
 pub(super) struct Parts {
     pub name: String,
     pub starts: u32,
+    pub sentinel: bool,
     pub runs: Runs,
     pub on_failure: OnFailure,
     pub serve: Serve,
@@ -116,6 +117,16 @@ impl Reader<'_> {
         }
         let exec = self.exec(fields.get("exec"), serve_node);
         let slurm = self.slurm(fields.get("slurm"));
+        let sentinel_node = fields.get("sentinel");
+        let sentinel = sentinel_node.is_some_and(|node| self.yes_or_no(node, "sentinel").unwrap_or(false));
+        if let (Some(node), true, Some(url)) =
+            (sentinel_node, sentinel, serve_node.and_then(|serve| serve.entry("url")))
+        {
+            let message =
+                "a server that is already running is on one node, so there is nothing to tell apart by a sentinel";
+            let problem = Problem::new(node.span, message, "remove `sentinel`");
+            self.found.add(problem.and(url.key_span, "attached here"));
+        }
         let names = Names {
             serve: params::names(serve_node)
                 .into_iter()
@@ -190,6 +201,7 @@ impl Reader<'_> {
         Parts {
             name,
             starts,
+            sentinel,
             runs,
             on_failure: on_failure.unwrap_or(OnFailure::Continue),
             serve,

@@ -63,6 +63,7 @@ impl Actor {
             boot: "b".into(),
             pid: 1,
             started: 1,
+            machine: None,
             plan,
             servers: SERVERS as u64,
             points: 4,

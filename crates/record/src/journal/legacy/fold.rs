@@ -70,6 +70,7 @@ impl Fold<'_> {
                     boot: String::new(),
                     pid,
                     started: 0,
+                    machine: None,
                     plan: None,
                     compare: None,
                     plan_sha256,

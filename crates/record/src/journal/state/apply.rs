@@ -149,6 +149,7 @@ impl State {
             boot: started.boot,
             pid: started.pid,
             started: started.started,
+            machine: started.machine.map(|machine| *machine),
             plan_sha256: started.plan.sha256.clone(),
             plan: Some(started.plan),
             compare: started.compare.map(|compare| *compare),

@@ -3,6 +3,7 @@
 use super::FIRST_SLOT;
 use crate::journal::compared::Compared;
 use crate::journal::event::{Figures, Learned, RecordedPlan, SearchStarted, ServerDeclared, StoredFile};
+use crate::journal::machine::Machine;
 use crate::journal::place::{LineId, Nonce, Place};
 use std::fmt;
 use std::sync::Arc;
@@ -290,6 +291,8 @@ pub struct Session {
     pub pid: u32,
     /// When the process started, in clock ticks since the boot; 0 in older records.
     pub started: u64,
+    /// What tells its machine from others; `None` in older records.
+    pub machine: Option<Machine>,
     /// Its plan; `None` in older records.
     pub plan: Option<RecordedPlan>,
     /// SHA-256 of the plan.

@@ -312,6 +312,7 @@ mod tests {
             boot: String::new(),
             pid: 1,
             started: 1,
+            machine: None,
             plan,
             servers: 1,
             points: 2,

@@ -5,7 +5,7 @@ use super::output;
 use super::plan_file::{self, PlanFile};
 use super::run::{keep_defaults, write_plan};
 use super::server_check;
-use crate::cluster::{self, Array, slurm};
+use crate::cluster::{self, Array, k8s, slurm};
 use crate::error::{Error, Exit, Result};
 use crate::files::create_folder;
 use crate::journal::{Directory, Recorder, Shard, State};
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf, absolute};
 /// Record a plan for workers, and hand it to a cluster
 ///
 /// Workers (`vsweep worker DIR`) take server starts from the directory: start as many as you like, by ssh or by whatever starts
-/// processes. --slurm starts one for each server start. Submitting again hands over what is missing and not under way; what is measured
+/// processes. --slurm starts one for each server start; --k8s writes a manifest that does, for `kubectl apply -f -`. Submitting again hands over what is missing and not under way; what is measured
 /// is kept.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -34,14 +34,17 @@ pub struct Args {
     /// Hand the server starts to Slurm, as the plan's [slurm] table says
     #[arg(long)]
     slurm: bool,
+    /// Write a Kubernetes manifest of the server starts to standard output, as the plan's [k8s] table says
+    #[arg(long, conflicts_with = "slurm")]
+    k8s: bool,
     /// A further argument for sbatch, e.g. --sbatch-arg=--exclusive (repeatable)
     #[arg(long, value_name = "ARG", requires = "slurm", allow_hyphen_values = true)]
     sbatch_arg: Vec<String>,
     /// Show what would be submitted, and submit nothing
     #[arg(long)]
     dry_run: bool,
-    /// Cancel what was handed over and has not ended
-    #[arg(long, requires = "slurm", conflicts_with_all = ["dry_run", "sbatch_arg"])]
+    /// Cancel what was handed over to Slurm and has not ended
+    #[arg(long, conflicts_with_all = ["dry_run", "sbatch_arg"])]
     cancel: bool,
 }
 
@@ -67,16 +70,29 @@ pub fn run(args: Args) -> Result<Exit> {
         )));
     }
     if args.cancel {
-        return cancel(&directory);
+        return match (args.slurm, args.k8s) {
+            (true, _) => cancel(&directory),
+            (_, true) => Err(Error::Usage(format!(
+                "vsweep applies no manifest, so it deletes none either; run: kubectl delete jobs{}",
+                k8s::selector(&plan)
+            ))),
+            _ => Err(Error::Usage(
+                "--cancel cancels what --slurm handed over; add --slurm".into(),
+            )),
+        };
+    }
+    if args.k8s {
+        check_k8s(&plan, &directory)?;
     }
     let state = match args.dry_run {
         true => recorded(&directory)?,
         false => record(&plan, &matrix, &directory)?,
     };
     let left = sweep(&plan, &matrix).left(&state);
-    match args.slurm {
-        true => submit(&args, &plan, &directory, &left),
-        false => show(&plan, &directory, &left, args.dry_run),
+    match (args.slurm, args.k8s) {
+        (true, _) => submit(&args, &plan, &directory, &left),
+        (_, true) => render(&plan, &directory, &left),
+        _ => show(&plan, &directory, &left, args.dry_run),
     }
 }
 
@@ -100,6 +116,58 @@ fn show(plan: &Plan, directory: &Directory, left: &[(String, Vec<ServerConfig>)]
     Ok(Exit::Done)
 }
 
+/// Whether a manifest can be made of the plan at all.
+fn check_k8s(plan: &Plan, directory: &Directory) -> Result<()> {
+    let Some(k8s) = &plan.k8s else {
+        return Err(Error::Usage(
+            "the plan has no [k8s] table, which says what the pods are; add it with `image` and `claim` (docs/cluster.md)".into(),
+        ));
+    };
+    if !directory.root().starts_with(&k8s.mount) {
+        let (root, mount) = (directory.root().display(), &k8s.mount);
+        return Err(Error::Usage(format!(
+            "{root} is not below {mount}, where the pods see the volume {claim}; mount it at the same place here and give a directory in \
+             it with -o, or say where both see it: k8s.mount",
+            claim = k8s.claim
+        )));
+    }
+    Ok(())
+}
+
+/// Writes the manifest of what is left.
+fn render(plan: &Plan, directory: &Directory, left: &[(String, Vec<ServerConfig>)]) -> Result<Exit> {
+    let root = directory.root().display();
+    if left.is_empty() {
+        output::tell(format_args!("nothing is left to do in {root}"));
+        return Ok(Exit::Done);
+    }
+    let all: Vec<(String, u32)> = left
+        .iter()
+        .map(|(name, servers)| (name.clone(), gpus_of(plan, servers)))
+        .collect();
+    let arrays = cluster::arrays(&all, k8s::MOST_INDEXES, &[]);
+    let table = plan.k8s.as_ref().expect("checked before");
+    output::say(k8s::manifest(&arrays, plan, table, directory.root())?.trim_end());
+    let selector = k8s::selector(plan);
+    output::tell(format_args!(
+        "{} in {}; apply them with `kubectl apply -f -`, see `kubectl get pods{selector}` and `vsweep status {root}`, and end them with \
+         `kubectl delete jobs{selector}`",
+        show_many(left.len() as u64, "server start"),
+        show_many(arrays.len() as u64, "Job"),
+    ));
+    Ok(Exit::Done)
+}
+
+/// GPUs of a server start.
+fn gpus_of(plan: &Plan, servers: &[ServerConfig]) -> u32 {
+    let one = Room { gpus: 1, groups: 1 };
+    servers
+        .iter()
+        .map(|server| demand(&plan.exec, one, server))
+        .max()
+        .unwrap_or(0)
+}
+
 /// Hands what is left and not under way to Slurm.
 fn submit(args: &Args, plan: &Plan, directory: &Directory, left: &[(String, Vec<ServerConfig>)]) -> Result<Exit> {
     let before = cluster::handed_over(directory)?;
@@ -115,16 +183,10 @@ fn submit(args: &Args, plan: &Plan, directory: &Directory, left: &[(String, Vec<
             )));
         }
     };
-    let gpus = |servers: &[ServerConfig]| {
-        let one = Room { gpus: 1, groups: 1 };
-        servers
-            .iter()
-            .map(|server| demand(&plan.exec, one, server))
-            .max()
-            .unwrap_or(0)
-    };
     let open = left.iter().filter(|(name, _)| !under_way.contains(name));
-    let open: Vec<(String, u32)> = open.map(|(name, servers)| (name.clone(), gpus(servers))).collect();
+    let open: Vec<(String, u32)> = open
+        .map(|(name, servers)| (name.clone(), gpus_of(plan, servers)))
+        .collect();
     let most = match slurm::most_tasks() {
         Ok(most) => most,
         Err(_) if args.dry_run => usize::MAX,

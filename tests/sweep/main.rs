@@ -15,6 +15,7 @@ mod foreign;
 mod harness;
 mod init;
 mod iterations;
+mod k8s;
 mod live;
 mod moved;
 mod nodes;

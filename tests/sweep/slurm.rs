@@ -2,7 +2,7 @@
 //! would. Both nodes share processes and ports, so this is harsher than a cluster; containers, accounting and cgroups are not tried.
 
 use crate::deadline::{PATIENCE, ended};
-use crate::harness::{Harness, journals, outcomes_in_journal, rows, said, wait_for};
+use crate::harness::{Harness, journals, outcomes_in_journal, rows, said, skip, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
 use serde_json::Value;
@@ -49,7 +49,9 @@ impl Cluster {
             found.is_ok_and(|output| output.status.success())
         });
         if !is_there || !Uid::effective().is_root() {
-            eprintln!("skipped: a Slurm needs root and the packages slurmctld, slurmd, slurm-client and munge");
+            skip(
+                "nothing is tried with a Slurm: it needs root and the packages slurmctld, slurmd, slurm-client and munge",
+            );
             return None;
         }
         let harness = Harness::new();

@@ -148,6 +148,7 @@ fn read(text: &str, format: Format, path: &Path, overrides: &[String], world: &W
         bench: parts.bench,
         exec: parts.exec,
         slurm: parts.slurm,
+        k8s: parts.k8s,
         link: parts.link,
         exclude: parts.exclude,
         sla: parts.sla,

@@ -11,6 +11,7 @@ mod exec;
 mod fields;
 mod interpolate;
 pub(crate) mod json_text;
+mod k8s;
 mod load;
 mod masked;
 mod memory;
@@ -42,6 +43,7 @@ pub use commands::Commands;
 pub use compare::{Compare, Limit};
 pub use condition::{Condition, Op};
 pub use exec::{Exec, Parallel};
+pub use k8s::K8s;
 pub use load::{Draft, draft, draft_of, load, parse};
 pub use memory::needs_as_much;
 pub use node::{Entry, Kind, Node};
@@ -93,6 +95,8 @@ pub struct Plan {
     pub exec: Exec,
     /// What is asked of Slurm, if the plan is submitted to it.
     pub slurm: Slurm,
+    /// What pods of a Kubernetes cluster are, if the plan says so.
+    pub k8s: Option<K8s>,
     /// Parameters that are tied to each other.
     pub link: Link,
     /// Points to leave out.

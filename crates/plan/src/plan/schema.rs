@@ -4,6 +4,7 @@
 mod compare;
 mod exec;
 mod json;
+mod k8s;
 mod runs;
 mod slurm;
 mod values;
@@ -11,6 +12,7 @@ mod values;
 pub use compare::CompareTable;
 pub use exec::{ExecTable, Resource, SideBySide};
 pub use json::{json_schema, json_text, keys_of};
+pub use k8s::K8sTable;
 pub use runs::{RunsTable, RunsValue};
 pub use slurm::SlurmTable;
 pub use values::{AxisItem, Commands, DerivedTable, Param, RangeTable, Scalar, Scale, ValueTable, Values, Words};
@@ -58,6 +60,8 @@ pub struct PlanFile {
     pub exec: Option<ExecTable>,
     /// What `vsweep submit --slurm` asks of Slurm for each server start.
     pub slurm: Option<SlurmTable>,
+    /// What the manifest of `vsweep submit --k8s` says of each server start.
+    pub k8s: Option<K8sTable>,
     /// Parameters that are tied to each other.
     pub link: Option<LinkTable>,
     /// Blocks of conditions on parameters; a point for which all conditions of one block hold is left out. A condition

@@ -5,6 +5,7 @@ mod bench;
 mod compare;
 mod exec;
 mod explore;
+mod k8s;
 mod link;
 mod params;
 mod range;
@@ -25,8 +26,8 @@ use super::secrets::Secrets;
 use super::source::{Sources, Span};
 use super::world::World;
 use super::{
-    Bench, BenchRunner, Compare, Exclusion, Exec, Link, Offline, OnFailure, ReportOptions, Reset, Runs, Serve, Side,
-    Slurm, spelling,
+    Bench, BenchRunner, Compare, Exclusion, Exec, K8s, Link, Offline, OnFailure, ReportOptions, Reset, Runs, Serve,
+    Side, Slurm, spelling,
 };
 use vsweep_strategy::search;
 
@@ -57,6 +58,7 @@ pub(super) struct Parts {
     pub bench: Bench,
     pub exec: Exec,
     pub slurm: Slurm,
+    pub k8s: Option<K8s>,
     pub link: Link,
     pub exclude: Vec<Exclusion>,
     pub sla: Option<search::Settings>,
@@ -117,6 +119,7 @@ impl Reader<'_> {
         }
         let exec = self.exec(fields.get("exec"), serve_node);
         let slurm = self.slurm(fields.get("slurm"));
+        let k8s = self.k8s(fields.get("k8s"));
         let sentinel_node = fields.get("sentinel");
         let sentinel = sentinel_node.is_some_and(|node| self.yes_or_no(node, "sentinel").unwrap_or(false));
         if let (Some(node), true, Some(url)) =
@@ -208,6 +211,7 @@ impl Reader<'_> {
             bench,
             exec,
             slurm,
+            k8s,
             link,
             exclude,
             sla,

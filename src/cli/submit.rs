@@ -123,6 +123,12 @@ fn check_k8s(plan: &Plan, directory: &Directory) -> Result<()> {
             "the plan has no [k8s] table, which says what the pods are; add it with `image` and `claim` (docs/cluster.md)".into(),
         ));
     };
+    if plan.serve.manners.members.nodes > 1 {
+        return Err(Error::Usage(
+            "an index of a Job is one pod, and each server of the plan takes several nodes (serve.nodes); use --slurm"
+                .into(),
+        ));
+    }
     if !directory.root().starts_with(&k8s.mount) {
         let (root, mount) = (directory.root().display(), &k8s.mount);
         return Err(Error::Usage(format!(
@@ -158,7 +164,7 @@ fn render(plan: &Plan, directory: &Directory, left: &[(String, Vec<ServerConfig>
     Ok(Exit::Done)
 }
 
-/// GPUs of a server start.
+/// GPUs of a server start on each of its nodes.
 fn gpus_of(plan: &Plan, servers: &[ServerConfig]) -> u32 {
     let one = Room { gpus: 1, groups: 1 };
     servers
@@ -166,6 +172,7 @@ fn gpus_of(plan: &Plan, servers: &[ServerConfig]) -> u32 {
         .map(|server| demand(&plan.exec, one, server))
         .max()
         .unwrap_or(0)
+        .div_ceil(plan.serve.manners.members.nodes)
 }
 
 /// Hands what is left and not under way to Slurm.

@@ -181,7 +181,10 @@ impl Sweep<'_> {
         recorder: &mut Recorder,
         observer: &mut Observer<'_>,
     ) -> Result<()> {
-        let started = session_started(self.plan, self.whole, changes, machine, recorder.state());
+        let mut started = session_started(self.plan, self.whole, changes, machine, recorder.state());
+        if let (Event::SessionStarted(started), Some(_)) = (&mut started, self.share) {
+            started.joined = true;
+        }
         record(recorder, observer, started).map(drop)
     }
 
@@ -281,6 +284,7 @@ fn session_started(plan: &Plan, matrix: &Matrix, changes: Changes, machine: Opti
         pid: process.pid,
         started: process.started,
         machine: machine.map(Box::new),
+        joined: false,
         plan: state.refer(changes.plan),
         servers: counts.servers,
         points: counts.points,

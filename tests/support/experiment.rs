@@ -84,6 +84,7 @@ impl Experiment {
             pid: 1,
             started: 0,
             machine: None,
+            joined: false,
             plan: RecordedPlan::new("demo", String::new(), &points, &[]),
             servers: servers as u64,
             points: count,

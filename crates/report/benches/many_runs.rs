@@ -110,6 +110,7 @@ fn write_journal(directory: &Directory, n: u64, points: &[PointId]) {
         pid: 1,
         started: 1,
         machine: None,
+        joined: false,
         plan: RecordedPlan::new("many", String::new(), points, &[]),
         servers: SERVERS,
         points: SERVERS * LOADS,

@@ -14,6 +14,7 @@ pub(crate) mod json_text;
 mod k8s;
 mod load;
 mod masked;
+pub mod members;
 mod memory;
 mod merge;
 mod node;
@@ -45,6 +46,7 @@ pub use condition::{Condition, Op};
 pub use exec::{Exec, Parallel};
 pub use k8s::K8s;
 pub use load::{Draft, draft, draft_of, load, parse};
+pub use members::Members;
 pub use memory::needs_as_much;
 pub use node::{Entry, Kind, Node};
 pub use offline::{Offline, is_of_server};
@@ -195,6 +197,8 @@ pub struct Manners {
     pub flags_as_written: bool,
     /// Ends what the command started elsewhere; run whenever the server has to be gone. Empty if there is nothing elsewhere.
     pub stop_command: Vec<String>,
+    /// Commands that run beside it, also on other nodes.
+    pub members: Members,
 }
 
 impl Default for Manners {
@@ -204,6 +208,7 @@ impl Default for Manners {
             ready_pattern: None,
             flags_as_written: false,
             stop_command: Vec::new(),
+            members: Members::default(),
         }
     }
 }

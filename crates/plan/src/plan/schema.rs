@@ -127,6 +127,13 @@ pub struct ServeTable {
     /// exits with 0. It runs whenever the server has to be gone, also when vsweep was killed. `{name}`, in `command` too, is
     /// a name that no other start has, and `{port}` a free port.
     pub stop_command: Option<Words>,
+    /// Nodes of the allocation that each server takes, this one included. Default: 1. See docs/cluster.md.
+    #[schemars(range(min = 1, max = 1024))]
+    pub nodes: Option<u32>,
+    /// Command lines that are started, watched and stopped with the server: if one ends, all are stopped. One with `{node}` or `{rank}` is
+    /// started once for each further node, with its name and its number from 1. `{command}`, as a word of its own, is the server's whole
+    /// command line, and `{head}`, in `command` and `env` too, the name of the first node.
+    pub members: Option<Vec<Words>>,
     /// Whether every start of a server is asked a few fixed questions, so that a config that answers otherwise than the others is
     /// `invalid` (`answers_differ`; docs/verdicts.md). Default: true.
     pub answer_check: Option<bool>,

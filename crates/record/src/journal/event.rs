@@ -22,7 +22,8 @@ use vsweep_strategy::search::{Answer, Level, Probe, Rival, Seed, Target, Vary};
 /// - 2.1: several planned starts of a server config (`starts` of a session), comparisons (`compare`), figures that decide (`learned` of
 ///   a run), and the GPUs of a server that runs beside others.
 /// - 2.2: what a start of a server answered to the fixed questions (`answers` of `server_ready`).
-/// - 2.3: what tells the machine of a session from others (`machine`), and sentinels: runs on the start slot 100000.
+/// - 2.3: what tells the machine of a session from others (`machine`), and sentinels: runs on the start slot 100000;
+///   sessions that took up a plan (`joined`), which does not make it the one that counts.
 pub const FORMAT: (u32, u32) = (2, 3);
 
 /// What can happen to an experiment.
@@ -136,6 +137,9 @@ pub struct SessionStarted {
     /// What tells the machine from others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Box<Machine>>,
+    /// Whether it took up the plan that it found, as a worker does: then it does not decide which plan counts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub joined: bool,
     /// What is to be measured.
     pub plan: RecordedPlan,
     /// Servers of the plan.

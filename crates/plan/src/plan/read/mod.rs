@@ -120,6 +120,7 @@ impl Reader<'_> {
         let exec = self.exec(fields.get("exec"), serve_node);
         let slurm = self.slurm(fields.get("slurm"));
         let k8s = self.k8s(fields.get("k8s"));
+        self.check_members(&serve, serve_node, &exec, &bench);
         let sentinel_node = fields.get("sentinel");
         let sentinel = sentinel_node.is_some_and(|node| self.yes_or_no(node, "sentinel").unwrap_or(false));
         if let (Some(node), true, Some(url)) =

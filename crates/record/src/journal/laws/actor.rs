@@ -64,6 +64,7 @@ impl Actor {
             pid: 1,
             started: 1,
             machine: None,
+            joined: false,
             plan,
             servers: SERVERS as u64,
             points: 4,

@@ -71,6 +71,7 @@ impl Fold<'_> {
                     pid,
                     started: 0,
                     machine: None,
+                    joined: false,
                     plan: None,
                     compare: None,
                     plan_sha256,

@@ -293,6 +293,8 @@ pub struct Session {
     pub started: u64,
     /// What tells its machine from others; `None` in older records.
     pub machine: Option<Machine>,
+    /// Whether it took up the plan that it found, as a worker does.
+    pub joined: bool,
     /// Its plan; `None` in older records.
     pub plan: Option<RecordedPlan>,
     /// SHA-256 of the plan.

@@ -313,6 +313,7 @@ mod tests {
             pid: 1,
             started: 1,
             machine: None,
+            joined: false,
             plan,
             servers: 1,
             points: 2,

@@ -13,7 +13,7 @@ use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::{Found, Plan, Target};
 use crate::run::{Changes, Forecasts, Lengths, Sweep, demand};
 use crate::selection::packed::Room;
-use crate::shell::shell_line;
+use crate::shell::{shell_line, shell_word};
 use crate::units::show_many;
 use itertools::Itertools;
 use std::collections::BTreeSet;
@@ -37,6 +37,9 @@ pub struct Args {
     /// Write a Kubernetes manifest of the server starts to standard output, as the plan's [k8s] table says
     #[arg(long, conflicts_with = "slurm")]
     k8s: bool,
+    /// Count failed runs as missing, so that they are measured again
+    #[arg(long)]
+    retry_failed: bool,
     /// A further argument for sbatch, e.g. --sbatch-arg=--exclusive (repeatable)
     #[arg(long, value_name = "ARG", requires = "slurm", allow_hyphen_values = true)]
     sbatch_arg: Vec<String>,
@@ -88,18 +91,28 @@ pub fn run(args: Args) -> Result<Exit> {
         true => recorded(&directory)?,
         false => record(&plan, &matrix, &directory)?,
     };
-    let left = sweep(&plan, &matrix).left(&state);
+    let sweep = Sweep {
+        retry_failed: args.retry_failed,
+        ..sweep(&plan, &matrix)
+    };
+    let left = sweep.left(&state);
     match (args.slurm, args.k8s) {
         (true, _) => submit(&args, &plan, &directory, &left),
-        (_, true) => render(&plan, &directory, &left),
-        _ => show(&plan, &directory, &left, args.dry_run),
+        (_, true) => render(&args, &plan, &directory, &left),
+        _ => show(&args, &plan, &directory, &left),
     }
 }
 
+/// What takes a server start, as words for a shell; its id is to follow.
+fn worker(args: &Args, directory: &Directory) -> String {
+    let again = if args.retry_failed { " --retry-failed" } else { "" };
+    format!("worker {}{again} --group", shell_word(directory.root()))
+}
+
 /// Says what workers may take.
-fn show(plan: &Plan, directory: &Directory, left: &[(String, Vec<ServerConfig>)], is_listed: bool) -> Result<Exit> {
+fn show(args: &Args, plan: &Plan, directory: &Directory, left: &[(String, Vec<ServerConfig>)]) -> Result<Exit> {
     let root = directory.root().display();
-    for (name, servers) in left.iter().filter(|_| is_listed) {
+    for (name, servers) in left.iter().filter(|_| args.dry_run) {
         let servers = servers
             .iter()
             .map(|server| plan.secrets.redact(&server.name))
@@ -109,8 +122,12 @@ fn show(plan: &Plan, directory: &Directory, left: &[(String, Vec<ServerConfig>)]
     output::say(match left.len() as u64 {
         0 => format!("nothing is left to do in {root}"),
         left => format!(
-            "{} to be taken from {root}; start workers with: vsweep worker {root}",
-            show_many(left, "server start")
+            "{} to be taken from {root}; start workers with: vsweep {}",
+            show_many(left, "server start"),
+            match args.retry_failed {
+                true => format!("{} ID, an ID of --dry-run each", worker(args, directory)),
+                false => format!("worker {root}"),
+            }
         ),
     });
     Ok(Exit::Done)
@@ -141,7 +158,7 @@ fn check_k8s(plan: &Plan, directory: &Directory) -> Result<()> {
 }
 
 /// Writes the manifest of what is left.
-fn render(plan: &Plan, directory: &Directory, left: &[(String, Vec<ServerConfig>)]) -> Result<Exit> {
+fn render(args: &Args, plan: &Plan, directory: &Directory, left: &[(String, Vec<ServerConfig>)]) -> Result<Exit> {
     let root = directory.root().display();
     if left.is_empty() {
         output::tell(format_args!("nothing is left to do in {root}"));
@@ -153,7 +170,7 @@ fn render(plan: &Plan, directory: &Directory, left: &[(String, Vec<ServerConfig>
         .collect();
     let arrays = cluster::arrays(&all, k8s::MOST_INDEXES, &[]);
     let table = plan.k8s.as_ref().expect("checked before");
-    output::say(k8s::manifest(&arrays, plan, table, directory.root())?.trim_end());
+    output::say(k8s::manifest(&arrays, plan, table, &worker(args, directory))?.trim_end());
     let selector = k8s::selector(plan);
     output::tell(format_args!(
         "{} in {}; apply them with `kubectl apply -f -`, see `kubectl get pods{selector}` and `vsweep status {root}`, and end them with \
@@ -225,7 +242,7 @@ fn submit(args: &Args, plan: &Plan, directory: &Directory, left: &[(String, Vec<
     }
     for mut array in arrays {
         let arguments = slurm::arguments(&array, plan, &folder, &args.sbatch_arg);
-        let script = slurm::script(&array, plan, directory.root(), &program);
+        let script = slurm::script(&array, plan, directory.root(), &program, &worker(args, directory));
         if args.dry_run {
             let command = shell_line(["sbatch".to_owned()].iter().chain(&arguments));
             output::say(format_args!("{command} <<'END'\n{script}END"));

@@ -3,9 +3,8 @@
 use super::Array;
 use crate::error::{Error, Result};
 use crate::plan::{K8s, Plan};
-use crate::shell::{shell_line, shell_word};
+use crate::shell::shell_line;
 use serde_json::{Value, json};
-use std::path::Path;
 use std::time::Duration;
 
 /// The label that all Jobs of an experiment have, and nothing else.
@@ -32,20 +31,20 @@ fn label_of(name: &str) -> String {
     name.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned()
 }
 
-/// The manifest: one Job for each array.
-pub fn manifest(arrays: &[Array], plan: &Plan, k8s: &K8s, directory: &Path) -> Result<String> {
-    let jobs: Vec<Value> = arrays.iter().map(|array| job(array, plan, k8s, directory)).collect();
+/// The manifest: one Job for each array, and each index of it a `worker`, which the id of a server start follows.
+pub fn manifest(arrays: &[Array], plan: &Plan, k8s: &K8s, worker: &str) -> Result<String> {
+    let jobs: Vec<Value> = arrays.iter().map(|array| job(array, plan, k8s, worker)).collect();
     serde_saphyr::to_string_multiple(&jobs)
         .map_err(|error| Error::Fatal(format!("the manifest cannot be written: {error}")))
 }
 
-fn job(array: &Array, plan: &Plan, k8s: &K8s, directory: &Path) -> Value {
+fn job(array: &Array, plan: &Plan, k8s: &K8s, worker: &str) -> Value {
     let labels = json!({LABEL: label_of(&plan.name)});
     let many = array.groups.len();
     let mut pod = json!({
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": (plan.serve.stop_grace + FAREWELL).as_secs(),
-        "containers": [container(array, k8s, directory)],
+        "containers": [container(array, k8s, worker)],
         "volumes": [
             {"name": "results", "persistentVolumeClaim": {"claimName": k8s.claim}},
             // Workers of one server talk through shared memory, of which a container has next to none.
@@ -80,12 +79,11 @@ fn job(array: &Array, plan: &Plan, k8s: &K8s, directory: &Path) -> Value {
     job
 }
 
-fn container(array: &Array, k8s: &K8s, directory: &Path) -> Value {
+fn container(array: &Array, k8s: &K8s, worker: &str) -> Value {
     // A plain shell has no arrays.
     let script = format!(
-        "set -- {}\nshift \"$JOB_COMPLETION_INDEX\"\nexec vsweep worker {} --group \"$1\"\n",
-        shell_line(&array.groups),
-        shell_word(directory)
+        "set -- {}\nshift \"$JOB_COMPLETION_INDEX\"\nexec vsweep {worker} \"$1\"\n",
+        shell_line(&array.groups)
     );
     let mut limits = json!({});
     if array.gpus > 0 {

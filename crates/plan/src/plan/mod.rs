@@ -56,7 +56,7 @@ pub use requirement::{Assertion, Required, Requirement, Servers};
 pub use runs::Runs;
 pub use secrets::{HIDDEN, Piece, Secrets};
 pub use serve_command::{Program, ServeCommand};
-pub use side::{Exclusion, Link, ParamRef, Side};
+pub use side::{Link, ParamRef, Side};
 pub use slurm::Slurm;
 pub use source::{Format, Source, Sources, Span};
 pub use spelling::SHORT_FLAGS;
@@ -334,6 +334,13 @@ pub struct Combo {
     pub name: Option<String>,
     /// Its parameters, which win over the table's fixed values.
     pub params: Params,
+}
+
+/// One `[[exclude]]` block: a point is dropped if all its conditions hold.
+#[derive(Debug, Clone)]
+pub struct Exclusion {
+    /// The conditions.
+    pub conditions: Vec<Condition>,
 }
 
 /// The `[report]` table.

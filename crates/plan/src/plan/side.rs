@@ -1,6 +1,5 @@
-//! Parameters of both sides of a plan by their names, and the tables that tie them to each other or leave points out.
+//! Parameters of both sides of a plan by their names, and the table that ties them to each other.
 
-use super::Condition;
 use std::fmt;
 
 /// Which side of the plan a parameter belongs to.
@@ -44,11 +43,4 @@ pub struct Link {
     pub equal: Vec<Vec<ParamRef>>,
     /// Each group advances together: its axes have one length and count as one axis.
     pub zip: Vec<Vec<ParamRef>>,
-}
-
-/// One `[[exclude]]` block: a point is dropped if all its conditions hold.
-#[derive(Debug, Clone)]
-pub struct Exclusion {
-    /// The conditions.
-    pub conditions: Vec<Condition>,
 }

@@ -93,6 +93,11 @@ fn rows_of_unlike_nodes_are_told_apart_and_a_sentinel_says_how_far_they_differ()
             .count()
     };
     assert_eq!(begun(), 1, "the sentinel comes before the first server start");
+    let runs = journals(&directory)
+        .concat()
+        .matches("\"slot\":100000,\"run\":")
+        .count();
+    assert_eq!(runs, 3, "however many runs a point of the plan has");
     let alone = report(&harness);
     assert!(
         !alone.contains("unlike nodes") && !alone.contains("nodes differ"),

@@ -5,7 +5,7 @@
 use super::begin::first_point;
 use super::comparison::compared;
 use super::finals::{all_figures, figures, finalists};
-use super::grid::is_wanted;
+use super::grid::{SENTINEL_RUNS, is_wanted};
 use super::task::Task;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,9 +16,6 @@ use vsweep_plan::plan::Plan;
 use vsweep_record::journal::{FIRST_SLOT, Progress, SENTINEL_SLOT, SearchEnd, Shard, State, sentinel_point};
 use vsweep_record::table::count_gpus;
 use vsweep_strategy::search::{Answer, Exploration, Found};
-
-/// Runs of a sentinel on each node: as many as it takes to tell noise between runs from that between nodes.
-const SENTINEL_RUNS: u32 = 3;
 
 /// The work of one session, made start by start so that a million points never stand in memory at once.
 #[derive(Debug, Clone, Copy)]

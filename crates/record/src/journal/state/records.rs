@@ -3,7 +3,7 @@
 use super::FIRST_SLOT;
 use crate::journal::compared::Compared;
 use crate::journal::event::{Figures, Learned, RecordedPlan, SearchStarted, ServerDeclared, StoredFile};
-use crate::journal::machine::Machine;
+use crate::journal::machine::{Machine, SENTINEL_SLOT};
 use crate::journal::place::{LineId, Nonce, Place};
 use std::fmt;
 use std::sync::Arc;
@@ -93,10 +93,11 @@ impl RunRecord {
     }
 }
 
-/// The number of a run among those of its point: `2` on the first planned start, `1.2` on the next.
+/// The number of a run among those of its point: `2` on the first planned start, `1.2` on the next, `sentinel.2` of a sentinel.
 pub fn number(slot: u32, run: u32) -> String {
     match slot {
         FIRST_SLOT => run.to_string(),
+        SENTINEL_SLOT => format!("sentinel.{run}"),
         slot => format!("{slot}.{run}"),
     }
 }

@@ -72,7 +72,9 @@ fn gpu_hours(state: &State) -> Option<String> {
         start.exited_at.as_ref()?;
         Some(run.seconds * gpus(server, &start.gpus))
     });
-    let measuring: f64 = measuring.filter(|seconds| seconds.is_finite()).sum();
+    let measuring = measuring
+        .filter(|seconds| seconds.is_finite())
+        .fold(0.0, |all, seconds| all + seconds);
     (held > 0.0).then(|| {
         format!(
             "{} in {}, {:.0} % of it measuring",

@@ -4,6 +4,7 @@
 use super::native_check::MOST_POINTS;
 use super::server_check;
 use crate::matrix::Matrix;
+use crate::plan::members;
 use crate::plan::{BenchRunner, Found, Parallel, Params, Plan, Problem, Reset, Span, Target, spelling};
 use crate::run::{Node, demand};
 use crate::selection::packed::Room;
@@ -32,6 +33,10 @@ pub fn check(plan: &Plan, matrix: &Matrix, node: Option<&Node>, found: &mut Foun
     }
     if let stop @ [_, ..] = plan.serve.manners.stop_command.as_slice() {
         program(stop, &BTreeMap::new(), place(&["serve", "stop_command"]), found);
+    }
+    let members = plan.serve.manners.members.commands.iter();
+    for argv in members.filter(|argv| argv[0] != members::COMMAND) {
+        program(argv, &BTreeMap::new(), place(&["serve", "members"]), found);
     }
     match &plan.bench.runner {
         BenchRunner::Command(commands) => {

@@ -5,7 +5,7 @@ use super::output;
 use super::plan_file::{self, PlanFile};
 use super::run::{keep_defaults, write_plan};
 use super::server_check;
-use crate::cluster::{self, Array, slurm};
+use crate::cluster::{self, Array, k8s, slurm};
 use crate::error::{Error, Exit, Result};
 use crate::files::create_folder;
 use crate::journal::{Directory, Recorder, Shard, State};
@@ -13,7 +13,7 @@ use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::{Found, Plan, Target};
 use crate::run::{Changes, Forecasts, Lengths, Sweep, demand};
 use crate::selection::packed::Room;
-use crate::shell::shell_line;
+use crate::shell::{shell_line, shell_word};
 use crate::units::show_many;
 use itertools::Itertools;
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf, absolute};
 /// Record a plan for workers, and hand it to a cluster
 ///
 /// Workers (`vsweep worker DIR`) take server starts from the directory: start as many as you like, by ssh or by whatever starts
-/// processes. --slurm starts one for each server start. Submitting again hands over what is missing and not under way; what is measured
+/// processes. --slurm starts one for each server start; --k8s writes a manifest that does, for `kubectl apply -f -`. Submitting again hands over what is missing and not under way; what is measured
 /// is kept.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -34,14 +34,20 @@ pub struct Args {
     /// Hand the server starts to Slurm, as the plan's [slurm] table says
     #[arg(long)]
     slurm: bool,
+    /// Write a Kubernetes manifest of the server starts to standard output, as the plan's [k8s] table says
+    #[arg(long, conflicts_with = "slurm")]
+    k8s: bool,
+    /// Count failed runs as missing, so that they are measured again
+    #[arg(long)]
+    retry_failed: bool,
     /// A further argument for sbatch, e.g. --sbatch-arg=--exclusive (repeatable)
     #[arg(long, value_name = "ARG", requires = "slurm", allow_hyphen_values = true)]
     sbatch_arg: Vec<String>,
     /// Show what would be submitted, and submit nothing
     #[arg(long)]
     dry_run: bool,
-    /// Cancel what was handed over and has not ended
-    #[arg(long, requires = "slurm", conflicts_with_all = ["dry_run", "sbatch_arg"])]
+    /// Cancel what was handed over to Slurm and has not ended
+    #[arg(long, conflicts_with_all = ["dry_run", "sbatch_arg"])]
     cancel: bool,
 }
 
@@ -67,23 +73,46 @@ pub fn run(args: Args) -> Result<Exit> {
         )));
     }
     if args.cancel {
-        return cancel(&directory);
+        return match (args.slurm, args.k8s) {
+            (true, _) => cancel(&directory),
+            (_, true) => Err(Error::Usage(format!(
+                "vsweep applies no manifest, so it deletes none either; run: kubectl delete jobs{}",
+                k8s::selector(&plan)
+            ))),
+            _ => Err(Error::Usage(
+                "--cancel cancels what --slurm handed over; add --slurm".into(),
+            )),
+        };
+    }
+    if args.k8s {
+        check_k8s(&plan, &directory)?;
     }
     let state = match args.dry_run {
         true => recorded(&directory)?,
         false => record(&plan, &matrix, &directory)?,
     };
-    let left = sweep(&plan, &matrix).left(&state);
-    match args.slurm {
-        true => submit(&args, &plan, &directory, &left),
-        false => show(&plan, &directory, &left, args.dry_run),
+    let sweep = Sweep {
+        retry_failed: args.retry_failed,
+        ..sweep(&plan, &matrix)
+    };
+    let left = sweep.left(&state);
+    match (args.slurm, args.k8s) {
+        (true, _) => submit(&args, &plan, &directory, &left),
+        (_, true) => render(&args, &plan, &directory, &left),
+        _ => show(&args, &plan, &directory, &left),
     }
 }
 
+/// What takes a server start, as words for a shell; its id is to follow.
+fn worker(args: &Args, directory: &Directory) -> String {
+    let again = if args.retry_failed { " --retry-failed" } else { "" };
+    format!("worker {}{again} --group", shell_word(directory.root()))
+}
+
 /// Says what workers may take.
-fn show(plan: &Plan, directory: &Directory, left: &[(String, Vec<ServerConfig>)], is_listed: bool) -> Result<Exit> {
+fn show(args: &Args, plan: &Plan, directory: &Directory, left: &[(String, Vec<ServerConfig>)]) -> Result<Exit> {
     let root = directory.root().display();
-    for (name, servers) in left.iter().filter(|_| is_listed) {
+    for (name, servers) in left.iter().filter(|_| args.dry_run) {
         let servers = servers
             .iter()
             .map(|server| plan.secrets.redact(&server.name))
@@ -93,11 +122,74 @@ fn show(plan: &Plan, directory: &Directory, left: &[(String, Vec<ServerConfig>)]
     output::say(match left.len() as u64 {
         0 => format!("nothing is left to do in {root}"),
         left => format!(
-            "{} to be taken from {root}; start workers with: vsweep worker {root}",
-            show_many(left, "server start")
+            "{} to be taken from {root}; start workers with: vsweep {}",
+            show_many(left, "server start"),
+            match args.retry_failed {
+                true => format!("{} ID, an ID of --dry-run each", worker(args, directory)),
+                false => format!("worker {root}"),
+            }
         ),
     });
     Ok(Exit::Done)
+}
+
+/// Whether a manifest can be made of the plan at all.
+fn check_k8s(plan: &Plan, directory: &Directory) -> Result<()> {
+    let Some(k8s) = &plan.k8s else {
+        return Err(Error::Usage(
+            "the plan has no [k8s] table, which says what the pods are; add it with `image` and `claim` (docs/cluster.md)".into(),
+        ));
+    };
+    if plan.serve.manners.members.nodes > 1 {
+        return Err(Error::Usage(
+            "an index of a Job is one pod, and each server of the plan takes several nodes (serve.nodes); use --slurm"
+                .into(),
+        ));
+    }
+    if !directory.root().starts_with(&k8s.mount) {
+        let (root, mount) = (directory.root().display(), &k8s.mount);
+        return Err(Error::Usage(format!(
+            "{root} is not below {mount}, where the pods see the volume {claim}; mount it at the same place here and give a directory in \
+             it with -o, or say where both see it: k8s.mount",
+            claim = k8s.claim
+        )));
+    }
+    Ok(())
+}
+
+/// Writes the manifest of what is left.
+fn render(args: &Args, plan: &Plan, directory: &Directory, left: &[(String, Vec<ServerConfig>)]) -> Result<Exit> {
+    let root = directory.root().display();
+    if left.is_empty() {
+        output::tell(format_args!("nothing is left to do in {root}"));
+        return Ok(Exit::Done);
+    }
+    let all: Vec<(String, u32)> = left
+        .iter()
+        .map(|(name, servers)| (name.clone(), gpus_of(plan, servers)))
+        .collect();
+    let arrays = cluster::arrays(&all, k8s::MOST_INDEXES, &[]);
+    let table = plan.k8s.as_ref().expect("checked before");
+    output::say(k8s::manifest(&arrays, plan, table, &worker(args, directory))?.trim_end());
+    let selector = k8s::selector(plan);
+    output::tell(format_args!(
+        "{} in {}; apply them with `kubectl apply -f -`, see `kubectl get pods{selector}` and `vsweep status {root}`, and end them with \
+         `kubectl delete jobs{selector}`",
+        show_many(left.len() as u64, "server start"),
+        show_many(arrays.len() as u64, "Job"),
+    ));
+    Ok(Exit::Done)
+}
+
+/// GPUs of a server start on each of its nodes.
+fn gpus_of(plan: &Plan, servers: &[ServerConfig]) -> u32 {
+    let one = Room { gpus: 1, groups: 1 };
+    servers
+        .iter()
+        .map(|server| demand(&plan.exec, one, server))
+        .max()
+        .unwrap_or(0)
+        .div_ceil(plan.serve.manners.members.nodes)
 }
 
 /// Hands what is left and not under way to Slurm.
@@ -115,16 +207,10 @@ fn submit(args: &Args, plan: &Plan, directory: &Directory, left: &[(String, Vec<
             )));
         }
     };
-    let gpus = |servers: &[ServerConfig]| {
-        let one = Room { gpus: 1, groups: 1 };
-        servers
-            .iter()
-            .map(|server| demand(&plan.exec, one, server))
-            .max()
-            .unwrap_or(0)
-    };
     let open = left.iter().filter(|(name, _)| !under_way.contains(name));
-    let open: Vec<(String, u32)> = open.map(|(name, servers)| (name.clone(), gpus(servers))).collect();
+    let open: Vec<(String, u32)> = open
+        .map(|(name, servers)| (name.clone(), gpus_of(plan, servers)))
+        .collect();
     let most = match slurm::most_tasks() {
         Ok(most) => most,
         Err(_) if args.dry_run => usize::MAX,
@@ -156,7 +242,7 @@ fn submit(args: &Args, plan: &Plan, directory: &Directory, left: &[(String, Vec<
     }
     for mut array in arrays {
         let arguments = slurm::arguments(&array, plan, &folder, &args.sbatch_arg);
-        let script = slurm::script(&array, plan, directory.root(), &program);
+        let script = slurm::script(&array, plan, directory.root(), &program, &worker(args, directory));
         if args.dry_run {
             let command = shell_line(["sbatch".to_owned()].iter().chain(&arguments));
             output::say(format_args!("{command} <<'END'\n{script}END"));

@@ -24,6 +24,9 @@ pub struct Args {
     /// Take this start of a server alone, such as 3f5a91c2d4e6b708-0, or `compare` for the whole of a comparison
     #[arg(long, value_name = "ID")]
     group: Option<String>,
+    /// Measure its failed runs again. Only with --group: of all starts, every worker would do so for each
+    #[arg(long, requires = "group")]
+    retry_failed: bool,
 }
 
 pub fn run(args: Args) -> Result<Exit> {
@@ -43,7 +46,7 @@ pub fn run(args: Args) -> Result<Exit> {
         whole: &whole,
         wanted: &whole,
         shard: Shard::WHOLE,
-        retry_failed: false,
+        retry_failed: args.retry_failed,
         forecasts: &Forecasts::new(),
         node: node.as_ref(),
         lengths: &Lengths::new(),

@@ -38,8 +38,8 @@ pub fn arguments(array: &Array, plan: &Plan, folder: &Path, further: &[String]) 
         "--open-mode=append".to_owned(),
         "--requeue".to_owned(),
         "--export=ALL".to_owned(),
-        "--nodes=1".to_owned(),
-        "--ntasks=1".to_owned(),
+        format!("--nodes={}", plan.serve.manners.members.nodes),
+        "--ntasks-per-node=1".to_owned(),
         format!("--signal=B:USR1@{}", warning(plan).as_secs()),
     ];
     let mut add = |flag: &str, value: Option<String>| {
@@ -70,8 +70,8 @@ fn warning(plan: &Plan) -> Duration {
     plan.slurm.time.map_or(warning, |time| warning.min(time / 3))
 }
 
-/// The script of an array: each task is a worker with one server start.
-pub fn script(array: &Array, plan: &Plan, directory: &Path, program: &Path) -> String {
+/// The script of an array: each task is a `worker` with one server start, whose id follows.
+pub fn script(array: &Array, plan: &Plan, directory: &Path, program: &Path, worker: &str) -> String {
     let Slurm {
         image, mounts, setup, ..
     } = &plan.slurm;
@@ -90,16 +90,16 @@ pub fn script(array: &Array, plan: &Plan, directory: &Path, program: &Path) -> S
             format!("--container-image={image}"),
             format!("--container-mounts={}", mounts.join(",")),
         ];
-        format!("srun {} ", shell_line(container))
+        // One worker, however many nodes its server takes.
+        format!("srun --nodes=1 --ntasks=1 {} ", shell_line(container))
     });
     let program = match image {
         Some(_) => "vsweep".to_owned(),
         None => shell_word(program),
     };
     lines.push(format!(
-        "exec {}{program} worker {} --group \"${{groups[$SLURM_ARRAY_TASK_ID]}}\"",
+        "exec {}{program} {worker} \"${{groups[$SLURM_ARRAY_TASK_ID]}}\"",
         within.unwrap_or_default(),
-        shell_word(&directory),
     ));
     lines.join("\n") + "\n"
 }

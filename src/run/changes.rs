@@ -61,7 +61,7 @@ impl Changes {
             }
         }
         let plan_of = RecordedPlan::new(&plan.name, plan.redacted_text(), &points, &searches);
-        let last = state.last_session();
+        let last = state.planning_session();
         let is_edited = match last.map(|session| (&session.plan, &session.plan_sha256)) {
             None => false,
             Some((Some(last), _)) => last.sha256 != plan_of.sha256,
@@ -106,7 +106,7 @@ impl Changes {
 
     /// The name of the plan that the record is of, if that is another one with not a single point in common.
     pub fn foreign<'s>(&self, state: &'s State) -> Option<&'s str> {
-        let recorded = state.last_session()?.plan.as_ref()?;
+        let recorded = state.planning_session()?.plan.as_ref()?;
         let is_foreign = recorded.name != self.plan.name && self.kept == 0 && !self.dropped.is_empty();
         is_foreign.then_some(&recorded.name)
     }

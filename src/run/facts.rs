@@ -1,9 +1,10 @@
 //! What the manifest says about the machine and the plan's repository. A fact that cannot be had is left out.
 
 use crate::files::process_started;
-use crate::journal::Manifest;
+use crate::journal::{GpuKind, Machine, Manifest};
 use crate::plan::Plan;
 use crate::telemetry::gpu;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -12,6 +13,9 @@ use tokio::time::timeout;
 
 /// A repository on a slow disk must not hold up a sweep.
 const GIT_LIMIT: Duration = Duration::from_secs(5);
+
+/// Variables that hold the name of the node: Slurm's, and the one that our Kubernetes manifest sets.
+const NODE_NAMES: [&str; 2] = ["SLURMD_NODENAME", "NODE_NAME"];
 
 /// Collects the facts; takes some milliseconds.
 pub async fn collect(plan: &Plan) -> Manifest {
@@ -53,6 +57,32 @@ pub fn process() -> Process {
         boot: read_first_line("/proc/sys/kernel/random/boot_id"),
         pid,
         started: process_started(pid).unwrap_or_default(),
+    }
+}
+
+/// What tells this machine from others, as far as it matters to what is measured on the GPUs that are ours.
+pub async fn machine() -> Machine {
+    let named = |name: &str| std::env::var(name).ok().filter(|node| !node.is_empty());
+    let gpus = gpu::visible(&BTreeMap::new()).await;
+    let limits = match gpus.is_empty() {
+        true => BTreeMap::new(),
+        false => gpu::limits().await,
+    };
+    let kind = |gpu: &gpu::Gpu| {
+        let [sm_clock_mhz, memory_clock_mhz, power_limit_watts] = limits.get(&gpu.index).copied().unwrap_or_default();
+        GpuKind {
+            name: gpu.name.clone(),
+            sm_clock_mhz,
+            memory_clock_mhz,
+            power_limit_watts,
+        }
+    };
+    Machine {
+        // A cluster's name of a node means more than the host name of a container.
+        node: NODE_NAMES.into_iter().find_map(named).unwrap_or_else(host),
+        cpu: field_of("/proc/cpuinfo", "model name"),
+        gpus: gpus.iter().map(kind).collect(),
+        gpu_driver: gpus.first().map(|gpu| gpu.driver.clone()),
     }
 }
 

@@ -85,7 +85,7 @@ pub fn take_in(
 
 fn begin(plan: &Plan, matrix: &Matrix, recorder: &mut Recorder) -> Result<()> {
     let changes = Changes::between(recorder.state(), matrix, plan);
-    let started = session_started(plan, matrix, changes, recorder.state());
+    let started = session_started(plan, matrix, changes, None, recorder.state());
     recorder.record(started).map(drop)
 }
 

@@ -18,6 +18,7 @@ mod node;
 mod place;
 mod sampler;
 mod seat;
+mod sentinel;
 mod share;
 mod wishes;
 mod writer;
@@ -36,7 +37,7 @@ use crate::agenda::{Action, Ending, Group, Schedule, Start, compared};
 use crate::bench::Counters;
 use crate::error::Result;
 use crate::ids::{SearchId, ServerId};
-use crate::journal::{Entry, Event, FIRST_SLOT, Recorder, Seen, SessionStarted, Shard, State};
+use crate::journal::{Entry, Event, FIRST_SLOT, Machine, Recorder, Seen, SessionStarted, Shard, State};
 use crate::matrix::Matrix;
 use crate::plan::Plan;
 use crate::selection::packed::Need;
@@ -129,12 +130,13 @@ impl Sweep<'_> {
         if self.share.is_none() || !recorder.directory().manifest().exists() {
             facts::collect(self.plan).await.write(recorder.directory())?;
         }
-        self.begin(changes, recorder, observer)?;
+        let machine = facts::machine().await;
+        self.begin(changes, Some(machine.clone()), recorder, observer)?;
         for (server, reason) in outdated {
             record(recorder, observer, Event::ResultsRetired { server, reason })?;
         }
         let ending = match has_work {
-            true => self.work(recorder, interrupt, observer).await?,
+            true => self.work(&machine.node, recorder, interrupt, observer).await?,
             false => Ending::NothingLeft,
         };
         let reason = ending.reason().into();
@@ -173,8 +175,17 @@ impl Sweep<'_> {
     }
 
     /// Notes the session and its plan.
-    fn begin(&self, changes: Changes, recorder: &mut Recorder, observer: &mut Observer<'_>) -> Result<()> {
-        let started = session_started(self.plan, self.whole, changes, recorder.state());
+    fn begin(
+        &self,
+        changes: Changes,
+        machine: Option<Machine>,
+        recorder: &mut Recorder,
+        observer: &mut Observer<'_>,
+    ) -> Result<()> {
+        let mut started = session_started(self.plan, self.whole, changes, machine, recorder.state());
+        if let (Event::SessionStarted(started), Some(_)) = (&mut started, self.share) {
+            started.joined = true;
+        }
         record(recorder, observer, started).map(drop)
     }
 
@@ -182,12 +193,17 @@ impl Sweep<'_> {
     /// finalists, which are known only then.
     async fn work(
         &self,
+        node: &str,
         recorder: &mut Recorder,
         interrupt: &mut Interrupt,
         observer: &mut Observer<'_>,
     ) -> Result<Ending> {
         let writer = &SessionWriter::new(recorder, observer);
         let schedule = self.schedule();
+        let ending = self.work_on_sentinel(node, writer, interrupt).await?;
+        if ending != Ending::Finished {
+            return Ok(ending);
+        }
         let mut tried = Vec::new();
         let asked = iter::from_fn(|| {
             let start = writer.look(|state| schedule.next(state, &tried))?;
@@ -262,13 +278,15 @@ impl Sweep<'_> {
 }
 
 /// That a session begins, of this process and with this plan.
-fn session_started(plan: &Plan, matrix: &Matrix, changes: Changes, state: &State) -> Event {
+fn session_started(plan: &Plan, matrix: &Matrix, changes: Changes, machine: Option<Machine>, state: &State) -> Event {
     let (counts, process) = (matrix.counts(), facts::process());
     Event::SessionStarted(Box::new(SessionStarted {
         host: process.host,
         boot: process.boot,
         pid: process.pid,
         started: process.started,
+        machine: machine.map(Box::new),
+        joined: false,
         plan: state.refer(changes.plan),
         servers: counts.servers,
         points: counts.points,

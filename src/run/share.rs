@@ -19,7 +19,7 @@ impl Sweep<'_> {
         if recorder.state().sessions().is_empty() || changes.is_any() || !recorder.gaps().is_empty() {
             facts::collect(self.plan).await.write(recorder.directory())?;
             let mut nobody = |_: Update<'_>, _: &Recorder| Ok(());
-            self.begin(changes, recorder, &mut nobody)?;
+            self.begin(changes, None, recorder, &mut nobody)?;
             let reason = SUBMITTED.into();
             record(recorder, &mut nobody, Event::SessionEnded { reason })?;
         }

@@ -16,6 +16,7 @@ mod identity;
 pub mod installed;
 mod inventory;
 mod leftovers;
+pub mod members;
 mod procfs;
 mod program;
 mod ready;
@@ -29,11 +30,13 @@ pub use procfs::is_there as can_see_processes;
 pub use program::{find_program, this_program, use_program};
 
 use crate::cause::{Cause, Failure};
-use crate::plan::{Manners, Program, Reset, ServeCommand};
+use crate::plan::members::HEAD;
+use crate::plan::{Manners, Members, Program, Reset, ServeCommand};
 use address::{Address, Promised};
 use cpus::Cpus;
 use guarded::{Guarded, Lost, Order};
 use http::Http;
+use members::Group;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -96,6 +99,8 @@ pub struct Server {
 struct Process {
     launch: Launch,
     guarded: Guarded,
+    /// What runs beside it.
+    group: Group,
     launched: Instant,
     /// Kept for as long as it is there.
     _port: Option<Promised>,
@@ -127,6 +132,17 @@ impl Server {
             )
         })?;
         let launched = Instant::now();
+        let beside = launch.fill_in_nodes()?;
+        let group = Group::start(&beside, || {
+            Ok(Order {
+                argv: &[],
+                env: &launch.env,
+                cpus: launch.cpus.as_ref(),
+                log: log.try_clone()?,
+                grace: launch.stop_grace,
+                stop: &[],
+            })
+        })?;
         let order = Order {
             argv: &launch.argv,
             env: &launch.env,
@@ -143,6 +159,7 @@ impl Server {
         let process = Some(Process {
             launch,
             guarded,
+            group,
             launched,
             ready_at: None,
             _port: port,
@@ -261,14 +278,14 @@ impl Server {
     /// Stops the server and every descendant: TERM, grace, KILL; returns when none is left. Does nothing if attached.
     pub async fn stop(&mut self) {
         if let Some(process) = &mut self.process {
-            process.guarded.stop().await;
+            tokio::join!(process.guarded.stop(), process.group.stop());
         }
     }
 
     /// The same without a grace period, for a user who cannot wait.
     pub async fn kill(&mut self) {
         if let Some(process) = &mut self.process {
-            process.guarded.kill().await;
+            tokio::join!(process.guarded.kill(), process.group.kill());
         }
     }
 }
@@ -289,7 +306,40 @@ impl Launch {
     }
 }
 
+impl Launch {
+    /// Fills in the name of the first node, and gives the command lines that run beside this one. A server that has none is on one node.
+    fn fill_in_nodes(&mut self) -> Result<Vec<Vec<String>>, Failure> {
+        let members = &self.manners.members;
+        let has_head = |word: &String| word.contains(HEAD);
+        if *members == Members::default() && !self.argv.iter().chain(self.env.values()).any(has_head) {
+            return Ok(Vec::new());
+        }
+        let nodes = members::nodes().map_err(|why| Failure::new(Cause::SystemRefused, why))?;
+        for word in self.argv.iter_mut().chain(self.env.values_mut()) {
+            *word = word.replace(HEAD, &nodes[0]);
+        }
+        Ok(members.resolve(&self.argv, &nodes))
+    }
+}
+
 impl Process {
+    /// Waits until a command of the server has ended, which ends all of it, and says why.
+    async fn ended(&self) -> Failure {
+        let (beside, exit) = tokio::select! {
+            biased;
+            (command, exit) = self.group.exited() => (Some(command), exit),
+            exit = self.guarded.exited() => (None, exit),
+        };
+        let failure = self.diagnose_end(exit);
+        match beside {
+            None => failure,
+            Some(command) => Failure::new(
+                failure.cause,
+                format!("{}; `{command}`, which runs beside the server, ended", failure.detail),
+            ),
+        }
+    }
+
     /// The cause of an end.
     fn diagnose_end(&self, exit: Result<guard::Exit, Lost>) -> Failure {
         match exit {

@@ -48,7 +48,7 @@ pub(super) async fn wait(server: &mut Server) -> Result<Identity, Failure> {
     let limit = *ready_timeout;
     let deadline = process.launched + limit;
     tokio::select! {
-        exit = process.guarded.exited() => return Err(process.diagnose_end(exit)),
+        failure = process.ended() => return Err(failure),
         outcome = async {
             let identity = identify(http, base_url, &expected, &mut seen).await?;
             said(&process.launch).await;

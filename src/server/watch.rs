@@ -42,7 +42,7 @@ pub(super) async fn failed(server: &mut Server) -> Failure {
     };
     tokio::select! {
         biased;
-        exit = process.guarded.exited() => process.diagnose_end(exit),
+        failure = process.ended() => failure,
         failure = distress(http, progress) => match failure.cause {
             Cause::CrashedUnderLoad => process.diagnose_or(failure),
             _ => failure,

@@ -73,6 +73,19 @@ pub async fn bus_addresses() -> BTreeMap<u32, String> {
     lines.lines().filter_map(address).collect()
 }
 
+/// The highest clocks of processors and memory in MHz and the limit of the power in watts, by number; what a GPU does not say is
+/// unknown.
+pub async fn limits() -> BTreeMap<u32, [Option<u32>; 3]> {
+    let lines = query("--query-gpu=index,clocks.max.sm,clocks.max.memory,power.limit").await;
+    let limits = |line: &str| {
+        let mut fields = line.split(',').map(str::trim);
+        let index = fields.next()?.parse().ok()?;
+        let mut whole = || Some(fields.next()?.parse::<f64>().ok()?.round() as u32);
+        Some((index, [whole(), whole(), whole()]))
+    };
+    lines.lines().filter_map(limits).collect()
+}
+
 /// `CUDA_VISIBLE_DEVICES` of `env`, else of our own environment.
 pub(super) fn visible_devices(env: &BTreeMap<String, String>) -> Option<String> {
     env.get("CUDA_VISIBLE_DEVICES")

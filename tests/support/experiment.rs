@@ -86,6 +86,8 @@ impl Experiment {
             boot: String::new(),
             pid: 1,
             started: 0,
+            machine: None,
+            joined: false,
             plan: RecordedPlan::new("demo", String::new(), &points, &[]),
             servers: servers as u64,
             points: count,

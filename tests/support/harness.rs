@@ -5,6 +5,7 @@
 use crate::deadline::{self, PATIENCE};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -108,6 +109,11 @@ impl Drop for Harness {
             let _ = fs::remove_file(segment);
         }
     }
+}
+
+/// Says that something is not tested here, and why. Written past the capture of the test's output, since nobody would see it there.
+pub fn skip(why: &str) {
+    let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
 /// Waits until a condition holds.

@@ -2,7 +2,7 @@
 //! would. Both nodes share processes and ports, so this is harsher than a cluster; containers, accounting and cgroups are not tried.
 
 use crate::deadline::{PATIENCE, ended};
-use crate::harness::{Harness, journals, outcomes_in_journal, rows, said, wait_for};
+use crate::harness::{Harness, journals, outcomes_in_journal, rows, said, skip, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
 use serde_json::Value;
@@ -49,7 +49,9 @@ impl Cluster {
             found.is_ok_and(|output| output.status.success())
         });
         if !is_there || !Uid::effective().is_root() {
-            eprintln!("skipped: a Slurm needs root and the packages slurmctld, slurmd, slurm-client and munge");
+            skip(
+                "nothing is tried with a Slurm: it needs root and the packages slurmctld, slurmd, slurm-client and munge",
+            );
             return None;
         }
         let harness = Harness::new();
@@ -496,4 +498,116 @@ fn limits_preemption_and_a_silent_controller_lose_nothing() {
     assert_eq!(table(&cluster, "other").len(), 3);
 
     cluster.harness.wait_until_alone();
+}
+
+/// A server of two nodes: an engine without a port runs on the other one, by a step of the allocation.
+const WIDE: &str = r#"
+version = 1
+runs = 1
+[serve]
+command = "vsweep sim serve tiny-8b --sim-start 500ms --sim-speed 6 --nnodes 2 --master-addr {head}"
+nodes = 2
+members = ["srun --overlap --nodes=1 --ntasks=1 -w {node} {command} --headless --node-rank {rank}"]
+stop_grace = "5s"
+[serve.params]
+tensor_parallel_size = 4
+max_num_seqs = [4, 8]
+[bench.params]
+random_input_len = 32
+random_output_len = 16
+max_concurrency = 2
+num_prompts = 200
+"#;
+
+/// Engines that hold GPUs of a node.
+fn engines(cluster: &Cluster, node: &str) -> Vec<i32> {
+    let notes = fs::read_dir(cluster.out(&format!("gpus-{node}")))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let notes = notes.filter_map(|file| serde_json::from_slice::<Value>(&fs::read(file.path()).ok()?).ok());
+    let pids = notes.filter_map(|note| i32::try_from(note["pid"].as_i64()?).ok());
+    pids.filter(|pid| Path::new(&format!("/proc/{pid}/exe")).exists())
+        .collect()
+}
+
+#[test]
+fn a_server_on_two_nodes_is_started_watched_and_stopped_as_one() {
+    let Some(cluster) = Cluster::up() else { return };
+    // The engine of each node is told by its ledger of GPUs.
+    let vsweep = Path::new(env!("CARGO_BIN_EXE_vsweep"));
+    let step = cluster.harness.write(
+        "step",
+        &format!(
+            "#!/bin/sh\nexport VSWEEP_SIM_GPUS={}-$SLURMD_NODENAME PATH={}:$PATH\nexec \"$@\"\n",
+            cluster.out("gpus").display(),
+            vsweep.parent().expect("a folder").display()
+        ),
+    );
+    fs::set_permissions(&step, fs::Permissions::from_mode(0o755)).expect("ours");
+    let wide = WIDE.replace("{command}", &format!("{} {{command}}", step.display()));
+    cluster.plan("wide.toml", &wide, "time = \"10m\"");
+    let submit = ["submit", "wide.toml", "-o", "wide", "--slurm"];
+    cluster.says(
+        &[&submit[..], &["--dry-run"]].concat(),
+        0,
+        "'--nodes=2' '--ntasks-per-node=1'",
+    );
+    cluster.says(&submit, 0, "2 server starts, 2 GPUs each");
+    wait_for("an engine on each node", || {
+        ["n0", "n1"].iter().all(|node| !engines(&cluster, node).is_empty())
+    });
+    cluster.wait_until_over("wide");
+    let summary = rows_after_report(&cluster, "wide", 0);
+    assert_eq!(summary.len(), 2, "{summary:?}");
+    assert!(summary.iter().all(|row| row["outcome"] != "failed"), "{summary:?}");
+    cluster.harness.wait_until_alone();
+
+    // A member dies under load: all of the server is stopped, started again for its other point, and nothing is left.
+    let lossy = wide
+        .replace("[4, 8]", "4")
+        .replace("max_concurrency = 2", "max_concurrency = [2, 3]");
+    cluster.plan(
+        "lossy.toml",
+        &lossy.replace("num_prompts = 200", "num_prompts = 3000"),
+        "time = \"10m\"",
+    );
+    cluster.says(&["submit", "lossy.toml", "-o", "lossy", "--slurm"], 0, "1 server start");
+    wait_for("a run", || {
+        journals(&cluster.out("lossy")).concat().contains("\"run_started\"")
+    });
+    let [remote] = engines(&cluster, "n1")[..] else {
+        panic!("one engine")
+    };
+    kill(Pid::from_raw(remote), Signal::SIGKILL).expect("it lives");
+    wait_for("the death to be told", || {
+        journals(&cluster.out("lossy"))
+            .concat()
+            .contains("which runs beside the server, ended")
+    });
+    // And the worker itself, with nobody to clean up after it.
+    wait_for("the next start", || {
+        journals(&cluster.out("lossy"))
+            .concat()
+            .matches("\"server_ready\"")
+            .count()
+            == 2
+    });
+    let job = cluster.tasks("lossy").into_keys().next().expect("a task");
+    cluster.kill_worker(job.split(' ').next_back().expect("a number"));
+    cluster.wait_until_over("lossy");
+    cluster.harness.wait_until_alone();
+    assert!(engines(&cluster, "n0").is_empty() && engines(&cluster, "n1").is_empty());
+
+    // Here is one node.
+    cluster.says(
+        &["run", "wide.toml", "-o", "here"],
+        1,
+        "each server takes 2 nodes (serve.nodes), and there is 1 node",
+    );
+}
+
+fn rows_after_report(cluster: &Cluster, out: &str, code: i32) -> Vec<BTreeMap<String, String>> {
+    cluster.says(&["report", out], code, "");
+    rows(&cluster.out(out).join("summary.csv"))
 }

@@ -376,3 +376,27 @@ fn eight_workers_with_clocks_hours_apart_and_late_directories_killed_and_stopped
         "{rounds} rounds, {begun} workers, {kills} kills, {stops} stops: every table as one run alone makes it; {spare} runs measured twice"
     );
 }
+
+#[test]
+fn failed_runs_are_measured_again_by_a_worker_that_is_asked_to() {
+    let broken = PLAN
+        .replace("[4, 8, 16, 32, 64]", "4")
+        .replace("--sim-speed 20", "--sim-speed 20 --sim-fault crash-at-start");
+    let harness = submitted(&broken);
+    let directory = harness.folder.path().join("out");
+    let listed = |args: &[&str]| harness.run(&[&["submit", "plan.toml", "-o", "out", "--dry-run"], args].concat());
+    let group = String::from_utf8(listed(&[]).stdout).expect("text");
+    let group = group.split("  ").next().expect("an id").to_owned();
+    let work = |args: &[&str]| harness.run(&[&["worker", "out", "--group", &group], args].concat());
+    assert_eq!(work(&[]).status.code(), Some(0));
+    assert_eq!(starts(&directory), 1);
+    assert!(said(&work(&[])).contains("nothing is left") && said(&listed(&[])).contains("nothing is left"));
+
+    assert!(said(&listed(&["--retry-failed"])).contains("--retry-failed --group ID"));
+    let again = work(&["--retry-failed"]);
+    assert_eq!(again.status.code(), Some(0), "{}", said(&again));
+    assert_eq!(starts(&directory), 2, "it was started once more");
+    let all = harness.run(&["worker", "out", "--retry-failed"]);
+    assert_eq!(all.status.code(), Some(2), "{}", said(&all));
+    harness.wait_until_alone();
+}

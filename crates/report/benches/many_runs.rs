@@ -109,6 +109,8 @@ fn write_journal(directory: &Directory, n: u64, points: &[PointId]) {
         boot: "b".into(),
         pid: 1,
         started: 1,
+        machine: None,
+        joined: false,
         plan: RecordedPlan::new("many", String::new(), points, &[]),
         servers: SERVERS,
         points: SERVERS * LOADS,

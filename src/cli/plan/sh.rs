@@ -7,7 +7,7 @@ use crate::plan::{BenchRunner, Piece, Plan, Reset, Target};
 use crate::printable::printable;
 use crate::server::address::{self, Address};
 use crate::server::{NAME, reset, this_program};
-use crate::shell::shell_word;
+use crate::shell::{shell_line, shell_word};
 use crate::units::show_many;
 use itertools::Itertools;
 use std::cell::RefCell;
@@ -145,6 +145,10 @@ impl Script<'_> {
         for word in argv.iter_mut().chain(&mut stop) {
             let name = format!("vsweep-{}", server.id);
             *word = word.replace(NAME, &name).replace(address::PORT, &PORT.to_string());
+        }
+        for member in &serve.manners.members.commands {
+            let member = self.comment(&shell_line(member));
+            writeln!(out, "# beside the server, which this script does not start: {member}")?;
         }
         let (url, mut env) = (address.base_url(), server.env.clone());
         env.entry("VLLM_SERVER_DEV_MODE".into()).or_insert_with(|| "1".into());

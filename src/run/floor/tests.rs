@@ -236,6 +236,8 @@ fn session(plan: &Plan) -> Event {
         boot: String::new(),
         pid: 1,
         started: 0,
+        machine: None,
+        joined: false,
         plan: RecordedPlan {
             name: "p".to_owned(),
             sha256: String::new(),

@@ -12,9 +12,10 @@ use crate::fingerprint::Fingerprint;
 use crate::journal::Launch as LaunchId;
 use crate::plan::{Params, Program, ServeCommand, Target};
 use crate::server::address::{Address, Taken};
-use crate::server::{Identity, Launch, Server, diagnose, startup};
+use crate::server::{Identity, Launch, Server, diagnose, members, startup};
 use crate::table::count_gpus;
 use crate::telemetry::nvml::Gpus;
+use crate::units::show_many;
 use crate::validity::Doubt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -30,6 +31,7 @@ impl Live<'_, '_> {
     /// Starts the server and waits until it is ready.
     pub(super) async fn start(&mut self, launch: LaunchId) -> Result<Outcome> {
         self.refuse_stranger()?;
+        self.require_nodes()?;
         let log = self
             .writer
             .with(|recorder| recorder.directory().server_log(&self.config.id, launch));
@@ -94,6 +96,23 @@ impl Live<'_, '_> {
             Some(taken) => Err(Error::Fatal(format!(
                 "{}; stop that process and give the same command again: what is recorded is kept",
                 taken.failure().detail
+            ))),
+        }
+    }
+
+    /// Too few nodes for one server are too few for all of them.
+    fn require_nodes(&self) -> Result<()> {
+        let wanted = self.plan.serve.manners.members.nodes;
+        if wanted < 2 {
+            return Ok(());
+        }
+        let nodes = members::nodes().map_err(Error::Fatal)?;
+        match nodes.len() < wanted as usize {
+            false => Ok(()),
+            true => Err(Error::Fatal(format!(
+                "each server takes {wanted} nodes (serve.nodes), and there is {}; hand the plan to Slurm with `vsweep submit --slurm`, or run \
+                 it in an allocation: salloc --nodes={wanted} vsweep run ...",
+                show_many(nodes.len() as u64, "node")
             ))),
         }
     }

@@ -22,11 +22,16 @@ pub(super) fn figures(plan: &Plan) -> Vec<String> {
         figures.extend(compare.metrics.iter().cloned());
         figures.extend(compare.fail_on.iter().map(|limit| limit.metric.clone()));
     } else if plan.starts > 1 {
-        figures.extend(THROUGHPUTS.into_iter().chain(LATENCIES).map(str::to_owned));
+        figures.extend(all_figures());
         let bounded = assertions(plan).flat_map(|assertion| &assertion.criteria);
         figures.extend(bounded.map(Criterion::figure));
     }
     figures.into_iter().collect()
+}
+
+/// Those by which points are ranked.
+pub(super) fn all_figures() -> impl Iterator<Item = String> {
+    THROUGHPUTS.into_iter().chain(LATENCIES).map(str::to_owned)
 }
 
 /// The points of the finalists, by their server; none where every winner is clear.

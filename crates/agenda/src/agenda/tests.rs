@@ -219,6 +219,8 @@ fn in_company(text: &str) -> (Plan, Matrix, State) {
         boot: String::new(),
         pid: 1,
         started: 0,
+        machine: None,
+        joined: false,
         plan: RecordedPlan::new("p", String::new(), [], []),
         servers: 2,
         points: 10,

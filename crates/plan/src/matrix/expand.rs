@@ -76,6 +76,7 @@ pub(super) fn expand(plan: &Plan, found: &mut Found) -> Option<Matrix> {
         explore: plan.explore.clone(),
         target: plan.serve.target.clone(),
         flags_as_written: plan.serve.manners.flags_as_written,
+        members: plan.serve.manners.members.clone(),
         serve_env: plan.serve.env.clone(),
         runner: plan.bench.runner.clone(),
         timeout: plan.bench.timeout,

@@ -2,7 +2,7 @@
 //! anew, and no id gives one away.
 
 use crate::ids::{PointId, ServerId, canonical_json, sha256_hex, short_digest};
-use crate::plan::{Params, Secrets, Target, spelling};
+use crate::plan::{Members, Params, Secrets, Target, spelling};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -12,12 +12,21 @@ pub(super) fn server_id(
     argv: &[String],
     env: &BTreeMap<String, String>,
     params: &Params,
+    members: &Members,
     secrets: &Secrets,
 ) -> ServerId {
-    let content = match target {
+    let mut content = match target {
         Target::Launch(_) => json!({"argv": secrets.redact_argv(argv), "env": open_env(env, secrets)}),
         Target::Attach(url) => json!({"url": secrets.redact(url), "params": secrets.redact_params(params)}),
     };
+    if *members != Members::default() {
+        let commands: Vec<Vec<String>> = members
+            .commands
+            .iter()
+            .map(|words| secrets.redact_argv(words))
+            .collect();
+        content["members"] = json!({"nodes": members.nodes, "commands": commands});
+    }
     ServerId(short_digest(&canonical_json(&content)))
 }
 

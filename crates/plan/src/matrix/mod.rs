@@ -22,7 +22,9 @@ pub use search::{LoadExploration, LoadSearch};
 pub use serve_flags::{FlagValue, ServeFlags};
 
 use crate::ids::{PointId, ServerId};
-use crate::plan::{BenchRunner, Found, Link, Offline, Params, Plan, Problems, Secrets, Side, Target, commands, show};
+use crate::plan::{
+    BenchRunner, Found, Link, Members, Offline, Params, Plan, Problems, Secrets, Side, Target, commands, show,
+};
 use crate::printable::printable;
 use filter::{Agreement, Match};
 use identity::Load;
@@ -114,6 +116,8 @@ pub struct Matrix {
     repeat_first: bool,
     /// What is searched for; the bench side then lacks the load that varies, and there are searches instead of points.
     sla: Option<Settings>,
+    /// What runs beside each server.
+    members: Members,
     /// What is explored; the same then holds.
     explore: Option<ExploreSettings>,
     target: Target,
@@ -249,7 +253,7 @@ impl Matrix {
         };
         let env = commands::environment(&self.serve_env, &params);
         ServerConfig {
-            id: identity::server_id(&self.target, &argv, &env, &params, &self.secrets),
+            id: identity::server_id(&self.target, &argv, &env, &params, &self.members, &self.secrets),
             name: self.name(&self.serve, index),
             argv,
             env,

@@ -141,6 +141,7 @@ fn read(text: &str, format: Format, path: &Path, overrides: &[String], world: &W
     let plan = Plan {
         name: parts.name,
         starts: parts.starts,
+        sentinel: parts.sentinel,
         runs: parts.runs,
         repeat_first: parts.repeat_first,
         on_failure: parts.on_failure,
@@ -148,6 +149,7 @@ fn read(text: &str, format: Format, path: &Path, overrides: &[String], world: &W
         bench: parts.bench,
         exec: parts.exec,
         slurm: parts.slurm,
+        k8s: parts.k8s,
         link: parts.link,
         exclude: parts.exclude,
         sla: parts.sla,

@@ -11,8 +11,10 @@ mod exec;
 mod fields;
 mod interpolate;
 pub(crate) mod json_text;
+mod k8s;
 mod load;
 mod masked;
+pub mod members;
 mod memory;
 mod merge;
 mod node;
@@ -27,6 +29,7 @@ pub mod schema;
 mod secrets;
 mod serve_command;
 mod short_flags;
+mod side;
 mod slurm;
 mod source;
 pub mod spelling;
@@ -41,7 +44,9 @@ pub use commands::Commands;
 pub use compare::{Compare, Limit};
 pub use condition::{Condition, Op};
 pub use exec::{Exec, Parallel};
+pub use k8s::K8s;
 pub use load::{Draft, draft, draft_of, load, parse};
+pub use members::Members;
 pub use memory::needs_as_much;
 pub use node::{Entry, Kind, Node};
 pub use offline::{Offline, is_of_server};
@@ -51,6 +56,7 @@ pub use requirement::{Assertion, Required, Requirement, Servers};
 pub use runs::Runs;
 pub use secrets::{HIDDEN, Piece, Secrets};
 pub use serve_command::{Program, ServeCommand};
+pub use side::{Link, ParamRef, Side};
 pub use slurm::Slurm;
 pub use source::{Format, Source, Sources, Span};
 pub use spelling::SHORT_FLAGS;
@@ -59,7 +65,6 @@ pub use world::World;
 
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,6 +80,8 @@ pub struct Plan {
     pub name: String,
     /// How often each server config is started afresh.
     pub starts: u32,
+    /// Whether each node measures the same point before anything else.
+    pub sentinel: bool,
     /// Repetitions of every point on each start.
     pub runs: Runs,
     /// Whether a server's first point is measured once more before it is stopped.
@@ -89,6 +96,8 @@ pub struct Plan {
     pub exec: Exec,
     /// What is asked of Slurm, if the plan is submitted to it.
     pub slurm: Slurm,
+    /// What pods of a Kubernetes cluster are, if the plan says so.
+    pub k8s: Option<K8s>,
     /// Parameters that are tied to each other.
     pub link: Link,
     /// Points to leave out.
@@ -187,6 +196,8 @@ pub struct Manners {
     pub flags_as_written: bool,
     /// Ends what the command started elsewhere; run whenever the server has to be gone. Empty if there is nothing elsewhere.
     pub stop_command: Vec<String>,
+    /// Commands that run beside it, also on other nodes.
+    pub members: Members,
 }
 
 impl Default for Manners {
@@ -196,6 +207,7 @@ impl Default for Manners {
             ready_pattern: None,
             flags_as_written: false,
             stop_command: Vec::new(),
+            members: Members::default(),
         }
     }
 }
@@ -321,49 +333,6 @@ pub struct Combo {
     pub name: Option<String>,
     /// Its parameters, which win over the table's fixed values.
     pub params: Params,
-}
-
-/// Which side of the plan a parameter belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Side {
-    /// `[serve.params]`
-    Serve,
-    /// `[bench.params]`
-    Bench,
-}
-
-impl Side {
-    /// The name of its table in a plan.
-    pub fn table(self) -> &'static str {
-        match self {
-            Side::Serve => "serve",
-            Side::Bench => "bench",
-        }
-    }
-}
-
-/// A parameter named as `serve.max_num_seqs` or `bench.max_concurrency`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct ParamRef {
-    /// Its side.
-    pub side: Side,
-    /// Its name without the side.
-    pub name: String,
-}
-
-impl fmt::Display for ParamRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.side.table(), self.name)
-    }
-}
-
-/// The `[link]` table.
-#[derive(Debug, Clone, Default)]
-pub struct Link {
-    /// Each group keeps only the pairs in which all its parameters are equal.
-    pub equal: Vec<Vec<ParamRef>>,
-    /// Each group advances together: its axes have one length and count as one axis.
-    pub zip: Vec<Vec<ParamRef>>,
 }
 
 /// One `[[exclude]]` block: a point is dropped if all its conditions hold.

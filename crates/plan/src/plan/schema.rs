@@ -4,6 +4,7 @@
 mod compare;
 mod exec;
 mod json;
+mod k8s;
 mod runs;
 mod slurm;
 mod values;
@@ -11,6 +12,7 @@ mod values;
 pub use compare::CompareTable;
 pub use exec::{ExecTable, Resource, SideBySide};
 pub use json::{json_schema, json_text, keys_of};
+pub use k8s::K8sTable;
 pub use runs::{RunsTable, RunsValue};
 pub use slurm::SlurmTable;
 pub use values::{AxisItem, Commands, DerivedTable, Param, RangeTable, Scalar, Scale, ValueTable, Values, Words};
@@ -40,6 +42,9 @@ pub struct PlanFile {
     /// (docs/verdicts.md). Not with `url`, `[sla]` or `[explore]`.
     #[schemars(range(min = 1, max = 100))]
     pub starts: Option<u32>,
+    /// Whether each node measures the same point three times before its first server start (default `false`): the first load of the
+    /// server that needs the fewest GPUs. The report says how far the nodes differ in it (docs/cluster.md). Not with `url`.
+    pub sentinel: Option<bool>,
     /// Repetitions of every point on each start: a number, or a table that repeats until an interval is narrow enough. Default: 3.
     pub runs: Option<RunsValue>,
     /// Whether the first point of each server is measured once more at the end of each start, which shows a server that became slower or
@@ -58,6 +63,8 @@ pub struct PlanFile {
     pub exec: Option<ExecTable>,
     /// What `vsweep submit --slurm` asks of Slurm for each server start.
     pub slurm: Option<SlurmTable>,
+    /// What the manifest of `vsweep submit --k8s` says of each server start.
+    pub k8s: Option<K8sTable>,
     /// Parameters that are tied to each other.
     pub link: Option<LinkTable>,
     /// Blocks of conditions on parameters; a point for which all conditions of one block hold is left out. A condition
@@ -123,6 +130,13 @@ pub struct ServeTable {
     /// exits with 0. It runs whenever the server has to be gone, also when vsweep was killed. `{name}`, in `command` too, is
     /// a name that no other start has, and `{port}` a free port.
     pub stop_command: Option<Words>,
+    /// Nodes of the allocation that each server takes, this one included. Default: 1. See docs/cluster.md.
+    #[schemars(range(min = 1, max = 1024))]
+    pub nodes: Option<u32>,
+    /// Command lines that are started, watched and stopped with the server: if one ends, all are stopped. One with `{node}` or `{rank}` is
+    /// started once for each further node, with its name and its number from 1. `{command}`, as a word of its own, is the server's whole
+    /// command line, and `{head}`, in `command` and `env` too, the name of the first node.
+    pub members: Option<Vec<Words>>,
     /// Whether every start of a server is asked a few fixed questions, so that a config that answers otherwise than the others is
     /// `invalid` (`answers_differ`; docs/verdicts.md). Default: true.
     pub answer_check: Option<bool>,

@@ -2,6 +2,7 @@
 
 use super::compared::Compared;
 use super::given_up::GroupGivenUp;
+use super::machine::Machine;
 use super::place::{LineId, Nonce, Sum};
 use super::sample::{Beside, InterferenceSample};
 use serde::{Deserialize, Serialize};
@@ -22,8 +23,9 @@ use vsweep_strategy::search::{Answer, Level, Probe, Rival, Seed, Target, Vary};
 /// - 2.1: several planned starts of a server config (`starts` of a session), comparisons (`compare`), figures that decide (`learned` of
 ///   a run), and the GPUs of a server that runs beside others.
 /// - 2.2: what a start of a server answered to the fixed questions (`answers` of `server_ready`).
-/// - 2.3: how much servers that run side by side slow each other down (`interference_sampled`, `interference` of a session, `beside` of a
-///   run).
+/// - 2.3: what tells the machine of a session from others (`machine`), and sentinels: runs on the start slot 100000;
+///   sessions that took up a plan (`joined`), which does not make it the one that counts; how much servers that run side by side slow
+///   each other down (`interference_sampled`, `interference` of a session, `beside` of a run).
 pub const FORMAT: (u32, u32) = (2, 3);
 
 /// What can happen to an experiment.
@@ -136,6 +138,12 @@ pub struct SessionStarted {
     pub pid: u32,
     /// When the process started, in clock ticks since the boot.
     pub started: u64,
+    /// What tells the machine from others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Box<Machine>>,
+    /// Whether it took up the plan that it found, as a worker does: then it does not decide which plan counts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub joined: bool,
     /// What is to be measured.
     pub plan: RecordedPlan,
     /// Servers of the plan.

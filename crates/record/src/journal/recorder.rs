@@ -106,7 +106,7 @@ impl Recorder {
     pub fn is_superseded(&self) -> bool {
         let sessions = self.state().sessions();
         let own = sessions.iter().find(|session| session.place.line.journal == self.nonce);
-        let last = self.state().last_session();
+        let last = self.state().planning_session();
         own.zip(last)
             .is_some_and(|(own, last)| own.plan_sha256 != last.plan_sha256)
     }
@@ -233,7 +233,7 @@ pub fn load(directory: &Directory, check: Check) -> Result<State> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::event::{GroupBegun, RunStarted, ServerDeclared};
+    use super::super::event::{GroupBegun, RecordedPlan, RunStarted, ServerDeclared, SessionStarted};
     use super::super::state::FIRST_SLOT;
     use super::*;
     use serde_json::{Value, json};
@@ -245,6 +245,47 @@ mod tests {
 
     fn params(value: Value) -> Params {
         value.as_object().expect("an object").clone()
+    }
+
+    /// A session with a plan of this name, which it took up or not.
+    fn session(name: &str, joined: bool) -> Event {
+        Event::SessionStarted(Box::new(SessionStarted {
+            host: "h".into(),
+            boot: "b".into(),
+            pid: 1,
+            started: 1,
+            machine: None,
+            joined,
+            plan: RecordedPlan::new(name, name.to_owned(), &[], &[]),
+            servers: 1,
+            points: 1,
+            starts: 1,
+            runs: 1,
+            searches: 0,
+            compare: None,
+            interference: None,
+            seen: Seen::new(),
+        }))
+    }
+
+    #[test]
+    fn a_worker_that_begins_while_a_plan_is_submitted_does_not_bring_back_the_one_before() {
+        // Which of two is later in the order depends on chance, so once would prove nothing.
+        for _ in 0..20 {
+            let folder = tempfile::tempdir().expect("a folder");
+            let directory = Directory::at(folder.path().join("out"));
+            let join = || Recorder::join(directory.clone()).expect("free");
+            let mut first = join();
+            first.record(session("old", false)).expect("written");
+            let mut worker = join();
+            let mut submit = join();
+            submit.record(session("new", false)).expect("written");
+            worker.record(session("old", true)).expect("written");
+            let state = load(&directory, Check::Lengths).expect("readable");
+            assert_eq!(state.plan_that_counts().map(|(name, ..)| name), Some("new"));
+            worker.refresh().expect("readable");
+            assert!(worker.is_superseded() && !submit.is_superseded());
+        }
     }
 
     fn begun() -> Event {

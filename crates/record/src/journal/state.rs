@@ -11,6 +11,7 @@ mod chains;
 mod counts;
 mod interference;
 mod mend;
+mod nodes;
 mod records;
 mod resume;
 
@@ -147,12 +148,12 @@ impl State {
 
     /// Size of the plan at the last session.
     pub fn planned(&self) -> Option<Planned> {
-        self.last_session().map(|session| session.planned)
+        self.planning_session().map(|session| session.planned)
     }
 
     /// The comparison that the plan of the last session asks for.
     pub fn compared(&self) -> Option<&Compared> {
-        self.last_session()?.compare.as_ref()
+        self.planning_session()?.compare.as_ref()
     }
 
     /// Runs of the plan; where searches decide on their runs, those recorded.
@@ -324,6 +325,13 @@ impl State {
     /// The latest session.
     pub fn last_session(&self) -> Option<&Session> {
         self.sessions.last()
+    }
+
+    /// The latest session that said which plan counts. One that only took up a plan may not know yet that another one was recorded, so
+    /// its place in the order says nothing about plans.
+    pub fn planning_session(&self) -> Option<&Session> {
+        let planning = self.sessions.iter().rfind(|session| !session.joined);
+        planning.or_else(|| self.last_session())
     }
 
     /// Pids of the vsweeps whose sessions did not end in order, other than this process.

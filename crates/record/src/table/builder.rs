@@ -4,6 +4,7 @@
 use super::origin::{self, Origin};
 use super::users::derive;
 use super::{Cell, Column, Row, Section, Table, normal};
+use crate::journal::Machine;
 use itertools::Itertools;
 use std::collections::{HashMap, HashSet};
 use vsweep_plan::cause::Cause;
@@ -109,6 +110,22 @@ impl TableBuilder {
         let launch = launch.map(|launch| *self.launches.entry(launch).or_insert(number));
         if let Some(last) = self.origins.last_mut() {
             *last = Origin { slot, launch, order };
+        }
+    }
+
+    /// Notes on which node the run that was appended last was measured, in columns beside it.
+    pub fn measured_at(&mut self, machine: &Machine) {
+        let row = self.rows - 1;
+        let facts = [
+            ("node", machine.node.clone()),
+            ("node_gpus", machine.describe_gpus()),
+            ("node_gpu_driver", machine.gpu_driver.clone().unwrap_or_default()),
+        ];
+        for (name, fact) in facts.into_iter().filter(|(_, fact)| !fact.is_empty()) {
+            let place = self.place(Section::Origin, name);
+            let cells = &mut self.columns[place].cells;
+            cells.resize(self.rows, Cell::Missing);
+            cells[row] = Cell::text(&fact);
         }
     }
 

@@ -205,7 +205,10 @@ impl<'t> Points<'t> {
         for source in self.runs.columns() {
             match source.section {
                 Section::Identity | Section::Cause => {}
-                Section::Serve | Section::Bench | Section::Origin => {
+                Section::Origin => columns.push(column(&source.name, source.section, &|point| {
+                    self.origin(source, point)
+                })),
+                Section::Serve | Section::Bench => {
                     columns.push(column(&source.name, source.section, &|point| {
                         source.cells[point.row].clone()
                     }));
@@ -217,6 +220,21 @@ impl<'t> Points<'t> {
             columns,
             rows: self.points.len(),
             ..Table::default()
+        }
+    }
+
+    /// Where the runs of a point come from; of several places all.
+    fn origin(&self, source: &Column, point: &Point) -> Cell {
+        let rows = point.shown(self.runs);
+        match rows.iter().map(|row| &source.cells[*row]).all_equal() {
+            true => source.cells[rows.first().copied().unwrap_or(point.row)].clone(),
+            false => Cell::text(
+                &rows
+                    .iter()
+                    .map(|row| source.cells[*row].to_string())
+                    .unique()
+                    .join("; "),
+            ),
         }
     }
 

@@ -25,7 +25,15 @@ const MOST_LOADS: usize = 40;
 /// Tied configurations that are named.
 const MOST_TIED: usize = 3;
 /// What a reader of the file asks about its measurement; the report has the rest.
-const FACTS: [&str; 6] = ["host", "cpu", "gpus", "gpu driver", "git commit", "server version"];
+const FACTS: [&str; 7] = [
+    "host",
+    "cpu",
+    "gpus",
+    "gpu driver",
+    "nodes",
+    "git commit",
+    "server version",
+];
 
 /// A file for `vllm serve --config`.
 #[derive(Debug)]

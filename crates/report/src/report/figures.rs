@@ -21,7 +21,7 @@ const PHASE_LATENCIES: [&str; 2] = ["ttft", "itl"];
 
 /// What every table has, and what telemetry, GPUs and prices add.
 const COMMON: &str = "\
-    point run outcome validity codes cause combo serve.combo bench.combo simulated detail advice date model_id \
+    point run outcome validity codes cause combo serve.combo bench.combo simulated node node_gpus node_gpu_driver detail advice date model_id \
     telemetry_samples host_cpu_share_mean host_cpu_share_max host_load_max vsweep_cpu_cores_max \
     kv_cache_usage_mean kv_cache_usage_max running_mean running_max waiting_mean waiting_max preemptions \
     gpus_sampled gpu_energy_joules gpu_power_watts_mean gpu_power_watts_max gpu_utilization_mean \

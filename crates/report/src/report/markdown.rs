@@ -18,7 +18,7 @@ use super::requirements::Verdict;
 use super::status::unfinished;
 use super::variation::{settings, varying};
 use super::words::{axis_title, show_number, show_spread};
-use super::{clients, sla, unsteady};
+use super::{clients, nodes, sla, unsteady};
 use itertools::Itertools;
 use std::fmt::Write;
 use text::{block, code};
@@ -191,6 +191,7 @@ impl Page<'_> {
     fn remarks(&self) -> String {
         let retired = retired(self.inputs.state).into_iter();
         let remarks = retired
+            .chain(nodes::remarks(self.inputs.state))
             .chain(clients::remark(self.inputs.points))
             .chain(unsteady::remarks(self.inputs.points))
             .chain(self.inputs.state.interference().remarks());

@@ -27,6 +27,7 @@ pub mod html;
 mod inputs;
 mod live;
 pub mod markdown;
+mod nodes;
 mod pages;
 pub mod phases;
 pub mod picture;

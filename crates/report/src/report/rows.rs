@@ -2,6 +2,7 @@
 //! that the journal vouches for; any other is shown as damaged, without figures.
 
 use super::attainment::Shares;
+use super::nodes;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -84,6 +85,7 @@ fn make_rows(
         (Some(_), _) => u32::MAX,
         (None, planned) => planned.map_or(1, |planned| planned.starts),
     });
+    let is_spread = nodes::are_told_apart(state);
     let mut damaged = Vec::new();
     let runs: Vec<&RunRecord> = state.runs().collect();
     for batch in runs.chunks(BATCH) {
@@ -118,6 +120,9 @@ fn make_rows(
                 gpus: gpus.get(&run.server).copied(),
                 metrics: &figures,
             });
+            if let Some(machine) = state.measured_at(run).filter(|_| is_spread) {
+                builder.measured_at(&machine);
+            }
             let launch = state.start_of(run).map(|launch| launch.to_string());
             builder.measured_on(run.slot, launch, run.started.seq);
             if let (Some(believed), Some(file)) = (&mut believed, &run.file)

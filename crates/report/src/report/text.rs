@@ -10,7 +10,7 @@ use super::goals::Goals;
 use super::status::{describe_reasons, unfinished};
 use super::variation::{name_workload, settings, varying_within};
 use super::words::{axis_title, show_number, show_spread};
-use super::{clients, sla, unsteady};
+use super::{clients, nodes, sla, unsteady};
 use itertools::Itertools;
 use vsweep_plan::units::{show_count, show_many};
 use vsweep_record::journal::State;
@@ -71,6 +71,7 @@ pub fn summarize(state: &State, points: &Points<'_>, goals: &Goals) -> String {
     text += &tables(state, points, goals);
     for remark in retired(state)
         .into_iter()
+        .chain(nodes::remarks(state))
         .chain(clients::remark(points))
         .chain(unsteady::remarks(points))
         .chain(state.interference().remarks())

@@ -128,7 +128,12 @@ fn banner(flags: &Flags, model: &str) {
 async fn live(mut settings: Settings, flags: &Flags) -> Result<u8, u8> {
     let io = |error: std::io::Error| fail("vllm/entrypoints/launchers/launcher.py", &format!("OSError: {error}"));
     let mut stops = Stops::listen(settings.has(Fault::IgnoreTerm)).map_err(io)?;
-    let socket = start::bind(&settings)?;
+    // The other nodes of a server have an engine and no port.
+    let is_headless = flags.get("headless").is_some();
+    let socket = match is_headless {
+        true => None,
+        false => Some(start::bind(&settings)?),
+    };
     let tokenizer = Tokenizer::of(&settings.model);
     let tokenizer = tokenizer.map_err(|error| fail("vllm/tokenizers/hf.py", &format!("ValueError: {error}")))?;
     let mut engine = EngineProcess::spawn(Role::Engine).map_err(io)?;
@@ -142,11 +147,20 @@ async fn live(mut settings: Settings, flags: &Flags) -> Result<u8, u8> {
         () = engine.ended() => Err(start::initialization_failed()),
     };
     let served = started.and_then(|()| {
+        let Some(socket) = socket else { return Ok(None) };
         let (driver, strikes) = start_driver(&settings, tokenizer.vocabulary()).map_err(io)?;
-        Ok((socket.listen(4096).map_err(io)?, driver, strikes))
+        Ok(Some((socket.listen(4096).map_err(io)?, driver, strikes)))
     });
     match served {
-        Ok((listener, driver, strikes)) => {
+        Ok(None) => {
+            let code = tokio::select! {
+                () = stops.recv() => 0,
+                () = engine.ended() => 1,
+            };
+            engine.stop().await;
+            Ok(code)
+        }
+        Ok(Some((listener, driver, strikes))) => {
             let crowd = settings.crowd.clone();
             let app = Arc::new(app(settings, flags, driver, tokenizer));
             let asked = app.clone();

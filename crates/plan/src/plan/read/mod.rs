@@ -5,6 +5,7 @@ mod bench;
 mod compare;
 mod exec;
 mod explore;
+mod k8s;
 mod link;
 mod params;
 mod range;
@@ -25,8 +26,8 @@ use super::secrets::Secrets;
 use super::source::{Sources, Span};
 use super::world::World;
 use super::{
-    Bench, BenchRunner, Compare, Exclusion, Exec, Link, Offline, OnFailure, ReportOptions, Reset, Runs, Serve, Side,
-    Slurm, spelling,
+    Bench, BenchRunner, Compare, Exclusion, Exec, K8s, Link, Offline, OnFailure, ReportOptions, Reset, Runs, Serve,
+    Side, Slurm, spelling,
 };
 use vsweep_strategy::search;
 
@@ -50,6 +51,7 @@ pub(super) struct Reader<'a> {
 pub(super) struct Parts {
     pub name: String,
     pub starts: u32,
+    pub sentinel: bool,
     pub runs: Runs,
     pub repeat_first: bool,
     pub on_failure: OnFailure,
@@ -57,6 +59,7 @@ pub(super) struct Parts {
     pub bench: Bench,
     pub exec: Exec,
     pub slurm: Slurm,
+    pub k8s: Option<K8s>,
     pub link: Link,
     pub exclude: Vec<Exclusion>,
     pub sla: Option<search::Settings>,
@@ -117,6 +120,17 @@ impl Reader<'_> {
             self.without_server(offline, &mut serve, root);
         }
         let slurm = self.slurm(fields.get("slurm"));
+        let k8s = self.k8s(fields.get("k8s"));
+        let sentinel_node = fields.get("sentinel");
+        let sentinel = sentinel_node.is_some_and(|node| self.yes_or_no(node, "sentinel").unwrap_or(false));
+        if let (Some(node), true, Some(url)) =
+            (sentinel_node, sentinel, serve_node.and_then(|serve| serve.entry("url")))
+        {
+            let message =
+                "a server that is already running is on one node, so there is nothing to tell apart by a sentinel";
+            let problem = Problem::new(node.span, message, "remove `sentinel`");
+            self.found.add(problem.and(url.key_span, "attached here"));
+        }
         let names = Names {
             serve: params::names(serve_node)
                 .into_iter()
@@ -133,6 +147,7 @@ impl Reader<'_> {
         };
         let names = names.with_combos(&serve.combos, &bench.combos);
         let exec = self.exec(fields.get("exec"), serve_node, &names);
+        self.check_members(&serve, serve_node, &exec, &bench);
         let link = fields
             .get("link")
             .map(|node| self.link(node, &names))
@@ -194,6 +209,7 @@ impl Reader<'_> {
         Parts {
             name,
             starts,
+            sentinel,
             runs,
             repeat_first,
             on_failure: on_failure.unwrap_or(OnFailure::Continue),
@@ -201,6 +217,7 @@ impl Reader<'_> {
             bench,
             exec,
             slurm,
+            k8s,
             link,
             exclude,
             sla,

@@ -4,9 +4,10 @@ use super::Reader;
 use super::start_of;
 use crate::plan::commands::{COMMAND, Commands, ENV, is_no_flag};
 use crate::plan::fields::Fields;
+use crate::plan::members::{COMMAND as ALL, is_of_node};
 use crate::plan::node::{Entry, Kind, Node};
 use crate::plan::problem::{Problem, suggest};
-use crate::plan::{Axis, Manners, Reset, Serve, Target, schema};
+use crate::plan::{Axis, Bench, Exec, Manners, Members, Parallel, Reset, Serve, Target, schema};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,6 +16,7 @@ const READY_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 /// A running server should answer at once; this bridges a hiccup.
 const ATTACHED_TIMEOUT: Duration = Duration::from_secs(30);
 const STOP_GRACE: Duration = Duration::from_secs(30);
+const MOST_NODES: u32 = 1024;
 const HANG_TIMEOUT: Duration = Duration::from_secs(2 * 60);
 
 impl Reader<'_> {
@@ -112,7 +114,73 @@ impl Reader<'_> {
             .get("stop_command")
             .and_then(|node| self.words(node, "serve.stop_command"));
         manners.stop_command = stop.unwrap_or_default();
+        manners.members = self.members(fields);
         manners
+    }
+
+    /// Commands that run beside the server's, and the nodes of all of them.
+    fn members(&mut self, fields: &mut Fields<'_>) -> Members {
+        let nodes_node = fields.get("nodes");
+        let nodes = nodes_node.and_then(|node| self.whole(node, "serve.nodes", 1..=MOST_NODES));
+        let mut members = Members {
+            nodes: nodes.unwrap_or(1),
+            commands: Vec::new(),
+        };
+        let list = fields.get("members");
+        let remedy =
+            "write a list of command lines, such as [\"srun -w {node} {command} --headless --node-rank {rank}\"]";
+        for node in list
+            .and_then(|node| self.list(node, "serve.members", remedy))
+            .into_iter()
+            .flatten()
+        {
+            let Some(words) = self.words(node, "serve.members") else {
+                continue;
+            };
+            if is_of_node(&words) && members.nodes < 2 {
+                let message = "a member of another node, but the server has one node alone";
+                self.found.add(Problem::new(
+                    node.span,
+                    message,
+                    "say how many nodes it takes: nodes = 2",
+                ));
+            }
+            if words.iter().any(|word| word.contains(ALL) && word != ALL) {
+                let message = format!("`{ALL}` stands for several words, so it must be a word of its own");
+                self.found.add(Problem::new(node.span, message, "put spaces around it"));
+            }
+            members.commands.push(words);
+        }
+        if let (Some(node), 2..) = (nodes_node, members.nodes)
+            && !members.commands.iter().any(|words| is_of_node(words))
+        {
+            let message = "nothing says what runs on the further nodes";
+            let remedy = "add members = [\"srun --nodes=1 --ntasks=1 -w {node} {command} --headless --node-rank {rank}\"], or what starts \
+                          your server there";
+            self.found.add(Problem::new(node.span, message, remedy));
+        }
+        members
+    }
+
+    /// What servers of several commands cannot be combined with.
+    pub(super) fn check_members(&mut self, serve: &Serve, node: Option<&Node>, exec: &Exec, bench: &Bench) {
+        let members = &serve.manners.members;
+        let place = |key: &str| node.and_then(|node| node.entry(key)).map(|entry| entry.key_span);
+        if let (2.., Some(span), true) = (members.nodes, place("nodes"), exec.parallel != Parallel::No) {
+            let message = "servers on several nodes take them whole, so they do not run side by side";
+            self.found
+                .add(Problem::new(span, message, "remove `nodes`, or exec.parallel"));
+        }
+        if let (false, Some(span), Some(offline)) =
+            (members.commands.is_empty(), place("members"), bench.runner.offline())
+        {
+            let message = format!(
+                "bench.runner = \"{}\" serves nothing, so nothing runs beside it",
+                offline.name()
+            );
+            self.found
+                .add(Problem::new(span, message, "remove `members`, or use another runner"));
+        }
     }
 
     fn check_route(&mut self, node: &Node, key: &str, route: &str) {
@@ -258,7 +326,7 @@ impl Reader<'_> {
             let problem = Problem::new(node.span, message, "give one combination, or launch with `command`");
             self.found.add(problem.and(url, "attached here"));
         }
-        for key in ["ready_pattern", "stop_command", "flag_style"] {
+        for key in ["ready_pattern", "stop_command", "flag_style", "nodes", "members"] {
             if let Some(entry) = node.entry(key) {
                 let message = format!("`{key}` is for a server that vsweep starts");
                 let problem = Problem::new(entry.key_span, message, "remove it, or launch with `command`");

@@ -63,6 +63,8 @@ impl Actor {
             boot: "b".into(),
             pid: 1,
             started: 1,
+            machine: None,
+            joined: false,
             plan,
             servers: SERVERS as u64,
             points: 4,

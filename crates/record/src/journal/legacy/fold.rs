@@ -70,6 +70,8 @@ impl Fold<'_> {
                     boot: String::new(),
                     pid,
                     started: 0,
+                    machine: None,
+                    joined: false,
                     plan: None,
                     compare: None,
                     interference: None,

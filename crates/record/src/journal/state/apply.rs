@@ -150,6 +150,8 @@ impl State {
             boot: started.boot,
             pid: started.pid,
             started: started.started,
+            machine: started.machine.map(|machine| *machine),
+            joined: started.joined,
             plan_sha256: started.plan.sha256.clone(),
             plan: Some(started.plan),
             compare: started.compare.map(|compare| *compare),

@@ -158,7 +158,7 @@ impl State {
 
     /// The last session's plan: its points and its searches. `None` in older records, and where the plan is lost.
     pub(super) fn plan(&self) -> Option<(&Ids, &Ids)> {
-        self.last_session().and_then(|session| self.plan_of(session))
+        self.planning_session().and_then(|session| self.plan_of(session))
     }
 
     pub(super) fn plan_of<'s>(&'s self, session: &'s Session) -> Option<(&'s Ids, &'s Ids)> {
@@ -222,7 +222,7 @@ impl State {
 
     /// The name, the hash and the text of the plan that counts, if it is still there.
     pub fn plan_that_counts(&self) -> Option<(&str, &str, &str)> {
-        let plan = self.last_session()?.plan.as_ref()?;
+        let plan = self.planning_session()?.plan.as_ref()?;
         let is_same = |other: &&RecordedPlan| other.sha256 == plan.sha256;
         let plans = self.sessions.iter().filter_map(|session| session.plan.as_ref());
         let text = plans.filter(is_same).find_map(|plan| match &plan.content {

@@ -3,6 +3,7 @@
 use super::FIRST_SLOT;
 use crate::journal::compared::Compared;
 use crate::journal::event::{Figures, Learned, RecordedPlan, SearchStarted, ServerDeclared, StoredFile};
+use crate::journal::machine::{Machine, SENTINEL_SLOT};
 use crate::journal::place::{LineId, Nonce, Place};
 use crate::journal::sample::Beside;
 use std::fmt;
@@ -96,10 +97,11 @@ impl RunRecord {
     }
 }
 
-/// The number of a run among those of its point: `2` on the first planned start, `1.2` on the next.
+/// The number of a run among those of its point: `2` on the first planned start, `1.2` on the next, `sentinel.2` of a sentinel.
 pub fn number(slot: u32, run: u32) -> String {
     match slot {
         FIRST_SLOT => run.to_string(),
+        SENTINEL_SLOT => format!("sentinel.{run}"),
         slot => format!("{slot}.{run}"),
     }
 }
@@ -294,6 +296,10 @@ pub struct Session {
     pub pid: u32,
     /// When the process started, in clock ticks since the boot; 0 in older records.
     pub started: u64,
+    /// What tells its machine from others; `None` in older records.
+    pub machine: Option<Machine>,
+    /// Whether it took up the plan that it found, as a worker does.
+    pub joined: bool,
     /// Its plan; `None` in older records.
     pub plan: Option<RecordedPlan>,
     /// SHA-256 of the plan.

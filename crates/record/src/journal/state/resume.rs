@@ -157,12 +157,11 @@ impl State {
     }
 
     fn lost_plan(&self) -> Option<Gap> {
-        let session = self.last_session()?;
-        let Some(plan) = &session.plan else { return None };
-        if self.plan_of(session).is_some() {
-            return None;
-        }
-        let PlanContent::In(journal) = plan.content else {
+        let planning = self.planning_session()?;
+        // Who took up a plan after it knows of a later one, whose own session may be lost.
+        let later = self.sessions.iter().filter(|session| session.place >= planning.place);
+        let mut lost = later.filter(|session| self.plan_of(session).is_none());
+        let PlanContent::In(journal) = lost.find_map(|session| session.plan.as_ref())?.content else {
             return None;
         };
         Some(Gap {

@@ -19,7 +19,7 @@ pub struct Change {
 }
 
 /// Facts that differ between any two sweeps and say nothing of their figures.
-const OF_THE_SWEEP: [&str; 4] = ["time spent measuring", "format", "plan", "vsweep"];
+const OF_THE_SWEEP: [&str; 5] = ["time spent measuring", "GPU-hours", "format", "plan", "vsweep"];
 
 /// Everything that differs, but for the settings by which points were matched.
 pub fn between(base: &Side, new: &Side, keys: &BTreeSet<String>) -> Vec<Change> {

@@ -7,6 +7,7 @@ use crate::report::compared;
 use crate::report::duplicates::retired;
 use crate::report::environment::{self, facts};
 use crate::report::failures::{Group, Reason};
+use crate::report::nodes;
 use crate::report::requirements::Verdict;
 use crate::report::status::unfinished;
 use crate::report::variation::settings;
@@ -61,7 +62,11 @@ pub fn banners(page: &Page<'_>) -> String {
         let told = escape(&capitalise(&told));
         format!("<p class=\"banner\" role=\"note\"><strong>Side by side.</strong> {told}.</p>")
     });
-    let notes: String = retired.chain(remarks).collect();
+    let nodes = nodes::remarks(page.inputs.state).into_iter().map(|told| {
+        let told = escape(&capitalise(&told));
+        format!("<p class=\"banner\" role=\"note\"><strong>Several nodes.</strong> {told}.</p>")
+    });
+    let notes: String = retired.chain(remarks).chain(nodes).collect();
     simulated(page.inputs.points) + &unfinished.unwrap_or_default() + &notes
 }
 

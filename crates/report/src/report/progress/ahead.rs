@@ -460,6 +460,8 @@ mod tests {
             boot: String::new(),
             pid: 1,
             started: 0,
+            machine: None,
+            joined: false,
             // The points of this test have no ids of 16 digits; without a plan all count.
             plan: RecordedPlan {
                 name: String::new(),

@@ -313,6 +313,8 @@ mod tests {
             boot: String::new(),
             pid: 1,
             started: 1,
+            machine: None,
+            joined: false,
             plan,
             servers: 1,
             points: 2,

@@ -1,0 +1,99 @@
+//! The `[k8s]` table.
+
+use super::Reader;
+use crate::plan::fields::Fields;
+use crate::plan::k8s::{is_label, is_memory, is_name, is_resource};
+use crate::plan::node::Node;
+use crate::plan::problem::Problem;
+use crate::plan::{K8s, schema};
+use std::time::Duration;
+
+const MOST_CPUS: u32 = 1024;
+const MOST_PODS: u32 = 100_000;
+
+impl Reader<'_> {
+    /// Reads the table, if there is one.
+    pub(super) fn k8s(&mut self, node: Option<&Node>) -> Option<K8s> {
+        let mut fields = Fields::open::<schema::K8sTable>(node?, "k8s", &mut self.found)?;
+        let whole_table = node?;
+        let mut text = |key: &'static str, is_good: fn(&str) -> bool, remedy: &'static str| {
+            let node = fields.get(key)?;
+            let what = format!("k8s.{key}");
+            let text = self.text(node, &what)?;
+            if !is_good(&text) {
+                let message = format!("`{what}` cannot be `{text}`");
+                self.found.add(Problem::new(node.span, message, remedy));
+            }
+            Some(text)
+        };
+        const NAME: &str = "write its name: lower-case letters, digits, `-` and `.`";
+        let is_image = |image: &str| !image.is_empty() && !image.contains(char::is_whitespace);
+        let image = text(
+            "image",
+            is_image,
+            "write an image, such as registry.example.com/vsweep:1",
+        );
+        let claim = text("claim", is_name, NAME);
+        let is_mount = |path: &str| path.len() > 1 && path.starts_with('/') && !path.contains(':');
+        let mount = text(
+            "mount",
+            is_mount,
+            "write an absolute path without `:`, such as /results",
+        );
+        let namespace = text(
+            "namespace",
+            is_label,
+            "write its name: lower-case letters, digits and `-`",
+        );
+        let gpu = text(
+            "gpu",
+            is_resource,
+            "write a resource with its domain, such as nvidia.com/gpu",
+        );
+        let memory_per_gpu = text("memory_per_gpu", is_memory, "write an amount, such as 200Gi or 64G");
+        for (key, given, remedy) in [
+            (
+                "image",
+                image.is_some(),
+                "add the image that has vsweep and its servers, such as image = \"registry.example.com/vsweep:1\"",
+            ),
+            (
+                "claim",
+                claim.is_some(),
+                "add the PersistentVolumeClaim that holds the results, such as claim = \"results\"",
+            ),
+        ] {
+            if !given && fields.get(key).is_none() {
+                let message = format!("[k8s] has no `{key}`");
+                self.found.add(Problem::new(whole_table.span, message, remedy));
+            }
+        }
+        let time = fields.get("time");
+        let time = time.map(|node| self.duration(Some(node), "k8s.time", Duration::ZERO));
+        let cpus = fields.get("cpus_per_gpu");
+        let cpus_per_gpu = cpus.and_then(|node| self.whole(node, "k8s.cpus_per_gpu", 1..=MOST_CPUS));
+        let at_once = fields.get("at_once");
+        let at_once = at_once.and_then(|node| self.whole(node, "k8s.at_once", 1..=MOST_PODS));
+        let mut secrets = Vec::new();
+        if let Some(node) = fields.get("secrets") {
+            secrets = self.texts(node, "k8s.secrets");
+            for wrong in secrets.iter().filter(|name| !is_name(name)) {
+                let message = format!("`k8s.secrets` cannot name `{wrong}`");
+                self.found.add(Problem::new(node.span, message, NAME));
+            }
+        }
+        fields.close(&mut self.found);
+        Some(K8s {
+            image: image?,
+            claim: claim?,
+            mount: mount.map_or_else(|| "/results".to_owned(), |path| path.trim_end_matches('/').to_owned()),
+            namespace,
+            time,
+            gpu: gpu.unwrap_or_else(|| "nvidia.com/gpu".to_owned()),
+            memory_per_gpu,
+            cpus_per_gpu,
+            at_once,
+            secrets,
+        })
+    }
+}

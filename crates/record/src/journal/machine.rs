@@ -1,0 +1,113 @@
+//! What tells the machine of a session from others: its name, its GPUs and their driver. Reading that is the `run` room's work; what
+//! follows for comparisons is the report's.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use vsweep_plan::ids::{PointId, canonical_json, short_digest};
+
+/// The start slot of sentinels: later than any that a plan has.
+pub const SENTINEL_SLOT: u32 = 100_000;
+
+/// A node, as far as it matters to what is measured there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Machine {
+    /// What the cluster, else the machine itself, calls it.
+    pub node: String,
+    /// Model name of the processor; empty if it is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cpu: String,
+    /// Its kinds of GPUs; none without any, and where that is not known.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub gpus: BTreeSet<GpuKind>,
+    /// Version of the GPU driver.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_driver: Option<String>,
+}
+
+/// A kind of GPU, as it is set up.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct GpuKind {
+    /// `NVIDIA H100 80GB HBM3`
+    pub name: String,
+    /// The highest clock of its processors that is allowed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sm_clock_mhz: Option<u32>,
+    /// The highest clock of its memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_clock_mhz: Option<u32>,
+    /// The power that it is limited to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_limit_watts: Option<u32>,
+}
+
+impl GpuKind {
+    /// `NVIDIA H100 80GB HBM3 (1980 MHz, 700 W)`
+    pub fn describe(&self) -> String {
+        let facts = [
+            self.sm_clock_mhz.map(|clock| format!("{clock} MHz")),
+            self.memory_clock_mhz.map(|clock| format!("memory {clock} MHz")),
+            self.power_limit_watts.map(|watts| format!("{watts} W")),
+        ];
+        let facts: Vec<String> = facts.into_iter().flatten().collect();
+        match facts.is_empty() {
+            true => self.name.clone(),
+            false => format!("{} ({})", self.name, facts.join(", ")),
+        }
+    }
+}
+
+impl Machine {
+    /// Its GPUs in words; empty without any.
+    pub fn describe_gpus(&self) -> String {
+        let kinds: Vec<String> = self.gpus.iter().map(GpuKind::describe).collect();
+        kinds.join(" and ")
+    }
+
+    /// In what two nodes differ, as far as it is known of both: `GPU driver 550.54 and 570.12`.
+    pub fn differences(&self, other: &Machine) -> Vec<String> {
+        let driver = |machine: &Machine| machine.gpu_driver.clone().unwrap_or_default();
+        let facts = [
+            ("GPU", self.describe_gpus(), other.describe_gpus()),
+            ("GPU driver", driver(self), driver(other)),
+            ("processor", self.cpu.clone(), other.cpu.clone()),
+        ];
+        let differing = facts
+            .into_iter()
+            .filter(|(_, one, other)| !one.is_empty() && !other.is_empty() && one != other);
+        differing
+            .map(|(name, one, other)| format!("{name} {one} and {other}"))
+            .collect()
+    }
+}
+
+/// What the sentinel of a node is recorded as: no point of any plan, so that it is in no table.
+pub fn sentinel_point(point: &PointId, node: &str) -> PointId {
+    PointId(short_digest(&canonical_json(
+        &serde_json::json!({"sentinel": point.0, "node": node}),
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_differ_in_what_is_known_of_both() {
+        let machine = |name: &str, clock, driver: Option<&str>| Machine {
+            node: "n".into(),
+            gpus: [GpuKind {
+                name: name.into(),
+                sm_clock_mhz: clock,
+                ..GpuKind::default()
+            }]
+            .into(),
+            gpu_driver: driver.map(str::to_owned),
+            ..Machine::default()
+        };
+        let one = machine("H100", Some(1980), Some("550"));
+        assert_eq!(one.differences(&machine("H100", Some(1980), None)), [""; 0]);
+        let other = machine("H100", Some(1755), Some("570"));
+        let expected = ["GPU H100 (1980 MHz) and H100 (1755 MHz)", "GPU driver 550 and 570"];
+        assert_eq!(one.differences(&other), expected);
+    }
+}

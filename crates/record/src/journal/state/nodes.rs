@@ -1,0 +1,58 @@
+//! Where runs were measured, and what sentinels showed there.
+
+use super::{RunRecord, State};
+use crate::journal::machine::{Machine, SENTINEL_SLOT};
+use crate::journal::place::Nonce;
+use std::collections::{BTreeMap, BTreeSet};
+use vsweep_plan::ids::PointId;
+
+/// How a session ends that took in results of another program.
+const IMPORTED: &str = "imported";
+
+impl State {
+    /// The machine of a session, as far as that is known; of older records its name alone, and of imported results nothing.
+    pub fn machine_of(&self, session: Nonce) -> Option<Machine> {
+        let session = self.sessions.iter().find(|other| other.nonce() == session)?;
+        if session.nonce() == Nonce::SEALED || session.ended.as_deref() == Some(IMPORTED) {
+            return None;
+        }
+        let named = || Machine {
+            node: session.host.clone(),
+            ..Machine::default()
+        };
+        let machine = session.machine.clone().unwrap_or_else(named);
+        Some(machine).filter(|machine| !machine.node.is_empty())
+    }
+
+    /// Where a run was measured.
+    pub fn measured_at(&self, run: &RunRecord) -> Option<Machine> {
+        self.machine_of(run.started.journal)
+    }
+
+    /// Where runs of the tables were measured: each node as each of its sessions found it.
+    pub fn machines(&self) -> BTreeSet<Machine> {
+        let sessions: BTreeSet<Nonce> = self.runs().map(|run| run.started.journal).collect();
+        sessions
+            .into_iter()
+            .filter_map(|session| self.machine_of(session))
+            .collect()
+    }
+
+    /// The runs of sentinels that count, by their nodes.
+    pub fn sentinels(&self) -> BTreeMap<String, Vec<&RunRecord>> {
+        let points: BTreeSet<&PointId> = self
+            .recorded()
+            .filter(|run| run.slot == SENTINEL_SLOT)
+            .map(|run| &run.point)
+            .collect();
+        let mut sentinels: BTreeMap<String, Vec<&RunRecord>> = BTreeMap::new();
+        for point in points {
+            for run in (0..).map_while(|run| self.run(point, SENTINEL_SLOT, run)) {
+                if let Some(machine) = self.machine_of(run.started.journal) {
+                    sentinels.entry(machine.node).or_default().push(run);
+                }
+            }
+        }
+        sentinels
+    }
+}

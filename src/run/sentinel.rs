@@ -1,0 +1,45 @@
+//! The sentinel: the same point of the same server, measured on each node before its first server start. How far its figures scatter
+//! is what the nodes alone make of a measurement. The report says so; nothing here judges.
+
+use super::place::ThisHost;
+use super::writer::SessionWriter;
+use super::{Interrupt, Sweep, Writer};
+use crate::agenda::Ending;
+use crate::error::Result;
+use crate::journal::Recorder;
+use std::iter;
+
+impl Sweep<'_> {
+    /// Measures what the plan's sentinel lacks on this node. Another worker that is at it here spares this one.
+    pub(super) async fn work_on_sentinel(
+        &self,
+        node: &str,
+        writer: &SessionWriter<'_>,
+        interrupt: &mut Interrupt,
+    ) -> Result<Ending> {
+        let schedule = self.schedule();
+        writer.with(Recorder::refresh)?;
+        let Some(start) = schedule.sentinel(node) else {
+            return Ok(Ending::Finished);
+        };
+        if writer.look(|state| schedule.group(&start, state).is_none()) {
+            return Ok(Ending::Finished);
+        }
+        // Held until the sentinel is measured.
+        let lease = match self.share {
+            None => None,
+            Some(share) => match share.leases.take(&format!("sentinel-{}", start.server.id))? {
+                None => return Ok(Ending::Finished),
+                lease => lease,
+            },
+        };
+        Writer::note(
+            writer,
+            &format!("the sentinel comes first, since {node} has not measured it yet"),
+        )?;
+        let place = ThisHost::now(iter::once(start)).await;
+        let ending = self.work_at(&place, writer, interrupt).await;
+        drop(lease);
+        ending
+    }
+}

@@ -1,0 +1,169 @@
+//! Results of several nodes: each row says where it was measured, unlike nodes are named, and a sentinel tells how far nodes differ.
+
+use crate::harness::{Harness, journals, rows, said};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+const PLAN: &str = r#"
+version = 1
+runs = 2
+[serve]
+command = "vsweep sim serve tiny-8b --sim-start 100ms --sim-speed 20"
+stop_grace = "2s"
+[serve.params]
+max_num_seqs = [4, 8]
+[bench.params]
+random_input_len = 32
+random_output_len = 8
+max_concurrency = 2
+num_prompts = 32
+"#;
+
+/// A node with one GPU, as `nvidia-smi` tells of it, and a slower or faster simulator.
+struct Node<'a> {
+    name: &'a str,
+    driver: &'a str,
+    clock: u32,
+}
+
+fn submitted(plan: &str) -> (Harness, Vec<String>) {
+    let harness = Harness::new();
+    harness.write("plan.toml", plan);
+    let submit = harness.run(&["submit", "plan.toml", "-o", "out"]);
+    assert_eq!(submit.status.code(), Some(0), "{}", said(&submit));
+    let listed = harness.run(&["submit", "plan.toml", "-o", "out", "--dry-run"]);
+    let listed = String::from_utf8(listed.stdout).expect("text");
+    let groups = listed.lines().filter_map(|line| line.split_once("  "));
+    (harness, groups.map(|(group, _)| group.to_owned()).collect())
+}
+
+/// A worker of one group on a node.
+fn work(harness: &Harness, node: &Node<'_>, group: &str) {
+    let folder = harness.folder.path().join(node.name);
+    fs::create_dir_all(&folder).expect("ours");
+    let (driver, clock) = (node.driver, node.clock);
+    let smi = harness.write(
+        &format!("{}/nvidia-smi", node.name),
+        &format!(
+            "#!/bin/sh\ncase \"$1\" in\n*clocks*) echo '0, {clock}, 2619, 700.00';;\n*query-gpu*) echo 'GPU-{}, 0, {driver}, 81559, 4, \
+             NVIDIA H100 80GB HBM3';;\nesac\n",
+            node.name
+        ),
+    );
+    fs::set_permissions(smi, fs::Permissions::from_mode(0o755)).expect("ours");
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").expect("there is one"));
+    let mut worker = harness.vsweep(&["worker", "out", "--group", group]);
+    let output = crate::deadline::output(worker.env("PATH", path).env("NODE_NAME", node.name));
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+}
+
+fn report(harness: &Harness) -> String {
+    let report = harness.run(&["report", "out"]);
+    assert_eq!(report.status.code(), Some(0), "{}", said(&report));
+    fs::read_to_string(harness.folder.path().join("out/report.md")).expect("written")
+}
+
+fn column(directory: &Path, table: &str, name: &str) -> BTreeSet<String> {
+    let rows = rows(&directory.join(table)).into_iter();
+    rows.map(|row: BTreeMap<String, String>| row.get(name).cloned().unwrap_or_default())
+        .collect()
+}
+
+#[test]
+fn rows_of_unlike_nodes_are_told_apart_and_a_sentinel_says_how_far_they_differ() {
+    let (harness, groups) = submitted(&format!("sentinel = true\n{PLAN}"));
+    let directory = harness.folder.path().join("out");
+    let one = Node {
+        name: "n0",
+        driver: "550.54",
+        clock: 1980,
+    };
+    let other = Node {
+        name: "n1",
+        driver: "570.12",
+        clock: 1755,
+    };
+    work(&harness, &one, &groups[0]);
+    let begun = || {
+        journals(&directory)
+            .concat()
+            .matches("\"slot\":100000,\"config\"")
+            .count()
+    };
+    assert_eq!(begun(), 1, "the sentinel comes before the first server start");
+    let runs = journals(&directory)
+        .concat()
+        .matches("\"slot\":100000,\"run\":")
+        .count();
+    assert_eq!(runs, 3, "however many runs a point of the plan has");
+    let alone = report(&harness);
+    assert!(
+        !alone.contains("unlike nodes") && !alone.contains("nodes differ"),
+        "{alone}"
+    );
+    assert_eq!(
+        column(&directory, "summary.csv", "node"),
+        [String::new()].into(),
+        "one node needs no column"
+    );
+
+    work(&harness, &other, &groups[1]);
+    assert_eq!(begun(), 2, "each node has its own");
+    let text = report(&harness);
+    for expected in [
+        "measured on unlike nodes, n0 and n1: GPU NVIDIA H100 80GB HBM3 (1980 MHz, memory 2619 MHz, 700 W) and NVIDIA H100",
+        "GPU driver 550.54 and 570.12",
+        " on n0, ",
+        "the nodes differ by up to",
+    ] {
+        assert!(text.replace('\\', "").contains(expected), "{expected}: {text}");
+    }
+    let nodes = ["n0", "n1"].map(str::to_owned).into();
+    assert_eq!(column(&directory, "summary.csv", "node"), nodes);
+    assert_eq!(column(&directory, "points.csv", "node"), nodes);
+    assert_eq!(
+        column(&directory, "points.csv", "node_gpu_driver"),
+        ["550.54", "570.12"].map(str::to_owned).into()
+    );
+    assert_eq!(
+        rows(&directory.join("summary.csv")).len(),
+        4,
+        "a sentinel is in no table"
+    );
+    let page = fs::read_to_string(directory.join("report.html")).expect("written");
+    assert!(page.contains("Several nodes."));
+    let verify = harness.run(&["verify", "out"]);
+    assert_eq!(verify.status.code(), Some(0), "{}", said(&verify));
+
+    let again = harness.run(&["worker", "out"]);
+    assert!(said(&again).contains("nothing is left to do"), "{}", said(&again));
+    harness.wait_until_alone();
+}
+
+#[test]
+fn alike_nodes_without_a_sentinel_are_named_with_what_would_tell() {
+    let (harness, groups) = submitted(PLAN);
+    for (name, group) in ["n0", "n1"].into_iter().zip(&groups) {
+        let (driver, clock) = ("550.54", 1980);
+        work(&harness, &Node { name, driver, clock }, group);
+    }
+    let text = report(&harness);
+    assert!(text.contains("measured on 2 nodes (n0, n1)"), "{text}");
+    assert!(text.contains("sentinel = true") && !text.contains("unlike"), "{text}");
+    let compared = harness.run(&["compare", "out", "out"]);
+    assert!(compared.status.success(), "{}", said(&compared));
+}
+
+#[test]
+fn a_sentinel_needs_servers_of_its_own() {
+    let harness = Harness::new();
+    harness.write(
+        "plan.toml",
+        "sentinel = true\n[serve]\nurl = \"http://localhost:1\"\n[bench.params]\nmax_concurrency = 1\n",
+    );
+    let check = harness.run(&["check", "plan.toml"]);
+    assert_eq!(check.status.code(), Some(2), "{}", said(&check));
+    assert!(said(&check).contains("remove `sentinel`"), "{}", said(&check));
+}

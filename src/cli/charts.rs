@@ -2,11 +2,12 @@
 
 use super::experiment::{planned_price, tell_problems};
 use super::output::{self, finish};
+use super::results;
 use crate::error::{Error, Exit, Result};
 use crate::files::{create_folder, write_atomic};
+use crate::report::Runs;
 use crate::report::chart::{Chart, Series, Style};
 use crate::report::picture::{Form, Size, render_at};
-use crate::report::{Runs, read_any};
 use crate::table::Table;
 use itertools::Itertools;
 use std::collections::HashMap;
@@ -42,7 +43,7 @@ impl Directories {
         let mut damage = Exit::Done;
         let mut tables = Vec::with_capacity(self.directories.len());
         for (directory, name) in self.directories.iter().zip(self.names()) {
-            let Runs { mut table, damaged } = read_any(directory)?;
+            let Runs { mut table, damaged } = results::read(directory)?;
             damage = damage.or(tell_problems(&damaged));
             prepare(&mut table)?;
             if let Some(price) = self.price_per_gpu_hour.or_else(|| planned_price(directory)) {

@@ -1,6 +1,7 @@
 //! Reports of experiments whose figures are known: tables, chart data, pictures, pages in a browser, files for others.
 
 mod compare;
+mod dashboard;
 #[path = "../support/deadline.rs"]
 mod deadline;
 #[path = "../support/experiment.rs"]

@@ -2,13 +2,13 @@
 
 use super::super::environment::facts;
 use super::super::rows::{Runs, read_runs};
-use super::super::source::read_any;
+use itertools::Itertools;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
 use vsweep_plan::error::Result;
-use vsweep_plan::matrix::ServeFlags;
+use vsweep_plan::matrix::{FlagValue, ServeFlags};
+use vsweep_plan::plan::spelling;
 use vsweep_record::journal::{self, Check, Directory, State};
 use vsweep_record::table::Table;
 
@@ -23,31 +23,31 @@ pub struct Side {
     pub launches: Vec<Option<String>>,
     /// The machine and the versions.
     pub facts: Vec<(String, String)>,
-    /// Programs and environment variables of its servers.
+    /// Programs, environment variables, models and flags of its servers; a flag as the setting that it is, `serve.dtype`.
     pub servers: BTreeMap<String, BTreeSet<String>>,
     /// What could not be believed.
     pub damaged: Vec<String>,
 }
 
 impl Side {
-    /// Reads a directory that `vsweep run` or `vllm bench sweep` wrote.
+    /// Results of which nothing else is known.
+    pub fn of(name: String, Runs { table, damaged }: Runs) -> Side {
+        Side {
+            name,
+            table,
+            damaged,
+            ..Side::default()
+        }
+    }
+
+    /// Reads a directory that `vsweep run` wrote.
     ///
     /// # Errors
-    /// If the directory holds no results.
-    pub fn read(root: &Path) -> Result<Side> {
-        let name = root.display().to_string();
-        let directory = Directory::at(root);
-        if !directory.is_experiment() {
-            let Runs { table, damaged } = read_any(root)?;
-            return Ok(Side {
-                name,
-                table,
-                damaged,
-                ..Side::default()
-            });
-        }
-        let state = journal::load(&directory, Check::Hashes)?;
-        let Runs { table, mut damaged } = read_runs(&directory, &state);
+    /// If its journals cannot be read.
+    pub fn read(directory: &Directory) -> Result<Side> {
+        let name = directory.root().display().to_string();
+        let state = journal::load(directory, Check::Hashes)?;
+        let Runs { table, mut damaged } = read_runs(directory, &state);
         damaged.extend(state.damage.iter().cloned());
         let launches = state
             .runs()
@@ -56,12 +56,50 @@ impl Side {
         let manifest = manifest.and_then(|content| serde_json::from_slice(&content).ok());
         Ok(Side {
             name,
-            table,
             launches: launches.collect(),
-            facts: facts(&manifest.unwrap_or(Value::Null), &state),
+            facts: facts(&manifest.unwrap_or(Value::Null), &state)
+                .into_iter()
+                .chain(clocks(&table))
+                .collect(),
             servers: of_servers(&state),
+            table,
             damaged,
         })
+    }
+
+    /// Its results by tensor and pipeline parallel size, 1 where nothing is said of it, each as a side of its own.
+    pub fn by_parallelism(&self) -> Vec<Side> {
+        let size = |name: &str, row: usize| self.table.cell(name, row).number().map_or(1, |size| size as u64);
+        let of_row = |row: &usize| (size("tensor_parallel_size", *row), size("pipeline_parallel_size", *row));
+        let rows = (0..self.table.rows()).into_group_map_by(of_row).into_iter().sorted();
+        rows.map(|((tp, pp), rows)| Side {
+            name: format!("{} TP {tp} PP {pp}", self.name),
+            table: self.table.select(&rows),
+            launches: rows.iter().filter_map(|row| self.launches.get(*row).cloned()).collect(),
+            ..self.clone()
+        })
+        .collect()
+    }
+}
+
+/// The median of each clock of the GPUs over all runs, in MHz.
+fn clocks(table: &Table) -> impl Iterator<Item = (String, String)> {
+    let rows: Vec<usize> = (0..table.rows()).collect();
+    let clocks = [("SM", "gpu_sm_clock_mhz_mean"), ("memory", "gpu_memory_clock_mhz_mean")];
+    clocks.into_iter().filter_map(move |(name, column)| {
+        let spread = table.column(column)?.spread(&rows)?;
+        Some((format!("{CLOCK}{name}"), format!("{:.0} MHz", spread.median)))
+    })
+}
+
+/// Begins the name of the fact that is a clock.
+pub const CLOCK: &str = "GPU clock, ";
+
+fn told(value: &FlagValue) -> String {
+    match value {
+        FlagValue::Switch => "true".into(),
+        FlagValue::One(value) => value.clone(),
+        FlagValue::Many(values) => values.join(" "),
     }
 }
 
@@ -73,6 +111,13 @@ fn of_servers(state: &State) -> BTreeMap<String, BTreeSet<String>> {
     for server in state.servers.values() {
         if let Some(flags) = ServeFlags::of(&server.argv) {
             note("server program".into(), &flags.program.join(" "));
+            for (name, value) in flags.flags {
+                let name = spelling::canonical(&name);
+                // A parameter that was swept is a column; where a server listens says nothing.
+                if spelling::find(&server.params, &name).is_none() && !["host", "port"].contains(&name.as_str()) {
+                    note(format!("serve.{name}"), &told(&value));
+                }
+            }
         }
         for (name, value) in &server.env {
             note(format!("environment {name}"), value);

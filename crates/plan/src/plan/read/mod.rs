@@ -188,7 +188,6 @@ impl Reader<'_> {
                 ("[sla]", sla.is_some()),
                 ("[explore]", explore_node.is_some()),
                 ("`starts`", starts_node.is_some()),
-                ("[exec]", fields.get("exec").is_some()),
             ];
             self.check_compare(node, &serve, &runs, others);
         }

@@ -1,10 +1,11 @@
 //! What differs between two sides besides their figures: the machine, versions, environments, commands and settings.
 
 use super::matching::constants;
-use super::side::{CLOCK, Side};
+use super::side::{CLOCK, Side, of_server};
 use itertools::Itertools;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use vsweep_record::journal::ServerRecord;
 use vsweep_record::table::Points;
 
 /// Something that is not equal on both sides.
@@ -46,6 +47,17 @@ pub fn between(base: &Side, new: &Side, keys: &BTreeSet<String>) -> Vec<Change> 
     changes.retain(|change| !is_same_clock(change));
     changes.extend(differing(&settings(base), &settings(new)));
     changes
+}
+
+/// What differs between two servers of one experiment, their versions included.
+pub fn between_servers(base: &ServerRecord, new: &ServerRecord) -> Vec<Change> {
+    let told = |server: &ServerRecord| {
+        let mut told = of_server(server);
+        let versions = server.starts.iter().filter_map(|start| start.version.clone());
+        told.insert("server version".into(), versions.collect());
+        told
+    };
+    differing(&told(base), &told(new))
 }
 
 /// Whether a clock differs by less than it wanders from run to run.

@@ -14,6 +14,7 @@ mod text;
 
 pub use bmf::to_bmf;
 pub use changes::Change;
+pub(super) use changes::between_servers;
 pub use dashboard::{Speed, to_dashboard, valid_loads};
 pub use html::to_html;
 pub use junit::to_junit;

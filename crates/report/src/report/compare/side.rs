@@ -9,7 +9,7 @@ use std::fs;
 use vsweep_plan::error::Result;
 use vsweep_plan::matrix::{FlagValue, ServeFlags};
 use vsweep_plan::plan::spelling;
-use vsweep_record::journal::{self, Check, Directory, State};
+use vsweep_record::journal::{self, Check, Directory, ServerRecord, State};
 use vsweep_record::table::Table;
 
 /// Results, and what is known of how they came about.
@@ -105,26 +105,39 @@ fn told(value: &FlagValue) -> String {
 
 fn of_servers(state: &State) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut note = |name: String, value: &str| {
-        found.entry(name).or_default().insert(value.to_owned());
-    };
     for server in state.servers.values() {
-        if let Some(flags) = ServeFlags::of(&server.argv) {
-            note("server program".into(), &flags.program.join(" "));
-            for (name, value) in flags.flags {
-                let name = spelling::canonical(&name);
-                // A parameter that was swept is a column; where a server listens says nothing.
-                if spelling::find(&server.params, &name).is_none() && !["host", "port"].contains(&name.as_str()) {
-                    note(format!("serve.{name}"), &told(&value));
-                }
-            }
+        // A parameter that was swept is a column.
+        let is_swept = |name: &str| {
+            let name = name.strip_prefix("serve.");
+            name.is_some_and(|name| spelling::find(&server.params, name).is_some())
+        };
+        let told = of_server(server).into_iter().filter(|(name, _)| !is_swept(name));
+        told.for_each(|(name, values)| found.entry(name).or_default().extend(values));
+    }
+    found
+}
+
+/// Program, environment variables, models and flags of a server. Where it listens says nothing.
+pub fn of_server(server: &ServerRecord) -> BTreeMap<String, BTreeSet<String>> {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut note = |name: String, value: String| {
+        found.entry(name).or_default().insert(value);
+    };
+    match ServeFlags::of(&server.argv) {
+        Some(flags) => {
+            note("server program".into(), flags.program.join(" "));
+            let flags = flags.flags.iter();
+            let flags = flags.map(|(name, value)| (spelling::canonical(name), told(value)));
+            let flags = flags.filter(|(name, _)| !["host", "port"].contains(&name.as_str()));
+            flags.for_each(|(name, value)| note(format!("serve.{name}"), value));
         }
-        for (name, value) in &server.env {
-            note(format!("environment {name}"), value);
-        }
-        for model in server.starts.iter().map(|start| start.model.as_str()) {
-            note("model".into(), model);
-        }
+        None => note("server command".into(), server.argv.join(" ")),
+    }
+    for (name, value) in &server.env {
+        note(format!("environment {name}"), value.clone());
+    }
+    for start in &server.starts {
+        note("model".into(), start.model.clone());
     }
     found
 }

@@ -245,11 +245,12 @@ impl<'a> Schedule<'a> {
             .map(|(point, run)| Task::of(point.clone(), slot, run, Arc::clone(&figures)))
             .collect();
         let searches = self.matrix.searches_of(server);
-        let searches = searches.filter(|search| self.is_left(&search.id, state) || was_skipped_before(search, state));
+        let searches =
+            searches.filter(|search| self.is_left(&search.id, slot, state) || was_skipped_before(search, slot, state));
         let searches: Vec<LoadSearch> = searches.collect();
         let explorations = self.matrix.explorations_of(server);
         let explorations: Vec<LoadExploration> = explorations
-            .filter(|exploration| self.is_left(&exploration.id, state))
+            .filter(|exploration| self.is_left(&exploration.id, slot, state))
             .collect();
         let has_work = !tasks.is_empty() || !searches.is_empty() || !explorations.is_empty();
         has_work.then(|| Group {
@@ -261,8 +262,8 @@ impl<'a> Schedule<'a> {
         })
     }
 
-    fn is_left(self, search: &SearchId, state: &State) -> bool {
-        match state.search(search).and_then(|record| record.ended.as_ref()) {
+    fn is_left(self, search: &SearchId, slot: u32, state: &State) -> bool {
+        match state.search(search, slot).and_then(|record| record.ended.as_ref()) {
             None => true,
             Some(SearchEnd::Answered(_)) => false,
             Some(SearchEnd::GivenUp(..)) => self.retry_failed,
@@ -280,8 +281,8 @@ impl<'a> Schedule<'a> {
 }
 
 /// Whether a search was left undone under a plan that allowed that, and this one does not.
-fn was_skipped_before(search: &LoadSearch, state: &State) -> bool {
-    let record = state.search(&search.id);
+fn was_skipped_before(search: &LoadSearch, slot: u32, state: &State) -> bool {
+    let record = state.search(&search.id, slot);
     let is_skipped = |answers: &[Answer]| answers.iter().any(|answer| answer.found == Found::Skipped);
     let ended = record.and_then(|record| record.ended.as_ref());
     !search.settings.skip_beaten && matches!(ended, Some(SearchEnd::Answered(answers)) if is_skipped(answers))

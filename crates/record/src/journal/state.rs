@@ -193,9 +193,9 @@ impl State {
         (attempt.standing == Standing::Done).then_some(attempt.record.outcome)
     }
 
-    /// The first repetition of a point on its first start that has no result.
-    pub fn free_run(&self, point: &PointId) -> u32 {
-        let run = (0..).find(|run| self.outcome(point, FIRST_SLOT, *run).is_none());
+    /// The first repetition of a point on a start that has no result.
+    pub fn free_run(&self, point: &PointId, slot: u32) -> u32 {
+        let run = (0..).find(|run| self.outcome(point, slot, *run).is_none());
         run.expect("a journal does not hold four billion runs")
     }
 
@@ -240,12 +240,19 @@ impl State {
         entry
     }
 
-    /// The record of a search, whether or not it is still in the plan.
-    pub fn search(&self, search: &SearchId) -> Option<&SearchRecord> {
-        self.chain(search, FIRST_SLOT).map(|chain| &chain.record)
+    /// The record of a search on a planned start, whether or not it is still in the plan.
+    pub fn search(&self, search: &SearchId, slot: u32) -> Option<&SearchRecord> {
+        self.chain(search, slot).map(|chain| &chain.record)
     }
 
-    /// The searches that were started and are still in the plan, oldest first.
+    /// The record of a search on the last planned start on which it has begun.
+    pub fn latest_search(&self, search: &SearchId) -> Option<&SearchRecord> {
+        let of_search = (search.clone(), FIRST_SLOT)..=(search.clone(), u32::MAX);
+        let mut slots = self.searches.range(of_search).rev();
+        slots.find_map(|((_, slot), _)| self.search(search, *slot))
+    }
+
+    /// The searches that were started and are still in the plan, oldest first; one for each planned start.
     pub fn searches(&self) -> impl Iterator<Item = &SearchRecord> {
         let planned = self
             .searches
@@ -258,19 +265,21 @@ impl State {
         begun.into_iter().map(|(_, record)| record)
     }
 
-    /// What a search has learned, in the order in which it did.
-    pub fn probes(&self, search: &SearchId) -> impl Iterator<Item = &Probe> {
-        self.chained(search).filter_map(|run| run.search.as_ref()?.probe())
+    /// What a search has learned on a planned start, in the order in which it did.
+    pub fn probes(&self, search: &SearchId, slot: u32) -> impl Iterator<Item = &Probe> {
+        self.chained(search, slot)
+            .filter_map(|run| run.search.as_ref()?.probe())
     }
 
     /// What an exploration has learned, in the order in which it did.
-    pub fn levels(&self, exploration: &SearchId) -> impl Iterator<Item = &Level> {
-        self.chained(exploration).filter_map(|run| run.search.as_ref()?.level())
+    pub fn levels(&self, exploration: &SearchId, slot: u32) -> impl Iterator<Item = &Level> {
+        self.chained(exploration, slot)
+            .filter_map(|run| run.search.as_ref()?.level())
     }
 
     /// The runs of the chain of a search that counts, in their order.
-    fn chained(&self, search: &SearchId) -> impl Iterator<Item = &RunRecord> {
-        let chain = self.chain(search, FIRST_SLOT);
+    fn chained(&self, search: &SearchId, slot: u32) -> impl Iterator<Item = &RunRecord> {
+        let chain = self.chain(search, slot);
         let probes = chain.map_or(&[][..], |chain| &chain.probes);
         probes.iter().map(|at| &self.attempts[*at].record)
     }

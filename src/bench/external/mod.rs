@@ -11,6 +11,7 @@ mod engine;
 mod params;
 mod saved_requests;
 
+pub use clients::read_results;
 use clients::records;
 pub(crate) use engine::of_engine;
 pub use params::params_of;
@@ -356,29 +357,6 @@ fn read(path: &Path, places: &BTreeMap<String, Place>) -> Result<Params, Failure
             "holds {} benchmarks instead of one; give the command one load",
             others + 1
         ))),
-    }
-}
-
-/// The figures in a file of results: of a known client in vLLM's words, lists one by one, and several documents in one file, as
-/// `vllm bench serve --append-result` leaves them; the error completes a sentence that begins with the file.
-pub fn read_results(json: &[u8]) -> Result<Vec<Params>, String> {
-    let json = python_json::strict(json);
-    let mut found = Vec::new();
-    for document in serde_json::Deserializer::from_slice(&json).into_iter::<Value>() {
-        let items = match document.map_err(|error| format!("is no JSON: {error}"))? {
-            Value::Array(items) => items,
-            other => vec![other],
-        };
-        for item in items {
-            match item {
-                Value::Object(result) if !result.is_empty() => found.extend(records(harmless_members(result))?),
-                _ => return Err("holds something else than JSON objects with figures".into()),
-            }
-        }
-    }
-    match found.is_empty() {
-        true => Err("holds no result".into()),
-        false => Ok(found),
     }
 }
 

@@ -1,11 +1,13 @@
 //! The answers of searches: for each target what every server holds, the rows of `sla.csv` and the table in the terminal.
 
 mod csv;
+mod over_starts;
 
 pub use csv::to_csv;
 
 use super::align::align;
 use super::words::show_number;
+use over_starts::over_starts;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use vsweep_plan::cause::Cause;
@@ -15,7 +17,7 @@ use vsweep_plan::units::show_many;
 use vsweep_plan::validity::{Doubt, Validity};
 use vsweep_record::journal::{RunRecord, SearchEnd, SearchRecord, ServerRecord, State};
 use vsweep_record::table::{Point, Points};
-use vsweep_strategy::search::{Answer, Criterion, DOUBT, Found, Probe, RISK, Target, Vary, Verdict, over_starts};
+use vsweep_strategy::search::{Answer, Criterion, DOUBT, Found, Probe, RISK, Target, Vary, Verdict};
 
 /// One target of one search that has begun.
 pub(super) struct Row<'a> {

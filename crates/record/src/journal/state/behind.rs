@@ -232,7 +232,7 @@ mod tests {
             rivals: Vec::new(),
         };
         state.imagine(Event::SearchStarted(Box::new(started)));
-        let after = state.search(&search, FIRST_SLOT).expect("begun").tip;
+        let after = state.search(&search, 0).expect("begun").tip;
         // Given up before its first probe.
         state.imagine(Event::SearchFinished {
             search: search.clone(),
@@ -242,6 +242,6 @@ mod tests {
             detail: String::new(),
         });
         retire(&mut state);
-        assert_eq!(state.search(&search, FIRST_SLOT), None);
+        assert_eq!(state.search(&search, 0), None);
     }
 }

@@ -1,8 +1,8 @@
 //! What searches on several starts of one server found together. Each start has a search of its own, and the start is the unit of the
 //! interval, as it is for any figure.
 
-use super::target::{Answer, Found};
-use crate::stats::{ALPHA, Interval, RunPrior, Start, estimate};
+use vsweep_strategy::search::{Answer, Found};
+use vsweep_strategy::stats::{ALPHA, Interval, RunPrior, Start, estimate};
 
 /// The answer for one target by those of several starts, in their order; `None` of none. Its load is one that was measured: the highest
 /// found on a start that is not above the mean over starts. A start without a load leaves the server without one.

@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 /// The directories of one picture.
 #[derive(Debug, clap::Args)]
 pub struct Directories {
-    /// The directories that `vsweep run` or `vllm bench sweep` wrote; of several, the column `experiment` tells them apart
+    /// The directories that `vsweep run` or `vllm bench sweep` wrote, or files of results; of several, the column `experiment` tells
+    /// them apart
     #[arg(value_name = "DIR", required = true)]
     directories: Vec<PathBuf>,
     /// What one GPU costs an hour, for what tokens cost (cost_per_million_output_tokens); the plan's, if not given
@@ -72,6 +73,19 @@ impl Directories {
         }
     }
 
+    /// The directory, if there is only one.
+    pub fn only(&self) -> Option<&Path> {
+        match self.directories.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
+    /// What one GPU costs, where that is given.
+    pub fn price(&self) -> Option<f64> {
+        self.price_per_gpu_hour
+    }
+
     /// What they are called together.
     pub fn name(&self) -> String {
         self.names().join(", ")
@@ -79,10 +93,7 @@ impl Directories {
 
     /// Where pictures go: into the directory, or where vsweep is run if there are several.
     pub fn folder(&self) -> PathBuf {
-        match self.directories.as_slice() {
-            [only] => only.clone(),
-            _ => PathBuf::from("."),
-        }
+        self.only().unwrap_or(Path::new(".")).to_path_buf()
     }
 }
 

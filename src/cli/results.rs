@@ -43,12 +43,13 @@ pub fn records(file: &Path) -> Result<Vec<Params>> {
     read_results(&bytes).map_err(refused)
 }
 
-/// The JSON files directly in a folder, in the order of their names.
+/// The JSON files directly in a folder, in the order of their names; one of vLLM's sweep is part of a tree.
 fn loose(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut files: Vec<PathBuf> = entries
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "json") && path.is_file())
+        .filter(|path| !path.ends_with("summary.json"))
         .collect();
     files.sort();
     files

@@ -9,6 +9,7 @@ mod experiment;
 mod export;
 #[path = "../support/harness.rs"]
 mod harness;
+mod joint;
 mod page;
 mod plot;
 mod reports;

@@ -25,6 +25,7 @@ pub mod goals;
 pub mod history;
 pub mod html;
 mod inputs;
+mod joint;
 mod live;
 pub mod markdown;
 mod nodes;
@@ -51,6 +52,7 @@ mod write;
 mod yaml;
 
 pub use basis::is_current;
+pub use joint::joint_page;
 pub use live::Now;
 pub use pages::{ReportForm, render_report, write_pages};
 pub use rows::{Runs, read_runs};

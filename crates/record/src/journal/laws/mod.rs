@@ -62,10 +62,7 @@ fn rows(directory: &Directory, state: &State) -> Vec<Row> {
 /// What a directory says of its search: how it ended and what it learned.
 fn search_of(state: &State) -> Option<(Option<SearchEnd>, Vec<f64>, LineId)> {
     let record = state.search(&search(), 0)?;
-    let probes = state
-        .probes(&search(), 0)
-        .map(|probe| probe.question.value)
-        .collect();
+    let probes = state.probes(&search(), 0).map(|probe| probe.question.value).collect();
     Some((record.ended.clone(), probes, record.tip))
 }
 

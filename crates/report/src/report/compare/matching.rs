@@ -26,6 +26,8 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p
     let names = |points: &Points<'_>| varying(points).into_iter().map(plain).collect::<Vec<String>>();
     let of_base = names(base);
     let keys: BTreeSet<String> = of_base.iter().cloned().chain(names(new)).collect();
+    // Finding what varies takes a look at every run, so it is done once.
+    let (in_base, in_new) = (varying(base), varying(new));
     let (bases, mut news) = (by_key(base, &keys), by_key(new, &keys));
     let mut matched = Matched {
         pairs: Vec::new(),
@@ -39,8 +41,8 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p
         match (points.as_slice(), news.get(&key).map(Vec::as_slice)) {
             ([point], Some([counterpart])) => {
                 let settings = match of_base.is_empty() {
-                    true => told(new, counterpart),
-                    false => told(base, point),
+                    true => settings(&in_new, counterpart.row),
+                    false => settings(&in_base, point.row),
                 };
                 matched.pairs.push(PointPair {
                     settings,
@@ -49,12 +51,14 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p
                 });
                 news.remove(&key);
             }
-            _ => matched.only_base.extend(points.iter().map(|point| told(base, point))),
+            _ => matched
+                .only_base
+                .extend(points.iter().map(|point| settings(&in_base, point.row))),
         }
     }
     let mut left: Vec<&Point> = news.into_values().flatten().collect();
     left.sort_by_key(|point| point.row);
-    matched.only_new = left.into_iter().map(|point| told(new, point)).collect();
+    matched.only_new = left.into_iter().map(|point| settings(&in_new, point.row)).collect();
     matched
 }
 
@@ -67,10 +71,6 @@ pub fn reason(keys: &BTreeSet<String>) -> String {
             format!(" (points must agree in {})", keys.join(", "))
         }
     }
-}
-
-fn told(points: &Points<'_>, point: &Point) -> String {
-    settings(&varying(points), point.row)
 }
 
 /// Measured points by their values of the deciding settings.

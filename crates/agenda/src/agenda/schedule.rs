@@ -191,6 +191,7 @@ impl<'a> Schedule<'a> {
         Some(Start {
             slot: SENTINEL_SLOT,
             only: None,
+            set: None,
             sentinel: Some(Box::new(point)),
             server,
         })

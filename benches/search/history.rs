@@ -224,22 +224,6 @@ pub fn workload_levels(serial: f64, batch: f64, iterations: usize) -> Vec<i64> {
     levels
 }
 
-/// The comparison script's "valid concurrency": for each metric and for both, the highest that is within its limit.
-pub fn valid_concurrency(rows: &[(u64, f64, f64)], ttft_ms: f64, tpot_ms: f64, slack_percent: f64) -> [Option<u64>; 3] {
-    let slack = 1.0 + slack_percent / 100.0;
-    let highest = |valid: &dyn Fn(f64, f64) -> bool| {
-        rows.iter()
-            .filter(|(_, ttft, tpot)| valid(*ttft, *tpot))
-            .map(|(concurrency, ..)| *concurrency)
-            .max()
-    };
-    [
-        highest(&|ttft, _| ttft <= ttft_ms * slack),
-        highest(&|_, tpot| tpot <= tpot_ms * slack),
-        highest(&|ttft, tpot| ttft <= ttft_ms * slack && tpot <= tpot_ms * slack),
-    ]
-}
-
 /// Doubling from `start` until a failure (halving until a pass), then bisection: to the unit for a `width` of 1 (the
 /// recipes' search), to a ratio otherwise (aiperf's).
 pub fn double_and_bisect(start: u64, width: f64, limit_ms: f64, measure: &mut dyn FnMut(u64) -> Measured) -> Outcome {

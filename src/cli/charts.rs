@@ -2,11 +2,12 @@
 
 use super::experiment::{planned_price, tell_problems};
 use super::output::{self, finish};
+use super::results;
 use crate::error::{Error, Exit, Result};
 use crate::files::{create_folder, write_atomic};
+use crate::report::Runs;
 use crate::report::chart::{Chart, Series, Style};
 use crate::report::picture::{Form, Size, render_at};
-use crate::report::{Runs, read_any};
 use crate::table::Table;
 use itertools::Itertools;
 use std::collections::HashMap;
@@ -16,7 +17,8 @@ use std::path::{Path, PathBuf};
 /// The directories of one picture.
 #[derive(Debug, clap::Args)]
 pub struct Directories {
-    /// The directories that `vsweep run` or `vllm bench sweep` wrote; of several, the column `experiment` tells them apart
+    /// The directories that `vsweep run` or `vllm bench sweep` wrote, or files of results; of several, the column `experiment` tells
+    /// them apart
     #[arg(value_name = "DIR", required = true)]
     directories: Vec<PathBuf>,
     /// What one GPU costs an hour, for what tokens cost (cost_per_million_output_tokens); the plan's, if not given
@@ -42,7 +44,7 @@ impl Directories {
         let mut damage = Exit::Done;
         let mut tables = Vec::with_capacity(self.directories.len());
         for (directory, name) in self.directories.iter().zip(self.names()) {
-            let Runs { mut table, damaged } = read_any(directory)?;
+            let Runs { mut table, damaged } = results::read(directory)?;
             damage = damage.or(tell_problems(&damaged));
             prepare(&mut table)?;
             if let Some(price) = self.price_per_gpu_hour.or_else(|| planned_price(directory)) {
@@ -71,6 +73,19 @@ impl Directories {
         }
     }
 
+    /// The directory, if there is only one.
+    pub fn only(&self) -> Option<&Path> {
+        match self.directories.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
+    /// What one GPU costs, where that is given.
+    pub fn price(&self) -> Option<f64> {
+        self.price_per_gpu_hour
+    }
+
     /// What they are called together.
     pub fn name(&self) -> String {
         self.names().join(", ")
@@ -78,10 +93,7 @@ impl Directories {
 
     /// Where pictures go: into the directory, or where vsweep is run if there are several.
     pub fn folder(&self) -> PathBuf {
-        match self.directories.as_slice() {
-            [only] => only.clone(),
-            _ => PathBuf::from("."),
-        }
+        self.only().unwrap_or(Path::new(".")).to_path_buf()
     }
 }
 

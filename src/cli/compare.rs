@@ -2,9 +2,13 @@
 
 use super::experiment::tell_problems;
 use super::output::finish;
+use super::results;
 use crate::error::{Error, Exit, Result};
+use crate::journal::Directory;
 use crate::plan::Limit;
-use crate::report::compare::{Comparison, Question, Side, to_bmf, to_html, to_junit, to_markdown, to_text};
+use crate::report::compare::{
+    Comparison, Question, Side, Speed, to_bmf, to_dashboard, to_html, to_junit, to_markdown, to_text,
+};
 use crate::report::history::{self, History};
 use crate::stats::{Margins, Requirement};
 use crate::table::Measure;
@@ -17,14 +21,17 @@ use std::path::{Path, PathBuf};
 ///
 /// The start of a server is the unit: with one start a side nothing is decided, because noise between starts is unknown.
 /// Points are matched by the settings that either side varies. Exit code 4 if a --fail-on is broken, 5 if one is undecided.
+///
+/// Each side is a directory that `vsweep run` or `vllm bench sweep` wrote, a folder of result files, or one file: of `vllm bench`, guidellm
+/// or aiperf, or benchmark_results.json of vLLM's dashboard. A BASE alone is compared by tensor and pipeline parallel size.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The earlier results: a directory that `vsweep run` or `vllm bench sweep` wrote
+    /// The earlier results
     #[arg(value_name = "BASE")]
     base: PathBuf,
-    /// The later results
+    /// The later results; several with --format dashboard
     #[arg(value_name = "NEW")]
-    new: PathBuf,
+    new: Vec<PathBuf>,
     /// A metric to compare, instead of the usual ones; :higher or :lower says which direction is the good one
     #[arg(long = "metric", value_name = "METRIC[:DIRECTION]")]
     metrics: Vec<String>,
@@ -39,6 +46,15 @@ pub struct Args {
     /// The form of the output
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
+    /// Of --format dashboard: which TTFT and TPOT it shows [default: p99]
+    #[arg(long, value_name = "STATISTIC", value_parser = ["p99", "median"])]
+    latency: Option<String>,
+    /// Of --format dashboard: the longest TTFT that is fast enough [default: 3000]
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    ttft_max_ms: Option<f64>,
+    /// Of --format dashboard: the longest TPOT that is fast enough [default: 100]
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    tpot_max_ms: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -55,6 +71,15 @@ enum Format {
     Junit,
     /// Bencher Metric Format: the new side's values with their intervals
     Bmf,
+    /// vLLM's dashboard in Markdown: figures of all sides with their ratios, and the highest load that is fast enough
+    Dashboard,
+}
+
+fn milliseconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(limit) if limit > 0.0 && limit.is_finite() => Ok(limit),
+        _ => Err("must be a number of milliseconds above 0, such as 200".into()),
+    }
 }
 
 fn margin(text: &str) -> Result<f64, String> {
@@ -72,21 +97,31 @@ pub fn run(args: Args) -> Result<Exit> {
             stated: args.margin,
             ..Margins::default()
         },
-        limits: args.fail_on,
+        limits: args.fail_on.clone(),
     };
-    let (base, new) = (Side::read(&args.base)?, Side::read(&args.new)?);
-    question.margins.own = own_margins(&new, &args.new, &question);
-    let comparison = Comparison::of(&base, &new, &question).map_err(Error::Usage)?;
+    args.check()?;
+    let sides = args.sides()?;
+    let damaged: Vec<String> = sides.iter().flat_map(|side| side.damaged.clone()).collect();
+    if args.format == Format::Dashboard {
+        let text = to_dashboard(&sides, &args.speed()).map_err(Error::Usage)?;
+        finish(io::stdout().lock().write_all(text.as_bytes()))?;
+        return Ok(tell_problems(&damaged));
+    }
+    let [base, new] = sides.as_slice() else {
+        return Err(Error::Usage(args.not_two(&sides)));
+    };
+    question.margins.own = own_margins(new, args.new.first().unwrap_or(&args.base), &question);
+    let comparison = Comparison::of(base, new, &question).map_err(Error::Usage)?;
     let text = match args.format {
         Format::Text => to_text(&comparison),
         Format::Markdown => to_markdown(&comparison),
-        Format::Html => to_html(&comparison, &base, &new).map_err(Error::Fatal)?,
+        Format::Html => to_html(&comparison, base, new).map_err(Error::Fatal)?,
         Format::Junit => to_junit(&comparison),
         Format::Bmf => to_bmf(&comparison),
+        Format::Dashboard => unreachable!("it needs no comparison"),
         Format::Json => serde_json::to_string_pretty(&comparison).expect("a comparison is JSON") + "\n",
     };
     finish(io::stdout().lock().write_all(text.as_bytes()))?;
-    let damaged: Vec<String> = base.damaged.iter().chain(&new.damaged).cloned().collect();
     let damage = tell_problems(&damaged);
     let required = match comparison.requirement() {
         Some(Requirement::Broken) => Exit::Unmet,
@@ -106,4 +141,67 @@ fn own_margins(new: &Side, root: &Path, question: &Question) -> BTreeMap<String,
     let is_simulated = simulated.is_some_and(|column| column.cells.iter().any(|cell| cell.to_string() == "true"));
     let metrics: Vec<String> = question.measures().into_iter().map(|measure| measure.metric).collect();
     History::of(&folder, &host, is_simulated, &metrics).margins(&metrics)
+}
+
+impl Args {
+    /// Whether every option has something to say.
+    fn check(&self) -> Result<()> {
+        let is_dashboard = self.format == Format::Dashboard;
+        let has_speed = self.latency.is_some() || self.ttft_max_ms.is_some() || self.tpot_max_ms.is_some();
+        if has_speed && !is_dashboard {
+            return Err(Error::Usage(
+                "--latency, --ttft-max-ms and --tpot-max-ms are of --format dashboard; add it".into(),
+            ));
+        }
+        if is_dashboard && !(self.fail_on.is_empty() && self.metrics.is_empty()) {
+            return Err(Error::Usage(
+                "--format dashboard has no verdicts and always the same metrics; leave out --fail-on and --metric, or choose another format"
+                    .into(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The results that were named; one alone is taken apart.
+    fn sides(&self) -> Result<Vec<Side>> {
+        let base = side(&self.base)?;
+        match self.new.as_slice() {
+            [] => Ok(base.by_parallelism()),
+            others => std::iter::once(Ok(base))
+                .chain(others.iter().map(|path| side(path)))
+                .collect(),
+        }
+    }
+
+    fn not_two(&self, sides: &[Side]) -> String {
+        let base = self.base.display();
+        match (self.new.len(), sides.len()) {
+            (0, 1) => format!(
+                "{base} has one tensor and pipeline parallel size, so it cannot be compared with itself; name the results to compare it with"
+            ),
+            (0, sizes) => format!(
+                "{base} has {sizes} tensor and pipeline parallel sizes; --format dashboard shows them all, a verdict is of two"
+            ),
+            (others, _) => format!(
+                "a verdict is of two results, not of {}; --format dashboard shows several",
+                others + 1
+            ),
+        }
+    }
+
+    fn speed(&self) -> Speed {
+        Speed {
+            statistic: self.latency.clone().unwrap_or_else(|| "p99".into()),
+            ttft_ms: self.ttft_max_ms.unwrap_or(3000.0),
+            tpot_ms: self.tpot_max_ms.unwrap_or(100.0),
+        }
+    }
+}
+
+fn side(path: &Path) -> Result<Side> {
+    let directory = Directory::at(path);
+    match directory.is_experiment() {
+        true => Side::read(&directory),
+        false => Ok(Side::of(path.display().to_string(), results::read(path)?)),
+    }
 }

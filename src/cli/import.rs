@@ -45,7 +45,7 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<Exit> {
     if args.command.is_empty()
-        && let Some(file) = args.tree.as_deref().and_then(results::file)
+        && let Some(file) = args.tree.as_deref().and_then(super::results::file)
     {
         if let Some(tests) = suite_in(&file)? {
             return import_suite(&tests, args.output.as_deref());

@@ -27,6 +27,7 @@ mod preflight;
 mod rehearse;
 mod report;
 mod report_check;
+mod results;
 mod run;
 mod schema;
 mod server_check;

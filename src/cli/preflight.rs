@@ -61,9 +61,20 @@ pub fn gpus(plan: &Plan, matrix: &Matrix, room: Room, found: &mut Found) {
     }
     let servers = matrix.servers().take(MOST_POINTS);
     let widest = servers.max_by_key(|server| demand(&plan.exec, room, server));
-    let Some(widest) = widest.filter(|server| demand(&plan.exec, room, server) > room.gpus) else {
+    let arms = if plan.compare.is_some() { 2 } else { 1 };
+    let Some(widest) = widest.filter(|server| arms * demand(&plan.exec, room, server) > room.gpus) else {
         return;
     };
+    if arms == 2 {
+        let message = format!(
+            "two servers at once need {} GPUs, and there are {}",
+            2 * demand(&plan.exec, room, &widest),
+            room.gpus
+        );
+        let remedy = "remove [exec] to measure them in turn on the same GPUs, or set exec.gpus if they need fewer";
+        found.add(Problem::new(place, message, remedy));
+        return;
+    }
     let (needed, name) = (demand(&plan.exec, room, &widest), plan.secrets.redact(&widest.name));
     let message = format!("the server `{name}` needs {needed} GPUs, and there are {}", room.gpus);
     let remedy = "leave out what does not fit with [[exclude]] or --only, or set exec.gpus if it needs fewer";

@@ -1,25 +1,26 @@
 //! `vsweep report`: rebuilds every table and chart of an experiment from its journal.
 
+use super::charts::Directories;
 use super::experiment::{options, tell_damage};
+use super::live;
 use super::output::{self, finish, tell};
-use super::{charts, live};
-use crate::error::{Exit, Result};
+use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
 use crate::journal::{self, Check, Directory};
+use crate::plan::ReportOptions;
 use crate::report::{self, ReportForm, Written};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// Rebuild the tables and charts of an experiment directory from its journal
+///
+/// Of several directories, or files of results, it writes one page in the current folder, experiments.html: what is best among all of
+/// them, and charts in which each has curves of its own.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The directory that `vsweep run` wrote, such as results/demo
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
-    /// What one GPU costs an hour, for what tokens cost; the plan's, if not given
-    #[arg(long, value_name = "PRICE", allow_negative_numbers = true, value_parser = charts::price)]
-    price_per_gpu_hour: Option<f64>,
+    #[command(flatten)]
+    directories: Directories,
     /// Write only the timeline of one run's requests: a point's id or its begin, and the run's number, as in 3f2a/0
     #[arg(long, value_name = "POINT/K")]
     timeline: Option<String>,
@@ -35,9 +36,12 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let directory = Directory::open(args.directory)?;
+    let Some(only) = args.directories.only() else {
+        return join(&args);
+    };
+    let directory = Directory::open(only)?;
     if args.live {
-        live::serve(&directory, args.listen, args.price_per_gpu_hour)?;
+        live::serve(&directory, args.listen, args.directories.price())?;
         return Ok(Exit::Done);
     }
     let state = journal::load(&directory, Check::Hashes)?;
@@ -47,7 +51,7 @@ pub fn run(args: Args) -> Result<Exit> {
         return Ok(tell_damage(&state));
     }
     let mut options = options(&directory);
-    options.price_per_gpu_hour = args.price_per_gpu_hour.or(options.price_per_gpu_hour);
+    options.price_per_gpu_hour = args.directories.price().or(options.price_per_gpu_hour);
     if let Some(file) = &args.output {
         write_one(
             &report::render_report(&directory, &state, &options, form_of(file)),
@@ -80,6 +84,23 @@ fn write_one(text: &str, file: &Path) -> Result<()> {
     write_atomic(file, text.as_bytes())?;
     finish(writeln!(output::text(), "wrote {}", file.display())).map(|_| ())
 }
+
+/// One page over several experiments.
+fn join(args: &Args) -> Result<Exit> {
+    if args.timeline.is_some() || args.live {
+        let why = "--timeline is of one run of one directory, and --live of one sweep; leave out the others";
+        return Err(Error::Usage(why.into()));
+    }
+    let (table, damage) = args.directories.read(|_| Ok(()))?;
+    let (page, missing) =
+        report::joint_page(&table, &args.directories.name(), &ReportOptions::default()).map_err(Error::Fatal)?;
+    missing.iter().for_each(tell);
+    write_one(&page, args.output.as_deref().unwrap_or(Path::new(JOINT)))?;
+    Ok(damage)
+}
+
+/// The page over several experiments, in the current folder.
+const JOINT: &str = "experiments.html";
 
 fn show(written: &Written) -> io::Result<()> {
     let mut out = output::text();

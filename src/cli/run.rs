@@ -275,7 +275,7 @@ fn ahead(sweep: &Sweep<'_>, state: &State) -> Ahead {
             ahead.add_runs(&start.server.id, start.slot, &task.point.name, 1);
         }
         for search in &group.searches {
-            ahead.add_search(&start.server.id, &search.id);
+            ahead.add_search(&start.server.id, start.slot, &search.id);
         }
     }
     if let Some(node) = sweep.node {

@@ -53,6 +53,14 @@ pub(super) fn pack(
                 forecast.name, room.gpus
             )));
         }
+        let both = 2 * gpus;
+        if plan.compare.is_some() && both > room.gpus && gpus > 0 {
+            return Err(Unknown::Because(format!(
+                "two servers at once need {both} GPUs, and the machine has {}: say which one is meant, e.g. --gpu {both}xh100, or remove \
+                 [exec]",
+                room.gpus
+            )));
+        }
         // Every config has its first start before any has its second.
         let seconds = forecast.total.interval().likely / f64::from(plan.starts.max(1));
         needs.push(Need { gpus, seconds, alone });

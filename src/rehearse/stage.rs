@@ -363,7 +363,7 @@ impl Imagined<'_> {
                 ..
             } if forecast.unknown_runs == 0 => {
                 let state = self.state.borrow();
-                let name = state.search(search).map(|record| record.started.name.clone());
+                let name = state.latest_search(search).map(|record| record.started.name.clone());
                 forecast.losses.push(Loss {
                     point: name.unwrap_or_default(),
                     failure: Failure::new(*cause, format!("the search would be given up: {detail}")),

@@ -206,9 +206,9 @@ impl Sweep<'_> {
         }
         let mut tried = Vec::new();
         let asked = iter::from_fn(|| {
-            let start = writer.look(|state| schedule.next(state, &tried))?;
-            tried.push((start.server.id.clone(), start.slot));
-            Some(start)
+            let starts = writer.look(|state| schedule.asked(state, &tried));
+            tried.extend(starts.iter().map(|start| (start.server.id.clone(), start.slot)));
+            (!starts.is_empty()).then_some(starts)
         });
         let is_compared = self.plan.compare.is_some();
         if let Some(share) = self.share {
@@ -219,16 +219,17 @@ impl Sweep<'_> {
         match self.node {
             None => {
                 let planned = (!is_compared).then(|| schedule.starts()).into_iter().flatten();
-                let place = ThisHost::now(asked.chain(planned).chain(finals.flatten())).await;
+                let place = ThisHost::now(asked.flatten().chain(planned).chain(finals.flatten())).await;
                 self.work_at(&place, writer, interrupt).await
             }
             Some(node) => {
                 // Every config has its next start before any has the one after.
                 let of_slot = |slot: u32| schedule.starts_at(slot).collect();
                 let planned = (FIRST_SLOT..self.wanted.starts()).map(of_slot);
-                let rounds = planned.chain(finals);
+                let planned = (!is_compared).then_some(planned).into_iter().flatten();
+                let rounds = asked.chain(planned).chain(finals);
                 let needs = |starts: Vec<Start>| writer.look(|state| self.needs(node, starts.into_iter(), state));
-                let place = Packed::now(node, self.plan, rounds.map(needs)).await;
+                let place = Packed::now(node, self.plan, self.sets(node), rounds.map(needs)).await;
                 self.work_at(&place, writer, interrupt).await
             }
         }
@@ -255,6 +256,14 @@ impl Sweep<'_> {
             let _ = Writer::note(writer, &note);
         }
         starts
+    }
+
+    /// The GPUs of the arms of a comparison, which run side by side: two sets, each for the larger arm.
+    fn sets(&self, node: &Node) -> [Vec<u32>; 2] {
+        let is_compared = self.plan.compare.is_some();
+        let arms = self.wanted.servers().take_while(|_| is_compared);
+        let largest = arms.map(|server| demand(&self.plan.exec, node.room, &server)).max();
+        node.sets(largest.unwrap_or(0) as usize)
     }
 
     /// The starts with work left, and what each needs.

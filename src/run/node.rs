@@ -3,7 +3,7 @@
 use super::seat::Seat;
 use crate::matrix::ServerConfig;
 use crate::plan::{Exec, Parallel, Plan};
-use crate::selection::packed::Room;
+use crate::selection::packed::{Room, choose};
 use crate::server::claim::Claim;
 use crate::server::cpus::{Cpus, Division, near_device};
 use crate::table::count_gpus;
@@ -68,8 +68,16 @@ impl Node {
         })
     }
 
-    /// What a group with these GPUs gets beside others.
-    pub(super) fn seat(&self, gpus: Vec<u32>, claims: Vec<Rc<Claim>>, under_way: &[Seat]) -> Seat {
+    /// Two sets of so many GPUs that have none in common.
+    pub(super) fn sets(&self, size: usize) -> [Vec<u32>; 2] {
+        let first = choose(&self.gpus, size);
+        let rest: Vec<u32> = self.gpus.iter().copied().filter(|gpu| !first.contains(gpu)).collect();
+        let second = choose(&rest, size);
+        [first, second]
+    }
+
+    /// What a group with these GPUs, or of this set, gets beside others.
+    pub(super) fn seat(&self, gpus: Vec<u32>, set: Option<usize>, claims: Vec<Rc<Claim>>, under_way: &[Seat]) -> Seat {
         let place = |gpu: &u32| self.gpus.iter().position(|own| own == gpu);
         let of_gpus = |division: &Division| {
             let shares = gpus.iter().filter_map(place).map(|place| &division.shares[place]);
@@ -77,7 +85,10 @@ impl Node {
         };
         let is_free = |share: &&Cpus| under_way.iter().all(|seat| seat.cpus.as_ref() != Some(share));
         let cpus = self.division.as_ref().and_then(|division| match gpus.is_empty() {
-            true => division.shares.iter().find(is_free).cloned(),
+            true => match set {
+                Some(set) => division.shares.get(set).cloned(),
+                None => division.shares.iter().find(is_free).cloned(),
+            },
             false => Some(of_gpus(division)),
         });
         Seat {

@@ -31,7 +31,8 @@ impl Sweep<'_> {
         let schedule = self.schedule();
         if self.plan.compare.is_some() {
             let all = || (COMPARISON.to_owned(), self.wanted.servers().collect());
-            return schedule.next(state, &[]).map(|_| all()).into_iter().collect();
+            let is_open = !schedule.asked(state, &[]).is_empty();
+            return is_open.then(all).into_iter().collect();
         }
         let open = schedule
             .foreseen(state)
@@ -44,13 +45,19 @@ impl Sweep<'_> {
     pub(super) async fn work_beside_others(
         &self,
         share: &Share,
-        asked: impl Iterator<Item = Start>,
+        asked: impl Iterator<Item = Vec<Start>>,
         writer: &SessionWriter<'_>,
         interrupt: &mut Interrupt,
     ) -> Result<Ending> {
         let schedule = self.schedule();
         if self.plan.compare.is_some() {
-            let place = Leased::new(ThisHost::now(asked).await, share, schedule, true);
+            let Some(node) = self.node else {
+                let place = Leased::new(ThisHost::now(asked.flatten()).await, share, schedule, true);
+                return self.work_at(&place, writer, interrupt).await;
+            };
+            let needs = |starts: Vec<Start>| writer.look(|state| self.needs(node, starts.into_iter(), state));
+            let place = Packed::now(node, self.plan, self.sets(node), asked.map(needs)).await;
+            let place = Leased::new(place, share, schedule, true);
             return self.work_at(&place, writer, interrupt).await;
         }
         let is_open = |start: &Start| {
@@ -92,7 +99,7 @@ impl Sweep<'_> {
             }
             Some(node) => {
                 let needs = |starts: Vec<Start>| writer.look(|state| self.needs(node, starts.into_iter(), state));
-                let place = Packed::now(node, self.plan, rounds.map(needs)).await;
+                let place = Packed::now(node, self.plan, self.sets(node), rounds.map(needs)).await;
                 let place = Leased::new(place, share, schedule, false);
                 self.work_at(&place, writer, interrupt).await
             }

@@ -9,6 +9,7 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 use vsweep::plan::Limit;
 use vsweep::report::compare::{Comparison, Question, Side, to_bmf, to_html, to_junit, to_markdown, to_text};
+use vsweep::report::read_any;
 use vsweep::stats::{Margins, Requirement, Verdict};
 
 /// Writes a tree of `vllm bench sweep` with one folder a load: its throughput and its p99 TTFT in each run.
@@ -44,7 +45,7 @@ fn sides() -> (TempDir, Side, Side) {
         &[(8, &SLOWER), (16, &STEADY), (64, &STEADY)],
     );
     let read = |name: &str| {
-        let mut side = Side::read(&folder.path().join(name)).expect("results");
+        let mut side = Side::of(name.into(), read_any(&folder.path().join(name)).expect("results"));
         side.launches = (0..side.table.rows()).map(|row| Some(row.to_string())).collect();
         side
     };
@@ -126,6 +127,54 @@ fn starts_decide_and_everything_else_is_told() {
         "{page}"
     );
     assert!(!page.contains("<b>"), "{page}");
+}
+
+#[test]
+fn flags_driver_and_clocks_that_differ_are_told() {
+    let folder = TempDir::new().expect("a folder");
+    let side = |name: &str, command, manifest: serde_json::Value, clock: f64| {
+        let servers = vec![json!({"max_num_seqs": 8})];
+        let directory = Experiment {
+            command,
+            servers,
+            clock_mhz: Some(clock),
+            ..Experiment::default()
+        }
+        .write(&folder.path().join(name));
+        fs::write(directory.manifest(), manifest.to_string()).expect("written");
+        Side::read(&directory).expect("an experiment")
+    };
+    let base = side(
+        "base",
+        "vllm serve m --dtype bfloat16 --port 8000 --max-num-batched-tokens=4096",
+        json!({"gpu_driver": "580.65", "host": "a"}),
+        1980.0,
+    );
+    let command = "vllm serve m --port 9000 --max-num-batched-tokens 4096 --async-scheduling";
+    let new = side("new", command, json!({"gpu_driver": "590.10", "host": "a"}), 1410.0);
+    let told = |new: &Side| -> Vec<String> {
+        let found = Comparison::of(&base, new, &question(&[])).expect("a common point");
+        let changes = found.changes.iter();
+        changes
+            .map(|change| format!("{}: {} -> {}", change.name, change.base, change.new))
+            .collect()
+    };
+    assert_eq!(
+        told(&new),
+        [
+            "GPU clock, SM: 1980 MHz -> 1410 MHz",
+            "gpu driver: 580.65 -> 590.10",
+            "serve.async_scheduling:  -> true",
+            "serve.dtype: bfloat16 -> ",
+        ]
+    );
+    let near = side(
+        "near",
+        "vllm serve m --dtype bfloat16 --max-num-batched-tokens 4096",
+        json!({"gpu_driver": "580.65", "host": "a"}),
+        1975.0,
+    );
+    assert_eq!(told(&near), [""; 0], "a clock wanders by less than 1 %");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Reports of experiments whose figures are known: tables, chart data, pictures, pages in a browser, files for others.
 
 mod compare;
+mod dashboard;
 #[path = "../support/deadline.rs"]
 mod deadline;
 #[path = "../support/experiment.rs"]
@@ -8,6 +9,7 @@ mod experiment;
 mod export;
 #[path = "../support/harness.rs"]
 mod harness;
+mod joint;
 mod page;
 mod plot;
 mod reports;

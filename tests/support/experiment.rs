@@ -21,6 +21,8 @@ use vsweep::validity::{Code, Doubt, Validity};
 
 /// What to write.
 pub struct Experiment {
+    /// The command line of every server.
+    pub command: &'static str,
     /// Parameters of each server.
     pub servers: Vec<Value>,
     /// Parameters of each load.
@@ -37,6 +39,8 @@ pub struct Experiment {
     pub simulated: bool,
     /// How many times as long as usual everything takes.
     pub slowness: f64,
+    /// Mean clock of the GPUs, if it was read.
+    pub clock_mhz: Option<f64>,
 }
 
 /// Causes that end a server before it is ready.
@@ -45,6 +49,7 @@ const AT_START: [Cause; 2] = [Cause::OomAtLoad, Cause::KvCacheTooSmall];
 impl Default for Experiment {
     fn default() -> Self {
         Experiment {
+            command: "vllm serve meta-llama/Llama-3.1-8B-Instruct",
             servers: vec![json!({})],
             loads: vec![json!({"max_concurrency": 8})],
             runs: 3,
@@ -53,6 +58,7 @@ impl Default for Experiment {
             doubts: |_, _| None,
             simulated: false,
             slowness: 1.0,
+            clock_mhz: None,
         }
     }
 }
@@ -113,7 +119,7 @@ impl Experiment {
         let config = ServerDeclared {
             name: text(&params(params_of)),
             argv: argv::apply(
-                &["vllm", "serve", "meta-llama/Llama-3.1-8B-Instruct"].map(str::to_owned),
+                &self.command.split(' ').map(str::to_owned).collect::<Vec<String>>(),
                 &params(params_of),
             ),
             env: BTreeMap::new(),
@@ -241,6 +247,9 @@ impl Experiment {
             for (statistic, factor) in [("mean", 1.05), ("median", 1.0), ("std", 0.2), ("p99", 1.9)] {
                 result.insert(format!("{statistic}_{name}_ms"), json!(median * factor));
             }
+        }
+        if let Some(mhz) = self.clock_mhz {
+            result.insert("gpu_sm_clock_mhz_mean".into(), mhz.into());
         }
         result.insert("run_number".into(), run.into());
         result

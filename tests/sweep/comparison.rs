@@ -133,6 +133,12 @@ fn an_axis_is_bisected_past_an_entry_that_does_not_start() {
         said(&output)
     );
     assert!(said(&output).contains("not started: command=v3"), "{}", said(&output));
+    assert!(
+        said(&output)
+            .contains("what differs between command=v2 and command=v4: serve.sim_seed 2 -> 4; serve.sim_speed 20 -> 8"),
+        "{}",
+        said(&output)
+    );
     assert!(started(&harness).len() <= 20, "{:?}", started(&harness));
     let part = harness.run(&["run", "plan.toml", "-o", "out", "--shard", "1/2"]);
     assert_eq!(part.status.code(), Some(2), "{}", said(&part));

@@ -48,12 +48,38 @@ fn state(directory: &Path) -> State {
 fn assert_levels_follow(state: &State, planned: &[LoadExploration], ended: bool) {
     for planned in planned {
         let mut exploration = Exploration::new(planned.settings.clone());
-        for level in state.levels(&planned.id) {
+        for level in state.levels(&planned.id, 0) {
             assert_eq!(exploration.ask(), Some(level.load));
             exploration.tell(level);
         }
         assert!(!ended || exploration.ask().is_none());
     }
+}
+
+#[test]
+fn each_start_explores_anew() {
+    let harness = Harness::new();
+    let plan = PLAN
+        .replace("VARY", "max_concurrency")
+        .replace("runs = 2", "runs = 1\nstarts = 2");
+    harness.write("plan.toml", &plan.replace("[4, 32]", "4"));
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let directory = harness.folder.path().join("out");
+    let planned = explorations(&harness.folder.path().join("plan.toml"));
+    let state = state(&directory);
+    for slot in 0..2 {
+        let mut exploration = Exploration::new(planned[0].settings.clone());
+        let levels: Vec<&Level> = state.levels(&planned[0].id, slot).collect();
+        assert!(levels.len() >= 5, "{levels:?}");
+        for level in levels {
+            assert_eq!(exploration.ask(), Some(level.load));
+            exploration.tell(level);
+        }
+        assert!(exploration.ask().is_none());
+    }
+    let report = std::fs::read_to_string(directory.join("report.md")).expect("written");
+    assert!(report.contains("start 1") && report.contains("start 2"), "{report}");
 }
 
 #[test]
@@ -78,7 +104,7 @@ fn killed_between_its_levels_an_exploration_goes_on() {
     let state = state(&directory);
     assert_levels_follow(&state, &planned, true);
     for planned in &planned {
-        let levels: Vec<&Level> = state.levels(&planned.id).collect();
+        let levels: Vec<&Level> = state.levels(&planned.id, 0).collect();
         let loads: Vec<Option<u64>> = levels.iter().map(|level| level.load.max_concurrency).collect();
         assert_eq!(loads[..4], [Some(1), Some(1), Some(32), Some(32)]);
         assert!(
@@ -119,7 +145,7 @@ fn explored_rates_lie_between_what_the_ends_reached() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let state = state(&harness.folder.path().join("out"));
     assert_levels_follow(&state, &planned, true);
-    let levels: Vec<&Level> = state.levels(&planned[0].id).collect();
+    let levels: Vec<&Level> = state.levels(&planned[0].id, 0).collect();
     let reached = |level: &Level| level.figures.expect("measured").throughput;
     let (serial, saturated) = (reached(levels[0]), reached(levels[1]));
     for level in &levels[2..] {

@@ -188,6 +188,122 @@ fn groups_side_by_side_share_no_gpu_and_measure_what_one_after_the_other_would()
     node.0.wait_until_alone();
 }
 
+/// Two arms that differ in speed and in how many GPUs they need.
+const ARMS: &str = r#"
+version = 1
+runs = 1
+
+[serve]
+stop_grace = "2s"
+
+[serve.command]
+base = "vsweep sim serve tiny-8b --sim-start 20ms --sim-speed 20 --tensor-parallel-size 2"
+new = "vsweep sim serve tiny-8b --sim-start 20ms --sim-speed 8"
+
+[compare]
+fail_on = ["output_throughput:-5%"]
+
+[exec]
+parallel = "gpus"
+
+[bench]
+telemetry = false
+
+[bench.params]
+random_input_len = 16
+random_output_len = 16
+max_concurrency = 1
+num_prompts = 60
+"#;
+
+#[test]
+fn arms_of_a_comparison_run_at_once_and_swap_their_gpus() {
+    let node = Node::new(ARMS);
+    let out = node.out("out");
+    let mut vsweep = node.start(&["run", "plan.toml", "-o", "out", "--quiet"]);
+    wait_for("the third pair", || journal_lines(&out) >= 30);
+    vsweep.kill().expect("alive until now");
+    vsweep.wait().expect("reaped");
+    node.0.wait_until_alone();
+    let output = node.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
+    assert!(
+        said(&output).contains("output_throughput: regressed: -"),
+        "{}",
+        said(&output)
+    );
+
+    assert!(table(&out).len() >= 8 && table(&out).len().is_multiple_of(2));
+    // The GPUs of each start, by arm, and which arms were up when one ended.
+    let mut gpus_of: BTreeMap<(bool, u64), BTreeSet<u64>> = BTreeMap::new();
+    let mut beside: BTreeSet<(bool, bool)> = BTreeSet::new();
+    let mut bases: BTreeSet<String> = BTreeSet::new();
+    for journal in journals(&out) {
+        let mut up: BTreeSet<bool> = BTreeSet::new();
+        for line in journal
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        {
+            let of = |event: &str| {
+                Some((
+                    &line["event"][event],
+                    line["event"][event]["server"].as_str()?.to_owned(),
+                ))
+            };
+            if let Some((begun, server)) = of("group_begun")
+                && begun["config"]["name"] == "command=base"
+            {
+                bases.insert(server);
+            }
+            if let Some((starting, server)) = of("server_starting") {
+                let slot = starting["slot"].as_u64().unwrap_or(0);
+                let gpus = starting["gpus"].as_array().into_iter().flatten();
+                let is_base = bases.contains(&server);
+                gpus_of.insert((is_base, slot), gpus.filter_map(Value::as_u64).collect());
+                up.insert(is_base);
+            }
+            if let Some((_, server)) = of("server_exited") {
+                beside.insert((up.contains(&true), up.contains(&false)));
+                up.remove(&bases.contains(&server));
+            }
+        }
+    }
+    assert!(beside.contains(&(true, true)), "the arms ran at once");
+    for ((is_base, slot), gpus) in &gpus_of {
+        // The second set begins where the larger arm of the first would end.
+        let is_first = *is_base == slot.is_multiple_of(2);
+        let expected: &[u64] = match (is_first, is_base) {
+            (true, true) => &[0, 1],
+            (true, false) => &[0],
+            (false, true) => &[2, 3],
+            (false, false) => &[2],
+        };
+        assert_eq!(gpus, &expected.iter().copied().collect(), "start {slot}: {gpus_of:?}");
+    }
+    let again = node.run(&["run", "plan.toml", "-o", "out"]);
+    assert!(said(&again).contains("nothing left to do"), "{}", said(&again));
+    assert!(node.run(&["verify", "out"]).status.success());
+    // Eight GPUs do not hold two servers of eight.
+    let large = node.run(&["run", "plan.toml", "-o", "large", "--set", "exec.gpus=8"]);
+    assert_eq!(large.status.code(), Some(2), "{}", said(&large));
+    assert!(
+        said(&large).contains("two servers at once need 16 GPUs"),
+        "{}",
+        said(&large)
+    );
+    for (set, why) in [
+        ("exec.parallel=1", "cannot run at once where one server runs at a time"),
+        (
+            "serve.params.max_num_seqs=[1,2]",
+            "an axis is bisected one start after another",
+        ),
+    ] {
+        let refused = node.run(&["check", "plan.toml", "--set", set]);
+        assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+        assert!(said(&refused).contains(why), "{}", said(&refused));
+    }
+}
+
 #[test]
 fn killed_in_the_middle_nothing_is_left_and_the_rest_is_done() {
     let node = Node::new(PLAN);

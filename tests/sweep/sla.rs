@@ -59,7 +59,7 @@ fn assert_questions_follow(state: &State, settings: &[Settings]) {
     assert_eq!(state.searches().count(), settings.len());
     for (record, settings) in state.searches().zip(settings) {
         let mut search = Search::new(settings.clone(), record.started.seed).against(&record.started.rivals);
-        for probe in state.probes(&record.started.search) {
+        for probe in state.probes(&record.started.search, record.started.slot) {
             assert_eq!(search.ask(), Next::Probe(probe.question.clone()));
             search.tell(probe);
         }
@@ -67,6 +67,54 @@ fn assert_questions_follow(state: &State, settings: &[Settings]) {
             assert_eq!(search.ask(), Next::Done(answers.clone()));
         }
     }
+}
+
+/// A search on each start, across a kill amid the second one.
+#[test]
+fn each_start_has_a_search_of_its_own() {
+    let harness = Harness::new();
+    let plan = PLAN
+        .replace("version = 1", "version = 1\nstarts = 2")
+        .replace(", \"crash-after:60\", \"crash-after:150\"", "")
+        .replace("max = 64", "max = 16")
+        .replace(
+            "[[sla.target]]\nname = \"impossible\"\np99_ttft_ms = \"<=0.000001\"\n",
+            "",
+        );
+    harness.write("plan.toml", &plan);
+    let directory = harness.folder.path().join("out");
+    let mut vsweep = harness.start(&["run", "plan.toml", "-o", "out", "--quiet"]);
+    let on_second = |state: &State| state.searches().filter(|record| record.started.slot == 1).count();
+    wait_for("a second start", || {
+        directory.join("journal").is_dir() && journal_lines(&directory) > 0 && on_second(&state(&directory)) > 0
+    });
+    vsweep.kill().expect("alive until now");
+    vsweep.wait().expect("reaped");
+    harness.wait_until_alone();
+    let status = said(&harness.run(&["status", "out"]));
+    assert!(status.contains("of 2 searches"), "{status}");
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let state = state(&directory);
+    let begun: Vec<(u32, bool)> = state
+        .searches()
+        .map(|record| (record.started.slot, record.ended.is_some()))
+        .collect();
+    assert_eq!(begun, [(0, true), (1, true)]);
+    state.searches().for_each(|record| assert_alive(record, DIES_AT[0]));
+    let table = rows(&directory.join("sla.csv"));
+    assert_eq!(table.len(), 1, "a row for each server");
+    let number = |name: &str| table[0][name].parse::<f64>().expect("a number");
+    let answer = (table[0]["starts"].as_str(), table[0]["answer"].as_str());
+    assert_eq!(answer, ("2", "met"));
+    assert!(table[0]["notes"].starts_with("by start: "), "{table:?}");
+    assert!(
+        number("low") <= number("value") && number("value") < number("high"),
+        "{table:?}"
+    );
+    let again = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert!(said(&again).contains("nothing left to do"), "{}", said(&again));
+    assert!(harness.run(&["verify", "out"]).status.success());
 }
 
 fn assert_true(record: &SearchRecord, dies_at: f64) {

@@ -262,7 +262,7 @@ fn replay(plan: &Plan, directory: &Path, retry_failed: &[bool]) -> usize {
             }
             if plan.compare.is_some() {
                 starts = (&replay)
-                    .look(|state| schedule.next(state, &tried))
+                    .look(|state| schedule.asked(state, &tried))
                     .into_iter()
                     .collect();
             }

@@ -4,13 +4,38 @@
 //! A figure is taken over only where it means the same. So guidellm's `time_per_output_token_ms`, which counts the time to
 //! the first token in, is not TPOT; its `inter_token_latency_ms` of a request is.
 
+use super::harmless_members;
 use crate::metrics::percentile;
 use crate::plan::{Params, Place};
+use crate::python_json;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// The percentiles that both programs give.
 const PERCENTS: [(f64, &str); 4] = [(50.0, "p50"), (90.0, "p90"), (95.0, "p95"), (99.0, "p99")];
+
+/// The figures in a file of results: of a known client in vLLM's words, lists one by one, and several documents in one file, as
+/// `vllm bench serve --append-result` leaves them; the error completes a sentence that begins with the file.
+pub fn read_results(json: &[u8]) -> Result<Vec<Params>, String> {
+    let json = python_json::strict(json);
+    let mut found = Vec::new();
+    for document in serde_json::Deserializer::from_slice(&json).into_iter::<Value>() {
+        let items = match document.map_err(|error| format!("is no JSON: {error}"))? {
+            Value::Array(items) => items,
+            other => vec![other],
+        };
+        for item in items {
+            match item {
+                Value::Object(result) if !result.is_empty() => found.extend(records(harmless_members(result))?),
+                _ => return Err("holds something else than JSON objects with figures".into()),
+            }
+        }
+    }
+    match found.is_empty() {
+        true => Err("holds no result".into()),
+        false => Ok(found),
+    }
+}
 
 /// The figures of a result, as many as it has benchmarks: those of a client that is known, else the result as it is.
 pub fn records(result: Params) -> Result<Vec<Params>, String> {

@@ -11,7 +11,7 @@ mod engine;
 mod params;
 mod saved_requests;
 
-pub use clients::records;
+pub use clients::{read_results, records};
 pub(crate) use engine::of_engine;
 pub use params::params_of;
 

@@ -63,7 +63,7 @@ impl<'a, P: Place> Leased<'a, P> {
     fn is_left(&self, writer: &SessionWriter<'_>) -> bool {
         let is_open = |start: &Start| writer.look(|state| self.schedule.group(start, state).is_some());
         if self.is_compared {
-            return writer.look(|state| self.schedule.next(state, &[]).is_some());
+            return writer.look(|state| !self.schedule.asked(state, &[]).is_empty());
         }
         let finals: Vec<Start> = writer.look(|state| self.schedule.finals(state).collect());
         let mut all = self.schedule.starts().chain(finals);

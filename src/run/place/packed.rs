@@ -38,6 +38,8 @@ pub struct Packed<'a, I> {
     rounds: RefCell<I>,
     /// Those of this round that are left, in the order in which they are asked whether they fit.
     waiting: RefCell<Vec<(Start, Need)>>,
+    /// The GPUs of either arm of a comparison.
+    sets: [Vec<u32>; 2],
     /// Since when only somebody else is in the way.
     held_since: Cell<Option<Instant>>,
     is_told: Cell<bool>,
@@ -45,8 +47,8 @@ pub struct Packed<'a, I> {
 
 impl<'a, I: Iterator<Item = Vec<(Start, Need)>>> Packed<'a, I> {
     /// Looks at the machine before the first server, and keeps vsweep itself off the cores of the servers. A round holds the groups
-    /// with work left that may run in any order.
-    pub async fn now(node: &'a Node, plan: &Plan, rounds: I) -> Packed<'a, I> {
+    /// with work left that may run in any order; a group of a set gets GPUs of that one of `sets`.
+    pub async fn now(node: &'a Node, plan: &Plan, sets: [Vec<u32>; 2], rounds: I) -> Packed<'a, I> {
         node.withdraw();
         Packed {
             gate: Gate::patient(plan.exec.wait).await,
@@ -55,6 +57,7 @@ impl<'a, I: Iterator<Item = Vec<(Start, Need)>>> Packed<'a, I> {
             wait: plan.exec.wait,
             rounds: RefCell::new(rounds),
             waiting: RefCell::default(),
+            sets,
             held_since: Cell::new(None),
             is_told: Cell::new(false),
         }
@@ -77,10 +80,19 @@ impl<'a, I: Iterator<Item = Vec<(Start, Need)>>> Packed<'a, I> {
     fn take(&self, mut idle: Vec<u32>, under_way: &[Seat]) -> Option<(Start, Seat)> {
         let mut waiting = self.waiting.borrow_mut();
         loop {
-            let fits = |(_, need): &(Start, Need)| self.fits(idle.len(), under_way.len(), need);
+            let has_set = |start: &Start, gpus: u32| {
+                let set = start.set.map_or(&[][..], |set| &self.sets[set]);
+                set.iter().take(gpus as usize).all(|gpu| idle.contains(gpu))
+            };
+            let fits = |(start, need): &(Start, Need)| {
+                self.fits(idle.len(), under_way.len(), need) && has_set(start, need.gpus)
+            };
             let place = waiting.iter().position(fits)?;
             let need = waiting[place].1;
-            let gpus = choose(&idle, need.gpus as usize);
+            let gpus = match waiting[place].0.set {
+                None => choose(&idle, need.gpus as usize),
+                Some(set) => self.sets[set].iter().copied().take(need.gpus as usize).collect(),
+            };
             // Other vsweeps are to keep off what is next to one that is to be alone.
             let claimed = if need.alone { &self.node.gpus } else { &gpus };
             let claims: Vec<Option<Rc<Claim>>> = claimed.iter().map(|gpu| Claim::of(*gpu).map(Rc::new)).collect();
@@ -90,7 +102,7 @@ impl<'a, I: Iterator<Item = Vec<(Start, Need)>>> Packed<'a, I> {
             }
             let (start, _) = waiting.remove(place);
             let claims = claims.into_iter().flatten().collect();
-            let seat = self.node.seat(gpus, claims, under_way);
+            let seat = self.node.seat(gpus, start.set, claims, under_way);
             return Some((
                 start,
                 Seat {

@@ -2,9 +2,10 @@
 
 use super::history::{
     INFINITE, Measured, Outcome, adaptive_concurrency, double_and_bisect, generation1, generation1b, generation2,
-    valid_concurrency, workload_levels,
+    workload_levels,
 };
 use serde_json::Value;
+use vsweep::report::compare::{Speed, valid_loads};
 
 fn vectors(kind: &str) -> Vec<Value> {
     let text = include_str!("../../data/vectors/search.json");
@@ -147,26 +148,21 @@ fn the_current_exploration_chooses_its_levels() {
 fn the_valid_concurrency_is_the_highest_within_its_limits() {
     for vector in vectors("valid_concurrency") {
         let (input, expected) = (&vector["input"], &vector["expected"]);
-        let column = |key: &str| -> Vec<f64> {
-            input[key]
-                .as_array()
-                .expect("valid in this test")
-                .iter()
-                .map(|number| number.as_f64().expect("valid in this test"))
-                .collect()
-        };
-        let (ttft, tpot) = (column("ttft_ms"), column("tpot_ms"));
-        let rows: Vec<_> = numbers(&input["concurrency"])
-            .into_iter()
-            .zip(ttft)
-            .zip(tpot)
-            .map(|((c, ttft), tpot)| (c, ttft, tpot))
-            .collect();
         let limit = |key: &str| input[key].as_f64().expect("valid in this test");
-        let valid = valid_concurrency(&rows, limit("ttft_max_ms"), limit("tpot_max_ms"), limit("slack_pct"));
+        let at = |key: &str, row: usize| input[key][row].as_f64().expect("valid in this test");
+        let count = input["concurrency"].as_array().expect("valid in this test").len();
+        let rows: Vec<[f64; 4]> = (0..count)
+            .map(|row| ["concurrency", "ttft_ms", "tpot_ms", "output_tput"].map(|key| at(key, row)))
+            .collect();
+        let slack = 1.0 + limit("slack_pct") / 100.0;
+        let speed = Speed {
+            statistic: "p99".into(),
+            ttft_ms: limit("ttft_max_ms") * slack,
+            tpot_ms: limit("tpot_max_ms") * slack,
+        };
         assert_eq!(
-            valid,
-            ["ttft_max", "tpot_max", "both"].map(|key| expected[key].as_u64()),
+            valid_loads(&rows, &speed),
+            ["ttft_max", "tpot_max", "both"].map(|key| expected[key].as_f64()),
             "{}",
             vector["id"]
         );

@@ -59,6 +59,7 @@ pub fn first_point(matrix: &Matrix, planned: &LoadSearch) -> vsweep_plan::matrix
 /// What a search looks for, where it starts and whom its server must beat, as far as no server need be asked.
 pub(super) fn search_started(
     planned: &LoadSearch,
+    slot: u32,
     plan: &Plan,
     state: &State,
     forecast: Option<&BTreeMap<String, f64>>,
@@ -69,7 +70,7 @@ pub(super) fn search_started(
     let started = SearchStarted {
         search: planned.id.clone(),
         server: planned.server.clone(),
-        slot: FIRST_SLOT,
+        slot,
         name: planned.name.clone(),
         params: plan.secrets.redact_params(&planned.params),
         vary: planned.settings.vary,
@@ -81,7 +82,10 @@ pub(super) fn search_started(
         .searches()
         .filter(|record| is_alike(&record.started, &started))
         .collect();
-    let neighbour = alike.iter().rev().find_map(|record| first_value(record));
+    // Nobody knows better than the same server on an earlier start.
+    let before = (FIRST_SLOT..slot).rev();
+    let own = before.filter_map(|slot| state.search(&planned.id, slot));
+    let neighbour = own.chain(alike.iter().rev().copied()).find_map(first_value);
     let rivals = targets
         .iter()
         .filter_map(|target| rival(&target.name, &alike, state, predicted(&target.name)));
@@ -95,8 +99,8 @@ pub(super) fn search_started(
 /// Whether a forecast would say something new about a search: it has not begun, and no neighbour is known or its server may
 /// be skipped.
 pub fn wants_forecast(planned: &LoadSearch, plan: &Plan, state: &State) -> bool {
-    let is_new = state.search(&planned.id).is_none();
-    let has_neighbour = || search_started(planned, plan, state, None).seed.basis == Some(Basis::Neighbour);
+    let is_new = state.search(&planned.id, FIRST_SLOT).is_none();
+    let has_neighbour = || search_started(planned, FIRST_SLOT, plan, state, None).seed.basis == Some(Basis::Neighbour);
     is_new && (planned.settings.skip_beaten || !has_neighbour())
 }
 

@@ -1,10 +1,10 @@
 //! What the `[compare]` table of a plan comes to: its servers as entrants, and what is asked of each metric at each load.
 
 use vsweep_plan::matrix::{Matrix, ServerConfig};
-use vsweep_plan::plan::{Compare, Plan};
+use vsweep_plan::plan::{Compare, Parallel, Plan};
 use vsweep_record::journal::{Asked, Compared, Entrant};
 use vsweep_record::table::{Better, Measure};
-use vsweep_strategy::selection::Member;
+use vsweep_strategy::selection::{Member, Placement};
 use vsweep_strategy::stats::{Bound, Margin};
 
 /// The comparison of a plan, as its session records it; none if it asks for none.
@@ -28,6 +28,10 @@ pub fn compared(plan: &Plan, matrix: &Matrix) -> Option<Compared> {
         loads,
         runs: plan.runs.least(),
         max_starts: compare.max_starts as usize,
+        placement: match (plan.exec.parallel, servers.len()) {
+            (Parallel::No, _) | (_, 3..) => Placement::InTurn,
+            _ => Placement::SideBySide,
+        },
         max_seconds: compare.max_time.map(|time| time.as_secs_f64()),
     })
 }

@@ -153,10 +153,8 @@ fn push(builder: &mut TableBuilder, run: &RunRecord, serve: &Params, gpus: f64) 
 mod tests {
     use super::*;
     use std::path::Path;
-    use vsweep_plan::cause::Outcome;
     use vsweep_plan::plan::{Format, World, parse};
-    use vsweep_plan::validity::Validity;
-    use vsweep_record::journal::{Event, Learned, RunFinished, RunStarted};
+    use vsweep_record::journal::{Event, Learned};
 
     const PLAN: &str = "version = 1\nstarts = 3\nruns = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax_num_seqs = [1, 2, 3]\n\
                         [bench.params]\nnum_prompts = 9\n";
@@ -182,31 +180,9 @@ mod tests {
                     launch,
                     gpus: Vec::new(),
                 });
-                let started = state.imagine(Event::RunStarted(Box::new(RunStarted {
-                    point: point.id,
-                    server,
-                    slot,
-                    run: 0,
-                    launch,
-                    name: String::new(),
-                    params: point.params,
-                    combo: None,
-                    search: None,
-                    anew: None,
-                })));
                 let figures = [("output_throughput".to_owned(), values[slot as usize])];
-                state.imagine(Event::RunFinished(Box::new(RunFinished {
-                    started: started.place.line.seq,
-                    outcome: Outcome::Ok,
-                    validity: Validity::Valid,
-                    doubts: Vec::new(),
-                    cause: None,
-                    detail: String::new(),
-                    seconds: 1.0,
-                    file: None,
-                    learned: Some(Learned::Figures(figures.into())),
-                    beside: None,
-                })));
+                let learned = Some(Learned::Figures(figures.into()));
+                state.imagine_run((server, point.id, point.params), (slot, launch), learned);
             }
         }
         let finalists = finalists(&plan, &matrix, &state);

@@ -28,7 +28,9 @@ impl Agenda<'_> {
             let detail = format!("not started again: {}", failure.detail);
             Failure::new(failure.cause, detail)
         };
-        let is_new = || state.starts_of(&self.server.id) == 0 && !self.probings.iter().any(|one| one.has_failed(state));
+        let is_new = || {
+            state.starts_of(&self.server.id) == 0 && !self.probings.iter().any(|one| one.has_failed(self.slot, state))
+        };
         let failure = match state.never_starts(&self.server.id, self.slot) {
             Some(failure) => again(failure),
             None if is_new() => state.lacks_memory(config)?,
@@ -117,20 +119,22 @@ impl Agenda<'_> {
         let failure = lost.failure.clone();
         if let Some(search) = lost.search.take() {
             self.probings.pop_front();
-            return Some(search_finished(search, Vec::new(), Some(failure), state));
+            return Some(search_finished(search, Vec::new(), Some(failure), self.slot, state));
         }
         let under = lost.under.clone();
         for probing in &self.probings {
-            if let Ask::Begin(started) = probing.ask(self.scope, state) {
+            if let Ask::Begin(started) = probing.ask(self.scope, self.slot, state) {
                 return Some(record(Event::SearchStarted(started)));
             }
         }
         let left = self.probings.iter();
         let tasks = left
             .clone()
-            .flat_map(|probing| probing.left(self.scope, state))
+            .flat_map(|probing| probing.left(self.scope, self.slot, state))
             .collect();
-        let searches = left.filter_map(Probing::id).map(|id| (id.clone(), tip(id, state)));
+        let searches = left
+            .filter_map(Probing::id)
+            .map(|id| (id.clone(), tip(id, self.slot, state)));
         let searches: Vec<_> = searches.collect();
         let given_up = self.given_up(tasks, searches, &failure, under.as_ref());
         self.leave(match self.scope.plan.on_failure {

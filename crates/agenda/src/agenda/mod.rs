@@ -268,7 +268,7 @@ impl<'p> Agenda<'p> {
         if let Probing::Grid(grid) = probing {
             grid.skip(state);
         }
-        match probing.ask(self.scope, state) {
+        match probing.ask(self.scope, self.slot, state) {
             Ask::Begin(started) => Some(self.begin_search(*started)),
             Ask::Run(task) => {
                 if let Probing::Grid(grid) = probing {
@@ -279,7 +279,7 @@ impl<'p> Agenda<'p> {
             }
             Ask::Answered(id, answers) => {
                 self.probings.pop_front();
-                Some(search_finished(id, answers, None, state))
+                Some(search_finished(id, answers, None, self.slot, state))
             }
             Ask::GivenUp(id, failure) => Some(self.give_up_search(id, failure, state)),
             Ask::Empty => {
@@ -313,7 +313,7 @@ impl<'p> Agenda<'p> {
         if self.scope.plan.on_failure == OnFailure::Stop {
             self.leave(Ending::StoppedOnFailure);
         }
-        search_finished(search, Vec::new(), Some(failure), state)
+        search_finished(search, Vec::new(), Some(failure), self.slot, state)
     }
 
     /// What remains is to stop the server.
@@ -344,9 +344,9 @@ fn record(event: Event) -> Step {
     Step::Record(Box::new(event))
 }
 
-fn search_finished(search: SearchId, answers: Vec<Answer>, failure: Option<Failure>, state: &State) -> Step {
+fn search_finished(search: SearchId, answers: Vec<Answer>, failure: Option<Failure>, slot: u32, state: &State) -> Step {
     record(Event::SearchFinished {
-        after: tip(&search, state),
+        after: tip(&search, slot, state),
         search,
         answers,
         cause: failure.as_ref().map(|failure| failure.cause),
@@ -355,6 +355,6 @@ fn search_finished(search: SearchId, answers: Vec<Answer>, failure: Option<Failu
 }
 
 /// What the next line of a search follows.
-fn tip(search: &SearchId, state: &State) -> LineId {
-    state.search(search).expect("a search begins before it asks").tip
+fn tip(search: &SearchId, slot: u32, state: &State) -> LineId {
+    state.search(search, slot).expect("a search begins before it asks").tip
 }

@@ -9,7 +9,7 @@ use vsweep_plan::cause::{Cause, Failure, Outcome};
 use vsweep_plan::ids::SearchId;
 use vsweep_plan::matrix::{LoadExploration, LoadSearch};
 use vsweep_plan::validity::Validity;
-use vsweep_record::journal::{FIRST_SLOT, RunRecord, SearchStarted, State};
+use vsweep_record::journal::{RunRecord, SearchStarted, State};
 use vsweep_strategy::search::{Answer, Exploration, Next, Search, Seed};
 
 /// Runs that belong together.
@@ -40,14 +40,14 @@ pub(super) enum Ask {
 
 impl Probing {
     /// What comes next.
-    pub fn ask(&self, scope: Scope<'_>, state: &State) -> Ask {
+    pub fn ask(&self, scope: Scope<'_>, slot: u32, state: &State) -> Ask {
         match self {
             Probing::Grid(grid) => match grid.tasks.front() {
                 Some(task) => Ask::Run(Box::new(task.clone())),
                 None => Ask::Empty,
             },
-            Probing::Search(planned, hint) => ask_search(planned, hint, scope, state),
-            Probing::Exploration(planned) => ask_exploration(planned, scope, state),
+            Probing::Search(planned, hint) => ask_search(planned, hint, scope, slot, state),
+            Probing::Exploration(planned) => ask_exploration(planned, scope, slot, state),
         }
     }
 
@@ -61,10 +61,10 @@ impl Probing {
     }
 
     /// What it would still measure, as far as that is known.
-    pub fn left(&self, scope: Scope<'_>, state: &State) -> Vec<Task> {
+    pub fn left(&self, scope: Scope<'_>, slot: u32, state: &State) -> Vec<Task> {
         match self {
             Probing::Grid(grid) => grid.owed(),
-            _ => match self.ask(scope, state) {
+            _ => match self.ask(scope, slot, state) {
                 Ask::Run(task) => vec![*task],
                 _ => Vec::new(),
             },
@@ -72,13 +72,13 @@ impl Probing {
     }
 
     /// Whether some of it has failed before and is wanted again.
-    pub fn has_failed(&self, state: &State) -> bool {
+    pub fn has_failed(&self, slot: u32, state: &State) -> bool {
         let has_failed = |task: &Task| state.outcome(&task.point.id, task.slot, task.run) == Some(Outcome::Failed);
         match self {
             Probing::Grid(grid) => grid.tasks.iter().any(has_failed),
             _ => self
                 .id()
-                .and_then(|id| state.search(id))
+                .and_then(|id| state.search(id, slot))
                 .is_some_and(|record| record.ended.is_some()),
         }
     }
@@ -92,29 +92,30 @@ impl Probing {
     }
 }
 
-fn ask_search(planned: &LoadSearch, hint: &Hint, scope: Scope<'_>, state: &State) -> Ask {
-    let Some(record) = state.search(&planned.id) else {
+fn ask_search(planned: &LoadSearch, hint: &Hint, scope: Scope<'_>, slot: u32, state: &State) -> Ask {
+    let Some(record) = state.search(&planned.id, slot) else {
         return Ask::Begin(Box::new(search_started(
             planned,
+            slot,
             scope.plan,
             state,
             hint.forecast.as_ref(),
         )));
     };
     let mut search = Search::new(planned.settings.clone(), record.started.seed).against(&record.started.rivals);
-    state.probes(&planned.id).for_each(|probe| search.tell(probe));
+    state.probes(&planned.id, slot).for_each(|probe| search.tell(probe));
     match search.ask() {
         Next::Probe(question) => {
             let point = scope.matrix.point_for(planned, &question);
             Ask::Run(Box::new(Task {
-                slot: FIRST_SLOT,
-                run: state.free_run(&point.id),
+                slot,
+                run: state.free_run(&point.id, slot),
                 point,
                 figures: Arc::default(),
                 reader: Some(Reader::of_search(planned, &search, question)),
             }))
         }
-        Next::Done(_) if has_measured_nothing(&planned.id, state) => {
+        Next::Done(_) if has_measured_nothing(&planned.id, slot, state) => {
             let detail = "every run of the search failed, so its load is not to blame; see their causes";
             Ask::GivenUp(planned.id.clone(), Failure::new(Cause::BenchFailed, detail))
         }
@@ -122,12 +123,12 @@ fn ask_search(planned: &LoadSearch, hint: &Hint, scope: Scope<'_>, state: &State
     }
 }
 
-fn ask_exploration(planned: &LoadExploration, scope: Scope<'_>, state: &State) -> Ask {
-    if state.search(&planned.id).is_none() {
+fn ask_exploration(planned: &LoadExploration, scope: Scope<'_>, slot: u32, state: &State) -> Ask {
+    if state.search(&planned.id, slot).is_none() {
         return Ask::Begin(Box::new(SearchStarted {
             search: planned.id.clone(),
             server: planned.server.clone(),
-            slot: FIRST_SLOT,
+            slot,
             name: planned.name.clone(),
             params: scope.plan.secrets.redact_params(&planned.params),
             vary: planned.settings.vary,
@@ -137,7 +138,9 @@ fn ask_exploration(planned: &LoadExploration, scope: Scope<'_>, state: &State) -
         }));
     }
     let mut exploration = Exploration::new(planned.settings.clone());
-    state.levels(&planned.id).for_each(|level| exploration.tell(level));
+    state
+        .levels(&planned.id, slot)
+        .for_each(|level| exploration.tell(level));
     let Some(load) = exploration.ask() else {
         if exploration.has_anchors() {
             return Ask::Answered(planned.id.clone(), Vec::new());
@@ -148,8 +151,8 @@ fn ask_exploration(planned: &LoadExploration, scope: Scope<'_>, state: &State) -
     };
     let point = scope.matrix.point_at(planned, &load);
     Ask::Run(Box::new(Task {
-        slot: FIRST_SLOT,
-        run: state.free_run(&point.id),
+        slot,
+        run: state.free_run(&point.id, slot),
         point,
         figures: Arc::default(),
         reader: Some(Reader::of_exploration(planned, load)),
@@ -157,8 +160,8 @@ fn ask_exploration(planned: &LoadExploration, scope: Scope<'_>, state: &State) -
 }
 
 /// Whether a search has runs, and not a single one gave figures.
-fn has_measured_nothing(search: &SearchId, state: &State) -> bool {
-    let mut probes = state.probes(search).peekable();
+fn has_measured_nothing(search: &SearchId, slot: u32, state: &State) -> bool {
+    let mut probes = state.probes(search, slot).peekable();
     probes.peek().is_some() && probes.all(|probe| probe.readings.is_empty())
 }
 

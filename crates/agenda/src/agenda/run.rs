@@ -197,8 +197,8 @@ impl Agenda<'_> {
     fn run_started(&self, task: &Task, state: &State) -> RunStarted {
         let link = task.reader.as_ref().map(|reader| Link {
             id: reader.id().clone(),
-            after: tip(reader.id(), state),
-            step: state.search(reader.id()).map_or(0, |search| search.steps),
+            after: tip(reader.id(), self.slot, state),
+            step: state.search(reader.id(), self.slot).map_or(0, |search| search.steps),
             draw: task.draw(),
         });
         RunStarted {

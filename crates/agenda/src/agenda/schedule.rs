@@ -13,7 +13,7 @@ use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::{PointId, SearchId, ServerId};
 use vsweep_plan::matrix::{LoadExploration, LoadSearch, Matrix, Point, ServerConfig};
 use vsweep_plan::plan::Plan;
-use vsweep_record::journal::{FIRST_SLOT, Progress, SENTINEL_SLOT, SearchEnd, Shard, State, sentinel_point};
+use vsweep_record::journal::{FIRST_SLOT, Next, Progress, SENTINEL_SLOT, SearchEnd, Shard, State, sentinel_point};
 use vsweep_record::table::count_gpus;
 use vsweep_strategy::search::{Answer, Exploration, Found};
 
@@ -37,6 +37,8 @@ pub struct Start {
     pub only: Option<BTreeSet<PointId>>,
     /// The point of a sentinel's start; all others have none.
     pub sentinel: Option<Box<Point>>,
+    /// Which of two sets of GPUs it gets, where the arms of a comparison run side by side.
+    pub set: Option<usize>,
 }
 
 /// One start of a server and what is to be measured on it.
@@ -86,28 +88,34 @@ impl<'a> Schedule<'a> {
             slot,
             only: None,
             sentinel: None,
+            set: None,
         })
     }
 
-    /// The start that a comparison wants next, after those that were `tried` by this session already: they are not retried again.
-    pub fn next(self, state: &State, tried: &[(ServerId, u32)]) -> Option<Start> {
-        let compared = compared(self.plan, self.matrix)?;
+    /// The starts that a comparison wants next, after those that were `tried` by this session already: they are not retried again.
+    pub fn asked(self, state: &State, tried: &[(ServerId, u32)]) -> Vec<Start> {
+        let Some(compared) = compared(self.plan, self.matrix) else {
+            return Vec::new();
+        };
         let retries = |server: &ServerId, slot: u32| {
             let is_tried = tried.iter().any(|(other, at)| other == server && *at == slot);
             self.retry_failed && !is_tried
         };
         match compared.progress(state, &retries) {
-            Progress::Start { entrant, slot } => {
-                let id = &compared.entrants[entrant].server;
-                let server = self.matrix.servers().find(|server| server.id == *id)?;
-                Some(Start {
-                    server,
-                    slot,
-                    only: None,
-                    sentinel: None,
-                })
+            Progress::Starts(next) => {
+                let start = |next: Next| {
+                    let id = &compared.entrants[next.entrant].server;
+                    Some(Start {
+                        server: self.matrix.servers().find(|server| server.id == *id)?,
+                        slot: next.slot,
+                        only: None,
+                        sentinel: None,
+                        set: next.set,
+                    })
+                };
+                next.into_iter().filter_map(start).collect()
             }
-            Progress::Ended(_) => None,
+            Progress::Ended(_) => Vec::new(),
         }
     }
 
@@ -136,13 +144,14 @@ impl<'a> Schedule<'a> {
                 slot,
                 only: Some(points),
                 sentinel: None,
+                set: None,
             })
         })
     }
 
     /// The starts that are foreseen, in order, whether or not anything is left on them: for whoever tells what lies ahead.
     pub fn foreseen(self, state: &State) -> impl Iterator<Item = Start> + use<'a> {
-        let has_ended = self.plan.compare.is_some() && self.next(state, &[]).is_none();
+        let has_ended = self.plan.compare.is_some() && self.asked(state, &[]).is_empty();
         let starts = (!has_ended).then(|| self.starts());
         starts.into_iter().flatten().chain(self.finals(state))
     }
@@ -182,6 +191,7 @@ impl<'a> Schedule<'a> {
         Some(Start {
             slot: SENTINEL_SLOT,
             only: None,
+            set: None,
             sentinel: Some(Box::new(point)),
             server,
         })
@@ -236,11 +246,12 @@ impl<'a> Schedule<'a> {
             .map(|(point, run)| Task::of(point.clone(), slot, run, Arc::clone(&figures)))
             .collect();
         let searches = self.matrix.searches_of(server);
-        let searches = searches.filter(|search| self.is_left(&search.id, state) || was_skipped_before(search, state));
+        let searches =
+            searches.filter(|search| self.is_left(&search.id, slot, state) || was_skipped_before(search, slot, state));
         let searches: Vec<LoadSearch> = searches.collect();
         let explorations = self.matrix.explorations_of(server);
         let explorations: Vec<LoadExploration> = explorations
-            .filter(|exploration| self.is_left(&exploration.id, state))
+            .filter(|exploration| self.is_left(&exploration.id, slot, state))
             .collect();
         let has_work = !tasks.is_empty() || !searches.is_empty() || !explorations.is_empty();
         has_work.then(|| Group {
@@ -252,8 +263,8 @@ impl<'a> Schedule<'a> {
         })
     }
 
-    fn is_left(self, search: &SearchId, state: &State) -> bool {
-        match state.search(search).and_then(|record| record.ended.as_ref()) {
+    fn is_left(self, search: &SearchId, slot: u32, state: &State) -> bool {
+        match state.search(search, slot).and_then(|record| record.ended.as_ref()) {
             None => true,
             Some(SearchEnd::Answered(_)) => false,
             Some(SearchEnd::GivenUp(..)) => self.retry_failed,
@@ -263,7 +274,7 @@ impl<'a> Schedule<'a> {
     /// Whether anything is left in all.
     pub fn has_work(self, state: &State) -> bool {
         if self.plan.compare.is_some() {
-            return self.next(state, &[]).is_some();
+            return !self.asked(state, &[]).is_empty();
         }
         let is_left = |start: Start| self.group(&start, state).is_some();
         self.starts().any(is_left) || self.finals(state).any(is_left)
@@ -271,8 +282,8 @@ impl<'a> Schedule<'a> {
 }
 
 /// Whether a search was left undone under a plan that allowed that, and this one does not.
-fn was_skipped_before(search: &LoadSearch, state: &State) -> bool {
-    let record = state.search(&search.id);
+fn was_skipped_before(search: &LoadSearch, slot: u32, state: &State) -> bool {
+    let record = state.search(&search.id, slot);
     let is_skipped = |answers: &[Answer]| answers.iter().any(|answer| answer.found == Found::Skipped);
     let ended = record.and_then(|record| record.ended.as_ref());
     !search.settings.skip_beaten && matches!(ended, Some(SearchEnd::Answered(answers)) if is_skipped(answers))

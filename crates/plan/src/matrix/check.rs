@@ -2,7 +2,7 @@
 
 use super::space::{Slot, Space};
 use super::{Matrix, side_identity};
-use crate::plan::{Found, Plan, Problem, Side, Span, equality_key};
+use crate::plan::{Found, Parallel, Plan, Problem, Side, Span, equality_key};
 use crate::units::{show_count, show_duration};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -154,9 +154,31 @@ pub(super) fn leftovers(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     }
 }
 
+/// Whether the servers of a comparison can run at once, if they are to.
+fn side_by_side(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+    let servers = matrix.counts().servers;
+    let (message, remedy) = match plan.exec.parallel {
+        Parallel::Servers(1) => (
+            "the two servers of a comparison cannot run at once where one server runs at a time",
+            "write parallel = 2, or remove [exec] to measure them in turn on the same GPUs",
+        ),
+        Parallel::Gpus | Parallel::Servers(_) if servers > 2 => (
+            "an axis is bisected one start after another, so nothing can run side by side",
+            "remove [exec]",
+        ),
+        _ => return,
+    };
+    found.add(Problem::new(
+        plan.origin.value_span(&["exec", "parallel"]),
+        message,
+        remedy,
+    ));
+}
+
 /// Whether the servers of a comparison can be held against each other.
 pub(super) fn comparison(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     let Some(compare) = &plan.compare else { return };
+    side_by_side(plan, matrix, found);
     let span = plan.origin.value_span(&["compare"]);
     let mut refuse = |message: String, remedy: &str| found.add(Problem::new(span, message, remedy));
     let mut loads = matrix.servers().map(|server| {

@@ -186,7 +186,7 @@ impl Matrix {
     pub fn counts(&self) -> Counts {
         let kept: u64 = self.points_of_server.iter().map(|count| u64::from(*count)).sum();
         let (points, searches) = match self.finds_its_loads() {
-            true => (0, kept),
+            true => (0, kept * u64::from(self.starts)),
             false => (kept, 0),
         };
         let servers = self.kept_servers().count() as u64;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use vsweep_plan::ids::{PointId, ServerId};
-use vsweep_strategy::selection::Member;
+use vsweep_strategy::selection::{Member, Placement};
 
 /// Server configs that are held against each other: two arms in pairs of starts, or an ordered axis that is bisected.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,6 +20,13 @@ pub struct Compared {
     /// No start begins after this much time in starts and runs, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_seconds: Option<f64>,
+    /// Where two arms run.
+    #[serde(default, skip_serializing_if = "is_in_turn")]
+    pub placement: Placement,
+}
+
+fn is_in_turn(placement: &Placement) -> bool {
+    *placement == Placement::InTurn
 }
 
 /// One of the server configs.

@@ -42,7 +42,7 @@ pub use log::Log;
 pub use machine::{GpuKind, Machine, SENTINEL_SLOT, sentinel_point};
 pub use manifest::Manifest;
 pub use place::{Hex64, LineId, Nonce, Place, Sum};
-pub use progress::{Conclusion, Found, Progress};
+pub use progress::{Conclusion, Found, Next, Progress};
 pub use recorder::{Recorder, load};
 pub use run_file::Measured;
 pub use sample::{Beside, Company, InterferenceSample};

@@ -7,22 +7,28 @@ use vsweep_plan::cause::Outcome as RunOutcome;
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::validity::Validity;
 use vsweep_strategy::selection::{
-    Arm, Ask, Axis, Bisected, Ending, Located, Outcome, Paired, Placement, Probe, Seen, Settings, Told,
+    Arm, Ask, Axis, Bisected, Ending, Located, Outcome, Paired, Placement, Probe, Seen, Settings, Slot, Told,
 };
 use vsweep_strategy::stats::Start;
 
 /// How far a comparison is.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Progress {
-    /// A start is to be measured next.
-    Start {
-        /// Of which entrant, by its place.
-        entrant: usize,
-        /// Which of its starts.
-        slot: u32,
-    },
+    /// These starts are to be measured next; of two arms side by side both at once.
+    Starts(Vec<Next>),
     /// It has ended.
     Ended(Conclusion),
+}
+
+/// A start to be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Next {
+    /// Of which entrant, by its place.
+    pub entrant: usize,
+    /// Which of its starts.
+    pub slot: u32,
+    /// Which of two sets of GPUs it gets; none where all get the same.
+    pub set: Option<usize>,
 }
 
 /// What a comparison has found.
@@ -51,15 +57,25 @@ enum Selection {
     Axis(Bisected),
 }
 
+/// What a selection asks for.
+#[derive(Clone, Copy)]
+enum Wanted {
+    Slot(Slot),
+    Entry(usize),
+}
+
 impl Compared {
     /// Where it stands. A failed start of which `retries` holds is to be measured again.
     pub fn progress(&self, state: &State, retries: &dyn Fn(&ServerId, u32) -> bool) -> Progress {
         let mut selection = self.selection();
         let mut slots = vec![0; self.entrants.len()];
-        let (mut starts, mut seconds) = (0, 0.0);
+        let mut seconds = vec![0.0; self.entrants.len()];
+        let mut starts = 0;
+        let (mut pending, mut next) = (Vec::new(), Vec::new());
         loop {
-            let entrant = match selection.ask() {
-                Ok(entrant) => entrant,
+            let wanted = match selection.ask(&pending) {
+                Ok(Some(wanted)) => wanted,
+                Ok(None) => return Progress::Starts(next),
                 Err(found) => {
                     return Progress::Ended(Conclusion {
                         found,
@@ -68,21 +84,41 @@ impl Compared {
                     });
                 }
             };
+            let (entrant, set) = match wanted {
+                Wanted::Entry(entry) => (entry, None),
+                Wanted::Slot(slot) => (
+                    usize::from(slot.arm == Arm::New),
+                    (self.placement == Placement::SideBySide).then_some(slot.set),
+                ),
+            };
             let slot = slots[entrant];
             let Some(told) = self.told(entrant, slot, state, retries) else {
-                return match self.max_seconds.is_some_and(|most| seconds >= most) {
-                    true => Progress::Ended(Conclusion {
+                if self.max_seconds.is_some_and(|most| self.spent(&seconds) >= most) {
+                    return Progress::Ended(Conclusion {
                         found: selection.found_so_far(starts),
                         starts,
                         is_out_of_time: true,
-                    }),
-                    false => Progress::Start { entrant, slot },
-                };
+                    });
+                }
+                next.push(Next { entrant, slot, set });
+                match wanted {
+                    Wanted::Slot(slot) => pending.push(slot),
+                    Wanted::Entry(_) => return Progress::Starts(next),
+                }
+                continue;
             };
-            seconds += self.seconds(entrant, slot, state);
-            selection.tell(entrant, told);
+            seconds[entrant] += self.seconds(entrant, slot, state);
+            selection.tell(wanted, told);
             slots[entrant] += 1;
             starts += 1;
+        }
+    }
+
+    /// The time that is spent, by that of each entrant. Arms side by side take theirs at once.
+    fn spent(&self, seconds: &[f64]) -> f64 {
+        match self.placement {
+            Placement::InTurn => seconds.iter().sum(),
+            Placement::SideBySide => seconds.iter().copied().fold(0.0, f64::max),
         }
     }
 
@@ -96,7 +132,7 @@ impl Compared {
             false => {
                 let settings = Settings {
                     max_starts: self.max_starts,
-                    placement: Placement::InTurn,
+                    placement: self.placement,
                     ..Settings::new(family)
                 };
                 Selection::Pairs(Paired::new(settings))
@@ -165,36 +201,34 @@ impl Selection {
         }
     }
 
-    /// The entrant to start next, or what was found.
-    fn ask(&self) -> Result<usize, Found> {
+    /// What to start beside what is pending, if anything, or what was found.
+    fn ask(&self, pending: &[Slot]) -> Result<Option<Wanted>, Found> {
         match self {
-            Selection::Pairs(paired) => match paired.ask(&[]) {
-                Ask::Start(slot) => Ok(usize::from(slot.arm == Arm::New)),
+            Selection::Pairs(paired) => match paired.ask(pending) {
+                Ask::Start(slot) => Ok(Some(Wanted::Slot(slot))),
                 Ask::Done(outcome) => Err(Found::Pairs(outcome)),
-                Ask::Wait => unreachable!("nothing is pending"),
+                Ask::Wait => Ok(None),
             },
             Selection::Axis(bisected) => match bisected.ask() {
-                Probe::Start(entry) => Ok(entry),
+                Probe::Start(entry) => Ok(Some(Wanted::Entry(entry))),
                 Probe::Done(located) => Err(Found::Axis(Some(located))),
             },
         }
     }
 
-    /// Takes in what a start of the entrant that was asked for showed.
-    fn tell(&mut self, entrant: usize, logs: Vec<Option<f64>>) {
+    /// Takes in what a start that was asked for showed.
+    fn tell(&mut self, wanted: Wanted, logs: Vec<Option<f64>>) {
         let has_failed = logs.iter().all(Option::is_none);
-        match self {
-            Selection::Pairs(paired) => {
-                let Ask::Start(slot) = paired.ask(&[]) else {
-                    unreachable!("only what was asked for is told");
-                };
+        match (self, wanted) {
+            (Selection::Pairs(paired), Wanted::Slot(slot)) => {
                 let told = if has_failed { Told::Failed } else { Told::Measured(logs) };
                 paired.tell(slot, told);
             }
-            Selection::Axis(bisected) => {
+            (Selection::Axis(bisected), Wanted::Entry(entry)) => {
                 let log = logs.into_iter().next().flatten();
-                bisected.tell(entrant, log.map_or(Seen::Failed, Seen::Measured));
+                bisected.tell(entry, log.map_or(Seen::Failed, Seen::Measured));
             }
+            _ => unreachable!("only what was asked for is told"),
         }
     }
 }
@@ -229,6 +263,7 @@ mod tests {
             runs: 1,
             max_starts: 40,
             max_seconds,
+            placement: Placement::InTurn,
         }
     }
 
@@ -272,7 +307,9 @@ mod tests {
         let mut starts = Vec::new();
         loop {
             match compared.progress(&state, &|_, _| false) {
-                Progress::Start { entrant, slot } => {
+                // Of two arms side by side, the second ends first.
+                Progress::Starts(next) => {
+                    let Next { entrant, slot, .. } = next[next.len() - 1];
                     measure(compared, &mut state, entrant, slot, figure(starts.len(), entrant));
                     starts.push((entrant, slot));
                 }
@@ -310,9 +347,50 @@ mod tests {
         let compared = compared(None);
         let mut state = State::default();
         measure(&compared, &mut state, 0, 0, None);
-        let next = Progress::Start { entrant: 0, slot: 1 };
-        assert_eq!(compared.progress(&state, &|_, _| false), next);
-        let again = Progress::Start { entrant: 0, slot: 0 };
-        assert_eq!(compared.progress(&state, &|_, _| true), again);
+        let only = |slot| {
+            let entrant = 0;
+            Progress::Starts(vec![Next {
+                entrant,
+                slot,
+                set: None,
+            }])
+        };
+        assert_eq!(compared.progress(&state, &|_, _| false), only(1));
+        assert_eq!(compared.progress(&state, &|_, _| true), only(0));
+    }
+
+    #[test]
+    fn arms_side_by_side_come_at_once_and_swap_their_gpus() {
+        let compared = Compared {
+            placement: Placement::SideBySide,
+            ..compared(None)
+        };
+        let mut state = State::default();
+        let next = |state: &State| match compared.progress(state, &|_, _| false) {
+            Progress::Starts(next) => next
+                .into_iter()
+                .map(|next| (next.entrant, next.slot, next.set.expect("a set")))
+                .collect(),
+            Progress::Ended(_) => Vec::new(),
+        };
+        assert_eq!(next(&state), [(0, 0, 0), (1, 0, 1)]);
+        measure(&compared, &mut state, 1, 0, Some(80.0));
+        assert_eq!(next(&state), [(0, 0, 0)], "a pair is whole before the next begins");
+        measure(&compared, &mut state, 0, 0, None);
+        assert_eq!(next(&state), [(0, 1, 0)], "a failed start is tried again on its GPUs");
+        measure(&compared, &mut state, 0, 1, Some(100.0));
+        assert_eq!(next(&state), [(1, 1, 0), (0, 2, 1)]);
+        let (starts, conclusion) = follow(&compared, |start, entrant| Some(noisy(start, entrant)));
+        let Found::Pairs(outcome) = conclusion.found else {
+            panic!("two arms are pairs");
+        };
+        assert_eq!((outcome.ending, starts.len() % 2), (Ending::Decided, 0));
+        // Both arms take their 10 s at once, so 25 s hold three pairs.
+        let short = Compared {
+            max_seconds: Some(25.0),
+            ..compared
+        };
+        let (starts, conclusion) = follow(&short, |start, entrant| Some(noisy(start, entrant)));
+        assert_eq!((starts.len(), conclusion.is_out_of_time), (6, true));
     }
 }

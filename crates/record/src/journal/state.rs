@@ -24,7 +24,7 @@ pub use records::{
 pub use resume::Gap;
 
 use super::compared::Compared;
-use super::event::{Event, RunFinished, Seen, SeenJournal};
+use super::event::{Event, Learned, RunFinished, RunStarted, Seen, SeenJournal};
 use super::legacy::Sealed;
 use super::line::Entry;
 use super::place::{LineId, Nonce, Place};
@@ -34,6 +34,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::OnceLock;
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::{PointId, SearchId, ServerId};
+use vsweep_plan::plan::Params;
 use vsweep_plan::validity::{Doubt, Validity};
 use vsweep_strategy::search::{Level, Probe};
 
@@ -193,9 +194,9 @@ impl State {
         (attempt.standing == Standing::Done).then_some(attempt.record.outcome)
     }
 
-    /// The first repetition of a point on its first start that has no result.
-    pub fn free_run(&self, point: &PointId) -> u32 {
-        let run = (0..).find(|run| self.outcome(point, FIRST_SLOT, *run).is_none());
+    /// The first repetition of a point on a start that has no result.
+    pub fn free_run(&self, point: &PointId, slot: u32) -> u32 {
+        let run = (0..).find(|run| self.outcome(point, slot, *run).is_none());
         run.expect("a journal does not hold four billion runs")
     }
 
@@ -240,12 +241,52 @@ impl State {
         entry
     }
 
-    /// The record of a search, whether or not it is still in the plan.
-    pub fn search(&self, search: &SearchId) -> Option<&SearchRecord> {
-        self.chain(search, FIRST_SLOT).map(|chain| &chain.record)
+    /// Takes the first run of a point on a start into account, one of a second that ended well: for tests.
+    pub fn imagine_run(
+        &mut self,
+        (server, point, params): (ServerId, PointId, Params),
+        (slot, launch): (u32, u32),
+        learned: Option<Learned>,
+    ) {
+        let started = self.imagine(Event::RunStarted(Box::new(RunStarted {
+            point,
+            server,
+            slot,
+            run: 0,
+            launch,
+            name: String::new(),
+            params,
+            combo: None,
+            search: None,
+            anew: None,
+        })));
+        self.imagine(Event::RunFinished(Box::new(RunFinished {
+            started: started.place.line.seq,
+            outcome: Outcome::Ok,
+            validity: Validity::Valid,
+            doubts: Vec::new(),
+            cause: None,
+            detail: String::new(),
+            seconds: 1.0,
+            file: None,
+            learned,
+            beside: None,
+        })));
     }
 
-    /// The searches that were started and are still in the plan, oldest first.
+    /// The record of a search on a planned start, whether or not it is still in the plan.
+    pub fn search(&self, search: &SearchId, slot: u32) -> Option<&SearchRecord> {
+        self.chain(search, slot).map(|chain| &chain.record)
+    }
+
+    /// The record of a search on the last planned start on which it has begun.
+    pub fn latest_search(&self, search: &SearchId) -> Option<&SearchRecord> {
+        let of_search = (search.clone(), FIRST_SLOT)..=(search.clone(), u32::MAX);
+        let mut slots = self.searches.range(of_search).rev();
+        slots.find_map(|((_, slot), _)| self.search(search, *slot))
+    }
+
+    /// The searches that were started and are still in the plan, oldest first; one for each planned start.
     pub fn searches(&self) -> impl Iterator<Item = &SearchRecord> {
         let planned = self
             .searches
@@ -258,19 +299,21 @@ impl State {
         begun.into_iter().map(|(_, record)| record)
     }
 
-    /// What a search has learned, in the order in which it did.
-    pub fn probes(&self, search: &SearchId) -> impl Iterator<Item = &Probe> {
-        self.chained(search).filter_map(|run| run.search.as_ref()?.probe())
+    /// What a search has learned on a planned start, in the order in which it did.
+    pub fn probes(&self, search: &SearchId, slot: u32) -> impl Iterator<Item = &Probe> {
+        self.chained(search, slot)
+            .filter_map(|run| run.search.as_ref()?.probe())
     }
 
     /// What an exploration has learned, in the order in which it did.
-    pub fn levels(&self, exploration: &SearchId) -> impl Iterator<Item = &Level> {
-        self.chained(exploration).filter_map(|run| run.search.as_ref()?.level())
+    pub fn levels(&self, exploration: &SearchId, slot: u32) -> impl Iterator<Item = &Level> {
+        self.chained(exploration, slot)
+            .filter_map(|run| run.search.as_ref()?.level())
     }
 
     /// The runs of the chain of a search that counts, in their order.
-    fn chained(&self, search: &SearchId) -> impl Iterator<Item = &RunRecord> {
-        let chain = self.chain(search, FIRST_SLOT);
+    fn chained(&self, search: &SearchId, slot: u32) -> impl Iterator<Item = &RunRecord> {
+        let chain = self.chain(search, slot);
         let probes = chain.map_or(&[][..], |chain| &chain.probes);
         probes.iter().map(|at| &self.attempts[*at].record)
     }

@@ -55,6 +55,20 @@ impl Table {
         stacked
     }
 
+    /// Some of the rows.
+    pub fn select(&self, rows: &[usize]) -> Table {
+        let column = |column: &Column| Column {
+            cells: rows.iter().map(|row| column.cells[*row].clone()).collect(),
+            ..column.clone()
+        };
+        Table {
+            columns: self.columns.iter().map(column).collect(),
+            rows: rows.len(),
+            origins: rows.iter().filter_map(|row| self.origins.get(*row).copied()).collect(),
+            planned_starts: self.planned_starts,
+        }
+    }
+
     /// Adds where the rows of another table were measured: its launches are none of ours.
     fn add_origins(&mut self, origins: Vec<Origin>) {
         let launches = self.origins.iter().filter_map(|origin| origin.launch);

@@ -1,5 +1,6 @@
 //! What the comparison of a plan has found, in words.
 
+use super::compare::between_servers;
 use itertools::Itertools;
 use vsweep_plan::units::show_many;
 use vsweep_record::journal::{Asked, Compared, Conclusion, Found, Progress, State};
@@ -12,10 +13,15 @@ pub fn in_words(state: &State) -> Vec<String> {
         return Vec::new();
     };
     let mut said = match compared.progress(state, &|_, _| false) {
-        Progress::Start { .. } => vec![format!("comparing {}: not decided yet", names(compared))],
+        Progress::Starts(_) => vec![format!("comparing {}: not decided yet", names(compared))],
         Progress::Ended(conclusion) => match &conclusion.found {
             Found::Pairs(outcome) => pairs(compared, outcome, conclusion.is_out_of_time),
-            Found::Axis(located) => vec![axis(compared, located.as_ref(), &conclusion)],
+            Found::Axis(located) => {
+                let found = axis(compared, located.as_ref(), &conclusion);
+                std::iter::once(found)
+                    .chain(difference(compared, located.as_ref(), state))
+                    .collect()
+            }
         },
     };
     said.extend(doubts(compared, state));
@@ -126,6 +132,35 @@ fn axis(compared: &Compared, located: Option<&Located>, conclusion: &Conclusion)
         "along",
         usize::from(!matches!(located, Some(Located::Between(_)))),
     )
+}
+
+/// What differs between the servers on either side of the change.
+fn difference(compared: &Compared, located: Option<&Located>, state: &State) -> Option<String> {
+    let Some(Located::Between(bracket)) = located else {
+        return None;
+    };
+    let server = |entry: usize| state.servers.get(&compared.entrants[entry].server);
+    let changes = between_servers(server(bracket.old)?, server(bracket.new)?);
+    let none = |value: &str| {
+        if value.is_empty() {
+            "(none)".to_owned()
+        } else {
+            value.to_owned()
+        }
+    };
+    let mut told = changes
+        .iter()
+        .map(|change| format!("{} {} -> {}", change.name, none(&change.base), none(&change.new)));
+    let names = [bracket.old, bracket.new].map(|entry| compared.entrants[entry].name.as_str());
+    Some(match changes.is_empty() {
+        true => format!("nothing that vsweep sees differs between {} and {}", names[0], names[1]),
+        false => format!(
+            "what differs between {} and {}: {}",
+            names[0],
+            names[1],
+            told.join("; ")
+        ),
+    })
 }
 
 /// The load of a member, where there are several.

@@ -178,7 +178,7 @@ fn targets(state: &State, runs: &[&RunRecord], points: &Points<'_>) -> Vec<Goal>
 
 /// The highest load that meets a target by the answer of the search that asked for a run; `None` where it has no answer.
 fn limit(state: &State, run: &RunRecord, target: &str) -> Option<f64> {
-    let SearchEnd::Answered(answers) = state.search(&run.search.as_ref()?.id)?.ended.as_ref()? else {
+    let SearchEnd::Answered(answers) = state.search(&run.search.as_ref()?.id, run.slot)?.ended.as_ref()? else {
         return None;
     };
     let answer = answers.iter().find(|answer| answer.target == target)?;

@@ -1,25 +1,35 @@
 //! The answers of searches: for each target what every server holds, the rows of `sla.csv` and the table in the terminal.
 
+mod csv;
+mod over_starts;
+
+pub use csv::to_csv;
+
 use super::align::align;
-use super::rows::with_combo;
 use super::words::show_number;
-use itertools::Itertools;
+use over_starts::over_starts;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use vsweep_plan::cause::Cause;
 use vsweep_plan::ids::SearchId;
-use vsweep_plan::plan::{Params, show, spelling};
+use vsweep_plan::plan::spelling;
 use vsweep_plan::units::show_many;
 use vsweep_plan::validity::{Doubt, Validity};
 use vsweep_record::journal::{RunRecord, SearchEnd, SearchRecord, ServerRecord, State};
 use vsweep_record::table::{Point, Points};
-use vsweep_strategy::search::{Answer, Basis, Criterion, DOUBT, Found, Probe, RISK, Target, Vary, Verdict};
+use vsweep_strategy::search::{Answer, Criterion, DOUBT, Found, Probe, RISK, Target, Vary, Verdict};
 
 /// One target of one search that has begun.
 pub(super) struct Row<'a> {
+    /// The search on the first start on which it has begun.
     pub record: &'a SearchRecord,
+    /// The same on every start.
+    starts: Vec<&'a SearchRecord>,
     pub target: &'a Target,
     state: &'a State,
     server: Option<&'a ServerRecord>,
+    /// What all starts found together, once the search has ended on every planned one.
+    answer: Option<Answer>,
 }
 
 /// What the interval beside an answer means.
@@ -39,13 +49,20 @@ pub const COARSE: &str = "where the answer says within how many percent, the run
 const MOST_ROWS: usize = 20;
 
 fn rows(state: &State) -> Vec<Row<'_>> {
-    let rows = state.searches().flat_map(|record| {
-        record.started.targets.iter().map(move |target| Row {
-            record,
-            target,
-            state,
-            server: state.servers.get(&record.started.server),
-        })
+    let mut searches: Vec<Vec<&SearchRecord>> = Vec::new();
+    let mut places: BTreeMap<&SearchId, usize> = BTreeMap::new();
+    for record in state.searches() {
+        let place = *places.entry(&record.started.search).or_insert(searches.len());
+        match searches.get_mut(place) {
+            Some(starts) => starts.push(record),
+            None => searches.push(vec![record]),
+        }
+    }
+    let rows = searches.into_iter().flat_map(|mut starts| {
+        starts.sort_by_key(|record| record.started.slot);
+        let targets = starts[0].started.targets.iter();
+        let row = move |target| Row::of(starts.clone(), target, state);
+        targets.map(row)
     });
     rows.collect()
 }
@@ -72,6 +89,38 @@ pub(super) fn winners(state: &State, points: &Points<'_>) -> Vec<usize> {
     let runs: Vec<&RunRecord> = state.runs().collect();
     let best = by_target(state).into_iter();
     best.filter_map(|rows| rows[0].point(points, &runs)).collect()
+}
+
+impl<'a> Row<'a> {
+    fn of(starts: Vec<&'a SearchRecord>, target: &'a Target, state: &'a State) -> Row<'a> {
+        let mut row = Row {
+            record: starts[0],
+            server: state.servers.get(&starts[0].started.server),
+            starts,
+            target,
+            state,
+            answer: None,
+        };
+        if !row.is_open() {
+            let answers = row.starts.iter().filter_map(|record| match &record.ended {
+                Some(SearchEnd::Answered(answers)) => answers.iter().find(|answer| answer.target == target.name),
+                _ => None,
+            });
+            row.answer = over_starts(&answers.collect::<Vec<&Answer>>());
+            if let (Some((cause, _)), Some(answer)) = (row.given_up(), &mut row.answer) {
+                answer.notes.push(format!("given up on a start: {cause}"));
+            }
+        }
+        row
+    }
+
+    /// Why it was given up, on a start if not on all.
+    fn given_up(&self) -> Option<(Cause, &'a str)> {
+        self.starts.iter().find_map(|record| match &record.ended {
+            Some(SearchEnd::GivenUp(cause, detail)) => Some((*cause, detail.as_str())),
+            _ => None,
+        })
+    }
 }
 
 impl Row<'_> {
@@ -127,11 +176,7 @@ impl Row<'_> {
 
     /// The answer that counts: none of a server whose own answers may not be believed.
     pub fn answer(&self) -> Option<&Answer> {
-        match &self.record.ended {
-            _ if self.doubt().is_some() => None,
-            Some(SearchEnd::Answered(answers)) => answers.iter().find(|answer| answer.target == self.target.name),
-            Some(SearchEnd::GivenUp(..)) | None => None,
-        }
+        self.answer.as_ref().filter(|_| self.doubt().is_none())
     }
 
     /// Why nothing on this server counts, as its answers to the fixed questions tell.
@@ -139,18 +184,20 @@ impl Row<'_> {
         self.state.doubted_server(&self.record.started.server)
     }
 
-    /// Whether the search has not ended, so that its answer is not known yet.
+    /// Whether the search has not ended on every planned start, so that its answer is not known yet.
     pub fn is_open(&self) -> bool {
-        self.record.ended.is_none()
+        let planned = self.state.planned().map_or(1, |planned| planned.starts as usize);
+        self.starts.len() < planned || self.starts.iter().any(|record| record.ended.is_none())
     }
 
     /// The answer's word, or why there is none.
     fn word(&self) -> &'static str {
-        match &self.record.ended {
-            Some(_) if self.doubt().is_some() => Validity::Invalid.name(),
-            Some(SearchEnd::Answered(_)) => self.answer().map_or(Found::Undecided, |answer| answer.found).word(),
-            Some(SearchEnd::GivenUp(..)) => "given up",
-            None => "not finished",
+        match self.answer() {
+            _ if self.is_open() => "not finished",
+            _ if self.doubt().is_some() => Validity::Invalid.name(),
+            Some(answer) => answer.found.word(),
+            None if self.given_up().is_some() => "given up",
+            None => Found::Undecided.word(),
         }
     }
 
@@ -180,25 +227,29 @@ impl Row<'_> {
         if let Some(doubt) = self.doubt() {
             return doubt.to_string();
         }
-        match &self.record.ended {
-            Some(SearchEnd::Answered(_)) => self.answer().map_or_else(String::new, |answer| answer.notes.join("; ")),
-            Some(SearchEnd::GivenUp(cause, detail)) => format!("{cause}: {detail}; {}", self.seen()),
-            None => self.seen(),
+        match (self.answer(), self.given_up()) {
+            _ if self.is_open() => self.seen(),
+            (Some(answer), _) => answer.notes.join("; "),
+            (None, Some((cause, detail))) => format!("{cause}: {detail}; {}", self.seen()),
+            (None, None) => String::new(),
         }
     }
 
     /// What the runs of a search without an answer have shown.
     fn seen(&self) -> String {
-        let id = &self.record.started.search;
-        let meets = |probe: &&Probe| {
+        let mut probes: Vec<&Probe> = Vec::new();
+        for record in &self.starts {
+            probes.extend(self.state.probes(&record.started.search, record.started.slot));
+        }
+        let meets = |probe: &&&Probe| {
             let met = |criterion: &Criterion| {
                 let reading = probe.readings.get(&criterion.to_string());
                 reading.is_some_and(|reading| reading.met)
             };
             probe.stopped != Some(Verdict::Fail) && self.target.criteria.iter().all(met)
         };
-        let passes = self.state.probes(id).filter(meets).map(|probe| probe.question.value);
-        let runs = show_many(self.state.probes(id).count() as u64, "run");
+        let passes = probes.iter().filter(meets).map(|probe| probe.question.value);
+        let runs = show_many(probes.len() as u64, "run");
         match passes.reduce(f64::max) {
             Some(highest) => format!("after {runs} the highest load seen to meet the target is {highest}"),
             None => format!("after {runs} no load was seen to meet the target"),
@@ -206,87 +257,16 @@ impl Row<'_> {
     }
 }
 
-/// `sla.csv`: a row for each server config, load and target; `None` where no search has begun.
-pub fn to_csv(state: &State) -> Option<Vec<u8>> {
-    let rows = rows(state);
-    if rows.is_empty() {
-        return None;
+/// What tells a search from the others: its server, its load unless that is the only one, and its start where there are several.
+pub fn search_name(record: &SearchRecord, state: &State) -> String {
+    let name = name_on_any_start(record, state);
+    match state.planned().is_some_and(|planned| planned.starts > 1) {
+        true => format!("{name}, start {}", record.started.slot + 1),
+        false => name,
     }
-    let none = Params::new();
-    let serve_of = |row: &Row<'_>| {
-        let server = row.server;
-        server.map_or(none.clone(), |server| {
-            with_combo(&server.params, server.combo.as_deref()).into_owned()
-        })
-    };
-    let names = |params: &dyn Fn(&Row<'_>) -> Params| -> Vec<String> {
-        let all = rows
-            .iter()
-            .flat_map(|row| params(row).keys().cloned().collect::<Vec<_>>());
-        all.unique().collect()
-    };
-    // Which combination a load is, its runs say.
-    let runs = state
-        .runs()
-        .filter_map(|run| Some((&run.search.as_ref()?.id, run.combo.as_deref()?)));
-    let combos: BTreeMap<&SearchId, &str> = runs.collect();
-    let bench_of = |row: &Row<'_>| {
-        let started = &row.record.started;
-        with_combo(&started.params, combos.get(&started.search).copied()).into_owned()
-    };
-    let (serve, bench) = (names(&serve_of), names(&bench_of));
-    let title = |side: &str, name: &String, other: &[String]| match other.contains(name) {
-        true => format!("{side}.{name}"),
-        false => name.clone(),
-    };
-    let mut header = vec!["server".to_owned()];
-    header.extend(serve.iter().map(|name| title("serve", name, &bench)));
-    header.extend(bench.iter().map(|name| title("bench", name, &serve)));
-    let rest = [
-        "target",
-        "vary",
-        "value",
-        "low",
-        "high",
-        "answer",
-        "within",
-        "binding",
-        "probes",
-        "seed",
-        "seed_from",
-        "notes",
-    ];
-    header.extend(rest.map(String::from));
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    let mut write = |record: &[String]| writer.write_record(record).expect("memory takes every row");
-    write(&header);
-    for row in &rows {
-        let cell = |params: &Params, name: &String| params.get(name).map(show).unwrap_or_default();
-        let mut line = vec![row.record.started.server.to_string()];
-        line.extend(serve.iter().map(|name| cell(&serve_of(row), name)));
-        line.extend(bench.iter().map(|name| cell(&bench_of(row), name)));
-        let answer = row.answer();
-        let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
-        line.push(row.target.name.clone());
-        line.push(row.record.started.vary.name().to_owned());
-        line.push(number(answer.and_then(|answer| answer.found.value())));
-        line.push(number(answer.map(|answer| answer.low)));
-        line.push(number(answer.map(|answer| answer.high)));
-        line.push(row.word().to_owned());
-        line.push(number(answer.and_then(|answer| answer.within)));
-        line.push(answer.and_then(|answer| answer.binding.clone()).unwrap_or_default());
-        line.push(answer.map_or_else(String::new, |answer| answer.probes.to_string()));
-        let seed = row.record.started.seed;
-        line.push(seed.value.to_string());
-        line.push(seed.basis.map_or("", Basis::word).to_owned());
-        line.push(row.notes());
-        write(&line);
-    }
-    Some(writer.into_inner().expect("memory takes every row"))
 }
 
-/// What tells a search from the others: its server, and its load unless that is the only one.
-pub fn search_name(record: &SearchRecord, state: &State) -> String {
+fn name_on_any_start(record: &SearchRecord, state: &State) -> String {
     let server = state.servers.get(&record.started.server);
     let server = server.map_or_else(|| record.started.server.to_string(), |server| server.name.clone());
     match record.started.name.as_str() {
@@ -327,7 +307,7 @@ pub fn shown(state: &State) -> Vec<Shown> {
         });
         Shown {
             target: row.target.name.clone(),
-            settings: search_name(row.record, state),
+            settings: name_on_any_start(row.record, state),
             value: row.value_in_words().unwrap_or_else(dash),
             interval: interval.unwrap_or_else(dash),
             answer: row.words(),

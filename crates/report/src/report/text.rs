@@ -195,7 +195,7 @@ fn table(points: &Points<'_>, workload: &Workload<'_>, goals: &Goals, winners: &
 }
 
 /// What is best at each question, how sure that is, and how far the next server is behind; a line each.
-fn bests(points: &Points<'_>, answer: &Answer, params: &[&Column]) -> String {
+pub(super) fn bests(points: &Points<'_>, answer: &Answer, params: &[&Column]) -> String {
     let name = |at: usize| settings(params, points.points[at].row);
     let line = |best: &Best| {
         let next = best.runner_up.map_or(String::new(), |(other, ratio)| {

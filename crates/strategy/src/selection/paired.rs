@@ -10,10 +10,11 @@ use crate::stats::{Estimate, Interval, Question, Requirement, Rule, Verdict, mor
 use serde::{Deserialize, Serialize};
 
 /// Where the two arms run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Placement {
     /// On the same GPUs, one after the other.
+    #[default]
     InTurn,
     /// On two sets of GPUs at once, which are swapped between pairs.
     SideBySide,

@@ -54,7 +54,7 @@ impl Reader<'_> {
     }
 
     /// Whether the rest of the plan goes with a comparison.
-    pub(super) fn check_compare(&mut self, node: &Node, serve: &Serve, runs: &Runs, others: [(&str, bool); 4]) {
+    pub(super) fn check_compare(&mut self, node: &Node, serve: &Serve, runs: &Runs, others: [(&str, bool); 3]) {
         let mut refuse = |message: String, remedy: &str| self.found.add(Problem::new(node.span, message, remedy));
         if let Target::Attach(_) = serve.target {
             let message = "[compare] starts the servers that it compares, and this plan has a `url`";

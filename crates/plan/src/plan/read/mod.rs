@@ -171,7 +171,7 @@ impl Reader<'_> {
         let finds_its_loads = sla.is_some() || explore_node.is_some();
         let repeat_first = repeat_first.is_some_and(|node| self.repeat_first(node, finds_its_loads));
         if let (Some(node), 2..) = (starts_node, starts) {
-            self.check_starts(node, &serve, finds_its_loads);
+            self.check_starts(node, &serve);
         }
         if let (Some(node), Runs::Until { .. }, Some(_)) = (runs_node, &runs, explore_node) {
             let message = "[explore] measures every level equally often";
@@ -188,7 +188,6 @@ impl Reader<'_> {
                 ("[sla]", sla.is_some()),
                 ("[explore]", explore_node.is_some()),
                 ("`starts`", starts_node.is_some()),
-                ("[exec]", fields.get("exec").is_some()),
             ];
             self.check_compare(node, &serve, &runs, others);
         }

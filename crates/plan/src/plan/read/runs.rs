@@ -22,16 +22,10 @@ impl Reader<'_> {
     }
 
     /// Whether a plan with several starts can have them.
-    pub(super) fn check_starts(&mut self, node: &Node, serve: &Serve, finds_its_loads: bool) {
+    pub(super) fn check_starts(&mut self, node: &Node, serve: &Serve) {
         if let Target::Attach(_) = serve.target {
             let message = "`starts` needs a server that vsweep starts, and this plan has a `url`";
             let remedy = "remove `starts`, or give `serve.command`";
-            self.found.add(Problem::new(node.span, message, remedy));
-        }
-        if finds_its_loads {
-            let message = "[sla] and [explore] choose loads by what one start showed, so they have one start";
-            let remedy =
-                "remove `starts`; to learn how starts differ, list the loads that were found in a plan of their own";
             self.found.add(Problem::new(node.span, message, remedy));
         }
     }

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 
 /// Holds the servers of the plan against each other, start by start, until it is decided which is better (docs/verdicts.md). Two servers, the
 /// base first, are measured in pairs of starts, in the order A B, B A. More than two are an ordered axis, such as versions: it is bisected for
-/// the place where the metric changes, and has one load and one metric. Every server has the same loads. Not with `starts`, `[exec]`, `url`, `[sla]` or
-/// `[explore]`.
+/// the place where the metric changes, and has one load and one metric. Every server has the same loads. With `[exec]` the two
+/// run at once, on two sets of GPUs that are swapped from pair to pair. Not with `starts`, `url`, `[sla]` or `[explore]`.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct CompareTable {

@@ -181,10 +181,10 @@ impl Actor {
                 }
             }
             (Move::Probe, Some(0), None) => {
-                if self.follower.state().search(&search()).is_none() {
+                if self.follower.state().search(&search(), FIRST_SLOT).is_none() {
                     self.write(Event::SearchStarted(Box::new(begin_search())));
                 }
-                let record = self.follower.state().search(&search()).expect("begun");
+                let record = self.follower.state().search(&search(), FIRST_SLOT).expect("begun");
                 if record.ended.is_none() {
                     let link = Link {
                         id: search(),
@@ -193,7 +193,7 @@ impl Actor {
                         draw: record.steps,
                     };
                     let at = point(0x100 + record.steps as usize % 3);
-                    let run = self.follower.state().free_run(&at);
+                    let run = self.follower.state().free_run(&at, FIRST_SLOT);
                     self.begin_run(0, at, run, Some(link));
                 }
             }
@@ -206,7 +206,7 @@ impl Actor {
                 return false;
             }
             (Move::Answer(is_answered), Some(0), None) => {
-                let record = self.follower.state().search(&search());
+                let record = self.follower.state().search(&search(), FIRST_SLOT);
                 if let Some(record) = record.filter(|record| record.steps > 1 && record.ended.is_none()) {
                     let after = record.tip;
                     self.write(Event::SearchFinished {

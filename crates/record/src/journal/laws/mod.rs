@@ -61,8 +61,8 @@ fn rows(directory: &Directory, state: &State) -> Vec<Row> {
 
 /// What a directory says of its search: how it ended and what it learned.
 fn search_of(state: &State) -> Option<(Option<SearchEnd>, Vec<f64>, LineId)> {
-    let record = state.search(&search())?;
-    let probes = state.probes(&search()).map(|probe| probe.question.value).collect();
+    let record = state.search(&search(), 0)?;
+    let probes = state.probes(&search(), 0).map(|probe| probe.question.value).collect();
     Some((record.ended.clone(), probes, record.tip))
 }
 
@@ -114,7 +114,7 @@ proptest! {
         prop_assert_eq!(&probes, &steps);
         let longest = world.results.iter().filter(|(place, ..)| !state.is_retired(place.line));
         let longest = longest.filter_map(|(_, started, _)| Some(started.search.as_ref()?.step + 1)).max();
-        let record = state.search(&search()).expect("begun");
+        let record = state.search(&search(), 0).expect("begun");
         let is_answered = matches!(record.ended, Some(SearchEnd::Answered(_)));
         prop_assert!(is_answered || record.steps == longest.unwrap_or(0) || state.has_retired());
         for run in state.runs().filter(|run| run.search.is_some()) {

@@ -88,7 +88,7 @@ impl Attempt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::{Event, Figures, GroupBegun, Learned, RunFinished, RunStarted, ServerDeclared};
+    use crate::journal::{Event, Figures, GroupBegun, Learned, ServerDeclared};
     use vsweep_plan::ids::PointId;
     use vsweep_strategy::checks::{Answers, Reply, Token};
 
@@ -157,30 +157,8 @@ mod tests {
         let events = [lines("a", 2, "x"), lines("bb", 2, "y")].concat();
         events.into_iter().for_each(|event| _ = state.imagine(event));
         let point = PointId("p".into());
-        let begun = state.imagine(Event::RunStarted(Box::new(RunStarted {
-            point: point.clone(),
-            server: ServerId("bb".into()),
-            slot: 0,
-            run: 0,
-            launch: 2,
-            name: String::new(),
-            params: Default::default(),
-            combo: None,
-            search: None,
-            anew: None,
-        })));
-        state.imagine(Event::RunFinished(Box::new(RunFinished {
-            started: begun.place.line.seq,
-            outcome: Outcome::Ok,
-            validity: Validity::Valid,
-            doubts: Vec::new(),
-            cause: None,
-            detail: String::new(),
-            seconds: 1.0,
-            file: None,
-            learned: Some(Learned::Figures(Figures::new())),
-            beside: None,
-        })));
+        let run = (ServerId("bb".into()), point.clone(), Default::default());
+        state.imagine_run(run, (0, 2), Some(Learned::Figures(Figures::new())));
         let seen = |state: &State| {
             let run = state.run(&point, 0, 0).expect("a run");
             (run.outcome, run.validity, run.doubts.len())

@@ -187,9 +187,11 @@ impl State {
 
     /// Ends a search, or notes that it was given up.
     fn end_search(&mut self, search: SearchId, place: Place, after: LineId, end: SearchEnd) {
-        let facts = self.searches.entry((search, FIRST_SLOT)).or_default();
+        let facts = self.searches.entry((search.clone(), FIRST_SLOT)).or_default();
         facts.ends.push((place, after, end));
-        facts.counts = OnceLock::new();
+        let of_search = (search.clone(), FIRST_SLOT)..=(search, u32::MAX);
+        let slots = self.searches.range_mut(of_search);
+        slots.for_each(|(_, facts)| facts.counts = OnceLock::new());
     }
 
     /// Chains are to be chosen anew.

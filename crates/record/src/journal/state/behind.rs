@@ -110,11 +110,9 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::event::{Event, RunFinished, RunStarted, SearchStarted};
+    use crate::journal::event::{Event, SearchStarted};
     use serde_json::Map;
-    use vsweep_plan::cause::Outcome;
     use vsweep_plan::ids::{PointId, SearchId};
-    use vsweep_plan::validity::Validity;
     use vsweep_strategy::search::{Seed, Vary};
 
     fn id() -> ServerId {
@@ -142,30 +140,7 @@ mod tests {
     }
 
     fn measure(state: &mut State, launch: u32) {
-        let started = state.imagine(Event::RunStarted(Box::new(RunStarted {
-            point: PointId("p".into()),
-            server: id(),
-            slot: 0,
-            run: 0,
-            launch,
-            name: String::new(),
-            params: Map::new(),
-            combo: None,
-            search: None,
-            anew: None,
-        })));
-        state.imagine(Event::RunFinished(Box::new(RunFinished {
-            started: started.place.line.seq,
-            outcome: Outcome::Ok,
-            validity: Validity::Valid,
-            doubts: Vec::new(),
-            cause: None,
-            detail: String::new(),
-            seconds: 1.0,
-            file: None,
-            learned: None,
-            beside: None,
-        })));
+        state.imagine_run((id(), PointId("p".into()), Map::new()), (0, launch), None);
     }
 
     fn retire(state: &mut State) {
@@ -232,7 +207,7 @@ mod tests {
             rivals: Vec::new(),
         };
         state.imagine(Event::SearchStarted(Box::new(started)));
-        let after = state.search(&search).expect("begun").tip;
+        let after = state.search(&search, 0).expect("begun").tip;
         // Given up before its first probe.
         state.imagine(Event::SearchFinished {
             search: search.clone(),
@@ -242,6 +217,6 @@ mod tests {
             detail: String::new(),
         });
         retire(&mut state);
-        assert_eq!(state.search(&search), None);
+        assert_eq!(state.search(&search, 0), None);
     }
 }

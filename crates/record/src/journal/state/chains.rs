@@ -1,7 +1,7 @@
 //! The chains of a search. Each probe names the one before it, so that the probes of two sessions that did not know of each
 //! other are never taken for one search. One chain counts: one that has answers, else the longest, else the first.
 
-use super::{SearchEnd, SearchRecord, Standing, State};
+use super::{FIRST_SLOT, SearchEnd, SearchRecord, Standing, State};
 use crate::journal::event::SearchStarted;
 use crate::journal::place::{LineId, Place};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ pub(super) struct Facts {
     pub roots: Vec<(Place, SearchStarted)>,
     /// The attempts that it asked for.
     pub asked: Vec<usize>,
-    /// Where it ended, after which line, and how.
+    /// Where it ended, after which line, and how: on every start slot, all of them kept with the first one.
     pub ends: Vec<(Place, LineId, SearchEnd)>,
     /// The chain that counts; made when asked for.
     pub counts: OnceLock<Option<Chain>>,
@@ -56,7 +56,9 @@ impl State {
     /// The chain of a search that counts; `None` if it has not begun.
     pub(super) fn chain(&self, search: &SearchId, slot: u32) -> Option<&Chain> {
         let facts = self.searches.get(&(search.clone(), slot))?;
-        facts.counts.get_or_init(|| self.choose(facts)).as_ref()
+        let first = self.searches.get(&(search.clone(), FIRST_SLOT));
+        let ends = first.map_or(&[][..], |first| &first.ends);
+        facts.counts.get_or_init(|| self.choose(facts, ends)).as_ref()
     }
 
     /// Whether an attempt is a candidate as far as searches go: a point of the plan is, a probe if its chain counts.
@@ -72,7 +74,7 @@ impl State {
         }
     }
 
-    fn choose(&self, facts: &Facts) -> Option<Chain> {
+    fn choose(&self, facts: &Facts, ends: &[(Place, LineId, SearchEnd)]) -> Option<Chain> {
         let mut next: BTreeMap<LineId, Vec<usize>> = BTreeMap::new();
         for at in &facts.asked {
             let attempt = &self.attempts[*at];
@@ -87,11 +89,7 @@ impl State {
         // A search that began on a server that is another one now, or ended there, begins anew.
         let server = &facts.roots.first()?.1.server;
         let is_retired = |line: LineId| self.retired_from(server, line).is_some();
-        let ends: Vec<_> = facts
-            .ends
-            .iter()
-            .filter(|(place, ..)| !is_retired(place.line))
-            .collect();
+        let ends: Vec<_> = ends.iter().filter(|(place, ..)| !is_retired(place.line)).collect();
         let roots = facts.roots.iter().filter(|(place, _)| !is_retired(place.line));
         let mut best: Option<Candidate> = None;
         let mut open: Vec<(LineId, Vec<Place>, Vec<usize>)> = Vec::new();

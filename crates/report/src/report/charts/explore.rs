@@ -95,7 +95,7 @@ fn position(vary: Vary, load: &Load) -> f64 {
 
 /// The levels of an exploration, ordered by load.
 fn marks(record: &SearchRecord, state: &State) -> Vec<Mark> {
-    let runs = state.levels(&record.started.search);
+    let runs = state.levels(&record.started.search, record.started.slot);
     let measured = runs.filter_map(|run| Some((run.load, run.figures?)));
     let position = |load: &Load| position(record.started.vary, load);
     let measured = measured.sorted_by(|(one, _), (other, _)| position(one).total_cmp(&position(other)));

@@ -153,7 +153,7 @@ fn ring_label(answer: Option<&Answer>, name: String) -> Vec<String> {
 fn marks(criterion: &Criterion, record: &SearchRecord, state: &State, cut: bool) -> Vec<Mark> {
     let text = criterion.to_string();
     let probes = state
-        .probes(&record.started.search)
+        .probes(&record.started.search, record.started.slot)
         .filter(|probe| probe.stopped.is_some() == cut);
     let measured = probes.filter_map(|probe| {
         let figure = figure(criterion, probe.readings.get(&text)?);

@@ -47,12 +47,15 @@ pub fn to_markdown(comparison: &Comparison) -> String {
 }
 
 fn table(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    let mut text = line(heads.iter().map(|head| (*head).to_owned()).collect());
-    text += &line(vec!["---".to_owned(); heads.len()]);
-    for row in rows {
-        text += &line(row.iter().map(|cell| escape(cell)).collect());
-    }
+    let heads: Vec<String> = heads.iter().map(|head| (*head).to_owned()).collect();
+    grid(&heads, rows.map(|row| row.iter().map(|cell| escape(cell)).collect()))
+}
+
+/// A table whose cells are Markdown already.
+pub fn grid(heads: &[String], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let mut text = line(heads) + &line(&vec!["---".to_owned(); heads.len()]);
+    text.extend(rows.map(|row| line(&row)));
     text.push('\n');
     text
 }

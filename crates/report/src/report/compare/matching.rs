@@ -2,7 +2,7 @@
 
 use super::super::variation::{settings, varying};
 use std::collections::{BTreeMap, BTreeSet};
-use vsweep_record::table::{Column, Point, Points, Section};
+use vsweep_record::table::{Cell, Column, ECHOED, Point, Points, Section};
 
 /// Points that belong together, and the rest.
 pub struct Matched<'p> {
@@ -26,6 +26,8 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p
     let names = |points: &Points<'_>| varying(points).into_iter().map(plain).collect::<Vec<String>>();
     let of_base = names(base);
     let keys: BTreeSet<String> = of_base.iter().cloned().chain(names(new)).collect();
+    // Finding what varies takes a look at every run, so it is done once.
+    let (in_base, in_new) = (varying(base), varying(new));
     let (bases, mut news) = (by_key(base, &keys), by_key(new, &keys));
     let mut matched = Matched {
         pairs: Vec::new(),
@@ -39,8 +41,8 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p
         match (points.as_slice(), news.get(&key).map(Vec::as_slice)) {
             ([point], Some([counterpart])) => {
                 let settings = match of_base.is_empty() {
-                    true => told(new, counterpart),
-                    false => told(base, point),
+                    true => settings(&in_new, counterpart.row),
+                    false => settings(&in_base, point.row),
                 };
                 matched.pairs.push(PointPair {
                     settings,
@@ -49,12 +51,14 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p
                 });
                 news.remove(&key);
             }
-            _ => matched.only_base.extend(points.iter().map(|point| told(base, point))),
+            _ => matched
+                .only_base
+                .extend(points.iter().map(|point| settings(&in_base, point.row))),
         }
     }
     let mut left: Vec<&Point> = news.into_values().flatten().collect();
     left.sort_by_key(|point| point.row);
-    matched.only_new = left.into_iter().map(|point| told(new, point)).collect();
+    matched.only_new = left.into_iter().map(|point| settings(&in_new, point.row)).collect();
     matched
 }
 
@@ -69,30 +73,39 @@ pub fn reason(keys: &BTreeSet<String>) -> String {
     }
 }
 
-fn told(points: &Points<'_>, point: &Point) -> String {
-    settings(&varying(points), point.row)
-}
-
 /// Measured points by their values of the deciding settings.
 fn by_key<'p>(points: &'p Points<'_>, keys: &BTreeSet<String>) -> BTreeMap<Vec<String>, Vec<&'p Point>> {
-    let columns = points.runs.columns().iter();
-    let columns = columns.filter(|column| matches!(column.section, Section::Serve | Section::Bench));
-    let columns: BTreeMap<String, &Column> = columns.map(|column| (plain(column), column)).collect();
-    let value = |name: &String, point: &Point| {
-        columns
-            .get(name)
-            .map_or(String::new(), |column| column.cells[point.row].to_string())
-    };
+    let values = values_of(points, keys);
     let mut found: BTreeMap<Vec<String>, Vec<&Point>> = BTreeMap::new();
     for point in points.points.iter().filter(|point| !point.used.is_empty()) {
-        let key = keys.iter().map(|name| value(name, point)).collect();
-        found.entry(key).or_default().push(point);
+        found.entry(values(point)).or_default().push(point);
     }
     found
 }
 
+/// What gives the values of a point in these settings.
+pub fn values_of<'p>(points: &'p Points<'_>, keys: &BTreeSet<String>) -> impl Fn(&Point) -> Vec<String> + use<'p> {
+    let columns: BTreeMap<String, &Column> = settings_of(points).map(|column| (plain(column), column)).collect();
+    let columns: Vec<Option<&Column>> = keys.iter().map(|key| columns.get(key).copied()).collect();
+    move |point| {
+        let value = |column: &Option<&Column>| {
+            let value = column.map(|column| column.cells[point.row].to_string());
+            // Without a rate all requests come at once, whoever says it how.
+            value.filter(|value| value != "inf").unwrap_or_default()
+        };
+        columns.iter().map(value).collect()
+    }
+}
+
+/// The settings of a table: parameters, and what a result repeats of them.
+fn settings_of<'t>(points: &Points<'t>) -> impl Iterator<Item = &'t Column> {
+    let is_echo = |column: &Column| column.section == Section::Metric && ECHOED.contains(&column.name.as_str());
+    let columns = points.runs.columns().iter();
+    columns.filter(move |column| column.section.is_parameter() || is_echo(column))
+}
+
 /// A setting's name with its side, so that columns that needed no prefix meet those that did.
-fn plain(column: &Column) -> String {
+pub fn plain(column: &Column) -> String {
     let side = if column.section == Section::Serve {
         "serve"
     } else {
@@ -107,16 +120,13 @@ fn plain(column: &Column) -> String {
 
 /// The values that a setting takes among measured points, by `side.name`, without the deciding ones.
 pub fn constants(points: &Points<'_>, keys: &BTreeSet<String>) -> BTreeMap<String, BTreeSet<String>> {
-    let columns = points.runs.columns().iter();
-    let settings = columns.filter(|column| matches!(column.section, Section::Serve | Section::Bench));
     let measured = || points.points.iter().filter(|point| !point.used.is_empty());
-    settings
-        .map(|column| {
-            (
-                plain(column),
-                measured().map(|point| column.cells[point.row].to_string()).collect(),
-            )
-        })
+    let values = |column: &Column| {
+        let cells = measured().map(|point| &column.cells[point.row]);
+        cells.filter(|cell| !cell.is_missing()).map(Cell::to_string).collect()
+    };
+    settings_of(points)
+        .map(|column| (plain(column), values(column)))
         .filter(|(name, _): &(String, BTreeSet<String>)| !keys.contains(name))
         .collect()
 }

@@ -3,6 +3,7 @@
 
 mod bmf;
 mod changes;
+mod dashboard;
 mod frontiers;
 mod html;
 mod junit;
@@ -13,6 +14,8 @@ mod text;
 
 pub use bmf::to_bmf;
 pub use changes::Change;
+pub(super) use changes::between_servers;
+pub use dashboard::{Speed, to_dashboard, valid_loads};
 pub use html::to_html;
 pub use junit::to_junit;
 pub use markdown::to_markdown;

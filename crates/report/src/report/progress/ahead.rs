@@ -69,7 +69,7 @@ pub struct Ahead {
     stop: Mean,
     probe: Mean,
     probes_of_ended: Mean,
-    probes: BTreeMap<SearchId, u32>,
+    probes: BTreeMap<(SearchId, u32), u32>,
     /// When something last ended on a server that is up.
     last: BTreeMap<ServerId, jiff::Timestamp>,
 }
@@ -137,9 +137,9 @@ impl Ahead {
         self.total += runs;
     }
 
-    /// Adds a search on one server.
-    pub fn add_search(&mut self, server: &ServerId, search: &SearchId) {
-        self.share(server, FIRST_SLOT).searches.insert(search.clone());
+    /// Adds a search on one start of a server.
+    pub fn add_search(&mut self, server: &ServerId, slot: u32, search: &SearchId) {
+        self.share(server, slot).searches.insert(search.clone());
     }
 
     fn share(&mut self, server: &ServerId, slot: u32) -> &mut Share {
@@ -156,14 +156,14 @@ impl Ahead {
             .filter_map(|start| start.ready_seconds)
             .for_each(|seconds| self.start.add(seconds));
         for search in state.searches().filter(|search| search.ended.is_some()) {
-            self.learn_ended(&search.started.search);
+            self.learn_ended(&search.started.search, search.started.slot);
         }
     }
 
     fn learn_run(&mut self, run: &RunRecord) {
         if let Some(searched) = &run.search {
             self.probe.add(run.seconds);
-            *self.probes.entry(searched.id.clone()).or_default() += 1;
+            *self.probes.entry((searched.id.clone(), run.slot)).or_default() += 1;
         }
         // What failed at once says nothing about what will be measured.
         if run.outcome == Outcome::Failed {
@@ -175,13 +175,13 @@ impl Ahead {
         self.run.add(run.seconds);
     }
 
-    fn learn_ended(&mut self, search: &SearchId) {
-        let probes = self.probes_of(search);
+    fn learn_ended(&mut self, search: &SearchId, slot: u32) {
+        let probes = self.probes_of(search, slot);
         self.probes_of_ended.add(probes);
     }
 
-    fn probes_of(&self, search: &SearchId) -> f64 {
-        self.probes.get(search).copied().unwrap_or(0).into()
+    fn probes_of(&self, search: &SearchId, slot: u32) -> f64 {
+        self.probes.get(&(search.clone(), slot)).copied().unwrap_or(0).into()
     }
 
     /// Takes note of an event.
@@ -221,7 +221,9 @@ impl Ahead {
                         .iter()
                         .for_each(|_| self.finish(&given_up.server, given_up.slot, &point.name));
                 }
-                given_up.searches.iter().for_each(|(search, _)| self.end_search(search));
+                for (search, _) in &given_up.searches {
+                    self.end_search(search, given_up.slot);
+                }
             }
             Event::InterferenceSampled(sample) => {
                 _ = self.pass(&sample.server, at);
@@ -233,13 +235,16 @@ impl Ahead {
                 for run in state.retired_at(entry.place.line) {
                     match &run.search {
                         None => self.add_runs(server, run.slot, &run.name, 1),
-                        Some(searched) => self.add_search(server, &searched.id),
+                        Some(searched) => self.add_search(server, run.slot, &searched.id),
                     }
                 }
             }
             Event::SearchFinished { search, .. } => {
-                self.learn_ended(search);
-                self.end_search(search);
+                let slot = state
+                    .latest_search(search)
+                    .map_or(FIRST_SLOT, |record| record.started.slot);
+                self.learn_ended(search, slot);
+                self.end_search(search, slot);
             }
             _ => {}
         }
@@ -252,10 +257,9 @@ impl Ahead {
         Some(at.duration_since(last).as_secs_f64())
     }
 
-    fn end_search(&mut self, search: &SearchId) {
-        self.shares
-            .values_mut()
-            .for_each(|share| _ = share.searches.remove(search));
+    fn end_search(&mut self, search: &SearchId, slot: u32) {
+        let of_slot = self.shares.iter_mut().filter(|((_, at), _)| *at == slot);
+        of_slot.for_each(|(_, share)| _ = share.searches.remove(search));
         self.shares.retain(|_, share| !share.is_empty());
     }
 
@@ -322,7 +326,7 @@ impl Ahead {
             let probe = self.probe.value().unwrap_or(usual) + pause;
             let whole = self.probes_of_ended.value().unwrap_or(USUAL_PROBES);
             for search in &share.searches {
-                seconds += (whole - self.probes_of(search)).max(1.0) * probe;
+                seconds += (whole - self.probes_of(search, start.1)).max(1.0) * probe;
             }
             let known = self.shared.as_ref().and_then(|(_, needs)| needs.get(server));
             let need = known.copied().unwrap_or_default();
@@ -527,7 +531,7 @@ mod tests {
     fn a_search_is_as_long_as_those_before() {
         let (mut ahead, mut state) = (Ahead::default(), State::default());
         let search = SearchId("s".into());
-        ahead.add_search(&server("a"), &search);
+        ahead.add_search(&server("a"), FIRST_SLOT, &search);
         let finished = run(&mut state, "a", "users=1", 4.0);
         note(&mut ahead, &mut state, 5, finished);
         assert_eq!(ahead.seconds_left(), Some(8.0 * 4.0));

@@ -62,7 +62,7 @@ pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<Line> {
             detail,
             ..
         } => {
-            let record = state.search(search)?;
+            let record = state.latest_search(search)?;
             let name = search_name(&record.started, state);
             match cause {
                 Some(cause) => {
@@ -162,12 +162,13 @@ fn search_for(started: &SearchStarted, state: &State) -> String {
 
 /// What a search knows of the target that it asks about: `chat between 41 and 48`.
 pub fn bracket(search: &SearchId, state: &State) -> Option<String> {
-    let record = state.search(search)?;
-    let asked = &state.probes(search).last()?.question.target;
+    let record = state.latest_search(search)?;
+    let slot = record.started.slot;
+    let asked = &state.probes(search, slot).last()?.question.target;
     let target = record.started.targets.iter().find(|target| target.name == *asked)?;
     let criteria: Vec<String> = target.criteria.iter().map(ToString::to_string).collect();
     let (mut met, mut missed) = (f64::NEG_INFINITY, f64::INFINITY);
-    for probe in state.probes(search) {
+    for probe in state.probes(search, slot) {
         let readings = criteria
             .iter()
             .map(|criterion| probe.readings.get(criterion).map(|reading| reading.met));

@@ -1,9 +1,12 @@
-//! Where the runs of a chart come from: a directory that `vsweep run` wrote, or a result tree of `vllm bench sweep`,
-//! whose every `summary.json`, at any depth, lists the runs of one combination.
+//! Where the runs of a chart come from: a directory that `vsweep run` wrote, a result tree of `vllm bench sweep`,
+//! whose every `summary.json`, at any depth, lists the runs of one combination, or results from files that stand alone.
+
+mod dashboard;
 
 use super::rows::{Runs, read_runs};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
+use std::collections::HashMap;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,13 +22,8 @@ use vsweep_record::table::{COMBO, Cell, DEGREES, ECHOED, Row, Scalar, TableBuild
 /// The runs of either kind of directory.
 pub fn read_any(root: &Path) -> Result<Runs> {
     if !root.is_dir() {
-        let what = if root.exists() {
-            "this is no directory:"
-        } else {
-            "there is no directory"
-        };
         return Err(Error::Usage(format!(
-            "{what} {}; give one that `vsweep run` or `vllm bench sweep` wrote",
+            "there is no directory {}; give one that `vsweep run` or `vllm bench sweep` wrote, or a file of results",
             root.display()
         )));
     }
@@ -51,6 +49,54 @@ pub fn read_any(root: &Path) -> Result<Runs> {
         "there are no results in {root}: {why}; give a directory that `vsweep run` or `vllm bench sweep` wrote"
     )))
 }
+
+/// The runs in files, each with its name and its records: results in the words of `vllm bench serve`, or the rows of
+/// `benchmark_results.json` of vLLM's dashboard. Equal settings in one file are runs of one point.
+///
+/// # Errors
+/// If a record is neither.
+pub fn read_records(files: Vec<(String, Vec<Params>)>) -> std::result::Result<Runs, String> {
+    let mut builder = TableBuilder::new();
+    for (name, records) in files {
+        if records.iter().any(dashboard::is_row) {
+            dashboard::read(&name, &records, &mut builder);
+            continue;
+        }
+        let mut runs: HashMap<String, usize> = HashMap::new();
+        for record in records {
+            if !FIGURES.iter().any(|figure| record.contains_key(*figure)) {
+                let keys: Vec<&str> = record.keys().take(5).map(String::as_str).collect();
+                return Err(format!(
+                    "{name} is no result of vLLM's benchmarks or its dashboard, of guidellm or aiperf (it has {}...); run the program \
+                     as bench.command with [bench.result]",
+                    keys.join(", ")
+                ));
+            }
+            let record = Record::deserialize(Value::Object(record)).map_err(|error| format!("{name}: {error}"))?;
+            let point = format!(
+                "{name} {} {}",
+                Value::from(record.params.clone()),
+                Value::from(record.settings.clone())
+            );
+            let number = runs.entry(point.clone()).or_default();
+            record.push_to(&mut builder, &point, *number);
+            *number += 1;
+        }
+    }
+    let table = builder.finish();
+    Ok(Runs {
+        table,
+        damaged: Vec::new(),
+    })
+}
+
+/// What a result has at least one of.
+const FIGURES: [&str; 4] = [
+    "request_throughput",
+    "output_throughput",
+    "requests_per_second",
+    "avg_latency",
+];
 
 /// Every `summary.json` below a folder, in the order of their paths; links are not followed.
 fn find_summaries(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {

@@ -1,0 +1,119 @@
+//! One page over several experiments: what is best among all of them, which experiment that is of, and charts in which each has curves of
+//! its own. It rests on their runs alone; what a plan requires, and its searches, are told by each experiment's own report.
+
+use super::answer;
+use super::charts::{Subject, make_charts};
+use super::goals::Goals;
+use super::html::STYLE;
+use super::picture::{Form, render};
+use super::text::{SHOWN, bests};
+use super::variation::{name_workload, settings, varying_within};
+use super::words::show_number;
+use itertools::Itertools;
+use minijinja::{AutoEscape, Environment, Value, context};
+use vsweep_plan::plan::ReportOptions;
+use vsweep_plan::printable::printable_lines;
+use vsweep_plan::units::show_many;
+use vsweep_record::journal::State;
+use vsweep_record::table::{Column, EXPERIMENT, Point, Points, Table};
+
+const PAGE: &str = include_str!("joint.html.jinja");
+/// Points of a workload that the page lists, those with the highest throughput.
+const MOST_ROWS: usize = 40;
+
+/// The page over a table of several experiments, whose column `experiment` tells them apart, and what could not be drawn.
+///
+/// # Errors
+/// If the page cannot be made.
+pub fn joint_page(table: &Table, name: &str, options: &ReportOptions) -> Result<(String, Vec<String>), String> {
+    let points = Points::of(table);
+    let of_experiment = |point: &&Point| points.param(point, EXPERIMENT).to_string();
+    let counted = points.points.iter().into_group_map_by(of_experiment);
+    let names: Vec<String> = points
+        .points
+        .iter()
+        .map(|point| of_experiment(&point))
+        .unique()
+        .collect();
+    let experiments = names.iter().map(|name| {
+        let own = &counted[name];
+        let measured = own.iter().filter(|point| !point.used.is_empty()).count();
+        let suspect = own.iter().filter(|point| point.is_suspect()).count();
+        [
+            shown(name),
+            show_many(own.len() as u64, "point"),
+            format!("{measured} measured, {suspect} of them suspect"),
+        ]
+    });
+    let goals = Goals::judge(&[], &State::default(), &points);
+    let workloads = points.workloads();
+    let sections = workloads.iter().map(|workload| {
+        let answer = answer::find_for(&points, &goals, workload);
+        // Its settings may tell which experiment a point is of, but a reader need not know.
+        let others = varying_within(&points, workload).into_iter();
+        let others = others.filter(|column| column.name != EXPERIMENT);
+        let params: Vec<&Column> = table.column(EXPERIMENT).into_iter().chain(others).collect();
+        let median = |at: &usize, metric: &str| Some(points.spread(&points.points[*at], metric)?.median);
+        let throughput = |at: &usize| median(at, SHOWN[0].metric).unwrap_or(f64::NEG_INFINITY);
+        let is_measured = |at: &&usize| !points.points[**at].used.is_empty();
+        let own = workload.points.iter().filter(is_measured).copied();
+        let own: Vec<usize> = own.sorted_by(|a, b| throughput(b).total_cmp(&throughput(a))).collect();
+        let rows = own.iter().take(MOST_ROWS).map(|at| {
+            let figures = SHOWN
+                .iter()
+                .map(|figure| median(at, figure.metric).map_or("-".into(), show_number));
+            let star = if answer.frontier.contains(at) { "* " } else { "" };
+            let mark = answer::mark(&points.points[*at]).map_or(String::new(), |mark| format!(" ({mark})"));
+            let told = format!("{star}{}{mark}", settings(&params, points.points[*at].row));
+            figures.chain([shown(&told)]).collect::<Vec<String>>()
+        });
+        context! {
+            name => shown(&name_workload(&points, workload)),
+            bests => bests(&points, &answer, &params).lines().map(shown).collect::<Vec<String>>(),
+            rows => rows.collect::<Vec<_>>(),
+            more => own.len().saturating_sub(MOST_ROWS),
+        }
+    });
+    let subject = Subject {
+        experiment: name,
+        points: &points,
+    };
+    let mut charts = make_charts(&subject, options);
+    let mut pictures = Vec::new();
+    for chart in &charts.charts {
+        match render(chart, Form::Svg).map(String::from_utf8) {
+            Ok(Ok(svg)) => {
+                pictures.push(context! { title => shown(&chart.title), svg => Value::from_safe_string(svg) })
+            }
+            Ok(Err(error)) => charts
+                .missing
+                .push(format!("the chart {} could not be drawn: {error}", chart.name)),
+            Err(error) => charts
+                .missing
+                .push(format!("the chart {} could not be drawn: {error}", chart.name)),
+        }
+    }
+    let mut page = Environment::new();
+    page.set_auto_escape_callback(|_| AutoEscape::Html);
+    let heads: Vec<&str> = SHOWN.iter().map(|figure| figure.heading).collect();
+    let context = context! {
+        style => Value::from_safe_string(STYLE.to_owned()),
+        name => shown(name),
+        counted => format!(
+            "{} of {} in {}",
+            show_many(table.rows() as u64, "run"),
+            show_many(points.points.len() as u64, "point"),
+            show_many(names.len() as u64, "experiment")
+        ),
+        experiments => experiments.collect::<Vec<_>>(),
+        sections => sections.collect::<Vec<Value>>(),
+        heads,
+        pictures,
+    };
+    let page = page.render_str(PAGE, context).map_err(|error| error.to_string())?;
+    Ok((page, charts.missing))
+}
+
+fn shown(text: &str) -> String {
+    printable_lines(text).into_owned()
+}

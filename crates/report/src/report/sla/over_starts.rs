@@ -1,0 +1,131 @@
+//! What searches on several starts of one server found together. Each start has a search of its own, and the start is the unit of the
+//! interval, as it is for any figure.
+
+use vsweep_strategy::search::{Answer, Found};
+use vsweep_strategy::stats::{ALPHA, Interval, RunPrior, Start, estimate};
+
+/// The answer for one target by those of several starts, in their order; `None` of none. Its load is one that was measured: the highest
+/// found on a start that is not above the mean over starts. A start without a load leaves the server without one.
+pub fn over_starts(answers: &[&Answer]) -> Option<Answer> {
+    let (first, others) = answers.split_first()?;
+    if others.is_empty() {
+        return Some((*first).clone());
+    }
+    let shown = answers.iter().map(|answer| match answer.found {
+        Found::Beyond(load) => format!(">= {load}"),
+        found => found
+            .value()
+            .map_or_else(|| found.word().to_owned(), |load| load.to_string()),
+    });
+    let by_start = format!("by start: {}", shown.collect::<Vec<String>>().join(", "));
+    let mut notes = vec![by_start];
+    for note in answers.iter().flat_map(|answer| &answer.notes) {
+        if !notes.contains(note) {
+            notes.push(note.clone());
+        }
+    }
+    let probes = answers.iter().map(|answer| answer.probes).sum();
+    if let Some(without) = answers.iter().find(|answer| answer.found.value().is_none()) {
+        return Some(Answer {
+            probes,
+            notes,
+            ..(*without).clone()
+        });
+    }
+    let loads = answers.iter().filter_map(|answer| answer.found.value());
+    let loads: Vec<f64> = loads.collect();
+    let starts: Vec<Start> = loads.iter().filter_map(|load| Start::of(&[*load])).collect();
+    let found = estimate(&starts, RunPrior::TYPICAL)?;
+    let over = found
+        .interval(ALPHA)
+        .map_or((found.log, found.log), |Interval { low, high }| (low, high));
+    let mean = |end: fn(&Answer) -> f64| {
+        let logs = answers.iter().map(|answer| end(answer).ln()).sum::<f64>();
+        (logs / answers.len() as f64).exp()
+    };
+    let is_below = |answer: &&&Answer| {
+        answer
+            .found
+            .value()
+            .is_some_and(|load| load <= found.log.exp() * (1.0 + 1e-9))
+    };
+    let load_of = |answer: &Answer| answer.found.value().unwrap_or_default();
+    let chosen = answers
+        .iter()
+        .filter(is_below)
+        .max_by(|a, b| load_of(a).total_cmp(&load_of(b)))
+        .unwrap_or(first);
+    let load = load_of(chosen);
+    let are_all_beyond = answers.iter().all(|answer| matches!(answer.found, Found::Beyond(_)));
+    let low = over.0.exp().min(mean(|answer| answer.low)).min(load);
+    // An end that is infinite on any start is so for all.
+    let high = over.1.exp().max(mean(|answer| answer.high)).max(load);
+    Some(Answer {
+        target: first.target.clone(),
+        found: if are_all_beyond {
+            Found::Beyond(load)
+        } else {
+            Found::Met(load)
+        },
+        low,
+        high,
+        within: (high.is_finite() && !are_all_beyond).then(|| high / load - 1.0),
+        is_coarse: answers.iter().any(|answer| answer.is_coarse),
+        binding: chosen.binding.clone(),
+        probes,
+        notes,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(found: Found, low: f64, high: f64) -> Answer {
+        Answer {
+            target: "chat".into(),
+            found,
+            low,
+            high,
+            within: None,
+            is_coarse: false,
+            binding: Some("p99_ttft_ms <= 500".into()),
+            probes: 7,
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn starts_give_the_interval_and_a_load_that_was_measured() {
+        let loads = [40.0, 44.0, 41.0];
+        let answers = loads.map(|load| answer(Found::Met(load), load, load + 1.0));
+        let found = over_starts(&answers.each_ref()).expect("three answers");
+        assert_eq!((found.found, found.probes), (Found::Met(41.0), 21));
+        // Student's t over three logarithms, with 4.302653 standard errors: 36.82 to 47.08.
+        assert!(
+            (found.low - 36.82).abs() < 0.05 && (found.high - 47.08).abs() < 0.05,
+            "{found:?}"
+        );
+        assert_eq!(found.notes, ["by start: 40, 44, 41"]);
+        assert_eq!(over_starts(&[&answers[0]]), Some(answers[0].clone()));
+        assert_eq!(over_starts(&[]), None);
+    }
+
+    #[test]
+    fn a_start_without_a_load_leaves_none() {
+        let answers = [answer(Found::Met(40.0), 40.0, 41.0), answer(Found::None, 0.0, 1.0)];
+        let found = over_starts(&answers.each_ref()).expect("two answers");
+        assert_eq!(found.found, Found::None);
+        assert_eq!(found.notes, ["by start: 40, none"]);
+    }
+
+    #[test]
+    fn the_highest_load_allowed_is_a_lower_bound() {
+        let beyond = || answer(Found::Beyond(64.0), 64.0, f64::INFINITY);
+        let all = [beyond(), beyond()];
+        assert_eq!(over_starts(&all.each_ref()).expect("two").found, Found::Beyond(64.0));
+        let some = [beyond(), answer(Found::Met(60.0), 60.0, 61.0)];
+        let found = over_starts(&some.each_ref()).expect("two");
+        assert_eq!((found.found, found.high), (Found::Met(60.0), f64::INFINITY));
+    }
+}

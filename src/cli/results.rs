@@ -1,0 +1,56 @@
+//! Where results come from that a command reads: directories of vsweep, trees of vLLM, folders of result files, and single files of any
+//! client that is known.
+
+use crate::bench::{AIPERF_RESULT, read_results};
+use crate::error::{Error, Result};
+use crate::journal::Directory;
+use crate::plan::Params;
+use crate::report::{self, Runs};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What the scripts of vLLM's dashboard make of the other files in its folder.
+const DASHBOARD: &str = "benchmark_results.json";
+
+/// The runs in a directory or a file.
+pub fn read(path: &Path) -> Result<Runs> {
+    let files = match file(path) {
+        _ if Directory::at(path).is_experiment() => Vec::new(),
+        Some(file) => vec![file],
+        None => loose(path),
+    };
+    let read_all = || {
+        let named = |file: &PathBuf| Ok((file.display().to_string(), records(file)?));
+        let records = files.iter().map(named).collect::<Result<Vec<_>>>()?;
+        report::read_records(records).map_err(Error::Usage)
+    };
+    match report::read_any(path) {
+        Err(Error::Usage(_)) if !files.is_empty() => read_all(),
+        other => other,
+    }
+}
+
+/// The file that a path stands for: itself, aiperf's in its folder, or the dashboard's.
+pub fn file(path: &Path) -> Option<PathBuf> {
+    let inside = [AIPERF_RESULT, DASHBOARD].map(|name| path.join(name));
+    [path.to_owned()].into_iter().chain(inside).find(|path| path.is_file())
+}
+
+/// The figures in a file.
+pub fn records(file: &Path) -> Result<Vec<Params>> {
+    let refused = |what: String| Error::Usage(format!("{} {what}", file.display()));
+    let bytes = fs::read(file).map_err(|error| refused(format!("cannot be read: {error}")))?;
+    read_results(&bytes).map_err(refused)
+}
+
+/// The JSON files directly in a folder, in the order of their names; one of vLLM's sweep is part of a tree.
+fn loose(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json") && path.is_file())
+        .filter(|path| !path.ends_with("summary.json"))
+        .collect();
+    files.sort();
+    files
+}

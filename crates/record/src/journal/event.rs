@@ -23,9 +23,8 @@ use vsweep_strategy::search::{Answer, Level, Probe, Rival, Seed, Target, Vary};
 /// - 2.1: several planned starts of a server config (`starts` of a session), comparisons (`compare`), figures that decide (`learned` of
 ///   a run), and the GPUs of a server that runs beside others.
 /// - 2.2: what a start of a server answered to the fixed questions (`answers` of `server_ready`).
-/// - 2.3: what tells the machine of a session from others (`machine`), and sentinels: runs on the start slot 100000;
-///   sessions that took up a plan (`joined`), which does not make it the one that counts; how much servers that run side by side slow
-///   each other down (`interference_sampled`, `interference` of a session, `beside` of a run).
+/// - 2.3: the machine of a session (`machine`), sentinels (runs on start slot 100000), sessions that took up a plan (`joined`), and how much
+///   servers slow each other down (`interference_sampled`, `interference` of a session, `beside` of a run).
 pub const FORMAT: (u32, u32) = (2, 3);
 
 /// What can happen to an experiment.

@@ -9,6 +9,7 @@ mod apply;
 mod behind;
 mod chains;
 mod counts;
+mod imagined;
 mod interference;
 mod mend;
 mod nodes;
@@ -24,7 +25,7 @@ pub use records::{
 pub use resume::Gap;
 
 use super::compared::Compared;
-use super::event::{Event, Learned, RunFinished, RunStarted, Seen, SeenJournal};
+use super::event::{Event, RunFinished, Seen, SeenJournal};
 use super::legacy::Sealed;
 use super::line::Entry;
 use super::place::{LineId, Nonce, Place};
@@ -34,7 +35,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::OnceLock;
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::{PointId, SearchId, ServerId};
-use vsweep_plan::plan::Params;
 use vsweep_plan::validity::{Doubt, Validity};
 use vsweep_strategy::search::{Level, Probe};
 
@@ -216,62 +216,6 @@ impl State {
             seq: finished.started,
         };
         Some(&self.attempts[*self.by_line.get(&line)?].record)
-    }
-
-    /// An event as the line that would be written next. Nothing is taken into account.
-    pub fn next_entry(&self, event: Event) -> Entry {
-        Entry {
-            place: Place {
-                lamport: self.lamport + 1,
-                line: LineId {
-                    journal: Nonce::IMAGINED,
-                    seq: self.lamport + 1,
-                },
-            },
-            at: String::new(),
-            event,
-            prev: Nonce::IMAGINED,
-        }
-    }
-
-    /// Takes an event into account as if it were written next: for what is only played, and for tests.
-    pub fn imagine(&mut self, event: Event) -> Entry {
-        let entry = self.next_entry(event);
-        self.apply(entry.clone());
-        entry
-    }
-
-    /// Takes the first run of a point on a start into account, one of a second that ended well: for tests.
-    pub fn imagine_run(
-        &mut self,
-        (server, point, params): (ServerId, PointId, Params),
-        (slot, launch): (u32, u32),
-        learned: Option<Learned>,
-    ) {
-        let started = self.imagine(Event::RunStarted(Box::new(RunStarted {
-            point,
-            server,
-            slot,
-            run: 0,
-            launch,
-            name: String::new(),
-            params,
-            combo: None,
-            search: None,
-            anew: None,
-        })));
-        self.imagine(Event::RunFinished(Box::new(RunFinished {
-            started: started.place.line.seq,
-            outcome: Outcome::Ok,
-            validity: Validity::Valid,
-            doubts: Vec::new(),
-            cause: None,
-            detail: String::new(),
-            seconds: 1.0,
-            file: None,
-            learned,
-            beside: None,
-        })));
     }
 
     /// The record of a search on a planned start, whether or not it is still in the plan.

@@ -46,10 +46,12 @@ pub fn paced(served: &[Served]) -> Option<Doubt> {
     let is_between = |request: &&Served| request.sent >= ramp && request.end <= drain;
     let between: Vec<&Served> = served.iter().filter(is_between).collect();
     let spans = SPANS.min(between.len() / FEWEST);
+    // Too few requests have no pace.
+    let last = spans.checked_sub(1)?;
     let mut tpots: Vec<Vec<f64>> = vec![Vec::new(); spans];
     for request in &between {
         let at = (request.end - ramp) / (drain - ramp) * spans as f64;
-        tpots[(at as usize).min(spans - 1)].push(request.tpot);
+        tpots[(at as usize).min(last)].push(request.tpot);
     }
     let medians: Vec<f64> = tpots.into_iter().filter_map(median).collect();
     let found = changing(&medians)?;
@@ -92,6 +94,20 @@ mod tests {
         assert_eq!(run(0.0), None);
         assert_eq!(run(0.2), Some(Code::NoSteadyState));
         assert_eq!(run(-0.2), Some(Code::NoSteadyState));
-        assert_eq!(paced(&[]), None);
+    }
+
+    #[test]
+    fn few_requests_have_no_pace() {
+        let one_after_another = |count: u32| {
+            let served = (0..count).map(f64::from).map(|sent| Served {
+                sent,
+                end: sent + 1.0,
+                tpot: 0.1,
+            });
+            served.collect::<Vec<_>>()
+        };
+        for count in 0..20 {
+            assert_eq!(paced(&one_after_another(count)), None, "{count} requests");
+        }
     }
 }

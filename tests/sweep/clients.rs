@@ -109,7 +109,8 @@ fn results_of_other_clients_are_imported_and_drawn() {
     let output = harness.run(&["import", "strange.json", "-o", "strange"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
-        said(&output).contains("is no result of vLLM's benchmarks or its dashboard, of guidellm or aiperf (it has a...)"),
+        said(&output)
+            .contains("is no result of vLLM's benchmarks or its dashboard, of guidellm or aiperf (it has a...)"),
         "{}",
         said(&output)
     );

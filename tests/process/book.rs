@@ -63,6 +63,7 @@ fn commands_run() {
             Command::new("bash")
                 .args(["-e", "-c", &script])
                 .current_dir(folder.path())
+                .env("HOME", folder.path())
                 .env("PATH", format!("{}:{others}", vsweep.display())),
         );
         let said = String::from_utf8_lossy(&ran.stderr);

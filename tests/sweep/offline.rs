@@ -95,6 +95,14 @@ fn every_benchmark_of_an_engine_is_a_runner_whose_json_is_a_row() {
         expected.sort();
         calls.sort();
         assert_eq!(calls, expected);
+        let exported = harness.run(&["export", "out", "--format", "vllm", "-o", "tree"]);
+        assert_eq!(exported.status.code(), Some(0), "{}", said(&exported));
+        let side = if runner == "startup" { "STARTUP" } else { "BENCH" };
+        let folder = format!(
+            "tree/SERVE--VLLM_X=a-optimization_level=2-{side}--{}",
+            own.replace(' ', "")
+        );
+        assert!(harness.folder.path().join(&folder).is_dir(), "no {folder}");
         let again = run(&harness, &[]);
         assert_eq!(again.status.code(), Some(0), "{}", said(&again));
         assert_eq!(self::calls(&harness).len(), 8, "nothing is measured twice");

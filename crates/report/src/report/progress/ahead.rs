@@ -59,6 +59,8 @@ pub struct Ahead {
     begun: BTreeSet<(ServerId, u32)>,
     /// How many servers run at once, and the GPUs that each needs; one after the other without.
     shared: Option<(Room, BTreeMap<ServerId, Need>)>,
+    /// Whether the runs load the engine themselves.
+    without_server: bool,
     by_server_and_load: BTreeMap<(ServerId, String), Mean>,
     by_load: BTreeMap<String, Mean>,
     run: Mean,
@@ -129,6 +131,21 @@ impl Ahead {
     /// Servers run side by side, and each needs so much; how long they take is not taken from there.
     pub fn share_out(&mut self, room: Room, needs: BTreeMap<ServerId, Need>) {
         self.shared = Some((room, needs));
+    }
+
+    /// The runs need no server: nothing is started or stopped for them.
+    pub fn need_no_server(&mut self) {
+        self.without_server = true;
+    }
+
+    /// Whether they need none.
+    pub fn is_without_server(&self) -> bool {
+        self.without_server
+    }
+
+    /// What one config is called.
+    pub fn noun(&self) -> &'static str {
+        if self.without_server { "engine" } else { "server" }
     }
 
     /// Adds runs of one load on one start of a server; `load` is the name of their point.

@@ -16,6 +16,12 @@ fn plan(harness: &Harness) {
         "other.sh",
         "echo '{\"out\": {\"rps\": 3.5, \"ttft_s\": [0.01, 0.02]}}' >\"$1\"",
     );
+    let rust =
+        "while [ $# -gt 0 ]; do case $1 in --result-dir) dir=$2 ;; --result-filename) name=$2 ;; esac; shift; done; cp";
+    harness.write(
+        "vllm-rs",
+        &format!("{rust} {} \"$dir/$name\"", recorded("vllm-rs-0.32.0")),
+    );
     let text = format!(
         r#"
 runs = 1
@@ -27,7 +33,7 @@ warmup_prompts = 0
 own = "vsweep bench --dataset-name random --random-input-len 64 --random-output-len 16"
 guidellm = "sh file.sh {} {{result}} {{max_concurrency}} {{num_prompts}}"
 aiperf = "sh folder.sh {} {{result}} {{max_concurrency}} {{num_prompts}}"
-vllm-rs = "sh file.sh {} {{result}} {{max_concurrency}} {{num_prompts}}"
+vllm-rs = "sh vllm-rs bench serve --backend openai --dataset-name random"
 other = "sh other.sh {{result}} {{max_concurrency}} {{num_prompts}}"
 [bench.result]
 request_throughput = "/out/rps"
@@ -37,8 +43,7 @@ max_concurrency = 4
 num_prompts = 16
 "#,
         recorded("guidellm-0.8.1"),
-        recorded("aiperf-0.13.0"),
-        recorded("vllm-rs-0.32.0")
+        recorded("aiperf-0.13.0")
     );
     harness.write("plan.toml", &text);
 }

@@ -111,7 +111,8 @@ fn write_points(plan: &Plan, matrix: &Matrix, server: &ServerConfig, out: &mut i
     let longest = rows.iter().map(|(id, _)| id.len()).max().unwrap_or(0);
     for (id, row) in &rows {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("  {cell:>width$}"));
-        writeln!(out, "  {id:<longest$}{}", cells.collect::<String>())?;
+        let line = format!("  {id:<longest$}{}", cells.collect::<String>());
+        writeln!(out, "{}", line.trim_end())?;
     }
     let left = points.count();
     if left > 0 {

@@ -292,6 +292,7 @@ fn ahead(sweep: &Sweep<'_>, state: &State) -> Ahead {
         ahead.share_out(node.room, needs.map(|(start, need)| (start.server.id, need)).collect());
     }
     ahead.learn(state);
+    ahead.predict_start(forecast::first_start(sweep.plan, sweep.wanted));
     ahead
 }
 

@@ -4,6 +4,7 @@
 //!
 //! Knows nothing of the plan: whoever drives the sweep says what is to be done.
 
+use super::wording::show_seconds;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use vsweep_plan::cause::Outcome;
@@ -55,10 +56,12 @@ pub struct Ahead {
     total: u64,
     done: u64,
     up: BTreeSet<(ServerId, u32)>,
-    /// The starts that this invocation has made.
+    /// The starts that this invocation has made or given up.
     begun: BTreeSet<(ServerId, u32)>,
     /// How many servers run at once, and the GPUs that each needs; one after the other without.
     shared: Option<(Room, BTreeMap<ServerId, Need>)>,
+    /// What a start takes by a forecast, in seconds.
+    predicted_start: Option<f64>,
     /// Whether the runs load the engine themselves.
     without_server: bool,
     by_server_and_load: BTreeMap<(ServerId, String), Mean>,
@@ -232,6 +235,7 @@ impl Ahead {
                 }
             }
             Event::GroupGivenUp(given_up) => {
+                self.begun.insert((given_up.server.clone(), given_up.slot));
                 for point in given_up.points.iter().filter(|point| point.search.is_none()) {
                     point
                         .runs
@@ -311,16 +315,23 @@ impl Ahead {
         self.done
     }
 
-    /// How many starts of servers were begun, and how many there are in all.
+    /// How many starts of servers were begun or given up, and how many there are in all.
     pub fn servers(&self) -> (u64, u64) {
         let begun = self.begun.len() as u64;
         let to_come = self.shares.keys().filter(|start| !self.begun.contains(start));
         (begun, begun + to_come.count() as u64)
     }
 
-    /// What a server's start usually takes, in seconds.
-    pub fn usual_start(&self) -> Option<f64> {
-        self.start.value()
+    /// What a start takes by a forecast, in seconds; told as long as none was measured.
+    pub fn predict_start(&mut self, seconds: Option<f64>) {
+        self.predicted_start = seconds;
+    }
+
+    /// What a server's start will take, in words.
+    pub fn expected_start(&self) -> Option<String> {
+        let measured = self.start.value().map(|seconds| ("usually", seconds));
+        let (how, seconds) = measured.or(self.predicted_start.map(|seconds| ("predicted", seconds)))?;
+        Some(format!("{how} {}", show_seconds(seconds)))
     }
 
     /// Time that the rest will take, in seconds; `None` before anything was measured.

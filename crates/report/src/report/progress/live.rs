@@ -2,7 +2,7 @@
 //! What goes wrong stays on the screen above them.
 
 use super::line::{Line, Status, fit};
-use super::wording::{bracket, describe, outcome, run_name, server_name, show_seconds, time_left};
+use super::wording::{bracket, describe, outcome, run_name, server_name, time_left};
 use super::{Ahead, Counter, Phase, Phases, Requests};
 use crate::report::words::show_number;
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
@@ -77,9 +77,8 @@ impl Live {
             }
             Event::ServerStarting { server, gpus, .. } => {
                 self.begin(server, gpus);
-                let usual = ahead.usual_start().map(show_seconds);
-                let usual = usual.map_or(String::new(), |usual| format!("usually {usual}"));
-                self.show(server, format!("{}: starting", server_name(server, state)), usual);
+                let expected = ahead.expected_start().unwrap_or_default();
+                self.show(server, format!("{}: starting", server_name(server, state)), expected);
             }
             Event::ServerReady { .. } if ahead.is_without_server() => {}
             Event::ServerReady { server, .. } => {

@@ -251,14 +251,10 @@ fn server_line(shown: &Shown) -> Vec<String> {
         .as_ref()
         .map_or(vec![time.clone()], |counter| figures(&counter(), &time));
     let phase = shown.phases.as_ref().map(|phases| phases().to_owned());
-    let mut parts = shown.what.iter();
-    let first = parts.next().cloned();
-    first
-        .into_iter()
-        .chain(doing)
-        .chain(phase)
-        .chain(parts.cloned())
-        .collect()
+    let Some((first, more)) = shown.what.split_first() else {
+        return Vec::new();
+    };
+    [vec![first.clone()], doing, phase.into_iter().collect(), more.to_vec()].concat()
 }
 
 /// What is known of a run in progress; until that is anything, how long it has taken.

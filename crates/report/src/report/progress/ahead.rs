@@ -4,7 +4,6 @@
 //!
 //! Knows nothing of the plan: whoever drives the sweep says what is to be done.
 
-use super::wording::show_seconds;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use vsweep_plan::cause::Outcome;
@@ -327,11 +326,10 @@ impl Ahead {
         self.predicted_start = seconds;
     }
 
-    /// What a server's start will take, in words.
-    pub fn expected_start(&self) -> Option<String> {
+    /// What a server's start will take, in seconds, and how that is known.
+    pub fn expected_start(&self) -> Option<(&'static str, f64)> {
         let measured = self.start.value().map(|seconds| ("usually", seconds));
-        let (how, seconds) = measured.or(self.predicted_start.map(|seconds| ("predicted", seconds)))?;
-        Some(format!("{how} {}", show_seconds(seconds)))
+        measured.or(self.predicted_start.map(|seconds| ("predicted", seconds)))
     }
 
     /// Time that the rest will take, in seconds; `None` before anything was measured.

@@ -2,7 +2,7 @@
 //! What goes wrong stays on the screen above them.
 
 use super::line::{Line, Status, fit};
-use super::wording::{bracket, describe, outcome, run_name, server_name, time_left};
+use super::wording::{bracket, describe, outcome, run_name, server_name, show_seconds, time_left};
 use super::{Ahead, Counter, Phase, Phases, Requests};
 use crate::report::words::show_number;
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
@@ -77,7 +77,9 @@ impl Live {
             }
             Event::ServerStarting { server, gpus, .. } => {
                 self.begin(server, gpus);
-                let expected = ahead.expected_start().unwrap_or_default();
+                let expected = ahead.expected_start();
+                let expected = expected.map(|(how, seconds)| format!("{how} {}", show_seconds(seconds)));
+                let expected = expected.unwrap_or_default();
                 self.show(server, format!("{}: starting", server_name(server, state)), expected);
             }
             Event::ServerReady { .. } if ahead.is_without_server() => {}

@@ -295,7 +295,7 @@ mod tests {
             .collect();
         assert_eq!(served, [false, true, false, true, true, true]);
         let failure = failed.failure.expect("two of six failed");
-        assert_eq!(failure.cause, crate::cause::Cause::RequestsFailed, "{}", failure.detail);
+        assert_eq!(failure.cause, crate::cause::Cause::RequestErrors, "{}", failure.detail);
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub async fn progress(counters: Arc<Counters>, quiet: bool) {
     loop {
         bar.suspend(|| notes(&counters));
         let requests = read();
-        bar.set_length(requests.planned);
+        bar.set_length(requests.planned.max(1));
         bar.set_message(so_far(&requests, began.elapsed(), BAR));
         bar.set_position(requests.finished);
         tokio::time::sleep(BETWEEN_DRAWINGS).await;

@@ -1,7 +1,7 @@
 //! `vsweep compare`: whether new results are better, worse or the same, with the error of the answer.
 
 use super::experiment::tell_problems;
-use super::output::finish;
+use super::output::{self, finish};
 use super::results;
 use crate::error::{Error, Exit, Result};
 use crate::journal::Directory;
@@ -121,7 +121,10 @@ pub fn run(args: Args) -> Result<Exit> {
         Format::Dashboard => unreachable!("it needs no comparison"),
         Format::Json => serde_json::to_string_pretty(&comparison).expect("a comparison is JSON") + "\n",
     };
-    finish(io::stdout().lock().write_all(text.as_bytes()))?;
+    finish(match args.format {
+        Format::Text => output::text().write_all(text.as_bytes()),
+        _ => io::stdout().lock().write_all(text.as_bytes()),
+    })?;
     let damage = tell_problems(&damaged);
     let required = match comparison.requirement() {
         Some(Requirement::Broken) => Exit::Unmet,

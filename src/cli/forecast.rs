@@ -39,6 +39,12 @@ pub fn misfits(plan: &Plan, matrix: &Matrix) -> Vec<(String, Failure)> {
     servers.filter_map(failure).collect()
 }
 
+/// How long the first server will likely take to get ready, in seconds.
+pub fn first_start(plan: &Plan, matrix: &Matrix) -> Option<f64> {
+    let first = StandIn::of(&matrix.servers().next()?, &here(plan, matrix, 0)?).ok()?;
+    first.failure.is_none().then_some(first.start_s)
+}
+
 /// Such a server, in a sentence.
 pub fn misfit(name: &str, failure: &Failure) -> String {
     let Failure { cause, detail } = failure;

@@ -2,8 +2,10 @@
 //! one that the exit code tells of, but neither ends what is being measured. Whatever would act on a terminal is escaped here.
 
 use crate::error::{Error, Exit, Result};
-use crate::printable::Printable;
+use crate::printable::{Printable, printable_lines};
 use crate::report::requirements::{Judged, Verdict};
+use crate::report::terminal::{Screen, show};
+use console::Term;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
@@ -52,7 +54,7 @@ type Out = Printable<Box<dyn Write>>;
 pub fn text() -> Out {
     Printable::lines(match QUIET.load(Ordering::Relaxed) {
         true => Box::new(io::sink()),
-        false => Box::new(io::stdout().lock()),
+        false => Box::new(Screen::new(io::stdout().lock())),
     })
 }
 
@@ -115,7 +117,8 @@ pub fn inform(sentence: impl Display) {
 
 /// The same for what is more than a sentence.
 pub fn tell_plain(text: impl Display) {
-    let _ = writeln!(Printable::lines(io::stderr().lock()), "{text}");
+    let text = show(&printable_lines(&text.to_string()), &Term::stderr());
+    let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
 /// The same for what has colours, and is printable but for them.

@@ -9,6 +9,7 @@ use crate::journal::{Directory, Shard, State};
 use crate::matrix::{Matrix, Only};
 use crate::plan::{Parallel, Plan};
 use crate::rehearse::{Card, Forecast, Interval, Options, Rehearsal, needs_gpu, rehearse};
+use crate::report::words::short_label;
 use crate::selection::packed::Room;
 use crate::sim::engine::gpu::{GPUS, Gpu};
 use crate::telemetry::gpu::{numbers, visible};
@@ -209,7 +210,7 @@ fn table(rehearsal: &Rehearsal, recorded: usize) -> String {
         let name = if server.name.is_empty() {
             server.server.to_string()
         } else {
-            server.name.clone()
+            short_label(&server.name)
         };
         [
             name,
@@ -280,7 +281,9 @@ fn remarks(server: &Forecast) -> Vec<String> {
         let failure = &loss.failure;
         remarks.push(format!(
             "  {}: will likely fail: {}: {}",
-            loss.point, failure.cause, failure.detail
+            short_label(&loss.point),
+            failure.cause,
+            failure.detail
         ));
     }
     for (target, value) in &server.answers {

@@ -17,12 +17,13 @@ use crate::agenda::Ending;
 use crate::bench::Counters;
 use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
-use crate::journal::{self, Check, Directory, Event, Recorder, Shard, State};
+use crate::journal::{self, Check, Directory, Event, Launch, Recorder, Shard, State};
 use crate::matrix::Only;
 use crate::plan::Plan;
 use crate::report;
 use crate::report::progress::{Ahead, Counter, Mode, Phase, Progress, Requests};
 use crate::run::{Changes, Forecasts, Interrupt, Lengths, Sweep, Update};
+use crate::server::startup;
 use crate::threads;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
@@ -183,7 +184,7 @@ pub fn run(args: Args) -> Result<Exit> {
             output::tell(problem);
         }
         if is_shown {
-            output::say(report::terminal::fold(written.summary.trim_end()));
+            output::say(written.summary.trim_end());
         }
         judged = Some(written.requirements);
     }
@@ -200,7 +201,7 @@ pub fn run(args: Args) -> Result<Exit> {
     if ending == Ending::Interrupted {
         output::tell(last_words);
     } else if is_shown {
-        output::say(report::terminal::fold(&last_words));
+        output::say(&last_words);
     }
     Ok(match ending {
         Ending::Interrupted => Exit::Interrupted,
@@ -238,6 +239,11 @@ pub(super) async fn perform(
         match update {
             Update::Recorded(entry) => {
                 progress.event(entry, recorder.state());
+                if let Event::ServerStarting { server, launch, .. } = &entry.event {
+                    let (session, n) = (entry.place.line.journal, *launch);
+                    let log = recorder.directory().server_log(server, Launch { session, n });
+                    progress.watch_start(server, Arc::new(startup::follow(log)));
+                }
                 if matches!(
                     entry.event,
                     Event::RunFinished(_)
@@ -266,6 +272,9 @@ pub(super) async fn perform(
 /// What this invocation has to do, and what earlier ones teach about it.
 fn ahead(sweep: &Sweep<'_>, state: &State) -> Ahead {
     let mut ahead = Ahead::default();
+    if sweep.plan.bench.runner.offline().is_some() {
+        ahead.need_no_server();
+    }
     let schedule = sweep.schedule();
     for start in schedule.foreseen(state) {
         let Some(group) = schedule.sure_group(&start, state) else {
@@ -283,11 +292,12 @@ fn ahead(sweep: &Sweep<'_>, state: &State) -> Ahead {
         ahead.share_out(node.room, needs.map(|(start, need)| (start.server.id, need)).collect());
     }
     ahead.learn(state);
+    ahead.predict_start(forecast::first_start(sweep.plan, sweep.wanted));
     ahead
 }
 
 /// What the display reads of a run in progress.
-fn counter(counters: &Arc<Counters>) -> Counter {
+pub(super) fn counter(counters: &Arc<Counters>) -> Counter {
     let counters = Arc::clone(counters);
     Arc::new(move || {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

@@ -5,7 +5,7 @@ use crate::cluster::{self, slurm};
 use crate::error::{Exit, Result};
 use crate::journal::Directory;
 use crate::report::status::{Cluster, Orphan, Status, Task, Worker};
-use crate::report::terminal::fold;
+use crate::report::terminal::show;
 use crate::run::signs;
 use crate::server::trees::{self, Remains};
 use console::Term;
@@ -50,7 +50,7 @@ pub fn run(args: Args) -> Result<Exit> {
         status = watch(&directory, status)?;
     }
     finish(match args.format {
-        Format::Text => output::text().write_all(fold(&status.to_text()).as_bytes()),
+        Format::Text => output::text().write_all(status.to_text().as_bytes()),
         Format::Json => {
             let json = serde_json::to_string_pretty(&status).expect("plain data always serialises");
             writeln!(output::json(), "{json}")
@@ -75,11 +75,13 @@ fn watch(directory: &Directory, mut status: Status) -> Result<Status> {
     let screen = Term::stdout();
     let mut asked = Instant::now();
     while status.is_at_work() {
-        let text = fold(&status.to_text());
+        let text = status.to_text();
         let shown = output::text().write_all(text.as_bytes());
         thread::sleep(BETWEEN_LOOKS);
         // What is no terminal keeps what was shown before.
-        let cleared = screen.is_term().then(|| screen.clear_last_lines(text.lines().count()));
+        let cleared = screen
+            .is_term()
+            .then(|| screen.clear_last_lines(show(&text, &screen).lines().count()));
         if shown.and(cleared.unwrap_or(Ok(()))).is_err() {
             break;
         }

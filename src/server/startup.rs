@@ -1,7 +1,11 @@
-//! How long the phases of an engine's start took, as vLLM's log tells. Of several workers the slowest counts, since all wait for it.
+//! The phases of an engine's start, as its log tells: the one that it is in, and how long each took. Of several workers the slowest
+//! counts, since all wait for it.
 
+use super::diagnose::read_log;
 use crate::plan::Params;
 use serde_json::json;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 /// A column, the words before its seconds and those after them.
 const PHASES: [(&str, &str, &str); 6] = [
@@ -21,6 +25,45 @@ const COMPILATION: [(&str, &str); 2] = [
     ("Dynamo bytecode transform time: ", " s"),
     ("Compiling a graph for compile range ", " s"),
 ];
+
+/// Words of vLLM's log (the last three: SGLang's), and what the engine does from then on.
+const BEGINNINGS: [(&str, &str); 12] = [
+    ("Initializing a V1 LLM engine", "starting its workers"),
+    ("Starting to load model", "loading weights"),
+    ("Model loading took ", "profiling memory"),
+    ("Dynamo bytecode transform time: ", "compiling"),
+    ("Compiling a graph for compile range ", "compiling"),
+    ("torch.compile took ", "profiling memory"),
+    ("GPU KV cache size: ", "warming up"),
+    ("Capturing CUDA graphs", "capturing graphs"),
+    (
+        "init engine (profile, create kv cache, warmup model) took ",
+        "opening its port",
+    ),
+    ("Load weight begin", "loading weights"),
+    ("Load weight end", "allocating its KV cache"),
+    ("Capture cuda graph begin", "capturing graphs"),
+];
+
+/// Reads what is new in a log whenever it is asked, and says what the engine does; empty before it says anything.
+pub fn follow(log: PathBuf) -> impl Fn() -> &'static str + Send + Sync {
+    let read = Mutex::new((0, ""));
+    move || {
+        let mut read = read.lock().unwrap_or_else(PoisonError::into_inner);
+        let length = log.metadata().map_or(0, |log| log.len());
+        if length > read.0 {
+            let begun = begun(&read_log(&log, read.0));
+            *read = (length, begun.unwrap_or(read.1));
+        }
+        read.1
+    }
+}
+
+/// The last beginning in a log.
+fn begun(log: &str) -> Option<&'static str> {
+    let of = |line: &str| BEGINNINGS.iter().find(|(words, _)| line.contains(words));
+    log.lines().rev().find_map(of).map(|(_, doing)| *doing)
+}
 
 /// Every phase that a log tells of, in seconds.
 pub fn phases(log: &str) -> Params {
@@ -71,8 +114,32 @@ mod tests {
         let expected = json!({"startup_weights_s": 3.25, "startup_model_s": 4.123456, "startup_graphs_s": 7.0,
             "startup_engine_s": 16.2, "startup_compile_s": 7.5});
         assert_eq!(Value::from(phases(log)), expected);
+        let so_far = |lines: usize| begun(&log.lines().take(lines).collect::<Vec<_>>().join("\n"));
+        assert_eq!(
+            [0, 2, 3, 5, 7].map(so_far),
+            [
+                None,
+                None,
+                Some("profiling memory"),
+                Some("compiling"),
+                Some("opening its port")
+            ]
+        );
         let whole = format!("{log}[monitor.py:48] torch.compile took 9.00 s in total\n");
         assert_eq!(phases(&whole)["startup_compile_s"], json!(9.0));
         assert_eq!(phases("nothing of the kind"), Params::new());
+    }
+
+    #[test]
+    fn a_log_is_followed_as_it_grows() {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let log = folder.path().join("log");
+        let phase = follow(log.clone());
+        assert_eq!(phase(), "");
+        std::fs::write(&log, "INFO Starting to load model m...\n").expect("written");
+        assert_eq!((phase(), phase()), ("loading weights", "loading weights"));
+        let more = "INFO Starting to load model m...\nINFO something else\nINFO GPU KV cache size: 4 tokens\n";
+        std::fs::write(&log, more).expect("written");
+        assert_eq!(phase(), "warming up");
     }
 }

@@ -50,23 +50,28 @@ fn blocks<'t>(text: &'t str, fences: &[&str]) -> Vec<&'t str> {
 fn commands_run() {
     let mut count = 0;
     for (path, text) in pages() {
-        let script = blocks(&text, &["sh run"]).join("\n");
-        if script.is_empty() {
-            continue;
-        }
-        count += 1;
+        let scripts = blocks(&text, &["sh run"]);
+        count += usize::from(!scripts.is_empty());
         let folder = TempDir::new().expect("a folder");
         symlink(root().join("plans"), folder.path().join("plans")).expect("a link");
         let vsweep = Path::new(env!("CARGO_BIN_EXE_vsweep")).parent().expect("a folder");
         let others = std::env::var("PATH").unwrap_or_default();
-        let ran = output(
-            Command::new("bash")
-                .args(["-e", "-c", &script])
-                .current_dir(folder.path())
-                .env("PATH", format!("{}:{others}", vsweep.display())),
-        );
-        let said = String::from_utf8_lossy(&ran.stderr);
-        assert!(ran.status.success(), "{}: {:?}\n{said}", path.display(), ran.status);
+        for script in scripts {
+            let ran = output(
+                Command::new("bash")
+                    .args(["-e", "-c", script])
+                    .current_dir(folder.path())
+                    .env("HOME", folder.path())
+                    .env("PATH", format!("{}:{others}", vsweep.display())),
+            );
+            let said = String::from_utf8_lossy(&ran.stderr);
+            assert!(
+                ran.status.success(),
+                "{}: {script}: {:?}\n{said}",
+                path.display(),
+                ran.status
+            );
+        }
     }
     assert!(count >= 2, "the book has pages to type along");
 }

@@ -16,6 +16,12 @@ fn plan(harness: &Harness) {
         "other.sh",
         "echo '{\"out\": {\"rps\": 3.5, \"ttft_s\": [0.01, 0.02]}}' >\"$1\"",
     );
+    let rust =
+        "while [ $# -gt 0 ]; do case $1 in --result-dir) dir=$2 ;; --result-filename) name=$2 ;; esac; shift; done; cp";
+    harness.write(
+        "vllm-rs",
+        &format!("{rust} {} \"$dir/$name\"", recorded("vllm-rs-0.32.0")),
+    );
     let text = format!(
         r#"
 runs = 1
@@ -27,6 +33,7 @@ warmup_prompts = 0
 own = "vsweep bench --dataset-name random --random-input-len 64 --random-output-len 16"
 guidellm = "sh file.sh {} {{result}} {{max_concurrency}} {{num_prompts}}"
 aiperf = "sh folder.sh {} {{result}} {{max_concurrency}} {{num_prompts}}"
+vllm-rs = "sh vllm-rs bench serve --backend openai --dataset-name random"
 other = "sh other.sh {{result}} {{max_concurrency}} {{num_prompts}}"
 [bench.result]
 request_throughput = "/out/rps"
@@ -58,7 +65,7 @@ fn one_load_goes_through_every_client() {
             .parse::<f64>()
             .unwrap_or_else(|_| panic!("{name} of {client}"))
     };
-    for client in ["own", "guidellm", "aiperf"] {
+    for client in ["own", "guidellm", "aiperf", "vllm-rs"] {
         assert_eq!(
             (number(client, "completed"), number(client, "total_output_tokens")),
             (16.0, 256.0),
@@ -74,7 +81,7 @@ fn one_load_goes_through_every_client() {
         (3.5, 20.0)
     );
     assert_eq!(of("guidellm")["client"], "guidellm 0.8.1");
-    let told = "4 clients sent these loads; input tokens of a request as each counts them: aiperf 64, guidellm 6, other unknown, own 64.";
+    let told = "5 clients sent these loads; input tokens of a request as each counts them: aiperf 64, guidellm 6, other unknown, own 64, vllm-rs 64.";
     assert!(said(&output).contains(told), "{}", said(&output));
     harness.wait_until_alone();
 }
@@ -96,7 +103,11 @@ fn a_place_without_a_figure_fails_the_run() {
 #[test]
 fn results_of_other_clients_are_imported_and_drawn() {
     let harness = Harness::new();
-    for (client, tokens) in [("guidellm-0.8.1", 96), ("aiperf-0.13.0", 1024)] {
+    for (client, tokens) in [
+        ("guidellm-0.8.1", 96),
+        ("aiperf-0.13.0", 1024),
+        ("vllm-rs-0.32.0", 1024),
+    ] {
         let output = harness.run(&["import", &format!("{DATA}/{client}.json"), "-o", client]);
         assert!(output.status.success(), "{}", said(&output));
         let text = fs::read_to_string(harness.folder.path().join(client).join("summary.json")).expect("a record");

@@ -76,6 +76,12 @@ fn every_benchmark_of_an_engine_is_a_runner_whose_json_is_a_row() {
         );
         let output = run(&harness, &[]);
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        assert!(
+            said(&output).contains("Run env.VLLM_X a, optimization_level 0"),
+            "{}",
+            said(&output)
+        );
+        assert!(!said(&output).contains("  Stop "), "{}", said(&output));
         let table = rows(&harness.folder.path().join("out/summary.csv"));
         assert_eq!(table.len(), 8);
         assert!(
@@ -95,6 +101,20 @@ fn every_benchmark_of_an_engine_is_a_runner_whose_json_is_a_row() {
         expected.sort();
         calls.sort();
         assert_eq!(calls, expected);
+        let exported = harness.run(&["export", "out", "--format", "vllm", "-o", "tree"]);
+        assert_eq!(exported.status.code(), Some(0), "{}", said(&exported));
+        let side = if runner == "startup" { "STARTUP" } else { "BENCH" };
+        let folders = fs::read_dir(harness.folder.path().join("tree"))
+            .expect("a tree")
+            .flatten();
+        let folders: Vec<String> = folders
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect();
+        let end = format!("-{side}--{}", own.replace(' ', ""));
+        let named = folders
+            .iter()
+            .filter(|name| name.starts_with("SERVE--") && name.ends_with(&end));
+        assert_eq!(named.count(), 4, "{folders:?}");
         let again = run(&harness, &[]);
         assert_eq!(again.status.code(), Some(0), "{}", said(&again));
         assert_eq!(self::calls(&harness).len(), 8, "nothing is measured twice");

@@ -261,7 +261,7 @@ mod tests {
         // 16 tokens each: the last comes 15 gaps after the first, and guidellm's latency ends a little later.
         near(of("mean_e2el_ms"), of("mean_ttft_ms") + 15.0 * of("mean_tpot_ms"), 0.02);
         near(of("mean_itl_ms"), of("mean_tpot_ms"), 0.001);
-        assert!(of("p99_ttft_ms") >= of("p50_ttft_ms") && of("p99_tpot_ms") >= of("median_tpot_ms"));
+        assert!(of("p99_ttft_ms") >= of("median_ttft_ms") && of("p99_tpot_ms") >= of("median_tpot_ms"));
     }
 
     #[test]
@@ -281,6 +281,21 @@ mod tests {
         assert_eq!(record["client"], "aiperf 0.13.0");
         assert_eq!(record["p99_e2el_ms"], 145.74268419999999);
         assert_eq!(figure(&record, "total_input_tokens"), 1024.0);
+    }
+
+    #[test]
+    fn the_rust_client_writes_the_file_of_vllm_bench_serve() {
+        let record = read("vllm-rs-0.32.0");
+        check(&record);
+        let failed = crate::bench::external::judge(read("vllm-rs-0.32.0-failed"));
+        let served: Vec<bool> = failed
+            .requests
+            .iter()
+            .map(|request| request.ttft_ms.is_finite())
+            .collect();
+        assert_eq!(served, [false, true, false, true, true, true]);
+        let failure = failed.failure.expect("two of six failed");
+        assert_eq!(failure.cause, crate::cause::Cause::RequestErrors, "{}", failure.detail);
     }
 
     #[test]

@@ -3,33 +3,38 @@
 use crate::bench::Counters;
 use crate::bench::result::console;
 use crate::cli::output::{self, tell};
+use crate::cli::run::counter;
 use crate::metrics::RunResult;
 use crate::plan::Params;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use crate::report::progress::so_far;
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use serde_json::Value;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Shows notes as they come, and how many requests have ended.
+const BETWEEN_DRAWINGS: Duration = Duration::from_millis(100);
+/// Columns of the bar, before what is said.
+const BAR: usize = 17;
+
+/// Shows notes as they come, and how the requests fare.
 pub async fn progress(counters: Arc<Counters>, quiet: bool) {
-    let bar = ProgressBar::hidden();
-    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} [{elapsed} < {eta}, {per_sec}]") {
-        bar.set_style(style);
+    let began = Instant::now();
+    let bar = match quiet {
+        true => ProgressBar::hidden(),
+        false => ProgressBar::new(0).with_finish(ProgressFinish::AndClear),
+    };
+    if let Ok(style) = ProgressStyle::with_template("{bar:16.cyan} {msg}") {
+        bar.set_style(style.progress_chars("━╸─"));
     }
-    let mut is_wanted = !quiet && std::io::stderr().is_terminal();
+    let read = counter(&counters);
     loop {
         bar.suspend(|| notes(&counters));
-        let planned = counters.planned.load(Relaxed);
-        if is_wanted && planned > 0 {
-            bar.set_length(planned);
-            bar.reset();
-            bar.set_draw_target(ProgressDrawTarget::stderr());
-            is_wanted = false;
-        }
-        bar.set_position(counters.finished.load(Relaxed));
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        let requests = read();
+        bar.set_length(requests.planned.max(1));
+        bar.set_message(so_far(&requests, began.elapsed(), BAR));
+        bar.set_position(requests.finished);
+        tokio::time::sleep(BETWEEN_DRAWINGS).await;
     }
 }
 

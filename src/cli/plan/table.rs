@@ -1,7 +1,8 @@
 //! The matrix for people: servers with their points, and how much there is of everything.
 
 use crate::matrix::{Counts, LoadExploration, LoadSearch, Matrix, ServerConfig, text};
-use crate::plan::{HIDDEN, Plan, Target, show};
+use crate::plan::{HIDDEN, Params, Plan, Target, show};
+use crate::report::words::{short_label, short_name};
 use crate::shell::{shell_line, shell_word};
 use crate::units::{show_count, show_many};
 use itertools::Itertools;
@@ -26,7 +27,12 @@ pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<(
 
 /// A server's id, name, command line and environment.
 pub fn write_server(plan: &Plan, server: &ServerConfig, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "server {}  {}", server.id, plan.secrets.redact(&server.name))?;
+    writeln!(
+        out,
+        "server {}  {}",
+        server.id,
+        plan.secrets.redact(&short_label(&server.name))
+    )?;
     match &plan.serve.target {
         Target::Launch(_) => {
             let offline = plan.bench.runner.offline();
@@ -69,24 +75,44 @@ pub fn write_searches(
 fn write_points(plan: &Plan, matrix: &Matrix, server: &ServerConfig, out: &mut impl Write) -> io::Result<()> {
     let mut points = matrix.points_of(server);
     let listed: Vec<_> = points.by_ref().take(MOST_LISTED).collect();
-    let names: Vec<&String> = listed.iter().flat_map(|point| point.params.keys()).unique().collect();
-    let header = std::iter::once("point".to_string()).chain(names.iter().map(|name| name.to_string()));
-    let rows = listed.iter().map(|point| {
-        let params = plan.secrets.redact_params(&point.params);
-        let cells = names
-            .iter()
-            .map(|name| params.get(name.as_str()).map(show).unwrap_or_default());
-        std::iter::once(point.id.to_string())
-            .chain(cells)
-            .collect::<Vec<String>>()
-    });
-    let rows: Vec<Vec<String>> = std::iter::once(header.collect()).chain(rows).collect();
-    let widths: Vec<usize> = (0..=names.len())
-        .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
+    let rows: Vec<Params> = listed
+        .iter()
+        .map(|point| plan.secrets.redact_params(&point.params))
         .collect();
-    for row in &rows {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        writeln!(out, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+    let names = rows.iter().flat_map(|row| row.keys()).unique();
+    // What is the same everywhere is told once.
+    let (same, names): (Vec<&String>, Vec<&String>) =
+        names.partition(|name| rows.len() > 1 && rows.iter().map(|row| row.get(name.as_str())).all_equal());
+    if let (false, Some(row)) = (same.is_empty(), rows.first()) {
+        let same = same
+            .iter()
+            .map(|name| format!("{name}={}", row.get(name.as_str()).map(show).unwrap_or_default()));
+        writeln!(out, "  every point: {}", same.collect::<Vec<String>>().join(", "))?;
+    }
+    let cells = |row: &Params| {
+        names
+            .iter()
+            .map(|name| row.get(name.as_str()).map(show).unwrap_or_default())
+            .collect()
+    };
+    let heads = names.iter().map(|name| short_name(name)).collect();
+    let ids = listed.iter().map(|point| point.id.to_string());
+    let rows: Vec<(String, Vec<String>)> = std::iter::once(("point".to_owned(), heads))
+        .chain(ids.zip(rows.iter().map(cells)))
+        .collect();
+    let widths: Vec<usize> = (0..names.len())
+        .map(|column| {
+            rows.iter()
+                .map(|(_, row)| row[column].chars().count())
+                .max()
+                .unwrap_or(0)
+        })
+        .collect();
+    let longest = rows.iter().map(|(id, _)| id.len()).max().unwrap_or(0);
+    for (id, row) in &rows {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("  {cell:>width$}"));
+        let line = format!("  {id:<longest$}{}", cells.collect::<String>());
+        writeln!(out, "{}", line.trim_end())?;
     }
     let left = points.count();
     if left > 0 {

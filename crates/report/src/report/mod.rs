@@ -47,7 +47,7 @@ mod unsteady;
 pub mod variation;
 pub mod verify;
 mod vllm_tree;
-mod words;
+pub mod words;
 mod write;
 mod yaml;
 

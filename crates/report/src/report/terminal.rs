@@ -1,6 +1,8 @@
-//! How wide a terminal is, and text that is broken to its width. Knows nothing of what the text says.
+//! How wide a terminal is, and text on its way to one: broken to its width, with colours for the words that judge. Colours are left
+//! out where `NO_COLOR` is set. Knows no more of a text than these words.
 
-use console::{Term, measure_text_width};
+use console::{Color, Style, Term, measure_text_width};
+use std::io::{self, Write};
 
 /// How far the rest of a broken line stands in.
 const INDENT: usize = 4;
@@ -26,12 +28,102 @@ pub fn wrap(text: &str, most: usize) -> Vec<String> {
     lines
 }
 
-/// A text for standard output: as it is, or if that is a terminal, with lines that are too long broken between words.
-pub fn fold(text: &str) -> String {
-    match width(&Term::stdout()) {
+/// A text as a terminal shows it, broken to its width and coloured; for anything else as it is.
+pub fn show(text: &str, on: &Term) -> String {
+    match width(on) {
         None => text.to_owned(),
-        Some(width) => fold_to(text, width),
+        Some(width) => fold_to(&paint(text, on.features().colors_supported()), width),
     }
+}
+
+/// Text on its way to standard output, as [`show`] has it, line by line.
+pub struct Screen<W: Write> {
+    to: W,
+    on: Term,
+    begun: Vec<u8>,
+}
+
+impl<W: Write> Screen<W> {
+    /// A way to standard output.
+    pub fn new(to: W) -> Screen<W> {
+        let (on, begun) = (Term::stdout(), Vec::new());
+        Screen { to, on, begun }
+    }
+}
+
+impl<W: Write> Write for Screen<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.begun.extend_from_slice(bytes);
+        if let Some(end) = self.begun.iter().rposition(|byte| *byte == b'\n') {
+            let rest = self.begun.split_off(end + 1);
+            let whole = std::mem::replace(&mut self.begun, rest);
+            let shown = show(&String::from_utf8_lossy(&whole), &self.on);
+            self.to.write_all(shown.as_bytes())?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let begun = std::mem::take(&mut self.begun);
+        self.to.write_all(&begun)?;
+        self.to.flush()
+    }
+}
+
+impl<W: Write> Drop for Screen<W> {
+    fn drop(&mut self) {
+        // Who wants to know whether it was written flushes it.
+        let _ = self.flush();
+    }
+}
+
+/// What a word says of what it is about: good, doubtful or bad.
+fn colour(word: &str) -> Option<Color> {
+    Some(match word {
+        "ok" | "improved" | "met" | "up" => Color::Green,
+        "suspect" | "cut" | "undecided" | "warning" | "note" | "assumed" => Color::Yellow,
+        "failed" | "invalid" | "regressed" | "missed" | "error" | "lost" => Color::Red,
+        _ => return None,
+    })
+}
+
+/// Colours for words that judge: behind a count (`3 failed`, `3 runs failed`), before a colon at the beginning of a line, or alone in
+/// a column of a table. Headings are bold.
+fn paint(text: &str, has_colours: bool) -> String {
+    if !has_colours {
+        return text.to_owned();
+    }
+    text.split('\n').map(paint_line).collect::<Vec<_>>().join("\n")
+}
+
+fn paint_line(line: &str) -> String {
+    let style = || Style::new().force_styling(true);
+    let is_title = ["server ", "predicted: ", "base: ", "new:  "]
+        .iter()
+        .any(|start| line.starts_with(start));
+    if is_title || line.contains("====") || line.contains("----") {
+        return style().bold().apply_to(line).to_string();
+    }
+    if line.contains("will likely fail") || line.starts_with("Failed requests:") && !line.trim_end().ends_with(" 0") {
+        return style().red().apply_to(line).to_string();
+    }
+    let words: Vec<&str> = line.split(' ').collect();
+    let is_count = |word: &str| {
+        word.trim_matches('(').chars().all(|c| c.is_ascii_digit() || c == ',') && word != "0" && !word.is_empty()
+    };
+    let painted = words.iter().enumerate().map(|(place, word)| {
+        let bare = word.trim_end_matches([',', ')', ':', ';']);
+        let before = |back: usize| place.checked_sub(back).map(|place| words[place]);
+        let is_counted = before(1).is_some_and(is_count)
+            || before(1).is_some_and(|noun| noun.starts_with("run")) && before(2).is_some_and(is_count);
+        let begins = words[..place].iter().all(|word| word.is_empty()) && word.ends_with(':');
+        let is_cell = before(1) == Some("") && place + 1 == words.len() && place > 2;
+        match colour(bare).filter(|_| is_counted || begins || is_cell) {
+            Some(colour) => format!("{}{}", style().fg(colour).apply_to(bare), &word[bare.len()..]),
+            None => (*word).to_owned(),
+        }
+    });
+    painted.collect::<Vec<_>>().join(" ")
 }
 
 fn fold_to(text: &str, width: usize) -> String {
@@ -54,6 +146,41 @@ mod tests {
         let wrapped = wrap("TP 2, seqs 64, concurrency 16: out of memory", 20);
         assert_eq!(wrapped, ["TP 2, seqs 64,", "concurrency 16: out", "of memory"]);
         assert_eq!(wrap("a-word-that-is-too-long b", 5), ["a-word-that-is-too-long", "b"]);
+    }
+
+    #[test]
+    fn words_that_judge_have_colours() {
+        let plain = "d: 22 of 22 runs done (16 ok, 6 suspect, 0 failed), 0 left";
+        let red = "\u{1b}[31m";
+        assert_eq!(paint(plain, false), plain);
+        let painted = paint(plain, true);
+        assert!(
+            painted.contains("16 \u{1b}[32mok\u{1b}[0m,") && painted.contains("6 \u{1b}[33msuspect\u{1b}"),
+            "{painted}"
+        );
+        assert_eq!(console::strip_ansi_codes(&painted), plain);
+        assert!(!painted.contains(red), "{painted}");
+        for bad in [
+            "2 runs failed: port_taken (taken)",
+            "  p99_ttft_ms  1  2  +100 %  -  1 + 1  regressed",
+            "Failed requests:     3",
+        ] {
+            assert!(paint(bad, true).contains(red), "{bad}");
+        }
+        for other in ["the run that failed", "  name=failed", "Failed requests:     0"] {
+            assert_eq!(paint(other, true), other);
+        }
+    }
+
+    #[test]
+    fn a_screen_gets_whole_lines() {
+        let mut shown = Vec::new();
+        let mut screen = Screen::new(&mut shown);
+        for part in ["one ", "line\nand an", "other\n"] {
+            screen.write_all(part.as_bytes()).expect("memory");
+        }
+        drop(screen);
+        assert_eq!(String::from_utf8_lossy(&shown), "one line\nand another\n");
     }
 
     #[test]

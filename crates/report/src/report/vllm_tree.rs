@@ -36,7 +36,7 @@ pub fn write_vllm_tree(directory: &Directory, state: &State, to: &Path) -> Resul
     let unknown = ServerRecord::default();
     let mut exported = Exported::default();
     let mut records: Vec<Params> = Vec::new();
-    for (folder, runs) in folders(state) {
+    for (folder, runs) in folders(state, side_of_load(directory, state)) {
         let folder = to.join(folder);
         create_folder(&folder)?;
         let mut measured: Vec<Value> = Vec::new();
@@ -81,8 +81,19 @@ fn believed(run: &RunRecord) -> bool {
     is_measured && run.validity != Validity::Invalid && run.file.is_some()
 }
 
+/// What vLLM's sweeps call the side of the load; that of `vllm bench startup` has a name of its own.
+fn side_of_load(directory: &Directory, state: &State) -> &'static str {
+    let first = state.runs().find(|run| believed(run));
+    let content = first.and_then(|run| read_content(directory.root(), run).ok());
+    let figures = content.and_then(|content| serde_json::from_slice::<Params>(&content).ok());
+    match figures.is_some_and(|figures| figures.contains_key("avg_cold_startup_time")) {
+        true => "STARTUP-",
+        false => "BENCH-",
+    }
+}
+
 /// The runs of each point by its folder: named as vLLM names it, by ids where that is no name for a file or another's.
-fn folders(state: &State) -> Vec<(String, Vec<&RunRecord>)> {
+fn folders<'s>(state: &'s State, side: &str) -> Vec<(String, Vec<&'s RunRecord>)> {
     let unknown = ServerRecord::default();
     let mut points: Vec<(&str, Vec<&RunRecord>)> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
@@ -102,17 +113,17 @@ fn folders(state: &State) -> Vec<(String, Vec<&RunRecord>)> {
             name: combo.clone(),
             params: params.clone(),
         };
-        let name = theirs::folder(
-            &record(&server.combo, &server.params),
-            &record(&run.combo, &run.params),
-            &[],
-        );
+        let sides = [
+            ("SERVE-", &record(&server.combo, &server.params)),
+            (side, &record(&run.combo, &run.params)),
+        ];
+        let name = theirs::folder_of(sides, &[]);
         let uses = taken.entry(name.clone()).or_default();
         *uses += 1;
         let is_a_name = !name.is_empty() && name.len() <= LONGEST_NAME && !name.contains('\0');
         let name = match is_a_name && *uses == 1 {
             true => name,
-            false => format!("SERVE--{}-BENCH--{id}", run.server.0),
+            false => format!("SERVE--{}-{side}-{id}", run.server.0),
         };
         (name, runs)
     });

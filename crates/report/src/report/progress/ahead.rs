@@ -55,10 +55,14 @@ pub struct Ahead {
     total: u64,
     done: u64,
     up: BTreeSet<(ServerId, u32)>,
-    /// The starts that this invocation has made.
+    /// The starts that this invocation has made or given up.
     begun: BTreeSet<(ServerId, u32)>,
     /// How many servers run at once, and the GPUs that each needs; one after the other without.
     shared: Option<(Room, BTreeMap<ServerId, Need>)>,
+    /// What a start takes by a forecast, in seconds.
+    predicted_start: Option<f64>,
+    /// Whether the runs load the engine themselves.
+    without_server: bool,
     by_server_and_load: BTreeMap<(ServerId, String), Mean>,
     by_load: BTreeMap<String, Mean>,
     run: Mean,
@@ -129,6 +133,21 @@ impl Ahead {
     /// Servers run side by side, and each needs so much; how long they take is not taken from there.
     pub fn share_out(&mut self, room: Room, needs: BTreeMap<ServerId, Need>) {
         self.shared = Some((room, needs));
+    }
+
+    /// The runs need no server: nothing is started or stopped for them.
+    pub fn need_no_server(&mut self) {
+        self.without_server = true;
+    }
+
+    /// Whether they need none.
+    pub fn is_without_server(&self) -> bool {
+        self.without_server
+    }
+
+    /// What one config is called.
+    pub fn noun(&self) -> &'static str {
+        if self.without_server { "engine" } else { "server" }
     }
 
     /// Adds runs of one load on one start of a server; `load` is the name of their point.
@@ -215,6 +234,7 @@ impl Ahead {
                 }
             }
             Event::GroupGivenUp(given_up) => {
+                self.begun.insert((given_up.server.clone(), given_up.slot));
                 for point in given_up.points.iter().filter(|point| point.search.is_none()) {
                     point
                         .runs
@@ -294,16 +314,22 @@ impl Ahead {
         self.done
     }
 
-    /// How many starts of servers were begun, and how many there are in all.
+    /// How many starts of servers were begun or given up, and how many there are in all.
     pub fn servers(&self) -> (u64, u64) {
         let begun = self.begun.len() as u64;
         let to_come = self.shares.keys().filter(|start| !self.begun.contains(start));
         (begun, begun + to_come.count() as u64)
     }
 
-    /// What a server's start usually takes, in seconds.
-    pub fn usual_start(&self) -> Option<f64> {
-        self.start.value()
+    /// What a start takes by a forecast, in seconds; told as long as none was measured.
+    pub fn predict_start(&mut self, seconds: Option<f64>) {
+        self.predicted_start = seconds;
+    }
+
+    /// What a server's start will take, in seconds, and how that is known.
+    pub fn expected_start(&self) -> Option<(&'static str, f64)> {
+        let measured = self.start.value().map(|seconds| ("usually", seconds));
+        measured.or(self.predicted_start.map(|seconds| ("predicted", seconds)))
     }
 
     /// Time that the rest will take, in seconds; `None` before anything was measured.

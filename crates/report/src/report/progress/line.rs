@@ -21,6 +21,8 @@ pub enum Status {
     Ready,
     /// A server was stopped or left.
     Stop,
+    /// A run that needs no server begins.
+    Run,
     /// A run was measured.
     Ok,
     /// A run was measured, but may not be believed.
@@ -48,6 +50,7 @@ impl Status {
             Status::Start => "Start",
             Status::Ready => "Ready",
             Status::Stop => "Stop",
+            Status::Run => "Run",
             Status::Ok => "Ok",
             Status::Suspect => "Suspect",
             Status::Invalid => "Invalid",
@@ -66,7 +69,7 @@ impl Status {
             Status::Ready | Status::Ok | Status::Found => style.green(),
             Status::Suspect | Status::Invalid | Status::Cut | Status::Retired | Status::Note => style.yellow(),
             Status::Failed => style.red(),
-            Status::Sweep | Status::Start | Status::Stop | Status::Search => style.cyan(),
+            Status::Sweep | Status::Start | Status::Stop | Status::Run | Status::Search => style.cyan(),
         }
     }
 }

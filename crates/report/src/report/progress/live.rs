@@ -3,7 +3,7 @@
 
 use super::line::{Line, Status, fit};
 use super::wording::{bracket, describe, outcome, run_name, server_name, show_seconds, time_left};
-use super::{Ahead, Counter, Phase, Requests};
+use super::{Ahead, Counter, Phase, Phases, Requests};
 use crate::report::words::show_number;
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 use std::collections::BTreeMap;
@@ -44,13 +44,15 @@ struct Shown {
     /// The run that it is about to do, or does if there is a counter.
     run: Vec<String>,
     counter: Option<Counter>,
+    /// What a start is at.
+    phases: Option<Phases>,
 }
 
 impl Live {
     /// The line of the runs.
     pub fn new() -> Live {
         let screen = MultiProgress::new();
-        let runs = Bar::new(ProgressBar::new(0), "{bar:16} {line}", BAR, total_line);
+        let runs = Bar::new(ProgressBar::new(0), "{bar:16.cyan} {line}", BAR, total_line);
         runs.bar.set_style(runs.bar.style().progress_chars("━╸─"));
         screen.add(runs.bar.clone());
         Live {
@@ -64,12 +66,23 @@ impl Live {
     pub fn event(&mut self, entry: &Entry, state: &State, ahead: &Ahead) {
         match &entry.event {
             Event::SessionStarted { .. } => self.runs.bar.enable_steady_tick(REDRAW),
+            Event::ServerStarting { server, gpus, .. } if ahead.is_without_server() => {
+                self.begin(server, gpus);
+                let waiting = "waiting for a free machine";
+                self.show(
+                    server,
+                    format!("{}: {waiting}", server_name(server, state)),
+                    String::new(),
+                );
+            }
             Event::ServerStarting { server, gpus, .. } => {
                 self.begin(server, gpus);
-                let usual = ahead.usual_start().map(show_seconds);
-                let usual = usual.map_or(String::new(), |usual| format!("usually {usual}"));
-                self.show(server, format!("{}: starting", server_name(server, state)), usual);
+                let expected = ahead.expected_start();
+                let expected = expected.map(|(how, seconds)| format!("{how} {}", show_seconds(seconds)));
+                let expected = expected.unwrap_or_default();
+                self.show(server, format!("{}: starting", server_name(server, state)), expected);
             }
+            Event::ServerReady { .. } if ahead.is_without_server() => {}
             Event::ServerReady { server, .. } => {
                 self.show(server, format!("{}: ready", server_name(server, state)), String::new());
             }
@@ -129,7 +142,7 @@ impl Live {
             }
         };
         let failed = (failed > 0).then(|| format!("{failed} failed"));
-        let server = (servers > 1).then(|| format!("server {server} of {servers}"));
+        let server = (servers > 1).then(|| format!("{} {server} of {servers}", ahead.noun()));
         self.runs.bar.set_length(total);
         self.runs.bar.set_position(done);
         let parts = [Some(what), failed, time_left(ahead), server];
@@ -139,6 +152,13 @@ impl Live {
     /// Says what a server does beside its runs.
     pub fn doing(&self, server: &ServerId, what: &str, state: &State) {
         self.show(server, format!("{}: {what}", server_name(server, state)), String::new());
+    }
+
+    /// Shows the phases of a start.
+    pub fn watch_start(&mut self, server: &ServerId, phases: Phases) {
+        if let Some(line) = self.servers.get(server) {
+            line.lock().phases = Some(phases);
+        }
     }
 
     /// Shows the requests of another run on a server.
@@ -185,6 +205,7 @@ impl Bar {
             since: Instant::now(),
             run: Vec::new(),
             counter: None,
+            phases: None,
         }));
         let drawn = Arc::clone(&shown);
         let draw = move |_: &ProgressState, out: &mut dyn Write| {
@@ -212,6 +233,7 @@ impl Bar {
         if self.bar.length().is_none() {
             shown.since = Instant::now();
             shown.counter = None;
+            shown.phases = None;
         }
     }
 }
@@ -230,12 +252,15 @@ fn server_line(shown: &Shown) -> Vec<String> {
         .counter
         .as_ref()
         .map_or(vec![time.clone()], |counter| figures(&counter(), &time));
-    let mut parts = shown.what.iter();
-    let first = parts.next().cloned();
-    first.into_iter().chain(doing).chain(parts.cloned()).collect()
+    let phase = shown.phases.as_ref().map(|phases| phases().to_owned());
+    let Some((first, more)) = shown.what.split_first() else {
+        return Vec::new();
+    };
+    [vec![first.clone()], doing, phase.into_iter().collect(), more.to_vec()].concat()
 }
 
-fn figures(requests: &Requests, time: &str) -> Vec<String> {
+/// What is known of a run in progress; until that is anything, how long it has taken.
+pub fn figures(requests: &Requests, time: &str) -> Vec<String> {
     let Requests {
         planned,
         finished,
@@ -257,7 +282,7 @@ fn figures(requests: &Requests, time: &str) -> Vec<String> {
 }
 
 /// `12s`, `3m 05s`.
-fn clock(time: Duration) -> String {
+pub fn clock(time: Duration) -> String {
     match time.as_secs() {
         seconds @ ..60 => format!("{seconds}s"),
         _ => show_duration(time),

@@ -15,6 +15,7 @@ use live::Live;
 use std::fmt::{self, Display, Formatter};
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
+use std::time::Duration;
 use vsweep_metrics::threads;
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::printable::printable_json;
@@ -72,8 +73,16 @@ pub struct Requests {
     pub ttft_ms: Option<f64>,
 }
 
+/// A run so far in as many words as fit a terminal behind so many columns.
+pub fn so_far(requests: &Requests, elapsed: Duration, indent: usize) -> String {
+    line::fit(&live::figures(requests, &live::clock(elapsed)), indent)
+}
+
 /// Reads the counters of the run in progress; called a few times a second while a live display is shown.
 pub type Counter = Arc<dyn Fn() -> Requests + Send + Sync>;
+
+/// Says what a server that starts is at; empty if that is not known. Called as often.
+pub type Phases = Arc<dyn Fn() -> &'static str + Send + Sync>;
 
 /// The display of one sweep. A live display leaves the screen when it is dropped.
 pub struct Progress {
@@ -116,6 +125,13 @@ impl Progress {
         }
     }
 
+    /// The server that was begun last is at what this says until it is ready.
+    pub fn watch_start(&mut self, server: &ServerId, phases: Phases) {
+        if let Sink::Live(live) = &mut self.sink {
+            live.watch_start(server, phases);
+        }
+    }
+
     /// From now on the run in progress on this server is this one.
     pub fn watch(&mut self, server: &ServerId, counter: Counter) {
         if let Sink::Live(live) = &mut self.sink {
@@ -125,8 +141,9 @@ impl Progress {
 
     /// From now on this server is at something beside its runs.
     pub fn doing(&mut self, server: &ServerId, what: &str, state: &State) {
-        if let Sink::Live(live) = &mut self.sink {
-            live.doing(server, what, state);
+        match &mut self.sink {
+            Sink::Live(live) if !self.ahead.is_without_server() => live.doing(server, what, state),
+            _ => {}
         }
     }
 

@@ -10,13 +10,22 @@ use vsweep_plan::ids::{SearchId, ServerId};
 use vsweep_plan::units::{show_count, show_duration, show_many};
 use vsweep_plan::validity::Validity;
 use vsweep_record::journal::{
-    Directory, Entry, Event, GroupGivenUp, Launch, RunRecord, SearchStarted, SessionStarted, State,
+    Directory, Entry, Event, GroupGivenUp, Launch, RunRecord, SearchStarted, SessionStarted, State, number,
 };
 use vsweep_strategy::search::{Answer, Basis, Found};
 
 /// The line for an event; none for those that say nothing new.
 pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<Line> {
     Some(match &entry.event {
+        Event::RunStarted(run) if ahead.is_without_server() => {
+            let name = run_name(&run.server, &run.name, &number(run.slot, run.run), state);
+            Line::new(Status::Run, name)
+        }
+        Event::ServerStarting { .. } | Event::ServerReady { .. } | Event::ServerExited { cause: None, .. }
+            if ahead.is_without_server() =>
+        {
+            return None;
+        }
         Event::JournalCreated { .. } | Event::GroupBegun(_) | Event::RunStarted(_) => return None,
         Event::SessionStarted(session) => Line::new(Status::Sweep, begin(session, state, ahead)),
         Event::ResultsRetired { server, reason } => {
@@ -97,7 +106,7 @@ pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<Line> {
 
 /// What a session has to do.
 fn begin(session: &SessionStarted, state: &State, ahead: &Ahead) -> String {
-    let servers = show_many(session.servers, "server");
+    let servers = show_many(session.servers, ahead.noun());
     if session.searches > 0 {
         let (searches, left) = (show_count(session.searches), state.searches_left());
         return format!("{servers}, {searches} to search for the load; {left} left");

@@ -1,6 +1,7 @@
 //! `report.html` in a real browser: it must work by mouse, by keyboard and on a phone, complain about nothing and ask
 //! nobody for anything.
 
+mod axe;
 mod browser;
 mod gallery;
 

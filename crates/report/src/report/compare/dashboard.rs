@@ -2,8 +2,8 @@
 //! their ratios, and the highest load at which each side is fast enough. It has no intervals; verdicts are the other formats' work.
 
 use super::matching::{plain, values_of};
-use super::{Side, markdown};
-use crate::report::markdown::escape;
+use super::Side;
+use crate::report::markdown::{escape, grid};
 use crate::report::variation::varying;
 use crate::report::words::{axis_title, show_number};
 use itertools::Itertools;
@@ -147,7 +147,7 @@ fn side_by_side(group: &Group, place: usize, metric: &str, names: &[&str], load:
     format!(
         "{}\n\n{}",
         title(metric, limit),
-        markdown::grid(&heads, rows(group).map(row))
+        grid(&heads, rows(group).map(row))
     )
 }
 
@@ -203,7 +203,7 @@ fn highest_loads(group: &Group, names: &[&str], metrics: &[String; 3], load: &st
         .chain(names.iter().map(|name| escape(name)))
         .collect();
     let mut text = format!("Valid {}\n\n", bare(load));
-    text += &markdown::grid(&heads, lines.into_iter());
+    text += &grid(&heads, lines.into_iter());
     for ((name, rows), valid) in names.iter().zip(&sides).zip(&valid) {
         for (place, (quantity, limit)) in limits.iter().enumerate() {
             let broken = rows

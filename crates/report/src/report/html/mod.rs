@@ -80,7 +80,8 @@ pub fn render(inputs: &Inputs<'_>, configs: &[Config]) -> String {
                     + &targets::cards(&page)
                     + &answer::targets(&page)
                     + &sections::explored(&page)
-                    + &answer::of_workloads(&page, inputs.answers)),
+                    + &answer::of_workloads(&page, inputs.answers)
+                    + &sections::clients(&page)),
             ),
             ("failures", &sections::failures(&page)),
             ("environment", &sections::environment(&page)),

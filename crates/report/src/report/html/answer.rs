@@ -5,7 +5,7 @@ use super::{Page, lead};
 use crate::report::answer::{Answer, Best, FRONTIER, KNEE, mark};
 use crate::report::sla;
 use crate::report::variation::{settings, varying_within};
-use crate::report::words::{axis_title, show_number};
+use crate::report::words::{axis_title, show_number, show_of};
 use std::fmt::Write;
 use vsweep_plan::shell::{shell_command, shell_line};
 use vsweep_record::table::{Column, ONE_START, Point, Spread};
@@ -234,7 +234,8 @@ impl Card<'_> {
         let mut companions = String::new();
         for name in COMPANIONS.iter().filter(|name| **name != metric) {
             if let Some(spread) = figure(name) {
-                let (title, median) = (escape(&axis_title(name)), show_number(spread.median));
+                let (title, median) = (axis_title(name), show_of(name, spread.median));
+                let title = escape(title.trim_end_matches(" ($)"));
                 let _ = write!(companions, "<div><dt>{title}</dt><dd>{median}</dd></div>");
             }
         }

@@ -336,7 +336,10 @@ fn draw_labels(canvas: &Canvas<'_>, frame: &Frame, series: &[Series]) -> Drawn {
             height: lines.len() as f64 * LABEL_LINE,
         })
         .collect();
-    let line = series.iter().filter(|series| series.style == Style::Frontier);
+    let lines = |is_one: fn(&Style) -> bool| {
+        let own = series.iter().filter(|series| is_one(&series.style));
+        own.map(|series| frame.places(&series.points)).collect()
+    };
     let surroundings = Surroundings {
         bounds: Rect {
             left: frame.left + 2.0,
@@ -351,7 +354,8 @@ fn draw_labels(canvas: &Canvas<'_>, frame: &Frame, series: &[Series]) -> Drawn {
             .flat_map(|(style, mark)| occupied(frame, style, mark))
             .collect(),
         reach: MARKER + 3.0,
-        line: line.flat_map(|series| frame.places(&series.points)).collect(),
+        lines: lines(|style| matches!(style, Style::Frontier | Style::Curve(_) | Style::Line(_) | Style::Limit)),
+        faint: lines(|style| matches!(style, Style::Faint)),
     };
     let rooms = place_labels(&wanted, &surroundings);
     for ((point, lines), room) in labelled.iter().zip(rooms) {

@@ -71,7 +71,12 @@ function settingsText(row, but = []) {
 
 /** A value of a column as text: figures short, settings as given. */
 function valueText(column, value) {
-  return column.kind === "figure" && typeof value === "number" ? showNumber(value) : showValue(value);
+  return column.kind === "figure" && typeof value === "number" ? showOf(column, value) : showValue(value);
+}
+
+/** A number of a column: money with its sign in front. */
+function showOf(column, value) {
+  return (column.title.endsWith("($)") ? "$" : "") + showNumber(value);
 }
 
 /** Whether more of a figure is better, by its name; null where it is neither (counts, parameters). */

@@ -21,7 +21,7 @@ function briefly(point, shown) {
   const told = [...new Set([...shown, ...more])].filter((column) => column && spreadOf(point, column)).slice(0, MOST_BRIEF);
   return [
     el("h4", {}, settingsText(point.rows[0])),
-    facts(told.map((column) => [column.title, showNumber(spreadOf(point, column).median)])),
+    facts(told.map((column) => [column.title, showOf(column, spreadOf(point, column).median)])),
     el("p", { class: "count" }, "Click for commands, runs and settings."),
   ];
 }

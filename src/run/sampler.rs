@@ -176,7 +176,11 @@ mod tests {
         let expected = gpu.clone();
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = folder.path().join("point/0.telemetry.csv");
-        let sampler = start_with(Some(Http::new(&server(), None)), move || vec![gpu.clone()], file.clone());
+        let sampler = start_with(
+            Some(Http::new(&server(), None)),
+            move || vec![gpu.clone()],
+            file.clone(),
+        );
         let series = sampler.finish().await;
         let last = series.0.last().expect("a last reading");
         assert_eq!(last.gpus, [expected]);
@@ -189,7 +193,10 @@ mod tests {
         assert_eq!(running, counted);
         // Whoever looks while it goes on reads the same, but for where seconds begin.
         let begun = fs::read_to_string(file).expect("written as it went");
-        let window = crate::telemetry::series::Window { from: series.0[0].at, to: last.at };
+        let window = crate::telemetry::series::Window {
+            from: series.0[0].at,
+            to: last.at,
+        };
         assert_eq!(begun, series.to_csv(window));
     }
 
@@ -197,7 +204,11 @@ mod tests {
     async fn a_gpu_that_never_answers_does_not_hold_up_the_sweep() {
         let (_answers, answer) = std::sync::mpsc::channel::<Vec<GpuReading>>();
         let gpus = move || answer.recv().unwrap_or_default();
-        let sampler = start_with(Some(Http::new("http://127.0.0.1:1", None)), gpus, PathBuf::from("/dev/null/nowhere"));
+        let sampler = start_with(
+            Some(Http::new("http://127.0.0.1:1", None)),
+            gpus,
+            PathBuf::from("/dev/null/nowhere"),
+        );
         let series = sampler.finish_within(Duration::from_millis(1)).await;
         assert_eq!(series.0.len(), 0);
     }
@@ -209,7 +220,9 @@ mod tests {
             .expect("a free port")
             .port();
         let http = Http::new(&format!("http://127.0.0.1:{port}"), None);
-        let series = start_with(Some(http), Vec::new, PathBuf::from("/dev/null/nowhere")).finish().await;
+        let series = start_with(Some(http), Vec::new, PathBuf::from("/dev/null/nowhere"))
+            .finish()
+            .await;
         let last = series.0.last().expect("a last reading");
         assert_eq!(last.server, None);
         assert!(last.host.load.is_some());

@@ -89,7 +89,10 @@ impl Series {
     /// One row a reading. Seconds count from the window's begin, counters from the first reading; what is unknown is empty.
     pub fn to_csv(&self, window: Window) -> String {
         let columns = Columns::of(&self.0);
-        let rows = self.0.iter().map(|reading| columns.row(reading, window.seconds_of(reading.at)));
+        let rows = self
+            .0
+            .iter()
+            .map(|reading| columns.row(reading, window.seconds_of(reading.at)));
         columns.head() + &rows.collect::<String>()
     }
 }

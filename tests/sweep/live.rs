@@ -141,7 +141,8 @@ fn readings_of_a_run_are_shown_while_it_goes_on() {
     let harness = Harness::new();
     harness.write(
         "live.toml",
-        &PLAN.replace("random_output_len = 24", "random_output_len = 20000")
+        &PLAN
+            .replace("random_output_len = 24", "random_output_len = 20000")
             .replace("runs = 40", "runs = 1"),
     );
     let mut sweep = harness.start(&["run", "live.toml", "-o", "out"]);
@@ -151,7 +152,12 @@ fn readings_of_a_run_are_shown_while_it_goes_on() {
             .is_ok_and(|mut points| points.any(|point| point.is_ok_and(|point| point.path().is_dir())))
     });
     let live = Live::start(&harness, "out");
-    let seconds = || live.now()["recent"][0]["read"]["seconds"].as_array().cloned().unwrap_or_default();
+    let seconds = || {
+        live.now()["recent"][0]["read"]["seconds"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
+    };
     wait_for("its readings", || seconds().len() > 2);
     let last = seconds().last().and_then(Value::as_f64).expect("a number");
     assert!((-120.0..=1.0).contains(&last), "{last} seconds before now");

@@ -40,7 +40,9 @@ fn broken(browser: &Browser, axe: &str, url: &str) -> Vec<String> {
         set_width(browser, width, width < 500);
         browser.visit(url);
         browser.wait("return document.readyState === 'complete'");
-        let mut states = vec!["document.querySelectorAll('details').forEach((each) => { if (!each.closest('.menu')) each.open = true; })"];
+        let mut states = vec![
+            "document.querySelectorAll('details').forEach((each) => { if (!each.closest('.menu')) each.open = true; })",
+        ];
         let is_report = browser.run("return Boolean(window.vsweep?.panels)") == json!(true);
         if is_report && (look, width) == ("light", 1280) {
             states.push(
@@ -54,7 +56,11 @@ fn broken(browser: &Browser, axe: &str, url: &str) -> Vec<String> {
         }
         for state in states {
             browser.run(state);
-            all.extend(violations(browser, axe).into_iter().map(|line| format!("{look} {width} {state:.40}: {line}")));
+            all.extend(
+                violations(browser, axe)
+                    .into_iter()
+                    .map(|line| format!("{look} {width} {state:.40}: {line}")),
+            );
         }
     }
     all
@@ -94,10 +100,18 @@ fn axe_finds_no_violation() {
     assert!(compared.stdout.starts_with(b"<!"), "{}", said(&compared));
     harness.write("compare.html", &String::from_utf8_lossy(&compared.stdout));
     let requests = Requests::read(samples(200).to_string().as_bytes()).expect("samples");
-    fs::write(folder.join("timeline.html"), requests.render("demo", "max_concurrency=64")).expect("written");
+    fs::write(
+        folder.join("timeline.html"),
+        requests.render("demo", "max_concurrency=64"),
+    )
+    .expect("written");
 
     let mut live = harness.vsweep(&["report", "--live", "old"]);
-    let mut live = live.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the binary starts");
+    let mut live = live
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary starts");
     let mut address = String::new();
     let mut told = BufReader::new(live.stdout.take().expect("a pipe"));
     told.read_line(&mut address).expect("an address");
@@ -110,7 +124,12 @@ fn axe_finds_no_violation() {
         ("requests", file(&folder.join("timeline.html"))),
         ("live", address.trim().to_owned()),
     ];
-    let found = pages.map(|(name, url)| broken(&browser, &axe, &url).into_iter().map(move |line| format!("{name}: {line}")).collect::<Vec<_>>());
+    let found = pages.map(|(name, url)| {
+        broken(&browser, &axe, &url)
+            .into_iter()
+            .map(move |line| format!("{name}: {line}"))
+            .collect::<Vec<_>>()
+    });
     let _ = live.kill();
     let _ = live.wait();
     let found = found.concat();

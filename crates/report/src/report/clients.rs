@@ -38,24 +38,51 @@ pub fn side_by_side(points: &Points<'_>) -> Option<Clients> {
     if clients.len() < 2 {
         return None;
     }
-    let varied: Vec<&Column> = varying(points).into_iter().filter(|column| column.name != client.name).collect();
-    let loads = points.points.iter().into_group_map_by(|point| settings(&varied, point.row));
+    let varied: Vec<&Column> = varying(points)
+        .into_iter()
+        .filter(|column| column.name != client.name)
+        .collect();
+    let loads = points
+        .points
+        .iter()
+        .into_group_map_by(|point| settings(&varied, point.row));
     let loads: Vec<(&String, Vec<Option<&Point>>)> = loads
         .iter()
-        .map(|(load, all)| (load, clients.iter().map(|client| all.iter().copied().find(|point| name(point) == *client)).collect()))
+        .map(|(load, all)| {
+            (
+                load,
+                clients
+                    .iter()
+                    .map(|client| all.iter().copied().find(|point| name(point) == *client))
+                    .collect(),
+            )
+        })
         .filter(|(_, of_clients): &(_, Vec<_>)| of_clients.iter().flatten().count() > 1)
         .sorted_by_key(|(_, of_clients)| of_clients.iter().flatten().map(|point| point.row).min())
         .collect();
-    let mut table = vec![["load", "figure"].map(str::to_owned).into_iter().chain(clients.iter().cloned()).collect()];
+    let mut table = vec![
+        ["load", "figure"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(clients.iter().cloned())
+            .collect(),
+    ];
     for (load, of_clients) in loads.iter().take(MOST_LOADS) {
         let tokens = of_clients.iter().map(|point| input_tokens(points, (*point)?));
         let figures = FIGURES.iter().map(|figure| {
-            let values = of_clients.iter().map(|point| Some(points.spread((*point)?, figure)?.median));
+            let values = of_clients
+                .iter()
+                .map(|point| Some(points.spread((*point)?, figure)?.median));
             (axis_title(figure), values.collect())
         });
-        let rows: Vec<(String, Vec<Option<f64>>)> =
-            [("Input tokens of a request".to_owned(), tokens.collect())].into_iter().chain(figures).collect();
-        for (figure, values) in rows.into_iter().filter(|(_, values)| values.iter().flatten().count() > 1) {
+        let rows: Vec<(String, Vec<Option<f64>>)> = [("Input tokens of a request".to_owned(), tokens.collect())]
+            .into_iter()
+            .chain(figures)
+            .collect();
+        for (figure, values) in rows
+            .into_iter()
+            .filter(|(_, values)| values.iter().flatten().count() > 1)
+        {
             let cells = values.iter().map(|value| beside(values[0], *value));
             table.push([(*load).clone(), figure].into_iter().chain(cells).collect());
         }
@@ -97,7 +124,10 @@ fn beside(first: Option<f64>, value: Option<f64>) -> String {
 /// Input tokens of a request by the client's own count, a mean over the runs.
 fn input_tokens(points: &Points<'_>, point: &Point) -> Option<f64> {
     let number = |name: &str, row: usize| points.runs.cell(name, row).number().filter(|number| *number > 0.0);
-    let shares = point.used.iter().filter_map(|row| Some(number("total_input_tokens", *row)? / number("completed", *row)?));
+    let shares = point
+        .used
+        .iter()
+        .filter_map(|row| Some(number("total_input_tokens", *row)? / number("completed", *row)?));
     let shares: Vec<f64> = shares.collect();
     (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)
 }

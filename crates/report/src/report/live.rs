@@ -146,7 +146,9 @@ fn recent(directory: &Directory, state: &State, ended: &[&RunRecord], working: b
     let past = ended.iter().take(MOST_READ).filter_map(|run| {
         let moment: Timestamp = run.finished_at.parse().ok()?;
         let age = (at.as_millisecond() - moment.as_millisecond()) as f64 / 1000.0;
-        (0.0..limit).contains(&age).then(|| (&run.server, -age - run.seconds, file(run)))
+        (0.0..limit)
+            .contains(&age)
+            .then(|| (&run.server, -age - run.seconds, file(run)))
     });
     let mut past: Vec<_> = past.collect();
     past.reverse();
@@ -170,7 +172,10 @@ fn recent(directory: &Directory, state: &State, ended: &[&RunRecord], working: b
             .map(|run| {
                 let own = all.iter().filter(|(server, ..)| **server == run.server);
                 let name = state.servers.get(&run.server).map_or("", |server| server.name.as_str());
-                join(&short_label(name), own.map(|(_, from, path)| (*from, path.clone())).collect())
+                join(
+                    &short_label(name),
+                    own.map(|(_, from, path)| (*from, path.clone())).collect(),
+                )
             })
             .collect(),
     };

@@ -16,10 +16,10 @@ use super::inputs::Inputs;
 use super::recommend::{Recommended, recommend};
 use super::remarks::remarks;
 use super::requirements::Verdict;
+use super::sla;
 use super::status::unfinished;
 use super::variation::{settings, varying};
 use super::words::{axis_title, show_number, show_spread};
-use super::sla;
 use itertools::Itertools;
 use std::fmt::Write;
 use text::{block, code};
@@ -192,9 +192,16 @@ impl Page<'_> {
     fn remarks(&self) -> String {
         let clients = side_by_side(self.inputs.points);
         let all = remarks(self.inputs.state, self.inputs.points, clients.as_ref()).into_iter();
-        let all: String = all.map(|remark| format!("Note: {}\n\n", escape(&remark.text))).collect();
-        let mut rows = clients.iter().flat_map(|clients| &clients.table).map(|row| row.iter().map(|cell| escape(cell)).collect());
-        let table = rows.next().map_or(String::new(), |heads: Vec<String>| grid(&heads, rows));
+        let all: String = all
+            .map(|remark| format!("Note: {}\n\n", escape(&remark.text)))
+            .collect();
+        let mut rows = clients
+            .iter()
+            .flat_map(|clients| &clients.table)
+            .map(|row| row.iter().map(|cell| escape(cell)).collect());
+        let table = rows
+            .next()
+            .map_or(String::new(), |heads: Vec<String>| grid(&heads, rows));
         table + &all
     }
 
@@ -247,7 +254,7 @@ impl Page<'_> {
         let legend = goals.legend().into_iter();
         let legend: String = legend.map(|line| format!(" {}.", code(&line))).collect();
         text + &format!(
-            "\nThe Pareto frontier of throughput per GPU against speed for each user, and the best of all{of}.{more}{legend}\n\n"
+            "\nThe Pareto frontier of throughput per GPU against speed per user, and the best of all{of}.{more}{legend}\n\n"
         )
     }
 

@@ -5,6 +5,9 @@ use super::{duplicates, nodes, unsteady};
 use vsweep_record::journal::State;
 use vsweep_record::table::Points;
 
+/// What remarks on points whose runs disagree are about.
+pub const UNSTEADY: &str = "Unsteady";
+
 /// One remark: what it is about in a word or two, and a sentence without its full stop.
 pub struct Remark {
     pub about: &'static str,
@@ -16,8 +19,11 @@ pub fn remarks(state: &State, points: &Points<'_>, clients: Option<&Clients>) ->
     let of = |about, texts: Vec<String>| texts.into_iter().map(move |text| Remark { about, text });
     of("Retired", duplicates::retired(state).into_iter().collect())
         .chain(of("Several nodes", nodes::remarks(state)))
-        .chain(of("Several clients", clients.map(|clients| clients.remark.clone()).into_iter().collect()))
-        .chain(of("Unsteady", unsteady::remarks(points)))
+        .chain(of(
+            "Several clients",
+            clients.map(|clients| clients.remark.clone()).into_iter().collect(),
+        ))
+        .chain(of(UNSTEADY, unsteady::remarks(points)))
         .chain(of("Side by side", state.interference().remarks()))
         .collect()
 }

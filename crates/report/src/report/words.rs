@@ -178,7 +178,9 @@ pub fn show_alike(values: &[f64]) -> Vec<String> {
     let (divisor, unit) = if most >= 1e6 { (1e6, "M") } else { (1.0, "") };
     let is_exact = |decimals: &i32| {
         let power = 10_f64.powi(*decimals) / divisor;
-        values.iter().all(|value| ((value * power).round() - value * power).abs() < 1e-6)
+        values
+            .iter()
+            .all(|value| ((value * power).round() - value * power).abs() < 1e-6)
     };
     let decimals = (0..8).find(is_exact).unwrap_or(8) as usize;
     let show = |value: &f64| match value / divisor {

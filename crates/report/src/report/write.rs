@@ -91,7 +91,9 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
     let answers = answer::find(&points, &goals);
     let distributions = Distributions::gather(directory, state, &points, cdf::chosen(&answers));
     let manifest = fs::read_to_string(directory.manifest()).ok();
-    let manifest = manifest.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    let manifest = manifest
+        .and_then(|text| serde_json::from_str(&text).ok())
+        .unwrap_or_default();
     let all: Vec<Chart> = make_search_charts(&subject, state)
         .into_iter()
         .chain(charts.charts)

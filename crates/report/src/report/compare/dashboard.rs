@@ -1,8 +1,8 @@
 //! The table of vLLM's performance dashboard (`compare-json-results.py`) for any results: figures of several sides next to each other with
 //! their ratios, and the highest load at which each side is fast enough. It has no intervals; verdicts are the other formats' work.
 
-use super::matching::{plain, values_of};
 use super::Side;
+use super::matching::{plain, values_of};
 use crate::report::markdown::{escape, grid};
 use crate::report::variation::varying;
 use crate::report::words::{axis_title, show_number};
@@ -144,11 +144,7 @@ fn side_by_side(group: &Group, place: usize, metric: &str, names: &[&str], load:
         }
         row
     };
-    format!(
-        "{}\n\n{}",
-        title(metric, limit),
-        grid(&heads, rows(group).map(row))
-    )
+    format!("{}\n\n{}", title(metric, limit), grid(&heads, rows(group).map(row)))
 }
 
 fn title(metric: &str, limit: Option<f64>) -> String {

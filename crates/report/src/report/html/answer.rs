@@ -52,7 +52,11 @@ pub fn targets(page: &Page<'_>) -> String {
         "Limited by",
         "Runs",
     ];
-    let table = table("Targets", &heads.map(str::to_owned), sla::shown(page.inputs.state).into_iter().map(row));
+    let table = table(
+        "Targets",
+        &heads.map(str::to_owned),
+        sla::shown(page.inputs.state).into_iter().map(row),
+    );
     format!(
         "<h3>Highest {vary} that meets each target</h3>{table}<p \
          class=\"note\">Met: the highest load measured as meeting the target, the limit lies in the interval beside it. None: \
@@ -172,7 +176,7 @@ pub(super) fn list_tied(reason: &str, names: &[String]) -> String {
 }
 
 fn knee_card(page: &Page<'_>, answer: &Answer, told: &[&Column], knee: usize) -> String {
-    let why = "<p class=\"why\">The knee of the Pareto frontier: from here on, speed for each user costs throughput fast, \
+    let why = "<p class=\"why\">The knee of the Pareto frontier: from here on, speed per user costs throughput fast, \
                and the other way round.</p>";
     let card = Card {
         title: KNEE,
@@ -221,7 +225,7 @@ impl Card<'_> {
         // A load is known even where its run was cut short and has no figures.
         let (value, range) = figure(metric).map_or_else(
             || (page.inputs.points.param(point, metric).to_string(), String::new()),
-            |spread| (show_number(spread.median), range(&spread)),
+            |spread| (show_of(metric, spread.median), range(metric, &spread)),
         );
         let value = self.shown.map_or(value, str::to_owned);
         let marked = mark(point).map_or(String::new(), |mark| {
@@ -245,7 +249,8 @@ impl Card<'_> {
          <details><summary>Command lines</summary>{commands}</details>{config}</article>",
             heading = escape(heading),
             value = escape(&value),
-            unit = escape(unit.trim_end_matches(')')),
+            // Money has its sign in front.
+            unit = escape(unit.trim_end_matches(')').trim_start_matches('$')),
             name = escape(name),
             settings = escape(&settings(told, point.row)),
             commands = commands(page, point),
@@ -278,19 +283,15 @@ fn config(page: &Page<'_>, question: &str) -> String {
     )
 }
 
-fn range(spread: &Spread) -> String {
+fn range(metric: &str, spread: &Spread) -> String {
+    let show = |value| show_of(metric, value);
     if let (Some((low, high)), Some(starts)) = (spread.interval, spread.starts) {
-        let (low, high) = (show_number(low), show_number(high));
-        return format!(", 95 %: {low} to {high} over {starts} starts");
+        return format!(", 95 %: {} to {} over {starts} starts", show(low), show(high));
     }
     match spread.count {
         1 => String::new(),
         count if spread.max <= spread.min => format!(", in {count} runs"),
-        count => format!(
-            ", {} to {} in {count} runs",
-            show_number(spread.min),
-            show_number(spread.max)
-        ),
+        count => format!(", {} to {} in {count} runs", show(spread.min), show(spread.max)),
     }
 }
 
@@ -355,7 +356,7 @@ fn frontier(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> String {
         .collect();
     format!(
         "<details class=\"frontier\" open><summary>Pareto frontier: {} points that no other{of} beats in both speed \
-         for each user and throughput for each GPU</summary>{}{more}{legend}</details>",
+         per user and throughput per GPU</summary>{}{more}{legend}</details>",
         answer.frontier.len(),
         table(&label, &heads, rows)
     )

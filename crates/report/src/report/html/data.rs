@@ -230,10 +230,15 @@ impl Files {
             Some((begin.to_owned(), line.parse().ok()?))
         };
         let parts: Vec<Option<(String, u64)>> = runs.iter().map(parts).collect();
-        let begins = parts.iter().map(|parts| parts.as_ref().map_or(Value::Null, |(begin, _)| begin.as_str().into()));
+        let begins = parts
+            .iter()
+            .map(|parts| parts.as_ref().map_or(Value::Null, |(begin, _)| begin.as_str().into()));
         Files {
             begin: Dictionary::of(begins),
-            line: parts.iter().map(|parts| parts.as_ref().map(|(_, line)| *line)).collect(),
+            line: parts
+                .iter()
+                .map(|parts| parts.as_ref().map(|(_, line)| *line))
+                .collect(),
         }
     }
 }

@@ -81,7 +81,8 @@ pub fn render(inputs: &Inputs<'_>, configs: &[Config]) -> String {
                     + &answer::targets(&page)
                     + &sections::explored(&page)
                     + &answer::of_workloads(&page, inputs.answers)
-                    + &sections::clients(&page)),
+                    + &sections::clients(&page)
+                    + &sections::unsteady(&page)),
             ),
             ("failures", &sections::failures(&page)),
             ("environment", &sections::environment(&page)),

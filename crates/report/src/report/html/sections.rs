@@ -7,7 +7,7 @@ use crate::report::clients::side_by_side;
 use crate::report::compared;
 use crate::report::environment::{self, facts};
 use crate::report::failures::{Group, Reason};
-use crate::report::remarks::{Remark, remarks};
+use crate::report::remarks::{Remark, UNSTEADY, remarks};
 use crate::report::requirements::Verdict;
 use crate::report::status::unfinished;
 use crate::report::variation::settings;
@@ -54,17 +54,26 @@ pub fn banners(page: &Page<'_>) -> String {
             escape(&capitalise(&how))
         )
     });
-    let remarks = remarks(page.inputs.state, page.inputs.points, None).into_iter();
-    let notes: String = remarks
-        .map(|Remark { about, text }| {
-            let told = escape(&capitalise(&text));
-            format!("<p class=\"remarked\" role=\"note\"><strong>{about}.</strong> {told}.</p>")
-        })
-        .collect();
+    let notes: String = told(page, |about| about != UNSTEADY);
     match simulated(page.inputs.points) + &unfinished.unwrap_or_default() + &notes {
         none if none.is_empty() => none,
         banners => format!("<aside aria-label=\"Remarks\">{banners}</aside>"),
     }
+}
+
+/// Which points are unsteady; it stands below the answer.
+pub fn unsteady(page: &Page<'_>) -> String {
+    told(page, |about| about == UNSTEADY)
+}
+
+fn told(page: &Page<'_>, is_asked: fn(&str) -> bool) -> String {
+    let all = remarks(page.inputs.state, page.inputs.points, None).into_iter();
+    let asked = all.filter(|remark| is_asked(remark.about));
+    let show = |Remark { about, text }: Remark| {
+        let text = escape(&capitalise(&text));
+        format!("<p class=\"remarked\" role=\"note\"><strong>{about}.</strong> {text}.</p>")
+    };
+    asked.map(show).collect()
 }
 
 /// What several clients say of the same loads.
@@ -72,9 +81,17 @@ pub fn clients(page: &Page<'_>) -> String {
     let Some(clients) = side_by_side(page.inputs.points) else {
         return String::new();
     };
-    let mut rows = clients.table.iter().map(|row| row.iter().map(|cell| escape(cell)).collect::<Vec<String>>());
-    let table = rows.next().map_or(String::new(), |heads| table("Clients side by side", &heads, rows));
-    format!("<h3>Clients side by side</h3>{table}<p class=\"note\">{}.</p>", escape(&capitalise(&clients.remark)))
+    let mut rows = clients
+        .table
+        .iter()
+        .map(|row| row.iter().map(|cell| escape(cell)).collect::<Vec<String>>());
+    let table = rows
+        .next()
+        .map_or(String::new(), |heads| table("Clients side by side", &heads, rows));
+    format!(
+        "<h3>Clients side by side</h3>{table}<p class=\"note\">{}.</p>",
+        escape(&capitalise(&clients.remark))
+    )
 }
 
 /// What explorations found, a paragraph each.

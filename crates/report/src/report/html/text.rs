@@ -30,7 +30,10 @@ pub fn code(text: &str, what: &str) -> String {
 
 /// A table that scrolls by itself, its cells as HTML: heads, then rows whose first cell names them.
 pub fn table(label: &str, heads: &[String], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let heads: String = heads.iter().map(|head| format!("<th scope=\"col\">{head}</th>")).collect();
+    let heads: String = heads
+        .iter()
+        .map(|head| format!("<th scope=\"col\">{head}</th>"))
+        .collect();
     let row = |cells: Vec<String>| {
         let mut cells = cells.into_iter();
         let name = cells.next().unwrap_or_default();

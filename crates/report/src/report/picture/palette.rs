@@ -91,7 +91,8 @@ mod tests {
             [0.280_085, 0.672_501, 0.047_413],
             [-0.011_820, 0.042_940, 0.968_881],
         ];
-        [colour, times(protanope, colour), times(deuteranope, colour)].map(|light| light.map(|part| part.clamp(0.0, 1.0)))
+        [colour, times(protanope, colour), times(deuteranope, colour)]
+            .map(|light| light.map(|part| part.clamp(0.0, 1.0)))
     }
 
     /// CIE L*a*b* under D65.
@@ -102,13 +103,24 @@ mod tests {
             [0.019_334, 0.119_192, 0.950_304],
         ];
         let [x, y, z] = times(to_xyz, colour);
-        let bend = |t: f64| if t > 0.008_856 { t.cbrt() } else { 7.787 * t + 16.0 / 116.0 };
+        let bend = |t: f64| {
+            if t > 0.008_856 {
+                t.cbrt()
+            } else {
+                7.787 * t + 16.0 / 116.0
+            }
+        };
         let (x, y, z) = (bend(x / 0.950_47), bend(y), bend(z / 1.088_83));
         [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
     }
 
     fn distance(a: Light, b: Light) -> f64 {
-        lab(a).iter().zip(lab(b)).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
+        lab(a)
+            .iter()
+            .zip(lab(b))
+            .map(|(a, b)| (a - b).powi(2))
+            .sum::<f64>()
+            .sqrt()
     }
 
     /// The contrast of WCAG 2.
@@ -120,7 +132,9 @@ mod tests {
 
     /// A colour of the page by name, in light and in the dark.
     fn of_page(name: &str) -> [&str; 2] {
-        let (_, rest) = STYLE.split_once(&format!("--{name}: light-dark(")).expect("a colour of the page");
+        let (_, rest) = STYLE
+            .split_once(&format!("--{name}: light-dark("))
+            .expect("a colour of the page");
         let (light, rest) = rest.split_once(", ").expect("two colours");
         [light, &rest[..7]]
     }

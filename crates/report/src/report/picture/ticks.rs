@@ -57,6 +57,11 @@ impl Span {
         }
     }
 
+    /// Whether equal steps are equal ratios.
+    pub fn is_log(&self) -> bool {
+        self.scale != Scale::Linear
+    }
+
     /// Where a value lies, as a fraction of the axis; never far outside it, so that any value can be drawn.
     pub fn fraction(&self, value: f64) -> f64 {
         let fraction = match self.scale {
@@ -83,7 +88,11 @@ impl Span {
             // Decades have no step in common, so each is as long as it must be.
             Scale::Log | Scale::Symlog => places.iter().map(|place| show_number(*place)).collect(),
         };
-        places.into_iter().zip(labels).map(|(at, label)| Tick { at, label }).collect()
+        places
+            .into_iter()
+            .zip(labels)
+            .map(|(at, label)| Tick { at, label })
+            .collect()
     }
 
     fn even(&self, wanted: usize) -> Vec<f64> {

@@ -184,7 +184,7 @@ pub fn show_alike(values: &[f64]) -> Vec<String> {
     };
     let decimals = (0..8).find(is_exact).unwrap_or(8) as usize;
     let show = |value: &f64| match value / divisor {
-        zero if zero == 0.0 => "0".to_owned(),
+        0.0 => "0".to_owned(),
         whole if decimals == 0 && unit.is_empty() && whole.abs() >= 1000.0 => show_number(whole),
         value => format!("{value:.decimals$}{unit}"),
     };

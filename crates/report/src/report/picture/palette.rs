@@ -152,7 +152,7 @@ mod tests {
         for side in [0, 1] {
             let names: Vec<String> = (0..6).map(|number| format!("look{number}")).collect();
             let curves: Vec<&str> = names.iter().map(|name| of_page(name)[side]).collect();
-            for (a, b) in curves.iter().tuple_combinations() {
+            for [a, b] in curves.iter().array_combinations() {
                 for (a, b) in seen(light(a)).into_iter().zip(seen(light(b))) {
                     assert!(distance(a, b) > 15.0, "{curves:?}: {}", distance(a, b));
                 }

@@ -74,6 +74,7 @@ impl Browser {
             "/session",
             &json!({"capabilities": {"alwaysMatch": {
                 "browserName": "chrome",
+                "timeouts": {"script": PATIENCE.as_millis() as u64},
                 "goog:chromeOptions": {"args": flags},
                 "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
             }}}),

@@ -74,7 +74,7 @@ impl Browser {
             "/session",
             &json!({"capabilities": {"alwaysMatch": {
                 "browserName": "chrome",
-                "timeouts": {"script": PATIENCE.as_millis() as u64},
+                "timeouts": {"script": 1000 * PATIENCE.as_secs()},
                 "goog:chromeOptions": {"args": flags},
                 "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
             }}}),

@@ -2,7 +2,8 @@
 //! a client can cost, and other clients if they are named. Client and server are processes pinned to different cores.
 //!
 //! `cargo bench --bench generator -- [--vllm-rs PROGRAM] [--vllm PROGRAM] [--guidellm PROGRAM] [--aiperf PROGRAM]
-//! [--repeats N] [--streams N]... [capacity|accuracy|start|many]...`; `many` is left out unless it is named.
+//! [--repeats N] [--streams N]... [capacity|accuracy|start|many|viewers]...`; `many` and `viewers` are left out unless they are
+//! named.
 //! `benches/peers` fetches the peers and calls it. It should run on a machine with nothing else to do.
 
 mod client;
@@ -10,6 +11,7 @@ mod floor;
 mod foreign;
 mod mock;
 mod process;
+mod viewers;
 
 use client::{Client, Figures, Workload};
 use foreign::Foreign;
@@ -144,6 +146,9 @@ fn compare(args: &[String]) -> io::Result<()> {
     }
     if parts.iter().any(|part| part == "many") {
         many(&clients)?;
+    }
+    if parts.iter().any(|part| part == "viewers") {
+        viewers::compare(repeats)?;
     }
     Ok(())
 }

@@ -1,11 +1,16 @@
 //! Reads the server, its GPUs and the machine while a run is on, once a second, on a thread of its own: neither the load
-//! generator nor the loop that watches the server ever waits for it.
+//! generator nor the loop that watches the server ever waits for it. Each reading is appended to the run's file at once, for whoever
+//! looks at the sweep; what the run keeps is written when it has ended, and replaces that.
 
 use crate::server::http::Http;
+use crate::telemetry::csv::Columns;
 use crate::telemetry::host::HostWatch;
 use crate::telemetry::nvml::{GpuReading, Gpus};
 use crate::telemetry::scrape::Scrape;
 use crate::telemetry::series::{Reading, Series};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -27,12 +32,12 @@ pub(super) struct Sampler {
     series: oneshot::Receiver<Series>,
 }
 
-/// Begins to read; without a server only GPUs and host.
-pub(super) fn start(http: Option<Http>, gpus: Arc<Gpus>) -> Sampler {
-    start_with(http, move || gpus.read())
+/// Begins to read, and to write what is read to a file; without a server only GPUs and host.
+pub(super) fn start(http: Option<Http>, gpus: Arc<Gpus>, file: PathBuf) -> Sampler {
+    start_with(http, move || gpus.read(), file)
 }
 
-fn start_with(http: Option<Http>, gpus: impl Fn() -> Vec<GpuReading> + Send + 'static) -> Sampler {
+fn start_with(http: Option<Http>, gpus: impl Fn() -> Vec<GpuReading> + Send + 'static, file: PathBuf) -> Sampler {
     let (stop, stopped) = oneshot::channel();
     let (report, series) = oneshot::channel();
     let thread = thread::Builder::new().name("vsweep-telemetry".into());
@@ -41,7 +46,7 @@ fn start_with(http: Option<Http>, gpus: impl Fn() -> Vec<GpuReading> + Send + 's
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let _ = report.send(runtime.map_or_else(
             |_| Series::default(),
-            |runtime| runtime.block_on(sample(http, gpus, stopped)),
+            |runtime| runtime.block_on(sample(http, gpus, stopped, &file)),
         ));
     });
     Sampler { stop, series }
@@ -61,8 +66,41 @@ impl Sampler {
     }
 }
 
-async fn sample(http: Option<Http>, gpus: impl Fn() -> Vec<GpuReading>, mut stopped: oneshot::Receiver<()>) -> Series {
+/// The file of a run that goes on. Its seconds count from the first reading, since t0 is not known yet; the file's own time is that
+/// of its last reading.
+struct Begun {
+    file: File,
+    columns: Columns,
+    first: Instant,
+}
+
+impl Begun {
+    /// `None` if it cannot be made: then nobody sees the readings before the run has ended.
+    fn create(path: &Path, first: &Reading) -> Option<Begun> {
+        fs::create_dir_all(path.parent()?).ok()?;
+        let mut begun = Begun {
+            file: File::create(path).ok()?,
+            columns: Columns::of(std::slice::from_ref(first)),
+            first: first.at,
+        };
+        begun.file.write_all(begun.columns.head().as_bytes()).ok()?;
+        Some(begun)
+    }
+
+    fn append(&mut self, reading: &Reading) {
+        let seconds = (reading.at - self.first).as_secs_f64();
+        let _ = self.file.write_all(self.columns.row(reading, seconds).as_bytes());
+    }
+}
+
+async fn sample(
+    http: Option<Http>,
+    gpus: impl Fn() -> Vec<GpuReading>,
+    mut stopped: oneshot::Receiver<()>,
+    path: &Path,
+) -> Series {
     let mut series = Series::default();
+    let mut begun = None;
     let mut host = HostWatch::start();
     let mut ticks = interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -71,7 +109,10 @@ async fn sample(http: Option<Http>, gpus: impl Fn() -> Vec<GpuReading>, mut stop
             // Whether the run ended well or was given up decides if the series is wanted.
             stop = &mut stopped => match stop {
                 Ok(()) => true,
-                Err(_) => return series,
+                Err(_) => {
+                    let _ = fs::remove_file(path);
+                    return series;
+                }
             },
             _ = ticks.tick() => false,
         };
@@ -81,12 +122,19 @@ async fn sample(http: Option<Http>, gpus: impl Fn() -> Vec<GpuReading>, mut stop
             None => None,
         };
         let text = answer.filter(|answer| answer.is_success());
-        series.0.push(Reading {
+        let reading = Reading {
             at,
             server: text.and_then(|answer| Scrape::read(&answer.body)),
             gpus,
             host,
-        });
+        };
+        if series.0.is_empty() {
+            begun = Begun::create(path, &reading);
+        }
+        if let Some(begun) = &mut begun {
+            begun.append(&reading);
+        }
+        series.0.push(reading);
         if is_last {
             return series;
         }
@@ -96,7 +144,7 @@ async fn sample(http: Option<Http>, gpus: impl Fn() -> Vec<GpuReading>, mut stop
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{BufRead, BufReader, Write};
+    use std::io::{BufRead, BufReader};
     use std::net::TcpListener;
 
     /// Answers every request with one more running request than the one before.
@@ -126,7 +174,13 @@ mod tests {
             ..GpuReading::default()
         };
         let expected = gpu.clone();
-        let sampler = start_with(Some(Http::new(&server(), None)), move || vec![gpu.clone()]);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("point/0.telemetry.csv");
+        let sampler = start_with(
+            Some(Http::new(&server(), None)),
+            move || vec![gpu.clone()],
+            file.clone(),
+        );
         let series = sampler.finish().await;
         let last = series.0.last().expect("a last reading");
         assert_eq!(last.gpus, [expected]);
@@ -137,13 +191,24 @@ mod tests {
             .collect();
         let counted: Vec<_> = (0..series.0.len()).map(|count| Some(count as f64)).collect();
         assert_eq!(running, counted);
+        // Whoever looks while it goes on reads the same, but for where seconds begin.
+        let begun = fs::read_to_string(file).expect("written as it went");
+        let window = crate::telemetry::series::Window {
+            from: series.0[0].at,
+            to: last.at,
+        };
+        assert_eq!(begun, series.to_csv(window));
     }
 
     #[tokio::test]
     async fn a_gpu_that_never_answers_does_not_hold_up_the_sweep() {
         let (_answers, answer) = std::sync::mpsc::channel::<Vec<GpuReading>>();
         let gpus = move || answer.recv().unwrap_or_default();
-        let sampler = start_with(Some(Http::new("http://127.0.0.1:1", None)), gpus);
+        let sampler = start_with(
+            Some(Http::new("http://127.0.0.1:1", None)),
+            gpus,
+            PathBuf::from("/dev/null/nowhere"),
+        );
         let series = sampler.finish_within(Duration::from_millis(1)).await;
         assert_eq!(series.0.len(), 0);
     }
@@ -155,7 +220,9 @@ mod tests {
             .expect("a free port")
             .port();
         let http = Http::new(&format!("http://127.0.0.1:{port}"), None);
-        let series = start_with(Some(http), Vec::new).finish().await;
+        let series = start_with(Some(http), Vec::new, PathBuf::from("/dev/null/nowhere"))
+            .finish()
+            .await;
         let last = series.0.last().expect("a last reading");
         assert_eq!(last.server, None);
         assert!(last.host.load.is_some());

@@ -1,7 +1,8 @@
 //! The readings of one run as CSV, one row a reading: `runs/<point>/<k>.telemetry.csv`.
 
 use super::nvml::GpuReading;
-use super::series::{Series, Window};
+use super::scrape::Scrape;
+use super::series::{Reading, Series, Window};
 use std::collections::BTreeMap;
 
 const SERVER_COLUMNS: [&str; 11] = [
@@ -30,44 +31,69 @@ const GPU_COLUMNS: [&str; 9] = [
     "other_processes",
 ];
 
-impl Series {
-    /// One row a reading. Seconds count from the window's begin, counters from the first reading; what is unknown is empty.
-    pub fn to_csv(&self, window: Window) -> String {
-        let mut first_energies: BTreeMap<u32, Option<f64>> = BTreeMap::new();
-        for gpu in self.0.iter().flat_map(|reading| &reading.gpus) {
-            first_energies.entry(gpu.index).or_insert(gpu.energy_joules);
+/// The columns of a series, and what its counters count from.
+#[derive(Debug, Clone, Default)]
+pub struct Columns {
+    /// GPUs, with what each had used first.
+    first_energies: BTreeMap<u32, Option<f64>>,
+    first: Scrape,
+}
+
+impl Columns {
+    /// Those of some readings.
+    pub fn of(readings: &[Reading]) -> Columns {
+        let mut columns = Columns::default();
+        for gpu in readings.iter().flat_map(|reading| &reading.gpus) {
+            columns.first_energies.entry(gpu.index).or_insert(gpu.energy_joules);
         }
+        columns.first = readings.iter().find_map(|reading| reading.server).unwrap_or_default();
+        columns
+    }
+
+    /// The line of names.
+    pub fn head(&self) -> String {
         let mut text = SERVER_COLUMNS.join(",");
-        for index in first_energies.keys() {
+        for index in self.first_energies.keys() {
             GPU_COLUMNS
                 .iter()
                 .for_each(|name| text += &format!(",gpu{index}_{name}"));
         }
-        text += ",host_cpu_share,host_load,vsweep_cpu_cores\n";
-        let first = self.0.iter().find_map(|reading| reading.server).unwrap_or_default();
-        for reading in &self.0 {
-            let mut row: Vec<String> = vec![number(Some(window.seconds_of(reading.at)))];
-            let server = reading.server.unwrap_or_default();
-            row.extend([server.running, server.waiting, server.kv_cache_usage].map(number));
-            let counters = [
-                (server.preemptions, first.preemptions),
-                (server.prefix_cache_queries, first.prefix_cache_queries),
-                (server.prefix_cache_hits, first.prefix_cache_hits),
-                (server.prompt_tokens, first.prompt_tokens),
-                (server.generation_tokens, first.generation_tokens),
-                (server.draft_tokens, first.draft_tokens),
-                (server.accepted_tokens, first.accepted_tokens),
-            ];
-            row.extend(counters.map(|(now, first)| number(now.zip(first).map(|(now, first)| now - first))));
-            for (index, first_energy) in &first_energies {
-                let gpu = reading.gpus.iter().find(|gpu| gpu.index == *index);
-                row.extend(gpu_cells(gpu.unwrap_or(&GpuReading::default()), *first_energy));
-            }
-            row.extend([reading.host.cpu_share, reading.host.load, reading.host.own_cores].map(number));
-            text += &row.join(",");
-            text.push('\n');
+        text + ",host_cpu_share,host_load,vsweep_cpu_cores\n"
+    }
+
+    /// The line of one reading, taken at so many seconds.
+    pub fn row(&self, reading: &Reading, seconds: f64) -> String {
+        let mut row: Vec<String> = vec![number(Some(seconds))];
+        let (server, first) = (reading.server.unwrap_or_default(), self.first);
+        row.extend([server.running, server.waiting, server.kv_cache_usage].map(number));
+        let counters = [
+            (server.preemptions, first.preemptions),
+            (server.prefix_cache_queries, first.prefix_cache_queries),
+            (server.prefix_cache_hits, first.prefix_cache_hits),
+            (server.prompt_tokens, first.prompt_tokens),
+            (server.generation_tokens, first.generation_tokens),
+            (server.draft_tokens, first.draft_tokens),
+            (server.accepted_tokens, first.accepted_tokens),
+        ];
+        row.extend(counters.map(|(now, first)| number(now.zip(first).map(|(now, first)| now - first))));
+        for (index, first_energy) in &self.first_energies {
+            let gpu = reading.gpus.iter().find(|gpu| gpu.index == *index);
+            row.extend(gpu_cells(gpu.unwrap_or(&GpuReading::default()), *first_energy));
         }
-        text
+        row.extend([reading.host.cpu_share, reading.host.load, reading.host.own_cores].map(number));
+        row.join(",") + "\n"
+    }
+}
+
+impl Series {
+    /// One row a reading. Seconds count from the window's begin, counters from the first reading; what is unknown is empty.
+    pub fn to_csv(&self, window: Window) -> String {
+        let columns = Columns::of(&self.0);
+        let rows = self
+            .0
+            .iter()
+            .map(|reading| columns.row(reading, window.seconds_of(reading.at)));
+        columns.head() + &rows.collect::<String>()
     }
 }
 

@@ -1,7 +1,7 @@
 //! What can be read from outside about a server and its machine: Prometheus text, GPUs, the host; and what a series of such
 //! readings amounts to. Reading only; when to read, and judging what it means, belongs to the rooms that ask.
 
-mod csv;
+pub mod csv;
 pub mod gpu;
 pub mod host;
 pub mod nvml;

@@ -83,6 +83,16 @@ fn one_load_goes_through_every_client() {
     assert_eq!(of("guidellm")["client"], "guidellm 0.8.1");
     let told = "5 clients sent these loads; input tokens of a request as each counts them: aiperf 64, guidellm 6, other unknown, own 64, vllm-rs 64.";
     assert!(said(&output).contains(told), "{}", said(&output));
+    // Terminal, Markdown and page say the same and put the clients side by side.
+    assert!(said(&output).contains("clients side by side"), "{}", said(&output));
+    for (file, table) in [
+        ("report.html", "aria-label=\"Clients side by side\""),
+        ("report.md", "| load | figure |"),
+    ] {
+        let text = fs::read_to_string(harness.folder.path().join("out").join(file)).expect("written");
+        assert!(text.contains(table), "{file}");
+        assert!(text.contains("sent these loads; input tokens of a request"), "{file}");
+    }
     harness.wait_until_alone();
 }
 

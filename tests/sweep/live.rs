@@ -118,7 +118,7 @@ fn a_report_is_served_while_the_sweep_runs_is_killed_and_goes_on() {
     wait_for("a newer page", || live.now()["version"].as_u64() > Some(1));
     assert_ne!(live.page(), page);
     wait_for("readings of the last minutes", || {
-        live.now()["recent"]["charts"]
+        live.now()["recent"][0]["read"]["charts"]
             .as_array()
             .is_some_and(|charts| !charts.is_empty())
     });
@@ -134,6 +134,42 @@ fn a_report_is_served_while_the_sweep_runs_is_killed_and_goes_on() {
     });
     again.kill().expect("killed");
     again.wait().expect("gone");
+}
+
+#[test]
+fn readings_of_a_run_are_shown_while_it_goes_on() {
+    let harness = Harness::new();
+    harness.write(
+        "live.toml",
+        &PLAN
+            .replace("random_output_len = 24", "random_output_len = 20000")
+            .replace("runs = 40", "runs = 1"),
+    );
+    let mut sweep = harness.start(&["run", "live.toml", "-o", "out"]);
+    let directory = harness.folder.path().join("out");
+    wait_for("a run that goes on", || {
+        std::fs::read_dir(directory.join("runs"))
+            .is_ok_and(|mut points| points.any(|point| point.is_ok_and(|point| point.path().is_dir())))
+    });
+    let live = Live::start(&harness, "out");
+    let seconds = || {
+        live.now()["recent"][0]["read"]["seconds"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
+    };
+    wait_for("its readings", || seconds().len() > 2);
+    let last = seconds().last().and_then(Value::as_f64).expect("a number");
+    assert!((-120.0..=1.0).contains(&last), "{last} seconds before now");
+    assert_eq!(live.done(), 0, "nothing has ended yet");
+    let charts = live.now()["recent"][0]["read"]["charts"].clone();
+    assert_eq!(charts[0]["title"], "Requests", "{charts}");
+    sweep.kill().expect("killed");
+    sweep.wait().expect("gone");
+    wait_for("no readings of a run that nobody measures", || {
+        let now = live.now();
+        now["working"] == false && now["recent"] == serde_json::json!([])
+    });
 }
 
 #[test]

@@ -56,7 +56,8 @@ impl Live<'_, '_> {
         writer.tell(Update::Running(&server, &job.counters))?;
         let is_watched = plan.bench.telemetry && purpose == Purpose::Result;
         let watch = run.task.watch().filter(|_| purpose == Purpose::Result);
-        let sampler = is_watched.then(|| sampler::start(Some(running.server.http()), Arc::clone(&running.gpus)));
+        let gpus = Arc::clone(&running.gpus);
+        let sampler = is_watched.then(|| sampler::start(Some(running.server.http()), gpus, telemetry.clone()));
         let measured = tokio::select! {
             // A measurement that is complete counts even if the server died in the same moment.
             biased;

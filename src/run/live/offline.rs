@@ -81,7 +81,10 @@ impl Live<'_, '_> {
         let began = *job.counters.sending.get_or_init(Instant::now);
         self.writer.tell(Update::Running(&self.config.id, &job.counters))?;
         let gpus = Arc::new(self.gpus_of_engine());
-        let sampler = plan.bench.telemetry.then(|| sampler::start(None, gpus));
+        let sampler = plan
+            .bench
+            .telemetry
+            .then(|| sampler::start(None, gpus, telemetry.clone()));
         let measured = match Program::start(&job, &argv, plan.serve.stop_grace) {
             Ok(program) => self.program.insert(program).finish().await,
             Err(failure) => Err(failure),

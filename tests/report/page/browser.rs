@@ -74,6 +74,7 @@ impl Browser {
             "/session",
             &json!({"capabilities": {"alwaysMatch": {
                 "browserName": "chrome",
+                "timeouts": {"script": 1000 * PATIENCE.as_secs()},
                 "goog:chromeOptions": {"args": flags},
                 "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
             }}}),
@@ -84,7 +85,12 @@ impl Browser {
 
     /// Opens a local file.
     pub fn open(&self, page: &Path) {
-        self.post("url", &json!({"url": format!("file://{}", page.display())}));
+        self.visit(&format!("file://{}", page.display()));
+    }
+
+    /// Opens an address.
+    pub fn visit(&self, url: &str) {
+        self.post("url", &json!({"url": url}));
     }
 
     /// Runs a script's body in the page and returns what it returns.

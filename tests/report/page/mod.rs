@@ -1,6 +1,7 @@
 //! `report.html` in a real browser: it must work by mouse, by keyboard and on a phone, complain about nothing and ask
 //! nobody for anything.
 
+mod axe;
 mod browser;
 mod gallery;
 
@@ -277,7 +278,7 @@ fn the_page_works_by_mouse_and_keyboard() {
     assert_eq!(count, json!("135 of 162 runs"));
     assert_eq!(
         browser.run("return document.querySelector('#table [role=status]').textContent"),
-        json!("135 runs")
+        json!("45 points")
     );
     browser.run("[...document.querySelectorAll('#filters > button')].at(-1).click()");
 
@@ -297,12 +298,44 @@ fn the_page_works_by_mouse_and_keyboard() {
     browser.run("const field = document.querySelector('[type=search]'); field.value = 'oom_at_load'; field.dispatchEvent(new Event('input'))");
     assert_eq!(
         browser.run("return document.querySelector('#table [role=status]').textContent"),
-        json!("18 runs")
+        json!("6 points")
     );
+    // A point opens with its runs; each of them tells why it failed.
     browser.click(".runs .open");
-    let run = browser.run("return document.querySelector('dialog[open]').textContent");
+    let shown = "return document.querySelector('dialog[open]').textContent";
+    let point = browser.run(shown);
+    assert!(point.as_str().expect("text").contains("3 failed"), "{point}");
+    browser.click("dialog .of-point tbody button");
+    let run = browser.run(shown);
     assert!(run.as_str().expect("text").contains("CUDA out of memory"), "{run}");
+    browser.click("dialog p button");
+    assert_eq!(browser.run(shown), point);
+    browser.click("dialog .close");
+
+    // Of a measured point each run has its validity and its file.
+    browser.run("const field = document.querySelector('[type=search]'); field.value = ''; field.dispatchEvent(new Event('input'))");
+    browser.click(".runs .open");
+    let runs = browser.run("return [...document.querySelectorAll('dialog .of-point tbody tr')].map((row) => [row.cells[1].textContent, row.cells[2].textContent, row.lastChild.textContent])");
+    let runs = runs.as_array().expect("a list");
+    assert_eq!(runs.len(), 3);
+    for run in runs {
+        assert_eq!((&run[0], &run[1]), (&json!("ok"), &json!("valid")));
+        let file = directory.root().join(run[2].as_str().expect("a path"));
+        assert!(file.is_file(), "{}", file.display());
+    }
     keep_pictures(&browser, "dialog");
+    browser.click("dialog .close");
+    let words = browser.run("return document.querySelectorAll('#words dt').length");
+    assert!(words.as_u64().is_some_and(|count| count > 15), "{words}");
+
+    // Rows may be runs; the address keeps that.
+    browser.run("const rows = document.querySelector('#table select'); rows.value = 'runs'; rows.dispatchEvent(new Event('change'))");
+    assert_eq!(
+        browser.run(
+            "return [document.querySelector('#table [role=status]').textContent, location.hash.includes('rows=runs')]"
+        ),
+        json!(["162 runs", true])
+    );
     assert_quiet(&browser, &page);
 }
 
@@ -449,7 +482,7 @@ fn it_is_read_in_the_dark_on_a_phone_and_on_paper() {
     set_width(&browser, 760, false);
     browser.devtools("Emulation.setEmulatedMedia", &json!({"media": "print"}));
     browser.run("dispatchEvent(new Event('beforeprint'))");
-    browser.wait("return document.querySelectorAll('.runs tbody tr').length === 61");
+    browser.wait("return document.querySelectorAll('.runs tbody tr').length === 54");
     keep_pictures(&browser, "print");
     assert_eq!(
         browser.run("return getComputedStyle(document.querySelector('nav')).display"),
@@ -468,7 +501,7 @@ fn ten_thousand_runs_stay_usable() {
     browser.open(&page);
     assert_eq!(
         browser.run("return document.querySelector('#table [role=status]').textContent"),
-        json!("10,000 runs")
+        json!("10,000 points")
     );
     assert_eq!(
         browser.run("return vsweep.panels.pareto.chart.marks.length"),
@@ -507,7 +540,7 @@ fn ten_thousand_runs_stay_usable() {
     browser.click("#filters .menu summary");
     browser.click("#filters .menu[open] label:nth-of-type(1) input");
     let count = "return document.querySelector('#table [role=status]').textContent";
-    assert_eq!(browser.run(count), json!("9,900 runs"));
+    assert_eq!(browser.run(count), json!("9,900 points"));
     assert_eq!(
         browser.run("return vsweep.panels.pareto.chart.marks.length"),
         json!(9_900)

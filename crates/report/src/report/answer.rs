@@ -8,7 +8,7 @@ use vsweep_plan::units::show_many;
 use vsweep_plan::validity::Validity;
 use vsweep_record::table::{Better, LATENCIES, Point, Points, Spread, Standing, Workload, distinct, frontier, knee};
 
-/// The axes of the frontier: speed for each user against throughput for each GPU, both better when higher.
+/// The axes of the frontier: speed per user against throughput per GPU, both better when higher.
 pub const FRONTIER: [&str; 2] = ["tokens_per_user", "tokens_per_gpu"];
 
 /// What the frontier's knee is the answer to.
@@ -21,7 +21,7 @@ pub struct Answer {
     pub workload: String,
     /// The best point for each question, in the order of a report.
     pub bests: Vec<Best>,
-    /// Points on the Pareto frontier by place in [`Points::points`], from the highest speed for each user to the lowest.
+    /// Points on the Pareto frontier by place in [`Points::points`], from the highest speed per user to the lowest.
     pub frontier: Vec<usize>,
     /// The same without points that are as good as an earlier one (see [`distinct`]): a point, and how many are as good.
     pub distinct: Vec<(usize, usize)>,

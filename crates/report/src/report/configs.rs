@@ -98,7 +98,7 @@ fn of_answer(inputs: &Inputs<'_>, answer: &Answer) -> Vec<Winner> {
     let knee = answer.knee.map(|point| Winner {
         question: answer.ask(KNEE),
         reason: format!(
-            "{}: the knee of the Pareto frontier of throughput per GPU against speed for each user",
+            "{}: the knee of the Pareto frontier of throughput per GPU against speed per user",
             answer.ask(KNEE)
         ),
         point,

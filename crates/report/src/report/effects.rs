@@ -356,5 +356,9 @@ impl Mattered<'_> {
 pub fn percent(log: f64) -> String {
     let change = log.exp_m1() * 100.0;
     let sign = if change < 0.0 { "-" } else { "" };
-    format!("{sign}{} %", show_number(change.abs()))
+    // Two digits: nothing here is known better.
+    match change.abs() {
+        large if large >= 9.95 => format!("{sign}{} %", show_number(large.round())),
+        small => format!("{sign}{small:.1} %"),
+    }
 }

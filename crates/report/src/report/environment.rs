@@ -1,7 +1,9 @@
 //! Where and with what an experiment was run, as pairs of words for people.
 
+use super::chart::Chart;
 use super::nodes;
 use super::words::show_number;
+use itertools::Itertools;
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -85,8 +87,8 @@ fn gpu_hours(state: &State) -> Option<String> {
     })
 }
 
-/// What tells the experiment from others in a few words: models, GPUs, version of the server, day, time spent measuring.
-pub fn head(manifest: &Value, state: &State) -> Vec<String> {
+/// What tells the experiment from others in a few words: models, GPUs, version of the server, day.
+pub fn origin(manifest: &Value, state: &State) -> Vec<String> {
     let starts = || state.servers.values().flat_map(|server| &server.starts);
     let list = |names: BTreeSet<&str>| {
         names
@@ -113,9 +115,21 @@ pub fn head(manifest: &Value, state: &State) -> Vec<String> {
             format!("vLLM {versions}")
         },
         days,
-        format!("{} measuring", time_measuring(state)),
     ];
     facts.into_iter().filter(|fact| !fact.is_empty()).collect()
+}
+
+/// The charts with that in their feet.
+pub fn sign(mut chart: Chart, manifest: &Value, state: &State) -> Chart {
+    chart.footer = [chart.footer].into_iter().chain(origin(manifest, state)).join(" · ");
+    chart
+}
+
+/// The same with the time that it took.
+pub fn head(manifest: &Value, state: &State) -> Vec<String> {
+    let mut facts = origin(manifest, state);
+    facts.push(format!("{} measuring", time_measuring(state)));
+    facts
 }
 
 fn time_measuring(state: &State) -> String {

@@ -16,6 +16,8 @@ const MINUTES: i64 = 5;
 /// Runs whose readings are shown, and runs that are listed.
 const MOST_READ: usize = 40;
 const MOST_LISTED: usize = 12;
+/// Servers side by side whose readings are shown.
+const MOST_APART: usize = 8;
 
 /// What goes on now, as the page reads it.
 #[derive(Debug, Clone, Serialize)]
@@ -32,8 +34,17 @@ pub struct Now {
     pub doing: Vec<Doing>,
     /// The runs that ended last, the latest first.
     pub last: Vec<Ended>,
-    /// Readings of the last minutes; null if there are none.
-    pub recent: Value,
+    /// Readings of the last minutes, up to now; those of servers side by side apart.
+    pub recent: Vec<Recent>,
+}
+
+/// The readings of the last minutes.
+#[derive(Debug, Clone, Serialize)]
+pub struct Recent {
+    /// The server; empty where one follows the other.
+    server: String,
+    /// Seconds before now, and charts.
+    read: Value,
 }
 
 /// What a server does.
@@ -69,7 +80,7 @@ impl Now {
             working,
             doing: if working { doing(state) } else { Vec::new() },
             last: last.collect(),
-            recent: recent(directory, &ended, at),
+            recent: recent(directory, state, &ended, working, at),
             at: at.to_string(),
         }
     }
@@ -126,19 +137,47 @@ fn doing(state: &State) -> Vec<Doing> {
     all
 }
 
-/// The readings of the runs that ended in the last minutes, one after the other, in seconds before now.
-fn recent(directory: &Directory, ended: &[&RunRecord], at: Timestamp) -> Value {
-    let age = |run: &RunRecord| {
+/// The readings of the runs that are under way, and of those that ended in the last minutes, in seconds before now. Servers side by side
+/// have charts of their own; of servers one after the other, the readings follow each other.
+fn recent(directory: &Directory, state: &State, ended: &[&RunRecord], working: bool, at: Timestamp) -> Vec<Recent> {
+    let limit = (MINUTES * 60) as f64;
+    let open = if working { state.runs_in_progress() } else { Vec::new() };
+    let file = |run: &RunRecord| RunFiles::of(run).telemetry(directory);
+    let past = ended.iter().take(MOST_READ).filter_map(|run| {
         let moment: Timestamp = run.finished_at.parse().ok()?;
-        Some((at.as_millisecond() - moment.as_millisecond()) as f64 / 1000.0)
+        let age = (at.as_millisecond() - moment.as_millisecond()) as f64 / 1000.0;
+        (0.0..limit)
+            .contains(&age)
+            .then(|| (&run.server, -age - run.seconds, file(run)))
+    });
+    let mut past: Vec<_> = past.collect();
+    past.reverse();
+    // The last reading of a run that goes on is as old as its file.
+    let now = open.iter().filter_map(|run| {
+        let file = file(run);
+        let age = file.metadata().ok()?.modified().ok()?.elapsed().unwrap_or_default();
+        Some((&run.server, telemetry::last_second(&file)?, age.as_secs_f64(), file))
+    });
+    let now = now.map(|(server, last, age, file)| (server, -age - last, file));
+    let all: Vec<_> = past.into_iter().chain(now).collect();
+    let join = |server: &str, files: Vec<(f64, PathBuf)>| Recent {
+        server: server.to_owned(),
+        read: telemetry::join(&files, limit),
     };
-    let mut read: Vec<(f64, PathBuf)> = Vec::new();
-    for run in ended.iter().take(MOST_READ) {
-        let Some(age) = age(run).filter(|age| (0.0..(MINUTES * 60) as f64).contains(age)) else {
-            continue;
-        };
-        read.push((-age - run.seconds, RunFiles::of(run).telemetry(directory)));
-    }
-    read.reverse();
-    telemetry::join(&read)
+    let recents = match open.len() {
+        0 | 1 => vec![join("", all.into_iter().map(|(_, from, path)| (from, path)).collect())],
+        _ => open
+            .iter()
+            .take(MOST_APART)
+            .map(|run| {
+                let own = all.iter().filter(|(server, ..)| **server == run.server);
+                let name = state.servers.get(&run.server).map_or("", |server| server.name.as_str());
+                join(
+                    &short_label(name),
+                    own.map(|(_, from, path)| (*from, path.clone())).collect(),
+                )
+            })
+            .collect(),
+    };
+    recents.into_iter().filter(|recent| !recent.read.is_null()).collect()
 }

@@ -3,22 +3,23 @@
 
 mod text;
 
-pub(super) use text::escape;
+pub(super) use text::{escape, grid};
 
 use super::answer::{Answer, KNEE, mark};
 use super::charts::explore::in_words;
+use super::clients::side_by_side;
 use super::compared;
 use super::configs::Config;
-use super::duplicates::retired;
 use super::effects::Mattered;
 use super::environment::facts;
 use super::inputs::Inputs;
 use super::recommend::{Recommended, recommend};
+use super::remarks::remarks;
 use super::requirements::Verdict;
+use super::sla;
 use super::status::unfinished;
 use super::variation::{settings, varying};
 use super::words::{axis_title, show_number, show_spread};
-use super::{clients, nodes, sla, unsteady};
 use itertools::Itertools;
 use std::fmt::Write;
 use text::{block, code};
@@ -189,13 +190,19 @@ impl Page<'_> {
     }
 
     fn remarks(&self) -> String {
-        let retired = retired(self.inputs.state).into_iter();
-        let remarks = retired
-            .chain(nodes::remarks(self.inputs.state))
-            .chain(clients::remark(self.inputs.points))
-            .chain(unsteady::remarks(self.inputs.points))
-            .chain(self.inputs.state.interference().remarks());
-        remarks.map(|remark| format!("Note: {}\n\n", escape(&remark))).collect()
+        let clients = side_by_side(self.inputs.points);
+        let all = remarks(self.inputs.state, self.inputs.points, clients.as_ref()).into_iter();
+        let all: String = all
+            .map(|remark| format!("Note: {}\n\n", escape(&remark.text)))
+            .collect();
+        let mut rows = clients
+            .iter()
+            .flat_map(|clients| &clients.table)
+            .map(|row| row.iter().map(|cell| escape(cell)).collect());
+        let table = rows
+            .next()
+            .map_or(String::new(), |heads: Vec<String>| grid(&heads, rows));
+        table + &all
     }
 
     fn best_points(&self, answer: &Answer) -> String {
@@ -247,7 +254,7 @@ impl Page<'_> {
         let legend = goals.legend().into_iter();
         let legend: String = legend.map(|line| format!(" {}.", code(&line))).collect();
         text + &format!(
-            "\nThe Pareto frontier of throughput per GPU against speed for each user, and the best of all{of}.{more}{legend}\n\n"
+            "\nThe Pareto frontier of throughput per GPU against speed per user, and the best of all{of}.{more}{legend}\n\n"
         )
     }
 

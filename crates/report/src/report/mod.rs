@@ -34,6 +34,7 @@ pub mod phases;
 pub mod picture;
 pub mod progress;
 mod recommend;
+mod remarks;
 pub mod requirements;
 mod rows;
 mod sla;

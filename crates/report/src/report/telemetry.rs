@@ -54,13 +54,19 @@ pub fn gather(directory: &Directory, state: &State, points: &Points<'_>, answers
     telemetry
 }
 
-/// The readings of several files, one after the other, each from its moment on in seconds; null if there are none.
-pub(super) fn join(files: &[(f64, PathBuf)]) -> Value {
+/// The moment of a file's last reading, in seconds by its own count.
+pub(super) fn last_second(path: &Path) -> Option<f64> {
+    *read(path)?.columns.get("seconds")?.last()?
+}
+
+/// The readings of several files, one after the other, each from its moment on in seconds; null if there are none. Readings from
+/// more than so many seconds before zero are left out.
+pub(super) fn join(files: &[(f64, PathBuf)], seconds_back: f64) -> Value {
     let mut seconds: Vec<Value> = Vec::new();
     let mut charts: Vec<Value> = Vec::new();
     let files = files
         .iter()
-        .filter_map(|(from, path)| Some((*from, read(path)?.charts(0))));
+        .filter_map(|(from, path)| Some((*from, read(path)?.since(-seconds_back - from).charts(0))));
     for (from, mut own) in files {
         let before = seconds.len();
         let moments = own["seconds"].as_array().map_or(&[][..], Vec::as_slice);
@@ -143,7 +149,8 @@ struct Readings {
 fn read(path: &Path) -> Option<Readings> {
     let mut reader = csv::Reader::from_path(path).ok()?;
     let names: Vec<String> = reader.headers().ok()?.iter().map(str::to_owned).collect();
-    let records: Vec<csv::StringRecord> = reader.records().collect::<Result<_, _>>().ok()?;
+    // The last line of a run that goes on may be half written.
+    let records: Vec<csv::StringRecord> = reader.records().map_while(Result::ok).collect();
     let column = |at: usize| records.iter().map(|record| record.get(at)?.parse().ok()).collect();
     let gpus = names
         .iter()
@@ -174,6 +181,15 @@ fn read(path: &Path) -> Option<Readings> {
 }
 
 impl Readings {
+    /// Those from a moment on.
+    fn since(mut self, from: f64) -> Readings {
+        let seconds = self.columns.get("seconds").cloned().unwrap_or_default();
+        let old = seconds.iter().take_while(|at| at.is_some_and(|at| at < from)).count();
+        self.columns.values_mut().for_each(|column| drop(column.drain(..old)));
+        self.slowed.drain(..old);
+        self
+    }
+
     fn charts(&self, row: usize) -> Value {
         let chart = |title: &str, unit: &str, lines: &[(&str, Vec<Option<f64>>)]| {
             let told = lines.iter().filter(|(_, values)| values.iter().any(Option::is_some));
@@ -329,7 +345,8 @@ mod tests {
             // The second begins before the first has ended.
             (-30.0 + [0.0, 1.5, 5.0, 9.0][i], path)
         });
-        let joined = join(&files.collect::<Vec<_>>());
+        let files: Vec<_> = files.collect();
+        let joined = join(&files, 300.0);
         assert_eq!(joined["seconds"], json!([-30.0, -29.0, -28.5, -27.5, -21.0]));
         let lines = json!([
             ["running", [1.0, 2.0, null, null, 3.0]],
@@ -339,7 +356,10 @@ mod tests {
             joined["charts"],
             json!([{"title": "Requests", "unit": "", "lines": lines}])
         );
-        assert_eq!(join(&[]), Value::Null);
+        assert_eq!(join(&[], 300.0), Value::Null);
+        assert_eq!(join(&files, 28.5)["seconds"], json!([-28.5, -27.5, -21.0]));
+        assert_eq!(last_second(&files[1].1), Some(1.0));
+        assert_eq!(last_second(&files[2].1), None);
     }
 
     #[test]

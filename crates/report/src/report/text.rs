@@ -3,14 +3,15 @@
 use super::align::align;
 use super::answer::{self, Answer, Best, mark};
 use super::charts::explore::in_words;
+use super::clients::side_by_side;
 use super::compared;
-use super::duplicates::retired;
 use super::failures::group_recorded;
 use super::goals::Goals;
+use super::remarks::remarks;
+use super::sla;
 use super::status::{describe_reasons, unfinished};
 use super::variation::{name_workload, settings, varying_within};
 use super::words::{axis_title, show_number, show_spread};
-use super::{clients, nodes, sla, unsteady};
 use itertools::Itertools;
 use vsweep_plan::units::{show_count, show_many};
 use vsweep_record::journal::State;
@@ -69,14 +70,12 @@ pub fn summarize(state: &State, points: &Points<'_>, goals: &Goals) -> String {
         text += &format!("explored {sentence}\n");
     }
     text += &tables(state, points, goals);
-    for remark in retired(state)
-        .into_iter()
-        .chain(nodes::remarks(state))
-        .chain(clients::remark(points))
-        .chain(unsteady::remarks(points))
-        .chain(state.interference().remarks())
-    {
-        text += &format!("note: {remark}\n");
+    let clients = side_by_side(points);
+    if let Some(clients) = clients.as_ref().filter(|clients| !clients.table.is_empty()) {
+        text += &format!("\nclients side by side\n{}", align(&clients.table));
+    }
+    for remark in remarks(state, points, clients.as_ref()) {
+        text += &format!("note: {}\n", remark.text);
     }
     let reasons = group_recorded(state);
     if !reasons.is_empty() {

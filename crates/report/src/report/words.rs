@@ -169,6 +169,36 @@ pub fn show_number(value: f64) -> String {
     trim_zeros(format!("{value:.decimals$}"))
 }
 
+/// Numbers along one axis in one format: as many decimals for all, one unit for all; zero needs neither.
+pub fn show_alike(values: &[f64]) -> Vec<String> {
+    let most = values.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
+    if !(1e-4..1e15).contains(&most) {
+        return values.iter().map(|value| show_number(*value)).collect();
+    }
+    let (divisor, unit) = if most >= 1e6 { (1e6, "M") } else { (1.0, "") };
+    let is_exact = |decimals: &i32| {
+        let power = 10_f64.powi(*decimals) / divisor;
+        values
+            .iter()
+            .all(|value| ((value * power).round() - value * power).abs() < 1e-6)
+    };
+    let decimals = (0..8).find(is_exact).unwrap_or(8) as usize;
+    let show = |value: &f64| match value / divisor {
+        0.0 => "0".to_owned(),
+        whole if decimals == 0 && unit.is_empty() && whole.abs() >= 1000.0 => show_number(whole),
+        value => format!("{value:.decimals$}{unit}"),
+    };
+    values.iter().map(show).collect()
+}
+
+/// What a number of a column is shown as: money with its sign in front.
+pub fn show_of(column: &str, value: f64) -> String {
+    match axis_title(column).ends_with("($)") {
+        true => format!("${}", show_number(value)),
+        false => show_number(value),
+    }
+}
+
 /// A median with the lowest and the highest value where there are several: `12.5 (12.1 to 13, 3 runs)`.
 pub fn show_spread(spread: &Spread) -> String {
     let median = show_number(spread.median);
@@ -215,6 +245,18 @@ mod tests {
             "0", "0.25", "0.00123", "12.5", "100", "1,250", "1.23M", "-250", "1.00e-9",
         ];
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn numbers_of_an_axis_have_one_format() {
+        let shown = |values: &[f64]| show_alike(values).join(" ");
+        assert_eq!(shown(&[0.0, 0.25, 0.5, 1.0]), "0 0.25 0.50 1.00");
+        assert_eq!(shown(&[-5000.0, 0.0, 5000.0, 10_000.0]), "-5,000 0 5,000 10,000");
+        assert_eq!(shown(&[0.0, 500_000.0, 1e6]), "0 0.5M 1.0M");
+        assert_eq!(shown(&[0.0, 1e-7]), "0 1.00e-7");
+        assert_eq!(shown(&[]), "");
+        assert_eq!(show_of("cost_per_million_output_tokens", 0.0361), "$0.0361");
+        assert_eq!(show_of("p99_ttft_ms", 12.54), "12.5");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use super::chart::Chart;
 use super::charts::{Subject, cdf, make_charts, make_search_charts};
 use super::distributions::Distributions;
+use super::environment::sign;
 use super::folder::write_folder;
 use super::goals::Goals;
 use super::pages::write_pages;
@@ -89,10 +90,15 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
     written.problems.extend(charts.missing);
     let answers = answer::find(&points, &goals);
     let distributions = Distributions::gather(directory, state, &points, cdf::chosen(&answers));
+    let manifest = fs::read_to_string(directory.manifest()).ok();
+    let manifest = manifest
+        .and_then(|text| serde_json::from_str(&text).ok())
+        .unwrap_or_default();
     let all: Vec<Chart> = make_search_charts(&subject, state)
         .into_iter()
         .chain(charts.charts)
         .chain(cdf::charts(&subject, &answers, &distributions))
+        .map(|chart| sign(chart, &manifest, state))
         .collect();
     for form in [Form::Png, Form::Svg] {
         let mut problems = Vec::new();

@@ -112,7 +112,7 @@ fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, found: &[Mattered<'_>]) 
     };
     Some(Chart {
         name: String::new(),
-        title: format!("What each server can be: throughput per GPU against speed per user{workload}"),
+        title: format!("Throughput per GPU against speed per user{workload}"),
         note: format!(
             "One curve a server; the number beside a point is its load ({}). {}p and to the right is better.{best}{left_out}",
             short_name(&load.name),

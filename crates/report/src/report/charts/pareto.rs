@@ -151,7 +151,7 @@ fn title(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>) -> String {
 
 fn plain_title(tradeoff: &Tradeoff<'_>) -> String {
     if tradeoff.x == Measure::tokens_per_user() && tradeoff.y == Measure::tokens_per_gpu() {
-        "Throughput per GPU against speed for each user".into()
+        "Throughput per GPU against speed per user".into()
     } else {
         format!(
             "{} against {}",

@@ -1,9 +1,9 @@
 //! The table of vLLM's performance dashboard (`compare-json-results.py`) for any results: figures of several sides next to each other with
 //! their ratios, and the highest load at which each side is fast enough. It has no intervals; verdicts are the other formats' work.
 
+use super::Side;
 use super::matching::{plain, values_of};
-use super::{Side, markdown};
-use crate::report::markdown::escape;
+use crate::report::markdown::{escape, grid};
 use crate::report::variation::varying;
 use crate::report::words::{axis_title, show_number};
 use itertools::Itertools;
@@ -144,11 +144,7 @@ fn side_by_side(group: &Group, place: usize, metric: &str, names: &[&str], load:
         }
         row
     };
-    format!(
-        "{}\n\n{}",
-        title(metric, limit),
-        markdown::grid(&heads, rows(group).map(row))
-    )
+    format!("{}\n\n{}", title(metric, limit), grid(&heads, rows(group).map(row)))
 }
 
 fn title(metric: &str, limit: Option<f64>) -> String {
@@ -203,7 +199,7 @@ fn highest_loads(group: &Group, names: &[&str], metrics: &[String; 3], load: &st
         .chain(names.iter().map(|name| escape(name)))
         .collect();
     let mut text = format!("Valid {}\n\n", bare(load));
-    text += &markdown::grid(&heads, lines.into_iter());
+    text += &grid(&heads, lines.into_iter());
     for ((name, rows), valid) in names.iter().zip(&sides).zip(&valid) {
         for (place, (quantity, limit)) in limits.iter().enumerate() {
             let broken = rows

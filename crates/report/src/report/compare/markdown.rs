@@ -1,6 +1,6 @@
 //! A comparison as Markdown, short enough for a pull request's comment or a job's summary.
 
-use super::super::markdown::escape;
+use super::super::markdown::{escape, grid};
 use super::{Comparison, HEADS, ONE_START, cells, percent, requirement_name, show_limit, tally};
 use vsweep_plan::units::show_many;
 
@@ -49,13 +49,4 @@ pub fn to_markdown(comparison: &Comparison) -> String {
 fn table(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let heads: Vec<String> = heads.iter().map(|head| (*head).to_owned()).collect();
     grid(&heads, rows.map(|row| row.iter().map(|cell| escape(cell)).collect()))
-}
-
-/// A table whose cells are Markdown already.
-pub fn grid(heads: &[String], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-    let mut text = line(heads) + &line(&vec!["---".to_owned(); heads.len()]);
-    text.extend(rows.map(|row| line(&row)));
-    text.push('\n');
-    text
 }

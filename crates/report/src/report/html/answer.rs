@@ -1,11 +1,11 @@
 //! The answer as HTML: the highest load that meets each target, a card for each best point, and the frontier.
 
-use super::text::{code, escape};
+use super::text::{code, escape, table};
 use super::{Page, lead};
 use crate::report::answer::{Answer, Best, FRONTIER, KNEE, mark};
 use crate::report::sla;
 use crate::report::variation::{settings, varying_within};
-use crate::report::words::{axis_title, show_number};
+use crate::report::words::{axis_title, show_number, show_of};
 use std::fmt::Write;
 use vsweep_plan::shell::{shell_command, shell_line};
 use vsweep_record::table::{Column, ONE_START, Point, Spread};
@@ -30,24 +30,20 @@ pub fn targets(page: &Page<'_>) -> String {
     let Some(vary) = sla::varied(page.inputs.state) else {
         return String::new();
     };
-    let mut rows = String::new();
-    for answer in sla::shown(page.inputs.state) {
+    let row = |answer: sla::Shown| {
         let notes = match answer.notes.as_str() {
             "" => String::new(),
             notes => format!("<br><span class=\"remark\">{}</span>", escape(notes)),
         };
-        let _ = write!(
-            rows,
-            "<tr><th scope=\"row\">{}: {}{notes}</th><td><b>{}</b></td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-            escape(&answer.target),
-            escape(&answer.settings),
-            escape(&answer.value),
+        vec![
+            format!("{}: {}{notes}", escape(&answer.target), escape(&answer.settings)),
+            format!("<b>{}</b>", escape(&answer.value)),
             escape(&answer.interval),
-            answer.answer,
+            answer.answer.to_string(),
             escape(&answer.binding),
-            answer.probes,
-        );
-    }
+            answer.probes.to_string(),
+        ]
+    };
     let heads = [
         "Target: settings",
         "Highest",
@@ -56,10 +52,13 @@ pub fn targets(page: &Page<'_>) -> String {
         "Limited by",
         "Runs",
     ];
-    let heads: String = heads.map(|head| format!("<th scope=\"col\">{head}</th>")).concat();
+    let table = table(
+        "Targets",
+        &heads.map(str::to_owned),
+        sla::shown(page.inputs.state).into_iter().map(row),
+    );
     format!(
-        "<h3>Highest {vary} that meets each target</h3><div class=\"wide\" tabindex=\"0\" role=\"region\" \
-         aria-label=\"Targets\"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div><p \
+        "<h3>Highest {vary} that meets each target</h3>{table}<p \
          class=\"note\">Met: the highest load measured as meeting the target, the limit lies in the interval beside it. None: \
          no load allowed meets it. Beyond: the highest load allowed still meets it. Undecided: the runs allowed \
          were too few to tell. Skipped: another server is known to hold more than this one can. Given up: an error, not a load, \
@@ -177,7 +176,7 @@ pub(super) fn list_tied(reason: &str, names: &[String]) -> String {
 }
 
 fn knee_card(page: &Page<'_>, answer: &Answer, told: &[&Column], knee: usize) -> String {
-    let why = "<p class=\"why\">The knee of the Pareto frontier: from here on, speed for each user costs throughput fast, \
+    let why = "<p class=\"why\">The knee of the Pareto frontier: from here on, speed per user costs throughput fast, \
                and the other way round.</p>";
     let card = Card {
         title: KNEE,
@@ -226,7 +225,7 @@ impl Card<'_> {
         // A load is known even where its run was cut short and has no figures.
         let (value, range) = figure(metric).map_or_else(
             || (page.inputs.points.param(point, metric).to_string(), String::new()),
-            |spread| (show_number(spread.median), range(&spread)),
+            |spread| (show_of(metric, spread.median), range(metric, &spread)),
         );
         let value = self.shown.map_or(value, str::to_owned);
         let marked = mark(point).map_or(String::new(), |mark| {
@@ -239,7 +238,8 @@ impl Card<'_> {
         let mut companions = String::new();
         for name in COMPANIONS.iter().filter(|name| **name != metric) {
             if let Some(spread) = figure(name) {
-                let (title, median) = (escape(&axis_title(name)), show_number(spread.median));
+                let (title, median) = (axis_title(name), show_of(name, spread.median));
+                let title = escape(title.trim_end_matches(" ($)"));
                 let _ = write!(companions, "<div><dt>{title}</dt><dd>{median}</dd></div>");
             }
         }
@@ -249,7 +249,8 @@ impl Card<'_> {
          <details><summary>Command lines</summary>{commands}</details>{config}</article>",
             heading = escape(heading),
             value = escape(&value),
-            unit = escape(unit.trim_end_matches(')')),
+            // Money has its sign in front.
+            unit = escape(unit.trim_end_matches(')').trim_start_matches('$')),
             name = escape(name),
             settings = escape(&settings(told, point.row)),
             commands = commands(page, point),
@@ -282,19 +283,15 @@ fn config(page: &Page<'_>, question: &str) -> String {
     )
 }
 
-fn range(spread: &Spread) -> String {
+fn range(metric: &str, spread: &Spread) -> String {
+    let show = |value| show_of(metric, value);
     if let (Some((low, high)), Some(starts)) = (spread.interval, spread.starts) {
-        let (low, high) = (show_number(low), show_number(high));
-        return format!(", 95 %: {low} to {high} over {starts} starts");
+        return format!(", 95 %: {} to {} over {starts} starts", show(low), show(high));
     }
     match spread.count {
         1 => String::new(),
         count if spread.max <= spread.min => format!(", in {count} runs"),
-        count => format!(
-            ", {} to {} in {count} runs",
-            show_number(spread.min),
-            show_number(spread.max)
-        ),
+        count => format!(", {} to {} in {count} runs", show(spread.min), show(spread.max)),
     }
 }
 
@@ -313,13 +310,10 @@ fn frontier(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> String {
     .filter(|name| page.inputs.points.runs.column(name).is_some())
     .collect();
     let goals = page.inputs.goals;
-    let meets = (!goals.is_empty()).then(|| "<th scope=\"col\">Meets</th>".to_owned());
-    let titles = shown
-        .iter()
-        .map(|name| format!("<th scope=\"col\">{}</th>", escape(&axis_title(name))));
-    let heads: String = meets.into_iter().chain(titles).collect();
-    let mut rows = String::new();
-    for (i, others) in answer.distinct.iter().take(MOST_FRONTIER) {
+    let meets = (!goals.is_empty()).then(|| "Meets".to_owned());
+    let titles = shown.iter().map(|name| escape(&axis_title(name)));
+    let heads: Vec<String> = ["Settings".to_owned()].into_iter().chain(meets).chain(titles).collect();
+    let row = |(i, others): &(usize, usize)| {
         let point = &page.inputs.points.points[*i];
         let knee = if answer.knee == Some(*i) {
             " <span class=\"tag\">knee</span>"
@@ -330,28 +324,22 @@ fn frontier(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> String {
             0 => String::new(),
             count => format!(" <span class=\"count\">and {count} as good</span>"),
         };
-        let _ = write!(
-            rows,
-            "<tr><th scope=\"row\">{}{knee}{others}{}</th>",
-            escape(&settings(told, point.row)),
-            mark(point).map_or(String::new(), |mark| format!(
-                " <span class=\"tag suspect\">{}</span>",
-                escape(&mark)
-            ))
-        );
-        if !goals.is_empty() {
-            let _ = write!(rows, "<td>{}</td>", escape(&goals.met_by(*i)).replace(' ', "&nbsp;"));
-        }
-        for name in &shown {
-            let figure = page
-                .inputs
-                .points
-                .spread(point, name)
-                .map_or("–".into(), |spread| show_number(spread.median));
-            let _ = write!(rows, "<td>{figure}</td>");
-        }
-        rows += "</tr>";
-    }
+        let mark = mark(point).map_or(String::new(), |mark| {
+            format!(" <span class=\"tag suspect\">{}</span>", escape(&mark))
+        });
+        let name = format!("{}{knee}{others}{mark}", escape(&settings(told, point.row)));
+        let meets = (!goals.is_empty()).then(|| escape(&goals.met_by(*i)).replace(' ', "&nbsp;"));
+        let figures = shown.iter().map(|name| {
+            let spread = page.inputs.points.spread(point, name);
+            spread.map_or("–".into(), |spread| show_number(spread.median))
+        });
+        [name].into_iter().chain(meets).chain(figures).collect()
+    };
+    let rows = answer.distinct.iter().take(MOST_FRONTIER).map(row);
+    let label = match answer.workload.as_str() {
+        "" => "Pareto frontier".to_owned(),
+        name => format!("Pareto frontier, {name}"),
+    };
     let more = answer.distinct.len().saturating_sub(MOST_FRONTIER);
     let more = if more > 0 {
         format!("<p class=\"note\">and {more} more in the chart</p>")
@@ -368,10 +356,9 @@ fn frontier(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> String {
         .collect();
     format!(
         "<details class=\"frontier\" open><summary>Pareto frontier: {} points that no other{of} beats in both speed \
-         for each user and throughput for each GPU</summary><div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Pareto \
-         frontier\"><table><thead><tr><th scope=\"col\">Settings</th>{heads}</tr></thead><tbody>{rows}</tbody></table>\
-         </div>{more}{legend}</details>",
-        answer.frontier.len()
+         per user and throughput per GPU</summary>{}{more}{legend}</details>",
+        answer.frontier.len(),
+        table(&label, &heads, rows)
     )
 }
 

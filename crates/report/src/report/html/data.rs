@@ -76,6 +76,7 @@ pub fn encode(page: &Page<'_>, answers: &[Answer]) -> String {
         seconds: runs.seconds,
         details: runs.details,
         bench: runs.bench,
+        files: runs.files,
         meets: has_goals.then(|| Dictionary::of(met)),
         competes: has_goals.then(|| competes(page, answers)),
         left_out: Vec::new(),
@@ -125,6 +126,7 @@ struct Rest<'a> {
     seconds: Vec<f64>,
     details: Dictionary,
     bench: Dictionary,
+    files: Files,
     #[serde(skip_serializing_if = "Option::is_none")]
     meets: Option<Dictionary>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -208,6 +210,37 @@ struct Runs {
     seconds: Vec<f64>,
     details: Dictionary,
     bench: Dictionary,
+    files: Files,
+}
+
+/// Where each run's figures are, below the folder of its point: `begin-line.json`. The begins are few, and 10 000 whole names
+/// would be a fifth of a page.
+#[derive(Serialize)]
+struct Files {
+    begin: Dictionary,
+    /// Null where a run has no file.
+    line: Vec<Option<u64>>,
+}
+
+impl Files {
+    fn of(runs: &[&RunRecord]) -> Files {
+        let parts = |run: &&RunRecord| {
+            let path = run.file.as_ref()?.path.strip_suffix(".json")?;
+            let (begin, line) = path.rsplit_once('/')?.1.rsplit_once('-')?;
+            Some((begin.to_owned(), line.parse().ok()?))
+        };
+        let parts: Vec<Option<(String, u64)>> = runs.iter().map(parts).collect();
+        let begins = parts
+            .iter()
+            .map(|parts| parts.as_ref().map_or(Value::Null, |(begin, _)| begin.as_str().into()));
+        Files {
+            begin: Dictionary::of(begins),
+            line: parts
+                .iter()
+                .map(|parts| parts.as_ref().map(|(_, line)| *line))
+                .collect(),
+        }
+    }
 }
 
 impl Runs {
@@ -234,6 +267,7 @@ impl Runs {
             seconds: runs.iter().map(|run| tenths(run.seconds)).collect(),
             details: Dictionary::of(runs.iter().map(|run| Value::String(told(run).into_owned()))),
             bench: Dictionary::of(runs.iter().map(command)),
+            files: Files::of(&runs),
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::report::answer::Answer;
 use crate::report::chart::Chart;
 use crate::report::charts::{Subject, effects, families};
 use crate::report::effects::Mattered;
+use crate::report::environment::sign;
 use crate::report::picture::{Form, render};
 use crate::report::recommend::recommend;
 use std::fmt::Write;
@@ -33,6 +34,7 @@ pub fn pictures(page: &Page<'_>) -> Vec<[String; 2]> {
     };
     let draw = |(i, chart): (usize, Option<Chart>)| {
         let shown = chart.filter(|_| i < MOST_PICTURES);
+        let shown = shown.map(|chart| sign(chart, page.inputs.manifest, page.inputs.state));
         shown.as_ref().map_or(String::new(), picture)
     };
     let families = families::of_each(&subject, page.inputs.mattered)

@@ -80,7 +80,9 @@ pub fn render(inputs: &Inputs<'_>, configs: &[Config]) -> String {
                     + &targets::cards(&page)
                     + &answer::targets(&page)
                     + &sections::explored(&page)
-                    + &answer::of_workloads(&page, inputs.answers)),
+                    + &answer::of_workloads(&page, inputs.answers)
+                    + &sections::clients(&page)
+                    + &sections::unsteady(&page)),
             ),
             ("failures", &sections::failures(&page)),
             ("environment", &sections::environment(&page)),

@@ -1,13 +1,13 @@
 //! The parts of a page that need no script, beside the answer: counts, the banner, failures, the environment, the plan.
 
 use super::Page;
-use super::text::{code, escape};
+use super::text::{code, escape, table};
 use crate::report::charts::explore::in_words;
+use crate::report::clients::side_by_side;
 use crate::report::compared;
-use crate::report::duplicates::retired;
 use crate::report::environment::{self, facts};
 use crate::report::failures::{Group, Reason};
-use crate::report::nodes;
+use crate::report::remarks::{Remark, UNSTEADY, remarks};
 use crate::report::requirements::Verdict;
 use crate::report::status::unfinished;
 use crate::report::variation::settings;
@@ -54,20 +54,44 @@ pub fn banners(page: &Page<'_>) -> String {
             escape(&capitalise(&how))
         )
     });
-    let retired = retired(page.inputs.state).into_iter().map(|told| {
-        let told = escape(&told);
-        format!("<p class=\"banner\" role=\"note\"><strong>Retired.</strong> {told}.</p>")
-    });
-    let remarks = page.inputs.state.interference().remarks().into_iter().map(|told| {
-        let told = escape(&capitalise(&told));
-        format!("<p class=\"banner\" role=\"note\"><strong>Side by side.</strong> {told}.</p>")
-    });
-    let nodes = nodes::remarks(page.inputs.state).into_iter().map(|told| {
-        let told = escape(&capitalise(&told));
-        format!("<p class=\"banner\" role=\"note\"><strong>Several nodes.</strong> {told}.</p>")
-    });
-    let notes: String = retired.chain(remarks).chain(nodes).collect();
-    simulated(page.inputs.points) + &unfinished.unwrap_or_default() + &notes
+    let notes: String = told(page, |about| about != UNSTEADY);
+    match simulated(page.inputs.points) + &unfinished.unwrap_or_default() + &notes {
+        none if none.is_empty() => none,
+        banners => format!("<aside aria-label=\"Remarks\">{banners}</aside>"),
+    }
+}
+
+/// Which points are unsteady; it stands below the answer.
+pub fn unsteady(page: &Page<'_>) -> String {
+    told(page, |about| about == UNSTEADY)
+}
+
+fn told(page: &Page<'_>, is_asked: fn(&str) -> bool) -> String {
+    let all = remarks(page.inputs.state, page.inputs.points, None).into_iter();
+    let asked = all.filter(|remark| is_asked(remark.about));
+    let show = |Remark { about, text }: Remark| {
+        let text = escape(&capitalise(&text));
+        format!("<p class=\"remarked\" role=\"note\"><strong>{about}.</strong> {text}.</p>")
+    };
+    asked.map(show).collect()
+}
+
+/// What several clients say of the same loads.
+pub fn clients(page: &Page<'_>) -> String {
+    let Some(clients) = side_by_side(page.inputs.points) else {
+        return String::new();
+    };
+    let mut rows = clients
+        .table
+        .iter()
+        .map(|row| row.iter().map(|cell| escape(cell)).collect::<Vec<String>>());
+    let table = rows
+        .next()
+        .map_or(String::new(), |heads| table("Clients side by side", &heads, rows));
+    format!(
+        "<h3>Clients side by side</h3>{table}<p class=\"note\">{}.</p>",
+        escape(&capitalise(&clients.remark))
+    )
 }
 
 /// What explorations found, a paragraph each.

@@ -28,6 +28,26 @@ pub fn code(text: &str, what: &str) -> String {
     )
 }
 
+/// A table that scrolls by itself, its cells as HTML: heads, then rows whose first cell names them.
+pub fn table(label: &str, heads: &[String], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let heads: String = heads
+        .iter()
+        .map(|head| format!("<th scope=\"col\">{head}</th>"))
+        .collect();
+    let row = |cells: Vec<String>| {
+        let mut cells = cells.into_iter();
+        let name = cells.next().unwrap_or_default();
+        let cells: String = cells.map(|cell| format!("<td>{cell}</td>")).collect();
+        format!("<tr><th scope=\"row\">{name}</th>{cells}</tr>")
+    };
+    let rows: String = rows.into_iter().map(row).collect();
+    format!(
+        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table><thead><tr>{heads}</tr></thead>\
+         <tbody>{rows}</tbody></table></div>",
+        escape(label)
+    )
+}
+
 /// JSON as it may stand in a `<script>` element: a `<` inside it is written as an escape, so no text can end the element.
 pub fn embed_json(json: &str) -> String {
     printable_json(json).replace('<', "\\u003c")

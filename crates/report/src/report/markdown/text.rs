@@ -43,6 +43,15 @@ pub fn block(lines: &str) -> String {
     format!("{fence}text\n{}\n{fence}\n\n", lines.trim_matches('\n'))
 }
 
+/// A table whose cells are Markdown already.
+pub fn grid(heads: &[String], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let mut text = line(heads) + &line(&vec!["---".to_owned(); heads.len()]);
+    text.extend(rows.map(|row| line(&row)));
+    text.push('\n');
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -71,13 +71,17 @@ pub struct Surroundings {
     pub markers: Vec<(f64, f64)>,
     /// Radius of a marker with its margin.
     pub reach: f64,
-    /// A line that labels should not hide.
-    pub line: Vec<(f64, f64)>,
+    /// Lines that no label hides.
+    pub lines: Vec<Vec<(f64, f64)>>,
+    /// Lines in the background, which a label keeps clear of where there is room nearby.
+    pub faint: Vec<Vec<(f64, f64)>>,
 }
 
 /// Distances from the point at which a label is tried; the far ones are joined to their point by a thin line.
 const DISTANCES: [f64; 7] = [20.0, 32.0, 52.0, 84.0, 124.0, 170.0, 230.0];
 const DIRECTIONS: usize = 16;
+/// How many of the distances are near.
+const NEAR: usize = 4;
 
 /// For each label the box it gets, or `None` where no room is left.
 pub fn place_labels(labels: &[Label], surroundings: &Surroundings) -> Vec<Option<Rect>> {
@@ -89,7 +93,11 @@ pub fn place_labels(labels: &[Label], surroundings: &Surroundings) -> Vec<Option
     order.sort_by_key(|i| usize::from(*i != 0 && i + 1 != labels.len()));
     for i in order {
         let label = &labels[i];
-        let room = candidates(label).find(|candidate| {
+        let crosses = |lines: &[Vec<(f64, f64)>], around: &Rect| {
+            let mut pieces = lines.iter().flat_map(|line| line.windows(2));
+            pieces.any(|ends| around.is_crossed(ends[0], ends[1]))
+        };
+        let is_free = |candidate: &Rect| {
             let around = Rect {
                 left: candidate.left - 5.0,
                 top: candidate.top - 3.0,
@@ -104,11 +112,12 @@ pub fn place_labels(labels: &[Label], surroundings: &Surroundings) -> Vec<Option
                     .any(|other| other.overlaps(&around) || other.is_crossed(leader[0], leader[1]))
                 && !leaders.iter().any(|[from, to]| around.is_crossed(*from, *to))
                 && !markers.any(|marker| Rect::around(*marker, surroundings.reach).overlaps(&around))
-                && !surroundings
-                    .line
-                    .windows(2)
-                    .any(|ends| around.is_crossed(ends[0], ends[1]))
-        });
+                && !crosses(&surroundings.lines, &around)
+        };
+        let mut near = candidates(label).take(NEAR * DIRECTIONS);
+        let room = near
+            .find(|candidate| is_free(candidate) && !crosses(&surroundings.faint, candidate))
+            .or_else(|| candidates(label).find(is_free));
         if let Some(room) = room {
             leaders.push([label.point, anchor(label.point, &room)]);
             taken.push(room);
@@ -165,7 +174,7 @@ mod tests {
         #[test]
         fn labels_keep_clear_of_everything(points in prop::collection::vec((0.0..600.0f64, 0.0..400.0f64), 0..30)) {
             let bounds = Rect { left: 0.0, top: 0.0, right: 600.0, bottom: 400.0 };
-            let surroundings = Surroundings { bounds, markers: points.clone(), reach: 8.0, line: points.clone() };
+            let surroundings = Surroundings { bounds, markers: points.clone(), reach: 8.0, lines: vec![points.clone()], faint: Vec::new() };
             let labels: Vec<_> = points.iter().map(|point| label(*point, 90.0)).collect();
             let placed: Vec<Rect> = place_labels(&labels, &surroundings).into_iter().flatten().collect();
             for (i, label) in placed.iter().enumerate() {
@@ -183,7 +192,8 @@ mod tests {
             bounds,
             markers: vec![(100.0, 100.0)],
             reach: 8.0,
-            line: Vec::new(),
+            lines: Vec::new(),
+            faint: Vec::new(),
         };
         let placed = place_labels(&[label((100.0, 100.0), 60.0)], &surroundings);
         assert!(placed[0].is_some());

@@ -1,5 +1,6 @@
 //! Colours and shapes. Curves differ in colour, in the shape of their markers and, from the seventh on, in their line, so
-//! that they can be told apart in grey and by people who see few colours (hues after Okabe and Ito, darkened for white).
+//! that they can be told apart in grey and by people who see few colours. The hues were searched for the largest distance between
+//! the nearest two as seen by a trichromat, a protanope and a deuteranope; the page has the same.
 
 use super::canvas::Shape;
 use plotters::style::RGBColor;
@@ -14,20 +15,20 @@ pub const GRID: RGBColor = RGBColor(228, 231, 235);
 pub const BACKGROUND: RGBColor = RGBColor(168, 177, 189);
 /// What the picture is about.
 pub const ACCENT: RGBColor = RGBColor(0, 98, 165);
-/// The ring around a point.
-pub const RING: RGBColor = RGBColor(213, 94, 0);
+/// The ring around a point: no curve has its colour.
+pub const RING: RGBColor = INK;
 /// The mark of simulated figures.
 pub const SIMULATED: RGBColor = RGBColor(190, 75, 0);
 /// Paper.
 pub const WHITE: RGBColor = RGBColor(255, 255, 255);
 
 const HUES: [RGBColor; 6] = [
-    RGBColor(0, 98, 165),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 140, 102),
-    RGBColor(176, 76, 137),
-    RGBColor(204, 142, 0),
-    RGBColor(64, 160, 214),
+    RGBColor(0x0a, 0x55, 0xbb),
+    RGBColor(0xee, 0x3f, 0x14),
+    RGBColor(0x00, 0x80, 0x5d),
+    RGBColor(0xb0, 0x4c, 0x89),
+    RGBColor(0x80, 0x92, 0x28),
+    RGBColor(0x2f, 0x8f, 0xc4),
 ];
 
 const SHAPES: [Shape; 6] = [
@@ -60,6 +61,83 @@ pub fn look(number: usize) -> Look {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::html::STYLE;
+    use itertools::Itertools;
+
+    /// Red, green and blue in proportion to light, from 0 to 1.
+    type Light = [f64; 3];
+
+    fn light(colour: &str) -> Light {
+        let part = |at: usize| f64::from(u8::from_str_radix(&colour[at..at + 2], 16).expect("a colour")) / 255.0;
+        [1, 3, 5].map(|at| match part(at) {
+            low if low <= 0.04045 => low / 12.92,
+            high => ((high + 0.055) / 1.055).powf(2.4),
+        })
+    }
+
+    fn times(matrix: [[f64; 3]; 3], colour: Light) -> Light {
+        matrix.map(|row| row.iter().zip(colour).map(|(a, b)| a * b).sum())
+    }
+
+    /// How a colour looks to everybody, to a protanope and to a deuteranope (Machado, Oliveira and Fernandes 2009, severity 1).
+    fn seen(colour: Light) -> [Light; 3] {
+        let protanope = [
+            [0.152_286, 1.052_583, -0.204_868],
+            [0.114_503, 0.786_281, 0.099_216],
+            [-0.003_882, -0.048_116, 1.051_998],
+        ];
+        let deuteranope = [
+            [0.367_322, 0.860_646, -0.227_968],
+            [0.280_085, 0.672_501, 0.047_413],
+            [-0.011_820, 0.042_940, 0.968_881],
+        ];
+        [colour, times(protanope, colour), times(deuteranope, colour)]
+            .map(|light| light.map(|part| part.clamp(0.0, 1.0)))
+    }
+
+    /// CIE L*a*b* under D65.
+    fn lab(colour: Light) -> [f64; 3] {
+        let to_xyz = [
+            [0.412_456, 0.357_576, 0.180_438],
+            [0.212_673, 0.715_152, 0.072_175],
+            [0.019_334, 0.119_192, 0.950_304],
+        ];
+        let [x, y, z] = times(to_xyz, colour);
+        let bend = |t: f64| {
+            if t > 0.008_856 {
+                t.cbrt()
+            } else {
+                7.787 * t + 16.0 / 116.0
+            }
+        };
+        let (x, y, z) = (bend(x / 0.950_47), bend(y), bend(z / 1.088_83));
+        [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
+    }
+
+    fn distance(a: Light, b: Light) -> f64 {
+        lab(a)
+            .iter()
+            .zip(lab(b))
+            .map(|(a, b)| (a - b).powi(2))
+            .sum::<f64>()
+            .sqrt()
+    }
+
+    /// The contrast of WCAG 2.
+    fn contrast(a: Light, b: Light) -> f64 {
+        let luminance = |[red, green, blue]: Light| 0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05;
+        let (a, b) = (luminance(a), luminance(b));
+        a.max(b) / a.min(b)
+    }
+
+    /// A colour of the page by name, in light and in the dark.
+    fn of_page(name: &str) -> [&str; 2] {
+        let (_, rest) = STYLE
+            .split_once(&format!("--{name}: light-dark("))
+            .expect("a colour of the page");
+        let (light, rest) = rest.split_once(", ").expect("two colours");
+        [light, &rest[..7]]
+    }
 
     #[test]
     fn twelve_curves_look_different() {
@@ -67,5 +145,38 @@ mod tests {
         for (i, a) in looks.iter().enumerate() {
             assert!(!looks[..i].contains(a));
         }
+    }
+
+    #[test]
+    fn curves_are_told_apart_by_whoever_sees_few_colours_and_seen_on_their_ground() {
+        for side in [0, 1] {
+            let names: Vec<String> = (0..6).map(|number| format!("look{number}")).collect();
+            let curves: Vec<&str> = names.iter().map(|name| of_page(name)[side]).collect();
+            for [a, b] in curves.iter().array_combinations() {
+                for (a, b) in seen(light(a)).into_iter().zip(seen(light(b))) {
+                    assert!(distance(a, b) > 15.0, "{curves:?}: {}", distance(a, b));
+                }
+            }
+            let ground = light(of_page("card")[side]);
+            for curve in &curves {
+                assert!(contrast(light(curve), ground) >= 3.0, "{curve}");
+            }
+            for text in ["ink", "muted", "accent", "ok", "suspect", "failed", "knee"] {
+                for ground in ["card", "paper", "code"] {
+                    let found = contrast(light(of_page(text)[side]), light(of_page(ground)[side]));
+                    assert!(found >= 4.5, "{text} on {ground}: {found}");
+                }
+            }
+            if side == 0 {
+                let drawn = HUES.map(|RGBColor(red, green, blue)| format!("#{red:02x}{green:02x}{blue:02x}"));
+                assert_eq!(drawn.as_slice(), curves, "pictures and page have the same");
+            }
+        }
+    }
+
+    #[test]
+    fn rings_and_limits_have_the_colour_of_no_curve() {
+        assert!(!HUES.contains(&RING));
+        assert!(!HUES.contains(&MUTED));
     }
 }

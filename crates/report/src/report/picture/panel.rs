@@ -104,7 +104,7 @@ pub fn draw(canvas: &Canvas<'_>, panel: &Panel, (left, top): Place, (right, bott
     };
     canvas.text_within(
         (left, top + 12.0),
-        &panel.y.title,
+        &title(&panel.y, &frame.y),
         AXIS_TITLE,
         Align::Left,
         right - left,
@@ -125,6 +125,14 @@ pub fn draw(canvas: &Canvas<'_>, panel: &Panel, (left, top): Place, (right, bott
         draw_series(canvas, &frame, series, shift.unwrap_or(0.0))?;
     }
     draw_labels(canvas, &frame, &panel.series)
+}
+
+/// What stands beside an axis: a logarithmic one says so.
+fn title(axis: &Axis, span: &Span) -> String {
+    match span.is_log() && !axis.title.is_empty() {
+        true => format!("{} · log", axis.title),
+        false => axis.title.clone(),
+    }
 }
 
 fn ticks(axis: &Axis, span: &Span, wanted: usize) -> Vec<Tick> {
@@ -158,7 +166,7 @@ fn draw_x_axis(canvas: &Canvas<'_>, frame: &Frame, axis: &Axis) -> Drawn {
         }
     }
     let below = ((frame.left + frame.right) / 2.0, frame.bottom + 66.0);
-    canvas.text_within(below, &axis.title, AXIS_TITLE, Align::Centre, width)
+    canvas.text_within(below, &title(axis, &frame.x), AXIS_TITLE, Align::Centre, width)
 }
 
 /// Where the bars of each of so many series stand beside their points.
@@ -336,7 +344,10 @@ fn draw_labels(canvas: &Canvas<'_>, frame: &Frame, series: &[Series]) -> Drawn {
             height: lines.len() as f64 * LABEL_LINE,
         })
         .collect();
-    let line = series.iter().filter(|series| series.style == Style::Frontier);
+    let lines = |is_one: fn(&Style) -> bool| {
+        let own = series.iter().filter(|series| is_one(&series.style));
+        own.map(|series| frame.places(&series.points)).collect()
+    };
     let surroundings = Surroundings {
         bounds: Rect {
             left: frame.left + 2.0,
@@ -351,7 +362,8 @@ fn draw_labels(canvas: &Canvas<'_>, frame: &Frame, series: &[Series]) -> Drawn {
             .flat_map(|(style, mark)| occupied(frame, style, mark))
             .collect(),
         reach: MARKER + 3.0,
-        line: line.flat_map(|series| frame.places(&series.points)).collect(),
+        lines: lines(|style| matches!(style, Style::Frontier | Style::Curve(_) | Style::Line(_) | Style::Limit)),
+        faint: lines(|style| matches!(style, Style::Faint)),
     };
     let rooms = place_labels(&wanted, &surroundings);
     for ((point, lines), room) in labelled.iter().zip(rooms) {

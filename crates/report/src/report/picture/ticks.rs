@@ -1,7 +1,7 @@
 //! From values to positions along an axis, and round numbers for its ticks.
 
 use crate::report::chart::{Axis, Scale, Tick};
-use crate::report::words::show_number;
+use crate::report::words::{show_alike, show_number};
 
 /// An axis with its extent: turns values into fractions from 0 (its start) to 1 (its end).
 #[derive(Debug, Clone, PartialEq)]
@@ -57,6 +57,11 @@ impl Span {
         }
     }
 
+    /// Whether equal steps are equal ratios.
+    pub fn is_log(&self) -> bool {
+        self.scale != Scale::Linear
+    }
+
     /// Where a value lies, as a fraction of the axis; never far outside it, so that any value can be drawn.
     pub fn fraction(&self, value: f64) -> f64 {
         let fraction = match self.scale {
@@ -78,11 +83,16 @@ impl Span {
             Scale::Log => decades(self.from, self.to),
             Scale::Symlog => self.both_ways(),
         };
-        let tick = |at| Tick {
-            at,
-            label: show_number(at),
+        let labels = match self.scale {
+            Scale::Linear => show_alike(&places),
+            // Decades have no step in common, so each is as long as it must be.
+            Scale::Log | Scale::Symlog => places.iter().map(|place| show_number(*place)).collect(),
         };
-        places.into_iter().map(tick).collect()
+        places
+            .into_iter()
+            .zip(labels)
+            .map(|(at, label)| Tick { at, label })
+            .collect()
     }
 
     fn even(&self, wanted: usize) -> Vec<f64> {
@@ -154,8 +164,8 @@ mod tests {
             "-50 -20 -10 -5 -2 -1 0 1 3 10 30 100 300"
         );
         assert_eq!(labels(Scale::Symlog, &[0.2]), "0 1");
-        assert_eq!(labels(Scale::Linear, &[0.0]), "0 0.25 0.5 0.75 1");
-        assert_eq!(labels(Scale::Linear, &[]), "0 0.25 0.5 0.75 1");
+        assert_eq!(labels(Scale::Linear, &[0.0]), "0 0.25 0.50 0.75 1.00");
+        assert_eq!(labels(Scale::Linear, &[]), "0 0.25 0.50 0.75 1.00");
     }
 
     fn scales() -> impl Strategy<Value = Scale> {

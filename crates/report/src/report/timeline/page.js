@@ -78,7 +78,10 @@ function draw() {
   brush.fillRect(0, 0, width, HEAD_PX);
   brush.fillStyle = colours.muted;
   brush.textAlign = "center";
-  for (const tick of ticks) if (place(tick * 1e6) >= NAME_PX) brush.fillText(`${showTick(tick)} s`, place(tick * 1e6), HEAD_PX / 2);
+  showAlike(ticks).forEach((label, i) => {
+    const at = place(ticks[i] * 1e6);
+    if (at >= NAME_PX) brush.fillText(`${label} s`, at, HEAD_PX / 2);
+  });
 }
 
 function drawRow(brush, i, width, colours) {

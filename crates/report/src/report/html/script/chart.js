@@ -147,6 +147,20 @@ class Chart {
   }
 }
 
+/** Marks differ in shape as well as in colour, as in the pictures; paths from their middle, nothing for a circle. */
+const SHAPES = [
+  ["dots", null],
+  ["shaped", "m-4-4h8v8h-8z"],
+  ["shaped", "m0-5l5 9h-10z"],
+  ["shaped", "m0-5.5l5.5 5.5l-5.5 5.5l-5.5-5.5z"],
+  ["shaped", "m0 5l5-9h-10z"],
+  ["shaped cross", "m-4-4l8 8m0-8l-8 8"],
+];
+
+function shapeOf(number) {
+  return SHAPES[(number + 3 * Math.floor(number / LOOKS)) % LOOKS];
+}
+
 function axes(frame, x, y, spec) {
   const text = (attributes, label) => svg("text", { class: "axis", ...attributes }, label);
   const vertical = y.ticks.map((tick) => svg("g", {},
@@ -173,11 +187,16 @@ function drawSeries(series, x, y, barred) {
   const bar = (mark) => `M${x.place(mark.x).toFixed(1)} ${y.place(mark.spread.min).toFixed(1)}V${y.place(mark.spread.max).toFixed(1)}`;
   const bars = barred ? series.marks.filter((mark) => mark.spread.count > 1) : [];
   if (bars.length) group.append(svg("path", { class: "bar", d: bars.map(bar).join("") }));
-  // One path of zero-length lines with round ends draws thousands of dots as one element.
   const dot = (mark) => `M${x.place(mark.x).toFixed(1)} ${y.place(mark.y).toFixed(1)}h0`;
   const [faded, clear] = [series.marks.filter((mark) => mark.faded), series.marks.filter((mark) => !mark.faded)];
-  if (faded.length) group.append(svg("path", { class: "dots faded", d: faded.map(dot).join("") }));
-  group.append(svg("path", { class: "dots", d: clear.map(dot).join("") }));
+  // One path draws thousands of marks as one element; where there are so many, shapes would be too small to see.
+  const marks = (some, more) => {
+    const [kind, shape] = series.marks.length > CROWD ? ["dots", null] : shapeOf(series.number ?? 0);
+    const path = some.map((mark) => (shape ? `M${x.place(mark.x).toFixed(1)} ${y.place(mark.y).toFixed(1)}${shape}` : dot(mark)));
+    return svg("path", { class: `${kind}${more}`, d: path.join("") });
+  };
+  if (faded.length) group.append(marks(faded, " faded"));
+  group.append(marks(clear, ""));
   const doubtful = series.marks.filter((mark) => mark.point.doubtful);
   if (doubtful.length) group.append(svg("path", { class: "hollow", d: doubtful.map(dot).join("") }));
   return group;

@@ -9,6 +9,7 @@ const columnByName = new Map(columns.map((column) => [column.name, column]));
 const runValues = (name) => columnByName.get(name)?.values ?? [];
 const details = decode(data.details);
 const benchCommands = decode(data.bench);
+const fileBegins = decode(data.files.begin);
 const varying = data.varying.map((name) => columnByName.get(name)).filter(Boolean);
 
 function decode(column) {
@@ -47,6 +48,12 @@ function spreadOf(point, column) {
   return point.spreads.get(column);
 }
 
+/** Where a run's figures are, relative to the experiment; null where there are none. */
+function fileOf(row) {
+  const line = data.files.line[row];
+  return line == null ? null : `runs/${data.points[data.rows[row]]}/${fileBegins[row]}-${line}.json`;
+}
+
 /** `TP 2`, `concurrency 32`, `no enable_x`. */
 function settingText(column, value) {
   if (value == null) return `${column.short} unset`;
@@ -62,10 +69,14 @@ function settingsText(row, but = []) {
   return told.map((column) => settingText(column, column.values[row])).join(", ") || "all points";
 }
 
-/** A cell of a column as text: figures short, settings as given. */
-function cellText(column, row) {
-  const value = column.values[row];
-  return column.kind === "figure" && typeof value === "number" ? showNumber(value) : showValue(value);
+/** A value of a column as text: figures short, settings as given. */
+function valueText(column, value) {
+  return column.kind === "figure" && typeof value === "number" ? showOf(column, value) : showValue(value);
+}
+
+/** A number of a column: money with its sign in front. */
+function showOf(column, value) {
+  return (column.title.endsWith("($)") ? "$" : "") + showNumber(value);
 }
 
 /** Whether more of a figure is better, by its name; null where it is neither (counts, parameters). */

@@ -21,7 +21,7 @@ function briefly(point, shown) {
   const told = [...new Set([...shown, ...more])].filter((column) => column && spreadOf(point, column)).slice(0, MOST_BRIEF);
   return [
     el("h4", {}, settingsText(point.rows[0])),
-    facts(told.map((column) => [column.title, showNumber(spreadOf(point, column).median)])),
+    facts(told.map((column) => [column.title, showOf(column, spreadOf(point, column).median)])),
     el("p", { class: "count" }, "Click for commands, runs and settings."),
   ];
 }
@@ -32,16 +32,20 @@ function spreadText(spread) {
   return showNumber(spread.median) + range;
 }
 
-function runsLine(point) {
+/** How the runs of a point ended: `2 ok, 1 failed`. */
+function outcomesOf(point) {
   const counts = new Map();
   for (const row of point.rows) {
     const outcome = runValues("outcome")[row];
     counts.set(outcome, (counts.get(outcome) ?? 0) + 1);
   }
-  const text = [...counts].map(([outcome, count]) => `${count} ${outcome}`).join(", ");
+  return [...counts].map(([outcome, count]) => `${count} ${outcome}`).join(", ");
+}
+
+function runsLine(point) {
   const codes = [...new Set(point.rows.map((row) => runValues("codes")[row]).filter(Boolean).flatMap((codes) => codes.split(" ")))];
   const doubts = codes.length ? ` · ${codes.join(", ").replaceAll("_", " ")}` : "";
-  return el("p", { class: "count" }, `Runs: ${text}${doubts} · point ${point.id}`);
+  return el("p", { class: "count" }, `Runs: ${outcomesOf(point)}${doubts} · point ${point.id} `, el("button", { type: "button", click: () => openPoint(point) }, "Open its runs"));
 }
 
 function parametersOf(row) {
@@ -62,19 +66,53 @@ const dialog = document.getElementById("detail");
 dialog.querySelector(".close").addEventListener("click", () => dialog.close());
 dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
 
+/** Figures that are told of each run of a point. */
+const TOLD = ["output_throughput", "tokens_per_gpu", "p99_ttft_ms", "p99_tpot_ms"];
+
+/** Opens the dialog on one point: its runs with how far each may be believed and where its file is, all figures, its commands. */
+function openPoint(point) {
+  const told = TOLD.map((name) => columnByName.get(name)).filter((column) => column && spreadOf(point, column));
+  const measured = columns.filter((column) => column.kind === "figure" && spreadOf(point, column));
+  const heads = ["Run", "Outcome", "Validity", "Doubts or cause", ...told.map((column) => column.title), "File"];
+  const doubts = (row) => [runValues("codes")[row], runValues("cause")[row]].filter(Boolean).join(" ").replaceAll("_", " ") || "–";
+  const body = point.rows.map((row) => el("tr", {},
+    el("th", { scope: "row" }, el("button", { type: "button", "aria-label": `Open run ${runValues("run")[row]}`, click: () => openRun(row) }, showValue(runValues("run")[row]))),
+    el("td", {}, outcomeTag(row)), el("td", {}, showValue(runValues("validity")[row])), el("td", {}, doubts(row)),
+    told.map((column) => el("td", {}, valueText(column, column.values[row]))),
+    el("td", {}, fileOf(row) ? el("code", {}, fileOf(row)) : "–")));
+  showDialog("One point",
+    el("h3", {}, settingsText(point.rows[0])),
+    el("p", {}, `Point ${point.id}: ${outcomesOf(point)}. Its figures are medians over ${point.used.length === 1 ? "1 run" : `${point.used.length} runs`}.`),
+    point.meets == null ? "" : el("p", {}, `Meets ${point.meets}.`),
+    el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Runs of the point" },
+      el("table", { class: "of-point" }, el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))), el("tbody", {}, body))),
+    ...[sideButtons(point), ...commandBlocks(point.rows[0])].filter(Boolean),
+    el("h4", {}, "Figures"), facts(measured.map((column) => [column.title, spreadText(spreadOf(point, column))])),
+    el("h4", {}, "Parameters"), facts(parametersOf(point.rows[0])));
+}
+
+/** Puts what is given in the dialog, and opens it if it is not. */
+function showDialog(label, ...content) {
+  dialog.setAttribute("aria-label", label);
+  dialog.querySelector(".content").replaceChildren(...content);
+  dialog.scrollTop = 0;
+  if (!dialog.open) dialog.showModal();
+}
+
 /** Opens the dialog on one run. */
 function openRun(row) {
   const figures = columns.filter((column) => column.kind === "figure" && column.values[row] != null);
   const cause = runValues("cause")[row];
-  dialog.querySelector(".content").replaceChildren(
+  const point = points[data.rows[row]];
+  showDialog("One run",
     el("h3", {}, settingsText(row)),
-    el("p", {}, outcomeTag(row), ` run ${runValues("run")[row]} of point ${points[data.rows[row]].id}`),
+    el("p", {}, outcomeTag(row), ` run ${runValues("run")[row]} of point ${point.id} `, el("button", { type: "button", click: () => openPoint(point) }, "All its runs")),
+    fileOf(row) ? el("p", { class: "count" }, "File: ", el("code", {}, fileOf(row))) : "",
     cause ? el("p", { class: "detail" }, el("strong", {}, cause.replaceAll("_", " ")), details[row] ? `: ${details[row]}` : "") : "",
     ...commandBlocks(row).filter(Boolean),
     el("h4", {}, "Parameters"), facts(parametersOf(row)),
-    el("h4", {}, "Figures"), facts(figures.map((column) => [column.title, cellText(column, row)])),
+    el("h4", {}, "Figures"), facts(figures.map((column) => [column.title, valueText(column, column.values[row])])),
     ...(watchedByRow.has(row) ? [el("h4", {}, "Telemetry"), watchedCharts(watchedByRow.get(row))] : []));
-  dialog.showModal();
 }
 
 function outcomeTag(row) {

@@ -105,6 +105,7 @@ class Panel {
     return ordered.map(([name, members], i) => ({
       name,
       look: looks(i),
+      number: i,
       marks: members,
       line: x.kind === "figure" ? null : middles(members),
     }));
@@ -121,7 +122,7 @@ class Panel {
         stress();
       }, pointerenter: () => this.chart.stress(i), pointerleave: () => this.chart.stress(this.pressed()) },
       svg("svg", { class: `series ${one.look}`, width: 26, height: 12, "aria-hidden": "true" },
-        one.line ? svg("path", { class: "line", d: "M2 6H24" }) : "", one.marks.length ? svg("path", { class: "dots", d: "M13 6h0" }) : ""), one.name);
+        one.line ? svg("path", { class: "line", d: "M2 6H24" }) : "", one.marks.length ? svg("path", { class: shapeOf(one.number)[0], d: `M13 6${shapeOf(one.number)[1] ?? "h0"}` }) : ""), one.name);
       return el("li", {}, button);
     }));
     const more = series.length - shown.length;

@@ -18,9 +18,9 @@ function showNow(now) {
   if (text === seen) return;
   seen = text;
   place("last").replaceChildren(...now.last.map((run) => el("li", {}, el("span", { class: `tag ${run.outcome}` }, run.outcome), ` ${run.name}, ${passed(run.at)} before`)));
-  place("charts").replaceChildren(now.recent
-    ? watchedCharts(now.recent)
-    : el("p", { class: "empty" }, "No run with readings ended in the last minutes."));
+  place("charts").replaceChildren(...(now.recent.length
+    ? now.recent.flatMap(({ server, read }) => [server && el("h3", {}, server), watchedCharts(read)]).filter(Boolean)
+    : [el("p", { class: "empty" }, "Nothing was read in the last minutes.")]));
 }
 
 async function look() {

@@ -17,12 +17,13 @@ function makeScale(numbers, log, isSetting, from, to) {
     : [Math.min(0, steps[0] ?? 0), (beyond ?? last) * 1.05 || 1];
   const unit = (value) => (isLog ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low));
   const place = (value) => from + (to - from) * unit(Number.isFinite(value) ? value : beyond);
-  const tick = (at) => ({ at: place(at), label: Number.isFinite(at) ? showTick(at) : "unlimited" });
   const most = Math.max(2, Math.floor(Math.abs(to - from) / TICK_PX));
   const round = isLog ? logTicks(low, high) : linearTicks(low, high, Math.min(6, most));
   const chosen = isSetting && steps.length <= 16 ? [...steps] : round;
-  if (beyond != null) chosen.push(Infinity);
-  return { place, ticks: spaceOut(chosen.map(tick)), isLog };
+  const labels = isLog || isSetting ? chosen.map((at) => showNumber(+at.toPrecision(6))) : showAlike(chosen);
+  const ticks = chosen.map((at, i) => ({ at: place(at), label: labels[i] }));
+  if (beyond != null) ticks.push({ at: place(Infinity), label: "unlimited" });
+  return { place, ticks: spaceOut(ticks), isLog };
 }
 
 function padLog(low, high) {
@@ -49,8 +50,16 @@ function logTicks(low, high) {
   return ticks.filter((tick) => tick >= low && tick <= high);
 }
 
-function showTick(value) {
-  return Math.abs(value) >= 1e4 && Math.abs(value) < 1e6 ? `${+(value / 1e3).toPrecision(3)}k` : showNumber(+value.toPrecision(6));
+/** Numbers of one axis in one format: as many decimals for all, one unit for all; zero needs neither. */
+function showAlike(values) {
+  const most = values.reduce((a, b) => Math.max(a, Math.abs(b)), 0);
+  if (most >= 1e15 || most < 1e-4) return values.map(showNumber);
+  const [divisor, unit] = most >= 1e6 ? [1e6, "M"] : [1, ""];
+  let decimals = 0;
+  const isExact = (value) => Math.abs(Math.round((value / divisor) * 10 ** decimals) - (value / divisor) * 10 ** decimals) < 1e-6;
+  while (decimals < 8 && !values.every(isExact)) decimals += 1;
+  const format = new Intl.NumberFormat("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  return values.map((value) => (value === 0 ? "0" : format.format(value / divisor) + unit));
 }
 
 /** Without ticks whose labels would touch an earlier one; the last stays. */

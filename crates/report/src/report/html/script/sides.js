@@ -40,7 +40,7 @@ function sideButtons(point) {
 function compareSides(a, b) {
   const rows = [a.rows[0], b.rows[0]];
   const differs = columns.filter((column) => (column.kind === "serve" || column.kind === "bench") && column.values[rows[0]] !== column.values[rows[1]]);
-  const settings = differs.map((column) => [column.name, ...rows.map((row) => showValue(column.values[row])), ""]);
+  const settings = differs.map((column) => [column.name, ...rows.map((row) => showValue(column.values[row]))]);
   const both = figures.map((column) => [column, spreadOf(a, column), spreadOf(b, column)]).filter(([, one, other]) => one && other);
   const told = both.map(([column, one, other]) => [column.title, spreadText(one), spreadText(other), ratioText(one, other)]);
   const table = (heads, body) => el("table", {}, el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))),
@@ -49,7 +49,7 @@ function compareSides(a, b) {
   const named = [a, b].map((point, i) => el("li", {}, el("strong", {}, i ? "B" : "A"), `: ${settingsText(point.rows[0])}`));
   return [
     el("ul", { class: "named" }, named),
-    settings.length ? el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Settings that differ" }, table(["Setting", "A", "B", ""], settings)) : el("p", { class: "note" }, "The settings are the same."),
+    settings.length ? el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Settings that differ" }, table(["Setting", "A", "B"], settings)) : el("p", { class: "note" }, "The settings are the same."),
     distributions.some(Boolean) ? el("div", { class: "small" }, distributions.filter(Boolean)) : el("p", { class: "note" }, "The page has no distributions of these points."),
     el("div", { class: "wide tall", tabindex: 0, role: "region", "aria-label": "Figures of both" }, table(["Figure", "A", "B", "B / A"], told)),
   ];

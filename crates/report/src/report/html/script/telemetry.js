@@ -26,9 +26,8 @@ function smallChart(chart, seconds) {
     picture.append(svg("line", { class: "grid", x1: left, x2: width - right, y1: tick.at, y2: tick.at }),
       svg("text", { class: "axis", x: left - 5, y: tick.at + 4, "text-anchor": "end" }, tick.label));
   }
-  for (const moment of linearTicks(from, to, 4)) {
-    picture.append(svg("text", { class: "axis", x: x(moment), y: height - 6, "text-anchor": "middle" }, showTick(moment)));
-  }
+  const moments = linearTicks(from, to, 4);
+  showAlike(moments).forEach((label, i) => picture.append(svg("text", { class: "axis", x: x(moments[i]), y: height - 6, "text-anchor": "middle" }, label)));
   if (from < 0 && to > 0) picture.append(svg("line", { class: "zero", x1: x(0), x2: x(0), y1: top, y2: height - bottom }, svg("title", {}, "t0")));
   chart.lines.forEach(([name, line], i) => {
     const pieces = line.map((value, at) => (value == null ? null : `${line[at - 1] == null ? "M" : "L"}${x(seconds[at]).toFixed(1)} ${scale.place(value).toFixed(1)}`));

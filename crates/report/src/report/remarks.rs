@@ -1,0 +1,29 @@
+//! What a reader must know beside the figures, once for terminal, Markdown and page.
+
+use super::clients::Clients;
+use super::{duplicates, nodes, unsteady};
+use vsweep_record::journal::State;
+use vsweep_record::table::Points;
+
+/// What remarks on points whose runs disagree are about.
+pub const UNSTEADY: &str = "Unsteady";
+
+/// One remark: what it is about in a word or two, and a sentence without its full stop.
+pub struct Remark {
+    pub about: &'static str,
+    pub text: String,
+}
+
+/// All of them, the gravest first.
+pub fn remarks(state: &State, points: &Points<'_>, clients: Option<&Clients>) -> Vec<Remark> {
+    let of = |about, texts: Vec<String>| texts.into_iter().map(move |text| Remark { about, text });
+    of("Retired", duplicates::retired(state).into_iter().collect())
+        .chain(of("Several nodes", nodes::remarks(state)))
+        .chain(of(
+            "Several clients",
+            clients.map(|clients| clients.remark.clone()).into_iter().collect(),
+        ))
+        .chain(of(UNSTEADY, unsteady::remarks(points)))
+        .chain(of("Side by side", state.interference().remarks()))
+        .collect()
+}

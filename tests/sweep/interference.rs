@@ -181,6 +181,39 @@ fn an_exclusive_server_runs_beside_nobody() {
     }
 }
 
+#[test]
+fn servers_of_another_vsweep_are_told_and_nothing_is_repeated_beside_them() {
+    let node = Node::new(&plan("").replace("[1, 2, 3, 4, 5, 6, 7, 8]", "[1, 2, 3, 4]"));
+    let endless = plan("--sim-fault hang-after:1").replace("[1, 2, 3, 4, 5, 6, 7, 8]", "8");
+    node.0
+        .write("other.toml", &endless.replace("parallel = 4", "parallel = \"gpus\""));
+    let mut other = node.start(&["run", "other.toml", "-o", "other", "--quiet"]);
+    wait_for("the other one to measure", || {
+        journals(&node.out("other")).concat().contains("\"run_started\"")
+    });
+    let ended = node.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(ended.status.code(), Some(0), "{}", said(&ended));
+    let told = "12 runs had servers of other vsweep sessions beside them";
+    assert!(said(&ended).contains(told), "{}", said(&ended));
+    let directory = node.out("out");
+    let table = rows(&directory.join("summary.csv"));
+    assert!(table.iter().all(|row| row["other_servers_beside"] == "1"), "{table:?}");
+    assert_eq!(events(&directory, "interference_sampled").len(), 0);
+    for shown in ["report.md", "report.html"] {
+        let text = std::fs::read_to_string(directory.join(shown)).expect("written");
+        assert!(text.contains("of other vsweep sessions"), "{shown}");
+    }
+    // A killed one has nothing up.
+    other.kill().expect("it has work for ever");
+    other.wait().expect("reaped");
+    node.0.wait_until_alone();
+    let again = node.run(&["run", "plan.toml", "-o", "again", "--quiet"]);
+    assert_eq!(again.status.code(), Some(0), "{}", said(&again));
+    let table = rows(&node.out("again").join("summary.csv"));
+    assert!(table.iter().all(|row| !row.contains_key("other_servers_beside")));
+    assert!(!events(&node.out("again"), "interference_sampled").is_empty());
+}
+
 /// Twenty-four servers, eight at a time. Steps of some 40 ms are long against what a busy machine of few cores adds to each.
 const CAMPAIGN: &str = r#"
 version = 1

@@ -516,7 +516,10 @@ mod tests {
         let Found::Pairs(outcome) = &conclusion.found else {
             panic!("two arms are pairs");
         };
-        assert_eq!((conclusion.apart, outcome.findings[0].verdict), (40, Verdict::Undecided));
+        assert_eq!(
+            (conclusion.apart, outcome.findings[0].verdict),
+            (40, Verdict::Undecided)
+        );
     }
 
     #[test]

@@ -89,7 +89,10 @@ fn pairs(compared: &Compared, outcome: &Outcome, conclusion: &Conclusion) -> Vec
         let ratio = ratio(Some(finding));
         format!("{}{}: {verdict}: {ratio}{more}", asked.metric, at_load(compared, asked))
     });
-    std::iter::once(first).chain(findings).chain(apart(conclusion)).collect()
+    std::iter::once(first)
+        .chain(findings)
+        .chain(apart(conclusion))
+        .collect()
 }
 
 /// The starts that do not count, because of their nodes.

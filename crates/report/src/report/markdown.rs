@@ -192,6 +192,7 @@ impl Page<'_> {
         let retired = retired(self.inputs.state).into_iter();
         let remarks = retired
             .chain(nodes::remarks(self.inputs.state))
+            .chain(nodes::shared(self.inputs.points))
             .chain(clients::remark(self.inputs.points))
             .chain(unsteady::remarks(self.inputs.points))
             .chain(self.inputs.state.interference().remarks());

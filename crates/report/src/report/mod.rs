@@ -38,6 +38,7 @@ pub mod requirements;
 mod rows;
 mod sla;
 mod source;
+mod starts;
 pub mod status;
 mod telemetry;
 pub mod terminal;

@@ -72,6 +72,7 @@ pub fn summarize(state: &State, points: &Points<'_>, goals: &Goals) -> String {
     for remark in retired(state)
         .into_iter()
         .chain(nodes::remarks(state))
+        .chain(nodes::shared(points))
         .chain(clients::remark(points))
         .chain(unsteady::remarks(points))
         .chain(state.interference().remarks())

@@ -58,7 +58,8 @@ pub fn banners(page: &Page<'_>) -> String {
         let told = escape(&told);
         format!("<p class=\"banner\" role=\"note\"><strong>Retired.</strong> {told}.</p>")
     });
-    let remarks = page.inputs.state.interference().remarks().into_iter().map(|told| {
+    let beside = page.inputs.state.interference().remarks().into_iter();
+    let remarks = beside.chain(nodes::shared(page.inputs.points)).map(|told| {
         let told = escape(&capitalise(&told));
         format!("<p class=\"banner\" role=\"note\"><strong>Side by side.</strong> {told}.</p>")
     });

@@ -91,7 +91,7 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
     let mut write = |record: &[String]| writer.write_record(record).expect("memory takes every row");
     write(&COLUMNS.map(str::to_owned));
     for taken in &taken {
-        let start = taken.start;
+        let (start, simulated) = (taken.start, taken.server.is_simulated());
         let figure =
             |figure: Option<f64>, digits: usize| figure.map_or_else(String::new, |it| format!("{it:.digits$}"));
         let gpus: Vec<String> = start.gpus.iter().map(u32::to_string).collect();
@@ -107,7 +107,7 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
             figure(start.ready_seconds, 1),
             start.exited_at.clone().unwrap_or_default(),
             start.cause.map_or("", Cause::name).to_owned(),
-            start.simulated.to_string(),
+            simulated.map_or_else(String::new, |simulated| simulated.to_string()),
             taken.runs.to_string(),
             figure(taken.held_s(), 1),
             figure(Some(taken.measured_s), 1),
@@ -140,10 +140,10 @@ const COLUMNS: [&str; 17] = [
 
 /// `3 in 2 server starts, 40 % of it measuring; 8 GPUs were held 93 % of the time`; nothing without any, and of simulated ones.
 pub(super) fn in_words(state: &State) -> Option<String> {
-    let taken: Vec<Taken<'_>> = taken(state)
-        .into_iter()
-        .filter(|taken| taken.server.is_simulated() == Some(false) && taken.held.is_some())
-        .collect();
+    // One that never got ready has not told what it is: it is what the others are.
+    let any_simulated = state.servers.values().any(|server| server.is_simulated() == Some(true));
+    let is_real = |taken: &Taken<'_>| !taken.server.is_simulated().unwrap_or(any_simulated) && taken.held.is_some();
+    let taken: Vec<Taken<'_>> = taken(state).into_iter().filter(is_real).collect();
     let sum = |figure: fn(&Taken<'_>) -> f64| taken.iter().map(figure).sum::<f64>();
     let hours = sum(|taken| taken.gpu_hours().unwrap_or(0.0));
     let measuring = sum(|taken| taken.gpus * taken.measured_s / 3600.0);
@@ -164,29 +164,37 @@ pub(super) fn in_words(state: &State) -> Option<String> {
     })
 }
 
+/// What was held of a node.
+#[derive(Default)]
+struct GivenOut {
+    gpus: BTreeSet<u32>,
+    spans: Vec<(Timestamp, Timestamp)>,
+    gpu_seconds: f64,
+}
+
 /// How many GPUs were ever held on all nodes, and for what share of the time in which any of their node was; none where fewer than two
 /// were given out.
 fn held_share(taken: &[Taken<'_>]) -> Option<(usize, f64)> {
-    let mut nodes: BTreeMap<&str, (BTreeSet<u32>, Vec<(Timestamp, Timestamp)>, f64)> = BTreeMap::new();
+    let mut nodes: BTreeMap<&str, GivenOut> = BTreeMap::new();
     for taken in taken.iter().filter(|taken| !taken.start.gpus.is_empty()) {
-        let (gpus, spans, seconds) = nodes.entry(&taken.node).or_default();
-        gpus.extend(&taken.start.gpus);
-        spans.extend(taken.held);
-        *seconds += taken.held_s()? * taken.start.gpus.len() as f64;
+        let node = nodes.entry(&taken.node).or_default();
+        node.gpus.extend(&taken.start.gpus);
+        node.spans.extend(taken.held);
+        node.gpu_seconds += taken.held_s()? * taken.start.gpus.len() as f64;
     }
     let (mut count, mut held, mut could) = (0, 0.0, 0.0);
-    for (gpus, mut spans, seconds) in nodes.into_values() {
-        spans.sort();
+    for mut node in nodes.into_values() {
+        node.spans.sort();
         let mut covered_s = 0.0;
         let mut last: Option<Timestamp> = None;
-        for (from, to) in spans {
+        for (from, to) in node.spans {
             let from = last.map_or(from, |last| last.max(from));
             covered_s += to.duration_since(from).as_secs_f64().max(0.0);
             last = Some(last.map_or(to, |last| last.max(to)));
         }
-        count += gpus.len();
-        held += seconds;
-        could += covered_s * gpus.len() as f64;
+        count += node.gpus.len();
+        held += node.gpu_seconds;
+        could += covered_s * node.gpus.len() as f64;
     }
     (count > 1 && could > 0.0).then(|| (count, (held / could).min(1.0)))
 }

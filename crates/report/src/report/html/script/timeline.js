@@ -185,7 +185,7 @@ function drawStart(start, at) {
   const [model, engine] = [phase("model"), phase("engine")];
   const parts = [["weights", "weights"], ["model", "model"], ["compile", "compilation"], ["graphs", "graphs"], ["engine", "engine"]].filter(([name]) => phase(name));
   const phases = parts.length ? ` (${parts.map(([name, title]) => `${title} ${showSeconds(phase(name))}`).join(", ")})` : "";
-  const story = `${told}, ${moment(start.from, 11, 19)}, ${start.ready == null ? "never ready" : `ready after ${showSeconds(start.ready)}${phases}`}${why}`;
+  const story = `${told}, ${start.ready == null ? "never ready" : `ready after ${showSeconds(start.ready)}${phases}`}, launched ${moment(start.from, 11, 19)}${why}`;
   const loaded = Math.max(start.from, ready - engine);
   const unloaded = Math.max(start.from, loaded - model);
   for (const [look, from, to] of [["loading", start.from, unloaded], ["loading model", unloaded, loaded], ["loading engine", loaded, ready]]) {

@@ -7,7 +7,7 @@ use nix::fcntl::{Flock, FlockArg};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Where all users of a machine find them; gone with the next boot.
 const FOLDER: &str = "/dev/shm";
@@ -52,10 +52,15 @@ fn open(gpu: u32) -> io::Result<File> {
     })
 }
 
-/// Simulated GPUs are those of their folder.
 fn path(gpu: u32) -> PathBuf {
-    let folder = std::env::var_os("VSWEEP_SIM_GPUS").unwrap_or_else(|| FOLDER.into());
-    Path::new(&folder).join(format!(".vsweep-gpu-{gpu}"))
+    folder().join(format!(".vsweep-gpu-{gpu}"))
+}
+
+/// Where vsweeps of a machine find each other. Simulated GPUs are those of their folder.
+pub(super) fn folder() -> PathBuf {
+    std::env::var_os("VSWEEP_SIM_GPUS")
+        .unwrap_or_else(|| FOLDER.into())
+        .into()
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ pub mod installed;
 mod inventory;
 mod leftovers;
 pub mod members;
+pub mod presence;
 mod procfs;
 mod program;
 mod ready;

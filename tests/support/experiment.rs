@@ -39,6 +39,8 @@ pub struct Experiment {
     pub simulated: bool,
     /// How many times as long as usual everything takes.
     pub slowness: f64,
+    /// GPUs that the servers are given in turn; 0: none.
+    pub gpus: u32,
     /// Mean clock of the GPUs, if it was read.
     pub clock_mhz: Option<f64>,
 }
@@ -58,6 +60,7 @@ impl Default for Experiment {
             doubts: |_, _| None,
             simulated: false,
             slowness: 1.0,
+            gpus: 0,
             clock_mhz: None,
         }
     }
@@ -136,7 +139,7 @@ impl Experiment {
             server: server.clone(),
             slot,
             launch,
-            gpus: Vec::new(),
+            gpus: (i as u32).checked_rem(self.gpus).into_iter().collect(),
         });
         let fatal = (self.fails)(i, 0).filter(|cause| AT_START.contains(cause));
         journal.pass(if fatal.is_some() { 9 } else { 20 });

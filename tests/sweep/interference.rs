@@ -180,3 +180,107 @@ fn an_exclusive_server_runs_beside_nobody() {
         assert_eq!(refused.status.code(), Some(2), "{broken}: {}", said(&refused));
     }
 }
+
+#[test]
+fn servers_of_another_vsweep_are_told_and_nothing_is_repeated_beside_them() {
+    let node = Node::new(&plan("").replace("[1, 2, 3, 4, 5, 6, 7, 8]", "[1, 2, 3, 4]"));
+    let endless = plan("--sim-fault hang-after:1").replace("[1, 2, 3, 4, 5, 6, 7, 8]", "8");
+    node.0
+        .write("other.toml", &endless.replace("parallel = 4", "parallel = \"gpus\""));
+    let mut other = node.start(&["run", "other.toml", "-o", "other", "--quiet"]);
+    wait_for("the other one to measure", || {
+        journals(&node.out("other")).concat().contains("\"run_started\"")
+    });
+    let ended = node.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(ended.status.code(), Some(0), "{}", said(&ended));
+    let told = "12 runs had servers of other vsweep sessions beside them";
+    assert!(said(&ended).contains(told), "{}", said(&ended));
+    let directory = node.out("out");
+    let table = rows(&directory.join("summary.csv"));
+    assert!(table.iter().all(|row| row["other_servers_beside"] == "1"), "{table:?}");
+    assert_eq!(events(&directory, "interference_sampled").len(), 0);
+    for shown in ["report.md", "report.html"] {
+        let text = std::fs::read_to_string(directory.join(shown)).expect("written");
+        assert!(text.contains("of other vsweep sessions"), "{shown}");
+    }
+    // A killed one has nothing up.
+    other.kill().expect("it has work for ever");
+    other.wait().expect("reaped");
+    node.0.wait_until_alone();
+    let again = node.run(&["run", "plan.toml", "-o", "again", "--quiet"]);
+    assert_eq!(again.status.code(), Some(0), "{}", said(&again));
+    let table = rows(&node.out("again").join("summary.csv"));
+    assert!(table.iter().all(|row| !row.contains_key("other_servers_beside")));
+    assert!(!events(&node.out("again"), "interference_sampled").is_empty());
+}
+
+/// Twenty-four servers, eight at a time. Steps of some 40 ms are long against what a busy machine of few cores adds to each.
+const CAMPAIGN: &str = r#"
+version = 1
+runs = 1
+
+[serve]
+command = "vsweep sim serve tiny-8b --sim-start 2s --sim-speed 0.3 --sim-cross-talk CROSS-TALK"
+answer_check = false
+stop_grace = "2s"
+
+[serve.params]
+max_num_seqs = { from = 1, to = 24, step = 1 }
+
+[exec]
+parallel = "gpus"
+
+[bench.params]
+random_input_len = 32
+random_output_len = 24
+max_concurrency = [1, 2, 4]
+num_prompts = 8
+"#;
+
+/// Whether a real sweep takes its servers for ones that slow each other down; none if it does not decide. What it found, in words.
+fn found(cross_talk: &str) -> (Option<bool>, String) {
+    let node = Node::new(&CAMPAIGN.replace("CROSS-TALK", cross_talk));
+    let directory = node.out("out");
+    let mut vsweep = node.start(&["run", "plan.toml", "-o", "out", "--quiet"]);
+    let mut told = String::new();
+    let decided = loop {
+        let is_over = vsweep.try_wait().expect("a child").is_some();
+        if directory.join("plan.toml").exists() || is_over {
+            told = said(&node.run(&["status", "out"]));
+        }
+        let line = told.lines().find(|line| line.contains("servers beside others are"));
+        match line {
+            Some(line) if line.contains("less than 5 %") && !line.contains("too few") => break Some(false),
+            Some(line) if !line.contains("too few") => break Some(true),
+            _ if is_over => break None,
+            _ => std::thread::sleep(std::time::Duration::from_secs(1)),
+        }
+    };
+    // What is left of the sweep says nothing more.
+    let _ = nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(vsweep.id() as i32),
+        nix::sys::signal::Signal::SIGINT,
+    );
+    let _ = crate::deadline::ended(&mut vsweep);
+    node.0.wait_until_alone();
+    let line = told.lines().find(|line| line.contains("servers beside others are"));
+    (decided, line.unwrap_or("nothing").trim().to_owned())
+}
+
+/// The real version of the campaigns in virtual time: `.ci/night interference`.
+#[test]
+#[ignore = "takes minutes to hours; .ci/night runs it"]
+fn cross_talk_of_five_percent_trips_real_sweeps_and_none_does_not() {
+    let rounds = std::env::var("VSWEEP_ROUNDS").ok().and_then(|text| text.parse().ok());
+    let rounds: usize = rounds.unwrap_or(50);
+    let [mut without, mut with] = [0, 0];
+    for round in 1..=rounds {
+        for (cross_talk, tripped) in [("0", &mut without), ("0.05", &mut with)] {
+            let (slows, words) = found(cross_talk);
+            *tripped += usize::from(slows == Some(true));
+            println!("round {round}, cross-talk {cross_talk}: {slows:?}: {words}");
+        }
+    }
+    println!("{rounds} sweeps each: {without} trip without cross-talk, {with} with 5 %");
+    assert!(without * 50 <= rounds && with * 50 >= rounds * 49);
+}

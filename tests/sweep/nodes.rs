@@ -1,6 +1,6 @@
 //! Results of several nodes: each row says where it was measured, unlike nodes are named, and a sentinel tells how far nodes differ.
 
-use crate::harness::{Harness, journals, rows, said};
+use crate::harness::{Harness, journals, rows, said, wait_for};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -154,6 +154,53 @@ fn alike_nodes_without_a_sentinel_are_named_with_what_would_tell() {
     assert!(text.contains("sentinel = true") && !text.contains("unlike"), "{text}");
     let compared = harness.run(&["compare", "out", "out"]);
     assert!(compared.status.success(), "{}", said(&compared));
+    let told = "compare nodes, too";
+    assert!(!said(&compared).contains(told), "each point is compared with itself");
+
+    let (other, groups) = submitted(PLAN);
+    for group in &groups {
+        let (driver, clock) = ("570.12", 1980);
+        work(
+            &other,
+            &Node {
+                name: "n1",
+                driver,
+                clock,
+            },
+            group,
+        );
+    }
+    let other = other.folder.path().join("out");
+    for format in ["text", "markdown", "html", "json"] {
+        let compared = harness.run(&["compare", "out", other.to_str().expect("plain"), "--format", format]);
+        let told = "2 of 2 points compare nodes, too (n0, n1: GPU driver 550.54 and 570.12)";
+        assert!(said(&compared).contains(told), "{format}: {}", said(&compared));
+    }
+}
+
+/// A worker that is killed between the two starts of a pair, and one on another node that goes on.
+#[test]
+fn arms_that_ran_on_different_nodes_are_no_pair() {
+    let plan = PLAN.replace("runs = 2", "runs = 1") + "[compare]\nmetrics = [\"output_throughput\"]\nmax_starts = 8\n";
+    let (harness, _) = submitted(&plan.replace("--sim-speed 20", "--sim-speed 4"));
+    let directory = harness.folder.path().join("out");
+    let mut first = harness.vsweep(&["worker", "out"]);
+    let mut first = first.env("NODE_NAME", "n0").spawn().expect("the binary starts");
+    wait_for("the first start to be measured", || {
+        journals(&directory).concat().contains("\"server_exited\"")
+    });
+    first.kill().expect("it has more to do");
+    first.wait().expect("reaped");
+    harness.wait_until_alone();
+    let mut second = harness.vsweep(&["worker", "out"]);
+    let output = crate::deadline::output(second.env("NODE_NAME", "n1"));
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let text = report(&harness);
+    assert!(
+        text.contains("2 starts not counted: each ran on another node"),
+        "{text}"
+    );
+    assert!(text.contains("undecided"), "{text}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::journal::{Nonce, StartRecord};
 use crate::plan::{Parallel, Params};
 use crate::run::drive::Writer;
 use crate::run::floor::{Doing, Leave};
+use crate::server::presence::{Presence, others};
 use crate::stats::Interference;
 use crate::validity::Validity;
 use jiff::{SignedDuration, Timestamp};
@@ -17,6 +18,20 @@ use jiff::{SignedDuration, Timestamp};
 const LATENCIES: [&str; 4] = ["mean_e2el_ms", "mean_tpot_ms", "mean_itl_ms", "mean_ttft_ms"];
 
 impl Live<'_, '_> {
+    /// Lets other sessions know that a server is up here.
+    pub(super) fn show_presence(&mut self) {
+        self.presence = Presence::of(&self.session(), &self.config.id.0);
+    }
+
+    /// Servers of other sessions that are up on this machine.
+    pub(super) fn others_up(&self) -> usize {
+        others(&self.session())
+    }
+
+    fn session(&self) -> String {
+        self.writer.with(|recorder| recorder.nonce()).to_string()
+    }
+
     /// Measures a run once more, alone or beside others, and keeps nothing of it but its latency.
     pub(super) async fn check(&mut self, check: &Check) -> Result<Outcome> {
         let doing = if check.is_alone { Doing::Alone } else { Doing::Beside };
@@ -24,10 +39,16 @@ impl Live<'_, '_> {
             return Ok(Outcome::Needless);
         };
         let is_needless = |found: &Interference| !found.is_open() || found.pairs >= Interference::MOST_PAIRS;
+        // Other sessions do not wait for a run that is to be alone, and are no part of what servers of this one do to each other.
+        if self.others_up() > 0 {
+            return Ok(Outcome::Needless);
+        }
         if check.is_alone && self.writer.look(|state| is_needless(&state.interference().servers)) {
             return Ok(Outcome::Needless);
         }
-        Ok(match self.measure(&check.run, Purpose::Check).await? {
+        let measured = self.measure(&check.run, Purpose::Check).await?;
+        Ok(match measured {
+            Outcome::Ran { .. } if self.others_up() > 0 => Outcome::Needless,
             Outcome::Ran { result, seconds } => Outcome::Checked {
                 latency_ms: result.ok().and_then(|ran| latency(&ran)),
                 beside: leave.beside(),

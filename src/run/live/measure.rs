@@ -50,6 +50,7 @@ impl Live<'_, '_> {
         });
         let (plan, writer) = (self.plan, self.writer);
         let server = self.config.id.clone();
+        let others = self.others_up();
         let running = self.ready();
         let job = job(plan, run, running, &identity, scratch);
         let began = Instant::now();
@@ -80,6 +81,8 @@ impl Live<'_, '_> {
             Purpose::Check => Params::new(),
         };
         figures.extend(self.beside(&run.started.at));
+        let others = others.max(self.others_up());
+        figures.extend((others > 0).then(|| ("other_servers_beside".to_owned(), others.into())));
         let running = self.ready();
         figures.extend(running.startup.clone());
         let death = match &measured {

@@ -25,6 +25,7 @@ use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::matrix::ServerConfig;
 use crate::plan::{Params, Plan};
+use crate::server::presence::Presence;
 use crate::server::{Identity, Server};
 use crate::telemetry::nvml::Gpus;
 use crate::validity::Doubt;
@@ -45,6 +46,8 @@ pub struct Live<'p, 'w> {
     running: Option<Running>,
     /// The program of a run without a server.
     program: Option<Program>,
+    /// Lets other vsweeps on the machine know of the server.
+    presence: Option<Presence>,
     /// The log of the last launch, until secrets are hidden in it.
     log: Option<PathBuf>,
     /// Runs in a row under which the server behind a URL was started again.
@@ -88,6 +91,7 @@ impl<'p, 'w> Live<'p, 'w> {
             writer,
             running: None,
             program: None,
+            presence: None,
             log: None,
             disturbances: 0,
         }
@@ -128,6 +132,7 @@ impl<'p, 'w> Live<'p, 'w> {
     fn let_go(&mut self) {
         self.running = None;
         self.program = None;
+        self.presence = None;
         let Some(log) = self.log.take() else { return };
         if let Err(error) = hide_in_log(&log, &self.plan.secrets) {
             let log = log.display();
@@ -161,6 +166,7 @@ impl Stage for Live<'_, '_> {
         Ok(match action {
             Action::Start(launch) => {
                 let _leave = self.enter(Doing::Start).await;
+                self.show_presence();
                 match offline {
                     None => self.start(launch).await?,
                     Some(offline) => self.start_offline(offline, launch).await?,

@@ -215,13 +215,18 @@ fn the_page_works_by_mouse_and_keyboard() {
     browser.wait("return document.querySelector('#answer .card details:last-of-type .copy').textContent === 'Copied'");
     assert_eq!(browser.run("return navigator.clipboard.readText()"), json!(file));
 
-    // The timeline tells the story of what the mouse is on.
-    assert_eq!(
-        browser.run(
-            "return [...document.querySelectorAll('#lanes .axis:not(.lane)')].map((tick) => tick.textContent).join()"
-        ),
-        json!("0 s,10 min,20 min,30 min")
-    );
+    // The timeline has clock times, and tells the story of what the mouse is on.
+    let ticks =
+        browser.run("return [...document.querySelectorAll('#lanes .clock .axis')].map((tick) => tick.textContent)");
+    let ticks: Vec<&str> = ticks
+        .as_array()
+        .expect("texts")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    assert!(ticks.len() > 2, "{ticks:?}");
+    let is_round = |tick: &&str| tick.len() == 5 && tick.as_bytes()[2] == b':' && tick.ends_with(['0', '5']);
+    assert!(ticks.iter().all(is_round), "{ticks:?}");
     let bar = "const bar = document.querySelector('#lanes svg .loading'); bar.scrollIntoView({block: 'center', behavior: 'instant'});
         const frame = bar.getBoundingClientRect(); return [frame.left + frame.width / 2, frame.top + frame.height / 2]";
     let place = browser.run(bar);
@@ -702,6 +707,40 @@ fn the_timeline_of_a_thousand_requests_is_usable() {
     assert_eq!(browser.run("return document.documentElement.scrollWidth"), json!(360));
     keep_pictures(&browser, "timeline-phone");
     assert_quiet(&browser, &page);
+}
+
+/// Names of the lanes of the timeline.
+fn lanes(browser: &Browser) -> Vec<String> {
+    let names =
+        browser.run("return [...document.querySelectorAll('#lanes .lane title')].map((name) => name.textContent)");
+    serde_json::from_value(names).expect("texts")
+}
+
+#[test]
+fn a_night_on_several_gpus_has_a_lane_for_each_and_one_for_each_server() {
+    let Some(browser) = Browser::start() else { return };
+    let (_folder, directory) = write(&Experiment { gpus: 8, ..realistic() });
+    browser.open(&directory.report_html());
+    let all: Vec<String> = (0..8).map(|gpu| format!("GPU {gpu}")).collect();
+    browser.wait("return document.querySelectorAll('#lanes .lane').length > 1");
+    assert_eq!(lanes(&browser), all);
+    assert!(
+        browser
+            .run("return document.querySelectorAll('#lanes .tag').length")
+            .as_u64()
+            > Some(5)
+    );
+    keep_pictures(&browser, "gpus");
+    browser.click("#lanes .tabs button:first-of-type");
+    browser.wait("return document.querySelectorAll('#lanes .lane').length === 9");
+    let unique: std::collections::BTreeSet<String> = lanes(&browser).into_iter().collect();
+    assert_eq!(unique.len(), 9, "{unique:?}");
+    // The axis stays in sight wherever the lanes are scrolled to.
+    let kept =
+        "const port = document.querySelector('#lanes .lanes'); port.style.maxHeight = '100px'; port.scrollTop = 150;
+        return document.querySelector('#lanes .clock').getBoundingClientRect().top - port.getBoundingClientRect().top";
+    assert!(browser.run(kept).as_f64().is_some_and(|top| (0.0..4.0).contains(&top)));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
 #[test]

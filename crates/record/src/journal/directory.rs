@@ -69,7 +69,7 @@ impl Directory {
             "leases",
             "submissions",
         ];
-        const FILES: [&str; 8] = [
+        const FILES: [&str; 9] = [
             "lock",
             "plan.",
             "manifest.",
@@ -78,6 +78,7 @@ impl Directory {
             "duplicates.",
             "report.",
             "sla.",
+            "starts.",
         ];
         let Ok(entries) = fs::read_dir(&self.root) else {
             return true;
@@ -192,6 +193,11 @@ impl Directory {
     /// Results that do not count, one row each.
     pub fn duplicates_csv(&self) -> PathBuf {
         self.root.join("duplicates.csv")
+    }
+
+    /// One row a start of a server.
+    pub fn starts_csv(&self) -> PathBuf {
+        self.root.join("starts.csv")
     }
 
     /// `sla.csv`.

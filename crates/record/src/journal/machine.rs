@@ -1,6 +1,7 @@
 //! What tells the machine of a session from others: its name, its GPUs and their driver. Reading that is the `run` room's work; what
 //! follows for comparisons is the report's.
 
+use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use vsweep_plan::ids::{PointId, canonical_json, short_digest};
@@ -61,6 +62,12 @@ impl Machine {
     pub fn describe_gpus(&self) -> String {
         let kinds: Vec<String> = self.gpus.iter().map(GpuKind::describe).collect();
         kinds.join(" and ")
+    }
+
+    /// Whether these are one node as it was, as far as it is known.
+    pub fn are_one(machines: &BTreeSet<Machine>) -> bool {
+        let is_one = |pair: [&Machine; 2]| pair[0].node == pair[1].node && pair[0].differences(pair[1]).is_empty();
+        machines.iter().array_combinations().all(is_one)
     }
 
     /// In what two nodes differ, as far as it is known of both: `GPU driver 550.54 and 570.12`.

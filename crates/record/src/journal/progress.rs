@@ -1,8 +1,10 @@
 //! Where a comparison stands: a fold over the starts that have all their results. Nothing but the journal decides which start comes
-//! next, so one that was interrupted goes on as it would have.
+//! next, so one that was interrupted goes on as it would have. Starts of different nodes are never held against each other.
 
 use super::compared::{Asked, Compared, Entrant};
+use super::machine::Machine;
 use super::state::{RunRecord, State};
+use std::collections::BTreeSet;
 use vsweep_plan::cause::Outcome as RunOutcome;
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::validity::Validity;
@@ -38,6 +40,8 @@ pub struct Conclusion {
     pub found: Found,
     /// Starts used, failed ones included.
     pub starts: usize,
+    /// Those of them that do not count, because they ran on another node than what they would be held against.
+    pub apart: usize,
     /// Whether it ended because its time is spent.
     pub is_out_of_time: bool,
 }
@@ -47,7 +51,7 @@ pub struct Conclusion {
 pub enum Found {
     /// Of two arms.
     Pairs(Outcome),
-    /// Of an axis; without a place where the time was spent before the ends were compared.
+    /// Of an axis; without a place where the time or the starts were spent before the ends were compared on one node.
     Axis(Option<Located>),
 }
 
@@ -67,10 +71,11 @@ enum Wanted {
 impl Compared {
     /// Where it stands. A failed start of which `retries` holds is to be measured again.
     pub fn progress(&self, state: &State, retries: &dyn Fn(&ServerId, u32) -> bool) -> Progress {
-        let mut selection = self.selection();
+        let mut selection = self.selection(self.max_starts);
         let mut slots = vec![0; self.entrants.len()];
         let mut seconds = vec![0.0; self.entrants.len()];
-        let mut starts = 0;
+        let (mut starts, mut apart) = (0, 0);
+        let mut told_on = ToldOn::default();
         let (mut pending, mut next) = (Vec::new(), Vec::new());
         loop {
             let wanted = match selection.ask(&pending) {
@@ -78,8 +83,9 @@ impl Compared {
                 Ok(None) => return Progress::Starts(next),
                 Err(found) => {
                     return Progress::Ended(Conclusion {
-                        found,
+                        found: found.on_one_node(apart),
                         starts,
+                        apart,
                         is_out_of_time: false,
                     });
                 }
@@ -97,6 +103,7 @@ impl Compared {
                     return Progress::Ended(Conclusion {
                         found: selection.found_so_far(starts),
                         starts,
+                        apart,
                         is_out_of_time: true,
                     });
                 }
@@ -108,10 +115,33 @@ impl Compared {
                 continue;
             };
             seconds[entrant] += self.seconds(entrant, slot, state);
-            selection.tell(wanted, told);
+            let machines = self.machines(entrant, slot, state);
+            let is_failed = told.iter().all(Option::is_none);
+            match (told_on.add(wanted, &machines, is_failed), wanted) {
+                (Joined::Alike, _) => selection.tell(wanted, told),
+                // It is measured once more.
+                (Joined::Torn, _) => apart += 1,
+                (Joined::Unlike, Wanted::Slot(slot)) => {
+                    apart += 2;
+                    selection.void(slot, told.len());
+                }
+                // An axis that has moved to another node is measured anew there.
+                (Joined::Unlike, Wanted::Entry(_)) => {
+                    apart = starts;
+                    selection = self.selection(self.max_starts.saturating_sub(starts));
+                    selection.tell(wanted, told);
+                }
+            }
             slots[entrant] += 1;
             starts += 1;
         }
+    }
+
+    /// Where a start was measured.
+    fn machines(&self, entrant: usize, slot: u32, state: &State) -> BTreeSet<Machine> {
+        let runs = self.entrants[entrant].points.iter();
+        let runs = runs.flat_map(|point| (0..self.runs).filter_map(move |run| state.run(point, slot, run)));
+        runs.filter_map(|run| state.measured_at(run)).collect()
     }
 
     /// The time that is spent, by that of each entrant. Arms side by side take theirs at once.
@@ -122,16 +152,16 @@ impl Compared {
         }
     }
 
-    fn selection(&self) -> Selection {
+    fn selection(&self, max_starts: usize) -> Selection {
         let family = self.family.iter().map(|asked| asked.member).collect();
         match self.is_axis() {
             true => Selection::Axis(Bisected::new(Axis {
                 entries: self.entrants.len(),
-                max_starts: self.max_starts,
+                max_starts,
             })),
             false => {
                 let settings = Settings {
-                    max_starts: self.max_starts,
+                    max_starts,
                     placement: self.placement,
                     ..Settings::new(family)
                 };
@@ -231,16 +261,78 @@ impl Selection {
             _ => unreachable!("only what was asked for is told"),
         }
     }
+
+    /// Takes in that a start of a pair says nothing of any of so many members.
+    fn void(&mut self, slot: Slot, members: usize) {
+        if let Selection::Pairs(paired) = self {
+            paired.tell(slot, Told::Measured(vec![None; members]));
+        }
+    }
+}
+
+impl Found {
+    /// An axis whose ends were not compared has failed entries only if no start was left out for its node.
+    fn on_one_node(self, apart: usize) -> Found {
+        match self {
+            Found::Axis(Some(Located::Unstartable)) if apart > 0 => Found::Axis(None),
+            found => found,
+        }
+    }
+}
+
+/// Where the starts were measured against which the next one counts: those of its pair, or all of an axis.
+#[derive(Default)]
+struct ToldOn {
+    pair: Option<usize>,
+    machines: BTreeSet<Machine>,
+}
+
+/// How the node of a start fits those before.
+enum Joined {
+    /// It is the same, or not known.
+    Alike,
+    /// It is another one.
+    Unlike,
+    /// The start itself was measured on several.
+    Torn,
+}
+
+impl ToldOn {
+    fn add(&mut self, wanted: Wanted, machines: &BTreeSet<Machine>, is_failed: bool) -> Joined {
+        if is_failed {
+            return Joined::Alike;
+        }
+        if !Machine::are_one(machines) {
+            return Joined::Torn;
+        }
+        let pair = match wanted {
+            Wanted::Slot(slot) => Some(slot.pair),
+            Wanted::Entry(_) => None,
+        };
+        if self.pair != pair {
+            (self.pair, self.machines) = (pair, BTreeSet::new());
+        }
+        let all = &self.machines | machines;
+        if Machine::are_one(&all) {
+            self.machines = all;
+            return Joined::Alike;
+        }
+        self.machines = machines.clone();
+        Joined::Unlike
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::event::{Event, Figures, Learned, RunFinished, RunStarted};
+    use crate::journal::event::{
+        Event, Figures, Learned, PlanContent, RecordedPlan, RunFinished, RunStarted, Seen, SessionStarted,
+    };
+    use crate::journal::place::{Hex64, Nonce};
     use vsweep_plan::ids::PointId;
     use vsweep_plan::plan::Params;
     use vsweep_strategy::selection::Member;
-    use vsweep_strategy::stats::{Better, Margin};
+    use vsweep_strategy::stats::{Better, Margin, Verdict};
 
     fn compared(max_seconds: Option<f64>) -> Compared {
         let entrant = |name: &str| Entrant {
@@ -267,10 +359,28 @@ mod tests {
         }
     }
 
-    /// A run of a start; one without a figure has failed.
+    fn note(state: &mut State, node: u64, event: Event) -> u64 {
+        let mut entry = state.next_entry(event);
+        // No session has nonce 0.
+        entry.place.line.journal = Hex64(1 + node);
+        state.apply(entry.clone());
+        entry.place.line.seq
+    }
+
     fn measure(compared: &Compared, state: &mut State, entrant: usize, slot: u32, figure: Option<f64>) {
+        measure_on(compared, state, 0, (entrant, slot), figure);
+    }
+
+    /// A run of a start on a node; one without a figure has failed.
+    fn measure_on(
+        compared: &Compared,
+        state: &mut State,
+        node: u64,
+        (entrant, slot): (usize, u32),
+        figure: Option<f64>,
+    ) {
         let Entrant { server, points, .. } = &compared.entrants[entrant];
-        let started = state.imagine(Event::RunStarted(Box::new(RunStarted {
+        let started = RunStarted {
             point: points[0].clone(),
             server: server.clone(),
             slot,
@@ -281,15 +391,16 @@ mod tests {
             combo: None,
             search: None,
             anew: None,
-        })));
+        };
+        let started = note(state, node, Event::RunStarted(Box::new(started)));
         let learned = figure.map(|figure| Learned::Figures(Figures::from([("output_throughput".into(), figure)])));
-        state.imagine(Event::RunFinished(Box::new(RunFinished {
-            started: started.place.line.seq,
-            outcome: if figure.is_some() {
-                RunOutcome::Ok
-            } else {
-                RunOutcome::Failed
-            },
+        let outcome = match figure {
+            Some(_) => RunOutcome::Ok,
+            None => RunOutcome::Failed,
+        };
+        let finished = RunFinished {
+            started,
+            outcome,
             validity: Validity::Valid,
             doubts: Vec::new(),
             cause: None,
@@ -298,7 +409,8 @@ mod tests {
             file: None,
             learned,
             beside: None,
-        })));
+        };
+        note(state, node, Event::RunFinished(Box::new(finished)));
     }
 
     /// Follows a comparison to its end, with a figure for each start that is asked for, by its number and entrant.
@@ -340,6 +452,100 @@ mod tests {
     fn no_start_begins_after_its_time() {
         let (starts, conclusion) = follow(&compared(Some(25.0)), |start, entrant| Some(noisy(start, entrant)));
         assert_eq!((starts.len(), conclusion.is_out_of_time), (3, true));
+    }
+
+    /// A session on a node of this number.
+    fn session(node: u64) -> Event {
+        Event::SessionStarted(Box::new(SessionStarted {
+            host: format!("n{node}"),
+            boot: String::new(),
+            pid: 1,
+            started: 0,
+            machine: None,
+            joined: false,
+            plan: RecordedPlan {
+                name: "p".to_owned(),
+                sha256: String::new(),
+                content: PlanContent::In(Nonce::IMAGINED),
+            },
+            servers: 2,
+            points: 2,
+            starts: 1,
+            runs: 2,
+            searches: 0,
+            compare: None,
+            interference: None,
+            seen: Seen::new(),
+        }))
+    }
+
+    /// Follows a comparison whose starts run on the nodes of these numbers, and on the last of them from then on.
+    fn follow_on(compared: &Compared, nodes: &[u64], figure: impl Fn(usize, usize, u64) -> f64) -> Conclusion {
+        let mut state = State::default();
+        for node in 0..=nodes.iter().copied().max().unwrap_or(0) {
+            note(&mut state, node, session(node));
+        }
+        for at in 0.. {
+            let next = match compared.progress(&state, &|_, _| false) {
+                Progress::Starts(next) => next[0],
+                Progress::Ended(conclusion) => return conclusion,
+            };
+            let node = nodes[at.min(nodes.len() - 1)];
+            let figure = figure(at, next.entrant, node);
+            measure_on(compared, &mut state, node, (next.entrant, next.slot), Some(figure));
+        }
+        unreachable!("it ends")
+    }
+
+    #[test]
+    fn arms_on_different_nodes_are_no_pair() {
+        // The second node is twice as fast, and the arms are alike.
+        let figure = |at: usize, _: usize, node: u64| noisy(at, 0) * (1 + node) as f64;
+        let conclusion = follow_on(&compared(None), &[0, 1], figure);
+        let Found::Pairs(outcome) = &conclusion.found else {
+            panic!("two arms are pairs");
+        };
+        assert_eq!((conclusion.apart, outcome.findings[0].verdict), (2, Verdict::Same));
+        assert!(outcome.findings[0].pairs * 2 <= conclusion.starts - 2);
+        // Pairs of which each is on one node count, whichever it is.
+        let conclusion = follow_on(&compared(None), &[0, 0, 1, 1, 0, 0, 1, 1, 0], figure);
+        assert_eq!(conclusion.apart, 0);
+        // Never two on one node: nothing is decided.
+        let apart: Vec<u64> = (0..40).map(|at| at % 2).collect();
+        let conclusion = follow_on(&compared(None), &apart, figure);
+        let Found::Pairs(outcome) = &conclusion.found else {
+            panic!("two arms are pairs");
+        };
+        assert_eq!(
+            (conclusion.apart, outcome.findings[0].verdict),
+            (40, Verdict::Undecided)
+        );
+    }
+
+    #[test]
+    fn an_axis_that_moves_is_measured_anew_where_it_is() {
+        let arms = compared(None);
+        let more = [("middle", "middle-point"), ("last", "last-point")].map(|(name, point)| Entrant {
+            server: ServerId(name.into()),
+            name: name.into(),
+            points: vec![PointId(point.into())],
+        });
+        let axis = Compared {
+            entrants: arms.entrants.iter().cloned().chain(more).collect(),
+            ..arms
+        };
+        let figure = |at: usize, entry: usize, node: u64| {
+            let level = if entry > 1 { 80.0 } else { 100.0 };
+            (level + noisy(at, 0) - 100.0) * (1 + node) as f64
+        };
+        let conclusion = follow_on(&axis, &[0, 0, 0, 1], figure);
+        assert_eq!(conclusion.apart, 3);
+        let Found::Axis(Some(Located::Between(bracket))) = conclusion.found else {
+            panic!("{conclusion:?}");
+        };
+        assert_eq!((bracket.old, bracket.new), (1, 2));
+        let apart: Vec<u64> = (0..40).map(|at| at % 2).collect();
+        assert_eq!(follow_on(&axis, &apart, figure).found, Found::Axis(None));
     }
 
     #[test]

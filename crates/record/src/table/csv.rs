@@ -30,7 +30,7 @@ const BEGINNINGS: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 
 /// A text with an apostrophe before it if it begins like a formula, or with an apostrophe: taking one off gives the text back. A
 /// number that was given as a text is none.
-fn inert(text: &str) -> Cow<'_, str> {
+pub fn inert(text: &str) -> Cow<'_, str> {
     let begins = text.starts_with('\'') || text.trim_start().starts_with(BEGINNINGS);
     match begins && text.parse::<f64>().is_err() {
         true => Cow::Owned(format!("'{text}")),

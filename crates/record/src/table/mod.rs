@@ -33,7 +33,7 @@ pub use bin::Bin;
 pub use builder::{ECHOED, TableBuilder};
 pub use cell::Cell;
 pub use contest::{Contest, LATENCIES, Standing};
-pub use csv::write_csv;
+pub use csv::{inert, write_csv};
 pub use disagree::Disagreement;
 pub use drift::Drifting;
 pub use filter::{Comparison, Filter};

@@ -15,11 +15,12 @@ pub fn in_words(state: &State) -> Vec<String> {
     let mut said = match compared.progress(state, &|_, _| false) {
         Progress::Starts(_) => vec![format!("comparing {}: not decided yet", names(compared))],
         Progress::Ended(conclusion) => match &conclusion.found {
-            Found::Pairs(outcome) => pairs(compared, outcome, conclusion.is_out_of_time),
+            Found::Pairs(outcome) => pairs(compared, outcome, &conclusion),
             Found::Axis(located) => {
                 let found = axis(compared, located.as_ref(), &conclusion);
                 std::iter::once(found)
                     .chain(difference(compared, located.as_ref(), state))
+                    .chain(apart(&conclusion))
                     .collect()
             }
         },
@@ -61,10 +62,10 @@ fn names(compared: &Compared) -> String {
     }
 }
 
-fn pairs(compared: &Compared, outcome: &Outcome, is_out_of_time: bool) -> Vec<String> {
+fn pairs(compared: &Compared, outcome: &Outcome, conclusion: &Conclusion) -> Vec<String> {
     let why = match outcome.ending {
         Ending::Decided => "decided".to_owned(),
-        Ending::Spent if is_out_of_time => "max_time is spent".to_owned(),
+        Ending::Spent if conclusion.is_out_of_time => "max_time is spent".to_owned(),
         Ending::Spent => "max_starts are spent".to_owned(),
         Ending::Unstartable(arm) => {
             let entrant = &compared.entrants[usize::from(arm == Arm::New)];
@@ -88,7 +89,17 @@ fn pairs(compared: &Compared, outcome: &Outcome, is_out_of_time: bool) -> Vec<St
         let ratio = ratio(Some(finding));
         format!("{}{}: {verdict}: {ratio}{more}", asked.metric, at_load(compared, asked))
     });
-    std::iter::once(first).chain(findings).collect()
+    std::iter::once(first)
+        .chain(findings)
+        .chain(apart(conclusion))
+        .collect()
+}
+
+/// The starts that do not count, because of their nodes.
+fn apart(conclusion: &Conclusion) -> Option<String> {
+    let starts = show_many(conclusion.apart as u64, "start");
+    let why = "on another node than what it would be held against, so what differs there may be the nodes";
+    (conclusion.apart > 0).then(|| format!("{starts} not counted: each ran {why}"))
 }
 
 fn axis(compared: &Compared, located: Option<&Located>, conclusion: &Conclusion) -> String {
@@ -96,7 +107,8 @@ fn axis(compared: &Compared, located: Option<&Located>, conclusion: &Conclusion)
     let name = |entry: usize| compared.entrants[entry].name.as_str();
     let metric = compared.family.first().map_or("", |asked| &asked.metric);
     let found = match located {
-        None => "max_time is spent before both ends were measured".to_owned(),
+        None if conclusion.is_out_of_time => "max_time is spent before both ends were measured".to_owned(),
+        None => "max_starts are spent before both ends were measured on one node".to_owned(),
         Some(Located::Unstartable) => "fewer than two entries start".to_owned(),
         Some(Located::Unchanged(change)) => {
             let interval = change.interval(stats::ALPHA);

@@ -1,16 +1,13 @@
 //! Where and with what an experiment was run, as pairs of words for people.
 
 use super::chart::Chart;
-use super::nodes;
-use super::words::show_number;
+use super::{nodes, starts};
 use itertools::Itertools;
-use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use vsweep_plan::units::{show_duration, show_many};
-use vsweep_record::journal::{RunRecord, ServerRecord, State};
-use vsweep_record::table::count_gpus;
+use vsweep_plan::units::show_duration;
+use vsweep_record::journal::{RunRecord, State};
 
 /// The manifest's facts that are known, then the versions of the servers and the time spent measuring.
 pub fn facts(manifest: &Value, state: &State) -> Vec<(String, String)> {
@@ -40,51 +37,8 @@ pub fn facts(manifest: &Value, state: &State) -> Vec<(String, String)> {
         nodes::describe(state, manifest["host"].as_str().unwrap_or_default()).map(|nodes| ("nodes".to_owned(), nodes)),
     );
     facts.push(("time spent measuring".into(), time_measuring(state)));
-    facts.extend(gpu_hours(state).map(|hours| ("GPU-hours".to_owned(), hours)));
+    facts.extend(starts::in_words(state).map(|hours| ("GPU-hours".to_owned(), hours)));
     facts
-}
-
-/// What servers had of GPUs from their launch to their end, and how much of it was spent measuring; none without any, and of simulated
-/// ones.
-fn gpu_hours(state: &State) -> Option<String> {
-    let real = || {
-        state
-            .servers
-            .iter()
-            .filter(|(_, server)| server.is_simulated() == Some(false))
-    };
-    let gpus = |server: &ServerRecord, given: &[u32]| match given.len() {
-        0 => count_gpus(&server.params, &server.argv),
-        given => given as f64,
-    };
-    let at = |text: &String| text.parse::<Timestamp>().ok();
-    let (mut held, mut starts) = (0.0, 0);
-    for (_, server) in real() {
-        for start in &server.starts {
-            let Some((from, to)) = at(&start.started_at).zip(start.exited_at.as_ref().and_then(at)) else {
-                continue;
-            };
-            held += to.duration_since(from).as_secs_f64().max(0.0) * gpus(server, &start.gpus);
-            starts += 1;
-        }
-    }
-    let measuring = state.runs().filter_map(|run| {
-        let server = real().find(|(id, _)| **id == run.server)?.1;
-        let start = server.starts.iter().find(|start| Some(start.launch) == run.launch)?;
-        start.exited_at.as_ref()?;
-        Some(run.seconds * gpus(server, &start.gpus))
-    });
-    let measuring = measuring
-        .filter(|seconds| seconds.is_finite())
-        .fold(0.0, |all, seconds| all + seconds);
-    (held > 0.0).then(|| {
-        format!(
-            "{} in {}, {:.0} % of it measuring",
-            show_number(held / 3600.0),
-            show_many(starts, "server start"),
-            (100.0 * measuring / held).min(100.0)
-        )
-    })
 }
 
 /// What tells the experiment from others in a few words: models, GPUs, version of the server, day.
@@ -161,8 +115,6 @@ fn list_gpus(gpus: &[Value]) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
-    use vsweep_plan::ids::ServerId;
-    use vsweep_record::journal::{Event, GroupBegun, Seen, ServerDeclared};
 
     #[test]
     fn facts_are_for_people() {
@@ -179,61 +131,6 @@ mod tests {
                 "git dirty: no",
                 "time spent measuring: 0 ms"
             ]
-        );
-    }
-
-    #[test]
-    fn gpu_hours_are_those_of_servers_that_ended() {
-        let (mut state, server) = (State::default(), ServerId("s".into()));
-        let mut note = |at: &str, event: Event| {
-            let mut entry = state.next_entry(event);
-            at.clone_into(&mut entry.at);
-            state.apply(entry);
-        };
-        let config = ServerDeclared {
-            argv: ["vllm", "serve", "m", "--tensor-parallel-size", "2"]
-                .map(str::to_owned)
-                .into(),
-            ..ServerDeclared::default()
-        };
-        let (slot, launch) = (0, 1);
-        note(
-            "",
-            Event::GroupBegun(Box::new(GroupBegun {
-                server: server.clone(),
-                slot,
-                config,
-                seen: Seen::new(),
-            })),
-        );
-        let starting = Event::ServerStarting {
-            server: server.clone(),
-            slot,
-            launch,
-            gpus: vec![3, 4],
-        };
-        note("2026-01-01T00:00:00Z", starting);
-        let ready = Event::ServerReady {
-            server: server.clone(),
-            launch,
-            seconds: 60.0,
-            model: "m".into(),
-            version: None,
-            simulated: false,
-            identity: None,
-            answers: None,
-        };
-        note("2026-01-01T00:01:00Z", ready);
-        let exited = Event::ServerExited {
-            server,
-            launch,
-            cause: None,
-            detail: String::new(),
-        };
-        note("2026-01-01T01:30:00Z", exited);
-        assert_eq!(
-            gpu_hours(&state).as_deref(),
-            Some("3 in 1 server start, 0 % of it measuring")
         );
     }
 }

@@ -28,7 +28,7 @@ const COMMON: &str = "\
     gpu_memory_gib_max gpu_sm_clock_mhz_mean gpu_sm_clock_mhz_min gpu_memory_clock_mhz_mean \
     gpu_temperature_celsius_max gpu_throttled_share gpu_throttle_reasons gpu_other_processes_max \
     startup_s startup_weights_s startup_model_s startup_compile_s startup_graphs_s startup_engine_s \
-    servers_beside starts_beside completed failed output_throughput prefix_cache_hit_rate \
+    servers_beside starts_beside other_servers_beside completed failed output_throughput prefix_cache_hit_rate \
     user_count_estimate gpu_count tokens_per_user tokens_per_gpu \
     cost_per_million_output_tokens cost_per_million_tokens joules_per_output_token joules_per_token";
 

@@ -39,6 +39,7 @@ pub mod requirements;
 mod rows;
 mod sla;
 mod source;
+mod starts;
 pub mod status;
 mod telemetry;
 pub mod terminal;

@@ -6,6 +6,7 @@ use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet};
 use vsweep_plan::units::show_many;
 use vsweep_record::journal::{Machine, RunRecord, State};
+use vsweep_record::table::Points;
 
 /// Nodes that are named.
 const MOST_NAMED: usize = 8;
@@ -70,6 +71,23 @@ pub fn remarks(state: &State) -> Vec<String> {
         }
     }
     remarks
+}
+
+/// That runs had servers of other sessions beside them, if any had.
+pub fn shared(points: &Points<'_>) -> Option<String> {
+    let others = points.runs.column("other_servers_beside")?;
+    let runs = others
+        .cells
+        .iter()
+        .filter(|cell| cell.number().is_some_and(|count| count > 0.0))
+        .count();
+    let had = if runs == 1 { "run" } else { "runs" };
+    (runs > 0).then(|| {
+        format!(
+            "{runs} {had} had servers of other vsweep sessions beside them on the machine (column other_servers_beside); what that costs them \
+             is not measured"
+        )
+    })
 }
 
 /// The first pair of nodes for each way in which two are unlike.

@@ -25,5 +25,6 @@ pub fn remarks(state: &State, points: &Points<'_>, clients: Option<&Clients>) ->
         ))
         .chain(of(UNSTEADY, unsteady::remarks(points)))
         .chain(of("Side by side", state.interference().remarks()))
+        .chain(of("Side by side", nodes::shared(points).into_iter().collect()))
         .collect()
 }

@@ -13,7 +13,7 @@ use super::requirements::{self, Judged};
 use super::rows::{Believed, Runs, read_asked, reread_asked};
 use super::sla;
 use super::text::summarize;
-use super::{answer, duplicates};
+use super::{answer, duplicates, starts};
 use std::fs;
 use std::iter;
 use std::path::PathBuf;
@@ -149,7 +149,12 @@ pub(super) fn make_tables<'a>(
     });
     let of_searches = iter::once_with(|| (directory.sla_csv(), sla::to_csv(state)));
     let of_duplicates = iter::once_with(|| (directory.duplicates_csv(), duplicates::to_csv(directory, state)));
-    of_runs.chain(of_points).chain(of_searches).chain(of_duplicates)
+    let of_starts = iter::once_with(|| (directory.starts_csv(), starts::to_csv(state)));
+    of_runs
+        .chain(of_points)
+        .chain(of_searches)
+        .chain(of_duplicates)
+        .chain(of_starts)
 }
 
 fn to_csv(table: &Table) -> Vec<u8> {

@@ -1,8 +1,6 @@
 //! A comparison as one offline page. Its text comes from `page.html.jinja`; here is what goes into it.
 
-use super::{
-    Comparison, HEADS, ONE_START, Side, cells, frontiers, percent, requirement_name, show_limit, tally, verdict_name,
-};
+use super::{Comparison, HEADS, Side, cells, frontiers, percent, requirement_name, show_limit, tally, verdict_name};
 use crate::report::html::STYLE;
 use crate::report::picture::{Form, render};
 use minijinja::{AutoEscape, Environment, Value, context};
@@ -48,7 +46,7 @@ pub fn to_html(comparison: &Comparison, base: &Side, new: &Side) -> Result<Strin
         base => shown(&comparison.base),
         new => shown(&comparison.new),
         tally => tally(comparison),
-        note => comparison.has_single_starts().then_some(ONE_START),
+        notes => comparison.notes().iter().map(|note| shown(note)).collect::<Vec<String>>(),
         heads => HEADS,
         limits => limits.collect::<Vec<Value>>(),
         pictures,

@@ -1,7 +1,7 @@
 //! A comparison as Markdown, short enough for a pull request's comment or a job's summary.
 
 use super::super::markdown::{escape, grid};
-use super::{Comparison, HEADS, ONE_START, cells, percent, requirement_name, show_limit, tally};
+use super::{Comparison, HEADS, cells, percent, requirement_name, show_limit, tally};
 use vsweep_plan::units::show_many;
 
 /// The tally first, then limits, one table a point, and what else changed.
@@ -12,8 +12,8 @@ pub fn to_markdown(comparison: &Comparison) -> String {
         escape(&comparison.base),
         escape(&tally(comparison))
     );
-    if comparison.has_single_starts() {
-        text += &format!("Note: {ONE_START}.\n\n");
+    for note in comparison.notes() {
+        text += &format!("Note: {}.\n\n", escape(&note));
     }
     if !comparison.limits.is_empty() {
         let rows = comparison.limits.iter().map(|judged| {

@@ -9,6 +9,7 @@ mod html;
 mod junit;
 mod markdown;
 mod matching;
+mod nodes;
 mod side;
 mod text;
 
@@ -68,6 +69,9 @@ pub struct Comparison {
     pub own_margins: BTreeMap<String, f64>,
     /// What differs besides the figures.
     pub changes: Vec<Change>,
+    /// Whether the sides were measured on one node, in words; none where they were, and where that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<String>,
     /// Points that both sides have.
     pub points: Vec<Pair>,
     /// Points that the base alone has, by their settings.
@@ -229,6 +233,7 @@ impl Comparison {
             margin_percent: question.margins.percent_of(""),
             own_margins: question.margins.own.clone(),
             changes: changes::between(base, new, &keys),
+            nodes: nodes::across(base, new, &pairs),
             points,
             only_base,
             only_new,
@@ -247,6 +252,12 @@ impl Comparison {
         let has = |wanted| self.limits.iter().any(|judged| judged.requirement == wanted);
         let worst = [Requirement::Broken, Requirement::Undecided, Requirement::Met];
         worst.into_iter().find(|requirement| has(*requirement))
+    }
+
+    /// What a reader of the verdicts must know.
+    fn notes(&self) -> Vec<String> {
+        let one_start = self.has_single_starts().then(|| ONE_START.to_owned());
+        one_start.into_iter().chain(self.nodes.clone()).collect()
     }
 
     /// Whether some figure rests on one start, so that nothing is known of the noise between starts.

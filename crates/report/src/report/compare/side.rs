@@ -4,12 +4,13 @@ use super::super::environment::facts;
 use super::super::rows::{Runs, read_runs};
 use itertools::Itertools;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
+use std::rc::Rc;
 use vsweep_plan::error::Result;
 use vsweep_plan::matrix::{FlagValue, ServeFlags};
 use vsweep_plan::plan::spelling;
-use vsweep_record::journal::{self, Check, Directory, ServerRecord, State};
+use vsweep_record::journal::{self, Check, Directory, Machine, ServerRecord, State};
 use vsweep_record::table::Table;
 
 /// Results, and what is known of how they came about.
@@ -21,6 +22,8 @@ pub struct Side {
     pub table: Table,
     /// The launch that each run was measured on, where known; empty if none is.
     pub launches: Vec<Option<String>>,
+    /// Where each run was measured, where known; empty if nothing is.
+    pub machines: Vec<Option<Rc<Machine>>>,
     /// The machine and the versions.
     pub facts: Vec<(String, String)>,
     /// Programs, environment variables, models and flags of its servers; a flag as the setting that it is, `serve.dtype`.
@@ -52,11 +55,21 @@ impl Side {
         let launches = state
             .runs()
             .map(|run| state.start_of(run).map(|launch| launch.to_string()));
+        let mut known = HashMap::new();
+        let machines = state.runs().map(|run| {
+            let session = run.started.journal;
+            let machine = known
+                .entry(session)
+                .or_insert_with(|| state.machine_of(session).map(Rc::new));
+            machine.clone()
+        });
+        let machines = machines.collect();
         let manifest = fs::read(directory.manifest()).ok();
         let manifest = manifest.and_then(|content| serde_json::from_slice(&content).ok());
         Ok(Side {
             name,
             launches: launches.collect(),
+            machines,
             facts: facts(&manifest.unwrap_or(Value::Null), &state)
                 .into_iter()
                 .chain(clocks(&table))
@@ -76,6 +89,7 @@ impl Side {
             name: format!("{} TP {tp} PP {pp}", self.name),
             table: self.table.select(&rows),
             launches: rows.iter().filter_map(|row| self.launches.get(*row).cloned()).collect(),
+            machines: rows.iter().filter_map(|row| self.machines.get(*row).cloned()).collect(),
             ..self.clone()
         })
         .collect()

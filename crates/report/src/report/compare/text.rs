@@ -1,7 +1,7 @@
 //! A comparison in the terminal.
 
 use super::super::align::align;
-use super::{Comparison, HEADS, ONE_START, cells, percent, requirement_name, show_limit, tally};
+use super::{Comparison, HEADS, cells, percent, requirement_name, show_limit, tally};
 use vsweep_plan::units::show_many;
 
 /// Points without a counterpart that are named.
@@ -55,8 +55,8 @@ pub fn to_text(comparison: &Comparison) -> String {
             judged.p_value
         );
     }
-    if comparison.has_single_starts() {
-        text += &format!("note: {ONE_START}\n");
+    for note in comparison.notes() {
+        text += &format!("note: {note}\n");
     }
     text + &tally(comparison) + "\n"
 }

@@ -71,6 +71,7 @@ pub fn encode(page: &Page<'_>, answers: &[Answer]) -> String {
         rows: of_row.collect(),
         servers: servers(inputs, &runs),
         server: runs.server,
+        start: runs.start,
         began: runs.began.map(|began| began.to_string()),
         ended: runs.ended,
         seconds: runs.seconds,
@@ -121,6 +122,7 @@ struct Rest<'a> {
     rows: Vec<usize>,
     servers: Vec<Value>,
     server: Vec<usize>,
+    start: Vec<Option<usize>>,
     began: Option<String>,
     ended: Vec<Option<f64>>,
     seconds: Vec<f64>,
@@ -206,6 +208,8 @@ fn is_shown(column: &Column) -> bool {
 struct Runs {
     began: Option<Timestamp>,
     server: Vec<usize>,
+    /// Its start by its place among those of its server, where that is known.
+    start: Vec<Option<usize>>,
     ended: Vec<Option<f64>>,
     seconds: Vec<f64>,
     details: Dictionary,
@@ -252,6 +256,12 @@ impl Runs {
             .filter_map(|start| start.started_at.parse::<Timestamp>().ok())
             .min();
         let ended = |run: &&RunRecord| since(began, &run.finished_at);
+        let starts = inputs.state.servers.iter().flat_map(|(id, server)| {
+            let places = server.starts.iter().enumerate();
+            places.map(move |(at, start)| ((id, start.launch), at))
+        });
+        let places: HashMap<_, usize> = starts.collect();
+        let start = |run: &&RunRecord| places.get(&(&run.server, run.launch?)).copied();
         let command = |run: &&RunRecord| {
             let server = inputs.state.servers.get(&run.server);
             let server = server.map_or(&[][..], |server| &server.argv);
@@ -263,6 +273,7 @@ impl Runs {
                 .iter()
                 .map(|run| ids.get(&run.server).copied().unwrap_or_default())
                 .collect(),
+            start: runs.iter().map(start).collect(),
             ended: runs.iter().map(ended).collect(),
             seconds: runs.iter().map(|run| tenths(run.seconds)).collect(),
             details: Dictionary::of(runs.iter().map(|run| Value::String(told(run).into_owned()))),
@@ -292,6 +303,8 @@ fn servers(inputs: &Inputs<'_>, runs: &Runs) -> Vec<Value> {
                 "ready": start.ready_seconds.map(tenths),
                 "to": start.exited_at.as_deref().and_then(|moment| since(runs.began, moment)),
                 "cause": start.cause.map(|cause| cause.name()),
+                "gpus": start.gpus,
+                "node": inputs.state.machine_of(start.launch.session).map(|machine| machine.node),
             })
         });
         json!({

@@ -1,0 +1,286 @@
+//! `starts.csv`: every start of a server, where it ran, for how long it held its GPUs, and how much of that was spent measuring. It is
+//! the night's timeline as a table.
+
+use super::words::show_number;
+use jiff::Timestamp;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use vsweep_plan::cause::Cause;
+use vsweep_plan::ids::ServerId;
+use vsweep_plan::units::show_many;
+use vsweep_record::journal::{Launch, ServerRecord, StartRecord, State};
+use vsweep_record::table::{count_gpus, inert};
+
+/// One start, and what it took of the machine.
+struct Taken<'s> {
+    id: &'s ServerId,
+    server: &'s ServerRecord,
+    start: &'s StartRecord,
+    node: String,
+    gpus: f64,
+    /// From its launch to its end; none while it is up, and where the end is not recorded.
+    held: Option<(Timestamp, Timestamp)>,
+    runs: usize,
+    measured_s: f64,
+}
+
+impl Taken<'_> {
+    fn held_s(&self) -> Option<f64> {
+        let (from, to) = self.held?;
+        Some(to.duration_since(from).as_secs_f64().max(0.0))
+    }
+
+    fn gpu_hours(&self) -> Option<f64> {
+        Some(self.held_s()? * self.gpus / 3600.0)
+    }
+
+    /// The share of its time that it was measured.
+    fn utilisation(&self) -> Option<f64> {
+        let held_s = self.held_s().filter(|held_s| *held_s > 0.0)?;
+        Some((self.measured_s / held_s).min(1.0))
+    }
+}
+
+/// All starts, in the order in which they began.
+fn taken(state: &State) -> Vec<Taken<'_>> {
+    let mut measured: HashMap<(&ServerId, Launch), (usize, f64)> = HashMap::new();
+    for run in state.runs().filter(|run| run.seconds.is_finite()) {
+        if let Some(launch) = run.launch {
+            let (runs, seconds) = measured.entry((&run.server, launch)).or_default();
+            *runs += 1;
+            *seconds += run.seconds;
+        }
+    }
+    let at = |text: &str| text.parse::<Timestamp>().ok();
+    let starts = state
+        .servers
+        .iter()
+        .flat_map(|(id, server)| server.starts.iter().map(move |start| (id, server, start)));
+    let mut taken: Vec<Taken<'_>> = starts
+        .map(|(id, server, start)| {
+            let (runs, measured_s) = measured.get(&(id, start.launch)).copied().unwrap_or_default();
+            Taken {
+                id,
+                server,
+                start,
+                node: state
+                    .machine_of(start.launch.session)
+                    .map_or(String::new(), |machine| machine.node),
+                gpus: match start.gpus.len() {
+                    0 => count_gpus(&server.params, &server.argv),
+                    given => given as f64,
+                },
+                held: at(&start.started_at).zip(start.exited_at.as_deref().and_then(at)),
+                runs,
+                measured_s,
+            }
+        })
+        .collect();
+    taken.sort_by(|one, other| {
+        (&one.start.started_at, one.start.launch).cmp(&(&other.start.started_at, other.start.launch))
+    });
+    taken
+}
+
+/// The table; `None` where no server was started.
+pub fn to_csv(state: &State) -> Option<Vec<u8>> {
+    let taken = taken(state);
+    if taken.is_empty() {
+        return None;
+    }
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let mut write = |record: &[String]| writer.write_record(record).expect("memory takes every row");
+    write(&COLUMNS.map(str::to_owned));
+    for taken in &taken {
+        let (start, simulated) = (taken.start, taken.server.is_simulated());
+        let figure =
+            |figure: Option<f64>, digits: usize| figure.map_or_else(String::new, |it| format!("{it:.digits$}"));
+        let gpus: Vec<String> = start.gpus.iter().map(u32::to_string).collect();
+        write(&[
+            taken.id.to_string(),
+            inert(&taken.server.name).into_owned(),
+            start.slot.to_string(),
+            start.launch.to_string(),
+            inert(&taken.node).into_owned(),
+            gpus.join(" "),
+            taken.gpus.to_string(),
+            start.started_at.clone(),
+            figure(start.ready_seconds, 1),
+            start.exited_at.clone().unwrap_or_default(),
+            start.cause.map_or("", Cause::name).to_owned(),
+            simulated.map_or_else(String::new, |simulated| simulated.to_string()),
+            taken.runs.to_string(),
+            figure(taken.held_s(), 1),
+            figure(Some(taken.measured_s), 1),
+            figure(taken.gpu_hours(), 4),
+            figure(taken.utilisation(), 3),
+        ]);
+    }
+    Some(writer.into_inner().expect("memory takes every row"))
+}
+
+const COLUMNS: [&str; 17] = [
+    "server",
+    "name",
+    "start",
+    "launch",
+    "node",
+    "gpus",
+    "gpu_count",
+    "started",
+    "startup_s",
+    "ended",
+    "cause",
+    "simulated",
+    "runs",
+    "held_s",
+    "measured_s",
+    "gpu_hours",
+    "utilisation",
+];
+
+/// `3 in 2 server starts, 40 % of it measuring; 8 GPUs were held 93 % of the time`; nothing without any, and of simulated ones.
+pub(super) fn in_words(state: &State) -> Option<String> {
+    // One that never got ready has not told what it is: it is what the others are.
+    let any_simulated = state.servers.values().any(|server| server.is_simulated() == Some(true));
+    let is_real = |taken: &Taken<'_>| !taken.server.is_simulated().unwrap_or(any_simulated) && taken.held.is_some();
+    let taken: Vec<Taken<'_>> = taken(state).into_iter().filter(is_real).collect();
+    let sum = |figure: fn(&Taken<'_>) -> f64| taken.iter().map(figure).sum::<f64>();
+    let hours = sum(|taken| taken.gpu_hours().unwrap_or(0.0));
+    let measuring = sum(|taken| taken.gpus * taken.measured_s / 3600.0);
+    let held = held_share(&taken).map_or(String::new(), |(gpus, share)| {
+        format!(
+            "; {} held {:.0} % of the time",
+            show_many(gpus as u64, "GPU"),
+            100.0 * share
+        )
+    });
+    (hours > 0.0).then(|| {
+        format!(
+            "{} in {}, {:.0} % of it measuring{held}",
+            show_number(hours),
+            show_many(taken.len() as u64, "server start"),
+            (100.0 * measuring / hours).min(100.0)
+        )
+    })
+}
+
+/// What was held of a node.
+#[derive(Default)]
+struct GivenOut {
+    gpus: BTreeSet<u32>,
+    spans: Vec<(Timestamp, Timestamp)>,
+    gpu_seconds: f64,
+}
+
+/// How many GPUs were ever held on all nodes, and for what share of the time in which any of their node was; none where fewer than two
+/// were given out.
+fn held_share(taken: &[Taken<'_>]) -> Option<(usize, f64)> {
+    let mut nodes: BTreeMap<&str, GivenOut> = BTreeMap::new();
+    for taken in taken.iter().filter(|taken| !taken.start.gpus.is_empty()) {
+        let node = nodes.entry(&taken.node).or_default();
+        node.gpus.extend(&taken.start.gpus);
+        node.spans.extend(taken.held);
+        node.gpu_seconds += taken.held_s()? * taken.start.gpus.len() as f64;
+    }
+    let (mut count, mut held, mut could) = (0, 0.0, 0.0);
+    for mut node in nodes.into_values() {
+        node.spans.sort();
+        let mut covered_s = 0.0;
+        let mut last: Option<Timestamp> = None;
+        for (from, to) in node.spans {
+            let from = last.map_or(from, |last| last.max(from));
+            covered_s += to.duration_since(from).as_secs_f64().max(0.0);
+            last = Some(last.map_or(to, |last| last.max(to)));
+        }
+        count += node.gpus.len();
+        held += node.gpu_seconds;
+        could += covered_s * node.gpus.len() as f64;
+    }
+    (count > 1 && could > 0.0).then(|| (count, (held / could).min(1.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vsweep_record::journal::{Event, GroupBegun, Seen, ServerDeclared};
+
+    /// One start of a server on these GPUs, from one minute of a day to another; ready after a minute.
+    fn started(state: &mut State, name: &str, launch: u32, gpus: &[u32], (from, to): (u32, Option<u32>)) {
+        let server = ServerId(name.into());
+        let mut note = |minute: u32, event: Event| {
+            let mut entry = state.next_entry(event);
+            entry.at = format!("2026-01-01T{:02}:{:02}:00Z", minute / 60, minute % 60);
+            state.apply(entry);
+        };
+        let argv = ["vllm", "serve", "m", "--tensor-parallel-size", "2"].map(str::to_owned);
+        let config = ServerDeclared {
+            name: name.to_owned(),
+            argv: argv.into(),
+            ..ServerDeclared::default()
+        };
+        let begun = GroupBegun {
+            server: server.clone(),
+            slot: 0,
+            config,
+            seen: Seen::new(),
+        };
+        note(from, Event::GroupBegun(Box::new(begun)));
+        let starting = Event::ServerStarting {
+            server: server.clone(),
+            slot: 0,
+            launch,
+            gpus: gpus.to_vec(),
+        };
+        note(from, starting);
+        let ready = Event::ServerReady {
+            server: server.clone(),
+            launch,
+            seconds: 60.0,
+            model: "m".into(),
+            version: None,
+            simulated: false,
+            identity: None,
+            answers: None,
+        };
+        note(from + 1, ready);
+        if let Some(to) = to {
+            let exited = Event::ServerExited {
+                server,
+                launch,
+                cause: None,
+                detail: String::new(),
+            };
+            note(to, exited);
+        }
+    }
+
+    #[test]
+    fn gpu_hours_are_those_of_servers_that_ended() {
+        let mut state = State::default();
+        started(&mut state, "a", 1, &[3, 4], (0, Some(90)));
+        started(&mut state, "c", 2, &[], (100, None));
+        let told = in_words(&state);
+        let expected = "3 in 1 server start, 0 % of it measuring; 2 GPUs held 100 % of the time";
+        assert_eq!(told.as_deref(), Some(expected));
+        let table = String::from_utf8(to_csv(&state).expect("two starts")).expect("text");
+        let rows: Vec<&str> = table.lines().skip(1).collect();
+        assert!(rows[0].ends_with(",0,5400.0,0.0,3.0000,0.000"), "{table}");
+        assert!(
+            rows[1].ends_with(",0,,0.0,,"),
+            "one that is up has no cost yet: {table}"
+        );
+        // What the flags say where no GPUs were given.
+        assert!(rows[1].contains(",,2,2026-01-01T01:40:00Z,60.0,"), "{table}");
+    }
+
+    #[test]
+    fn gpus_that_nobody_holds_while_others_are_held_are_told() {
+        let mut state = State::default();
+        started(&mut state, "a", 1, &[0], (0, Some(60)));
+        started(&mut state, "b", 2, &[1], (0, Some(30)));
+        // Between two sessions nothing is held, and nothing could be.
+        started(&mut state, "c", 3, &[0], (600, Some(630)));
+        let told = in_words(&state).expect("real servers");
+        assert!(told.ends_with("2 GPUs held 67 % of the time"), "{told}");
+    }
+}

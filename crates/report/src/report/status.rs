@@ -9,7 +9,6 @@ pub use up::Up;
 use super::compared;
 use super::duplicates;
 use super::failures::{Group, Reason, group_recorded};
-use super::progress::Ahead;
 use super::sla;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -73,7 +72,7 @@ pub struct Status {
     /// Both, for people.
     #[serde(skip)]
     reasons: Vec<Group>,
-    /// Estimate for the runs left, in seconds; `None` before the first run is done.
+    /// Estimate for the runs left, in seconds; whoever can predict it fills it in, once a run is done.
     pub seconds_left: Option<f64>,
     /// Whether a session was ever begun.
     #[serde(skip)]
@@ -157,11 +156,15 @@ pub struct Seen {
 impl Status {
     /// Reads the state of an experiment directory.
     pub fn read(directory: &Directory) -> Result<Status> {
-        let state = journal::load(directory, Check::Lengths)?;
-        let mut status = Status::of(&directory.name(), &state);
+        Status::now(directory, &journal::load(directory, Check::Lengths)?)
+    }
+
+    /// The state that the journals of a directory tell, and who works on it now.
+    pub fn now(directory: &Directory, state: &State) -> Result<Status> {
+        let mut status = Status::of(&directory.name(), state);
         status.running = journal::holders(directory)?;
         if !status.running.is_empty() {
-            status.servers_up = Up::of(&state);
+            status.servers_up = Up::of(state);
         }
         Ok(status)
     }
@@ -200,7 +203,7 @@ impl Status {
             causes: causes(&reasons),
             doubts: doubts(&reasons),
             reasons,
-            seconds_left: Ahead::of_journal(state).and_then(|ahead| ahead.seconds_left()),
+            seconds_left: None,
             has_begun: state.last_session().is_some(),
             running: Vec::new(),
             servers_up: Vec::new(),

@@ -109,22 +109,18 @@ impl Http {
 
     /// GET, answered within the limit.
     pub async fn get(&self, path: &str, limit: Duration) -> Result<Answer, Silence> {
-        self.answer(reqwest::Method::GET, path, limit).await
+        self.send(self.request(reqwest::Method::GET, path)?, limit).await
     }
 
     /// POST without a body, answered within the limit.
     pub async fn post(&self, path: &str, limit: Duration) -> Result<Answer, Silence> {
-        self.answer(reqwest::Method::POST, path, limit).await
+        self.send(self.request(reqwest::Method::POST, path)?, limit).await
     }
 
     /// POST of some JSON, answered within the limit.
     pub async fn ask(&self, path: &str, body: &Value, limit: Duration) -> Result<Answer, Silence> {
         let request = self.request(reqwest::Method::POST, path)?.json(body);
         self.send(request, limit).await
-    }
-
-    async fn answer(&self, method: reqwest::Method, path: &str, limit: Duration) -> Result<Answer, Silence> {
-        self.send(self.request(method, path)?, limit).await
     }
 
     fn request(&self, method: reqwest::Method, path: &str) -> Result<reqwest::RequestBuilder, Silence> {

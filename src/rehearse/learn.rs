@@ -22,6 +22,9 @@ const MOST_COMPARED: usize = 16;
 /// What lies between two runs, in seconds: resets, files that are synced to disk, tables.
 pub const PAUSE_S: f64 = 0.01;
 
+/// Runs that a search takes which cannot be played.
+pub const USUAL_PROBES: f64 = 8.0;
+
 /// How well that is known: disks differ.
 const PAUSE: Belief = Belief::of(1.0, 0.7);
 

@@ -3,7 +3,7 @@
 
 use super::company::Company;
 use super::disk;
-use super::learn::PAUSE_S;
+use super::learn::{PAUSE_S, USUAL_PROBES};
 use super::load::{Driver, Play, Player};
 use super::plays::Timing;
 use super::server::StandIn;
@@ -33,9 +33,6 @@ struct Played<'a> {
     /// Whether the server is up and stays so.
     is_up: bool,
 }
-
-/// Runs that a search takes which cannot be played.
-const USUAL_PROBES: f64 = 8.0;
 
 /// The record of a rehearsal.
 struct Imagined<'a> {

@@ -172,8 +172,7 @@ impl Status {
     /// The state that a journal tells, by itself.
     pub fn of(experiment: &str, state: &State) -> Status {
         let count = |outcome| state.measured().filter(|run| run.outcome == outcome).count() as u64;
-        let (ok, suspect, failed) = (count(Outcome::Ok), count(Outcome::Suspect), count(Outcome::Failed));
-        let cut = count(Outcome::Cut);
+        let [ok, suspect, failed, cut] = [Outcome::Ok, Outcome::Suspect, Outcome::Failed, Outcome::Cut].map(count);
         let done = ok + suspect + failed + cut;
         let planned = match compared::is_decided(state) {
             Some(true) => done,
@@ -181,6 +180,7 @@ impl Status {
             None => state.planned().map_or(done, |_| state.planned_runs()),
         };
         let reasons = group_recorded(state);
+        let compared = compared::in_words(state).into_iter().map(|line| line + "\n");
         Status {
             experiment: experiment.to_owned(),
             planned,
@@ -195,11 +195,7 @@ impl Status {
             retired: duplicates::retired(state),
             searches: state.planned().map_or(0, |planned| planned.searches),
             searches_left: state.searches_left(),
-            answers: compared::in_words(state)
-                .into_iter()
-                .map(|line| line + "\n")
-                .collect::<String>()
-                + &sla::to_text(state),
+            answers: compared.collect::<String>() + &sla::to_text(state),
             causes: causes(&reasons),
             doubts: doubts(&reasons),
             reasons,
@@ -361,8 +357,8 @@ fn doubts(groups: &[Group]) -> Vec<DoubtCount> {
 }
 
 fn example(group: &Group) -> String {
-    let first = group.details.first();
-    first.map_or_else(String::new, |(detail, _)| one_line(detail))
+    let first = group.details.first().map(|(detail, _)| one_line(detail));
+    first.unwrap_or_default()
 }
 
 /// What was seen, without regard to the numbers in it: `3 of 40 requests failed` is `5 of 40 requests failed`. What most

@@ -18,6 +18,7 @@ use crate::run::Interrupt;
 use crate::server::http::{Silence, body_of, client_for};
 use clap::{ArgMatches, Command, FromArgMatches};
 use place::Place;
+use reqwest::StatusCode;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
@@ -232,9 +233,9 @@ pub(super) async fn first_model(server: &ServerParams) -> Result<(String, String
         request = request.header(name, value);
     }
     let answer = request.send().await.map_err(|error| failed(&Silence::from(error)))?;
-    match answer.status().as_u16() {
-        200 => {}
-        401 | 403 => {
+    match answer.status() {
+        StatusCode::OK => {}
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
             return Err(Error::Fatal(format!(
                 "{url} answers {}; set OPENAI_API_KEY, or --header Authorization=..., to a key that the server accepts",
                 answer.status()

@@ -1,6 +1,7 @@
 //! Where the results of a plan are and what is recorded there. Only reads; `vsweep run` and `vsweep submit` begin an experiment.
 
-use super::{output, plan_file};
+use super::output;
+use super::plan_file::{self, Objections};
 use crate::error::{Error, Exit, Result};
 use crate::journal::{self, Check, Directory, Manifest, State};
 use crate::matrix::Matrix;
@@ -43,17 +44,29 @@ pub fn recorded_plan(
     adapt: impl FnOnce(&mut Plan) -> bool,
 ) -> Result<std::result::Result<(Plan, Matrix), Exit>> {
     let root = directory.root().display();
-    let Some((name, sha256, text)) = state.plan_that_counts() else {
-        return Err(Error::Fatal(format!(
-            "{root} records no plan that can be read again; give the plan to `vsweep submit` with -o {root}"
-        )));
-    };
-    if text.contains(HIDDEN) {
+    if let Some((.., text)) = state.plan_that_counts()
+        && text.contains(HIDDEN)
+    {
         return Err(Error::Usage(format!(
             "the plan recorded in {root} has a secret hidden in it ({HIDDEN}), so nobody can go on with it alone; write the secret as \
              ${{NAME}}, set that variable where the workers run, and submit the plan again"
         )));
     }
+    Ok(read_plan(directory, state, adapt)?.map_err(Objections::show))
+}
+
+/// The same for whoever only looks at it: a hidden secret is none of its business, and nothing is told.
+pub fn read_plan(
+    directory: &Directory,
+    state: &State,
+    adapt: impl FnOnce(&mut Plan) -> bool,
+) -> Result<std::result::Result<(Plan, Matrix), Objections>> {
+    let root = directory.root().display();
+    let Some((name, sha256, text)) = state.plan_that_counts() else {
+        return Err(Error::Fatal(format!(
+            "{root} records no plan that can be read again; give the plan to `vsweep submit` with -o {root}"
+        )));
+    };
     let (format, extension) = match text.trim_start().starts_with('{') {
         true => (Format::Json, "json"),
         false => (Format::Toml, "toml"),
@@ -61,14 +74,14 @@ pub fn recorded_plan(
     let given = Manifest::plan_of(directory).unwrap_or_default();
     // A plan without a name is called by its file.
     let path = given.with_file_name(format!("{name}.{extension}"));
-    let read = plan::draft_of(text, format, &path).map_err(plan_file::Objections::from);
+    let read = plan::draft_of(text, format, &path).map_err(Objections::from);
     let read = read.and_then(|mut draft: Draft| {
         adapt(&mut draft.plan);
         plan_file::examine(draft)
     });
     let (mut plan, matrix) = match read {
         Ok((plan, matrix, _)) => (plan, matrix),
-        Err(objections) => return Ok(Err(objections.show())),
+        Err(objections) => return Ok(Err(objections)),
     };
     plan.path = given;
     if Changes::between(state, &matrix, &plan).plan.sha256 != sha256 {

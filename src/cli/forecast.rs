@@ -1,36 +1,128 @@
-//! What is told of a plan without being asked for a rehearsal: servers that will not fit on this machine, and how long a sweep that
-//! begins will likely take. It is told only where the GPU is known, since none is assumed.
+//! What is told of a plan without being asked for a rehearsal: how long all of it or the rest of it will likely take, by the one
+//! forecast that `plan`, `run`, `status` and `rehearse` share, and servers that will not fit on this machine. These are told only
+//! where the GPU is known, since none is assumed.
 
 use super::output;
 use super::rehearse::{Machine, installed, summary};
+use crate::agenda::Schedule;
 use crate::cause::{Cause, Failure};
-use crate::journal::State;
+use crate::journal::{Entry, Event, State};
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::Plan;
-use crate::rehearse::{Options, StandIn, needs_gpu, rehearse};
+use crate::rehearse::{Options, Rehearsal, StandIn, Unknown, needs_gpu, rehearse};
 use crate::run::Sweep;
+use std::time::Instant;
+
+/// Most tokens that are computed unless a rehearsal is asked for: about a second's worth.
+const MOST_TOKENS: u64 = 100_000_000;
+
+/// The same each time while a sweep goes on.
+const MOST_TOKENS_BESIDE: u64 = 2_000_000;
+
+/// Most servers and points that are played unless a rehearsal is asked for.
+const MOST_RUNS: u64 = 20_000;
+
+/// After a forecast beside a sweep it rests so many times as long as that took.
+const PAUSES: u32 = 100;
 
 /// Most servers that are looked at without being asked for a rehearsal.
 const MOST_SERVERS: usize = 1000;
 
-/// Most tokens that are computed for the forecast before the first start: no time that anybody notices.
-const FORECAST_TOKENS: u64 = 2_000_000;
+/// What is assumed where no rehearsal is asked for.
+pub fn options(machine: &Machine, plan: &Plan, matrix: &Matrix) -> Options {
+    machine.options(plan, matrix, Some(MOST_TOKENS))
+}
 
-/// What is predicted of the machine that this is, for a plan of which that can be known: no GPU is assumed.
-fn here(plan: &Plan, matrix: &Matrix, most_tokens: u64) -> Option<Options> {
-    let card = installed(plan, matrix);
-    (card.is_some() || !needs_gpu(matrix)).then(|| Options {
-        card,
-        ..Machine::default().options(plan, matrix, Some(most_tokens))
+/// What a schedule will likely take beyond what is done, learned from a record; `Err` says why that is not known.
+pub fn estimate(
+    plan: &Plan,
+    matrix: &Matrix,
+    schedule: Schedule<'_>,
+    done: &State,
+    record: &State,
+    options: &Options,
+) -> Result<Rehearsal, String> {
+    let counts = matrix.counts();
+    let large = "the plan is too large to be played at once; `vsweep rehearse` takes its time";
+    if counts.runs + counts.searches + counts.servers > MOST_RUNS {
+        return Err(large.to_owned());
+    }
+    rehearse(plan, matrix, schedule, done, record, options).map_err(|why| match why {
+        Unknown::TooMuch => large.to_owned(),
+        Unknown::Because(why) => why,
     })
+}
+
+/// The time that what is left will likely take, in seconds, once something was measured.
+pub fn seconds_left(
+    plan: &Plan,
+    matrix: &Matrix,
+    schedule: Schedule<'_>,
+    state: &State,
+    options: &Options,
+) -> Option<f64> {
+    state.runs().next()?;
+    let rehearsal = estimate(plan, matrix, schedule, state, state, options).ok()?;
+    Some(rehearsal.total.interval().likely)
+}
+
+/// What a sweep that goes on still lacks, predicted again when something has ended.
+pub struct Countdown<'a> {
+    sweep: Sweep<'a>,
+    options: Options,
+    told: Option<(Instant, f64)>,
+    next: Instant,
+}
+
+impl<'a> Countdown<'a> {
+    /// With what was played of it before it began.
+    pub fn of(sweep: Sweep<'a>, options: &Options) -> Countdown<'a> {
+        Countdown {
+            sweep,
+            options: Options {
+                at_work: true,
+                most_tokens: Some(MOST_TOKENS_BESIDE),
+                ..options.clone()
+            },
+            told: None,
+            next: Instant::now(),
+        }
+    }
+
+    /// The time that is left after an event, in seconds.
+    pub fn seconds_left(&mut self, entry: &Entry, state: &State) -> Option<f64> {
+        let is_news = matches!(
+            entry.event,
+            Event::ServerReady { .. }
+                | Event::RunFinished(_)
+                | Event::SearchFinished { .. }
+                | Event::GroupGivenUp(_)
+                | Event::ResultsRetired { .. }
+        );
+        let began = Instant::now();
+        if is_news && began >= self.next {
+            let Sweep { plan, wanted, .. } = self.sweep;
+            let left = seconds_left(plan, wanted, self.sweep.schedule(), state, &self.options);
+            self.told = left.map(|left| (Instant::now(), left));
+            self.next = Instant::now() + began.elapsed() * PAUSES;
+        }
+        let (at, left) = self.told?;
+        Some((left - at.elapsed().as_secs_f64()).max(0.0))
+    }
+}
+
+/// Whether what a plan needs of this machine is known.
+fn is_known(plan: &Plan, matrix: &Matrix) -> bool {
+    !needs_gpu(matrix) || installed(plan, matrix).is_some()
 }
 
 /// Servers of a plan that will not start on this machine, whatever load comes: their name, and why. What is wrong with their flags
 /// is told elsewhere.
 pub fn misfits(plan: &Plan, matrix: &Matrix) -> Vec<(String, Failure)> {
-    let Some(options) = here(plan, matrix, 0) else {
+    if !is_known(plan, matrix) {
         return Vec::new();
-    };
+    }
+    let options = options(&Machine::default(), plan, matrix);
     let servers = matrix.servers().take(MOST_SERVERS);
     let failure = |server: ServerConfig| {
         let failure = StandIn::of(&server, &options).ok()?.failure?;
@@ -40,9 +132,9 @@ pub fn misfits(plan: &Plan, matrix: &Matrix) -> Vec<(String, Failure)> {
 }
 
 /// How long the first server will likely take to get ready, in seconds.
-pub fn first_start(plan: &Plan, matrix: &Matrix) -> Option<f64> {
-    let first = StandIn::of(&matrix.servers().next()?, &here(plan, matrix, 0)?).ok()?;
-    first.failure.is_none().then_some(first.start_s)
+pub fn first_start(plan: &Plan, matrix: &Matrix, options: &Options) -> Option<f64> {
+    let first = StandIn::of(&matrix.servers().next()?, options).ok()?;
+    (is_known(plan, matrix) && first.failure.is_none()).then_some(first.start_s)
 }
 
 /// Such a server, in a sentence.
@@ -52,12 +144,12 @@ pub fn misfit(name: &str, failure: &Failure) -> String {
 }
 
 /// Tells how long the work that is left will likely take, and which servers will not fit; the sweep goes on.
-pub fn tell(sweep: &Sweep<'_>, state: &State) {
+pub fn tell(sweep: &Sweep<'_>, state: &State, options: &Options) {
     let (plan, wanted) = (sweep.plan, sweep.wanted);
-    let Some(options) = here(plan, wanted, FORECAST_TOKENS) else {
+    if !is_known(plan, wanted) {
         return;
-    };
-    let failing: Vec<(String, Failure)> = match rehearse(plan, wanted, sweep.schedule(), state, state, &options) {
+    }
+    let failing: Vec<(String, Failure)> = match estimate(plan, wanted, sweep.schedule(), state, state, options) {
         Ok(rehearsal) => {
             if !rehearsal.servers.is_empty() {
                 output::tell(summary(&rehearsal));

@@ -4,6 +4,7 @@
 use super::experiment::options;
 use super::machine;
 use super::output;
+use super::remaining::Remaining;
 use crate::error::{Error, Result};
 use crate::journal::{self, Directory, Follower, Nonce, State};
 use crate::plan::ReportOptions;
@@ -88,6 +89,7 @@ struct Watch {
     seen: (u64, usize),
     drawn: Option<(u64, usize)>,
     version: u64,
+    rest: Option<Remaining>,
 }
 
 impl Watch {
@@ -100,6 +102,7 @@ impl Watch {
             seen: (0, 0),
             drawn: None,
             version: 0,
+            rest: None,
         })
     }
 
@@ -134,9 +137,11 @@ impl Watch {
         let state = self.follower.state();
         self.seen = (state.lamport(), state.runs().count());
         let working = !journal::holders(&self.directory)?.is_empty();
+        self.rest = self.rest.take().or_else(|| Remaining::of(&self.directory, state));
+        let left = self.rest.as_mut().and_then(|rest| rest.seconds_left(state, working));
         let now = Now {
             version: self.version,
-            ..Now::of(&self.directory, state, working, Timestamp::now())
+            ..Now::of(&self.directory, state, left, working, Timestamp::now())
         };
         *hold(&served.now) = encode(&now);
         Ok(())

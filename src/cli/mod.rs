@@ -25,6 +25,7 @@ mod plan_file;
 mod plot;
 mod preflight;
 mod rehearse;
+mod remaining;
 mod report;
 mod report_check;
 mod results;

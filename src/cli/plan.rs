@@ -5,6 +5,7 @@ mod sh;
 pub mod table;
 
 use super::experiment::{folder, recorded};
+use super::forecast::{estimate, options};
 use super::output;
 use super::plan_file::PlanFile;
 use super::rehearse::{self, Machine};
@@ -31,11 +32,6 @@ pub struct Args {
     #[command(flatten)]
     machine: Machine,
 }
-
-/// Most tokens that are computed for an estimate: a few seconds' worth.
-const MOST_TOKENS: u64 = 100_000_000;
-/// Most servers and points of which an estimate is made.
-const MOST_RUNS: u64 = 20_000;
 
 /// How a matrix is shown.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -70,8 +66,9 @@ fn show(plan: &Plan, matrix: &Matrix, format: Format, machine: &Machine) -> Resu
     let estimate = || {
         let schedule = Schedule::new(plan, matrix, Shard::WHOLE, false);
         // A record that cannot be read is for `run` to complain about.
+        let options = options(machine, plan, matrix);
         let record = recorded(&Directory::at(folder(None, plan))).unwrap_or_default();
-        estimate(plan, matrix, schedule, &State::default(), &record, machine)
+        estimate(plan, matrix, schedule, &State::default(), &record, &options)
     };
     let written = match format {
         Format::Text => table::write(plan, matrix, &mut out).and_then(|()| write_estimate(&estimate(), &mut out)),
@@ -79,27 +76,6 @@ fn show(plan: &Plan, matrix: &Matrix, format: Format, machine: &Machine) -> Resu
         Format::Sh => sh::write(plan, matrix, &mut out),
     };
     output::finish(written.and_then(|()| out.flush()))
-}
-
-/// What a schedule will likely take beyond what is done, learned from a record; `Err` says why that is not known.
-pub fn estimate(
-    plan: &Plan,
-    matrix: &Matrix,
-    schedule: Schedule<'_>,
-    done: &State,
-    record: &State,
-    machine: &Machine,
-) -> std::result::Result<Rehearsal, String> {
-    let counts = matrix.counts();
-    let large = "the plan is too large to be played at once; `vsweep rehearse` takes its time";
-    if counts.runs + counts.searches + counts.servers > MOST_RUNS {
-        return Err(large.to_owned());
-    }
-    let options = machine.options(plan, matrix, Some(MOST_TOKENS));
-    crate::rehearse::rehearse(plan, matrix, schedule, done, record, &options).map_err(|why| match why {
-        crate::rehearse::Unknown::TooMuch => large.to_owned(),
-        crate::rehearse::Unknown::Because(why) => why,
-    })
 }
 
 /// One sentence of an estimate, and what it assumes.

@@ -8,7 +8,7 @@ use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Shard, State};
 use crate::matrix::{Matrix, Only};
 use crate::plan::{Parallel, Plan};
-use crate::rehearse::{Card, Forecast, Interval, Options, Rehearsal, needs_gpu, rehearse};
+use crate::rehearse::{Card, Forecast, Interval, Options, Plays, Rehearsal, needs_gpu, rehearse};
 use crate::report::words::short_label;
 use crate::selection::packed::Room;
 use crate::sim::engine::gpu::{GPUS, Gpu};
@@ -18,7 +18,6 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::Duration;
 
@@ -83,7 +82,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let done = if args.fresh { &nothing } else { &record };
     let schedule = Schedule::new(&plan, &matrix, args.shard, false);
     let options = args.machine.options(&plan, &matrix, None);
-    let working = tell_of(&options.played, matrix.counts().points);
+    let working = tell_of(&options.plays, matrix.counts().points);
     let rehearsal = rehearse(&plan, &matrix, schedule, done, &record, &options);
     drop(working);
     let rehearsal = rehearsal.map_err(|why| Error::Usage(format!("cannot rehearse the plan: {why}")))?;
@@ -103,12 +102,12 @@ pub fn run(args: Args) -> Result<Exit> {
 const EVERY: Duration = Duration::from_secs(5);
 
 /// Says on standard error how far a rehearsal has come, until the answer is dropped.
-fn tell_of(played: &Arc<AtomicU64>, points: u64) -> Sender<()> {
+fn tell_of(plays: &Arc<Plays>, points: u64) -> Sender<()> {
     let (working, ended) = mpsc::channel();
-    let played = Arc::clone(played);
+    let plays = Arc::clone(plays);
     let tell_on = move || {
         while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-            let played = show_many(played.load(Ordering::Relaxed), "run");
+            let played = show_many(plays.count(), "run");
             match points {
                 // Searches decide on their runs themselves.
                 0 => tell(format_args!("rehearsing: {played} played")),

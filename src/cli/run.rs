@@ -9,10 +9,11 @@ mod words;
 pub use before::{check_machine, first_guesses, keep_defaults, lengths, look_around};
 
 use super::experiment::{folder, tell_damage};
-use super::forecast;
+use super::forecast::{self, Countdown};
 use super::machine;
 use super::output;
 use super::plan_file::PlanFile;
+use super::rehearse::Machine;
 use crate::agenda::Ending;
 use crate::bench::Counters;
 use crate::error::{Error, Exit, Result};
@@ -20,6 +21,7 @@ use crate::files::write_atomic;
 use crate::journal::{self, Check, Directory, Event, Launch, Recorder, Shard, State};
 use crate::matrix::Only;
 use crate::plan::Plan;
+use crate::rehearse::Options;
 use crate::report;
 use crate::report::progress::{Ahead, Counter, Mode, Phase, Progress, Requests};
 use crate::run::{Changes, Forecasts, Interrupt, Lengths, Sweep, Update};
@@ -134,7 +136,8 @@ pub fn run(args: Args) -> Result<Exit> {
     recorder.hide(plan.secrets.clone());
     write_plan(&plan, &directory)?;
     let forecasts = first_guesses(&sweep, &state);
-    let lengths = lengths(&sweep, &state);
+    let options = forecast::options(&Machine::default(), &plan, wanted);
+    let lengths = lengths(&sweep, &state, &options);
     let sweep = Sweep {
         forecasts: &forecasts,
         lengths: &lengths,
@@ -144,7 +147,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let runtime = machine::runtime()?;
     let mut interrupt = runtime.block_on(async { Interrupt::install() })?;
     if matches!(mode, Mode::Auto | Mode::Plain) {
-        forecast::tell(&sweep, &state);
+        forecast::tell(&sweep, &state, &options);
     }
     if let Some(told) = margins::told(&plan).filter(|_| !args.quiet) {
         output::tell(told);
@@ -152,6 +155,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let tables = Tables::of(recorder.directory(), &plan.report)?;
     let ending = runtime.block_on(perform(
         sweep,
+        &options,
         changes,
         &mut recorder,
         mode,
@@ -228,17 +232,23 @@ async fn unless_interrupted<T: Send + 'static>(
 
 pub(super) async fn perform(
     sweep: Sweep<'_>,
+    options: &Options,
     changes: Changes,
     recorder: &mut Recorder,
     mode: Mode,
     interrupt: &mut Interrupt,
     mut tables: Option<Tables>,
 ) -> Result<Ending> {
-    let mut progress = Progress::new(mode, ahead(&sweep, recorder.state()));
+    let mut progress = Progress::new(mode, ahead(&sweep, recorder.state(), options));
+    let mut countdown = matches!(mode, Mode::Auto | Mode::Plain).then(|| Countdown::of(sweep, options));
     let mut observer = |update: Update<'_>, recorder: &Recorder| {
         match update {
             Update::Recorded(entry) => {
-                progress.event(entry, recorder.state());
+                let state = recorder.state();
+                let left = countdown
+                    .as_mut()
+                    .and_then(|countdown| countdown.seconds_left(entry, state));
+                progress.event(entry, state, left);
                 if let Event::ServerStarting { server, launch, .. } = &entry.event {
                     let (session, n) = (entry.place.line.journal, *launch);
                     let log = recorder.directory().server_log(server, Launch { session, n });
@@ -269,8 +279,8 @@ pub(super) async fn perform(
     ended.and_then(|ending| written.map(|()| ending))
 }
 
-/// What this invocation has to do, and what earlier ones teach about it.
-fn ahead(sweep: &Sweep<'_>, state: &State) -> Ahead {
+/// What this invocation has to do.
+fn ahead(sweep: &Sweep<'_>, state: &State, options: &Options) -> Ahead {
     let mut ahead = Ahead::default();
     if sweep.plan.bench.runner.offline().is_some() {
         ahead.need_no_server();
@@ -287,12 +297,7 @@ fn ahead(sweep: &Sweep<'_>, state: &State) -> Ahead {
             ahead.add_search(&start.server.id, start.slot, &search.id);
         }
     }
-    if let Some(node) = sweep.node {
-        let needs = sweep.needs(node, schedule.foreseen(state), state).into_iter();
-        ahead.share_out(node.room, needs.map(|(start, need)| (start.server.id, need)).collect());
-    }
-    ahead.learn(state);
-    ahead.predict_start(forecast::first_start(sweep.plan, sweep.wanted));
+    ahead.predict_start(forecast::first_start(sweep.plan, sweep.wanted, options));
     ahead
 }
 

@@ -1,9 +1,10 @@
 //! `vsweep status`: what is done, failed and left.
 
 use super::output::{self, finish};
+use super::remaining::Remaining;
 use crate::cluster::{self, slurm};
 use crate::error::{Exit, Result};
-use crate::journal::Directory;
+use crate::journal::{self, Check, Directory};
 use crate::report::status::{Cluster, Orphan, Status, Task, Worker};
 use crate::report::terminal::show;
 use crate::run::signs;
@@ -44,10 +45,11 @@ enum Format {
 
 pub fn run(args: Args) -> Result<Exit> {
     let directory = Directory::open(args.directory)?;
-    let mut status = read(&directory)?;
+    let mut rest = None;
+    let mut status = read(&directory, &mut rest)?;
     status.cluster = in_cluster(&directory)?;
     if args.watch {
-        status = watch(&directory, status)?;
+        status = watch(&directory, status, &mut rest)?;
     }
     finish(match args.format {
         Format::Text => output::text().write_all(status.to_text().as_bytes()),
@@ -62,8 +64,14 @@ pub fn run(args: Args) -> Result<Exit> {
     })
 }
 
-fn read(directory: &Directory) -> Result<Status> {
-    let mut status = Status::read(directory)?;
+fn read(directory: &Directory, rest: &mut Option<Remaining>) -> Result<Status> {
+    let state = journal::load(directory, Check::Lengths)?;
+    let mut status = Status::now(directory, &state)?;
+    if status.left > 0 {
+        *rest = rest.take().or_else(|| Remaining::of(directory, &state));
+        let at_work = !status.running.is_empty();
+        status.seconds_left = rest.as_mut().and_then(|rest| rest.seconds_left(&state, at_work));
+    }
     let workers = signs(directory).into_iter();
     status.workers = workers.map(|(group, sign)| Worker { host: sign.host, group }).collect();
     status.orphans = Remains::of(&status.killed).orphans.into_iter().map(told).collect();
@@ -71,7 +79,7 @@ fn read(directory: &Directory) -> Result<Status> {
 }
 
 /// Shows how the directory stands until nobody works on it any more, or nobody reads on; the last of it is left to be shown.
-fn watch(directory: &Directory, mut status: Status) -> Result<Status> {
+fn watch(directory: &Directory, mut status: Status, rest: &mut Option<Remaining>) -> Result<Status> {
     let screen = Term::stdout();
     let mut asked = Instant::now();
     while status.is_at_work() {
@@ -92,7 +100,7 @@ fn watch(directory: &Directory, mut status: Status) -> Result<Status> {
                 in_cluster(directory)?
             }
         };
-        status = read(directory)?;
+        status = read(directory, rest)?;
         status.cluster = cluster;
     }
     Ok(status)

@@ -2,8 +2,10 @@
 //! journal of its own and no tables.
 
 use super::experiment::recorded_plan;
+use super::forecast;
 use super::machine;
 use super::output;
+use super::rehearse::Machine;
 use super::run::{check_machine, first_guesses, keep_defaults, lengths, look_around, perform};
 use crate::agenda::Ending;
 use crate::error::{Error, Exit, Result};
@@ -62,7 +64,8 @@ pub fn run(args: Args) -> Result<Exit> {
     recorder.hide(plan.secrets.clone());
     let changes = Changes::between(recorder.state(), &whole, &plan);
     let forecasts = first_guesses(&sweep, recorder.state());
-    let lengths = lengths(&sweep, recorder.state());
+    let options = forecast::options(&Machine::default(), &plan, &whole);
+    let lengths = lengths(&sweep, recorder.state(), &options);
     let sweep = Sweep {
         forecasts: &forecasts,
         lengths: &lengths,
@@ -71,7 +74,15 @@ pub fn run(args: Args) -> Result<Exit> {
     let runtime = machine::runtime()?;
     let mut interrupt = runtime.block_on(async { Interrupt::install() })?;
     let mode = if output::is_quiet() { Mode::Quiet } else { Mode::Auto };
-    let ending = runtime.block_on(perform(sweep, changes, &mut recorder, mode, &mut interrupt, None))?;
+    let ending = runtime.block_on(perform(
+        sweep,
+        &options,
+        changes,
+        &mut recorder,
+        mode,
+        &mut interrupt,
+        None,
+    ))?;
     let root = directory.root().display();
     Ok(match ending {
         Ending::Interrupted => {

@@ -10,7 +10,7 @@ use crate::bench::params_of;
 use crate::cause::Outcome;
 use crate::ids::{PointId, ServerId};
 use crate::journal::{RunRecord, State};
-use crate::matrix::{Matrix, ServerConfig};
+use crate::matrix::{Matrix, Point, ServerConfig};
 use crate::plan::commands::flags;
 use crate::plan::{BenchRunner, Params, Plan, Reset, Warmup};
 use serde_json::Value;
@@ -22,26 +22,20 @@ const MOST_COMPARED: usize = 16;
 /// What lies between two runs, in seconds: resets, files that are synced to disk, tables.
 pub const PAUSE_S: f64 = 0.01;
 
+/// Runs that a search takes which cannot be played.
+pub const USUAL_PROBES: f64 = 8.0;
+
 /// How well that is known: disks differ.
-const PAUSE: Belief = Belief {
-    factor: 1.0,
-    common: 1.0,
-    own: 0.7,
-};
+const PAUSE: Belief = Belief::of(1.0, 0.7);
 
 /// How far repetitions of one point differ.
-const REPEATED: Belief = Belief {
-    factor: 1.0,
-    common: 0.02,
-    own: 0.05,
-};
+const REPEATED: Belief = Belief::of(0.02, 0.05);
 
 /// How well the time besides the load is known.
-const OVERHEAD: Belief = Belief {
-    factor: 1.0,
-    common: 0.5,
-    own: 0.3,
-};
+const OVERHEAD: Belief = Belief::of(0.5, 0.3);
+
+/// How far runs that were not played are off the measured ones.
+const USUAL: Belief = Belief::of(0.3, 0.5);
 
 /// What is believed after the record was read.
 #[derive(Debug, Clone)]
@@ -52,6 +46,8 @@ pub struct Lessons {
     pub run: Belief,
     /// Of repetitions of a point that was measured.
     pub repeated: Belief,
+    /// Of runs that cannot be played, by those that were measured.
+    pub usual: Belief,
     /// Of what a run takes besides its load.
     pub overhead: Belief,
     /// Of what lies between two runs.
@@ -60,7 +56,37 @@ pub struct Lessons {
     pub run_bytes: Option<u64>,
     /// What was learned from, in words.
     pub sources: Vec<String>,
-    measured: HashMap<PointId, (f64, u32)>,
+    measured: HashMap<PointId, Mean>,
+    by_load: HashMap<String, Mean>,
+    all: Mean,
+    measured_server: Option<StandIn>,
+}
+
+/// A mean that grows with every value.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mean {
+    sum: f64,
+    count: u32,
+}
+
+impl Mean {
+    fn add(&mut self, value: f64) {
+        self.sum += value;
+        self.count += 1;
+    }
+
+    fn value(self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum / f64::from(self.count))
+    }
+}
+
+/// Whether any run was measured.
+pub fn is_measured(state: &State) -> bool {
+    state.runs().any(|run| is_good(&run))
+}
+
+fn is_good(run: &&RunRecord) -> bool {
+    matches!(run.outcome, Outcome::Ok | Outcome::Suspect)
 }
 
 impl Lessons {
@@ -70,11 +96,15 @@ impl Lessons {
             start: server.kind.start_belief(),
             run: server.run_belief(),
             repeated: REPEATED,
+            usual: USUAL,
             overhead: OVERHEAD,
             pause: PAUSE,
             run_bytes: None,
             sources: Vec::new(),
             measured: HashMap::new(),
+            by_load: HashMap::new(),
+            all: Mean::default(),
+            measured_server: None,
         }
     }
 
@@ -84,8 +114,9 @@ impl Lessons {
         if state.servers.is_empty() {
             return lessons;
         }
+        lessons.measured_server = is_measured(state).then(|| StandIn::measured(state));
         let ready = |server: ServerConfig| {
-            let stand_in = StandIn::of(&server, options).ok()?;
+            let stand_in = lessons.stand_in(&server, options).ok()?;
             stand_in.failure.is_none().then_some((server.id, stand_in))
         };
         let stand_ins: BTreeMap<ServerId, StandIn> = matrix
@@ -94,14 +125,25 @@ impl Lessons {
             .filter_map(ready)
             .collect();
         lessons.learn_starts(state, &stand_ins);
-        lessons.learn_runs(state, plan, &stand_ins);
+        lessons.learn_runs(state, plan, &stand_ins, options);
         lessons.learn_pauses(state);
         lessons
     }
 
     /// The mean measured time of a point, in seconds.
     pub fn measured(&self, point: &PointId) -> Option<f64> {
-        self.measured.get(point).map(|(sum, count)| sum / f64::from(*count))
+        self.measured.get(point).and_then(|mean| mean.value())
+    }
+
+    /// What a run that is not played will take by the measured ones, in seconds: those of its point, of the same load, or all.
+    pub fn usual(&self, point: &Point) -> Option<f64> {
+        let by_load = || self.by_load.get(&point.name).and_then(|mean| mean.value());
+        self.measured(&point.id).or_else(by_load).or_else(|| self.all.value())
+    }
+
+    /// A server as it is in virtual time; one of which the model knows nothing is like those that were measured.
+    pub fn stand_in(&self, server: &ServerConfig, options: &Options) -> Result<StandIn, String> {
+        StandIn::of(server, options).or_else(|why| self.measured_server.clone().ok_or(why))
     }
 
     fn learn_starts(&mut self, state: &State, stand_ins: &BTreeMap<ServerId, StandIn>) {
@@ -111,7 +153,11 @@ impl Lessons {
                 continue;
             };
             let ready = record.starts.iter().filter_map(|start| start.ready_seconds);
-            ratios.extend(ready.map(|seconds| seconds / stand_in.start_s));
+            ratios.extend(
+                ready
+                    .filter(|_| stand_in.start_s > 0.0)
+                    .map(|seconds| seconds / stand_in.start_s),
+            );
         }
         if !ratios.is_empty() {
             self.sources.push(format!("{} measured server starts", ratios.len()));
@@ -136,15 +182,15 @@ impl Lessons {
         }
     }
 
-    fn learn_runs(&mut self, state: &State, plan: &Plan, stand_ins: &BTreeMap<ServerId, StandIn>) {
-        let is_measured = |run: &&RunRecord| matches!(run.outcome, Outcome::Ok | Outcome::Suspect);
-        let runs: Vec<&RunRecord> = state.runs().filter(is_measured).collect();
+    fn learn_runs(&mut self, state: &State, plan: &Plan, stand_ins: &BTreeMap<ServerId, StandIn>, options: &Options) {
+        let runs: Vec<&RunRecord> = state.runs().filter(is_good).collect();
         if runs.is_empty() {
             return;
         }
         for run in &runs {
-            let entry = self.measured.entry(run.point.clone()).or_insert((0.0, 0));
-            *entry = (entry.0 + run.seconds, entry.1 + 1);
+            self.measured.entry(run.point.clone()).or_default().add(run.seconds);
+            self.by_load.entry(run.name.clone()).or_default().add(run.seconds);
+            self.all.add(run.seconds);
         }
         let sizes: Vec<u64> = runs.iter().filter_map(|run| Some(run.file.as_ref()?.bytes)).collect();
         if !sizes.is_empty() {
@@ -154,7 +200,7 @@ impl Lessons {
         let ratios = runs
             .iter()
             .step_by(stride)
-            .filter_map(|run| ratio(run, plan, stand_ins));
+            .filter_map(|run| ratio(run, plan, stand_ins, options));
         let ratios: Vec<f64> = ratios.collect();
         if !ratios.is_empty() {
             self.sources.push(format!("{} measured runs", runs.len()));
@@ -164,7 +210,7 @@ impl Lessons {
 }
 
 /// How much longer a run took than the model says.
-fn ratio(run: &RunRecord, plan: &Plan, stand_ins: &BTreeMap<ServerId, StandIn>) -> Option<f64> {
+fn ratio(run: &RunRecord, plan: &Plan, stand_ins: &BTreeMap<ServerId, StandIn>, options: &Options) -> Option<f64> {
     let stand_in = stand_ins.get(&run.server)?;
     let mut params = Params::clone(&run.params);
     let driver = match &plan.bench.runner {
@@ -192,9 +238,11 @@ fn ratio(run: &RunRecord, plan: &Plan, stand_ins: &BTreeMap<ServerId, StandIn>) 
         watch: None,
         budget: &Budget::of(None),
     };
-    let played = Player::new(stand_in, plan.serve.reset == Reset::Nothing, false)
-        .play(play)
-        .ok()?;
+    let mut player = Player::new(stand_in, plan.serve.reset == Reset::Nothing, false);
+    let playing = || player.play(play).ok().map(|played| played.seconds);
+    let modelled = options
+        .plays
+        .recorded((run.point.clone(), run.slot, run.run), playing)?;
     let seconds = run.seconds - driver.overhead_s();
-    (seconds > 0.0 && played.seconds > 0.0).then_some(seconds / played.seconds)
+    (seconds > 0.0 && modelled > 0.0).then_some(seconds / modelled)
 }

@@ -9,7 +9,6 @@ use crate::bench::native::warmup::{Amount, LONGEST};
 use crate::bench::native::{at_least, latencies, measurement_of, span};
 use crate::bench::params_of;
 use crate::dataset::{self, Dataset, Draw, Item, Prompt, Sampling, Vocabulary};
-use crate::matrix::Point;
 use crate::metrics::{Metric, Progress, Sample, seconds};
 use crate::plan::{Params, Warmup};
 use crate::search::{Cut, Watch};
@@ -214,23 +213,7 @@ impl<'a> Player<'a> {
     }
 }
 
-/// How much there is to compute for a point: tokens. 0 where that is not known.
-pub fn effort(point: &Point) -> u64 {
-    let params = match &point.argv {
-        None => point.params.clone(),
-        Some(argv) => params_of(argv).unwrap_or_default(),
-    };
-    let Ok(settings) = Settings::read(&params) else {
-        return 0;
-    };
-    let prompts = &settings.prompts;
-    let sampling = prompts.sampling(prompts.num_prompts, prompts.seed.into());
-    let lengths = settings.dataset.lengths(&sampling, VOCABULARY.end.into());
-    let lengths = lengths.into_iter().flatten();
-    lengths.map(|(prompt, output)| effort_of(prompt, output)).sum()
-}
-
-/// That of one request.
+/// How much there is to compute for a request: tokens.
 fn effort_of(prompt: u64, output: u64) -> u64 {
     output + prompt / 100
 }

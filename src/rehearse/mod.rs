@@ -9,6 +9,7 @@ mod disk;
 mod learn;
 mod load;
 mod packed;
+mod plays;
 mod server;
 mod spread;
 mod stage;
@@ -16,6 +17,7 @@ mod threads;
 
 pub use load::{Play, Played, Player};
 pub use packed::Packed;
+pub use plays::Plays;
 pub use server::StandIn;
 pub use spread::{Belief, Interval, Total};
 
@@ -49,8 +51,10 @@ pub struct Options {
     pub model_config: Option<PathBuf>,
     /// Most tokens to compute; unset means as many as it takes.
     pub most_tokens: Option<u64>,
-    /// Runs that were played so far, for a display.
-    pub played: Arc<AtomicU64>,
+    /// Whether a session works on what is rehearsed: a server that is up then needs no start.
+    pub at_work: bool,
+    /// What was played already: who predicts again plays it once.
+    pub plays: Arc<Plays>,
 }
 
 /// A GPU, and how that is known.
@@ -180,13 +184,6 @@ pub fn rehearse(
     record: &State,
     options: &Options,
 ) -> Result<Rehearsal, Unknown> {
-    // Without a limit nothing can be too much, and counting draws the lengths of every run.
-    if options
-        .most_tokens
-        .is_some_and(|most| effort(schedule, done, most) > most)
-    {
-        return Err(Unknown::TooMuch);
-    }
     let mut rehearsal = Rehearsal {
         servers: Vec::new(),
         total: Total::default(),
@@ -199,7 +196,10 @@ pub fn rehearse(
     let Some(first) = starts.find(|start| schedule.sure_group(start, done).is_some()) else {
         return Ok(rehearsal);
     };
-    let stand_in = StandIn::of(&first.server, options)?;
+    let stand_in = match StandIn::of(&first.server, options) {
+        Err(_) if learn::is_measured(record) => StandIn::measured(record),
+        known => known?,
+    };
     let lessons = Lessons::from(record, plan, matrix, &stand_in, options);
     let company = Company {
         plan,
@@ -269,22 +269,6 @@ pub fn foresee(plan: &Plan, matrix: &Matrix, schedule: Schedule<'_>, done: &Stat
     forecasts
 }
 
-/// Tokens to compute for the runs of the plan, counted up to `most`; what searches will ask for is not known before.
-fn effort(schedule: Schedule<'_>, done: &State, most: u64) -> u64 {
-    let mut effort: u64 = 0;
-    for group in schedule.starts().filter_map(|start| schedule.sure_group(&start, done)) {
-        // Repetitions on a start are played once, and stand one after the other by the number of the run.
-        let first = group.tasks.first().map_or(0, |task| task.run);
-        for task in group.tasks.iter().take_while(|task| task.run == first) {
-            effort = effort.saturating_add(load::effort(&task.point));
-            if effort > most {
-                return effort;
-            }
-        }
-    }
-    effort
-}
-
 /// Whether a plan's first server is one whose speed depends on this machine's GPU.
 pub fn needs_gpu(matrix: &Matrix) -> bool {
     let first = matrix.servers().next();
@@ -303,6 +287,9 @@ fn assumptions(plan: &Plan, stand_in: &StandIn, options: &Options) -> Vec<String
             "step times by a roofline model, start times by a rule of thumb: nothing of it was measured here"
                 .to_owned(),
         );
+    }
+    if stand_in.settings.is_none() && stand_in.failure.is_none() {
+        assumptions.push("what cannot be played takes as long as what was measured".to_owned());
     }
     if let Some(room) = room(&plan.exec, options.gpus) {
         let gpus = match room.gpus {

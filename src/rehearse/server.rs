@@ -4,6 +4,7 @@
 use super::Options;
 use super::spread::Belief;
 use crate::cause::{Cause, Failure};
+use crate::journal::State;
 use crate::matrix::ServerConfig;
 use crate::plan::{Program, ServeCommand};
 use crate::sim::engine::gpu::GPUS;
@@ -32,7 +33,7 @@ pub enum Kind {
 pub struct StandIn {
     /// Who it stands in for.
     pub kind: Kind,
-    /// What the engine model needs to know; unset if the command line would be refused.
+    /// What the engine model needs to know; unset if the command line would be refused, or nothing is known of it.
     pub settings: Option<Settings>,
     /// Why it will not get ready.
     pub failure: Option<Failure>,
@@ -54,14 +55,9 @@ const OTHER_ENGINE: f64 = 0.3;
 impl Kind {
     /// What is believed of start times before any was measured.
     pub fn start_belief(self) -> Belief {
-        let (common, own) = match self {
-            Kind::Simulator => (0.1, 0.1),
-            Kind::Vllm => (0.5, 0.15),
-        };
-        Belief {
-            factor: 1.0,
-            common,
-            own,
+        match self {
+            Kind::Simulator => Belief::of(0.1, 0.1),
+            Kind::Vllm => Belief::of(0.5, 0.15),
         }
     }
 }
@@ -69,17 +65,10 @@ impl Kind {
 impl StandIn {
     /// What is believed of run times before any was measured: as little as the model is right about this GPU.
     pub fn run_belief(&self) -> Belief {
-        let (common, own) = match (self.kind, &self.settings) {
-            (Kind::Simulator, _) => (0.03, 0.04),
-            (Kind::Vllm, settings) => {
-                let gpu = settings.as_ref().map_or(GPUS[0], |settings| settings.cost.gpu);
-                (OTHER_ENGINE.hypot(gpu.model_error), 0.1)
-            }
-        };
-        Belief {
-            factor: 1.0,
-            common,
-            own,
+        let gpu = self.settings.as_ref().map_or(GPUS[0], |settings| settings.cost.gpu);
+        match self.kind {
+            Kind::Simulator => Belief::of(0.03, 0.04),
+            Kind::Vllm => Belief::of(OTHER_ENGINE.hypot(gpu.model_error), 0.1),
         }
     }
 
@@ -124,6 +113,19 @@ impl StandIn {
             settings: Some(settings),
             failure,
         })
+    }
+
+    /// One of which nothing is known but how long servers of a record took to start.
+    pub fn measured(record: &State) -> StandIn {
+        let starts = record.servers.values().flat_map(|server| &server.starts);
+        let ready: Vec<f64> = starts.filter_map(|start| start.ready_seconds).collect();
+        StandIn {
+            kind: Kind::Vllm,
+            settings: None,
+            failure: None,
+            start_s: ready.iter().sum::<f64>() / ready.len().max(1) as f64,
+            stop_s: 0.0,
+        }
     }
 
     fn refused(kind: Kind, cause: Cause, text: &str) -> StandIn {

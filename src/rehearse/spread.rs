@@ -29,10 +29,20 @@ pub struct Belief {
     pub own: f64,
 }
 
+/// How much slower or faster the machine may be than when it was measured, or than one on which nothing else runs: standard deviation
+/// of the logarithm. No record makes it smaller.
+const DRIFT: f64 = 0.08;
+
 /// How many measured ratios the prior idea of the scatter is worth.
 const PATIENCE: f64 = 4.0;
 
 impl Belief {
+    /// Before anything was measured.
+    pub const fn of(common: f64, own: f64) -> Belief {
+        let factor = 1.0;
+        Belief { factor, common, own }
+    }
+
     /// The belief after some ratios were measured: the usual update of a normal mean, with the scatter estimated from the
     /// same ratios and the prior one together.
     pub fn after(self, ratios: &[f64]) -> Belief {
@@ -99,7 +109,8 @@ impl Total {
             return Interval::default();
         }
         let common = self.starts.common.powi(2) + self.runs.common.powi(2);
-        let deviation = (common + self.starts.own + self.runs.own).sqrt();
+        let drift = (DRIFT * likely).powi(2);
+        let deviation = (common + self.starts.own + self.runs.own + drift).sqrt();
         let spread = (1.0 + (deviation / likely).powi(2)).ln().sqrt();
         Interval {
             low: likely * (-Z * spread).exp(),
@@ -121,11 +132,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const VAGUE: Belief = Belief {
-        factor: 1.0,
-        common: 0.4,
-        own: 0.1,
-    };
+    const VAGUE: Belief = Belief::of(0.4, 0.1);
 
     proptest! {
         #[test]

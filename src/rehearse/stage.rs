@@ -3,8 +3,9 @@
 
 use super::company::Company;
 use super::disk;
-use super::learn::PAUSE_S;
+use super::learn::{PAUSE_S, USUAL_PROBES};
 use super::load::{Driver, Play, Player};
+use super::plays::Timing;
 use super::server::StandIn;
 use super::{Forecast, Loss, Unknown};
 use crate::agenda::{
@@ -12,7 +13,7 @@ use crate::agenda::{
 };
 use crate::bench::params_of;
 use crate::cause::{Cause, Failure};
-use crate::ids::PointId;
+use crate::ids::ServerId;
 use crate::journal::{Entry, Event, State};
 use crate::matrix::{LoadSearch, Point};
 use crate::plan::{BenchRunner, Offline, Reset, Warmup, spelling};
@@ -21,8 +22,7 @@ use crate::server::answers;
 use futures_util::FutureExt;
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::Ordering;
+use std::collections::BTreeMap;
 
 /// The stage of a rehearsal.
 struct Played<'a> {
@@ -30,18 +30,8 @@ struct Played<'a> {
     stand_in: &'a StandIn,
     player: Player<'a>,
     forecast: &'a RefCell<Forecast>,
-    /// Points that were played.
-    points: HashMap<PointId, Timing>,
-}
-
-/// What one point takes. Repetitions are alike but for their random choices, so one of them is played for all.
-#[derive(Debug, Clone)]
-struct Timing {
-    seconds: f64,
-    /// What a warm-up before it takes, where it was played.
-    warmup_s: f64,
-    requests: u64,
-    failure: Option<Failure>,
+    /// Whether the server is up and stays so.
+    is_up: bool,
 }
 
 /// The record of a rehearsal.
@@ -114,6 +104,7 @@ fn play(
         matrix: company.matrix,
     };
     let server = &group.server;
+    let is_up = company.options.at_work && is_up(state, &server.id, group.slot);
     let forecast = RefCell::new(Forecast::new(server.id.clone(), plan.secrets.redact(&server.name)));
     let mut agenda = Agenda::new(scope, group, hints, state);
     let mut stage = Played {
@@ -121,7 +112,7 @@ fn play(
         stand_in,
         player: Player::new(stand_in, plan.serve.reset == Reset::Nothing, reads_gaps),
         forecast: &forecast,
-        points: HashMap::new(),
+        is_up,
     };
     let writer = Imagined {
         state: RefCell::new(state),
@@ -156,6 +147,7 @@ impl Played<'_> {
             .as_ref()
             .is_some_and(|failure| failure.cause == Cause::ReadyTimeout);
         let start_s = match is_late {
+            _ if self.is_up => 0.0,
             true => self.company.plan.serve.ready_timeout.as_secs_f64(),
             false => self.stand_in.start_s,
         };
@@ -167,7 +159,7 @@ impl Played<'_> {
         match failure {
             Some(failure) => Err(failure.clone()),
             None => {
-                if self.company.plan.serve.answer_check {
+                if self.company.plan.serve.answer_check && !self.is_up {
                     forecast.total.starts += self.company.lessons.run.time(self.questions_s());
                 }
                 Ok(Facts {
@@ -202,7 +194,7 @@ impl Played<'_> {
                 total.runs += lessons.pause.time(PAUSE_S);
                 return Ok(ran(Ok(Ran::default()), seconds));
             }
-            if let Some(timing) = self.points.get(&point.id).cloned() {
+            if let Some(timing) = self.company.options.plays.point(&point.id, job.task.slot) {
                 self.add(job, &timing);
                 let result = timing.failure.map_or_else(|| Ok(Ran::default()), Err);
                 return Ok(ran(result, timing.seconds));
@@ -215,21 +207,26 @@ impl Played<'_> {
     fn play(&mut self, job: &Run) -> Result<Outcome, Unknown> {
         let (plan, point) = (self.company.plan, &job.task.point);
         let params = match (&plan.bench.runner, &point.argv) {
+            _ if self.stand_in.settings.is_none() => None,
             (BenchRunner::Iterations | BenchRunner::Phases | BenchRunner::Offline(_), _) => None,
             (_, Some(argv)) => params_of(argv),
             (_, None) => Some(job.task.params()),
         };
         let Some(params) = params else {
-            return Ok(self.pass_over(point));
+            return Ok(self.pass_over(job));
         };
-        self.company.options.played.fetch_add(1, Ordering::Relaxed);
+        self.company.options.plays.note();
         let played = self.player.play(Play {
             params: &params,
             warmup: job.warmup,
             // An external benchmark cannot be ended early.
             watch: job.task.watch().filter(|_| point.argv.is_none()).cloned(),
             budget: self.company.budget,
-        })?;
+        });
+        let played = match played {
+            Err(Unknown::TooMuch) if self.company.lessons.usual(point).is_some() => return Ok(self.pass_over(job)),
+            played => played?,
+        };
         let overhead = Driver::of(point.argv.as_deref()).overhead_s();
         let limit = (plan.bench.timeout.as_secs_f64() - overhead).max(0.0);
         let result = match played.measurement {
@@ -257,22 +254,27 @@ impl Played<'_> {
             },
         };
         self.add(job, &timing);
-        // A search looks for loads at which runs fail.
-        if let (Some(failure), false) = (&timing.failure, matches!(job.task.reader, Some(Reader::Search(_)))) {
-            let point = plan.secrets.redact(&point.name);
-            let failure = failure.clone();
-            self.forecast.borrow_mut().losses.push(Loss { point, failure });
-        }
         let seconds = timing.seconds;
-        self.points.insert(point.id.clone(), timing);
+        if job.task.reader.is_none() {
+            self.company.options.plays.keep(&point.id, job.task.slot, timing);
+        }
         Ok(ran(result, seconds))
     }
 
-    /// Counts a run whose benchmark cannot be played. Of one that only starts engines the time is known; the first start was counted as
-    /// one of a server.
-    fn pass_over(&mut self, point: &Point) -> Outcome {
+    /// Counts a run that cannot be played: it takes as long as measured ones, a search as long as usual, and of neither more is known.
+    /// Of a run that only starts engines the time is known; the first start was counted as one of a server.
+    fn pass_over(&mut self, job: &Run) -> Outcome {
+        let (point, lessons) = (&job.task.point, self.company.lessons);
         self.count(point, 0);
         let mut forecast = self.forecast.borrow_mut();
+        if let Some(seconds) = lessons.usual(point) {
+            let searched = job.task.reader.is_some();
+            forecast.unknown_runs += u64::from(searched);
+            let runs = if searched { USUAL_PROBES } else { 1.0 };
+            forecast.total.runs += lessons.usual.time(runs * seconds);
+            forecast.total.runs += lessons.pause.time(runs * PAUSE_S);
+            return ran(Ok(Ran::default()), seconds);
+        }
         if self.company.plan.bench.runner.offline() != Some(Offline::Startup) {
             forecast.unknown_runs += 1;
             return ran(Ok(Ran::default()), 0.0);
@@ -284,7 +286,7 @@ impl Played<'_> {
         };
         let more = usual.map(count).iter().sum::<u64>().saturating_sub(1);
         let seconds = more as f64 * self.stand_in.start_s;
-        forecast.total.runs += self.company.lessons.start.time(seconds);
+        forecast.total.runs += lessons.start.time(seconds);
         ran(Ok(Ran::default()), seconds)
     }
 
@@ -292,6 +294,15 @@ impl Played<'_> {
     fn add(&mut self, job: &Run, timing: &Timing) {
         let (point, lessons) = (&job.task.point, self.company.lessons);
         self.count(point, timing.requests);
+        // A search looks for loads at which runs fail.
+        if let (Some(failure), false) = (&timing.failure, matches!(job.task.reader, Some(Reader::Search(_)))) {
+            let point = self.company.plan.secrets.redact(&point.name);
+            let losses = &mut self.forecast.borrow_mut().losses;
+            if !losses.iter().any(|loss| loss.point == point) {
+                let failure = failure.clone();
+                losses.push(Loss { point, failure });
+            }
+        }
         let warmup_s = if job.is_warm { 0.0 } else { timing.warmup_s };
         let overhead = Driver::of(point.argv.as_deref()).overhead_s();
         let total = &mut self.forecast.borrow_mut().total;
@@ -307,6 +318,12 @@ impl Played<'_> {
         forecast.runs += 1;
         forecast.disk_bytes += known.unwrap_or_else(|| disk::of_run(requests, saves));
     }
+}
+
+/// Whether the last process of a server that is known is up, for this start.
+fn is_up(state: &State, server: &ServerId, slot: u32) -> bool {
+    let last = state.servers.get(server).and_then(|record| record.starts.last());
+    last.is_some_and(|start| start.slot == slot && start.exited_at.is_none() && start.ready_seconds.is_some())
 }
 
 fn ran(result: Result<Ran, Failure>, seconds: f64) -> Outcome {

@@ -59,7 +59,7 @@ impl Company<'_> {
     }
 
     fn play(&self, server: &ServerConfig, group: Group, state: &mut State) -> Result<(Forecast, Ending), Unknown> {
-        let stand_in = StandIn::of(server, self.options)?;
+        let stand_in = self.lessons.stand_in(server, self.options)?;
         if let Some(forecast) = unstarted(&group, &stand_in, state) {
             return Ok((forecast, Ending::Finished));
         }

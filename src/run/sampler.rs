@@ -121,7 +121,7 @@ async fn sample(
             Some(http) => http.get("/metrics", LIMIT).await.ok(),
             None => None,
         };
-        let text = answer.filter(|answer| answer.is_success());
+        let text = answer.filter(|answer| answer.status.is_success());
         let reading = Reading {
             at,
             server: text.and_then(|answer| Scrape::read(&answer.body)),

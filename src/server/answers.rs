@@ -5,6 +5,7 @@ use super::http::{Http, Silence};
 use super::{Identity, Server};
 use crate::checks::{AnswerCheck, Answers, Long, Reply, Token};
 use futures_util::future::join_all;
+use reqwest::StatusCode;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// Why there is no answer.
 enum Refusal {
     /// The server has answered so.
-    Status(u16),
+    Status(StatusCode),
     /// It has not answered, or nothing that can be read.
     Silence(String),
 }
@@ -73,7 +74,9 @@ impl Server {
         };
         match asking.all(identity).await {
             Ok(answers) => AnswerCheck::Told(answers),
-            Err(Refusal::Status(status)) => AnswerCheck::Refused(format!("/v1/completions answers HTTP {status}")),
+            Err(Refusal::Status(status)) => {
+                AnswerCheck::Refused(format!("/v1/completions answers HTTP {}", status.as_u16()))
+            }
             Err(Refusal::Silence(why)) => AnswerCheck::Refused(format!("/v1/completions: {why}")),
         }
     }
@@ -103,7 +106,9 @@ impl Asking<'_> {
         loop {
             match self.reply(prompt, TOKENS).await {
                 // A server that knows the route and not a field says 400 or 422.
-                Err(Refusal::Status(400 | 422)) if !self.extras.is_empty() => {
+                Err(Refusal::Status(StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY))
+                    if !self.extras.is_empty() =>
+                {
                     let first = self.extras.keys().next().expect("not empty").clone();
                     self.extras.remove(&first);
                 }
@@ -123,7 +128,9 @@ impl Asking<'_> {
             for first in FIRST {
                 match self.reply(&format!("{first}{text}{LAST}"), LONG_TOKENS).await {
                     Ok(reply) => replies.push(reply),
-                    Err(Refusal::Status(400 | 413 | 422)) => break,
+                    Err(Refusal::Status(
+                        StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE | StatusCode::UNPROCESSABLE_ENTITY,
+                    )) => break,
                     Err(refusal) => return Err(refusal),
                 }
             }
@@ -139,7 +146,7 @@ impl Asking<'_> {
         let fields = body.as_object_mut().expect("written as one");
         fields.extend(self.extras.clone());
         let answer = self.http.ask("/v1/completions", &body, self.limit).await?;
-        if !answer.is_success() {
+        if !answer.status.is_success() {
             return Err(Refusal::Status(answer.status));
         }
         read(&answer.json(), tokens).ok_or_else(|| Refusal::Silence("no completion in the answer".to_owned()))

@@ -1,6 +1,7 @@
 //! Small requests to a server's control routes. Each has a time limit, and none keeps a connection open afterwards
 //! (an open one can keep a stopping server from ending).
 
+use reqwest::StatusCode;
 use serde_json::Value;
 use std::fmt;
 use std::sync::Once;
@@ -22,7 +23,7 @@ pub struct Http {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// HTTP status.
-    pub status: u16,
+    pub status: StatusCode,
     /// The body, undecodable bytes replaced.
     pub body: String,
 }
@@ -108,22 +109,18 @@ impl Http {
 
     /// GET, answered within the limit.
     pub async fn get(&self, path: &str, limit: Duration) -> Result<Answer, Silence> {
-        self.answer(reqwest::Method::GET, path, limit).await
+        self.send(self.request(reqwest::Method::GET, path)?, limit).await
     }
 
     /// POST without a body, answered within the limit.
     pub async fn post(&self, path: &str, limit: Duration) -> Result<Answer, Silence> {
-        self.answer(reqwest::Method::POST, path, limit).await
+        self.send(self.request(reqwest::Method::POST, path)?, limit).await
     }
 
     /// POST of some JSON, answered within the limit.
     pub async fn ask(&self, path: &str, body: &Value, limit: Duration) -> Result<Answer, Silence> {
         let request = self.request(reqwest::Method::POST, path)?.json(body);
         self.send(request, limit).await
-    }
-
-    async fn answer(&self, method: reqwest::Method, path: &str, limit: Duration) -> Result<Answer, Silence> {
-        self.send(self.request(method, path)?, limit).await
     }
 
     fn request(&self, method: reqwest::Method, path: &str) -> Result<reqwest::RequestBuilder, Silence> {
@@ -136,7 +133,7 @@ impl Http {
 
     async fn send(&self, request: reqwest::RequestBuilder, limit: Duration) -> Result<Answer, Silence> {
         let response = request.timeout(limit).send().await?;
-        let status = response.status().as_u16();
+        let status = response.status();
         let body = String::from_utf8_lossy(&body_of(response).await?).into_owned();
         Ok(Answer { status, body })
     }
@@ -155,11 +152,6 @@ pub async fn body_of(mut response: reqwest::Response) -> Result<Vec<u8>, Silence
 }
 
 impl Answer {
-    /// Whether the status is 2xx.
-    pub fn is_success(&self) -> bool {
-        (200..300).contains(&self.status)
-    }
-
     /// The body as JSON; `null` if it is none.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or(Value::Null)

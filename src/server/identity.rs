@@ -64,7 +64,7 @@ impl Server {
 }
 
 fn success(answer: Answer) -> Option<Answer> {
-    answer.is_success().then_some(answer)
+    answer.status.is_success().then_some(answer)
 }
 
 /// An answer as JSON; null if there is none.

@@ -7,6 +7,7 @@ use crate::cause::{Cause, Failure};
 use crate::plan::ServeCommand;
 use crate::printable::printable;
 use crate::units::show_duration;
+use reqwest::StatusCode;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
@@ -86,9 +87,9 @@ async fn identify(http: &Http, base_url: &str, expected: &[&str], seen: &mut Str
     let mut refused_since = None;
     loop {
         let refusal = match http.health(PROBE).await {
-            Ok(answer) if answer.status == 200 => break,
+            Ok(answer) if answer.status == StatusCode::OK => break,
             Ok(answer) => {
-                *seen = format!("HTTP {}", answer.status);
+                *seen = format!("HTTP {}", answer.status.as_u16());
                 refusal(answer.status)
             }
             Err(silence) => {
@@ -133,7 +134,7 @@ async fn identify(http: &Http, base_url: &str, expected: &[&str], seen: &mut Str
         .get("/version", PROBE)
         .await
         .ok()
-        .filter(Answer::is_success)
+        .filter(|answer| answer.status.is_success())
         .map(|answer| answer.json());
     // Names from outside come in here.
     let text = |value: &Value| value.as_str().map(|name| printable(name).into_owned());
@@ -149,20 +150,20 @@ async fn identify(http: &Http, base_url: &str, expected: &[&str], seen: &mut Str
 }
 
 /// What an answer to `/health` means that no waiting changes.
-fn refusal(status: u16) -> Option<&'static str> {
+fn refusal(status: StatusCode) -> Option<&'static str> {
     match status {
-        401 | 403 => Some("set OPENAI_API_KEY to a key that it accepts"),
-        // Too early, or too often.
-        408 | 425 | 429 => None,
-        400..500 => Some("that is no server of vLLM or its like"),
-        _ => None,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Some("set OPENAI_API_KEY to a key that it accepts"),
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => None,
+        status => status
+            .is_client_error()
+            .then_some("that is no server of vLLM or its like"),
     }
 }
 
 /// The entries of `/v1/models`, if the answer is such a list and has any.
 fn listed_models(answer: &Answer) -> Option<Vec<Value>> {
     let models = answer.json()["data"].as_array()?.clone();
-    (answer.is_success() && models.iter().any(|model| model["id"].is_string())).then_some(models)
+    (answer.status.is_success() && models.iter().any(|model| model["id"].is_string())).then_some(models)
 }
 
 /// Whether one of the expected names is among the served ones, by id or root. Nothing expected means anything will do.
@@ -218,7 +219,7 @@ mod tests {
     #[test]
     fn only_a_filled_list_counts() {
         let answer = |status, body: &str| Answer {
-            status,
+            status: StatusCode::from_u16(status).expect("a status"),
             body: body.into(),
         };
         assert!(listed_models(&answer(200, r#"{"data":[{"id":"m"}]}"#)).is_some());

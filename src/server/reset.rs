@@ -4,6 +4,7 @@ use super::guard::Exit;
 use super::guarded::{Guarded, Order};
 use super::http::Http;
 use crate::shell::shell_line;
+use reqwest::StatusCode;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::time::Duration;
@@ -27,17 +28,17 @@ pub(super) async fn caches(http: &Http, routes: &[impl AsRef<str>]) -> Result<()
         let mut waits = WAITS_MS.into_iter();
         loop {
             let refusal = match http.post(route, LIMIT).await {
-                Ok(answer) if answer.is_success() && answer.json()["success"] != false => break,
-                Ok(answer) if answer.status == 404 && i > 0 => break,
-                Ok(answer) if answer.status == 404 => {
+                Ok(answer) if answer.status.is_success() && answer.json()["success"] != false => break,
+                Ok(answer) if answer.status == StatusCode::NOT_FOUND && i > 0 => break,
+                Ok(answer) if answer.status == StatusCode::NOT_FOUND => {
                     let remedy = match ROUTES.contains(&route) {
                         true => "start it with VLLM_SERVER_DEV_MODE=1",
                         false => "correct serve.reset",
                     };
                     return Err(format!("the server has no {route}; {remedy}"));
                 }
-                Ok(answer) if answer.is_success() => format!("{route} was refused"),
-                Ok(answer) => format!("{route} answered {}", answer.status),
+                Ok(answer) if answer.status.is_success() => format!("{route} was refused"),
+                Ok(answer) => format!("{route} answered {}", answer.status.as_u16()),
                 Err(silence) => format!("{route}: {silence}"),
             };
             match waits.next() {

@@ -132,12 +132,14 @@ enum Sight {
 async fn look(http: &Http) -> Look {
     let (health, route) = (http.health(PROBE).await, http.health_route());
     match &health {
-        Ok(answer) if answer.status >= 500 => return Look::Ill(format!("{route} answers {}", answer.status)),
+        Ok(answer) if answer.status.is_server_error() => {
+            return Look::Ill(format!("{route} answers {}", answer.status.as_u16()));
+        }
         Err(Silence::NoConnection(error)) => return Look::Ill(format!("{route}: {error}")),
         Ok(_) | Err(Silence::TimedOut | Silence::TooLong) => {}
     }
     Look::Alive(match http.get("/metrics", PROBE).await {
-        Ok(answer) if answer.is_success() => sight(&answer.body),
+        Ok(answer) if answer.status.is_success() => sight(&answer.body),
         Ok(_) => Sight::Unknown,
         Err(_) if health.is_err() => Sight::Silent,
         Err(_) => Sight::Unknown,

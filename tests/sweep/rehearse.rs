@@ -84,6 +84,65 @@ fn a_forecast_counts_what_a_run_does_and_learns_from_it() {
     assert_eq!(learned, ["2 measured server starts", "8 measured runs"]);
 }
 
+/// The sentence with which a command predicts.
+fn predicted(output: &Output) -> String {
+    let told = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    let lines = told.iter().flat_map(|text| text.lines());
+    let mut lines = lines.filter_map(|line| line.split_once("predicted: "));
+    lines.next().unwrap_or_else(|| panic!("{told:?}")).1.to_owned()
+}
+
+#[test]
+fn plan_run_status_and_rehearse_have_one_forecast() {
+    let folder = plan(SMALL);
+    let says = |args: &[&str]| vsweep(folder.path(), args);
+    let all = predicted(&says(&["rehearse", "plan.toml"]));
+    assert_eq!(all, predicted(&says(&["plan", "plan.toml"])));
+    assert_eq!(all, predicted(&says(&["run", "plan.toml", "--dry-run"])));
+    let part = says(&["run", "plan.toml", "--only", "max_concurrency=1", "--format", "plain"]);
+    let told = String::from_utf8_lossy(&part.stderr).into_owned();
+    assert!(
+        part.status.success() && told.contains(", about ") && told.contains(" left)"),
+        "{told}"
+    );
+
+    let status: Value =
+        serde_json::from_str(&stdout(&says(&["status", "results/plan", "--format", "json"]))).expect("JSON");
+    let left = rehearse(&folder, &[]);
+    assert_eq!((&left["runs"], &status["left"]), (&4.into(), &4.into()));
+    assert_eq!(status["seconds_left"], left["seconds"]["likely"]);
+    let rest = predicted(&says(&["rehearse", "plan.toml"]));
+    assert_eq!(rest, predicted(&says(&["run", "plan.toml", "--dry-run"])));
+    assert_eq!(
+        predicted(&says(&["rehearse", "plan.toml", "--fresh"])),
+        predicted(&says(&["plan", "plan.toml"]))
+    );
+    assert_eq!(rest, predicted(&says(&["run", "plan.toml"])));
+}
+
+/// Of a server that the engine model does not know, measured runs tell how long the others take.
+#[test]
+fn what_cannot_be_played_takes_as_long_as_what_was_measured() {
+    let folder = plan(&SMALL.replace("vsweep sim", "./wrapped sim"));
+    let script = format!("#!/bin/sh\nexec '{}' \"$@\"\n", env!("CARGO_BIN_EXE_vsweep"));
+    fs::write(folder.path().join("wrapped"), script).expect("writable");
+    fs::set_permissions(folder.path().join("wrapped"), fs::Permissions::from_mode(0o755)).expect("ours");
+    let refused = vsweep(folder.path(), &["rehearse", "plan.toml"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let part = vsweep(
+        folder.path(),
+        &["run", "plan.toml", "--only", "max_concurrency=1", "--format", "plain"],
+    );
+    let told = String::from_utf8_lossy(&part.stderr).into_owned();
+    assert!(part.status.success() && told.contains(" left)"), "{told}");
+    let left = rehearse(&folder, &[]);
+    assert!(
+        left["seconds"]["likely"].as_f64().is_some_and(|seconds| seconds > 0.0),
+        "{left}"
+    );
+    assert_eq!((&left["runs"], &left["unknown_runs"]), (&4.into(), &0.into()));
+}
+
 /// The plan of a night on eight GPUs, which takes more than five hours one server after the other.
 #[test]
 fn servers_side_by_side_are_played_side_by_side() {

@@ -1,7 +1,7 @@
 //! What `run` and `worker` look at before they begin: the machine, what the directory was begun with, and what the plan will likely take.
 
-use crate::cli::plan::estimate;
-use crate::cli::rehearse::{Machine, installed};
+use crate::cli::forecast::estimate;
+use crate::cli::rehearse::installed;
 use crate::cli::{plan_file, preflight};
 use crate::error::Exit;
 use crate::journal::{Directory, State};
@@ -55,12 +55,11 @@ pub fn first_guesses(sweep: &Sweep<'_>, state: &State) -> Forecasts {
 }
 
 /// How long the work on each server will likely take, where that decides which one comes first.
-pub fn lengths(sweep: &Sweep<'_>, state: &State) -> Lengths {
+pub fn lengths(sweep: &Sweep<'_>, state: &State, options: &Options) -> Lengths {
     if sweep.node.is_none() {
         return Lengths::new();
     }
-    let machine = Machine::default();
-    let predicted = estimate(sweep.plan, sweep.wanted, sweep.schedule(), state, state, &machine);
+    let predicted = estimate(sweep.plan, sweep.wanted, sweep.schedule(), state, state, options);
     let servers = predicted.map(|rehearsal| rehearsal.servers).unwrap_or_default();
     let length = |forecast: Forecast| (forecast.server, forecast.total.interval().likely);
     servers.into_iter().map(length).collect()

@@ -177,7 +177,7 @@ impl Live<'_, '_> {
             .get("/metrics", LIMIT)
             .await
             .ok()
-            .filter(|answer| answer.is_success())?;
+            .filter(|answer| answer.status.is_success())?;
         bench::kv_cache_tokens(&metrics.body)
     }
 

@@ -132,39 +132,17 @@ fn read(text: &str, format: Format, path: &Path, overrides: &[String], world: &W
     }
     root.span.source = 0;
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let parts = reader.plan(&root, &stem);
-    let secrets = std::mem::take(&mut reader.secrets);
-    let written = match verbatim {
+    let mut plan = reader.plan(&root, &stem);
+    plan.text = match verbatim {
         true => text.to_string(),
         false => text::write(&root, format),
     };
-    let plan = Plan {
-        name: parts.name,
-        starts: parts.starts,
-        sentinel: parts.sentinel,
-        runs: parts.runs,
-        repeat_first: parts.repeat_first,
-        on_failure: parts.on_failure,
-        serve: parts.serve,
-        bench: parts.bench,
-        exec: parts.exec,
-        slurm: parts.slurm,
-        k8s: parts.k8s,
-        link: parts.link,
-        exclude: parts.exclude,
-        sla: parts.sla,
-        explore: parts.explore,
-        compare: parts.compare,
-        report: parts.report,
-        text: written,
-        format,
-        path: path.to_path_buf(),
-        secrets,
-        origin: Arc::new(Origin {
-            sources: Arc::new(reader.sources),
-            root,
-        }),
-    };
+    plan.format = format;
+    plan.path = path.to_path_buf();
+    plan.origin = Arc::new(Origin {
+        sources: Arc::new(reader.sources),
+        root,
+    });
     let mut found = reader.found;
     short_flags::check(&plan, &mut found);
     ties::check(&plan, &mut found);

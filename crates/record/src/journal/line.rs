@@ -3,6 +3,7 @@
 
 use super::event::Event;
 use super::place::{Place, Sum};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 /// One line.
@@ -104,47 +105,26 @@ pub struct Decoded {
 /// Reads a line without its line feed; `None` if it is damaged.
 pub fn decode(bytes: &[u8]) -> Option<Decoded> {
     let sum = sum_of(bytes)?;
-    let (raw, event) = match serde_json::from_slice::<Raw<Event>>(bytes) {
-        Ok(Raw {
-            seq,
-            lamport,
-            at,
-            event,
-            prev,
-        }) => (
-            Raw {
-                seq,
-                lamport,
-                at,
-                event: (),
-                prev,
-            },
-            Ok(event),
-        ),
+    match serde_json::from_slice::<Raw<Event>>(bytes) {
+        Ok(raw) => Some(raw.decoded(sum, Ok)),
         Err(error) => {
-            let Raw {
-                seq, lamport, at, prev, ..
-            } = serde_json::from_slice::<Raw<serde::de::IgnoredAny>>(bytes).ok()?;
-            (
-                Raw {
-                    seq,
-                    lamport,
-                    at,
-                    event: (),
-                    prev,
-                },
-                Err(error.to_string()),
-            )
+            let raw: Raw<IgnoredAny> = serde_json::from_slice(bytes).ok()?;
+            Some(raw.decoded(sum, |_| Err(error.to_string())))
         }
-    };
-    Some(Decoded {
-        seq: raw.seq,
-        lamport: raw.lamport,
-        prev: raw.prev,
-        sum,
-        at: raw.at,
-        event,
-    })
+    }
+}
+
+impl<E> Raw<E> {
+    fn decoded(self, sum: Sum, event: impl FnOnce(E) -> Result<Event, String>) -> Decoded {
+        Decoded {
+            seq: self.seq,
+            lamport: self.lamport,
+            prev: self.prev,
+            sum,
+            at: self.at,
+            event: event(self.event),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -64,9 +64,11 @@ pub struct Ended {
 }
 
 impl Now {
-    /// At a moment, by what the journals tell. Counts alone tell what is done by sessions that are gone.
-    pub fn of(directory: &Directory, state: &State, working: bool, at: Timestamp) -> Now {
-        let status = Status::of(&directory.name(), state);
+    /// At a moment, by what the journals tell, and by the seconds that are left, if they are known. Counts alone tell what is done by
+    /// sessions that are gone.
+    pub fn of(directory: &Directory, state: &State, seconds_left: Option<f64>, working: bool, at: Timestamp) -> Now {
+        let mut status = Status::of(&directory.name(), state);
+        status.seconds_left = seconds_left;
         let mut ended: Vec<&RunRecord> = state.runs().filter(|run| !run.finished_at.is_empty()).collect();
         ended.sort_by(|a, b| b.finished_at.cmp(&a.finished_at));
         let last = ended.iter().take(MOST_LISTED).map(|run| Ended {

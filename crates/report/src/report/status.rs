@@ -9,7 +9,6 @@ pub use up::Up;
 use super::compared;
 use super::duplicates;
 use super::failures::{Group, Reason, group_recorded};
-use super::progress::Ahead;
 use super::sla;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -73,7 +72,7 @@ pub struct Status {
     /// Both, for people.
     #[serde(skip)]
     reasons: Vec<Group>,
-    /// Estimate for the runs left, in seconds; `None` before the first run is done.
+    /// Estimate for the runs left, in seconds; whoever can predict it fills it in, once a run is done.
     pub seconds_left: Option<f64>,
     /// Whether a session was ever begun.
     #[serde(skip)]
@@ -157,11 +156,15 @@ pub struct Seen {
 impl Status {
     /// Reads the state of an experiment directory.
     pub fn read(directory: &Directory) -> Result<Status> {
-        let state = journal::load(directory, Check::Lengths)?;
-        let mut status = Status::of(&directory.name(), &state);
+        Status::now(directory, &journal::load(directory, Check::Lengths)?)
+    }
+
+    /// The state that the journals of a directory tell, and who works on it now.
+    pub fn now(directory: &Directory, state: &State) -> Result<Status> {
+        let mut status = Status::of(&directory.name(), state);
         status.running = journal::holders(directory)?;
         if !status.running.is_empty() {
-            status.servers_up = Up::of(&state);
+            status.servers_up = Up::of(state);
         }
         Ok(status)
     }
@@ -169,8 +172,7 @@ impl Status {
     /// The state that a journal tells, by itself.
     pub fn of(experiment: &str, state: &State) -> Status {
         let count = |outcome| state.measured().filter(|run| run.outcome == outcome).count() as u64;
-        let (ok, suspect, failed) = (count(Outcome::Ok), count(Outcome::Suspect), count(Outcome::Failed));
-        let cut = count(Outcome::Cut);
+        let [ok, suspect, failed, cut] = [Outcome::Ok, Outcome::Suspect, Outcome::Failed, Outcome::Cut].map(count);
         let done = ok + suspect + failed + cut;
         let planned = match compared::is_decided(state) {
             Some(true) => done,
@@ -178,6 +180,7 @@ impl Status {
             None => state.planned().map_or(done, |_| state.planned_runs()),
         };
         let reasons = group_recorded(state);
+        let compared = compared::in_words(state).into_iter().map(|line| line + "\n");
         Status {
             experiment: experiment.to_owned(),
             planned,
@@ -192,15 +195,11 @@ impl Status {
             retired: duplicates::retired(state),
             searches: state.planned().map_or(0, |planned| planned.searches),
             searches_left: state.searches_left(),
-            answers: compared::in_words(state)
-                .into_iter()
-                .map(|line| line + "\n")
-                .collect::<String>()
-                + &sla::to_text(state),
+            answers: compared.collect::<String>() + &sla::to_text(state),
             causes: causes(&reasons),
             doubts: doubts(&reasons),
             reasons,
-            seconds_left: Ahead::of_journal(state).and_then(|ahead| ahead.seconds_left()),
+            seconds_left: None,
             has_begun: state.last_session().is_some(),
             running: Vec::new(),
             servers_up: Vec::new(),
@@ -358,8 +357,8 @@ fn doubts(groups: &[Group]) -> Vec<DoubtCount> {
 }
 
 fn example(group: &Group) -> String {
-    let first = group.details.first();
-    first.map_or_else(String::new, |(detail, _)| one_line(detail))
+    let first = group.details.first().map(|(detail, _)| one_line(detail));
+    first.unwrap_or_default()
 }
 
 /// What was seen, without regard to the numbers in it: `3 of 40 requests failed` is `5 of 40 requests failed`. What most

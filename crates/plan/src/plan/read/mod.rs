@@ -23,13 +23,11 @@ use super::node::{Kind, Node};
 use super::problem::{Found, Problem, suggest};
 use super::schema;
 use super::secrets::Secrets;
-use super::source::{Sources, Span};
+use super::source::{Format, Sources, Span};
 use super::world::World;
-use super::{
-    Bench, BenchRunner, Compare, Exclusion, Exec, K8s, Link, Offline, OnFailure, ReportOptions, Reset, Runs, Serve,
-    Side, Slurm, spelling,
-};
-use vsweep_strategy::search;
+use super::{BenchRunner, Exclusion, Offline, OnFailure, Plan, Reset, Runs, Serve, Side, spelling};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 pub(super) use params::Names;
 
@@ -47,30 +45,10 @@ pub(super) struct Reader<'a> {
     pub secrets: Secrets,
 }
 
-/// The typed parts of a plan, with defaults where something is wrong with it.
-pub(super) struct Parts {
-    pub name: String,
-    pub starts: u32,
-    pub sentinel: bool,
-    pub runs: Runs,
-    pub repeat_first: bool,
-    pub on_failure: OnFailure,
-    pub serve: Serve,
-    pub bench: Bench,
-    pub exec: Exec,
-    pub slurm: Slurm,
-    pub k8s: Option<K8s>,
-    pub link: Link,
-    pub exclude: Vec<Exclusion>,
-    pub sla: Option<search::Settings>,
-    pub explore: Option<search::ExploreSettings>,
-    pub compare: Option<Compare>,
-    pub report: ReportOptions,
-}
-
 impl Reader<'_> {
-    /// Reads the top-level table. `stem` is the name of a plan that gives none.
-    pub fn plan(&mut self, root: &Node, stem: &str) -> Parts {
+    /// Reads the top-level table, with defaults where something is wrong with it. `stem` is the name of a plan that gives none. Where the
+    /// plan comes from is for the caller to fill in.
+    pub fn plan(&mut self, root: &Node, stem: &str) -> Plan {
         let empty = Node {
             span: root.span,
             kind: Kind::Table(Vec::new()),
@@ -205,7 +183,7 @@ impl Reader<'_> {
                 .unwrap_or_default(),
         );
         fields.close(&mut self.found);
-        Parts {
+        Plan {
             name,
             starts,
             sentinel,
@@ -223,6 +201,11 @@ impl Reader<'_> {
             explore,
             compare,
             report,
+            text: String::new(),
+            format: Format::Toml,
+            path: PathBuf::new(),
+            secrets: std::mem::take(&mut self.secrets),
+            origin: Arc::default(),
         }
     }
 

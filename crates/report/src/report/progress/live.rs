@@ -77,7 +77,7 @@ impl Live {
             }
             Event::ServerStarting { server, gpus, .. } => {
                 self.begin(server, gpus);
-                let expected = ahead.expected_start();
+                let expected = ahead.expected_start(state);
                 let expected = expected.map(|(how, seconds)| format!("{how} {}", show_seconds(seconds)));
                 let expected = expected.unwrap_or_default();
                 self.show(server, format!("{}: starting", server_name(server, state)), expected);

@@ -110,8 +110,9 @@ impl Progress {
         Progress { sink, ahead }
     }
 
-    /// Shows an event that was just recorded; the state includes it.
-    pub fn event(&mut self, entry: &Entry, state: &State) {
+    /// Shows an event that was just recorded, which the state includes, and the time that all the rest will take, in seconds.
+    pub fn event(&mut self, entry: &Entry, state: &State, seconds_left: Option<f64>) {
+        self.ahead.seconds_left = seconds_left;
         self.ahead.note(entry, state);
         match &mut self.sink {
             Sink::Live(live) => live.event(entry, state, &self.ahead),

@@ -267,7 +267,7 @@ fn answer_text(answer: &Answer) -> String {
 
 /// `about 5m 20s left`; `None` while it cannot be known.
 pub fn time_left(ahead: &Ahead) -> Option<String> {
-    let seconds = ahead.seconds_left().filter(|seconds| *seconds > 0.0)?;
+    let seconds = ahead.seconds_left.filter(|seconds| *seconds > 0.0)?;
     Some(format!("about {} left", show_seconds(seconds)))
 }
 
@@ -314,6 +314,7 @@ mod tests {
             let mut entry = state.imagine(event);
             entry.at = "2026-11-20T10:15:30.123Z".into();
             ahead.note(&entry, &state);
+            ahead.seconds_left = Some(12.5 * (ahead.total() - ahead.done()) as f64);
             lines.extend(describe(&entry, &state, &ahead).map(|line| line.paint(None)));
             entry.place.line.seq
         };

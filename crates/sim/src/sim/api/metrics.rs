@@ -12,6 +12,11 @@ use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// A row a line: a metric's name, its help, and what it is of an engine.
+macro_rules! rows {
+    ($of:ty: $($name:literal $help:literal $read:expr;)*) => { [$(($name, $help, $read as $of)),*] };
+}
+
 /// The answer; 500 once an engine has ended.
 pub async fn metrics(State(app): State<Arc<App>>) -> Response {
     match app.driver.inspect().await {
@@ -99,42 +104,21 @@ impl Engines<'_> {
             "Estimated number of bytes written to memory per GPU.",
             estimate(|state| state.stats.write_bytes),
         );
-        for (name, help, of) in [
-            (
-                "prefix_cache_queries",
-                "Prefix cache queries, in terms of number of queried tokens.",
-                (|state| state.stats.prefix_queries as f64) as Of,
-            ),
-            (
-                "prefix_cache_hits",
-                "Prefix cache hits, in terms of number of cached tokens.",
-                |state| state.stats.prefix_hits as f64,
-            ),
-            (
-                "external_prefix_cache_queries",
-                "External prefix cache queries.",
-                |_| 0.0,
-            ),
-            ("external_prefix_cache_hits", "External prefix cache hits.", |_| 0.0),
-            ("mm_cache_queries", "Multi-modal cache queries.", |_| 0.0),
-            ("mm_cache_hits", "Multi-modal cache hits.", |_| 0.0),
-            (
-                "num_preemptions",
-                "Cumulative number of preemption from the engine.",
-                |state| state.stats.preemptions as f64,
-            ),
-            ("prompt_tokens", "Number of prefill tokens processed.", |state| {
-                state.stats.prompt_tokens as f64
-            }),
-            (
-                "prompt_tokens_cached",
-                "Number of cached prompt tokens (local + external).",
-                |state| state.stats.prompt_cached as f64,
-            ),
-            ("generation_tokens", "Number of generation tokens processed.", |state| {
-                state.stats.generation_tokens as f64
-            }),
-        ] {
+        for (name, help, of) in rows! { Of:
+            "prefix_cache_queries" "Prefix cache queries, in terms of number of queried tokens."
+                |s| s.stats.prefix_queries as f64;
+            "prefix_cache_hits" "Prefix cache hits, in terms of number of cached tokens."
+                |s| s.stats.prefix_hits as f64;
+            "external_prefix_cache_queries" "External prefix cache queries." |_| 0.0;
+            "external_prefix_cache_hits" "External prefix cache hits." |_| 0.0;
+            "mm_cache_queries" "Multi-modal cache queries." |_| 0.0;
+            "mm_cache_hits" "Multi-modal cache hits." |_| 0.0;
+            "num_preemptions" "Cumulative number of preemption from the engine." |s| s.stats.preemptions as f64;
+            "prompt_tokens" "Number of prefill tokens processed." |s| s.stats.prompt_tokens as f64;
+            "prompt_tokens_cached" "Number of cached prompt tokens (local + external)."
+                |s| s.stats.prompt_cached as f64;
+            "generation_tokens" "Number of generation tokens processed." |s| s.stats.generation_tokens as f64;
+        } {
             self.counter(name, help, of);
         }
         self.counter_by(
@@ -185,86 +169,32 @@ impl Engines<'_> {
     }
 
     fn histograms(&mut self) {
-        for (name, help, of) in [
-            (
-                "request_prompt_tokens",
-                "Number of prefill tokens processed.",
-                (|state| &state.stats.request_prompt_tokens) as OfHistogram,
-            ),
-            (
-                "request_generation_tokens",
-                "Number of generation tokens processed.",
-                |state| &state.stats.request_generation_tokens,
-            ),
-            (
-                "iteration_tokens_total",
-                "Histogram of number of tokens per engine_step.",
-                |state| &state.stats.iteration_tokens,
-            ),
-            (
-                "request_max_num_generation_tokens",
-                "Histogram of maximum number of requested generation tokens.",
-                |state| &state.request_longest,
-            ),
-            ("request_params_n", "Histogram of the n request parameter.", |state| {
-                &state.request_n
-            }),
-            (
-                "request_params_max_tokens",
-                "Histogram of the max_tokens request parameter.",
-                |state| &state.stats.request_max_tokens,
-            ),
-            (
-                "time_to_first_token_seconds",
-                "Histogram of time to first token in seconds.",
-                |state| &state.stats.time_to_first_token,
-            ),
-            (
-                "inter_token_latency_seconds",
-                "Histogram of inter-token latency in seconds.",
-                |state| &state.stats.inter_token_latency,
-            ),
-            (
-                "request_time_per_output_token_seconds",
-                "Histogram of time_per_output_token_seconds per request.",
-                |state| &state.stats.time_per_output_token,
-            ),
-            (
-                "e2e_request_latency_seconds",
-                "Histogram of e2e request latency in seconds.",
-                |state| &state.stats.e2e,
-            ),
-            (
-                "request_queue_time_seconds",
-                "Histogram of time spent in WAITING phase for request.",
-                |state| &state.stats.queue,
-            ),
-            (
-                "request_inference_time_seconds",
-                "Histogram of time spent in RUNNING phase for request.",
-                |state| &state.stats.inference,
-            ),
-            (
-                "request_prefill_time_seconds",
-                "Histogram of time spent in PREFILL phase for request.",
-                |state| &state.stats.prefill,
-            ),
-            (
-                "request_decode_time_seconds",
-                "Histogram of time spent in DECODE phase for request.",
-                |state| &state.stats.decode,
-            ),
-            (
-                "request_num_preemptions",
-                "Histogram of the number of times a request was preempted.",
-                |state| &state.stats.request_preemptions,
-            ),
-            (
-                "request_prefill_kv_computed_tokens",
-                "Histogram of new KV tokens computed during prefill (excluding cached tokens).",
-                |state| &state.stats.request_prefill_computed,
-            ),
-        ] {
+        for (name, help, of) in rows! { OfHistogram:
+            "request_prompt_tokens" "Number of prefill tokens processed." |s| &s.stats.request_prompt_tokens;
+            "request_generation_tokens" "Number of generation tokens processed." |s| &s.stats.request_generation_tokens;
+            "iteration_tokens_total" "Histogram of number of tokens per engine_step." |s| &s.stats.iteration_tokens;
+            "request_max_num_generation_tokens" "Histogram of maximum number of requested generation tokens."
+                |s| &s.request_longest;
+            "request_params_n" "Histogram of the n request parameter." |s| &s.request_n;
+            "request_params_max_tokens" "Histogram of the max_tokens request parameter."
+                |s| &s.stats.request_max_tokens;
+            "time_to_first_token_seconds" "Histogram of time to first token in seconds."
+                |s| &s.stats.time_to_first_token;
+            "inter_token_latency_seconds" "Histogram of inter-token latency in seconds."
+                |s| &s.stats.inter_token_latency;
+            "request_time_per_output_token_seconds" "Histogram of time_per_output_token_seconds per request."
+                |s| &s.stats.time_per_output_token;
+            "e2e_request_latency_seconds" "Histogram of e2e request latency in seconds." |s| &s.stats.e2e;
+            "request_queue_time_seconds" "Histogram of time spent in WAITING phase for request." |s| &s.stats.queue;
+            "request_inference_time_seconds" "Histogram of time spent in RUNNING phase for request."
+                |s| &s.stats.inference;
+            "request_prefill_time_seconds" "Histogram of time spent in PREFILL phase for request." |s| &s.stats.prefill;
+            "request_decode_time_seconds" "Histogram of time spent in DECODE phase for request." |s| &s.stats.decode;
+            "request_num_preemptions" "Histogram of the number of times a request was preempted."
+                |s| &s.stats.request_preemptions;
+            "request_prefill_kv_computed_tokens" "Histogram of new KV tokens computed during prefill (excluding cached tokens)."
+                |s| &s.stats.request_prefill_computed;
+        } {
             self.histogram(name, help, of);
         }
     }

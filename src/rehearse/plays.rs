@@ -1,0 +1,60 @@
+//! What was played already, kept for whoever predicts the same plan again and again while it is done.
+
+use crate::cause::Failure;
+use crate::ids::PointId;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Plays by what they are plays of.
+#[derive(Debug, Default)]
+pub struct Plays {
+    count: AtomicU64,
+    /// By the start slot, too: starts are played side by side, and each draws its own load.
+    points: Mutex<HashMap<(PointId, u32), Timing>>,
+    /// What the model says of recorded runs, in seconds: by point, start slot and number.
+    recorded: Mutex<HashMap<(PointId, u32, u32), Option<f64>>>,
+}
+
+/// What one point takes. Repetitions are alike but for their random choices, so one of them is played for all.
+#[derive(Debug, Clone)]
+pub(super) struct Timing {
+    pub seconds: f64,
+    /// What a warm-up before it takes, where it was played.
+    pub warmup_s: f64,
+    pub requests: u64,
+    pub failure: Option<Failure>,
+}
+
+impl Plays {
+    /// Runs that were played so far, for a display.
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note(&self) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn point(&self, point: &PointId, slot: u32) -> Option<Timing> {
+        lock(&self.points).get(&(point.clone(), slot)).cloned()
+    }
+
+    pub(super) fn keep(&self, point: &PointId, slot: u32, timing: Timing) {
+        lock(&self.points).insert((point.clone(), slot), timing);
+    }
+
+    /// What the model says of a recorded run, played unless it was before.
+    pub(super) fn recorded(&self, run: (PointId, u32, u32), play: impl FnOnce() -> Option<f64>) -> Option<f64> {
+        let known = lock(&self.recorded).get(&run).copied();
+        known.unwrap_or_else(|| {
+            let played = play();
+            lock(&self.recorded).insert(run, played);
+            played
+        })
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -207,6 +207,9 @@ num_prompts = 200
         assert!(output.status.success(), "{}", said(&output));
         let run = &summary(&harness, "summary.csv")[0];
         assert_eq!(has(run, &["acceptance_drifts"]), is_told, "{run:?}");
-        assert!(run["spec_decode_acceptance_rate"].parse::<f64>().expect("a number") > 0.0, "{run:?}");
+        assert!(
+            run["spec_decode_acceptance_rate"].parse::<f64>().expect("a number") > 0.0,
+            "{run:?}"
+        );
     }
 }

@@ -58,8 +58,13 @@ mod tests {
         let total: usize = (0..20_000).map(|seed| 1 + guess.accepted(seed, 7, 3, 0.0)).sum();
         assert!((total as f64 / 20_000.0 - guess.mean_tokens()).abs() < 0.03);
         assert_eq!(guess.accepted(1, 1, 0, 0.0), 0);
-        let later = (0..20_000).filter(|seed| guess.accepted(*seed, 7, 1, 60.0) == 1).count();
-        assert!((later as f64 / 20_000.0 - 0.4).abs() < 0.02, "half of 0.8 after a minute");
+        let later = (0..20_000)
+            .filter(|seed| guess.accepted(*seed, 7, 1, 60.0) == 1)
+            .count();
+        assert!(
+            (later as f64 / 20_000.0 - 0.4).abs() < 0.02,
+            "half of 0.8 after a minute"
+        );
         assert_eq!(guess.accepted(1, 1, 3, 1e6), 0);
         let never = Speculation {
             acceptance: Vec::new(),

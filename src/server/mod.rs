@@ -373,9 +373,9 @@ impl Process {
     }
 }
 
-/// Both streams append, so that neither overwrites what the other wrote.
-fn create_log(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create_new(true).open(path)
+/// Opens a server's log, which is made if it is not there. Both streams append, so that neither overwrites what the other wrote.
+pub fn create_log(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).open(path)
 }
 
 /// The key that the server will ask for.

@@ -180,10 +180,10 @@ fn a_disk_that_fails_anywhere_loses_nothing() {
             if round >= rounds {
                 return;
             }
-            // Every place is tried before any is tried again, with each fault in turn.
-            let at = 1 + (round * 37) % disks.operations;
-            let fault = Fault::ALL[(round % 3) as usize];
-            disks.trial("out", fault, at, round % 2 == 0);
+            // Every place is tried before any is tried again, with another fault each time.
+            let (at, again) = (1 + (round * 37) % disks.operations, round / disks.operations);
+            let fault = Fault::ALL[((round + again) % 3) as usize];
+            disks.trial("out", fault, at, (round + again).is_multiple_of(2));
             println!(
                 "round {}: {fault:?} at operation {at} of {}",
                 round + 1,

@@ -12,7 +12,7 @@ use crate::fingerprint::Fingerprint;
 use crate::journal::Launch as LaunchId;
 use crate::plan::{Params, Program, ServeCommand, Target};
 use crate::server::address::{Address, Taken};
-use crate::server::{Identity, Launch, Server, diagnose, members, startup};
+use crate::server::{Identity, Launch, Server, create_log, diagnose, members, startup};
 use crate::table::count_gpus;
 use crate::telemetry::nvml::Gpus;
 use crate::units::show_many;
@@ -37,6 +37,10 @@ impl Live<'_, '_> {
             .with(|recorder| recorder.directory().server_log(&self.config.id, launch));
         if let Some(folder) = log.parent() {
             create_folder(folder)?;
+        }
+        if matches!(self.plan.serve.target, Target::Launch(_)) {
+            // A disk that takes no log says nothing about the server.
+            create_log(&log).map_err(Error::io("create", &log))?;
         }
         self.log = Some(log.clone());
         let launched = Instant::now();

@@ -66,16 +66,8 @@ impl Best {
     pub fn why_tied(&self) -> &'static str {
         match self.standing {
             None => "within the spread of the runs",
-            Some(standing) => within_starts(standing),
+            Some(standing) => standing.words(),
         }
-    }
-}
-
-/// In what others are tied with the best, where several starts decide.
-pub(super) fn within_starts(standing: Standing) -> &'static str {
-    match standing {
-        Standing::Unconfirmed => "within the intervals over starts; fresh starts have not decided yet",
-        Standing::Alone | Standing::Confirmed => "within the intervals over starts",
     }
 }
 

@@ -5,7 +5,6 @@ mod csv;
 pub use csv::to_csv;
 
 use super::align::align;
-use super::answer::within_starts;
 use super::words::show_number;
 use serde_json::Value;
 use vsweep_plan::plan::spelling;
@@ -83,7 +82,7 @@ impl<'a> Ranked<'a> {
     pub fn why_tied(&self) -> &'static str {
         match self.standing {
             None => "with others whose limit may lie as high",
-            Some(standing) => within_starts(standing),
+            Some(standing) => standing.words(),
         }
     }
 }

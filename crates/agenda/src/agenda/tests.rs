@@ -43,7 +43,7 @@ fn perform_next(
     let mut agenda = Agenda::new(scope, group, Hints::new(), state);
     let mut words: Vec<String> = Vec::new();
     loop {
-        let event = match agenda.next(state) {
+        let mut event = match agenda.next(state) {
             Step::Record(event) => *event,
             Step::Commit(commit) => Event::RunFinished(Box::new(commit.finished)),
             Step::Note(_) => continue,
@@ -64,7 +64,9 @@ fn perform_next(
             }
             Step::Done(ending) => return (words.join(" "), ending),
         };
-        match &event {
+        match &mut event {
+            // As the recorder counts.
+            Event::ServerStarting { server, launch, .. } => *launch = state.starts_of(server) + 1,
             Event::RunFinished(finished) => words.push(finished.outcome.to_string()),
             Event::GroupGivenUp(given_up) => words.push(format!("lost{}", given_up.points.len())),
             _ => {}

@@ -78,8 +78,15 @@ enum Format {
     Json,
 }
 
+/// Ends a command that was interrupted before it had begun anything.
+pub fn leave() {
+    output::tell("interrupted before anything was begun");
+    std::process::exit(Exit::Interrupted as i32);
+}
+
 pub fn run(args: Args) -> Result<Exit> {
     let began = Instant::now();
+    let mut interrupt = Interrupt::install_early(leave)?;
     let (plan, whole) = match args.file.open_as(|plan| args.keep_defaults(plan)) {
         Ok(opened) => opened,
         Err(exit) => return Ok(exit),
@@ -145,7 +152,7 @@ pub fn run(args: Args) -> Result<Exit> {
     };
     let mode = args.mode();
     let runtime = machine::runtime()?;
-    let mut interrupt = runtime.block_on(async { Interrupt::install() })?;
+    interrupt.heed();
     if matches!(mode, Mode::Auto | Mode::Plain) {
         forecast::tell(&sweep, &state, &options);
     }

@@ -6,7 +6,7 @@ use super::forecast;
 use super::machine;
 use super::output;
 use super::rehearse::Machine;
-use super::run::{check_machine, first_guesses, keep_defaults, lengths, look_around, perform};
+use super::run::{check_machine, first_guesses, keep_defaults, leave, lengths, look_around, perform};
 use crate::agenda::Ending;
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Recorder, Shard, State};
@@ -32,6 +32,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
+    let mut interrupt = Interrupt::install_early(leave)?;
     let directory = Directory::open(args.directory)?;
     let mut recorder = Recorder::join(directory.clone())?;
     let (plan, whole) = match recorded_plan(&directory, recorder.state(), |plan| keep_defaults(plan, &directory))? {
@@ -72,7 +73,7 @@ pub fn run(args: Args) -> Result<Exit> {
         ..sweep
     };
     let runtime = machine::runtime()?;
-    let mut interrupt = runtime.block_on(async { Interrupt::install() })?;
+    interrupt.heed();
     let mode = if output::is_quiet() { Mode::Quiet } else { Mode::Auto };
     let ending = runtime.block_on(perform(
         sweep,

@@ -336,7 +336,7 @@ fn assumptions(plan: &Plan, stand_in: &StandIn, options: &Options) -> Vec<String
             "the comparison is decided at its first look; it may take {} starts",
             compare.max_starts
         ));
-    } else if plan.starts > 1 && plan.sla.is_none() && plan.explore.is_none() {
+    } else if plan.starts > 1 && plan.explore.is_none() {
         assumptions.push(format!(
             "the finalists, who are measured on {} fresh starts each, are known only then and not counted before",
             plan.starts

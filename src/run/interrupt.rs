@@ -4,6 +4,9 @@
 use super::drive::Signals;
 use crate::agenda::Signal;
 use crate::error::{Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -13,6 +16,8 @@ pub struct Interrupt {
     asked: watch::Receiver<Asked>,
     /// What of it was passed on as signals.
     passed_on: Asked,
+    /// Whether somebody ends in order when asked to.
+    is_heeded: Arc<AtomicBool>,
 }
 
 /// What came in so far.
@@ -76,7 +81,38 @@ impl Interrupt {
             });
         }
         let passed_on = Asked::default();
-        Ok(Interrupt { asked, passed_on })
+        Ok(Interrupt {
+            asked,
+            passed_on,
+            is_heeded: Arc::default(),
+        })
+    }
+
+    /// The same from the first moment of a command, whatever it is busy with: until [`Interrupt::heed`] there is nothing to end in order,
+    /// and `leave` is called at once.
+    pub fn install_early(leave: impl FnOnce() + Send + 'static) -> Result<Interrupt> {
+        let fail = |error| Error::Fatal(format!("cannot watch for signals: {error}"));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+        let runtime = runtime.map_err(fail)?;
+        let interrupt = runtime.block_on(async { Interrupt::install() })?;
+        let mut own = interrupt.clone();
+        let watch = move || {
+            runtime.block_on(async {
+                own.once(|asked| asked.presses > 0).await;
+                if !own.is_heeded.load(Ordering::SeqCst) {
+                    leave();
+                }
+                std::future::pending::<()>().await;
+            });
+        };
+        let thread = thread::Builder::new().name("vsweep-signals".into()).spawn(watch);
+        thread.map_err(fail)?;
+        Ok(interrupt)
+    }
+
+    /// From now on, whoever holds this ends in order.
+    pub fn heed(&self) {
+        self.is_heeded.store(true, Ordering::SeqCst);
     }
 
     /// Whether the user asked to end, in whatever way.

@@ -110,8 +110,17 @@ struct Process {
 }
 
 impl Server {
-    /// Checks or chooses the port and launches the server through the guard. Returns before it is ready.
+    /// The same as [`Server::spawn_onto`] with a log of its own.
     pub async fn spawn(launch: &Launch) -> Result<Server, Failure> {
+        let log = create_log(&launch.log).map_err(|error| {
+            let detail = format!("cannot create {}: {error}", launch.log.display());
+            Failure::new(Cause::CrashedStarting, detail)
+        })?;
+        Server::spawn_onto(launch, log).await
+    }
+
+    /// Checks or chooses the port and launches the server through the guard, which writes to `log`. Returns before it is ready.
+    pub async fn spawn_onto(launch: &Launch, log: File) -> Result<Server, Failure> {
         let mut launch = launch.clone();
         let mut address = Address::read(&launch.argv)?;
         let port = address.settle(&mut launch.argv)?;
@@ -126,12 +135,6 @@ impl Server {
                 .entry("VLLM_SERVER_DEV_MODE".into())
                 .or_insert_with(|| "1".into());
         }
-        let log = create_log(&launch.log).map_err(|error| {
-            Failure::new(
-                Cause::CrashedStarting,
-                format!("cannot create {}: {error}", launch.log.display()),
-            )
-        })?;
         let launched = Instant::now();
         let beside = launch.fill_in_nodes()?;
         let group = Group::start(&beside, || {
@@ -373,9 +376,9 @@ impl Process {
     }
 }
 
-/// Both streams append, so that neither overwrites what the other wrote.
-fn create_log(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create_new(true).open(path)
+/// Opens a server's log, which is made if it is not there. Both streams append, so that neither overwrites what the other wrote.
+pub fn create_log(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).open(path)
 }
 
 /// The key that the server will ask for.

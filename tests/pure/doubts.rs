@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use vsweep::bench::judge::{Seen, Served, beside, doubts, paced};
+use vsweep::bench::judge::{Seen, Served, beside, cached, doubts, lengths, paced};
 use vsweep::cause::Outcome;
 use vsweep::plan::Params;
 use vsweep::rng::NumpyPcg64;
@@ -39,6 +39,10 @@ struct Run {
     figures: Params,
     course: Course,
     served: Vec<Served>,
+    /// Output tokens of each request, as the server counted them and as they were asked for.
+    answers: Vec<(u64, u64)>,
+    /// Share of the prompts' tokens that was in the prefix cache, and how much they have in common.
+    cached: (f64, f64),
 }
 
 impl Run {
@@ -56,7 +60,8 @@ impl Run {
             is_whole: true,
         };
         let told = doubts(seen).into_iter().chain(beside(&self.figures, &self.course));
-        let told = told.chain(paced(&self.served));
+        let told = told.chain(paced(&self.served)).chain(lengths(&self.answers, true));
+        let told = told.chain(cached(self.cached.0, self.cached.1));
         told.map(|doubt| doubt.code).collect()
     }
 }
@@ -146,7 +151,14 @@ fn play(mut load: Draw, draw: &mut Draw, slowing: f64, pace: f64) -> Run {
         "generator_longest_turn_ms": draw.between(0.1, 20.0), "generator_away_ms": 0.0, "generator_cpu_share": draw.between(0.01, 0.6),
         "generator_kernel_stamped_share": 1.0, "generator_lag_p99_ms": draw.between(0.0, 2.0),
     });
+    let shared = if draw.is(0.5) { 0.0 } else { draw.between(0.0, 0.8) };
     let mut run = Run {
+        // Answers end a token early now and then, and of what prompts share, blocks that are not full are computed.
+        answers: served
+            .iter()
+            .map(|(.., own)| (*own as u64 - u64::from(draw.is(0.05)), *own as u64))
+            .collect(),
+        cached: (shared * draw.between(0.5, 1.0), shared),
         figures: figures.as_object().expect("an object").clone(),
         course: Course {
             rates: seen.windows(2).map(|pair| pair[1].1 - pair[0].1).collect(),
@@ -201,7 +213,7 @@ const ROUNDS: (f64, f64) = (0.2, 0.4);
 const AGAIN: (f64, f64) = (0.5, 1.0);
 
 /// The faults that are put into runs, with the code that is to tell each.
-const FAULTS: [Code; 12] = [
+const FAULTS: [Code; 14] = [
     Code::LoadNotReached,
     Code::GeneratorStopped,
     Code::GeneratorStalled,
@@ -214,6 +226,8 @@ const FAULTS: [Code; 12] = [
     Code::GpuSlowedDown,
     Code::GpuNotAlone,
     Code::AcceptanceDrifts,
+    Code::PrefixCacheHits,
+    Code::OutputLengthsDiffer,
 ];
 
 fn spoil(run: &mut Run, fault: Code, draw: &mut Draw) {
@@ -247,6 +261,22 @@ fn spoil(run: &mut Run, fault: Code, draw: &mut Draw) {
         Code::AcceptanceDrifts => {
             let fall = draw.between(0.2, 0.6);
             run.course.acceptance = accepted(draw, run.course.in_flight.len(), fall);
+        }
+        // Prompts of an earlier run, whose own share is found as well.
+        Code::PrefixCacheHits => {
+            let shared = run.cached.1;
+            run.cached.0 = (shared + 0.11).max(shared + (1.0 - shared) * draw.between(0.12, 1.0));
+        }
+        // Some answers are cut, repeated to a greater length, or all of them end early.
+        Code::OutputLengthsDiffer => {
+            let (kind, share) = (draw.between(0.0, 2.0), draw.between(0.05, 1.0));
+            let count = (run.answers.len() as f64 * share).ceil() as usize;
+            for (counted, asked) in run.answers.iter_mut().take(count) {
+                *counted = match kind < 1.0 {
+                    true => (*asked as f64 * draw.between(0.0, 0.5)) as u64,
+                    false => *asked + 1 + (draw.between(0.0, 1.0) * *asked as f64) as u64,
+                };
+            }
         }
         _ => run.course.slowed_share = Some(draw.between(0.11, 1.0)),
     }

@@ -41,7 +41,7 @@ const LAYERS: [&[&str]; 8] = [
 ];
 
 /// What a room may use in its own layer.
-const NEIGHBOURS: [(&str, &[&str]); 14] = [
+const NEIGHBOURS: [(&str, &[&str]); 15] = [
     ("cause", &["printable"]),
     ("validity", &["printable"]),
     ("shell", &["printable"]),
@@ -49,6 +49,7 @@ const NEIGHBOURS: [(&str, &[&str]); 14] = [
     ("fingerprint", &["units"]),
     ("matrix", &["plan"]),
     ("import", &["plan", "matrix"]),
+    ("search", &["stats"]),
     ("selection", &["stats"]),
     ("checks", &["stats"]),
     ("table", &["journal"]),

@@ -5,12 +5,14 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use vsweep::bench::read_results;
 use vsweep::dataset::{
     BurstGpt, ChatTemplate, Conversations, Custom, CustomAudio, CustomImage, Dataset, Draw, HuggingFace, OutputLen,
     Random, RangeRatio, Sampling, ShareGpt, Sonnet, SpecBench, SpeedBench, Subset, Talk, TimedTrace, Tokenizer,
     Vocabulary,
 };
 use vsweep::load::Backend;
+use vsweep::table::read_scalars;
 
 /// A change to the bytes of a file.
 #[derive(Debug, Clone)]
@@ -255,7 +257,7 @@ fn good_files_give_prompts() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(crate::cases(400))]
 
     #[test]
     fn mangled_datasets_give_prompts_or_a_complaint(which in 0..DATASETS, faults in faults()) {
@@ -302,4 +304,21 @@ proptest! {
             }
         }
     }
+
+    #[test]
+    fn mangled_results_are_figures_or_refused(which in any::<prop::sample::Index>(), faults in faults()) {
+        let good = std::fs::read(which.get(&RESULTS)).expect("readable");
+        let bytes = mangle(&good, &faults);
+        if let Ok(found) = read_results(&bytes) {
+            prop_assert!(found.iter().all(|result| !result.is_empty()));
+        }
+        let _ = read_scalars(&bytes);
+    }
 }
+
+/// What other clients wrote, and a run file of ours.
+const RESULTS: [&str; 3] = [
+    "tests/data/clients/aiperf-0.13.0.json",
+    "tests/data/clients/guidellm-0.8.1.json",
+    "tests/data/record-1/search/runs/1a4748c2f8713e23/0.json",
+];

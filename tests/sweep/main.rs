@@ -8,6 +8,7 @@ mod comparison;
 #[path = "../support/deadline.rs"]
 mod deadline;
 mod directory;
+mod disk;
 mod elsewhere;
 mod explore;
 mod foreign;

@@ -1,7 +1,7 @@
 //! A sweep killed at any moment and run again: nothing measured is lost or measured twice, no process is left, and the
 //! tables are those of a sweep that was never interrupted.
 
-use crate::deadline::output;
+use crate::deadline::{output, output_of};
 use crate::harness::{Harness, journal_lines, journals, outcomes_in_journal, rows, said, wait_for};
 use crate::standing::Standing;
 use nix::sys::signal::{Signal, kill};
@@ -83,6 +83,40 @@ fn killed_at_every_few_events_the_tables_are_the_same() {
     assert_nothing_twice(&directory);
     assert_eq!(table(&directory), table(&harness.folder.path().join("whole")));
     harness.wait_until_alone();
+}
+
+#[test]
+fn an_interrupt_in_the_first_moments_ends_in_words() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let harness = Harness::new();
+        let mut vsweep = harness.vsweep(&["run", "-", "-o", "out"]);
+        let mut vsweep = vsweep
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        // The plan never comes.
+        let stdin = vsweep.stdin.take();
+        let caught = format!("/proc/{}/status", vsweep.id());
+        wait_for("the signal to be caught", || {
+            let status = std::fs::read_to_string(&caught).unwrap_or_default();
+            let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+            let mask = mask
+                .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+                .unwrap_or(0);
+            mask >> (signal as i32 - 1) & 1 == 1
+        });
+        kill(Pid::from_raw(vsweep.id() as i32), signal).expect("alive");
+        let output = output_of(vsweep);
+        drop(stdin);
+        assert_eq!(output.status.code(), Some(130), "{signal}: {}", said(&output));
+        assert!(
+            said(&output).contains("interrupted before anything was begun"),
+            "{}",
+            said(&output)
+        );
+        assert!(!harness.folder.path().join("out").exists());
+    }
 }
 
 #[test]

@@ -178,3 +178,38 @@ num_prompts = {{ per = "max_concurrency", times = 14 }}
         );
     }
 }
+
+/// Draft tokens that are right less and less often, read beside the run once a second.
+#[test]
+fn speculation_whose_guesses_become_worse_is_marked() {
+    for (falling, is_told) in [("0", false), ("1.2", true)] {
+        let harness = Harness::new();
+        let plan = format!(
+            r#"
+version = 1
+runs = 1
+[serve]
+command = "vsweep sim serve tiny-8b --sim-start 50ms --sim-acceptance-falling {falling}"
+answer_check = false
+[serve.params]
+speculative_config = '{{"method": "ngram", "num_speculative_tokens": 3}}'
+[bench]
+warmup_prompts = 0
+[bench.params]
+random_input_len = 16
+random_output_len = 64
+request_rate = 8
+num_prompts = 200
+"#
+        );
+        harness.write("plan.toml", &plan);
+        let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+        assert!(output.status.success(), "{}", said(&output));
+        let run = &summary(&harness, "summary.csv")[0];
+        assert_eq!(has(run, &["acceptance_drifts"]), is_told, "{run:?}");
+        assert!(
+            run["spec_decode_acceptance_rate"].parse::<f64>().expect("a number") > 0.0,
+            "{run:?}"
+        );
+    }
+}

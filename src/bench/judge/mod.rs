@@ -4,6 +4,7 @@
 //! What was read beside a run is judged by [`beside`]. What neither shows (caches that were not reset, a server that was cold) the `run`
 //! room adds.
 
+mod answered;
 mod beside;
 mod failures;
 mod generator;
@@ -11,6 +12,7 @@ mod load;
 mod pace;
 mod sample;
 
+pub use answered::{cached, lengths};
 pub use beside::beside;
 pub(super) use failures::{commonest_error, failed_requests, on_failed_requests, refuse_empty};
 pub(super) use pace::pace;

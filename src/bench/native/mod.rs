@@ -17,7 +17,7 @@ mod watched;
 pub use profiler::stop_profiler;
 pub use refused::{REFUSED, harmless};
 
-use crate::bench::judge::{Seen, doubts, on_failed_requests, pace, refuse_empty};
+use crate::bench::judge::{Seen, cached, doubts, on_failed_requests, pace, refuse_empty};
 use crate::bench::native::settings::{Settings, TABLE};
 use crate::bench::result::warnings;
 use crate::bench::result::{Context, figures, result};
@@ -30,7 +30,6 @@ use crate::metrics::{Nanos, RunResult, Sample, Samples, Underway, seconds};
 use crate::plan::Params;
 use crate::search::Watch;
 use crate::telemetry::series::Window;
-use crate::validity::{Code, Doubt};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -229,10 +228,10 @@ impl Run {
         }
         let mut warnings = std::mem::take(&mut prompts.warnings);
         warnings.extend(unread);
-        let hits = server.warning(self.settings.dataset.traits().shared_share);
+        let shared = self.settings.dataset.traits().shared_share;
+        let hits = server.hit_rate().and_then(|share| cached(share, shared));
         // What texts of a file share, and what a chat template adds to all prompts, is not known.
         let is_known = self.settings.shares_by_design_only();
-        let hits = hits.map(|hits| Doubt::new(Code::PrefixCacheHits, hits));
         let (doubted, told) = if is_known { (hits, None) } else { (None, hits) };
         warnings.extend(told.map(|hits| hits.detail));
         let lengths = match &cut {

@@ -83,8 +83,8 @@ pub(super) fn measurement(
         set("preemptions", json!(*preemptions as u64));
         if let Some(rate) = caches.hit_rate() {
             set("prefix_cache_hit_rate", json!(rate));
+            warnings.extend(judge::cached(rate, 0.0).map(|doubt| doubt.detail));
         }
-        warnings.extend(caches.warning(0.0));
         if *preemptions > 0.0 {
             warnings.push(format!(
                 "{preemptions} preemptions: the KV cache did not hold {} sequences of {} tokens at once",

@@ -12,12 +12,13 @@ use crate::fingerprint::Fingerprint;
 use crate::journal::Launch as LaunchId;
 use crate::plan::{Params, Program, ServeCommand, Target};
 use crate::server::address::{Address, Taken};
-use crate::server::{Identity, Launch, Server, diagnose, members, startup};
+use crate::server::{Identity, Launch, Server, create_log, diagnose, members, startup};
 use crate::table::count_gpus;
 use crate::telemetry::nvml::Gpus;
 use crate::units::show_many;
 use crate::validity::Doubt;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -38,9 +39,14 @@ impl Live<'_, '_> {
         if let Some(folder) = log.parent() {
             create_folder(folder)?;
         }
+        // A disk that takes no log says nothing about the server.
+        let file = match self.plan.serve.target {
+            Target::Launch(_) => Some(create_log(&log).map_err(Error::io("create", &log))?),
+            Target::Attach(_) => None,
+        };
         self.log = Some(log.clone());
         let launched = Instant::now();
-        let identity = match self.bring_up(log).await {
+        let identity = match self.bring_up(log, file).await {
             Ok(identity) => identity,
             Err(failure) => return Ok(Outcome::Started(Err(failure))),
         };
@@ -118,7 +124,7 @@ impl Live<'_, '_> {
     }
 
     /// Waits until the machine is as it was, launches the server (or attaches to it) and waits until it is ready.
-    async fn bring_up(&mut self, log: PathBuf) -> std::result::Result<Identity, Failure> {
+    async fn bring_up(&mut self, log: PathBuf, file: Option<File>) -> std::result::Result<Identity, Failure> {
         let serve = &self.plan.serve;
         let mut before = BTreeSet::new();
         let server = match &serve.target {
@@ -138,7 +144,7 @@ impl Live<'_, '_> {
                 };
                 self.gate.pass(&launch).await?;
                 before = self.visible_gpus().processes();
-                Server::spawn(&launch).await?
+                Server::spawn_onto(&launch, file.expect("a launch has a log")).await?
             }
         };
         // From now on there is a process to end, whatever happens.

@@ -2,15 +2,26 @@
 //! starts overlap the best one's. Decided by the figures in the journal alone, so that every session decides alike.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use vsweep_plan::ids::{PointId, ServerId};
-use vsweep_plan::matrix::Matrix;
+use vsweep_plan::ids::{PointId, SearchId, ServerId};
+use vsweep_plan::matrix::{Matrix, ServerConfig};
 use vsweep_plan::plan::{Assertion, Params, Plan, Required, Runs};
 use vsweep_record::journal::{RunRecord, State};
-use vsweep_record::table::{Better, Cell, LATENCIES, Point, Points, Row, TableBuilder, count_gpus};
+use vsweep_record::table::{
+    Better, Cell, LATENCIES, Point, Points, Row, TableBuilder, count_gpus, searches_of_finalists,
+};
 use vsweep_strategy::search::Criterion;
 
 /// What tokens a second are called, of output and of all.
 const THROUGHPUTS: [&str; 2] = ["output_throughput", "total_throughput"];
+
+/// What of a finalist is measured on fresh starts.
+#[derive(Debug, Clone, Default)]
+pub struct Finals {
+    /// The points.
+    pub points: BTreeSet<PointId>,
+    /// The searches.
+    pub searches: BTreeSet<SearchId>,
+}
 
 /// The metrics by which a plan decides how often a point is measured. Its runs keep them in the journal.
 pub(super) fn figures(plan: &Plan) -> Vec<String> {
@@ -34,8 +45,11 @@ pub(super) fn all_figures() -> impl Iterator<Item = String> {
     THROUGHPUTS.into_iter().chain(LATENCIES).map(str::to_owned)
 }
 
-/// The points of the finalists, by their server; none where every winner is clear.
-pub(super) fn finalists(plan: &Plan, matrix: &Matrix, state: &State) -> BTreeMap<ServerId, BTreeSet<PointId>> {
+/// What is measured of the finalists, by their server; nothing where every winner is clear.
+pub(super) fn finalists(plan: &Plan, matrix: &Matrix, state: &State) -> BTreeMap<ServerId, Finals> {
+    if plan.sla.is_some() {
+        return finalists_of_searches(matrix, &searches_of_finalists(state));
+    }
     let servers: BTreeMap<ServerId, (Params, f64)> = matrix
         .servers()
         .map(|server| {
@@ -58,7 +72,7 @@ pub(super) fn finalists(plan: &Plan, matrix: &Matrix, state: &State) -> BTreeMap
     let table = builder.finish();
     let table = Points::of(&table);
     let run_at = |place: usize| measured[&*table.points[place].id];
-    let mut found: BTreeMap<ServerId, BTreeSet<PointId>> = BTreeMap::new();
+    let mut found: BTreeMap<ServerId, Finals> = BTreeMap::new();
     for workload in table.workloads() {
         let misses = |place: &usize| {
             let run = run_at(*place);
@@ -81,11 +95,27 @@ pub(super) fn finalists(plan: &Plan, matrix: &Matrix, state: &State) -> BTreeMap
         for (metric, better) in questions(&table, &entrants) {
             for place in table.finalists(&entrants, metric, better) {
                 let run = run_at(place);
-                found.entry(run.server.clone()).or_default().insert(run.point.clone());
+                let finals = found.entry(run.server.clone()).or_default();
+                finals.points.insert(run.point.clone());
             }
         }
     }
     found
+}
+
+fn finalists_of_searches(matrix: &Matrix, asked: &BTreeSet<SearchId>) -> BTreeMap<ServerId, Finals> {
+    let of_server = |server: ServerConfig| {
+        let own = matrix.searches_of(&server).map(|search| search.id);
+        let searches: BTreeSet<SearchId> = own.filter(|id| asked.contains(id)).collect();
+        (!searches.is_empty()).then(|| {
+            let finals = Finals {
+                searches,
+                ..Finals::default()
+            };
+            (server.id.clone(), finals)
+        })
+    };
+    matrix.servers().filter_map(of_server).collect()
 }
 
 /// What makes a winner.

@@ -25,6 +25,7 @@ mod warmth;
 
 pub use begin::{Hint, Hints, Scope, first_point, wants_forecast};
 pub use comparison::compared;
+pub use finals::Finals;
 pub use schedule::{Group, Schedule, Start};
 pub use step::{Action, Check, Commit, Ending, Facts, Outcome, Ran, Run, Signal, Step};
 pub use task::{Evidence, Reader, SearchReader, Task};

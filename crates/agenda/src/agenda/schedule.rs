@@ -4,13 +4,12 @@
 
 use super::begin::first_point;
 use super::comparison::compared;
-use super::finals::{all_figures, figures, finalists};
+use super::finals::{Finals, all_figures, figures, finalists};
 use super::grid::{SENTINEL_RUNS, is_wanted};
 use super::task::Task;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use vsweep_plan::cause::Outcome;
-use vsweep_plan::ids::{PointId, SearchId, ServerId};
+use vsweep_plan::ids::{SearchId, ServerId};
 use vsweep_plan::matrix::{LoadExploration, LoadSearch, Matrix, Point, ServerConfig};
 use vsweep_plan::plan::Plan;
 use vsweep_record::journal::{FIRST_SLOT, Next, Progress, SENTINEL_SLOT, SearchEnd, Shard, State, sentinel_point};
@@ -33,8 +32,8 @@ pub struct Start {
     pub server: ServerConfig,
     /// Which of its starts, from 0.
     pub slot: u32,
-    /// The points that are measured on it; all of them unless it is one of a final.
-    pub only: Option<BTreeSet<PointId>>,
+    /// What is measured on it; everything unless it is one of a final.
+    pub only: Option<Finals>,
     /// The point of a sentinel's start; all others have none.
     pub sentinel: Option<Box<Point>>,
     /// Which of two sets of GPUs it gets, where the arms of a comparison run side by side.
@@ -128,21 +127,21 @@ impl<'a> Schedule<'a> {
             true => finalists(self.plan, self.matrix, state),
             false => Default::default(),
         };
-        let servers: Vec<(ServerConfig, BTreeSet<PointId>)> = match finalists.is_empty() {
+        let servers: Vec<(ServerConfig, Finals)> = match finalists.is_empty() {
             true => Vec::new(),
             false => self
                 .servers()
                 .filter_map(|server| Some((finalists.get(&server.id)?.clone(), server)))
-                .map(|(points, server)| (server, points))
+                .map(|(finals, server)| (server, finals))
                 .collect(),
         };
         let slots = self.plan.starts..2 * self.plan.starts;
         slots.flat_map(move |slot| {
             let starts = servers.clone().into_iter();
-            starts.map(move |(server, points)| Start {
+            starts.map(move |(server, finals)| Start {
                 server,
                 slot,
-                only: Some(points),
+                only: Some(finals),
                 sentinel: None,
                 set: None,
             })
@@ -228,7 +227,7 @@ impl<'a> Schedule<'a> {
             return self.group_of_sentinel(start, point, state);
         }
         let (server, slot, runs) = (&start.server, start.slot, &self.plan.runs);
-        let is_in = |point: &Point| start.only.as_ref().is_none_or(|only| only.contains(&point.id));
+        let is_in = |point: &Point| start.only.as_ref().is_none_or(|only| only.points.contains(&point.id));
         let points: Vec<Point> = self.matrix.points_of(server).filter(is_in).collect();
         let figures: Arc<[String]> = figures(self.plan).into();
         let is_open = |point: &Point, run: u32| {
@@ -245,9 +244,15 @@ impl<'a> Schedule<'a> {
             .filter(|(point, run)| is_open(point, *run))
             .map(|(point, run)| Task::of(point.clone(), slot, run, Arc::clone(&figures)))
             .collect();
-        let searches = self.matrix.searches_of(server);
-        let searches =
-            searches.filter(|search| self.is_left(&search.id, slot, state) || was_skipped_before(search, slot, state));
+        let searches = self.matrix.searches_of(server).filter_map(|mut search| {
+            if let Some(only) = &start.only {
+                // Fresh starts tell how much a finalist holds, whoever holds more.
+                search.settings.skip_beaten = false;
+                only.searches.contains(&search.id).then_some(())?;
+            }
+            let is_open = self.is_left(&search.id, slot, state) || was_skipped_before(&search, slot, state);
+            is_open.then_some(search)
+        });
         let searches: Vec<LoadSearch> = searches.collect();
         let explorations = self.matrix.explorations_of(server);
         let explorations: Vec<LoadExploration> = explorations

@@ -1,6 +1,7 @@
 //! Agendas on a scripted server: what they ask for after deaths, failed starts and signals.
 
 use super::*;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use vsweep_plan::cause::Cause;
 use vsweep_plan::matrix::Matrix;
@@ -42,7 +43,7 @@ fn perform_next(
     let mut agenda = Agenda::new(scope, group, Hints::new(), state);
     let mut words: Vec<String> = Vec::new();
     loop {
-        let event = match agenda.next(state) {
+        let mut event = match agenda.next(state) {
             Step::Record(event) => *event,
             Step::Commit(commit) => Event::RunFinished(Box::new(commit.finished)),
             Step::Note(_) => continue,
@@ -63,7 +64,9 @@ fn perform_next(
             }
             Step::Done(ending) => return (words.join(" "), ending),
         };
-        match &event {
+        match &mut event {
+            // As the recorder counts.
+            Event::ServerStarting { server, launch, .. } => *launch = state.starts_of(server) + 1,
             Event::RunFinished(finished) => words.push(finished.outcome.to_string()),
             Event::GroupGivenUp(given_up) => words.push(format!("lost{}", given_up.points.len())),
             _ => {}
@@ -136,6 +139,36 @@ fn after_three_lost_points_the_config_is_given_up() {
     });
     let lost = "run1 stop failed start run2 stop failed start run3 stop failed lost2";
     assert_eq!((steps, ending), (format!("start {lost}"), Ending::Finished));
+}
+
+/// What the next session does after one that was killed with vsweep as it began its start number `kill_at`.
+fn killed(kill_at: u32, script: Script<'_>) -> String {
+    let (plan, matrix) = plan(PLAN);
+    let (mut state, mut starts) = (State::default(), 0);
+    let until_killed = catch_unwind(AssertUnwindSafe(|| {
+        perform_next(&plan, &matrix, &mut state, false, &mut |agenda, action| {
+            starts += u32::from(matches!(action, Action::Start(_)));
+            assert!(starts < kill_at, "the session is killed");
+            script(agenda, action)
+        })
+    }));
+    assert!(until_killed.is_err(), "{until_killed:?}");
+    perform_next(&plan, &matrix, &mut state, false, script).0
+}
+
+#[test]
+fn what_a_killed_session_used_up_is_not_granted_again() {
+    let steps = killed(2, &mut |_, action| match action {
+        action if is_run(action, 1) => died(Cause::CrashedUnderLoad),
+        action => succeed(action),
+    });
+    let rest = "start run2 ok reset run3 ok reset run4 ok reset run5 ok stop";
+    assert_eq!(steps, format!("start run1 stop failed {rest}"), "one try more, not two");
+    let steps = killed(3, &mut |_, action| match action {
+        Action::Run(_) => died(Cause::OomUnderLoad),
+        action => succeed(action),
+    });
+    assert_eq!(steps, "start run3 stop failed lost2", "the third point in a row");
 }
 
 #[test]

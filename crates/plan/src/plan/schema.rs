@@ -39,7 +39,7 @@ pub struct PlanFile {
     pub extends: Option<String>,
     /// How often each server config is started afresh, all configs once before any is started again. Default: 1. From 2 on, intervals
     /// tell how far starts differ, and the best configs are measured on as many fresh starts again before one is called the winner
-    /// (docs/verdicts.md). `[sla]` and `[explore]` search anew on each start and have no such final. Not with `url`.
+    /// (docs/verdicts.md). `[sla]` and `[explore]` search anew on each start; an exploration has no final. Not with `url`.
     #[schemars(range(min = 1, max = 100))]
     pub starts: Option<u32>,
     /// Whether each node measures the same point three times before its first server start (default `false`): the first load of the

@@ -42,6 +42,16 @@ pub enum Standing {
     Unconfirmed,
 }
 
+impl Standing {
+    /// In what others are tied with the winner.
+    pub fn words(self) -> &'static str {
+        match self {
+            Standing::Unconfirmed => "within the intervals over starts; fresh starts have not decided yet",
+            Standing::Alone | Standing::Confirmed => "within the intervals over starts",
+        }
+    }
+}
+
 impl Points<'_> {
     /// The contest of some points; none unless the best one has an interval.
     pub fn contest(&self, entrants: &[usize], metric: &str, better: Better) -> Option<Contest> {

@@ -66,8 +66,7 @@ impl Best {
     pub fn why_tied(&self) -> &'static str {
         match self.standing {
             None => "within the spread of the runs",
-            Some(Standing::Unconfirmed) => "within the intervals over starts; fresh starts have not decided yet",
-            Some(Standing::Alone | Standing::Confirmed) => "within the intervals over starts",
+            Some(standing) => standing.words(),
         }
     }
 }

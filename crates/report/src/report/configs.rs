@@ -5,7 +5,7 @@ use super::align::align;
 use super::answer::{Answer, KNEE, mark as suspect};
 use super::environment::facts;
 use super::inputs::Inputs;
-use super::sla::{Row, by_target};
+use super::sla::{Ranked, by_target};
 use super::text::{SHOWN, Shown};
 use super::variation::{settings, varying};
 use super::words::{axis_title, show_number, show_spread};
@@ -108,12 +108,12 @@ fn of_answer(inputs: &Inputs<'_>, answer: &Answer) -> Vec<Winner> {
 
 /// For each target, the server that holds the highest load; others whose limit may lie as high are named.
 fn of_targets(inputs: &Inputs<'_>, runs: &[&RunRecord]) -> Vec<Winner> {
-    let winner = |rows: Vec<Row<'_>>| {
-        let (best, others) = rows.split_first()?;
+    let winner = |ranked: Ranked<'_>| {
+        let (best, _) = ranked.split();
         let value = best.value_in_words()?;
-        let as_high = others.iter().filter(|other| other.may_hold(best));
-        let as_high = as_high.map(|other| format!("{} with {}", other.settings(), other.value().unwrap_or_default()));
-        let (target, vary) = (best.target, best.record.started.vary.name());
+        let as_high = ranked.tied().iter();
+        let as_high = as_high.map(|other| format!("{} with {}", other.settings(), other.load().unwrap_or_default()));
+        let (target, vary) = (best.target, best.record().started.vary.name());
         Some(Winner {
             question: best.question(),
             reason: format!(

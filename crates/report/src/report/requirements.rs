@@ -90,13 +90,16 @@ fn of_comparison(state: &State) -> Vec<Judged> {
 }
 
 fn of_target(required: &Requirement, name: &str, state: &State) -> Vec<Judged> {
-    let searched = by_target(state).into_iter().filter(|rows| rows[0].target.name == name);
+    let searched = by_target(state)
+        .into_iter()
+        .map(|ranked| ranked.rows)
+        .filter(|rows| rows[0].target.name == name);
     let judged = searched.map(|rows| {
         let said = rows.iter().map(|row| {
             let (verdict, why) = answer(row);
             (verdict, format!("{}: {why}", row.settings()))
         });
-        let load = rows[0].load().map_or(String::new(), |load| format!(", {load}"));
+        let load = rows[0].load_name().map_or(String::new(), |load| format!(", {load}"));
         conclude(required, load, said.collect(), state)
     });
     let judged: Vec<Judged> = judged.collect();

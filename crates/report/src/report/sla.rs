@@ -1,35 +1,33 @@
 //! The answers of searches: for each target what every server holds, the rows of `sla.csv` and the table in the terminal.
 
 mod csv;
-mod over_starts;
 
 pub use csv::to_csv;
 
 use super::align::align;
 use super::words::show_number;
-use over_starts::over_starts;
 use serde_json::Value;
-use std::collections::BTreeMap;
-use vsweep_plan::cause::Cause;
-use vsweep_plan::ids::SearchId;
 use vsweep_plan::plan::spelling;
 use vsweep_plan::units::show_many;
-use vsweep_plan::validity::{Doubt, Validity};
-use vsweep_record::journal::{RunRecord, SearchEnd, SearchRecord, ServerRecord, State};
-use vsweep_record::table::{Point, Points};
-use vsweep_strategy::search::{Answer, Criterion, DOUBT, Found, Probe, RISK, Target, Vary, Verdict};
+use vsweep_plan::validity::Validity;
+use vsweep_record::journal::{RunRecord, SearchRecord, ServerRecord, State};
+use vsweep_record::table::{Point, Points, Sought, Standing, races, sought};
+use vsweep_strategy::search::{Answer, Criterion, DOUBT, Found, Probe, RISK, Vary, Verdict};
 
-/// One target of one search that has begun.
+/// One target of one search that has begun, in words.
+#[derive(Debug)]
 pub(super) struct Row<'a> {
-    /// The search on the first start on which it has begun.
-    pub record: &'a SearchRecord,
-    /// The same on every start.
-    starts: Vec<&'a SearchRecord>,
-    pub target: &'a Target,
+    sought: Sought<'a>,
     state: &'a State,
     server: Option<&'a ServerRecord>,
-    /// What all starts found together, once the search has ended on every planned one.
-    answer: Option<Answer>,
+}
+
+/// The rows of one target under one load, the winner first.
+pub(super) struct Ranked<'a> {
+    pub rows: Vec<Row<'a>>,
+    /// How many of them cannot be told from the best one, the winner included.
+    equals: usize,
+    standing: Option<Standing>,
 }
 
 /// What the interval beside an answer means.
@@ -49,145 +47,95 @@ pub const COARSE: &str = "where the answer says within how many percent, the run
 const MOST_ROWS: usize = 20;
 
 fn rows(state: &State) -> Vec<Row<'_>> {
-    let mut searches: Vec<Vec<&SearchRecord>> = Vec::new();
-    let mut places: BTreeMap<&SearchId, usize> = BTreeMap::new();
-    for record in state.searches() {
-        let place = *places.entry(&record.started.search).or_insert(searches.len());
-        match searches.get_mut(place) {
-            Some(starts) => starts.push(record),
-            None => searches.push(vec![record]),
-        }
-    }
-    let rows = searches.into_iter().flat_map(|mut starts| {
-        starts.sort_by_key(|record| record.started.slot);
-        let targets = starts[0].started.targets.iter();
-        let row = move |target| Row::of(starts.clone(), target, state);
-        targets.map(row)
-    });
-    rows.collect()
+    sought(state).into_iter().map(|sought| Row::of(sought, state)).collect()
 }
 
-/// The rows of each target under each load in the order of the plan, the highest load first; of equal ones the server that
-/// the plan names first. What long prompts allow is no match for what short ones do, so loads do not compete.
-pub(super) fn by_target(state: &State) -> Vec<Vec<Row<'_>>> {
-    let mut targets: Vec<Vec<Row<'_>>> = Vec::new();
-    for row in rows(state) {
-        match targets.iter_mut().find(|known| known[0].asks_as(&row)) {
-            Some(known) => known.push(row),
-            None => targets.push(vec![row]),
-        }
-    }
-    for rows in &mut targets {
-        let value = |row: &Row<'_>| row.value().unwrap_or(f64::NEG_INFINITY);
-        rows.sort_by(|a, b| value(b).total_cmp(&value(a)));
-    }
-    targets
+/// The rows of each target under each load in the order of the plan.
+pub(super) fn by_target(state: &State) -> Vec<Ranked<'_>> {
+    let ranked = races(state).into_iter().map(|race| Ranked {
+        rows: race.servers.into_iter().map(|sought| Row::of(sought, state)).collect(),
+        equals: race.equals,
+        standing: race.standing,
+    });
+    ranked.collect()
 }
 
 /// The points at the best answer of each target under each load, as far as they are there.
 pub(super) fn winners(state: &State, points: &Points<'_>) -> Vec<usize> {
     let runs: Vec<&RunRecord> = state.runs().collect();
     let best = by_target(state).into_iter();
-    best.filter_map(|rows| rows[0].point(points, &runs)).collect()
+    best.filter_map(|ranked| ranked.rows[0].point(points, &runs)).collect()
+}
+
+impl<'a> Ranked<'a> {
+    /// The winner, and the others.
+    pub fn split(&self) -> (&Row<'a>, &[Row<'a>]) {
+        self.rows.split_first().expect("a target is sought on a server")
+    }
+
+    /// Those that cannot be told from the winner.
+    pub fn tied(&self) -> &[Row<'a>] {
+        &self.rows[1..self.equals.max(1)]
+    }
+
+    /// In what they are tied with it.
+    pub fn why_tied(&self) -> &'static str {
+        match self.standing {
+            None => "with others whose limit may lie as high",
+            Some(standing) => standing.words(),
+        }
+    }
 }
 
 impl<'a> Row<'a> {
-    fn of(starts: Vec<&'a SearchRecord>, target: &'a Target, state: &'a State) -> Row<'a> {
-        let mut row = Row {
-            record: starts[0],
-            server: state.servers.get(&starts[0].started.server),
-            starts,
-            target,
+    fn of(sought: Sought<'a>, state: &'a State) -> Row<'a> {
+        Row {
+            server: state.servers.get(&sought.record().started.server),
+            sought,
             state,
-            answer: None,
-        };
-        if !row.is_open() {
-            let answers = row.starts.iter().filter_map(|record| match &record.ended {
-                Some(SearchEnd::Answered(answers)) => answers.iter().find(|answer| answer.target == target.name),
-                _ => None,
-            });
-            row.answer = over_starts(&answers.collect::<Vec<&Answer>>());
-            if let (Some((cause, _)), Some(answer)) = (row.given_up(), &mut row.answer) {
-                answer.notes.push(format!("given up on a start: {cause}"));
-            }
         }
-        row
     }
+}
 
-    /// Why it was given up, on a start if not on all.
-    fn given_up(&self) -> Option<(Cause, &'a str)> {
-        self.starts.iter().find_map(|record| match &record.ended {
-            Some(SearchEnd::GivenUp(cause, detail)) => Some((*cause, detail.as_str())),
-            _ => None,
-        })
+impl<'a> std::ops::Deref for Row<'a> {
+    type Target = Sought<'a>;
+
+    fn deref(&self) -> &Sought<'a> {
+        &self.sought
     }
 }
 
 impl Row<'_> {
-    fn asks_as(&self, other: &Row<'_>) -> bool {
-        let question = |row: &Row<'_>| (row.target.name.clone(), row.record.started.name.clone());
-        question(self) == question(other)
-    }
-
     /// `Target chat`, and the load where there are several.
     pub fn question(&self) -> String {
-        let load = self.load().map(|load| format!(", {load}"));
+        let load = self.load_name().map(|load| format!(", {load}"));
         format!("Target {}{}", self.target.name, load.unwrap_or_default())
     }
 
     /// The load's name; none if it is the only one.
-    pub fn load(&self) -> Option<&str> {
-        let name = self.record.started.name.as_str();
+    pub fn load_name(&self) -> Option<&str> {
+        let name = self.record().started.name.as_str();
         (!name.is_empty() && name != "default").then_some(name)
-    }
-
-    /// The highest load that meets the target, if there is one.
-    pub fn value(&self) -> Option<f64> {
-        self.answer()?.found.value()
-    }
-
-    /// Whether its limit may lie as high as the best row's load.
-    pub fn may_hold(&self, best: &Row<'_>) -> bool {
-        let reach = |row: &Row<'_>| {
-            row.answer()
-                .filter(|answer| answer.found.value().is_some())
-                .map(|answer| answer.high)
-        };
-        best.value().zip(reach(self)).is_some_and(|(value, high)| high >= value)
     }
 
     /// The server's settings.
     pub fn settings(&self) -> String {
-        self.server
-            .map_or_else(|| self.record.started.server.to_string(), |server| server.name.clone())
+        self.server.map_or_else(
+            || self.record().started.server.to_string(),
+            |server| server.name.clone(),
+        )
     }
 
     /// The point at the answer, by its place in `points.points`; `runs` are those of the table's rows. It has no figures
     /// where its run was cut as soon as the verdict was certain.
     pub fn point(&self, points: &Points<'_>, runs: &[&RunRecord]) -> Option<usize> {
-        let started = &self.record.started;
-        let value = self.value()?;
+        let started = &self.record().started;
+        let value = self.load()?;
         let is_asked = |run: &RunRecord| run.search.as_ref().is_some_and(|search| search.id == started.search);
         let load = |run: &RunRecord| spelling::find(&run.params, started.vary.name()).and_then(Value::as_f64);
         let is_at_it = |run: &&RunRecord| is_asked(run) && load(run) == Some(value);
         let is_there = |point: &Point| runs.get(point.row).is_some_and(is_at_it);
         points.points.iter().position(is_there)
-    }
-
-    /// The answer that counts: none of a server whose own answers may not be believed.
-    pub fn answer(&self) -> Option<&Answer> {
-        self.answer.as_ref().filter(|_| self.doubt().is_none())
-    }
-
-    /// Why nothing on this server counts, as its answers to the fixed questions tell.
-    fn doubt(&self) -> Option<&Doubt> {
-        self.state.doubted_server(&self.record.started.server)
-    }
-
-    /// Whether the search has not ended on every planned start, so that its answer is not known yet.
-    pub fn is_open(&self) -> bool {
-        let planned = self.state.planned().map_or(1, |planned| planned.starts as usize);
-        self.starts.len() < planned || self.starts.iter().any(|record| record.ended.is_none())
     }
 
     /// The answer's word, or why there is none.
@@ -217,7 +165,7 @@ impl Row<'_> {
     /// Between which loads the answer's limit lies; of whole loads, the highest that may meet the target.
     pub fn interval(&self) -> Option<(f64, f64)> {
         let answer = self.answer()?;
-        Some(match self.record.started.vary {
+        Some(match self.record().started.vary {
             Vary::MaxConcurrency => (answer.low.floor(), answer.high.floor()),
             Vary::RequestRate => (answer.low, answer.high),
         })
@@ -307,7 +255,7 @@ pub fn shown(state: &State) -> Vec<Shown> {
         });
         Shown {
             target: row.target.name.clone(),
-            settings: name_on_any_start(row.record, state),
+            settings: name_on_any_start(row.record(), state),
             value: row.value_in_words().unwrap_or_else(dash),
             interval: interval.unwrap_or_else(dash),
             answer: row.words(),
@@ -322,7 +270,7 @@ pub fn shown(state: &State) -> Vec<Shown> {
 
 /// The load that the searches vary; `None` where no search has begun.
 pub fn varied(state: &State) -> Option<&'static str> {
-    rows(state).first().map(|row| row.record.started.vary.name())
+    rows(state).first().map(|row| row.record().started.vary.name())
 }
 
 /// The answers for a terminal; empty where no search has begun.

@@ -43,6 +43,7 @@ struct Flag {
 /// The simulator's own flags, in the format of `vllm_flags.txt`.
 const SIMULATOR_FLAGS: &str = "\
 float --sim-acceptance
+float --sim-acceptance-falling
 text --sim-compile-cache
 float --sim-cross-talk
 float --sim-drift

@@ -46,6 +46,7 @@ Serves a simulated model. Takes every flag of `vllm serve`, and its own:
   --sim-stall-every T  mean time between stalls, such as 30s
   --sim-stall T        length of a stall (default 200ms)
   --sim-acceptance P   probability that a token guessed ahead is right (default 0.7)
+  --sim-acceptance-falling D  it becomes smaller by this part in each minute of the model's time
   --sim-seed N         seed of noise, answers and random faults
   --sim-start TIME     time from launch to ready (default 600ms), or the word modelled
   --sim-compile-cache DIR  where compiled graphs are remembered, so that the next start is faster

@@ -4,7 +4,7 @@
 use super::Page;
 use super::answer::{Card, list_tied};
 use super::text::escape;
-use crate::report::sla::{Row, by_target};
+use crate::report::sla::{Ranked, Row, by_target};
 use crate::report::words::show_number;
 use itertools::Itertools;
 use vsweep_plan::units::show_many;
@@ -20,12 +20,12 @@ pub fn cards(page: &Page<'_>) -> String {
         return String::new();
     }
     let runs: Vec<&RunRecord> = page.inputs.state.runs().collect();
-    let cards: String = targets.iter().map(|rows| target_card(page, &runs, rows)).collect();
+    let cards: String = targets.iter().map(|ranked| target_card(page, &runs, ranked)).collect();
     format!("<div class=\"cards\">{cards}</div>")
 }
 
-fn target_card(page: &Page<'_>, runs: &[&RunRecord], rows: &[Row<'_>]) -> String {
-    let (best, others) = (&rows[0], &rows[1..]);
+fn target_card(page: &Page<'_>, runs: &[&RunRecord], ranked: &Ranked<'_>) -> String {
+    let (rows, (best, _)) = (&ranked.rows, ranked.split());
     let criteria = escape(&best.target.criteria.iter().join(", "));
     let title = best.question();
     let at = best.point(page.inputs.points, runs);
@@ -51,9 +51,8 @@ fn target_card(page: &Page<'_>, runs: &[&RunRecord], rows: &[Row<'_>]) -> String
     let binding = binding.map_or_else(String::new, |binding| {
         format!("; nearest to its limit is <code>{}</code>", escape(binding))
     });
-    let as_high = others.iter().filter(|other| other.may_hold(best));
-    let as_high = as_high.map(|other| {
-        let value = other.value().map_or_else(String::new, show_number);
+    let as_high = ranked.tied().iter().map(|other| {
+        let value = other.load().map_or_else(String::new, show_number);
         format!("{} (holds {value})", other.settings())
     });
     let cut = match page.inputs.points.points[at].used.is_empty() {
@@ -65,10 +64,7 @@ fn target_card(page: &Page<'_>, runs: &[&RunRecord], rows: &[Row<'_>]) -> String
     let why = format!(
         "<p class=\"why\">The highest load that meets <code>{criteria}</code>. {beyond}{words}{binding}.{cut}{}</p>{}",
         open_ones(rows),
-        list_tied(
-            "with others whose limit may lie as high:",
-            &as_high.collect::<Vec<String>>()
-        )
+        list_tied(&format!("{}:", ranked.why_tied()), &as_high.collect::<Vec<String>>())
     );
     let shown = best.value_in_words();
     let card = Card {
@@ -76,7 +72,7 @@ fn target_card(page: &Page<'_>, runs: &[&RunRecord], rows: &[Row<'_>]) -> String
         question: &title,
         told: &page.varied,
         at,
-        metric: best.record.started.vary.name(),
+        metric: best.record().started.vary.name(),
         shown: shown.as_deref(),
         more: &why,
     };
@@ -94,7 +90,7 @@ fn why_none(rows: &[Row<'_>], criteria: &str) -> String {
             format!("<br>{settings}: {words}; {}.", escape(&row.notes()))
         })
         .collect();
-    match rows.iter().any(Row::is_open) {
+    match rows.iter().any(|row| row.is_open()) {
         true => format!("No answer yet, for the search is not finished.{told}"),
         false => none + &told,
     }

@@ -34,7 +34,7 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
         .filter_map(|run| Some((&run.search.as_ref()?.id, run.combo.as_deref()?)));
     let combos: BTreeMap<&SearchId, &str> = runs.collect();
     let bench_of = |row: &Row<'_>| {
-        let started = &row.record.started;
+        let started = &row.record().started;
         with_combo(&started.params, combos.get(&started.search).copied()).into_owned()
     };
     let (serve, bench) = (names(&serve_of), names(&bench_of));
@@ -67,13 +67,13 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
     write(&header);
     for row in &rows {
         let cell = |params: &Params, name: &String| params.get(name).map(show).unwrap_or_default();
-        let mut line = vec![row.record.started.server.to_string()];
+        let mut line = vec![row.record().started.server.to_string()];
         line.extend(serve.iter().map(|name| cell(&serve_of(row), name)));
         line.extend(bench.iter().map(|name| cell(&bench_of(row), name)));
         let answer = row.answer();
         let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
         line.push(row.target.name.clone());
-        line.push(row.record.started.vary.name().to_owned());
+        line.push(row.record().started.vary.name().to_owned());
         line.push(number(answer.and_then(|answer| answer.found.value())));
         line.push(number(answer.map(|answer| answer.low)));
         line.push(number(answer.map(|answer| answer.high)));
@@ -81,7 +81,7 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
         line.push(number(answer.and_then(|answer| answer.within)));
         line.push(answer.and_then(|answer| answer.binding.clone()).unwrap_or_default());
         line.push(answer.map_or_else(String::new, |answer| answer.probes.to_string()));
-        let seed = row.record.started.seed;
+        let seed = row.record().started.seed;
         line.push(seed.value.to_string());
         line.push(seed.basis.map_or("", Basis::word).to_owned());
         line.push(row.notes());

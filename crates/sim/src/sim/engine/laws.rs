@@ -159,7 +159,7 @@ proptest! {
             .map(|(number, (at, prompt, output, priority))| (at, Request { priority, ..request(number as u64, prompt, output) }))
             .collect();
         requests.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let speculation = (guesses > 0).then(|| Speculation { tokens: guesses, parameters: 0.0, acceptance: vec![0.6] });
+        let speculation = (guesses > 0).then(|| Speculation { tokens: guesses, parameters: 0.0, acceptance: vec![0.6], falling: 0.0 });
         let cost = CostModel { speculation, ..cost() };
         let mut engine = Engine::new(limits, cost, Noise::new(1, 0.05), VOCABULARY);
         let traces = run(&mut engine, &requests);
@@ -197,6 +197,7 @@ fn right_guesses_shorten_an_answer_and_the_counters_add_up() {
             tokens,
             parameters: 0.25e9,
             acceptance: acceptance.clone(),
+            falling: 0.0,
         });
         let cost = CostModel { speculation, ..cost() };
         let mut engine = Engine::new(limits(8, 2048, 16, 4000), cost, Noise::new(0, 0.0), VOCABULARY);

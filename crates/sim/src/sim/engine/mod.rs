@@ -274,7 +274,7 @@ impl Engine {
         }
         let index = sequence.produced;
         let accepted = match &self.cost.speculation {
-            Some(guess) if guessed > 0 => guess.accepted(sequence.request.seed, index, guessed),
+            Some(guess) if guessed > 0 => guess.accepted(sequence.request.seed, index, guessed, now),
             _ => 0,
         };
         self.stats.guessed(guessed, accepted);

@@ -12,17 +12,20 @@ pub struct Speculation {
     pub parameters: f64,
     /// Probability that a guess is right if all before it were, by its place; the last one holds for all further places.
     pub acceptance: Vec<f64>,
+    /// By how much these become smaller in a minute, as a part of what they were at first.
+    pub falling: f64,
 }
 
 impl Speculation {
-    /// How many of `guesses`, made after `produced` tokens of the answer with this seed, are right before the first wrong
-    /// one.
-    pub fn accepted(&self, seed: u64, produced: usize, guesses: usize) -> usize {
-        let right = |place: &usize| uniform(mix(seed ^ 0x5BEC), (produced + place) as u64) < self.chance(*place);
+    /// How many of `guesses`, made at `now` after `produced` tokens of the answer with this seed, are right before the first
+    /// wrong one.
+    pub fn accepted(&self, seed: u64, produced: usize, guesses: usize, now: f64) -> usize {
+        let left = (1.0 - self.falling * now / 60.0).max(0.0);
+        let right = |place: &usize| uniform(mix(seed ^ 0x5BEC), (produced + place) as u64) < left * self.chance(*place);
         (0..guesses).take_while(right).count()
     }
 
-    /// Tokens of a step in the mean: one, and the guesses that are right.
+    /// Tokens of a step in the mean, at first: one, and the guesses that are right.
     pub fn mean_tokens(&self) -> f64 {
         let chances = (0..self.tokens).map(|place| self.chance(place));
         1.0 + chances
@@ -49,15 +52,24 @@ mod tests {
             tokens: 3,
             parameters: 0.0,
             acceptance: vec![0.8, 0.5],
+            falling: 0.5,
         };
         assert!((guess.mean_tokens() - (1.0 + 0.8 + 0.4 + 0.2)).abs() < 1e-12);
-        let total: usize = (0..20_000).map(|seed| 1 + guess.accepted(seed, 7, 3)).sum();
+        let total: usize = (0..20_000).map(|seed| 1 + guess.accepted(seed, 7, 3, 0.0)).sum();
         assert!((total as f64 / 20_000.0 - guess.mean_tokens()).abs() < 0.03);
-        assert_eq!(guess.accepted(1, 1, 0), 0);
+        assert_eq!(guess.accepted(1, 1, 0, 0.0), 0);
+        let later = (0..20_000)
+            .filter(|seed| guess.accepted(*seed, 7, 1, 60.0) == 1)
+            .count();
+        assert!(
+            (later as f64 / 20_000.0 - 0.4).abs() < 0.02,
+            "half of 0.8 after a minute"
+        );
+        assert_eq!(guess.accepted(1, 1, 3, 1e6), 0);
         let never = Speculation {
             acceptance: Vec::new(),
             ..guess
         };
-        assert_eq!((never.accepted(3, 0, 3), never.mean_tokens()), (0, 1.0));
+        assert_eq!((never.accepted(3, 0, 3, 0.0), never.mean_tokens()), (0, 1.0));
     }
 }

@@ -153,5 +153,6 @@ pub(super) fn speculation(read: &Reader, model: &Model) -> Result<Option<Specula
         tokens: tokens as usize,
         parameters,
         acceptance,
+        falling: own::within(read, "sim_acceptance_falling", 0.0, 100.0)?,
     }))
 }

@@ -1,0 +1,250 @@
+//! What searches found for each target, by server: over all starts of a server, and which server holds the most. Several starts
+//! decide by their intervals, and fresh ones of the finalists have the last word, as with points.
+
+use super::Standing;
+use crate::journal::{FIRST_SLOT, SearchEnd, SearchRecord, State};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use vsweep_plan::cause::Cause;
+use vsweep_plan::ids::SearchId;
+use vsweep_plan::validity::Doubt;
+use vsweep_strategy::search::{Answer, Found, Target, over_starts, reaching_best};
+
+/// One target of one search that has begun.
+#[derive(Debug, Clone)]
+pub struct Sought<'a> {
+    /// The search on each start on which it has begun, the first start first.
+    pub starts: Vec<&'a SearchRecord>,
+    /// The target.
+    pub target: &'a Target,
+    /// What all starts found together, once the search has ended on every planned one.
+    answer: Option<Answer>,
+    state: &'a State,
+}
+
+/// What was sought for one target under one load, on every server. What long prompts allow is no match for what short ones do, so loads do
+/// not compete.
+#[derive(Debug)]
+pub struct Race<'a> {
+    /// The servers, the winner first, then those that cannot be told from it, then the others, each by its load.
+    pub servers: Vec<Sought<'a>>,
+    /// How many of them cannot be told from the best one, the winner included; 0 where nobody holds a load.
+    pub equals: usize,
+    /// What the winner rests on; none with one start.
+    pub standing: Option<Standing>,
+}
+
+/// Every target of every search, in the order in which they began.
+pub fn sought(state: &State) -> Vec<Sought<'_>> {
+    let mut searches: Vec<Vec<&SearchRecord>> = Vec::new();
+    let mut places: BTreeMap<&SearchId, usize> = BTreeMap::new();
+    for record in state.searches() {
+        let place = *places.entry(&record.started.search).or_insert(searches.len());
+        match searches.get_mut(place) {
+            Some(starts) => starts.push(record),
+            None => searches.push(vec![record]),
+        }
+    }
+    let all = searches.into_iter().flat_map(|mut starts| {
+        starts.sort_by_key(|record| record.started.slot);
+        let targets = starts[0].started.targets.iter();
+        targets.map(move |target| Sought::new(starts.clone(), target, state))
+    });
+    all.collect()
+}
+
+/// The same by target and load, in the order of the plan.
+pub fn races(state: &State) -> Vec<Race<'_>> {
+    let mut races: Vec<Vec<Sought<'_>>> = Vec::new();
+    for own in sought(state) {
+        match races.iter_mut().find(|race| race[0].asks_as(&own)) {
+            Some(race) => race.push(own),
+            None => races.push(vec![own]),
+        }
+    }
+    races.into_iter().map(Race::of).collect()
+}
+
+/// The searches that must be asked on fresh starts before one of their servers is called the winner.
+pub fn searches_of_finalists(state: &State) -> BTreeSet<SearchId> {
+    let finalists = races(state).into_iter().filter_map(|race| {
+        let found = finalists(&race.servers);
+        (found.len() > 1).then(|| found.into_iter().map(|at| race.servers[at].search().clone()).collect())
+    });
+    finalists.flat_map(|race: Vec<SearchId>| race).collect()
+}
+
+/// The servers whose intervals over the planned starts overlap the best one's, by their places. Where all of them hold the highest load allowed,
+/// a fresh start tells nothing more: then the best alone is one.
+fn finalists(race: &[Sought<'_>]) -> Vec<usize> {
+    let answers: Vec<Option<Answer>> = race.iter().map(Sought::planned_answer).collect();
+    let mut found = reaching_best(answers.iter().map(Option::as_ref));
+    let is_at_most = |place: &usize| {
+        matches!(
+            answers[*place],
+            Some(Answer {
+                found: Found::Beyond(_),
+                ..
+            })
+        )
+    };
+    if found.iter().all(is_at_most) {
+        found.truncate(1);
+    }
+    found
+}
+
+impl<'a> Race<'a> {
+    fn of(mut servers: Vec<Sought<'a>>) -> Race<'a> {
+        let order = |one: &Sought<'_>, other: &Sought<'_>| {
+            let load = |sought: &Sought<'_>| sought.load().unwrap_or(f64::NEG_INFINITY);
+            load(other).total_cmp(&load(one))
+        };
+        servers.sort_by(order);
+        if servers[0].planned() == 1 {
+            let reaches = |best: f64, own: &Sought<'_>| {
+                let answer = own.answer().filter(|answer| answer.found.value().is_some());
+                answer.is_some_and(|answer| answer.high >= best)
+            };
+            let best = servers[0].load();
+            servers.sort_by_key(|own| !best.is_some_and(|best| reaches(best, own)));
+            return Race {
+                equals: best.map_or(0, |best| servers.iter().filter(|own| reaches(best, own)).count()),
+                servers,
+                standing: None,
+            };
+        }
+        let finalists = finalists(&servers);
+        let fresh: Vec<Option<Answer>> = servers
+            .iter()
+            .enumerate()
+            .map(|(place, own)| own.fresh_answer().filter(|_| finalists.contains(&place)))
+            .collect();
+        let confirmed = reaching_best(fresh.iter().map(Option::as_ref));
+        let is_tried = finalists.iter().all(|place| servers[*place].is_tried_fresh());
+        let (standing, equals) = match finalists.len() {
+            0 | 1 => {
+                let all = servers.iter().map(Sought::answer);
+                (Standing::Alone, reaching_best(all))
+            }
+            _ if is_tried && !confirmed.is_empty() => (Standing::Confirmed, confirmed),
+            _ => (Standing::Unconfirmed, finalists),
+        };
+        let winner = equals.iter().copied().min_by_key(|place| servers[*place].overrides());
+        let mut ranks: Vec<(usize, Sought<'a>)> = servers
+            .into_iter()
+            .enumerate()
+            .map(|(place, own)| match Some(place) == winner {
+                true => (0, own),
+                false => (if equals.contains(&place) { 1 } else { 2 }, own),
+            })
+            .collect();
+        ranks.sort_by_key(|(rank, _)| *rank);
+        Race {
+            servers: ranks.into_iter().map(|(_, own)| own).collect(),
+            equals: equals.len(),
+            standing: Some(standing),
+        }
+    }
+}
+
+impl<'a> Sought<'a> {
+    fn new(starts: Vec<&'a SearchRecord>, target: &'a Target, state: &'a State) -> Sought<'a> {
+        let mut own = Sought {
+            starts,
+            target,
+            answer: None,
+            state,
+        };
+        if !own.is_open() {
+            own.answer = own.answer_over(FIRST_SLOT..u32::MAX);
+            if let (Some((cause, _)), Some(answer)) = (own.given_up(), &mut own.answer) {
+                answer.notes.push(format!("given up on a start: {cause}"));
+            }
+        }
+        own
+    }
+
+    /// The search on the first start on which it has begun.
+    pub fn record(&self) -> &'a SearchRecord {
+        self.starts[0]
+    }
+
+    fn search(&self) -> &'a SearchId {
+        &self.record().started.search
+    }
+
+    fn planned(&self) -> u32 {
+        self.state.planned().map_or(1, |planned| planned.starts.max(1))
+    }
+
+    fn asks_as(&self, other: &Sought<'_>) -> bool {
+        let load = |own: &Sought<'a>| own.record().started.name.clone();
+        self.target.name == other.target.name && load(self) == other.record().started.name
+    }
+
+    fn ends(&self, slots: Range<u32>) -> impl Iterator<Item = &'a SearchEnd> {
+        let own = self
+            .starts
+            .iter()
+            .filter(move |record| slots.contains(&record.started.slot));
+        own.filter_map(|record| record.ended.as_ref())
+    }
+
+    fn answer_over(&self, slots: Range<u32>) -> Option<Answer> {
+        let answers = self.ends(slots).filter_map(|end| match end {
+            SearchEnd::Answered(answers) => answers.iter().find(|answer| answer.target == self.target.name),
+            SearchEnd::GivenUp(..) => None,
+        });
+        over_starts(&answers.collect::<Vec<&Answer>>())
+    }
+
+    /// The answer that counts: none of a server whose own answers may not be believed.
+    pub fn answer(&self) -> Option<&Answer> {
+        self.answer.as_ref().filter(|_| self.doubt().is_none())
+    }
+
+    fn planned_answer(&self) -> Option<Answer> {
+        self.answer()?;
+        self.answer_over(FIRST_SLOT..self.planned())
+    }
+
+    fn fresh_answer(&self) -> Option<Answer> {
+        self.answer()?;
+        self.answer_over(self.planned()..u32::MAX)
+    }
+
+    /// Whether it has ended on every fresh start, however.
+    fn is_tried_fresh(&self) -> bool {
+        self.ends(self.planned()..u32::MAX).count() >= self.planned() as usize
+    }
+
+    /// The highest load that meets the target, if there is one.
+    pub fn load(&self) -> Option<f64> {
+        self.answer()?.found.value()
+    }
+
+    /// Why it was given up, on a start if not on all.
+    pub fn given_up(&self) -> Option<(Cause, &'a str)> {
+        self.starts.iter().find_map(|record| match &record.ended {
+            Some(SearchEnd::GivenUp(cause, detail)) => Some((*cause, detail.as_str())),
+            _ => None,
+        })
+    }
+
+    /// Why nothing on this server counts, as its answers to the fixed questions tell.
+    pub fn doubt(&self) -> Option<&'a Doubt> {
+        self.state.doubted_server(&self.record().started.server)
+    }
+
+    /// Whether the search has not ended on every planned start, so that its answer is not known yet.
+    pub fn is_open(&self) -> bool {
+        self.ends(FIRST_SLOT..self.planned()).count() < self.planned() as usize
+    }
+
+    /// How many settings its server has.
+    fn overrides(&self) -> usize {
+        let server = self.state.servers.get(&self.record().started.server);
+        server.map_or(0, |server| server.params.len())
+    }
+}

@@ -18,6 +18,7 @@ const SHARP: f64 = 0.035;
 const FEW: f64 = 20.0;
 
 /// An answer, and the truth.
+#[derive(serde::Serialize, serde::Deserialize)]
 pub struct Trial {
     /// What was searched, and each load with the margin of its run, for people.
     name: String,

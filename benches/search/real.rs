@@ -1,20 +1,24 @@
 //! Searches of fixed plans through the real generator against `vsweep sim serve`, judged by whole runs of the same processes:
 //! around the answers every load is measured once in a pass, pass after pass, until it has 20 000 requests (or so many as are asked for). Each attempt that
-//! another program disturbed is made again; on a machine that is never calm the campaign ends.
+//! another program disturbed is made again; on a machine that is never calm the campaign ends. What is known of a plan is kept in
+//! `target/tmp/real-searches`, so that a campaign of hours can be run in parts; another build of vsweep begins anew.
 
 use crate::calm::calmly;
 use crate::campaign::{Trial, choices, report};
 use crate::truth::{Curve, Truth};
+use serde::{Deserialize, Serialize};
+use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
 use vsweep::journal::{self, Check, Directory, RunRecord, SearchEnd, State};
 use vsweep::matrix::{LoadSearch, Matrix};
 use vsweep::plan;
 use vsweep::search::{Answer, Request, Search, Settings, Vary};
 
 /// Loads around the answers: so many on either side, so far apart.
-const STEPS: i32 = 4;
-const STEP: f64 = 1.025;
+const STEPS: i32 = 3;
+const STEP: f64 = 1.033;
 /// Runs at each load on one start of a server.
 const RUNS: usize = 4;
 /// What the sweeps with even and with odd seeds ask for.
@@ -97,6 +101,7 @@ pub fn run() -> ExitCode {
     let number = |at: usize, usual: usize| numbers.get(at).copied().unwrap_or(usual);
     let (plans, seeds, first, requests) = (number(0, SHAPES.len()), number(1, 8), number(2, 0), number(3, 20_000));
     let folder = tempfile::tempdir().expect("a writable folder");
+    let kept = kept();
     let (mut trials, mut chosen) = (Vec::new(), Vec::new());
     for (at, shape) in SHAPES.iter().enumerate().skip(first).take(plans) {
         let campaign = Campaign {
@@ -104,26 +109,45 @@ pub fn run() -> ExitCode {
             folder: folder.path().join(format!("plan-{at}")),
             requests,
         };
-        let Some((groups, truths)) = campaign.run(seeds) else {
+        let file = kept.join(format!("plan-{at}-{seeds}-{requests}.json"));
+        let known = std::fs::read(&file).ok();
+        let judged = known.and_then(|json| serde_json::from_slice(&json).ok());
+        let Some(judged) = judged.or_else(|| campaign.judge(at, seeds)) else {
             eprintln!("the machine is too busy: the figures would be those of its load; try again once it is idle");
             return ExitCode::FAILURE;
         };
-        for (seed, group) in groups.iter().enumerate() {
-            let of_server = |(server, (settings, search, answer)): (usize, &Searched)| {
-                let name = format!("plan {at}, seed {seed}, max_num_seqs = {}", shape.seqs[server]);
-                let truth = truths[server][0];
-                print!("{name}: {:?} [{:.1}, {:.1}]", answer.found, answer.low, answer.high);
-                println!(" after {} of {truth:.3?}", search.probes().len());
-                vec![truth.map(|truth| Trial::new(name, answer, search, settings, truth))]
-            };
-            let group: Vec<Vec<Option<Trial>>> = group.iter().enumerate().map(of_server).collect();
-            chosen.extend(choices(&group, &truths, shape.vary));
-            let group: Vec<Trial> = group.into_iter().flatten().flatten().collect();
-            group.iter().for_each(Trial::tell_if_unsafe);
-            trials.extend(group);
-        }
+        std::fs::write(&file, serde_json::to_vec(&judged).expect("plain data")).expect("a writable folder");
+        let Judged {
+            lines,
+            trials: own,
+            choices,
+        } = judged;
+        lines.iter().for_each(|line| println!("{line}"));
+        own.iter().for_each(Trial::tell_if_unsafe);
+        chosen.extend(choices);
+        trials.extend(own);
     }
     report(&trials, &chosen)
+}
+
+/// Where the results of this build of vsweep are kept.
+fn kept() -> PathBuf {
+    let vsweep = std::fs::read(env!("CARGO_BIN_EXE_vsweep")).expect("built with the bench");
+    let mut build = DefaultHasher::new();
+    build.write(&vsweep);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("real-searches/{:x}", build.finish()));
+    std::fs::create_dir_all(&folder).expect("a writable folder");
+    folder
+}
+
+/// What a plan came to.
+#[derive(Serialize, Deserialize)]
+struct Judged {
+    /// Each answer beside the truth, for people.
+    lines: Vec<String>,
+    trials: Vec<Trial>,
+    /// What each chosen server holds of what the best one holds.
+    choices: Vec<f64>,
 }
 
 /// A search, as it was planned, with what it knows and its answer.
@@ -140,6 +164,33 @@ struct Campaign<'a> {
 }
 
 impl Campaign<'_> {
+    /// `None` where the machine was busy.
+    fn judge(&self, at: usize, seeds: usize) -> Option<Judged> {
+        let begun = Instant::now();
+        let (groups, truths) = self.run(seeds)?;
+        let mut lines = vec![format!("plan {at}: measured in {:.0?}", begun.elapsed())];
+        let (mut trials, mut chosen) = (Vec::new(), Vec::new());
+        for (seed, group) in groups.iter().enumerate() {
+            let of_server = |(server, (settings, search, answer)): (usize, &Searched)| {
+                let name = format!("plan {at}, seed {seed}, max_num_seqs = {}", self.shape.seqs[server]);
+                let (truth, probes) = (truths[server][0], search.probes().len());
+                let Answer { found, low, high, .. } = answer;
+                lines.push(format!(
+                    "{name}: {found:?} [{low:.1}, {high:.1}] after {probes} of {truth:.3?}"
+                ));
+                vec![truth.map(|truth| Trial::new(name, answer, search, settings, truth))]
+            };
+            let group: Vec<Vec<Option<Trial>>> = group.iter().enumerate().map(of_server).collect();
+            chosen.extend(choices(&group, &truths, self.shape.vary));
+            trials.extend(group.into_iter().flatten().flatten());
+        }
+        Some(Judged {
+            lines,
+            trials,
+            choices: chosen,
+        })
+    }
+
     /// `None` where the machine was busy.
     fn run(&self, seeds: usize) -> Option<Outcome> {
         std::fs::create_dir_all(&self.folder).expect("a writable folder");

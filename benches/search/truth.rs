@@ -5,7 +5,7 @@ use crate::worlds::{Host, World, figure};
 use vsweep::search::{Request, Target, Vary};
 
 /// The limit of one target on one server.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 pub struct Truth {
     /// The load at which the margin over all requests is zero.
     pub limit: f64,

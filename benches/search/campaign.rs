@@ -4,7 +4,6 @@
 use crate::random::Random;
 use crate::truth::Truth;
 use crate::worlds::World;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -120,8 +119,11 @@ fn said(search: &Search, settings: &Settings, target: &str) -> String {
     format!("{}: {}", texts.join(", "), all.join("; "))
 }
 
-/// Searches fresh worlds on every core.
-pub fn run() -> ExitCode {
+/// Near which load the limits of the plans of real searches lie, roughly.
+const AIM: f64 = 60.0;
+
+/// Searches worlds on every core: drawn ones, or those of the real searches' plans.
+pub fn run(is_drawn: bool) -> ExitCode {
     let numbers: Vec<u64> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     let number = |at: usize, usual: u64| numbers.get(at).copied().unwrap_or(usual);
     let (worlds, searches, first) = (number(0, 800), number(1, 2), number(2, JUDGED));
@@ -133,7 +135,12 @@ pub fn run() -> ExitCode {
             if index >= worlds {
                 return;
             }
-            let tally = Tally::of(first + index, searches, folder.path());
+            let number = first + index;
+            let world = match is_drawn {
+                true => World::draw(number, folder.path()),
+                false => World::read(crate::real::text(number), AIM, folder.path()),
+            };
+            let tally = Tally::of(&world, number, searches);
             tally.trials.iter().for_each(Trial::tell_if_unsafe);
             all.lock().expect("no worker panics").add(tally);
             eprint!("\r{} of {worlds} worlds", index + 1);
@@ -166,16 +173,15 @@ struct Tally {
 }
 
 impl Tally {
-    fn of(index: u64, searches: u64, folder: &Path) -> Tally {
-        let world = World::draw(index, folder);
+    fn of(world: &World, index: u64, searches: u64) -> Tally {
         let truths = |server: usize| -> Vec<Option<Truth>> {
             let targets = world.servers[server].1.settings.targets.iter();
-            targets.map(|target| Truth::find(&world, server, target)).collect()
+            targets.map(|target| Truth::find(world, server, target)).collect()
         };
         let truths: Vec<Vec<Option<Truth>>> = (0..world.servers.len()).map(truths).collect();
         let mut tally = Tally::default();
         for repetition in 0..searches {
-            let group = search_all(&world, &truths, index, repetition);
+            let group = search_all(world, &truths, index, repetition);
             tally.searches += group.len();
             tally.unknown += group.iter().flatten().filter(|trial| trial.is_none()).count();
             tally.chosen.extend(choices(&group, &truths, world.settings().vary));

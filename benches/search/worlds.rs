@@ -57,7 +57,8 @@ impl World {
         World::read(draft.plan(&targets), aim, folder)
     }
 
-    fn read(text: String, aim: f64, folder: &Path) -> World {
+    /// A plan whose first target's limit lies near `aim`.
+    pub fn read(text: String, aim: f64, folder: &Path) -> World {
         let path = folder.join("plan.toml");
         std::fs::write(&path, &text).expect("a writable folder");
         let plan = plan::load(&path, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));

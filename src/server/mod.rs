@@ -376,9 +376,9 @@ impl Process {
     }
 }
 
-/// Opens a server's log, which is made if it is not there. Both streams append, so that neither overwrites what the other wrote.
+/// Creates a server's log; another one's is never written to. Both streams append, so that neither overwrites what the other wrote.
 pub fn create_log(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).open(path)
+    OpenOptions::new().append(true).create_new(true).open(path)
 }
 
 /// The key that the server will ask for.

@@ -50,7 +50,7 @@ const TYPICAL_SLOPE: f64 = 1.0;
 const SLOPE_SPREAD: f64 = 1.3;
 /// Noise of a run relative to its stated error, with the spread of its logarithm.
 const NOISES: [f64; 8] = [0.25, 0.4, 0.63, 1.0, 1.6, 2.5, 4.0, 6.3];
-const TYPICAL_NOISE: f64 = 0.6;
+const TYPICAL_NOISE: f64 = 1.1;
 const NOISE_SPREAD: f64 = 0.75;
 /// Margins beyond this say no more than that.
 pub(super) const FAR: f64 = 1.0;

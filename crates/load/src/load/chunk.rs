@@ -5,7 +5,7 @@
 //! recognised by two comparisons. (The frame ends inside a string literal of valid JSON, so whatever follows it up
 //! to an unescaped quote is that string.) Everything else is parsed.
 
-use memchr::{memchr2, memmem};
+use memchr::{memchr, memchr2, memmem};
 use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -117,7 +117,7 @@ impl Scanner {
             ..Facts::default()
         };
         if facts == plain {
-            self.learn(data);
+            self.learn(data, &facts.text);
         }
         Ok(facts)
     }
@@ -132,21 +132,24 @@ impl Scanner {
         if plain { std::str::from_utf8(text).ok() } else { None }
     }
 
-    /// Keeps the frame around the text. In valid JSON these byte sequences are a key and the quote that opens its value.
-    fn learn(&mut self, data: &[u8]) {
-        let opening = [&b"\"text\":\""[..], &b"\"content\":\""[..]]
+    /// Keeps the frame around the text, if there is one key only that can have held it, spelt plainly.
+    fn learn(&mut self, data: &[u8], text: &str) {
+        let mut keys = [&b"\"text\""[..], b"\"content\""]
             .into_iter()
-            .find_map(|key| memmem::find(data, key).map(|at| at + key.len()));
-        let Some(start) = opening else { return };
-        let Some(length) = memchr2(b'"', b'\\', &data[start..]) else {
+            .flat_map(|key| memmem::find_iter(data, key).map(move |at| at + key.len()));
+        let (Some(key_end), None, None) = (keys.next(), keys.next(), memchr(b'\\', data)) else {
             return;
         };
-        if data[start + length] == b'"' {
-            self.before.clear();
-            self.before.extend_from_slice(&data[..start]);
-            self.after.clear();
-            self.after.extend_from_slice(&data[start + length..]);
+        let opening = b":\"";
+        let start = key_end + opening.len();
+        let after = start + text.len();
+        if text.is_empty() || !data[key_end..].starts_with(opening) || data.get(after) != Some(&b'"') {
+            return;
         }
+        self.before.clear();
+        self.before.extend_from_slice(&data[..start]);
+        self.after.clear();
+        self.after.extend_from_slice(&data[after..]);
     }
 }
 
@@ -264,6 +267,30 @@ mod tests {
             (false, true)
         );
         assert_eq!(read(r#"{"choices":[{"index":0}]}"#), (false, false));
+    }
+
+    #[test]
+    fn a_text_beside_the_choice_is_not_taken_for_its_text() {
+        let events = [
+            [
+                r#"{"echo":{"text":"a"},"choices":[{"text":"b"}]}"#,
+                r#"{"echo":{"text":"c"},"choices":[{"text":"b"}]}"#,
+            ],
+            [
+                r#"{"choices":[{"delta":{}},{"text":"a"}]}"#,
+                r#"{"choices":[{"delta":{}},{"text":"c"}]}"#,
+            ],
+        ];
+        for pair in events {
+            let mut scanner = Scanner::default();
+            for event in pair {
+                assert_eq!(
+                    scanner.scan(event.as_bytes()),
+                    Scanner::default().scan(event.as_bytes()),
+                    "{event}"
+                );
+            }
+        }
     }
 
     proptest! {

@@ -24,9 +24,10 @@ enum State {
 
 /// One response being read.
 #[derive(Debug)]
-pub(super) struct Response {
+pub struct Response {
     state: State,
     head: Vec<u8>,
+    /// As the last head said; 0 before.
     pub status: u16,
     /// The header `metadata`, in which some answers say what they cost.
     pub metadata: Vec<u8>,
@@ -52,6 +53,7 @@ impl Response {
         (!matches!(self.state, State::Head) && self.status != 200).then_some(self.status)
     }
 
+    /// Makes it ready for another response, keeping its memory.
     pub fn reset(&mut self) {
         self.state = State::Head;
         self.head.clear();
@@ -59,6 +61,7 @@ impl Response {
         (self.status, self.keeps_alive) = (0, true);
     }
 
+    /// Whether the response is complete.
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }

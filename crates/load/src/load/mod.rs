@@ -15,7 +15,7 @@ mod drive;
 mod exchange;
 mod form;
 mod generator;
-mod http;
+pub mod http;
 mod limit;
 mod moderation;
 mod request;

@@ -1,0 +1,60 @@
+//! Coverage-guided fuzzing of everything that vsweep reads: libFuzzer mutates inputs, and a target says what must hold of
+//! each. `VSWEEP_FUZZ` names the target. A new target is a file and a line in `TARGETS`; `.ci/night fuzz` runs them all.
+
+#![no_main]
+
+mod dataset;
+mod experiment;
+mod files;
+mod foreign;
+mod http;
+mod journal;
+mod plan;
+mod prometheus;
+mod run_file;
+mod sse;
+mod tokenizer;
+
+use libfuzzer_sys::fuzz_target;
+use std::sync::OnceLock;
+
+type Target = fn(&[u8]);
+
+const TARGETS: [(&str, Target); 9] = [
+    ("sse", sse::check),
+    ("http", http::check),
+    ("prometheus", prometheus::check),
+    ("plan", plan::check),
+    ("journal", journal::check),
+    ("run_file", run_file::check),
+    ("foreign", foreign::check),
+    ("tokenizer", tokenizer::check),
+    ("dataset", dataset::check),
+];
+
+fn target() -> Target {
+    let wanted = std::env::var("VSWEEP_FUZZ").unwrap_or_default();
+    let found = TARGETS.iter().find(|(name, _)| *name == wanted);
+    let names = TARGETS.map(|(name, _)| name).join(", ");
+    found.unwrap_or_else(|| panic!("no target is called '{wanted}'; set VSWEEP_FUZZ to one of {names}")).1
+}
+
+fuzz_target!(|data: &[u8]| {
+    static TARGET: OnceLock<Target> = OnceLock::new();
+    TARGET.get_or_init(target)(data);
+});
+
+/// The bytes as they might arrive: the first byte says how many reads there are, and each of the next where one ends.
+fn reads(data: &[u8]) -> Option<(Vec<&[u8]>, &[u8])> {
+    let (count, data) = data.split_first()?;
+    let (cuts, whole) = data.split_at_checked(usize::from(count % 8))?;
+    let mut rest = whole;
+    let mut reads = Vec::new();
+    for cut in cuts {
+        let (read, left) = rest.split_at(usize::from(*cut).min(rest.len()));
+        reads.push(read);
+        rest = left;
+    }
+    reads.push(rest);
+    Some((reads, whole))
+}

@@ -1,0 +1,14 @@
+//! Every sample that is read of a text stands in it, and its labels can be asked for.
+
+use vsweep::telemetry::prometheus::samples;
+
+pub fn check(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    for sample in samples(&text) {
+        assert!(text.contains(sample.name));
+        for (name, value) in sample.all_labels() {
+            assert!(text.contains(value));
+            assert!(sample.label(name).is_some());
+        }
+    }
+}

@@ -288,9 +288,12 @@ pub fn choices(group: &[Vec<Option<Trial>>], truths: &[Vec<Option<Truth>>], vary
 /// Prints the figures that decide; fails where one is missed.
 pub fn report(trials: &[Trial], chosen: &[f64]) -> ExitCode {
     let share = |of: &[&Trial], is: &dyn Fn(&Trial) -> bool| {
+        if of.is_empty() {
+            return (100.0, "no such answer".to_owned());
+        }
         let hits = of.iter().filter(|trial| is(trial)).count() as u64;
         let (low, high) = wilson(hits, of.len() as u64, 1.96);
-        let percent = 100.0 * hits as f64 / of.len().max(1) as f64;
+        let percent = 100.0 * hits as f64 / of.len() as f64;
         (
             percent,
             format!("{percent:.1} % ({:.1}-{:.1})", 100.0 * low, 100.0 * high),

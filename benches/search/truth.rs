@@ -126,14 +126,18 @@ pub struct Curve {
 impl Curve {
     /// From the runs at each load.
     pub fn of(loads: Vec<f64>, samples: &[Vec<Vec<Request>>], target: &Target, vary: Vary) -> Curve {
-        let (mut margins, mut squares, mut error, mut count) = (Vec::new(), 0.0, 0.0, 0.0);
-        for runs in samples {
-            let each: Vec<f64> = runs.iter().map(|run| margin(target, vary, run)).collect();
-            let mean = each.iter().sum::<f64>() / each.len() as f64;
-            let pooled = margin(target, vary, &runs.concat());
-            margins.push(pooled);
-            // Of a steep curve the loads near the limit count.
-            if pooled.abs() < NEAR {
+        let margins: Vec<f64> = samples
+            .iter()
+            .map(|runs| margin(target, vary, &runs.concat()))
+            .collect();
+        let around = around(&rising(&margins));
+        let (mut squares, mut error, mut count) = (0.0, 0.0, 0.0);
+        for (at, runs) in samples.iter().enumerate() {
+            // Of a steep curve the loads near the limit count: those around it, however far from it they are.
+            let is_around = around.is_some_and(|below| (below..=below + 1).contains(&at));
+            if is_around || margins[at].abs() < NEAR {
+                let each: Vec<f64> = runs.iter().map(|run| margin(target, vary, run)).collect();
+                let mean = each.iter().sum::<f64>() / each.len() as f64;
                 let variance = each.iter().map(|margin| (margin - mean).powi(2)).sum::<f64>() / (each.len() - 1) as f64;
                 squares += variance;
                 error += variance / each.len() as f64;
@@ -166,6 +170,12 @@ impl Curve {
             high,
             one_run: self.scatter / slope.max(1e-9),
         })
+    }
+
+    /// The loads around the limit: where more must be measured if it is not known.
+    pub fn around(&self) -> Option<[f64; 2]> {
+        let below = around(&rising(&self.margins))?;
+        Some([self.loads[below], self.loads[below + 1]])
     }
 
     /// The limit, between two standard errors less and more: by a parabola through all loads where it explains them, else by the two
@@ -275,6 +285,12 @@ fn invert(m: [[f64; 3]; 3]) -> Option<[[f64; 3]; 3]> {
         }
         inverse
     })
+}
+
+/// The last place of a rising curve before it crosses zero.
+fn around(rising: &[f64]) -> Option<usize> {
+    let below = rising.iter().rposition(|margin| *margin <= 0.0)?;
+    (below + 1 < rising.len()).then_some(below)
 }
 
 /// The nearest curve that never falls.

@@ -3,6 +3,8 @@
 ARG BASE=debian:bookworm-slim
 
 FROM rust:1.95-slim-bookworm AS build
+# `vsweep --version` names the commit, which git tells.
+RUN apt-get update && apt-get install -y --no-install-recommends git && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .
 RUN cargo build --release --locked

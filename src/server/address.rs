@@ -27,6 +27,11 @@ pub struct Address {
 /// Stands in a command line for the port that is chosen.
 pub const PORT: &str = "{port}";
 
+/// Words of a command line as a server would read them: with some port in place of the one that its start will choose.
+pub fn placed(words: &[String]) -> Vec<String> {
+    words.iter().map(|word| word.replace(PORT, "8000")).collect()
+}
+
 impl Address {
     /// Reads what a command line says. A port that is none, and a Unix socket, are refused.
     pub fn read(argv: &[String]) -> Result<Address, Failure> {

@@ -34,7 +34,7 @@ const BEGINNINGS: [(&str, &str); 12] = [
     ("Dynamo bytecode transform time: ", "compiling"),
     ("Compiling a graph for compile range ", "compiling"),
     ("torch.compile took ", "profiling memory"),
-    ("GPU KV cache size: ", "warming up"),
+    ("KV cache size: ", "warming up"),
     ("Capturing CUDA graphs", "capturing graphs"),
     (
         "init engine (profile, create kv cache, warmup model) took ",

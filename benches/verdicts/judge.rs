@@ -10,6 +10,8 @@ const ONE_SIDED: f64 = 1.645;
 pub enum Strictness {
     /// The worse one of the 95 % bounds meets it.
     Proven,
+    /// Alarms meet it by their upper bound, and what is found by its share: a thousand hits of a thousand do not prove 99.9 %.
+    Seen,
     /// The better one does: few trials have not disproved it.
     NotDisproved,
 }
@@ -54,21 +56,20 @@ impl Judge {
     /// At most so many percent.
     pub fn at_most(&mut self, what: &str, count: Count, limit: f64) {
         let [_, low, high] = count.percents();
-        let seen = if self.strictness == Strictness::Proven {
-            high
-        } else {
-            low
+        let seen = match self.strictness {
+            Strictness::Proven | Strictness::Seen => high,
+            Strictness::NotDisproved => low,
         };
         self.note(seen < limit, format!("{what:<58} {count}  < {limit} %"));
     }
 
     /// At least so many percent.
     pub fn at_least(&mut self, what: &str, count: Count, limit: f64) {
-        let [_, low, high] = count.percents();
-        let seen = if self.strictness == Strictness::Proven {
-            low
-        } else {
-            high
+        let [share, low, high] = count.percents();
+        let seen = match self.strictness {
+            Strictness::Proven => low,
+            Strictness::Seen => share,
+            Strictness::NotDisproved => high,
         };
         self.note(seen >= limit, format!("{what:<58} {count} >= {limit} %"));
     }

@@ -3,7 +3,7 @@
 #
 # usage: guard.sh PLAN
 #   BASELINE      directory of the baseline (default baseline); it is made from the first run where there is none
-#   NEW           directory of this run's results (default results/ci)
+#   NEW           directory of this run's results (default results/ci); what an earlier run left there is moved to NEW.old
 #   LIMITS        changes that must not happen (default "p99_ttft_ms:+5% output_throughput:-5%")
 #   STARTS        starts of each server config (default 3): the start is the unit of the comparison
 #   MOST_STARTS   where the verdict is undecided, measure up to so many (default 3: none beyond STARTS)
@@ -26,6 +26,8 @@ for limit in ${LIMITS:-p99_ttft_ms:+5% output_throughput:-5%}; do limits+=(--fai
 measure() { "$vsweep" run "$plan" --set "starts=$1" -o "$new"; }
 compare() { "$vsweep" compare "$baseline" "$new" "${limits[@]}" "$@"; }
 
+# Results of an earlier build must not be taken for those of this one.
+if [ -e "$new" ]; then rm -rf "$new.old" && mv "$new" "$new.old"; fi
 measure "$starts"
 if [ ! -d "$baseline" ]; then
   mkdir -p "$(dirname "$baseline")" && cp -a "$new" "$baseline"

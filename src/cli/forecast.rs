@@ -3,7 +3,7 @@
 //! where the GPU is known, since none is assumed.
 
 use super::output;
-use super::rehearse::{Machine, installed, summary};
+use super::rehearse::{Machine, summary};
 use crate::agenda::Schedule;
 use crate::cause::{Cause, Failure};
 use crate::journal::{Entry, Event, State};
@@ -112,17 +112,17 @@ impl<'a> Countdown<'a> {
 }
 
 /// Whether what a plan needs of this machine is known.
-fn is_known(plan: &Plan, matrix: &Matrix) -> bool {
-    !needs_gpu(matrix) || installed(plan, matrix).is_some()
+fn is_known(matrix: &Matrix, options: &Options) -> bool {
+    !needs_gpu(matrix) || options.card.is_some_and(|card| !card.is_assumed)
 }
 
 /// Servers of a plan that will not start on this machine, whatever load comes: their name, and why. What is wrong with their flags
 /// is told elsewhere.
 pub fn misfits(plan: &Plan, matrix: &Matrix) -> Vec<(String, Failure)> {
-    if !is_known(plan, matrix) {
+    let options = options(&Machine::default(), plan, matrix);
+    if !is_known(matrix, &options) {
         return Vec::new();
     }
-    let options = options(&Machine::default(), plan, matrix);
     let servers = matrix.servers().take(MOST_SERVERS);
     let failure = |server: ServerConfig| {
         let failure = StandIn::of(&server, &options).ok()?.failure?;
@@ -132,9 +132,9 @@ pub fn misfits(plan: &Plan, matrix: &Matrix) -> Vec<(String, Failure)> {
 }
 
 /// How long the first server will likely take to get ready, in seconds.
-pub fn first_start(plan: &Plan, matrix: &Matrix, options: &Options) -> Option<f64> {
+pub fn first_start(matrix: &Matrix, options: &Options) -> Option<f64> {
     let first = StandIn::of(&matrix.servers().next()?, options).ok()?;
-    (is_known(plan, matrix) && first.failure.is_none()).then_some(first.start_s)
+    (is_known(matrix, options) && first.failure.is_none()).then_some(first.start_s)
 }
 
 /// Such a server, in a sentence.
@@ -146,7 +146,7 @@ pub fn misfit(name: &str, failure: &Failure) -> String {
 /// Tells how long the work that is left will likely take, and which servers will not fit; the sweep goes on.
 pub fn tell(sweep: &Sweep<'_>, state: &State, options: &Options) {
     let (plan, wanted) = (sweep.plan, sweep.wanted);
-    if !is_known(plan, wanted) {
+    if !is_known(wanted, options) {
         return;
     }
     let failing: Vec<(String, Failure)> = match estimate(plan, wanted, sweep.schedule(), state, state, options) {

@@ -4,9 +4,11 @@
 use super::machine;
 use super::output;
 use crate::error::{Error, Exit, Result};
+use crate::load::Target;
 use crate::server::Server;
 use crate::shell::shell_line;
 use clap::ValueEnum;
+use clap::builder::NonEmptyStringValueParser;
 use minijinja::{Environment, context};
 use std::fs::File;
 use std::io::{Write, stdout};
@@ -20,11 +22,11 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Goal::Tune)]
     goal: Goal,
     /// Model to serve with `vllm serve`, a name or a folder
-    #[arg(long)]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     model: Option<String>,
-    /// GPUs of the machine
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    gpus: u32,
+    /// GPUs of the machine (default: 1)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    gpus: Option<u32>,
     /// Measure the server that runs at this URL, instead of one that the plan starts
     #[arg(long, conflicts_with_all = ["model", "gpus"])]
     url: Option<String>,
@@ -63,6 +65,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 pub fn run(args: Args) -> Result<Exit> {
     let plan = match args.goal {
+        Goal::Demo if args.model.is_some() || args.url.is_some() || args.gpus.is_some() => {
+            return Err(Error::Usage(
+                "the demo has a simulated model of its own; leave out --model, --gpus and --url, or give another --goal".into(),
+            ));
+        }
         Goal::Demo => DEMO.to_owned(),
         _ => render(&args, &subject(&args)?),
     };
@@ -91,6 +98,7 @@ fn subject(args: &Args) -> Result<Subject> {
 }
 
 fn ask(url: &str) -> Result<Subject> {
+    Target::parse(url).map_err(Error::Usage)?;
     let identity = machine::runtime()?.block_on(async { Server::attach(url, PATIENCE, PATIENCE).ready().await });
     let identity = identity.map_err(|failure| {
         let detail = failure.detail;
@@ -116,7 +124,7 @@ fn render(args: &Args, subject: &Subject) -> String {
         url => args.url.as_deref().map(toml_text),
         command => toml_text(&shell_line(["vllm", "serve", &subject.model])),
         axes => args.goal != Goal::Guard,
-        gpu_counts => (0..).map(|power| 1u32 << power).take_while(|gpus| *gpus <= args.gpus).collect::<Vec<_>>(),
+        gpu_counts => (0..).map(|power| 1u32 << power).take_while(|gpus| *gpus <= args.gpus.unwrap_or(1)).collect::<Vec<_>>(),
         input_len => fits(INPUT_LEN, 2),
         output_len => fits(OUTPUT_LEN, 4),
     };

@@ -126,10 +126,15 @@ fn tell_of(plays: &Arc<Plays>, points: u64) -> Sender<()> {
 impl Machine {
     /// What a rehearsal of a plan is told; `most_tokens` bounds what it may compute.
     pub fn options(&self, plan: &Plan, matrix: &Matrix, most_tokens: Option<u64>) -> Options {
-        let told = self.gpu.map(|(_, gpu)| Card { gpu, whence: "as told" });
+        let told = self.gpu.map(|(_, gpu)| Card {
+            gpu,
+            whence: "as told",
+            is_assumed: false,
+        });
         let assumed = Card {
             gpu: GPUS[0],
             whence: "choose with --gpu",
+            is_assumed: true,
         };
         let count = self.gpu.and_then(|(count, _)| count).map(|count| (count, "as told"));
         let count = count.or_else(|| count_gpus(plan).map(|count| (count, "as this machine has")));
@@ -191,6 +196,7 @@ pub fn installed(plan: &Plan, matrix: &Matrix) -> Option<Card> {
     Some(Card {
         gpu,
         whence: "as nvidia-smi says",
+        is_assumed: false,
     })
 }
 

@@ -14,7 +14,7 @@ use super::machine;
 use super::output;
 use super::plan_file::PlanFile;
 use super::rehearse::Machine;
-use crate::agenda::Ending;
+use crate::agenda::{Ending, Start};
 use crate::bench::Counters;
 use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
@@ -255,6 +255,13 @@ pub(super) async fn perform(
                 let left = countdown
                     .as_mut()
                     .and_then(|countdown| countdown.seconds_left(entry, state));
+                // Who is in a final is known when its first start begins.
+                if let Event::GroupBegun(begun) = &entry.event
+                    && begun.slot >= sweep.plan.starts
+                    && !progress.ahead().knows(&begun.server, begun.slot)
+                {
+                    foresee(progress.ahead(), &sweep, sweep.schedule().finals(state), state);
+                }
                 progress.event(entry, state, left);
                 if let Event::ServerStarting { server, launch, .. } = &entry.event {
                     let (session, n) = (entry.place.line.journal, *launch);
@@ -292,9 +299,15 @@ fn ahead(sweep: &Sweep<'_>, state: &State, options: &Options) -> Ahead {
     if sweep.plan.bench.runner.offline().is_some() {
         ahead.need_no_server();
     }
-    let schedule = sweep.schedule();
-    for start in schedule.foreseen(state) {
-        let Some(group) = schedule.sure_group(&start, state) else {
+    foresee(&mut ahead, sweep, sweep.schedule().foreseen(state), state);
+    ahead.predict_start(forecast::first_start(sweep.wanted, options));
+    ahead
+}
+
+/// Adds what these starts lack for sure.
+fn foresee(ahead: &mut Ahead, sweep: &Sweep<'_>, starts: impl Iterator<Item = Start>, state: &State) {
+    for start in starts {
+        let Some(group) = sweep.schedule().sure_group(&start, state) else {
             continue;
         };
         for task in &group.tasks {
@@ -304,8 +317,6 @@ fn ahead(sweep: &Sweep<'_>, state: &State, options: &Options) -> Ahead {
             ahead.add_search(&start.server.id, start.slot, &search.id);
         }
     }
-    ahead.predict_start(forecast::first_start(sweep.plan, sweep.wanted, options));
-    ahead
 }
 
 /// What the display reads of a run in progress.

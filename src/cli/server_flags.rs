@@ -8,6 +8,7 @@ use crate::matrix::Matrix;
 use crate::plan::{
     Found, Offline, Plan, Problem, Program, ServeCommand, Side, Span, Target, is_of_server, spelling, suggest,
 };
+use crate::server::address::placed;
 use crate::server::installed::InstalledFlags;
 use crate::sim::flags::{Objection, names, objections};
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +66,7 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
         }
         let is_vllm = matches!(&server.argv[..], [program, serve, ..] if serve == "serve" && program.rsplit('/').next() == Some("vllm"));
         let given = programs.entry(is_vllm.then(|| server.argv[0].clone())).or_default();
-        given.objections.extend(objections(command.args()));
+        given.objections.extend(objections(&placed(command.args())));
         let words = command.args().iter().filter(|word| spelling::is_flag(word));
         let words = words.filter(|word| offline.is_none() || !is_of_server(word));
         given

@@ -41,7 +41,13 @@ pub struct Args {
     #[arg(long)]
     retry_failed: bool,
     /// A further argument for sbatch, e.g. --sbatch-arg=--exclusive (repeatable)
-    #[arg(long, value_name = "ARG", requires = "slurm", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "ARG",
+        requires = "slurm",
+        conflicts_with = "k8s",
+        allow_hyphen_values = true
+    )]
     sbatch_arg: Vec<String>,
     /// Show what would be submitted, and submit nothing
     #[arg(long)]

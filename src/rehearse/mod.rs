@@ -6,6 +6,7 @@
 
 mod company;
 mod disk;
+mod imagined;
 mod learn;
 mod load;
 mod packed;
@@ -64,6 +65,8 @@ pub struct Card {
     pub gpu: Gpu,
     /// How it is known, as a phrase.
     pub whence: &'static str,
+    /// Whether this machine may have another one, or none.
+    pub is_assumed: bool,
 }
 
 /// Why a plan cannot be rehearsed.

@@ -7,6 +7,7 @@ use crate::cause::{Cause, Failure};
 use crate::journal::State;
 use crate::matrix::ServerConfig;
 use crate::plan::{Program, ServeCommand};
+use crate::server::address::placed;
 use crate::sim::engine::gpu::GPUS;
 use crate::sim::engine::memory::{Memory, Misfit};
 use crate::sim::engine::model::Model;
@@ -75,7 +76,7 @@ impl StandIn {
     /// The stand-in of a server config; `Err` says what is not known and how to tell it.
     pub fn of(server: &ServerConfig, options: &Options) -> Result<StandIn, String> {
         let (kind, args) = command(&server.argv)?;
-        let mut flags = match Flags::parse(args) {
+        let mut flags = match Flags::parse(&placed(args)) {
             Ok(flags) => flags,
             Err(refusal) => return Ok(StandIn::refused(kind, Cause::BadFlag, &refusal.0)),
         };

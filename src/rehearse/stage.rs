@@ -1,27 +1,28 @@
 //! One server group in virtual time: the agenda of the real run, on a stage that plays each action on the simulated engine and
-//! adds up what it takes. What is recorded goes into a state in memory, as the journal would hold it.
+//! adds up what it takes.
 
 use super::company::Company;
 use super::disk;
+use super::imagined::Imagined;
 use super::learn::{PAUSE_S, USUAL_PROBES};
 use super::load::{Driver, Play, Player};
 use super::plays::Timing;
 use super::server::StandIn;
 use super::{Forecast, Loss, Unknown};
 use crate::agenda::{
-    Action, Agenda, Commit, Ending, Facts, Group, Hint, Hints, Outcome, Ran, Reader, Run, Scope, wants_forecast,
+    Action, Agenda, Ending, Facts, Group, Hint, Hints, Outcome, Ran, Reader, Run, Scope, wants_forecast,
 };
 use crate::bench::params_of;
 use crate::cause::{Cause, Failure};
 use crate::ids::ServerId;
-use crate::journal::{Entry, Event, State};
+use crate::journal::State;
 use crate::matrix::{LoadSearch, Point};
 use crate::plan::{BenchRunner, Offline, Reset, Warmup, spelling};
-use crate::run::{Stage, Unattended, Writer, drive, reduce};
+use crate::run::{Stage, Unattended, drive, reduce};
 use crate::server::answers;
 use futures_util::FutureExt;
 use serde_json::{Value, json};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// The stage of a rehearsal.
@@ -32,14 +33,6 @@ struct Played<'a> {
     forecast: &'a RefCell<Forecast>,
     /// Whether the server is up and stays so.
     is_up: bool,
-}
-
-/// The record of a rehearsal.
-struct Imagined<'a> {
-    state: RefCell<&'a mut State>,
-    forecast: &'a RefCell<Forecast>,
-    /// Whether the last run that began is one of the plan's.
-    is_of_grid: Cell<bool>,
 }
 
 /// Plays a group. `Err` says why it cannot be.
@@ -114,11 +107,7 @@ fn play(
         forecast: &forecast,
         is_up,
     };
-    let writer = Imagined {
-        state: RefCell::new(state),
-        forecast: &forecast,
-        is_of_grid: Cell::new(false),
-    };
+    let writer = Imagined::new(state, &forecast);
     let driven = drive(&mut agenda, &mut stage, &writer, &mut Unattended).now_or_never();
     let ending = driven.expect("virtual time never waits")?;
     Ok((forecast.into_inner(), ending))
@@ -131,11 +120,14 @@ impl Stage for Played<'_> {
         Ok(match action {
             Action::Start(_) => Outcome::Started(self.start()),
             Action::Look => Outcome::Looked { is_restarted: false },
-            Action::Reset => Outcome::Reset(Ok(())),
+            Action::Reset => Outcome::Reset {
+                result: Ok(()),
+                seconds: 0.0,
+            },
             Action::Run(job) => self.run(&job)?,
             // Groups are played one by one: what is repeated to learn of interference is counted where they are packed.
             Action::Check(_) => Outcome::Needless,
-            Action::Stop | Action::Kill => Outcome::Stopped,
+            Action::Stop | Action::Kill => Outcome::Stopped { seconds: 0.0 },
         })
     }
 }
@@ -330,69 +322,5 @@ fn ran(result: Result<Ran, Failure>, seconds: f64) -> Outcome {
     Outcome::Ran {
         result: result.map(Box::new),
         seconds,
-    }
-}
-
-impl Writer for Imagined<'_> {
-    type Error = Unknown;
-
-    fn look<T>(&self, view: impl FnOnce(&State) -> T) -> T {
-        view(&self.state.borrow())
-    }
-
-    async fn record(&self, event: Event) -> Result<Entry, Unknown> {
-        self.note_event(&event);
-        if let Event::RunStarted(started) = &event {
-            self.is_of_grid.set(started.search.is_none());
-        }
-        let mut state = self.state.borrow_mut();
-        Ok(match &event {
-            // No rule looks at the runs of a grid again, and there may be a million of them.
-            Event::RunStarted(_) | Event::RunFinished(_) if self.is_of_grid.get() => state.next_entry(event),
-            _ => state.imagine(event),
-        })
-    }
-
-    async fn commit(&self, commit: Commit) -> Result<(), Unknown> {
-        self.record(Event::RunFinished(Box::new(commit.finished)))
-            .await
-            .map(drop)
-    }
-
-    fn note(&self, _: &str) -> Result<(), Unknown> {
-        Ok(())
-    }
-}
-
-impl Imagined<'_> {
-    /// Takes what an event says into the forecast.
-    fn note_event(&self, event: &Event) {
-        let mut forecast = self.forecast.borrow_mut();
-        match event {
-            Event::GroupGivenUp(given_up) => {
-                let runs = given_up.points.iter().map(|point| point.runs.len() as u64);
-                forecast.runs += runs.sum::<u64>();
-            }
-            Event::SearchFinished {
-                cause: Some(cause),
-                detail,
-                search,
-                ..
-            } if forecast.unknown_runs == 0 => {
-                let state = self.state.borrow();
-                let name = state.latest_search(search).map(|record| record.started.name.clone());
-                forecast.losses.push(Loss {
-                    point: name.unwrap_or_default(),
-                    failure: Failure::new(*cause, format!("the search would be given up: {detail}")),
-                });
-            }
-            Event::SearchFinished { answers, .. } => {
-                let found = answers
-                    .iter()
-                    .map(|answer| (answer.target.clone(), answer.found.value()));
-                forecast.answers.extend(found);
-            }
-            _ => {}
-        }
     }
 }

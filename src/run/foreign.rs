@@ -160,6 +160,8 @@ fn record(
         cause: measured.failure.map(|failure| failure.cause),
         detail,
         seconds: seconds.unwrap_or(0.0),
+        reset_seconds: None,
+        warmup_seconds: None,
         file: None,
         learned: None,
         beside: None,

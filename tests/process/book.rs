@@ -1,6 +1,7 @@
 //! The book in `docs/`: its commands run, the flags it names exist, its tables are complete, and its links lead somewhere.
 
 use crate::deadline::output;
+use crate::sim::server::Server;
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -45,21 +46,26 @@ fn blocks<'t>(text: &'t str, fences: &[&str]) -> Vec<&'t str> {
     found
 }
 
-/// What runs without a GPU is marked `sh run`. The blocks of a page follow each other in one folder, as a reader would type them.
+/// What ends by itself and needs neither a GPU nor another program is marked `sh run`. All blocks follow each other in one folder, as
+/// a reader would type them who begins with the first sweep; a simulator stands for the server on port 8000.
 #[test]
 fn commands_run() {
     let mut count = 0;
-    for (path, text) in pages() {
+    let folder = TempDir::new().expect("a folder");
+    symlink(root().join("plans"), folder.path().join("plans")).expect("a link");
+    let vsweep = Path::new(env!("CARGO_BIN_EXE_vsweep")).parent().expect("a folder");
+    let others = std::env::var("PATH").unwrap_or_default();
+    let server = Server::start(&["--sim-speed", "20"]);
+    let mut pages = pages();
+    pages.sort_by_key(|(path, _)| !path.ends_with("first-sweep.md"));
+    for (path, text) in pages {
         let scripts = blocks(&text, &["sh run"]);
         count += usize::from(!scripts.is_empty());
-        let folder = TempDir::new().expect("a folder");
-        symlink(root().join("plans"), folder.path().join("plans")).expect("a link");
-        let vsweep = Path::new(env!("CARGO_BIN_EXE_vsweep")).parent().expect("a folder");
-        let others = std::env::var("PATH").unwrap_or_default();
         for script in scripts {
+            let script = script.replace("http://127.0.0.1:8000", &server.url());
             let ran = output(
                 Command::new("bash")
-                    .args(["-e", "-c", script])
+                    .args(["-e", "-c", &script])
                     .current_dir(folder.path())
                     .env("HOME", folder.path())
                     .env("PATH", format!("{}:{others}", vsweep.display())),
@@ -73,7 +79,45 @@ fn commands_run() {
             );
         }
     }
-    assert!(count >= 2, "the book has pages to type along");
+    assert!(count > 5, "the book has pages to type along");
+}
+
+/// Plans of the book leave out what they are not about: a server, a load.
+#[test]
+fn plans_are_valid() {
+    let folder = TempDir::new().expect("a folder");
+    let mut checked = 0;
+    for (path, text) in pages() {
+        for plan in blocks(&text, &["toml"]) {
+            fs::write(folder.path().join("plan.toml"), plan).expect("writable");
+            let mut check = Command::new(env!("CARGO_BIN_EXE_vsweep"));
+            check.args(["check", "plan.toml"]).current_dir(folder.path());
+            if !names_server(plan) {
+                check.args(["--set", "serve.command=vllm serve m"]);
+            }
+            if plan.contains("where = { max_concurrency") {
+                check.args(["--set", "bench.params.max_concurrency=8"]);
+            }
+            let checked_now = output(check.env("PATH", "/nowhere"));
+            let said = String::from_utf8_lossy(&checked_now.stderr);
+            assert!(checked_now.status.success(), "{}: {plan}: {said}", path.display());
+            checked += 1;
+        }
+    }
+    assert!(checked > 20, "{checked} plans");
+}
+
+fn names_server(plan: &str) -> bool {
+    let mut table = "";
+    plan.lines().any(|line| {
+        if line.starts_with('[') {
+            table = line.trim_matches(['[', ']']);
+        }
+        let key = format!("{table}.{line}");
+        ["serve.command", "serve.url", "serve.combos.command"]
+            .iter()
+            .any(|name| key.starts_with(name))
+    })
 }
 
 #[test]

@@ -176,7 +176,8 @@ impl Experiment {
                     anew: None,
                 })));
                 let measured = cause.is_none();
-                journal.pass(if measured { 13 } else { 1 });
+                let warmup_seconds = (measured && run == 0).then_some(2.0);
+                journal.pass(if measured { 13 } else { 1 } + warmup_seconds.map_or(0, |_| 2));
                 let file = measured.then(|| {
                     let path = RunFiles::begun_by(&started).json();
                     let content = serde_json::to_vec(&self.result(params_of, load, run)).expect("JSON");
@@ -198,17 +199,21 @@ impl Experiment {
                     cause,
                     detail: cause.map(detail).unwrap_or_default(),
                     seconds: if measured { 12.5 } else { 0.4 },
+                    reset_seconds: measured.then_some(0.5),
+                    warmup_seconds,
                     file,
                     learned: None,
                     beside: None,
                 })));
             }
         }
+        journal.pass(4);
         journal.push(Event::ServerExited {
             server,
             launch,
             cause: fatal,
             detail: fatal.map(detail).unwrap_or_default(),
+            seconds: Some(4.0),
         });
     }
 

@@ -59,6 +59,7 @@ SlurmdTimeout=10
 MessageTimeout=3
 KillWait=3
 MinJobAge=3600
+MaxArraySize=5
 ReturnToService=2
 GresTypes=gpu
 NodeName=n0 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((port + 1)) CPUs=32 RealMemory=256000 Gres=gpu:h100:8

@@ -1,10 +1,12 @@
 //! Servers that are no child of ours: somebody else runs them on request, as a container engine does. Whatever happens to
 //! vsweep, the plan's stop command ends them.
 
+use crate::deadline::output;
 use crate::harness::{Harness, journals, rows, said, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 
 /// Starts and stops servers as files ask for it, which clients write: a stand-in for a container engine.
@@ -12,8 +14,8 @@ const ENGINE: &str = r#"
 while [ -e orders ]; do
     for order in orders/*.start; do
         [ -e "$order" ] || continue
-        name=$(basename "$order" .start); port=$(cat "$order"); rm "$order"
-        "$1" sim serve tiny --port "$port" --sim-speed 20 >"$name.log" 2>&1 &
+        name=$(basename "$order" .start); flags=$(cat "$order"); rm "$order"
+        "$1" sim serve $flags --sim-speed 20 >"$name.log" 2>&1 &
         echo $! >"up/$name"; echo "$name" >>started
     done
     for order in orders/*.stop; do
@@ -27,9 +29,28 @@ done
 for up in up/*; do [ -e "$up" ] && kill "$(cat "$up")"; done
 "#;
 /// Asks for a server and ends at once, as `docker run -d` does.
-const START: &str = r#"echo "$2" >"orders/$1.new" && mv "orders/$1.new" "orders/$1.start" && echo "asked for $1""#;
+const START: &str =
+    r#"echo "tiny --port $2" >"orders/$1.new" && mv "orders/$1.new" "orders/$1.start" && echo "asked for $1""#;
 /// Asks for its end and waits for it.
 const STOP: &str = r#"echo stopping "$1"; : >"orders/$1.stop"; while [ -e "orders/$1.stop" ]; do sleep 0.02; done"#;
+
+/// The client of a container engine, or of another machine with systemd, for the command lines of the book: it shows the output of a
+/// server that it does not own, and the server outlives it.
+const CLIENT: &str = r#"#!/bin/bash
+until [ $# = 0 ]; do
+    case $1 in
+    --name | --unit) name=$2; shift ;;
+    -p) flags="--port ${2%%:*}"; shift ;;
+    serve) shift; flags="$* $flags"; break ;;
+    rm | stop) stops=yes ;;
+    esac
+    last=$1; shift
+done
+if [ -n "$stops" ]; then exec sh stop.sh "$last"; fi
+echo "$flags" >"orders/$name.new"; mv "orders/$name.new" "orders/$name.start"
+until [ -e "up/$name" ]; do sleep 0.02; done
+exec tail --pid="$(cat "up/$name")" -n +1 -f "$name.log"
+"#;
 
 const PLAN: &str = r#"
 runs = 2
@@ -181,4 +202,55 @@ fn a_stop_command_that_fails_is_told() {
         told.contains("ended with exit status: 7; its server may still run"),
         "{told}"
     );
+}
+
+/// The plan of the book that holds these words, for a model of the simulator.
+fn recipe(words: &str) -> String {
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/recipes.md")).expect("a page");
+    let mut plans = page
+        .split("```toml\n")
+        .filter_map(|rest| Some(rest.split_once("```")?.0));
+    let plan = plans
+        .find(|plan| plan.contains(words))
+        .expect("a recipe")
+        .replace("MODEL", "tiny");
+    format!(
+        "runs = 1\n{plan}[serve.params]\nmax_num_seqs = [4, 8]\n[bench]\nwarmup_prompts = 0\n[bench.params]\nnum_prompts = 8\n\
+         max_concurrency = [1, 2]\nrandom_input_len = 8\nrandom_output_len = 4\n"
+    )
+}
+
+#[test]
+fn the_books_plans_for_containers_and_for_another_machine_leave_no_server_and_go_on() {
+    for words in ["docker run", "ssh -L"] {
+        let engine = Engine::start();
+        let folder = engine.harness.folder.path();
+        engine.harness.write("plan.toml", &recipe(words));
+        for name in ["docker", "ssh"] {
+            let program = engine.harness.write(name, CLIENT);
+            fs::set_permissions(program, fs::Permissions::from_mode(0o755)).expect("executable");
+        }
+        let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+        let mut command = engine.harness.vsweep(&RUN);
+        command.env("PATH", path);
+        let mut vsweep = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        wait_for("a run", || engine.is_measuring());
+        assert_eq!(engine.servers(), 1, "{words}");
+        vsweep.kill().expect("alive until now");
+        vsweep.wait().expect("reaped");
+        wait_for("its guard to end the server", || engine.servers() == 0);
+        let output = output(&mut command);
+        assert!(output.status.success(), "{words}: {}", said(&output));
+        assert_eq!((engine.rows(), engine.servers()), (4, 0), "{words}");
+        let rows = rows(&folder.join("out/summary.csv"));
+        assert!(
+            rows.iter().all(|row| !row["codes"].contains("not_as_planned")),
+            "the flags arrived: {rows:?}"
+        );
+        engine.harness.wait_until_alone();
+    }
 }

@@ -68,4 +68,18 @@ fn what_is_missing_is_named() {
     assert_eq!(kept, "mine");
     let silent = harness.run(&["init", "--url", "http://127.0.0.1:1"]);
     assert_eq!(silent.status.code(), Some(1), "{}", said(&silent));
+    for (wrong, told) in [
+        (
+            &["--url", "127.0.0.1:8000"][..],
+            "has no scheme; write http://HOST:PORT",
+        ),
+        (&["--model", ""], "--model <MODEL>"),
+        (&["--goal", "demo", "--model", "m"], "leave out --model"),
+        (&["--goal", "tunes", "--model", "m"], "tune, capacity, guard, demo"),
+        (&["--gpus", "0", "--model", "m"], "--gpus <N>"),
+    ] {
+        let refused = harness.run(&[&["init"], wrong].concat());
+        assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+        assert!(said(&refused).contains(told), "{}", said(&refused));
+    }
 }

@@ -207,6 +207,7 @@ fn what_is_wrong_with_a_manifest_is_told_in_one_go() {
         (&["--k8s"][..], "the plan has no [k8s] table"),
         (&["--k8s", "--cancel"], "kubectl delete jobs"),
         (&["--cancel"], "add --slurm"),
+        (&["--k8s", "--sbatch-arg=--exclusive"], "cannot be used with"),
     ] {
         let submit = without.run(&[&["submit", "plan.toml", "-o", "out"], args].concat());
         assert_eq!(submit.status.code(), Some(2), "{}", said(&submit));

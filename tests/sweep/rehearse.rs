@@ -351,6 +351,7 @@ fn without_a_known_gpu_no_search_on_a_real_server_starts_from_a_forecast() {
     let card = Card {
         gpu: GPUS[1],
         whence: "by this test",
+        is_assumed: false,
     };
     assert_eq!((foreseen(None), foreseen(Some(card))), (0, 2));
 }
@@ -410,4 +411,40 @@ fn a_server_that_will_not_fit_is_told_before_the_first_start_and_the_sweep_goes_
         outcomes.contains(",failed,") && outcomes.lines().count() > 2,
         "{outcomes}"
     );
+}
+
+#[test]
+fn a_sweep_of_a_real_engine_begins_and_is_foreseen_only_where_the_gpu_is_known() {
+    let folder = plan(
+        &SMALL
+            .replace(
+                "vsweep sim serve demo-8b --sim-speed 20 --sim-start 50ms",
+                "./vllm serve meta-llama/Llama-3.1-8B-Instruct",
+            )
+            .replace("max_concurrency = [1, 4]", "max_concurrency = 4"),
+    );
+    let program = folder.path().join("vllm");
+    let simulated = format!(
+        "#!/bin/bash\n[ \"$2\" = --help=all ] && exit 1\nexec {} sim serve \"${{@:2}}\" --sim-speed 20 --sim-start 50ms\n",
+        env!("CARGO_BIN_EXE_vsweep")
+    );
+    fs::write(&program, simulated).expect("writable");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("ours");
+    for (out, gpu, is_known) in [
+        ("known", "NVIDIA H200", true),
+        ("unknown", "NVIDIA GeForce GTX 1080", false),
+    ] {
+        let machine = machine([gpu; 2]);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vsweep"));
+        let path = std::env::var("PATH").unwrap_or_default();
+        command
+            .args(["run", "plan.toml", "-o", out])
+            .current_dir(folder.path())
+            .env("PATH", format!("{}:{path}", machine.path().display()))
+            .env_remove("CUDA_VISIBLE_DEVICES");
+        let ran = output(&mut command);
+        let told = [ran.stdout, ran.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+        assert_eq!(ran.status.code(), Some(0), "{told:?}");
+        assert_eq!(told.concat().contains("predicted: about"), is_known, "{told:?}");
+    }
 }

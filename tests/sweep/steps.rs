@@ -149,13 +149,18 @@ impl Replay {
             failure,
             doubts,
             cut: is_cut.then(|| finished.detail.clone()),
+            warmup_seconds: finished.warmup_seconds,
             learned: finished.learned.clone(),
             measured: None,
         }))
     }
 
-    /// What the server said to a reset: a run tells.
+    /// What the server said to a reset, and how long that took: a run tells.
     fn reset(&self) -> Outcome {
+        let seconds = match self.left.borrow().front().map(|entry| &entry.event) {
+            Some(Event::RunFinished(finished)) => finished.reset_seconds.unwrap_or_default(),
+            _ => 0.0,
+        };
         let refused = self.left.borrow().front().and_then(|entry| match &entry.event {
             Event::RunFinished(finished) => {
                 let mut doubts = finished.doubts.iter();
@@ -165,7 +170,19 @@ impl Replay {
             }
             _ => None,
         });
-        Outcome::Reset(refused.map_or(Ok(()), Err))
+        Outcome::Reset {
+            result: refused.map_or(Ok(()), Err),
+            seconds,
+        }
+    }
+
+    /// How long the server took to end: the line that follows tells.
+    fn stopped(&self) -> Outcome {
+        let seconds = match self.left.borrow().front().map(|entry| &entry.event) {
+            Some(Event::ServerExited { seconds, .. }) => seconds.expect("recorded today"),
+            _ => 0.0,
+        };
+        Outcome::Stopped { seconds }
     }
 }
 
@@ -182,7 +199,7 @@ impl Stage for &Replay {
             Action::Reset => Ok(self.reset()),
             Action::Run(run) => self.ran(&run),
             Action::Check(_) => unreachable!("these servers run one after the other"),
-            Action::Stop | Action::Kill => Ok(Outcome::Stopped),
+            Action::Stop | Action::Kill => Ok(self.stopped()),
         }
     }
 }

@@ -43,7 +43,10 @@ fn main() -> Result<(), Box<dyn Error>> {
                 }
                 Step::Act(Action::Look) => Outcome::Looked { is_restarted: false },
                 Step::Act(Action::Check(_)) => Outcome::Needless,
-                Step::Act(Action::Reset) => Outcome::Reset(Ok(())),
+                Step::Act(Action::Reset) => Outcome::Reset {
+                    result: Ok(()),
+                    seconds: 0.0,
+                },
                 Step::Act(Action::Run(run)) => {
                     println!(
                         "  run {} #{}, warm-up {:?}",
@@ -54,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 }
                 Step::Act(Action::Stop | Action::Kill) => {
                     println!("stop {}", start.server.name);
-                    Outcome::Stopped
+                    Outcome::Stopped { seconds: 0.0 }
                 }
                 Step::Done(_) => break,
             };

@@ -187,6 +187,8 @@ fn write_journal(directory: &Directory, n: u64, points: &[PointId]) {
                 cause: None,
                 detail: String::new(),
                 seconds: 60.0,
+                reset_seconds: None,
+                warmup_seconds: None,
                 file: Some(file),
                 learned: None,
                 beside: None,

@@ -174,8 +174,11 @@ impl Stage for Virtual<'_> {
                 }
             }
             Action::Look => Outcome::Looked { is_restarted: false },
-            Action::Reset => Outcome::Reset(Ok(())),
-            Action::Stop | Action::Kill => Outcome::Stopped,
+            Action::Reset => Outcome::Reset {
+                result: Ok(()),
+                seconds: 0.0,
+            },
+            Action::Stop | Action::Kill => Outcome::Stopped { seconds: 0.0 },
         })
     }
 }

@@ -10,7 +10,7 @@ use crate::plan::{Parallel, Params};
 use crate::run::drive::Writer;
 use crate::run::floor::{Doing, Leave};
 use crate::server::presence::{Presence, others};
-use crate::stats::Interference;
+
 use crate::validity::Validity;
 use jiff::{SignedDuration, Timestamp};
 
@@ -38,12 +38,11 @@ impl Live<'_, '_> {
         let Some(leave) = self.enter(doing).await else {
             return Ok(Outcome::Needless);
         };
-        let is_needless = |found: &Interference| !found.is_open() || found.pairs >= Interference::MOST_PAIRS;
         // Other sessions do not wait for a run that is to be alone, and are no part of what servers of this one do to each other.
         if self.others_up() > 0 {
             return Ok(Outcome::Needless);
         }
-        if check.is_alone && self.writer.look(|state| is_needless(&state.interference().servers)) {
+        if check.is_alone && self.writer.look(|state| !state.interference().servers.is_open()) {
             return Ok(Outcome::Needless);
         }
         let measured = self.measure(&check.run, Purpose::Check).await?;

@@ -113,10 +113,10 @@ impl Live<'_, '_> {
                     beside.retain(|doubt| measurement.doubts.iter().all(|told| told.code != doubt.code));
                     measurement.doubts.extend(beside);
                 }
-                ran(
-                    Ok(Box::new(reduce(measurement, &run.task, identity.simulated))),
-                    seconds,
-                )
+                let mut reduced = reduce(measurement, &run.task, identity.simulated);
+                let warmup_seconds = job.counters.warmed_for().as_secs_f64();
+                reduced.warmup_seconds = (warmup_seconds > 0.0).then_some(warmup_seconds);
+                ran(Ok(Box::new(reduced)), seconds)
             }
             Err(failure) => ran(Err(failure), seconds),
         };
@@ -223,6 +223,7 @@ pub(crate) fn reduce(measurement: Measurement, task: &Task, simulated: bool) -> 
     };
     Ran {
         beside: None,
+        warmup_seconds: None,
         learned: task.learn(seen),
         failure: measurement.failure,
         doubts: measurement.doubts,

@@ -34,6 +34,7 @@ pub(super) use hidden::hide_in_logs_of_killed;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// One server config and its process.
 pub struct Live<'p, 'w> {
@@ -163,6 +164,7 @@ impl Stage for Live<'_, '_> {
     async fn act(&mut self, action: Action) -> Result<Outcome> {
         self.writer.tell(Update::Acting(&self.config.id, &action))?;
         let offline = self.plan.bench.runner.offline();
+        let began = Instant::now();
         Ok(match action {
             Action::Start(launch) => {
                 let _leave = self.enter(Doing::Start).await;
@@ -173,7 +175,10 @@ impl Stage for Live<'_, '_> {
                 }
             }
             Action::Look => self.inspect().await?,
-            Action::Reset => Outcome::Reset(self.reset().await),
+            Action::Reset => Outcome::Reset {
+                result: self.reset().await,
+                seconds: began.elapsed().as_secs_f64(),
+            },
             Action::Run(job) => {
                 let leave = self.enter(Doing::Run).await;
                 let outcome = match offline {
@@ -185,11 +190,15 @@ impl Stage for Live<'_, '_> {
             Action::Check(check) => self.check(&check).await?,
             Action::Stop => {
                 self.stop().await;
-                Outcome::Stopped
+                Outcome::Stopped {
+                    seconds: began.elapsed().as_secs_f64(),
+                }
             }
             Action::Kill => {
                 self.kill().await;
-                Outcome::Stopped
+                Outcome::Stopped {
+                    seconds: began.elapsed().as_secs_f64(),
+                }
             }
         })
     }

@@ -2,12 +2,14 @@
 //! somebody else started, against the parameters of the plan.
 //!
 //! Only settings that the plan gives count, and only values that vLLM takes as they are given: numbers, switches and names of
-//! number formats. What a server does not say is no difference.
+//! number formats. What a server does not say, neither when asked nor in its log, is no difference.
 
 use crate::fingerprint::Fingerprint;
 use crate::matrix::ServerConfig;
 use crate::plan::{ServeCommand, show, spelling};
+use crate::printable::printable;
 use crate::validity::{Code, Doubt};
+use std::collections::BTreeMap;
 
 /// Settings that a server may tell under the names of its flags.
 const NAMES: [&str; 12] = [
@@ -25,21 +27,54 @@ const NAMES: [&str; 12] = [
     "dtype",
 ];
 
+/// Words of vLLM's log before the flags that it was given.
+const LOGGED: &str = "non-default args: {";
+
+/// What stands for a flag that the log would show, had it been given.
+const NOT_GIVEN: &str = "what the server chose";
+
+/// Settings by name, as a log tells them.
+pub(super) type Logged = BTreeMap<&'static str, String>;
+
 /// The doubt in every run on a server that runs other settings than the plan gives; `None` if no such is known.
-pub(super) fn doubt(config: &ServerConfig, read: &Fingerprint) -> Option<Doubt> {
-    let differences: Vec<String> = NAMES.iter().filter_map(|name| difference(name, config, read)).collect();
+pub(super) fn doubt(config: &ServerConfig, read: &Fingerprint, logged: &Logged) -> Option<Doubt> {
+    let difference = |name: &&str| difference(name, config, read, logged);
+    let differences: Vec<String> = NAMES.iter().filter_map(difference).collect();
     (!differences.is_empty()).then(|| Doubt::new(Code::NotAsPlanned, differences.join(", ")))
 }
 
-fn difference(name: &str, config: &ServerConfig, read: &Fingerprint) -> Option<String> {
+/// What a log of vLLM tells of its settings. `None` if it is another's, or if several servers wrote it.
+pub(super) fn logged(log: &str) -> Option<Logged> {
+    let mut lines = log.lines().filter_map(|line| line.split_once(LOGGED));
+    let (Some((_, given)), None) = (lines.next(), lines.next()) else {
+        return None;
+    };
+    let told = |name: &'static str| {
+        let value = given.split_once(&format!("'{name}': ")).map(|(_, rest)| {
+            let end = rest.find([',', '}']).unwrap_or(rest.len());
+            printable(rest[..end].trim_matches('\'')).into_owned()
+        });
+        let default = match name {
+            "tensor_parallel_size" | "pipeline_parallel_size" | "data_parallel_size" => "1",
+            "max_num_seqs" | "max_num_batched_tokens" => NOT_GIVEN,
+            _ => return Some((name, value?)),
+        };
+        Some((name, value.unwrap_or_else(|| default.to_owned())))
+    };
+    Some(NAMES.into_iter().filter_map(told).collect())
+}
+
+fn difference(name: &str, config: &ServerConfig, read: &Fingerprint, logged: &Logged) -> Option<String> {
     let planned = planned(name, config)?;
-    let told = match name {
+    let answered = match name {
         "max_model_len" => read.max_model_len.map(|tokens| tokens.to_string()),
         _ => read.settings.get(name).cloned(),
-    }?;
+    };
+    let told = answered.or_else(|| logged.get(name).cloned())?;
     let is_same = match (plain(&planned), plain(&told)) {
         (Some(Plain::Number(a)), Some(Plain::Number(b))) => (a - b).abs() <= 1e-9 * a.abs(),
         (Some(Plain::Word(a)), Some(Plain::Word(b))) => a == b,
+        (Some(Plain::Number(_)), None) => told != NOT_GIVEN,
         // `auto`, `8k` and the like: the server decides what that is.
         _ => true,
     };
@@ -118,7 +153,8 @@ mod tests {
 
     #[test]
     fn only_what_the_plan_gives_and_the_server_tells_can_differ() {
-        let doubted = |line: &str| doubt(&config(line, Params::new()), &told()).map(|doubt| doubt.detail);
+        let doubted =
+            |line: &str| doubt(&config(line, Params::new()), &told(), &Logged::new()).map(|doubt| doubt.detail);
         for line in [
             "vllm serve m",
             "vllm serve m --max-num-seqs 64 --max_model_len=2048 --dtype bfloat16 --enable-prefix-caching --port 1",
@@ -136,10 +172,31 @@ mod tests {
     fn a_server_of_somebody_elses_is_held_against_the_parameters() {
         let params = json!({"max-num-seqs": 32, "block_size": 128});
         let config = config("", params.as_object().cloned().expect("parameters"));
-        let doubt = doubt(&config, &told()).expect("one differs");
+        let doubt = doubt(&config, &told(), &Logged::new()).expect("one differs");
         assert_eq!(
             (doubt.code, &*doubt.detail),
             (Code::NotAsPlanned, "max_num_seqs is 64 instead of 32")
         );
+    }
+
+    #[test]
+    fn what_a_log_says_of_flags_that_never_arrived_counts() {
+        let log = "(APIServer pid=7) INFO 11-20 09:36:47 [api_utils.py:286] non-default args: {'model_tag': 'm', 'port': 8100, \
+                   'dtype': 'bfloat16', 'max_model_len': 2048, 'enforce_eager': True, 'served_model_name': ['tiny'], 'block_size': 16}\n";
+        let logged = logged(log).expect("flags of vLLM");
+        let doubted = |line: &str| {
+            doubt(&config(line, Params::new()), &Fingerprint::default(), &logged).map(|doubt| doubt.detail)
+        };
+        for line in [
+            "docker run image serve m --enforce-eager --dtype auto --max-model-len 2048 --tensor-parallel-size 1",
+            "vllm serve m --gpu-memory-utilization 0.9",
+        ] {
+            assert_eq!(doubted(line), None, "{line}");
+        }
+        let wrong = "docker run image serve m --max-num-seqs 8 --block-size 32 --tensor-parallel-size 2 --dtype half";
+        let said = "tensor_parallel_size is 1 instead of 2, max_num_seqs is what the server chose instead of 8, \
+                    block_size is 16 instead of 32, dtype is bfloat16 instead of half";
+        assert_eq!(doubted(wrong).as_deref(), Some(said));
+        assert!(super::logged(&log.repeat(2)).is_none() && super::logged("INFO ready").is_none());
     }
 }

@@ -66,13 +66,14 @@ impl Live<'_, '_> {
             answers: answers.map(Box::new),
         };
         let gpus = Arc::new(self.gpus(&identity));
-        let unlike = self.unlike(behind.as_ref()).await;
         let is_launched = matches!(self.plan.serve.target, Target::Launch(_));
-        let log = self.log.clone().filter(|_| is_launched);
+        let log = self.log.as_ref().filter(|_| is_launched);
+        let log = log.map(|log| diagnose::read_log(log, 0));
+        let unlike = self.unlike(behind.as_ref(), log.as_deref()).await;
         let running = self.ready();
         running.unlike = unlike;
         if let Some(log) = log {
-            running.startup = startup::phases(&diagnose::read_log(&log, 0));
+            running.startup = startup::phases(&log);
             running.startup.insert("startup_s".to_owned(), facts.seconds.into());
         }
         running.gpus = gpus;
@@ -162,15 +163,15 @@ impl Live<'_, '_> {
     }
 
     /// In what the server is not as planned, if it is vLLM and says so.
-    async fn unlike(&mut self, behind: Option<&Fingerprint>) -> Option<Doubt> {
+    async fn unlike(&mut self, behind: Option<&Fingerprint>, log: Option<&str>) -> Option<Doubt> {
         let config = self.config.clone();
-        let is_known = matches!(
-            ServeCommand::of(&config.argv).program(),
-            Program::Vllm | Program::Simulator
-        );
+        let logged = log.and_then(planned::logged);
+        let program = ServeCommand::of(&config.argv).program();
+        let is_known = logged.is_some() || matches!(program, Program::Vllm | Program::Simulator);
+        let logged = logged.unwrap_or_default();
         match behind {
-            Some(read) => planned::doubt(&config, read),
-            None if is_known => planned::doubt(&config, &self.ready().server.read_identity().await.ok()?),
+            Some(read) => planned::doubt(&config, read, &logged),
+            None if is_known => planned::doubt(&config, &self.ready().server.read_identity().await.ok()?, &logged),
             None => None,
         }
     }

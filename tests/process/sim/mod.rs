@@ -5,5 +5,5 @@
 mod accuracy;
 mod gpus;
 mod life;
-mod server;
+pub mod server;
 mod shapes;

@@ -232,6 +232,22 @@ fn the_page_works_by_mouse_and_keyboard() {
     let place = browser.run(bar);
     browser.point_at(place[0].as_f64().expect("pixels"), place[1].as_f64().expect("pixels"));
     browser.wait("return /start 1, ready after/.test(document.querySelector('#lanes .note').textContent)");
+    // What a server does between its runs is told apart.
+    let legend =
+        browser.run("return [...document.querySelectorAll('#lanes .legend li')].map((item) => item.textContent)");
+    for look in ["resetting caches", "warm-up", "stopping"] {
+        assert!(legend.as_array().expect("texts").contains(&json!(look)), "{legend}");
+    }
+    let widths = browser
+        .run("return ['reset', 'warmup'].map((look) => document.querySelector(`#lanes .run.${look}`).getBBox().width)");
+    assert!(
+        widths
+            .as_array()
+            .expect("two")
+            .iter()
+            .all(|width| width.as_f64() > Some(0.0)),
+        "{widths}"
+    );
 
     // Arrow keys walk through the points, Escape leaves.
     browser.run("const chart = vsweep.panels.pareto.chart; chart.picture.focus();

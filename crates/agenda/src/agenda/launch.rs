@@ -94,7 +94,7 @@ impl Agenda<'_> {
         (!is_known).then(|| format!("answers are not compared: {why} (answer_check = false in [serve] asks no more)"))
     }
 
-    pub(super) fn settle_stop(&mut self) {
+    pub(super) fn settle_stop(&mut self, seconds: f64) {
         let launched = self.launched.take().expect("only a server that was started is stopped");
         let (cause, detail) = match launched.exit {
             Some(failure) => (Some(failure.cause), failure.detail),
@@ -105,6 +105,7 @@ impl Agenda<'_> {
             launch: launched.id.n,
             cause,
             detail,
+            seconds: Some(seconds),
         }));
     }
 

@@ -188,10 +188,11 @@ impl<'p> Agenda<'p> {
             Outcome::Replaced(reason) => self.phase = Phase::Retiring(reason),
             Outcome::Disturbed => self.settle_disturbance(),
             // How a run that is repeated finds the caches is not told: it is no result.
-            Outcome::Reset(_) if self.checking.is_some() => {}
-            Outcome::Reset(refusal) => {
+            Outcome::Reset { .. } if self.checking.is_some() => {}
+            Outcome::Reset { result, seconds } => {
                 let attempt = self.attempt.as_mut().expect("caches are reset for a run");
-                attempt.refusal = refusal.err();
+                attempt.refusal = result.err();
+                attempt.reset_seconds = Some(seconds);
             }
             Outcome::Checked {
                 latency_ms,
@@ -201,7 +202,7 @@ impl<'p> Agenda<'p> {
             Outcome::Needless => self.checking = None,
             Outcome::Ran { result, seconds } => self.settle_run(result, seconds),
             Outcome::Died { failure, seconds } => self.settle_death(failure, seconds),
-            Outcome::Stopped => self.settle_stop(),
+            Outcome::Stopped { seconds } => self.settle_stop(seconds),
             Outcome::Abandoned => {}
         }
     }

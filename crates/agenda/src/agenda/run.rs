@@ -24,6 +24,8 @@ pub(super) struct Attempt {
     /// Whether the caches were reset for this try, and what the server refused.
     pub is_reset: bool,
     pub refusal: Option<String>,
+    /// How long the reset took, in seconds.
+    pub reset_seconds: Option<f64>,
     /// Why the server died under it, and how long it had taken by then, in seconds.
     pub death: Option<(Failure, f64)>,
 }
@@ -31,7 +33,7 @@ pub(super) struct Attempt {
 impl Attempt {
     /// Forgets the try that came to nothing. Returns its `run_started`.
     pub fn begin_again(&mut self) -> Option<Entry> {
-        (self.is_looked_at, self.is_reset) = (false, false);
+        (self.is_looked_at, self.is_reset, self.reset_seconds) = (false, false, None);
         self.started.take()
     }
 }
@@ -55,6 +57,7 @@ impl Agenda<'_> {
             is_looked_at: false,
             is_reset: false,
             refusal: None,
+            reset_seconds: None,
             death: used_up.map(|death| (death.clone(), 0.0)),
         }
     }
@@ -130,7 +133,7 @@ impl Agenda<'_> {
                 self.death = None;
                 let refused = attempt.refusal.map(|refusal| Doubt::new(Code::CachesNotReset, refusal));
                 ran.doubts.extend(refused);
-                self.commit(started, *ran, seconds)
+                self.commit(started, *ran, (seconds, attempt.reset_seconds))
             }
             Err(failure) => {
                 self.due.push_back(failed(&attempt.task, &started, &failure, seconds));
@@ -159,7 +162,7 @@ impl Agenda<'_> {
         }
     }
 
-    fn commit(&mut self, started: Entry, ran: Ran, seconds: f64) -> Outcome {
+    fn commit(&mut self, started: Entry, ran: Ran, (seconds, reset_seconds): (f64, Option<f64>)) -> Outcome {
         let validity = Validity::of(ran.doubts.iter().map(|doubt| doubt.code));
         let outcome = match (&ran.failure, validity) {
             (Some(_), _) => Outcome::Failed,
@@ -179,6 +182,8 @@ impl Agenda<'_> {
                 .or(ran.failure.map(|failure| failure.detail))
                 .unwrap_or_default(),
             seconds,
+            reset_seconds,
+            warmup_seconds: ran.warmup_seconds,
             file: None,
             learned: ran.learned,
             beside: ran.beside,
@@ -226,6 +231,8 @@ pub(super) fn failed(task: &Task, started: &Entry, failure: &Failure, seconds: f
         cause: Some(failure.cause),
         detail: failure.detail.clone(),
         seconds,
+        reset_seconds: None,
+        warmup_seconds: None,
         file: None,
         learned: task.reader.as_ref().and_then(|reader| reader.learn_of_failure(failure)),
         beside: None,

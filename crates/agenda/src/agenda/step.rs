@@ -89,8 +89,13 @@ pub enum Outcome {
     Replaced(String),
     /// Of a run: the same server was started again meanwhile, so the figures are of neither start.
     Disturbed,
-    /// Of a reset: what the server refused, as a sentence.
-    Reset(Result<(), String>),
+    /// Of a reset.
+    Reset {
+        /// What the server refused, as a sentence.
+        result: Result<(), String>,
+        /// How long it took, in seconds.
+        seconds: f64,
+    },
     /// Of a run.
     Ran {
         /// The figures, or why there are none.
@@ -117,7 +122,10 @@ pub enum Outcome {
         seconds: f64,
     },
     /// Of a stop or a kill: the server is gone.
-    Stopped,
+    Stopped {
+        /// How long that took, in seconds.
+        seconds: f64,
+    },
     /// The action was given up, as [`Agenda::signal`](super::Agenda::signal) demanded.
     Abandoned,
 }
@@ -152,6 +160,8 @@ pub struct Ran {
     pub cut: Option<String>,
     /// What went on beside it, where servers run side by side.
     pub beside: Option<Beside>,
+    /// How long its warm-up took, in seconds, if it had one.
+    pub warmup_seconds: Option<f64>,
     /// What it says to the search that asked for it.
     pub learned: Option<Learned>,
     /// The figures; `None` if there are none to be kept.

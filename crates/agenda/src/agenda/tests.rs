@@ -80,7 +80,10 @@ fn succeed(action: &Action) -> Outcome {
     match action {
         Action::Start(_) => Outcome::Started(Ok(Facts::default())),
         Action::Look => Outcome::Looked { is_restarted: false },
-        Action::Reset => Outcome::Reset(Ok(())),
+        Action::Reset => Outcome::Reset {
+            result: Ok(()),
+            seconds: 0.0,
+        },
         Action::Run(_) => Outcome::Ran {
             result: Ok(Box::default()),
             seconds: 1.0,
@@ -93,7 +96,7 @@ fn succeed(action: &Action) -> Outcome {
             },
             seconds: 1.0,
         },
-        Action::Stop | Action::Kill => Outcome::Stopped,
+        Action::Stop | Action::Kill => Outcome::Stopped { seconds: 0.0 },
     }
 }
 

@@ -1,6 +1,7 @@
 //! One durable fact a line. The names and fields here are a file format: see `docs/formats.md`.
 
 use super::compared::Compared;
+use super::declared::ServerDeclared;
 use super::given_up::GroupGivenUp;
 use super::machine::Machine;
 use super::place::{LineId, Nonce, Sum};
@@ -10,8 +11,7 @@ use std::collections::BTreeMap;
 use vsweep_plan::cause::{Cause, Outcome};
 use vsweep_plan::fingerprint::Fingerprint;
 use vsweep_plan::ids::{Ids, PointId, SearchId, ServerId, sha256_hex};
-use vsweep_plan::matrix::ServerConfig;
-use vsweep_plan::plan::{Params, Secrets};
+use vsweep_plan::plan::Params;
 use vsweep_plan::validity::{Doubt, Validity};
 use vsweep_strategy::checks::AnswerCheck;
 use vsweep_strategy::search::{Answer, Level, Probe, Rival, Seed, Target, Vary};
@@ -25,7 +25,8 @@ use vsweep_strategy::search::{Answer, Level, Probe, Rival, Seed, Target, Vary};
 /// - 2.2: what a start of a server answered to the fixed questions (`answers` of `server_ready`).
 /// - 2.3: the machine of a session (`machine`), sentinels (runs on start slot 100000), sessions that took up a plan (`joined`), and how much
 ///   servers slow each other down (`interference_sampled`, `interference` of a session, `beside` of a run).
-pub const FORMAT: (u32, u32) = (2, 3);
+/// - 2.4: how long stops, resets and warm-ups took (`seconds` of `server_exited`, `reset_seconds` and `warmup_seconds` of a run).
+pub const FORMAT: (u32, u32) = (2, 4);
 
 /// What can happen to an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -102,6 +103,9 @@ pub enum Event {
         cause: Option<Cause>,
         /// What it said.
         detail: String,
+        /// How long ending it took, in seconds; none in older records.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        seconds: Option<f64>,
     },
     /// A run is about to be measured.
     RunStarted(Box<RunStarted>),
@@ -249,35 +253,6 @@ pub struct GroupBegun {
     pub seen: Seen,
 }
 
-/// What a server config is.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct ServerDeclared {
-    /// Short text for people.
-    pub name: String,
-    /// Command line, secrets redacted; empty when attached.
-    pub argv: Vec<String>,
-    /// Environment of the plan, secrets redacted.
-    pub env: BTreeMap<String, String>,
-    /// Every parameter.
-    pub params: Params,
-    /// Name of its combination, if the plan names one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub combo: Option<String>,
-}
-
-impl ServerDeclared {
-    /// What is recorded of a config: all but its secrets.
-    pub fn of(server: &ServerConfig, secrets: &Secrets) -> ServerDeclared {
-        ServerDeclared {
-            name: server.name.clone(),
-            argv: secrets.redact_argv(&server.argv),
-            env: secrets.redact_env(&server.env),
-            params: secrets.redact_params(&server.params),
-            combo: server.combo.clone(),
-        }
-    }
-}
-
 /// What a search looks for. Together with the probes of its runs it decides the next question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SearchStarted {
@@ -363,6 +338,12 @@ pub struct RunFinished {
     pub detail: String,
     /// From start to end of the benchmark without its warm-up, in seconds.
     pub seconds: f64,
+    /// How long it took to reset the caches before it, in seconds; none where they were not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reset_seconds: Option<f64>,
+    /// How long the warm-up before it took, in seconds; none without one that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmup_seconds: Option<f64>,
     /// Where the figures are; `None` if nothing was measured.
     pub file: Option<StoredFile>,
     /// What is decided by it: by the search that asked for it, or by how often its point is measured; `None` if nothing.

@@ -4,6 +4,7 @@
 //! Owns the directory layout, the lock, the commit protocol and recovery. Does not know how a run is made or shown.
 
 mod compared;
+mod declared;
 mod directory;
 mod draft;
 mod event;
@@ -27,16 +28,17 @@ mod sample;
 mod state;
 
 pub use compared::{Asked, Compared, Entrant};
+pub use declared::ServerDeclared;
 pub use directory::{Directory, RunFiles, Shard};
 pub use draft::{Draft, Written};
 pub use event::{
     Event, FORMAT, Figures, GroupBegun, Learned, Link, PlanContent, RecordedPlan, RunFinished, RunStarted,
-    SearchStarted, Seen, SeenJournal, ServerDeclared, SessionStarted, StoredFile,
+    SearchStarted, Seen, SeenJournal, SessionStarted, StoredFile,
 };
 pub use files::Check;
 pub use follow::Follower;
 pub use given_up::{GroupGivenUp, Untried};
-pub use line::Entry;
+pub use line::{Entry, sealed};
 pub use lock::{Lock, holders};
 pub use log::Log;
 pub use machine::{GpuKind, Machine, SENTINEL_SLOT, sentinel_point};

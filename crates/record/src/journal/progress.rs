@@ -406,6 +406,8 @@ mod tests {
             cause: None,
             detail: String::new(),
             seconds: 10.0,
+            reset_seconds: None,
+            warmup_seconds: None,
             file: None,
             learned,
             beside: None,

@@ -233,7 +233,8 @@ pub fn load(directory: &Directory, check: Check) -> Result<State> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::event::{GroupBegun, RecordedPlan, RunStarted, ServerDeclared, SessionStarted};
+    use super::super::declared::ServerDeclared;
+    use super::super::event::{GroupBegun, RecordedPlan, RunStarted, SessionStarted};
     use super::super::state::FIRST_SLOT;
     use super::*;
     use serde_json::{Value, json};
@@ -326,6 +327,8 @@ mod tests {
             cause: None,
             detail: String::new(),
             seconds: 1.5,
+            reset_seconds: None,
+            warmup_seconds: None,
             file: None,
             learned: None,
             beside: None,

@@ -1,7 +1,8 @@
 //! A run's file: its result, the parameters beside it, and all that its lines say of it, with a sum of itself. So it is a
 //! commit of its own: what a lost line told can be read here.
 
-use super::event::{RunFinished, RunStarted, ServerDeclared};
+use super::declared::ServerDeclared;
+use super::event::{RunFinished, RunStarted};
 use super::line::{sealed, sum_of};
 use super::place::{LineId, Place};
 use serde::{Deserialize, Serialize};

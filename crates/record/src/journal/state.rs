@@ -48,6 +48,8 @@ pub struct State {
     sessions: Vec<Session>,
     /// How sessions ended.
     endings: BTreeMap<Nonce, String>,
+    /// Number and moment of the last line of each session.
+    last_lines: BTreeMap<Nonce, (u64, String)>,
     /// What sessions had read of other journals, by which of their lines.
     seen: BTreeMap<Nonce, Vec<(u64, Seen)>>,
     attempts: Vec<Attempt>,

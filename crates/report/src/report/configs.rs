@@ -5,6 +5,7 @@ use super::align::align;
 use super::answer::{Answer, KNEE, mark as suspect};
 use super::environment::facts;
 use super::inputs::Inputs;
+use super::nodes;
 use super::sla::{Ranked, by_target};
 use super::text::{SHOWN, Shown};
 use super::variation::{settings, varying};
@@ -171,6 +172,9 @@ fn comments(
     if let Some(mark) = suspect(point) {
         let advice = point.codes.iter().map(|code| code.advice()).unique().join(";\n  ");
         text += &format!("{}:\n  {advice}.\n\n", mark.replacen("suspect", "SUSPECT", 1));
+    }
+    for remark in nodes::remarks(inputs.state) {
+        text += &format!("SEVERAL NODES: {remark}.\n\n");
     }
     text += &envelope(inputs, runs, point, server);
     text += &format!("\nexperiment: {}\n", inputs.experiment);

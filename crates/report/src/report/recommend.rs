@@ -1,6 +1,7 @@
 //! What to run, in a sentence for each goal: how much better that is than the next server, and how sure.
 
 use super::answer::{Answer, Best, FRONTIER, mark};
+use super::nodes::apart;
 use super::variation::settings;
 use super::words::{axis_title, show_number};
 use vsweep_record::table::{Column, Points, Section};
@@ -80,6 +81,10 @@ fn of(points: &Points<'_>, best: &Best, varying: &[&Column]) -> Recommended {
         true => format!(" Other servers cannot be told from it {}.", best.why_tied()),
         false => String::new(),
     };
+    let nodes = best.runner_up.and_then(|(next, _)| apart(points, best.point, next));
+    let nodes = nodes.map_or(String::new(), |(own, its)| {
+        format!(" It was measured on {own}, the next server on {its}.")
+    });
     let doubt = mark(&points.points[best.point]).map_or(String::new(), |mark| format!(" Its figures are {mark}."));
     let (metric, figure) = (axis_title(best.metric), show_number(best.spread.median));
     let figure = match metric.split_once(" (") {
@@ -89,6 +94,6 @@ fn of(points: &Points<'_>, best: &Best, varying: &[&Column]) -> Recommended {
     Recommended {
         goal: String::new(),
         server: settings(&server, row(best.point)),
-        why: format!("{figure}{under}{next}.{tied}{doubt}"),
+        why: format!("{figure}{under}{next}.{nodes}{tied}{doubt}"),
     }
 }

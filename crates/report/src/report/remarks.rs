@@ -23,8 +23,18 @@ pub fn remarks(state: &State, points: &Points<'_>, clients: Option<&Clients>) ->
             "Several clients",
             clients.map(|clients| clients.remark.clone()).into_iter().collect(),
         ))
+        .chain(of("No final", unconfirmed(state).into_iter().collect()))
         .chain(of(UNSTEADY, unsteady::remarks(points)))
         .chain(of("Side by side", state.interference().remarks()))
         .chain(of("Side by side", nodes::shared(points).into_iter().collect()))
         .collect()
+}
+
+/// That no fresh starts confirm the best points, where a plan with several starts lets each of them choose its loads.
+fn unconfirmed(state: &State) -> Option<String> {
+    let planned = state.planned()?;
+    let is_open = planned.searches > 0 && planned.starts > 1;
+    is_open.then(|| {
+        "no final was held for the best points: each start chose its own loads, so no fresh starts confirm which of them is best".into()
+    })
 }

@@ -17,10 +17,18 @@ struct Taken<'s> {
     start: &'s StartRecord,
     node: String,
     gpus: f64,
-    /// From its launch to its end; none while it is up, and where the end is not recorded.
+    /// From its launch to its end, or to the last line of its session where that has not told the end.
     held: Option<(Timestamp, Timestamp)>,
+    spent: Spent,
+}
+
+/// What the runs in the tables took of a start, in seconds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Spent {
     runs: usize,
     measured_s: f64,
+    warmup_s: f64,
+    reset_s: f64,
 }
 
 impl Taken<'_> {
@@ -36,18 +44,20 @@ impl Taken<'_> {
     /// The share of its time that it was measured.
     fn utilisation(&self) -> Option<f64> {
         let held_s = self.held_s().filter(|held_s| *held_s > 0.0)?;
-        Some((self.measured_s / held_s).min(1.0))
+        Some((self.spent.measured_s / held_s).min(1.0))
     }
 }
 
 /// All starts, in the order in which they began.
 fn taken(state: &State) -> Vec<Taken<'_>> {
-    let mut measured: HashMap<(&ServerId, Launch), (usize, f64)> = HashMap::new();
+    let mut spent: HashMap<(&ServerId, Launch), Spent> = HashMap::new();
     for run in state.runs().filter(|run| run.seconds.is_finite()) {
         if let Some(launch) = run.launch {
-            let (runs, seconds) = measured.entry((&run.server, launch)).or_default();
-            *runs += 1;
-            *seconds += run.seconds;
+            let spent = spent.entry((&run.server, launch)).or_default();
+            spent.runs += 1;
+            spent.measured_s += run.seconds;
+            spent.warmup_s += run.warmup_seconds.unwrap_or_default();
+            spent.reset_s += run.reset_seconds.unwrap_or_default();
         }
     }
     let at = |text: &str| text.parse::<Timestamp>().ok();
@@ -57,7 +67,7 @@ fn taken(state: &State) -> Vec<Taken<'_>> {
         .flat_map(|(id, server)| server.starts.iter().map(move |start| (id, server, start)));
     let mut taken: Vec<Taken<'_>> = starts
         .map(|(id, server, start)| {
-            let (runs, measured_s) = measured.get(&(id, start.launch)).copied().unwrap_or_default();
+            let until = start.exited_at.as_deref().or(state.last_told(start.launch.session));
             Taken {
                 id,
                 server,
@@ -69,9 +79,8 @@ fn taken(state: &State) -> Vec<Taken<'_>> {
                     0 => count_gpus(&server.params, &server.argv),
                     given => given as f64,
                 },
-                held: at(&start.started_at).zip(start.exited_at.as_deref().and_then(at)),
-                runs,
-                measured_s,
+                held: at(&start.started_at).zip(until.and_then(at)),
+                spent: spent.get(&(id, start.launch)).copied().unwrap_or_default(),
             }
         })
         .collect();
@@ -108,9 +117,12 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
             start.exited_at.clone().unwrap_or_default(),
             start.cause.map_or("", Cause::name).to_owned(),
             simulated.map_or_else(String::new, |simulated| simulated.to_string()),
-            taken.runs.to_string(),
+            taken.spent.runs.to_string(),
             figure(taken.held_s(), 1),
-            figure(Some(taken.measured_s), 1),
+            figure(Some(taken.spent.measured_s), 1),
+            figure(Some(taken.spent.warmup_s), 1),
+            figure(Some(taken.spent.reset_s), 1),
+            figure(start.stop_seconds, 1),
             figure(taken.gpu_hours(), 4),
             figure(taken.utilisation(), 3),
         ]);
@@ -118,7 +130,7 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
     Some(writer.into_inner().expect("memory takes every row"))
 }
 
-const COLUMNS: [&str; 17] = [
+const COLUMNS: [&str; 20] = [
     "server",
     "name",
     "start",
@@ -134,6 +146,9 @@ const COLUMNS: [&str; 17] = [
     "runs",
     "held_s",
     "measured_s",
+    "warmup_s",
+    "reset_s",
+    "stop_s",
     "gpu_hours",
     "utilisation",
 ];
@@ -146,7 +161,7 @@ pub(super) fn in_words(state: &State) -> Option<String> {
     let taken: Vec<Taken<'_>> = taken(state).into_iter().filter(is_real).collect();
     let sum = |figure: fn(&Taken<'_>) -> f64| taken.iter().map(figure).sum::<f64>();
     let hours = sum(|taken| taken.gpu_hours().unwrap_or(0.0));
-    let measuring = sum(|taken| taken.gpus * taken.measured_s / 3600.0);
+    let measuring = sum(|taken| taken.gpus * taken.spent.measured_s / 3600.0);
     let held = held_share(&taken).map_or(String::new(), |(gpus, share)| {
         format!(
             "; {} held {:.0} % of the time",
@@ -249,6 +264,7 @@ mod tests {
                 launch,
                 cause: None,
                 detail: String::new(),
+                seconds: Some(20.0),
             };
             note(to, exited);
         }
@@ -260,14 +276,14 @@ mod tests {
         started(&mut state, "a", 1, &[3, 4], (0, Some(90)));
         started(&mut state, "c", 2, &[], (100, None));
         let told = in_words(&state);
-        let expected = "3 in 1 server start, 0 % of it measuring; 2 GPUs held 100 % of the time";
+        let expected = "3.03 in 2 server starts, 0 % of it measuring; 2 GPUs held 100 % of the time";
         assert_eq!(told.as_deref(), Some(expected));
         let table = String::from_utf8(to_csv(&state).expect("two starts")).expect("text");
         let rows: Vec<&str> = table.lines().skip(1).collect();
-        assert!(rows[0].ends_with(",0,5400.0,0.0,3.0000,0.000"), "{table}");
+        assert!(rows[0].ends_with(",0,5400.0,0.0,0.0,0.0,20.0,3.0000,0.000"), "{table}");
         assert!(
-            rows[1].ends_with(",0,,0.0,,"),
-            "one that is up has no cost yet: {table}"
+            rows[1].ends_with(",0,60.0,0.0,0.0,0.0,,0.0333,0.000"),
+            "one whose end is not recorded was up until the last line of its session: {table}"
         );
         // What the flags say where no GPUs were given.
         assert!(rows[1].contains(",,2,2026-01-01T01:40:00Z,60.0,"), "{table}");

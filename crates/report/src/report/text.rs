@@ -7,6 +7,7 @@ use super::clients::side_by_side;
 use super::compared;
 use super::failures::group_recorded;
 use super::goals::Goals;
+use super::nodes::apart;
 use super::remarks::remarks;
 use super::sla;
 use super::status::{describe_reasons, unfinished};
@@ -198,7 +199,11 @@ pub(super) fn bests(points: &Points<'_>, answer: &Answer, params: &[&Column]) ->
     let name = |at: usize| settings(params, points.points[at].row);
     let line = |best: &Best| {
         let next = best.runner_up.map_or(String::new(), |(other, ratio)| {
-            format!(", {} times {}", show_number(ratio), name(other))
+            let nodes = apart(points, best.point, other);
+            let nodes = nodes.map_or(String::new(), |(own, its)| {
+                format!(" (measured on {own}, the other on {its})")
+            });
+            format!(", {} times {}{nodes}", show_number(ratio), name(other))
         });
         let tied = match best.tied.as_slice() {
             [] => String::new(),

@@ -10,6 +10,13 @@ use std::time::Duration;
 const MOST_CPUS: u32 = 1024;
 const MOST_TASKS: u32 = 100_000;
 
+/// Whether it is an amount of memory: `200G`, `65536` (MiB).
+fn is_memory(text: &str) -> bool {
+    let number = text.trim_end_matches(['B', 'b']);
+    let number = number.strip_suffix(['K', 'M', 'G', 'T', 'k', 'm', 'g', 't']);
+    number.unwrap_or(text).parse::<u64>().is_ok_and(|amount| amount > 0)
+}
+
 impl Reader<'_> {
     /// Reads the table, if there is one.
     pub(super) fn slurm(&mut self, node: Option<&Node>) -> Slurm {
@@ -31,6 +38,13 @@ impl Reader<'_> {
             image: text("image"),
             ..Slurm::default()
         };
+        if let (Some(node), Some(memory)) = (fields.get("memory_per_gpu"), &slurm.memory_per_gpu)
+            && !is_memory(memory)
+        {
+            let message = format!("`slurm.memory_per_gpu` cannot be `{memory}`");
+            let remedy = "write an amount as Slurm does, such as 200G";
+            self.found.add(Problem::new(node.span, message, remedy));
+        }
         if let Some(node) = fields.get("time") {
             slurm.time = Some(self.duration(Some(node), "slurm.time", Duration::ZERO));
         }
@@ -67,5 +81,20 @@ impl Reader<'_> {
         }
         fields.close(&mut self.found);
         slurm
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_those_of_slurm() {
+        assert!(["200G", "65536", "1t", "200GB"].into_iter().all(is_memory));
+        assert!(
+            !["lots", "", "G", "0G", "-1G", "1.5T", "200 G", "200Gi"]
+                .into_iter()
+                .any(is_memory)
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! A session that does as it is told: it writes its journal and its files as `vsweep run` does, and dies at any moment.
 
+use crate::journal::declared::ServerDeclared;
 use crate::journal::event::*;
 use crate::journal::given_up::{GroupGivenUp, Untried};
 use crate::journal::line::Entry;
@@ -306,6 +307,8 @@ impl Actor {
             cause: (result == Result::Failed).then_some(Cause::BenchFailed),
             detail: String::new(),
             seconds: 1.0,
+            reset_seconds: None,
+            warmup_seconds: None,
             file: None,
             learned: started.search.as_ref().map(|link| {
                 Learned::Probe(Probe {

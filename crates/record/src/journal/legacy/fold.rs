@@ -167,6 +167,7 @@ impl Fold<'_> {
                     launch,
                     cause,
                     detail,
+                    seconds: None,
                 };
                 self.push(&at, exited);
             }
@@ -277,6 +278,8 @@ impl Fold<'_> {
             cause,
             detail: run.detail,
             seconds: run.seconds,
+            reset_seconds: None,
+            warmup_seconds: None,
             file: run.file,
             learned,
             beside: None,

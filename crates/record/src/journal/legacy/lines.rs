@@ -1,6 +1,7 @@
 //! The lines of vsweep 1.x, as they were written.
 
-use crate::journal::event::{SearchStarted, ServerDeclared, StoredFile};
+use crate::journal::declared::ServerDeclared;
+use crate::journal::event::{SearchStarted, StoredFile};
 use serde::Deserialize;
 use vsweep_plan::cause::{Cause, Outcome};
 use vsweep_plan::ids::{PointId, SearchId, ServerId};

@@ -22,6 +22,10 @@ impl State {
         let Entry { place, at, event, .. } = entry;
         self.lamport = self.lamport.max(place.lamport);
         self.counted = OnceLock::new();
+        let last = self.last_lines.entry(place.line.journal).or_default();
+        if place.line.seq >= last.0 {
+            *last = (place.line.seq, at.clone());
+        }
         let launched = |n: u32| Launch {
             session: place.line.journal,
             n,
@@ -98,9 +102,11 @@ impl State {
                 launch,
                 cause,
                 detail,
+                seconds,
             } => {
                 let start = self.start(&server, launched(launch), place);
                 start.exited_at = Some(at);
+                start.stop_seconds = seconds;
                 start.cause = cause;
                 start.detail = detail;
             }
@@ -298,6 +304,8 @@ impl State {
         record.cause = finished.cause;
         record.detail = finished.detail;
         record.seconds = finished.seconds;
+        record.reset_seconds = finished.reset_seconds;
+        record.warmup_seconds = finished.warmup_seconds;
         record.file = finished.file;
         record.finished_at = at;
         record.beside = finished.beside;

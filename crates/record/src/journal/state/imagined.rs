@@ -60,6 +60,8 @@ impl State {
             cause: None,
             detail: String::new(),
             seconds: 1.0,
+            reset_seconds: None,
+            warmup_seconds: None,
             file: None,
             learned,
             beside: None,

@@ -1,8 +1,9 @@
 //! What the run files say to the fold: which results are lost, and what lost lines have told.
 
 use super::{Standing, State};
+use crate::journal::declared::ServerDeclared;
 use crate::journal::directory::RunFiles;
-use crate::journal::event::{RunFinished, RunStarted, ServerDeclared, StoredFile};
+use crate::journal::event::{RunFinished, RunStarted, StoredFile};
 use crate::journal::place::{LineId, Nonce, Place};
 use std::collections::BTreeMap;
 use vsweep_plan::ids::ServerId;

@@ -24,6 +24,11 @@ impl State {
         Some(machine).filter(|machine| !machine.node.is_empty())
     }
 
+    /// The moment of the last line of a session.
+    pub fn last_told(&self, session: Nonce) -> Option<&str> {
+        self.last_lines.get(&session).map(|(_, at)| at.as_str())
+    }
+
     /// Where a run was measured.
     pub fn measured_at(&self, run: &RunRecord) -> Option<Machine> {
         self.machine_of(run.started.journal)

@@ -2,7 +2,8 @@
 
 use super::FIRST_SLOT;
 use crate::journal::compared::Compared;
-use crate::journal::event::{Figures, Learned, RecordedPlan, SearchStarted, ServerDeclared, StoredFile};
+use crate::journal::declared::ServerDeclared;
+use crate::journal::event::{Figures, Learned, RecordedPlan, SearchStarted, StoredFile};
 use crate::journal::machine::{Machine, SENTINEL_SLOT};
 use crate::journal::place::{LineId, Nonce, Place};
 use crate::journal::sample::Beside;
@@ -49,6 +50,10 @@ pub struct RunRecord {
     pub tried: bool,
     /// From start to end of the benchmark, in seconds.
     pub seconds: f64,
+    /// How long the reset of the caches before it took, in seconds, where there was one.
+    pub reset_seconds: Option<f64>,
+    /// How long the warm-up before it took, in seconds, where there was one.
+    pub warmup_seconds: Option<f64>,
     /// Where the figures are; `None` if nothing was measured.
     pub file: Option<StoredFile>,
     /// The search that asked for it, and what it learned.
@@ -87,6 +92,8 @@ impl RunRecord {
             detail: String::new(),
             tried: true,
             seconds: 0.0,
+            reset_seconds: None,
+            warmup_seconds: None,
             file: None,
             search: None,
             beside: None,
@@ -255,6 +262,8 @@ pub struct StartRecord {
     pub answers: Option<Box<AnswerCheck>>,
     /// When it was gone, RFC 3339.
     pub exited_at: Option<String>,
+    /// How long ending it took, in seconds; none where that was not recorded.
+    pub stop_seconds: Option<f64>,
     /// Why it ended, unless vsweep stopped it.
     pub cause: Option<Cause>,
     /// What it said then.
@@ -276,6 +285,7 @@ impl StartRecord {
             identity: Fingerprint::default(),
             answers: None,
             exited_at: None,
+            stop_seconds: None,
             cause: None,
             detail: String::new(),
             place,

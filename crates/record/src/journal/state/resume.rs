@@ -2,7 +2,8 @@
 //! is missing so that nothing can be said.
 
 use super::{Standing, State};
-use crate::journal::event::{PlanContent, ServerDeclared};
+use crate::journal::declared::ServerDeclared;
+use crate::journal::event::PlanContent;
 use crate::journal::place::{LineId, Nonce, Place};
 use vsweep_plan::cause::{Cause, Failure, Outcome};
 use vsweep_plan::ids::{PointId, ServerId};

@@ -150,7 +150,8 @@ pub fn of_server(server: &ServerRecord) -> BTreeMap<String, BTreeSet<String>> {
     for (name, value) in &server.env {
         note(format!("environment {name}"), value.clone());
     }
-    for start in &server.starts {
+    // A start that never got ready names no model.
+    for start in server.starts.iter().filter(|start| !start.model.is_empty()) {
         note("model".into(), start.model.clone());
     }
     found

@@ -75,6 +75,8 @@ pub fn encode(page: &Page<'_>, answers: &[Answer]) -> String {
         began: runs.began.map(|began| began.to_string()),
         ended: runs.ended,
         seconds: runs.seconds,
+        resets: runs.resets,
+        warmups: runs.warmups,
         details: runs.details,
         bench: runs.bench,
         files: runs.files,
@@ -126,6 +128,8 @@ struct Rest<'a> {
     began: Option<String>,
     ended: Vec<Option<f64>>,
     seconds: Vec<f64>,
+    resets: Vec<Option<f64>>,
+    warmups: Vec<Option<f64>>,
     details: Dictionary,
     bench: Dictionary,
     files: Files,
@@ -212,6 +216,9 @@ struct Runs {
     start: Vec<Option<usize>>,
     ended: Vec<Option<f64>>,
     seconds: Vec<f64>,
+    /// How long reset and warm-up before it took, where that is recorded; empty where it is of no run.
+    resets: Vec<Option<f64>>,
+    warmups: Vec<Option<f64>>,
     details: Dictionary,
     bench: Dictionary,
     files: Files,
@@ -276,6 +283,8 @@ impl Runs {
             start: runs.iter().map(start).collect(),
             ended: runs.iter().map(ended).collect(),
             seconds: runs.iter().map(|run| tenths(run.seconds)).collect(),
+            resets: where_known(runs.iter().map(|run| run.reset_seconds)),
+            warmups: where_known(runs.iter().map(|run| run.warmup_seconds)),
             details: Dictionary::of(runs.iter().map(|run| Value::String(told(run).into_owned()))),
             bench: Dictionary::of(runs.iter().map(command)),
             files: Files::of(&runs),
@@ -290,6 +299,17 @@ fn since(began: Option<Timestamp>, moment: &str) -> Option<f64> {
     Some(tenths(passed_ms as f64 / 1000.0))
 }
 
+/// Seconds to a tenth where there are any; nothing at all where there are none.
+fn where_known(seconds: impl Iterator<Item = Option<f64>>) -> Vec<Option<f64>> {
+    let of_run = |seconds: Option<f64>| seconds.map(tenths).filter(|seconds| *seconds > 0.0);
+    let seconds: Vec<Option<f64>> = seconds.map(of_run).collect();
+    if seconds.iter().all(Option::is_none) {
+        Vec::new()
+    } else {
+        seconds
+    }
+}
+
 fn tenths(seconds: f64) -> f64 {
     (seconds * 10.0).round() / 10.0
 }
@@ -302,6 +322,8 @@ fn servers(inputs: &Inputs<'_>, runs: &Runs) -> Vec<Value> {
                 "from": since(runs.began, &start.started_at),
                 "ready": start.ready_seconds.map(tenths),
                 "to": start.exited_at.as_deref().and_then(|moment| since(runs.began, moment)),
+                "known": inputs.state.last_told(start.launch.session).and_then(|moment| since(runs.began, moment)),
+                "stop": start.stop_seconds.map(tenths),
                 "cause": start.cause.map(|cause| cause.name()),
                 "gpus": start.gpus,
                 "node": inputs.state.machine_of(start.launch.session).map(|machine| machine.node),

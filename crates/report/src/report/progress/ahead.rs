@@ -62,6 +62,11 @@ impl Ahead {
         self.share(server, slot).searches.insert(search.clone());
     }
 
+    /// Whether anything is known to be left on this start of a server.
+    pub fn knows(&self, server: &ServerId, slot: u32) -> bool {
+        self.shares.contains_key(&(server.clone(), slot))
+    }
+
     fn share(&mut self, server: &ServerId, slot: u32) -> &mut Share {
         self.shares.entry((server.clone(), slot)).or_default()
     }
@@ -115,7 +120,7 @@ impl Ahead {
         self.shares.retain(|_, share| !share.is_empty());
     }
 
-    /// Takes off a run that was done. One that was not foreseen (intervals may ask for more, and finals) counts as well, but only on
+    /// Takes off a run that was done. One that was not foreseen (intervals may ask for more) counts as well, but only on
     /// a start that this invocation works on.
     fn finish(&mut self, server: &ServerId, slot: u32, load: &str) {
         let key = (server.clone(), slot);

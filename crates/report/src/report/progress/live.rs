@@ -146,7 +146,7 @@ impl Live {
         self.runs.bar.set_length(total);
         self.runs.bar.set_position(done);
         let parts = [Some(what), failed, time_left(ahead), server];
-        self.runs.set(parts.into_iter().flatten().collect());
+        self.runs.lock().what = parts.into_iter().flatten().collect();
     }
 
     /// Says what a server does beside its runs.
@@ -226,15 +226,14 @@ impl Bar {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows something else from now on. The clock of the runs goes on, that of a server begins anew.
+    /// Shows something else from now on, with a clock that begins anew. Asks nothing of the bar: whoever draws it holds the bar, and
+    /// waits for what is shown.
     fn set(&self, what: Vec<String>) {
         let mut shown = self.lock();
         shown.what = what;
-        if self.bar.length().is_none() {
-            shown.since = Instant::now();
-            shown.counter = None;
-            shown.phases = None;
-        }
+        shown.since = Instant::now();
+        shown.counter = None;
+        shown.phases = None;
     }
 }
 
@@ -305,5 +304,28 @@ impl Drop for Live {
     fn drop(&mut self) {
         self.servers.values().for_each(|line| line.bar.finish_and_clear());
         self.runs.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_line_takes_something_else_while_it_is_drawn() {
+        let line = Bar::new(ProgressBar::hidden(), "{line}", 0, server_line);
+        let (done, is_done) = channel();
+        std::thread::scope(|threads| {
+            // As in a drawing, nobody else gets at the bar meanwhile.
+            line.bar.update(|_| {
+                threads.spawn(|| {
+                    line.set(vec!["ready".to_owned()]);
+                    done.send(()).expect("somebody waits");
+                });
+                let told = is_done.recv_timeout(Duration::from_secs(60));
+                assert!(told.is_ok(), "it waits for the drawing, which waits for what is shown");
+            });
+        });
     }
 }

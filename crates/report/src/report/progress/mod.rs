@@ -110,6 +110,11 @@ impl Progress {
         Progress { sink, ahead }
     }
 
+    /// What lies ahead, for what becomes known only on the way.
+    pub fn ahead(&mut self) -> &mut Ahead {
+        &mut self.ahead
+    }
+
     /// Shows an event that was just recorded, which the state includes, and the time that all the rest will take, in seconds.
     pub fn event(&mut self, entry: &Entry, state: &State, seconds_left: Option<f64>) {
         self.ahead.seconds_left = seconds_left;

@@ -47,6 +47,7 @@ pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<Line> {
             launch,
             cause,
             detail,
+            ..
         } => {
             let name = server_name(server, state);
             match cause {
@@ -384,6 +385,8 @@ mod tests {
                 cause,
                 detail: cause.map_or(String::new(), |_| "CUDA out of memory".into()),
                 seconds: 12.5,
+                reset_seconds: None,
+                warmup_seconds: None,
                 file: None,
                 learned: None,
                 beside: None,
@@ -413,6 +416,7 @@ mod tests {
             launch,
             cause: Some(Cause::OomUnderLoad),
             detail: "exit status 1".into(),
+            seconds: None,
         });
         say(Event::ResultsRetired {
             server: server.clone(),

@@ -117,8 +117,10 @@ function winnerOf(place, ranked) {
   const next = ranked.find((point) => !isSameServer(point, best));
   const [own, other] = [spreadOf(best, goal).median, next && spreadOf(next, goal).median];
   const ratio = next ? `, ${showNumber(own / other)} times the next server, ${serverText(next)}` : "";
+  const nodesOf = (point) => [...new Set(point.rows.map((row) => columnByName.get("node")?.values[row] ?? ""))].sort().join(", ");
+  const apart = next && nodesOf(best) !== nodesOf(next) ? ` It was measured on ${nodesOf(best)}, the next server on ${nodesOf(next)}.` : "";
   return [
-    el("p", { class: "winner" }, `${lead}run `, el("strong", {}, serverText(best)), ` at ${loadText(best)}: ${goal.title} ${showNumber(own)}${ratio}. ${showCount(ranked.length)} points meet the targets.`),
+    el("p", { class: "winner" }, `${lead}run `, el("strong", {}, serverText(best)), ` at ${loadText(best)}: ${goal.title} ${showNumber(own)}${ratio}.${apart} ${showCount(ranked.length)} points meet the targets.`),
     el("details", {}, el("summary", {}, "Command lines"), commandBlocks(best.rows[0])),
   ];
 }

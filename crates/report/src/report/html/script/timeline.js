@@ -11,14 +11,14 @@ function buildTimeline(host) {
     host.append(el("p", { class: "empty" }, "The journal has no times to draw."));
     return;
   }
-  for (const start of starts) start.until = start.to ?? (start.from == null ? null : end);
+  for (const start of starts) start.until = start.to ?? (start.from == null ? null : Math.max(start.from, start.known ?? end));
   const nodes = new Set(starts.map((start) => start.node));
   const gpus = new Set(starts.flatMap((start) => start.gpus.map((gpu) => `${start.node} ${gpu}`)));
   const views = { servers: ["By server", () => lanesOfServers(starts, nodes.size > 1)] };
   if (gpus.size > 1) views.gpus = ["By GPU", () => lanesOfGpus(starts, nodes.size > 1)];
   else if (nodes.size > 1) views.gpus = ["By node", () => lanesOfNodes(starts)];
   let view = views.gpus ? "gpus" : "servers";
-  const looks = [["loading", "starting"], ["loading model", "loading the model"], ["loading engine", "compiling, graphs, KV cache"], ["up", "between runs: warm-up, resets"], ["stopping", "after its last run: stopping"], ["ok", "run ok"], ["suspect", "run in doubt"], ["failed", "run failed"], ["died", "failed or ended by itself"]];
+  const looks = [["loading", "starting"], ["loading model", "loading the model"], ["loading engine", "compiling, graphs, KV cache"], ["up", "between runs"], ["reset", "resetting caches"], ["warmup", "warm-up"], ["stopping", "stopping"], ["ok", "run ok"], ["suspect", "run in doubt"], ["failed", "run failed"], ["died", "failed or ended by itself"]];
   const line = el("p", { class: "note", "aria-live": "polite" }, `From ${moment(0)} UTC, ${showSeconds(end)} in all; clock times are UTC. Point at a bar for its story.`);
   const port = el("div", { class: "lanes", tabindex: 0, role: "region", "aria-label": "Server timeline" });
   const legend = el("ul", { class: "legend" });
@@ -161,20 +161,26 @@ function drawLane(lane, place, at, left) {
     const room = Math.floor((at(start.until) - at(start.from) - 6) / 6.2);
     if (lane.tags[i] && room > 3) tags.push(svg("text", { class: "tag", x: at(start.from) + 3, y: 9 }, short(lane.tags[i], room)));
   });
+  const rows = lane.starts.flatMap((start) => start.runs);
+  // A gap of a pixel between what follows at once, where there is room.
+  const span = (from, to) => `M${at(from).toFixed(1)} ${LANE_PX / 2 + 3}H${Math.max(at(from) + 1, at(to) - 1).toFixed(1)}`;
+  const draw = (look, spans) => {
+    if (spans.length) group.append(svg("path", { class: `run ${look}`, d: spans.join(""), "data-lane": place }));
+  };
+  draw("reset", rows.filter((row) => data.resets[row]).map((row) => span(begun(row), begun(row) + data.resets[row])));
+  draw("warmup", rows.filter((row) => data.warmups[row]).map((row) => span(measuring(row) - data.warmups[row], measuring(row))));
   for (const outcome of ["ok", "suspect", "failed"]) {
-    const rows = lane.starts.flatMap((start) => start.runs).filter((row) => runValues("outcome")[row] === outcome);
-    // A gap of a pixel between runs that follow at once, where there is room.
-    const path = rows.map((row) => {
-      const [from, to] = [at(data.ended[row] - data.seconds[row]), at(data.ended[row])];
-      return `M${from.toFixed(1)} ${LANE_PX / 2 + 3}H${Math.max(from + 1, to - 1).toFixed(1)}`;
-    });
-    if (rows.length) group.append(svg("path", { class: `run ${outcome}`, d: path.join(""), "data-lane": place }));
+    draw(outcome, rows.filter((row) => runValues("outcome")[row] === outcome).map((row) => span(measuring(row), data.ended[row])));
   }
   group.append(...tags);
   return group;
 }
 
-/** The bar of a start: its phases, then ready, then what came after its last run. */
+/** When a run began to measure, and when its reset or warm-up began. */
+const measuring = (row) => data.ended[row] - data.seconds[row];
+const begun = (row) => measuring(row) - (data.warmups[row] ?? 0) - (data.resets[row] ?? 0);
+
+/** The bar of a start: its phases, then ready, then its stop. */
 function drawStart(start, at) {
   const told = `${start.name}: start ${start.start}${whereabouts(start)}`;
   const bars = [];
@@ -192,9 +198,11 @@ function drawStart(start, at) {
     if (to > from) bar(look, from, to, story);
   }
   if (start.ready != null) {
-    const last = start.runs.length && start.to != null && !start.cause ? Math.min(start.until, Math.max(ready, data.ended[start.runs.at(-1)])) : start.until;
+    // Of older records only the end of the last run is known.
+    const last = start.to == null || start.cause || !(start.stop ?? start.runs.length) ? start.until
+      : Math.min(start.until, Math.max(ready, start.stop != null ? start.until - start.stop : data.ended[start.runs.at(-1)]));
     bar("up", ready, last, `${told}: ready ${moment(ready, 11, 19)}, up for ${showSeconds(start.until - ready)}${why}`);
-    if (last < start.until) bar("stopping", last, start.until, `${told}: stopped ${moment(start.until, 11, 19)}, ${showSeconds(start.until - last)} after its last run`);
+    if (last < start.until) bar("stopping", last, start.until, `${told}: stopped ${moment(start.until, 11, 19)} after ${showSeconds(start.until - last)}`);
   }
   if (start.cause) bars.push(svg("path", { class: "died", d: `M${at(start.until)} 1V${LANE_PX - 1}`, "data-story": `${told}, ${moment(start.until, 11, 19)}: ${start.cause.replaceAll("_", " ")}` }));
   return bars;
@@ -202,12 +210,13 @@ function drawStart(start, at) {
 
 function storyOfRun(lane, event, picture, at) {
   const left = event.clientX - picture.getBoundingClientRect().left;
-  const from = (row) => at(data.ended[row] - data.seconds[row]);
-  const start = lane.starts.find((each) => each.runs.some((row) => from(row) <= left + 1 && left - 1 <= Math.max(at(data.ended[row]), from(row) + 1)));
-  const row = start?.runs.find((each) => from(each) <= left + 1 && left - 1 <= Math.max(at(data.ended[each]), from(each) + 1));
+  const isAt = (row) => at(begun(row)) <= left + 1 && left - 1 <= Math.max(at(data.ended[row]), at(begun(row)) + 1);
+  const start = lane.starts.find((each) => each.runs.some(isAt));
+  const row = start?.runs.find(isAt);
   if (row == null) return null;
   const cause = runValues("cause")[row];
-  return `${settingsText(row)}: run ${runValues("run")[row]} ${runValues("outcome")[row]}${cause ? ` (${cause.replaceAll("_", " ")})` : ""}, ${moment(data.ended[row] - data.seconds[row], 11, 19)}, ${showSeconds(data.seconds[row])}${whereabouts(start)}`;
+  const before = [["reset", data.resets[row]], ["warm-up", data.warmups[row]]].filter(([, seconds]) => seconds).map(([what, seconds]) => `${what} ${showSeconds(seconds)}`);
+  return `${settingsText(row)}: run ${runValues("run")[row]} ${runValues("outcome")[row]}${cause ? ` (${cause.replaceAll("_", " ")})` : ""}, ${moment(measuring(row), 11, 19)}, ${showSeconds(data.seconds[row])}${before.length ? ` after ${before.join(" and ")}` : ""}${whereabouts(start)}`;
 }
 
 buildTimeline(document.getElementById("lanes"));

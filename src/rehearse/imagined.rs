@@ -1,0 +1,89 @@
+//! The record of a rehearsal: events go into a state in memory, as the journal would hold them, and what they say into the forecast.
+
+use super::{Forecast, Loss, Unknown};
+use crate::agenda::Commit;
+use crate::cause::Failure;
+use crate::journal::{Entry, Event, State};
+use crate::run::Writer;
+use std::cell::{Cell, RefCell};
+
+/// The record of a rehearsal.
+pub struct Imagined<'a> {
+    state: RefCell<&'a mut State>,
+    forecast: &'a RefCell<Forecast>,
+    /// Whether the last run that began is one of the plan's.
+    is_of_grid: Cell<bool>,
+}
+
+impl Writer for Imagined<'_> {
+    type Error = Unknown;
+
+    fn look<T>(&self, view: impl FnOnce(&State) -> T) -> T {
+        view(&self.state.borrow())
+    }
+
+    async fn record(&self, event: Event) -> Result<Entry, Unknown> {
+        self.note_event(&event);
+        if let Event::RunStarted(started) = &event {
+            self.is_of_grid.set(started.search.is_none());
+        }
+        let mut state = self.state.borrow_mut();
+        Ok(match &event {
+            // No rule looks at the runs of a grid again, and there may be a million of them.
+            Event::RunStarted(_) | Event::RunFinished(_) if self.is_of_grid.get() => state.next_entry(event),
+            _ => state.imagine(event),
+        })
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<(), Unknown> {
+        self.record(Event::RunFinished(Box::new(commit.finished)))
+            .await
+            .map(drop)
+    }
+
+    fn note(&self, _: &str) -> Result<(), Unknown> {
+        Ok(())
+    }
+}
+
+impl<'a> Imagined<'a> {
+    /// A record that adds to `state` and tells `forecast`.
+    pub fn new(state: &'a mut State, forecast: &'a RefCell<Forecast>) -> Imagined<'a> {
+        Imagined {
+            state: RefCell::new(state),
+            forecast,
+            is_of_grid: Cell::new(false),
+        }
+    }
+
+    /// Takes what an event says into the forecast.
+    fn note_event(&self, event: &Event) {
+        let mut forecast = self.forecast.borrow_mut();
+        match event {
+            Event::GroupGivenUp(given_up) => {
+                let runs = given_up.points.iter().map(|point| point.runs.len() as u64);
+                forecast.runs += runs.sum::<u64>();
+            }
+            Event::SearchFinished {
+                cause: Some(cause),
+                detail,
+                search,
+                ..
+            } if forecast.unknown_runs == 0 => {
+                let state = self.state.borrow();
+                let name = state.latest_search(search).map(|record| record.started.name.clone());
+                forecast.losses.push(Loss {
+                    point: name.unwrap_or_default(),
+                    failure: Failure::new(*cause, format!("the search would be given up: {detail}")),
+                });
+            }
+            Event::SearchFinished { answers, .. } => {
+                let found = answers
+                    .iter()
+                    .map(|answer| (answer.target.clone(), answer.found.value()));
+                forecast.answers.extend(found);
+            }
+            _ => {}
+        }
+    }
+}

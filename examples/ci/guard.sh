@@ -25,12 +25,19 @@ for limit in ${LIMITS:-p99_ttft_ms:+5% output_throughput:-5%}; do limits+=(--fai
 
 measure() { "$vsweep" run "$plan" --set "starts=$1" -o "$new"; }
 compare() { "$vsweep" compare "$baseline" "$new" "${limits[@]}" "$@"; }
+# These results become the baseline. A job that is killed meanwhile leaves the earlier one, whole, here or as BASELINE.old.
+keep() {
+  rm -rf "$baseline.new" && mkdir -p "$(dirname "$baseline")" && cp -a "$new" "$baseline.new"
+  if [ -d "$baseline" ]; then rm -rf "$baseline.old" && mv "$baseline" "$baseline.old"; fi
+  mv "$baseline.new" "$baseline" && rm -rf "$baseline.old"
+}
+if [ ! -d "$baseline" ] && [ -d "$baseline.old" ]; then mv "$baseline.old" "$baseline"; fi
 
 # Results of an earlier build must not be taken for those of this one.
 if [ -e "$new" ]; then rm -rf "$new.old" && mv "$new" "$new.old"; fi
 measure "$starts"
 if [ ! -d "$baseline" ]; then
-  mkdir -p "$(dirname "$baseline")" && cp -a "$new" "$baseline"
+  keep
   echo "there was no baseline; these results are the baseline now: $baseline"
   exit 0
 fi
@@ -54,7 +61,7 @@ if [ "$verdict" -eq 5 ] && [ "${UNDECIDED:-fail}" = pass ]; then
   verdict=0
 fi
 if [ "$verdict" -eq 0 ] && [ "${RENEW:-0}" = 1 ]; then
-  rm -rf "$baseline.old" && mv "$baseline" "$baseline.old" && cp -a "$new" "$baseline" && rm -rf "$baseline.old"
+  keep
   echo "the baseline is renewed: $baseline"
 fi
 exit "$verdict"

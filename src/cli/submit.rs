@@ -7,7 +7,6 @@ use super::run::{keep_defaults, write_plan};
 use super::server_check;
 use crate::cluster::{self, Array, k8s, slurm};
 use crate::error::{Error, Exit, Result};
-use crate::files::create_folder;
 use crate::journal::{Directory, Recorder, Shard, State};
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::{Found, Plan, Target};
@@ -200,6 +199,10 @@ fn gpus_of(plan: &Plan, servers: &[ServerConfig]) -> u32 {
 
 /// Hands what is left and not under way to Slurm.
 fn submit(args: &Args, plan: &Plan, directory: &Directory, left: &[(String, Vec<ServerConfig>)]) -> Result<Exit> {
+    let _turn = match args.dry_run {
+        true => None,
+        false => Some(cluster::take_turn(directory)?),
+    };
     let before = cluster::handed_over(directory)?;
     let under_way: BTreeSet<String> = match slurm::queue(&before) {
         Ok(tasks) => tasks
@@ -242,10 +245,6 @@ fn submit(args: &Args, plan: &Plan, directory: &Directory, left: &[(String, Vec<
     }
     let program = std::env::current_exe().map_err(Error::io("find", Path::new("the vsweep that runs")))?;
     let folder = directory.submissions();
-    if !args.dry_run {
-        // Without the folder of the logs Slurm ends a task without a word.
-        create_folder(&folder)?;
-    }
     for mut array in arrays {
         let arguments = slurm::arguments(&array, plan, &folder, &args.sbatch_arg);
         let script = slurm::script(&array, plan, directory.root(), &program, &worker(args, directory));
@@ -281,6 +280,8 @@ fn describe(array: &Array, job: &str) {
 
 /// Cancels what may still run, by its ids.
 fn cancel(directory: &Directory) -> Result<Exit> {
+    let is_recorded = directory.submissions().is_dir();
+    let _turn = is_recorded.then(|| cluster::take_turn(directory)).transpose()?;
     let tasks = slurm::queue(&cluster::handed_over(directory)?)?;
     let live: Vec<&str> = tasks
         .iter()

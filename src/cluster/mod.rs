@@ -5,11 +5,11 @@ pub mod k8s;
 pub mod slurm;
 
 use crate::error::{Error, Result};
-use crate::files::write_atomic;
+use crate::files::{create_folder, write_atomic};
 use crate::journal::{Directory, Nonce};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
 
 /// Server starts of one size, handed over together. Written before it is handed over, so that one which may have been is never
 /// handed over again without a question.
@@ -56,6 +56,18 @@ pub fn arrays(groups: &[(String, u32)], most: usize, before: &[Array]) -> Vec<Ar
         job: None,
     })
     .collect()
+}
+
+/// Waits until nobody else hands over or cancels anything of the experiment, and keeps others waiting as long as the file is open: of two
+/// that look at the queue at the same time, both would hand over the same. Where files cannot be locked nobody waits.
+pub fn take_turn(directory: &Directory) -> Result<File> {
+    let folder = directory.submissions();
+    // Without the folder of the logs Slurm ends a task without a word.
+    create_folder(&folder)?;
+    let path = folder.join("lock");
+    let file = File::create(&path).map_err(Error::io("create", &path))?;
+    let _ = file.lock();
+    Ok(file)
 }
 
 /// What was handed over of an experiment, the earliest first.

@@ -19,7 +19,11 @@ impl Sweep<'_> {
     ) -> Result<Ending> {
         let schedule = self.schedule();
         writer.with(Recorder::refresh)?;
-        let Some(start) = schedule.sentinel(node) else {
+        // Its point is that of this node alone.
+        let Some((start, point)) = schedule.sentinel(node).and_then(|start| {
+            let point = start.sentinel.as_ref()?.id.clone();
+            Some((start, point))
+        }) else {
             return Ok(Ending::Finished);
         };
         if writer.look(|state| schedule.group(&start, state).is_none()) {
@@ -28,7 +32,7 @@ impl Sweep<'_> {
         // Held until the sentinel is measured.
         let lease = match self.share {
             None => None,
-            Some(share) => match share.leases.take(&format!("sentinel-{}", start.server.id))? {
+            Some(share) => match share.leases.take(&format!("sentinel-{point}"))? {
                 None => return Ok(Ending::Finished),
                 lease => lease,
             },

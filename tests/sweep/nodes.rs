@@ -143,6 +143,32 @@ fn rows_of_unlike_nodes_are_told_apart_and_a_sentinel_says_how_far_they_differ()
 }
 
 #[test]
+fn nodes_that_begin_at_once_measure_the_sentinel_each() {
+    let (harness, _) = submitted(&format!("sentinel = true\n{}", PLAN.replace("100ms", "2s")));
+    let directory = harness.folder.path().join("out");
+    let begun = |node: &str| {
+        let journals = journals(&directory);
+        let own = journals
+            .iter()
+            .filter(|journal| journal.contains(&format!("\"node\":\"{node}\"")));
+        own.filter(|journal| journal.contains("\"slot\":100000,\"config\""))
+            .count()
+    };
+    let start = |node: &str| {
+        let mut worker = harness.vsweep(&["worker", "out", "--quiet"]);
+        worker.env("NODE_NAME", node).spawn().expect("it starts")
+    };
+    let mut first = start("n0");
+    wait_for("the first sentinel", || begun("n0") == 1);
+    let mut second = start("n1");
+    for worker in [&mut first, &mut second] {
+        assert_eq!(crate::deadline::ended(worker).code(), Some(0));
+    }
+    assert_eq!((begun("n0"), begun("n1")), (1, 1), "each node has its own");
+    harness.wait_until_alone();
+}
+
+#[test]
 fn alike_nodes_without_a_sentinel_are_named_with_what_would_tell() {
     let (harness, groups) = submitted(PLAN);
     for (name, group) in ["n0", "n1"].into_iter().zip(&groups) {

@@ -614,3 +614,44 @@ fn rows_after_report(cluster: &Cluster, out: &str, code: i32) -> Vec<BTreeMap<St
     cluster.says(&["report", out], code, "");
     rows(&cluster.out(out).join("summary.csv"))
 }
+
+/// A queue that takes a moment to accept an array, without a Slurm.
+const QUEUE: [(&str, &str); 3] = [
+    (
+        "sbatch",
+        "#!/bin/sh\nfor word; do case $word in --job-name=*) name=${word#*=};; --array=*) last=${word##*-};; esac; done\nsleep 1\n\
+         for index in $(seq 0 $last); do echo \"$$|$index|PENDING|None||$name\"; done >>QUEUE\necho $$\n",
+    ),
+    ("squeue", "#!/bin/sh\ncat QUEUE\n"),
+    ("scontrol", "#!/bin/sh\necho 'MaxArraySize = 100'\n"),
+];
+
+#[test]
+fn of_two_who_submit_at_once_the_second_finds_all_under_way() {
+    let harness = Harness::new();
+    harness.write("plan.toml", PLAN);
+    let queue = harness.write("queue", "");
+    let bin = harness.folder.path().join("bin");
+    fs::create_dir(&bin).expect("created");
+    for (name, script) in QUEUE {
+        let script = script.replace("QUEUE", queue.to_str().expect("plain"));
+        let path = harness.write(&format!("bin/{name}"), &script);
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("ours");
+    }
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").expect("a path"));
+    let submit = || {
+        let mut submit = harness.vsweep(&["submit", "plan.toml", "-o", "out", "--slurm"]);
+        submit.env("PATH", &path).stdout(std::process::Stdio::piped());
+        submit.spawn().expect("it starts")
+    };
+    let both = [submit(), submit()].map(|submit| submit.wait_with_output().expect("it ends"));
+    let told = both.each_ref().map(said).concat();
+    assert!(both.iter().all(|output| output.status.success()), "{told}");
+    assert!(told.contains("nothing to submit: 12 server starts under way"), "{told}");
+    let queued = fs::read_to_string(queue).expect("readable");
+    assert_eq!(
+        queued.lines().count(),
+        12,
+        "each server start was handed over once: {queued}"
+    );
+}

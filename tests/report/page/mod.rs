@@ -153,7 +153,7 @@ fn place_of_mark(browser: &Browser, panel: &str, at: usize) -> (f64, f64) {
 
 /// Waits until what is out of sight is drawn as well.
 fn settle(browser: &Browser) {
-    browser.run("return new Promise((done) => requestIdleCallback(() => requestIdleCallback(done)))");
+    browser.run("return new Promise((done) => setTimeout(() => requestIdleCallback(done, { timeout: 1000 }), 300))");
 }
 
 fn assert_quiet(browser: &Browser, page: &Path) {

@@ -137,7 +137,10 @@ fn table(points: &Points<'_>, workload: &Workload<'_>, goals: &Goals, winners: &
     let params = varying_within(points, workload);
     let mut heads: Vec<String> = yardstick.shown.iter().map(|shown| shown.heading.to_owned()).collect();
     heads.extend((!goals.is_empty()).then(|| "meets".to_owned()));
-    heads.push("settings (* on the Pareto frontier)".into());
+    heads.push(match answer.frontier.is_empty() {
+        true => "settings".into(),
+        false => "settings (* on the Pareto frontier)".into(),
+    });
     let mut rows = vec![heads];
     for at in chosen.iter().copied().take(MOST_ROWS) {
         let point = &points.points[at];
@@ -157,7 +160,7 @@ fn table(points: &Points<'_>, workload: &Workload<'_>, goals: &Goals, winners: &
         );
     }
     let mut text = align(&rows) + &remarks;
-    if chosen.len() > 1 {
+    if workload.points.len() > 1 {
         text += &bests(points, &answer, &params);
     }
     if chosen.len() > MOST_ROWS {

@@ -39,11 +39,11 @@ static REQUESTS: Yardstick = Yardstick {
 };
 
 static PREFILL: Yardstick = Yardstick {
-    throughput: ("Highest prefill throughput", "input_throughput"),
+    throughput: ("Highest prefill throughput", "total_throughput"),
     latency: ("Soonest first token", &["p99_ttft_ms", "median_ttft_ms"]),
     gives_output: false,
     shown: &[
-        shown("prompt tokens/s", "input_throughput"),
+        shown("prefill tokens/s", "total_throughput"),
         shown("median TTFT ms", "median_ttft_ms"),
         shown("p99 TTFT ms", "p99_ttft_ms"),
     ],

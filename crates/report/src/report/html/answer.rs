@@ -279,7 +279,11 @@ impl Card<'_> {
             // Money has its sign in front.
             unit = escape(unit.trim_end_matches(')').trim_start_matches('$')),
             name = escape(name),
-            settings = escape(&if told.is_empty() { String::new() } else { settings(told, point.row) }),
+            settings = escape(&if told.is_empty() {
+                String::new()
+            } else {
+                settings(told, point.row)
+            }),
             commands = commands(page, point),
             config = config(page, question),
         )

@@ -4,7 +4,7 @@ use super::Page;
 use super::answer::Part;
 use super::text::escape;
 use crate::report::answer::Answer;
-use crate::report::chart::Chart;
+use crate::report::chart::{Chart, Style};
 use crate::report::charts::{Subject, effects, families};
 use crate::report::effects::Mattered;
 use crate::report::picture::{Form, Size, render_at};
@@ -18,6 +18,9 @@ pub const MOST_PICTURES: usize = 3;
 const MOST_MARKS: usize = 600;
 /// Size of a panel of such a chart: small, so that its letters can be read beside text and on a phone.
 const PANEL: (f64, f64) = (800.0, 560.0);
+/// Height of a panel of bars beside its bars, and of each of them.
+const ROOM_OF_AXES: f64 = 170.0;
+const ROOM_OF_BAR: f64 = 64.0;
 
 /// The answers of the first workloads, beside the chart of the first that has one; and whose chart that is.
 pub fn front(page: &Page<'_>, parts: &[Part<'_>]) -> (String, Option<usize>) {
@@ -117,8 +120,19 @@ fn picture(chart: &Chart) -> String {
         simulated: false,
         ..chart.clone()
     };
+    // Bars need no more room than they take.
+    let bars = chart.panels.iter().map(|panel| panel.y.ticks.len());
+    let is_bars = chart
+        .panels
+        .iter()
+        .flat_map(|panel| &panel.series)
+        .all(|series| matches!(series.style, Style::Bar(_)));
+    let high = match bars.max() {
+        Some(bars) if is_bars => (ROOM_OF_AXES + ROOM_OF_BAR * bars as f64).min(PANEL.1),
+        _ => PANEL.1,
+    };
     let size = Size {
-        panel: Some(PANEL),
+        panel: Some((PANEL.0, high)),
         ..Size::default()
     };
     let svg = render_at(&bare, &size, Form::Svg).ok();

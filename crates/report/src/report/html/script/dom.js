@@ -37,7 +37,7 @@ function whenSeen(host, draw) {
   const later = window.requestIdleCallback ?? setTimeout;
   return () => {
     if (isNear) return now();
-    if (!isStale) later(ifStale);
+    if (!isStale) later(ifStale, { timeout: 200 });
     isStale = true;
   };
 }

@@ -191,6 +191,19 @@ impl Browser {
             .collect()
     }
 
+    /// The same, once there are any.
+    pub fn requests_until_some(&self) -> Vec<String> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let asked = self.requests();
+            if !asked.is_empty() {
+                return asked;
+            }
+            assert!(Instant::now() < until, "the browser asked for nothing");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     fn post(&self, command: &str, body: &Value) -> Value {
         self.call("POST", &format!("/session/{}/{command}", self.session), body)
     }

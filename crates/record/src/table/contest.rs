@@ -137,6 +137,15 @@ impl Points<'_> {
             .count()
     }
 
+    /// A point of the server config that is left at its defaults, by its place: the only one with the fewest settings.
+    pub fn defaults(&self) -> Option<usize> {
+        let overrides: Vec<usize> = self.points.iter().map(|point| self.overrides(point)).collect();
+        let fewest = overrides.iter().min()?;
+        let plain = overrides.iter().positions(|count| count == fewest).collect_vec();
+        let is_one = plain.len() < overrides.len() && self.are_of_one_config(&plain);
+        is_one.then(|| plain[0])
+    }
+
     /// Whether points, by their places, were measured on servers of the same settings.
     pub fn are_of_one_config(&self, places: &[usize]) -> bool {
         let settings = self

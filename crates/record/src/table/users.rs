@@ -24,6 +24,10 @@ const FULL: f64 = 0.9;
 /// not, because it had too few requests or long ones came last, for the mean number in flight, as an open loop does. Where no
 /// latency says that, the observed peak counts.
 fn count_users(row: &Row<'_>) -> Option<f64> {
+    // Of a batch that decodes, each sequence is a user's.
+    if let Some(batch) = metric(row, "global_batch_size").filter(positive) {
+        return Some(batch);
+    }
     let limit = load(row, "max_concurrency");
     let peak = metric(row, "peak_concurrent_requests").or_else(|| metric(row, "max_concurrent_requests"));
     let peak = peak.filter(positive);

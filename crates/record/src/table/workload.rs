@@ -82,7 +82,9 @@ impl<'t> Points<'t> {
     /// Whether a point measured the prefill alone: it makes next to no output, so its throughput is that of prompts, and there is no
     /// speed of a user to trade it for.
     pub fn reads_prompts_only(&self, point: &Point) -> bool {
-        self.param(point, "phase").to_string() == "prefill"
+        ["phase", "mode"]
+            .map(|name| self.param(point, name).to_string())
+            .contains(&"prefill".to_owned())
     }
 
     /// Of parameters that change together, one to one, the first tells enough.

@@ -3,10 +3,11 @@
 
 use super::goals::Goals;
 use super::variation::name_workload;
+use super::yardstick::Yardstick;
 use itertools::Itertools;
 use vsweep_plan::units::show_many;
 use vsweep_plan::validity::Validity;
-use vsweep_record::table::{Better, LATENCIES, Point, Points, Spread, Standing, Workload, distinct, frontier, knee};
+use vsweep_record::table::{Better, Point, Points, Spread, Standing, Workload, distinct, frontier, knee};
 
 /// The axes of the frontier: speed per user against throughput per GPU, both better when higher.
 pub const FRONTIER: [&str; 2] = ["tokens_per_user", "tokens_per_gpu"];
@@ -59,6 +60,9 @@ pub struct Best {
     pub standing: Option<Standing>,
     /// The best point of another server config, and how many times its figure the best one is; none if there is no other.
     pub runner_up: Option<(usize, f64)>,
+    /// The best point of the server with the default settings, and how many times its figure the best one is; none if the best one
+    /// has them, or none was measured.
+    pub default: Option<(usize, f64)>,
 }
 
 impl Best {
@@ -130,24 +134,20 @@ pub fn find_for(points: &Points<'_>, goals: &Goals, workload: &Workload<'_>) -> 
     let is_suspect = |i: &usize| points.points[*i].is_suspect();
     let is_invalid = |i: &usize| points.points[*i].validity == Some(Validity::Invalid);
     let best = |question, metric, better| best(points, &entrants, question, metric, better);
-    let latency = LATENCIES
-        .into_iter()
-        .find_map(|metric| best("Lowest latency", metric, Better::Lower));
+    let yardstick = Yardstick::of(points, workload);
+    let (asked, metrics) = yardstick.latency;
+    let latency = metrics.iter().find_map(|metric| best(asked, metric, Better::Lower));
     let per_gpu = best("Most throughput per GPU", FRONTIER[1], Better::Higher);
-    let is_prefill = own().all(|i| points.reads_prompts_only(&points.points[i]));
-    let throughput = match is_prefill {
-        true => "total_throughput",
-        false => "output_throughput",
-    };
+    let (asked, throughput) = yardstick.throughput;
     let bests = [
-        best("Highest throughput", throughput, Better::Higher),
-        per_gpu.filter(|_| gpus_differ(points, &entrants)),
+        best(asked, throughput, Better::Higher),
+        per_gpu.filter(|_| yardstick.gives_output && gpus_differ(points, &entrants)),
         latency,
         best("Cheapest tokens", "cost_per_million_output_tokens", Better::Lower),
         best("Least energy", "joules_per_output_token", Better::Lower),
     ];
     let median = |i: usize, metric| points.spread(&points.points[i], metric).map(|spread| spread.median);
-    let placed = entrants.iter().filter(|_| !is_prefill);
+    let placed = entrants.iter().filter(|_| yardstick.gives_output);
     let place = |i: &usize| Some((*i, (median(*i, FRONTIER[0])?, median(*i, FRONTIER[1])?)));
     let (placed, places): (Vec<usize>, Vec<(f64, f64)>) = placed.filter_map(place).unzip();
     let directions = (Better::Higher, Better::Higher);
@@ -186,10 +186,16 @@ fn best(
         Better::Higher => b.1.median.total_cmp(&a.1.median),
         Better::Lower => a.1.median.total_cmp(&b.1.median),
     });
-    let runner_up = |winner: usize, median: f64| {
-        let (next, spread) = ranked.iter().find(|(i, _)| !points.are_of_one_config(&[winner, *i]))?;
+    let first_of = |median: f64, is_asked: &dyn Fn(usize) -> bool| {
+        let (next, spread) = ranked.iter().find(|(i, _)| is_asked(*i))?;
         let ratio = median / spread.median;
         ratio.is_finite().then_some((*next, ratio))
+    };
+    let runner_up = |winner: usize, median: f64| first_of(median, &|other| !points.are_of_one_config(&[winner, other]));
+    let plain = points.defaults();
+    let default = |winner: usize, median: f64| {
+        let plain = plain.filter(|plain| !points.are_of_one_config(&[winner, *plain]))?;
+        first_of(median, &|other| points.are_of_one_config(&[plain, other]))
     };
     if let Some(contest) = points.contest(entrants, metric, better) {
         let spread = points.spread(&points.points[contest.winner], metric)?;
@@ -198,6 +204,7 @@ fn best(
             metric,
             point: contest.winner,
             runner_up: runner_up(contest.winner, spread.median),
+            default: default(contest.winner, spread.median),
             spread,
             tied: contest
                 .equals
@@ -219,6 +226,7 @@ fn best(
         tied: tied.map(|(i, _)| *i).collect(),
         standing: None,
         runner_up: runner_up(point, spread.median),
+        default: default(point, spread.median),
     })
 }
 

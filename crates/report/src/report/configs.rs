@@ -7,10 +7,10 @@ use super::environment::facts;
 use super::inputs::Inputs;
 use super::nodes;
 use super::sla::{Ranked, by_target};
-use super::text::{SHOWN, Shown};
 use super::variation::{settings, varying};
 use super::words::{axis_title, show_number, show_spread};
 use super::yaml::write_flags;
+use super::yardstick::{Shown, Yardstick};
 use itertools::Itertools;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
@@ -224,7 +224,8 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
             .map(|column| column.cells[a.row].order(&column.cells[b.row]));
         orders.reduce(Ordering::then).unwrap_or(Ordering::Equal)
     });
-    let figures: Vec<&Shown> = SHOWN
+    let figures: Vec<&Shown> = Yardstick::of_point(points, won)
+        .shown
         .iter()
         .filter(|shown| points.runs.column(shown.metric).is_some())
         .collect();

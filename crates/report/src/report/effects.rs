@@ -3,16 +3,15 @@
 
 use super::variation::{swept, varying, within};
 use super::words::{axis_title, short_name, short_setting, show_number};
+use super::yardstick::Yardstick;
 use itertools::Itertools;
 use std::collections::BTreeMap;
 use vsweep_plan::units::show_many;
-use vsweep_record::table::{Cell, Column, LATENCIES, Points, Section, Workload};
+use vsweep_record::table::{Cell, Column, Points, Section, Workload};
 use vsweep_strategy::stats::{
     Basis, Better, Effect, Effects, Interval, Margin, Observation, Verdict, With, normal_quantile,
 };
 
-/// What is asked of each setting, throughput first.
-const THROUGHPUTS: [&str; 3] = ["tokens_per_gpu", "output_throughput", "total_throughput"];
 /// The share of differences between equals that are called noise.
 const NOISE_TAIL: f64 = 0.025;
 /// From the lowest to the highest end of an interval that says anything, as a logarithm: a factor of ten.
@@ -37,16 +36,6 @@ struct Setting<'t> {
     values: Vec<&'t Cell>,
 }
 
-/// The figures of a workload that settings are judged by: throughput, and the latency that the answer is judged by.
-fn metrics(points: &Points<'_>, workload: &Workload<'_>) -> Vec<&'static str> {
-    let is_measured = |metric: &&str| {
-        let mut own = workload.points.iter().map(|at| &points.points[*at]);
-        own.any(|point| points.spread(point, metric).is_some())
-    };
-    let first = |names: &[&'static str]| names.iter().copied().find(|name| is_measured(name));
-    [first(&THROUGHPUTS), first(&LATENCIES)].into_iter().flatten().collect()
-}
-
 /// What mattered in each workload of an experiment.
 #[derive(Debug)]
 pub struct Findings<'t>(Vec<Vec<Mattered<'t>>>);
@@ -56,8 +45,9 @@ impl<'t> Findings<'t> {
     pub fn of(points: &Points<'t>) -> Self {
         let varied = varying(points);
         let of_workload = |workload: &Workload<'_>| {
-            let metrics = metrics(points, workload).into_iter();
+            let metrics = Yardstick::measured(points, workload).into_iter();
             metrics
+                .flatten()
                 .filter_map(|metric| find(points, workload, &varied, metric))
                 .collect()
         };
@@ -280,6 +270,21 @@ impl Mattered<'_> {
         );
         told.extend(self.interaction());
         told
+    }
+
+    /// The same in a line: the setting that matters most, and those that do not; nothing if neither can be told.
+    pub fn brief(&self) -> Option<String> {
+        let effects = || self.found.effects.iter();
+        let most = effects().find(|effect| self.weight(effect) == Weight::Matters);
+        let most = most.map(|effect| {
+            let ratio = show_number(effect.ratio.log.exp());
+            format!("{}, {ratio} times at equal load", self.name(effect))
+        });
+        let least = effects().filter(|effect| self.weight(effect) == Weight::Noise);
+        let least = least.map(|effect| self.short(effect)).join(", ");
+        let least = (!least.is_empty()).then(|| format!("less than the noise: {least}"));
+        let told = most.into_iter().chain(least).join("; ");
+        (!told.is_empty()).then_some(told)
     }
 
     fn short(&self, effect: &Effect) -> String {

@@ -6,9 +6,10 @@ use super::charts::{Subject, make_charts};
 use super::goals::Goals;
 use super::html::STYLE;
 use super::picture::{Form, render};
-use super::text::{SHOWN, bests};
+use super::text::bests;
 use super::variation::{name_workload, settings, varying_within};
 use super::words::show_number;
+use super::yardstick::Yardstick;
 use itertools::Itertools;
 use minijinja::{AutoEscape, Environment, Value, context};
 use vsweep_plan::plan::ReportOptions;
@@ -54,12 +55,14 @@ pub fn joint_page(table: &Table, name: &str, options: &ReportOptions) -> Result<
         let others = others.filter(|column| column.name != EXPERIMENT);
         let params: Vec<&Column> = table.column(EXPERIMENT).into_iter().chain(others).collect();
         let median = |at: &usize, metric: &str| Some(points.spread(&points.points[*at], metric)?.median);
-        let throughput = |at: &usize| median(at, SHOWN[0].metric).unwrap_or(f64::NEG_INFINITY);
+        let yardstick = Yardstick::of(&points, workload);
+        let throughput = |at: &usize| median(at, yardstick.throughput.1).unwrap_or(f64::NEG_INFINITY);
         let is_measured = |at: &&usize| !points.points[**at].used.is_empty();
         let own = workload.points.iter().filter(is_measured).copied();
         let own: Vec<usize> = own.sorted_by(|a, b| throughput(b).total_cmp(&throughput(a))).collect();
         let rows = own.iter().take(MOST_ROWS).map(|at| {
-            let figures = SHOWN
+            let figures = yardstick
+                .shown
                 .iter()
                 .map(|figure| median(at, figure.metric).map_or("-".into(), show_number));
             let star = if answer.frontier.contains(at) { "* " } else { "" };
@@ -70,6 +73,7 @@ pub fn joint_page(table: &Table, name: &str, options: &ReportOptions) -> Result<
         context! {
             name => shown(&name_workload(&points, workload)),
             bests => bests(&points, &answer, &params).lines().map(shown).collect::<Vec<String>>(),
+            heads => yardstick.shown.iter().map(|shown| shown.heading).collect::<Vec<_>>(),
             rows => rows.collect::<Vec<_>>(),
             more => own.len().saturating_sub(MOST_ROWS),
         }
@@ -95,7 +99,6 @@ pub fn joint_page(table: &Table, name: &str, options: &ReportOptions) -> Result<
     }
     let mut page = Environment::new();
     page.set_auto_escape_callback(|_| AutoEscape::Html);
-    let heads: Vec<&str> = SHOWN.iter().map(|figure| figure.heading).collect();
     let context = context! {
         style => Value::from_safe_string(STYLE.to_owned()),
         name => shown(name),
@@ -107,7 +110,6 @@ pub fn joint_page(table: &Table, name: &str, options: &ReportOptions) -> Result<
         ),
         experiments => experiments.collect::<Vec<_>>(),
         sections => sections.collect::<Vec<Value>>(),
-        heads,
         pictures,
     };
     let page = page.render_str(PAGE, context).map_err(|error| error.to_string())?;

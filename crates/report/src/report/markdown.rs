@@ -20,6 +20,7 @@ use super::sla;
 use super::status::unfinished;
 use super::variation::{settings, varying};
 use super::words::{axis_title, show_number, show_spread};
+use super::yardstick::Yardstick;
 use itertools::Itertools;
 use std::fmt::Write;
 use text::{block, code};
@@ -30,14 +31,6 @@ use vsweep_record::table::{Cell, Column, ONE_START, Point};
 const MOST_ROWS: usize = 12;
 /// Tied points and details that are named.
 const MOST_NAMED: usize = 3;
-/// Figures of the table of best points.
-const FIGURES: [&str; 5] = [
-    "output_throughput",
-    "tokens_per_gpu",
-    "tokens_per_user",
-    "p99_ttft_ms",
-    "p99_tpot_ms",
-];
 
 /// The text.
 pub fn render(inputs: &Inputs<'_>, configs: &[Config]) -> String {
@@ -207,8 +200,6 @@ impl Page<'_> {
 
     fn best_points(&self, answer: &Answer) -> String {
         let points = self.inputs.points;
-        let has = |name: &&str| points.runs.column(name).is_some();
-        let figures: Vec<&str> = FIGURES.into_iter().filter(|name| has(name)).collect();
         let winners = answer.bests.iter().map(|best| best.point);
         let goals = self.inputs.goals;
         let mut listed: Vec<(usize, usize)> = answer.distinct.clone();
@@ -217,9 +208,14 @@ impl Page<'_> {
                 listed.push((winner, 0));
             }
         }
-        if listed.is_empty() || figures.is_empty() {
+        let Some((first, _)) = listed.first() else {
             return String::new();
-        }
+        };
+        let judged = Yardstick::of_point(points, &points.points[*first]).shown.iter();
+        let figures = judged
+            .map(|shown| shown.metric)
+            .filter(|name| points.runs.column(name).is_some());
+        let figures: Vec<&str> = figures.collect();
         let heads: String = figures.iter().map(|name| format!(" {} |", axis_title(name))).collect();
         let (meets, rule) = match goals.is_empty() {
             true => ("", ""),

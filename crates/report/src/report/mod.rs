@@ -52,6 +52,7 @@ mod vllm_tree;
 pub mod words;
 mod write;
 mod yaml;
+mod yardstick;
 
 pub use basis::is_current;
 pub use joint::joint_page;

@@ -1,4 +1,5 @@
-//! What to run, in a sentence for each goal: how much better that is than the next server, and how sure.
+//! What to run, in a sentence for each goal: how much better that is than the next server and the default settings, what it costs, and
+//! how sure it is.
 
 use super::answer::{Answer, Best, FRONTIER, mark};
 use super::nodes::apart;
@@ -6,6 +7,8 @@ use super::variation::settings;
 use super::words::{axis_title, show_number};
 use vsweep_record::table::{Column, Points, Section};
 
+/// What output costs, where GPUs have a price.
+const COST: &str = "cost_per_million_output_tokens";
 /// A ratio that is nearer to one is not worth its digits.
 const ALIKE: f64 = 0.01;
 
@@ -65,14 +68,30 @@ fn of(points: &Points<'_>, best: &Best, varying: &[&Column]) -> Recommended {
         false => format!(" at {}", settings(&load, row(at))),
     };
     let under = load_of(best.point);
-    let next = best.runner_up.map_or(String::new(), |(next, ratio)| {
-        let (next, its_load) = (settings(&server, row(next)), load_of(next));
+    let beside = |(other, ratio): (usize, f64), named: &dyn Fn(&str) -> String| {
+        let its_load = load_of(other);
         let its_load = if its_load == under { String::new() } else { its_load };
+        let named = named(&settings(&server, row(other)));
         match (ratio - 1.0).abs() < ALIKE {
-            true => format!(", within 1 % of the next server, {next}{its_load}"),
-            false => format!(", {} times the next server, {next}{its_load}", show_number(ratio)),
+            true => format!(", within 1 % of {named}{its_load}"),
+            false => format!(", {} times {named}{its_load}", show_number(ratio)),
         }
+    };
+    let is_next_plain = best.runner_up.map(|(next, _)| next) == best.default.map(|(plain, _)| plain);
+    let next = best.runner_up.map_or(String::new(), |next| {
+        beside(next, &|name| match is_next_plain {
+            true => format!("the next server, which has the default settings ({name})"),
+            false => format!("the next server, {name}"),
+        })
     });
+    let plain = best.default.filter(|_| !is_next_plain);
+    let plain = plain.map_or(String::new(), |plain| {
+        beside(plain, &|name| format!("the default settings ({name})"))
+    });
+    let is_plain = points
+        .defaults()
+        .is_some_and(|plain| points.are_of_one_config(&[plain, best.point]));
+    let is_plain = if is_plain { " It has the default settings." } else { "" };
     let is_tied = best
         .tied
         .iter()
@@ -91,9 +110,72 @@ fn of(points: &Points<'_>, best: &Best, varying: &[&Column]) -> Recommended {
         Some((name, unit)) => format!("{name} {figure} {}", unit.trim_end_matches(')')),
         None => format!("{metric} {figure}"),
     };
+    let cost = points
+        .spread(&points.points[best.point], COST)
+        .filter(|_| best.metric != COST);
+    let cost = cost.map_or(String::new(), |cost| {
+        format!(", ${} per million output tokens", show_number(cost.median))
+    });
     Recommended {
         goal: String::new(),
         server: settings(&server, row(best.point)),
-        why: format!("{figure}{under}{next}.{nodes}{tied}{doubt}"),
+        why: format!("{figure}{under}{cost}{next}{plain}.{is_plain}{nodes}{tied}{doubt}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::answer::find;
+    use crate::report::goals::Goals;
+    use serde_json::json;
+    use vsweep_plan::cause::Outcome;
+    use vsweep_plan::plan::Params;
+    use vsweep_plan::validity::Validity;
+    use vsweep_record::table::{Cell, Row, TableBuilder};
+
+    fn recommended(servers: &[(serde_json::Value, f64)]) -> String {
+        let mut builder = TableBuilder::new();
+        for (i, (serve, throughput)) in servers.iter().enumerate() {
+            builder.push(Row {
+                point: &i.to_string(),
+                run: 0,
+                outcome: Outcome::Ok,
+                validity: Some(Validity::Valid),
+                doubts: &[],
+                cause: None,
+                detail: "",
+                serve: serve.as_object().expect("an object"),
+                bench: &Params::new(),
+                simulated: None,
+                gpus: Some(1.0),
+                metrics: &[("output_throughput".into(), Cell::Float(*throughput))],
+            });
+        }
+        let table = builder.finish();
+        let points = Points::of(&table);
+        let varying = crate::report::variation::varying(&points);
+        let answer = &find(&points, &Goals::default())[0];
+        let told = recommend(&points, answer, &varying);
+        told[0].why.clone()
+    }
+
+    #[test]
+    fn the_server_with_the_default_settings_is_told_beside_the_next_one() {
+        let (plain, small, large) = (json!({}), json!({"max_num_seqs": 8}), json!({"max_num_seqs": 64}));
+        let told = recommended(&[(plain.clone(), 50.0), (small.clone(), 80.0), (large.clone(), 100.0)]);
+        assert!(
+            told.contains("1.25 times the next server, seqs 8, 2 times the default settings (seqs unset)."),
+            "{told}"
+        );
+        let told = recommended(&[(plain.clone(), 50.0), (large.clone(), 100.0)]);
+        assert!(
+            told.contains("2 times the next server, which has the default settings (seqs unset)."),
+            "{told}"
+        );
+        let told = recommended(&[(plain, 500.0), (large.clone(), 100.0)]);
+        assert!(told.ends_with(" It has the default settings."), "{told}");
+        let told = recommended(&[(small, 80.0), (large, 100.0)]);
+        assert!(!told.contains("default"), "{told}");
     }
 }

@@ -13,19 +13,44 @@ pub fn width(term: &Term) -> Option<usize> {
     Some(width.into())
 }
 
-/// A text in lines of at most so many columns, broken between words; a word that is longer has a line of its own.
+/// A text in lines of at most so many columns, broken between words; a word that is longer is broken where its parts end, as in a path.
 pub fn wrap(text: &str, most: usize) -> Vec<String> {
+    wrap_within(text, most, most)
+}
+
+/// The same with another width for all lines but the first.
+fn wrap_within(text: &str, first: usize, rest: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(last) if measure_text_width(last) + 1 + measure_text_width(word) <= most => {
-                last.push(' ');
-                last.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
+    for mut word in text.split(' ') {
+        let room = if lines.len() < 2 { first } else { rest };
+        if let Some(last) = lines.last_mut()
+            && measure_text_width(last) + 1 + measure_text_width(word) <= room
+        {
+            last.push(' ');
+            last.push_str(word);
+            continue;
         }
+        while let Some(at) = end_of_part(word, if lines.is_empty() { first } else { rest }) {
+            lines.push(word[..at].to_owned());
+            word = &word[at..];
+        }
+        lines.push(word.to_owned());
     }
     lines
+}
+
+/// Where to break a word that is longer than so many columns; nowhere if it is not.
+fn end_of_part(word: &str, most: usize) -> Option<usize> {
+    if measure_text_width(word) <= most || word.contains('\u{1b}') {
+        return None;
+    }
+    let ends = || word.char_indices().map(|(at, letter)| (at + letter.len_utf8(), letter));
+    let fits = |at: &usize| measure_text_width(&word[..*at]) <= most;
+    let parts = ends()
+        .filter(|(_, letter)| "/,=:_-".contains(*letter))
+        .map(|(at, _)| at);
+    let at = parts.take_while(fits).last();
+    at.or_else(|| ends().map(|(at, _)| at).take_while(fits).last())
 }
 
 /// A text as a terminal shows it, broken to its width and coloured; for anything else as it is.
@@ -131,7 +156,11 @@ fn fold_to(text: &str, width: usize) -> String {
         let indent = line.len() - line.trim_start().len();
         match measure_text_width(line) > width {
             false => line.to_owned(),
-            true => wrap(line, width.saturating_sub(INDENT)).join(&format!("\n{:1$}", "", indent + INDENT)),
+            true => {
+                // However far a line stands in, half of the width is left for words.
+                let indent = (indent + INDENT).min(width / 2);
+                wrap_within(line, width, width - indent).join(&format!("\n{:1$}", "", indent))
+            }
         }
     };
     text.split('\n').map(line).collect::<Vec<_>>().join("\n")
@@ -145,7 +174,12 @@ mod tests {
     fn lines_break_between_words() {
         let wrapped = wrap("TP 2, seqs 64, concurrency 16: out of memory", 20);
         assert_eq!(wrapped, ["TP 2, seqs 64,", "concurrency 16: out", "of memory"]);
-        assert_eq!(wrap("a-word-that-is-too-long b", 5), ["a-word-that-is-too-long", "b"]);
+        assert_eq!(
+            wrap("in results/night/report.html", 14),
+            ["in", "results/night/", "report.html"]
+        );
+        assert_eq!(wrap("abcdefgh i", 5), ["abcde", "fgh i"]);
+        assert_eq!(wrap("i e", 0), ["i", "e"], "a terminal without columns");
     }
 
     #[test]
@@ -189,7 +223,13 @@ mod tests {
         assert_eq!(fold_to(table, 30), table);
         assert_eq!(
             fold_to(table, 20),
-            "tokens/s  settings\n   3,501  TP 2,\n       seqs 64"
+            "tokens/s  settings\n   3,501  TP 2, seqs\n       64"
+        );
+        let deep = format!("{:12}one two three four", "");
+        assert!(
+            fold_to(&deep, 20).lines().all(|line| line.len() <= 20),
+            "{}",
+            fold_to(&deep, 20)
         );
     }
 }

@@ -13,6 +13,7 @@ use super::sla;
 use super::status::{describe_reasons, unfinished};
 use super::variation::{name_workload, settings, varying_within};
 use super::words::{axis_title, show_number, show_spread};
+use super::yardstick::Yardstick;
 use itertools::Itertools;
 use vsweep_plan::units::{show_count, show_many};
 use vsweep_record::journal::State;
@@ -24,35 +25,6 @@ const MOST_ROWS: usize = 10;
 const MOST_WORKLOADS: usize = 4;
 /// Causes of failures and codes of doubts that are explained.
 const MOST_REASONS: usize = 4;
-
-/// A figure shown for each point.
-pub(super) struct Shown {
-    pub heading: &'static str,
-    pub metric: &'static str,
-}
-
-pub(super) const SHOWN: [Shown; 5] = [
-    Shown {
-        heading: "tokens/s",
-        metric: "output_throughput",
-    },
-    Shown {
-        heading: "per GPU",
-        metric: "tokens_per_gpu",
-    },
-    Shown {
-        heading: "per user",
-        metric: "tokens_per_user",
-    },
-    Shown {
-        heading: "p99 TTFT ms",
-        metric: "p99_ttft_ms",
-    },
-    Shown {
-        heading: "p99 TPOT ms",
-        metric: "p99_tpot_ms",
-    },
-];
 
 /// At most about 25 lines for one workload: counts, the frontier and the highest throughput, failures by cause with advice.
 pub fn summarize(state: &State, points: &Points<'_>, goals: &Goals) -> String {
@@ -147,8 +119,10 @@ fn table(points: &Points<'_>, workload: &Workload<'_>, goals: &Goals, winners: &
         let spread = points.spread(&points.points[at], metric);
         spread.map(|spread| spread.median)
     };
-    let throughput = |at: &usize| median(*at, "output_throughput").unwrap_or(f64::NEG_INFINITY);
-    let highest = answer.bests.iter().find(|best| best.metric == "output_throughput");
+    let yardstick = Yardstick::of(points, workload);
+    let (_, metric) = yardstick.throughput;
+    let throughput = |at: &usize| median(*at, metric).unwrap_or(f64::NEG_INFINITY);
+    let highest = answer.bests.iter().find(|best| best.metric == metric);
     let highest = highest.map(|best| best.point);
     let own = winners.iter().copied().filter(|at| workload.points.contains(at));
     let is_measured = |at: &usize| throughput(at).is_finite();
@@ -161,13 +135,17 @@ fn table(points: &Points<'_>, workload: &Workload<'_>, goals: &Goals, winners: &
         return remarks;
     }
     let params = varying_within(points, workload);
-    let mut heads: Vec<String> = SHOWN.iter().map(|shown| shown.heading.to_owned()).collect();
+    let mut heads: Vec<String> = yardstick.shown.iter().map(|shown| shown.heading.to_owned()).collect();
     heads.extend((!goals.is_empty()).then(|| "meets".to_owned()));
-    heads.push("settings (* on the Pareto frontier)".into());
+    heads.push(match answer.frontier.is_empty() {
+        true => "settings".into(),
+        false => "settings (* on the Pareto frontier)".into(),
+    });
     let mut rows = vec![heads];
     for at in chosen.iter().copied().take(MOST_ROWS) {
         let point = &points.points[at];
-        let figures = SHOWN
+        let figures = yardstick
+            .shown
             .iter()
             .map(|shown| median(at, shown.metric).map_or("-".into(), show_number));
         let meets = (!goals.is_empty()).then(|| goals.met_by(at));
@@ -182,7 +160,7 @@ fn table(points: &Points<'_>, workload: &Workload<'_>, goals: &Goals, winners: &
         );
     }
     let mut text = align(&rows) + &remarks;
-    if chosen.len() > 1 {
+    if workload.points.len() > 1 {
         text += &bests(points, &answer, &params);
     }
     if chosen.len() > MOST_ROWS {
@@ -205,6 +183,12 @@ pub(super) fn bests(points: &Points<'_>, answer: &Answer, params: &[&Column]) ->
             });
             format!(", {} times {}{nodes}", show_number(ratio), name(other))
         });
+        let plain = best
+            .default
+            .filter(|(plain, _)| best.runner_up.is_none_or(|(next, _)| next != *plain));
+        let plain = plain.map_or(String::new(), |(_, ratio)| {
+            format!(", {} times the default settings", show_number(ratio))
+        });
         let tied = match best.tied.as_slice() {
             [] => String::new(),
             [other] => format!("; tied with {} {}", name(*other), best.why_tied()),
@@ -216,7 +200,7 @@ pub(super) fn bests(points: &Points<'_>, answer: &Answer, params: &[&Column]) ->
             ),
         };
         let figure = format!("{} {}", axis_title(best.metric), show_spread(&best.spread));
-        format!("{}: {}: {figure}{next}{tied}\n", best.question, name(best.point))
+        format!("{}: {}: {figure}{next}{plain}{tied}\n", best.question, name(best.point))
     };
     answer.bests.iter().map(line).collect()
 }

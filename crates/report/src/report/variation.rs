@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use vsweep_record::table::{Cell, Column, Points, Section, Workload};
 
 /// The parameters that a sweep is run for; where several vary, labels name them first and in this order.
-const FOREMOST: [&str; 5] = [
+const FOREMOST: [&str; 6] = [
     "max_concurrency",
     "request_rate",
+    "batch_size",
     "tensor_parallel_size",
     "pipeline_parallel_size",
     "data_parallel_size",
@@ -55,7 +56,10 @@ fn name_combos<'t>(points: &Points<'t>, params: Vec<&'t Column>) -> Vec<&'t Colu
 }
 
 fn is_load(column: &Column) -> bool {
-    matches!(plain(column).as_str(), "max_concurrency" | "request_rate")
+    matches!(
+        plain(column).as_str(),
+        "max_concurrency" | "request_rate" | "batch_size"
+    )
 }
 
 /// The parameters that tell the points of one workload apart.

@@ -8,6 +8,7 @@ use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::report::effects::{Findings, Mattered};
 use crate::report::variation::{name_workload, swept, varying, within};
 use crate::report::words::{axis_title, short_name};
+use crate::report::yardstick::Yardstick;
 use itertools::Itertools;
 use std::collections::BTreeMap;
 use vsweep_record::table::{Column, Point, Points, Workload};
@@ -51,13 +52,13 @@ pub fn draw(subject: &Subject<'_>, request: &Request<'_>, found: &Findings<'_>) 
     let count = measured.len();
     let varied = varying(points);
     let pictures = measured.into_iter().take(MOST_PICTURES).enumerate();
-    let pictures = pictures.map(|(i, (place, workload))| {
+    let pictures = pictures.filter_map(|(i, (place, workload))| {
         let chart = picture(subject, request, (workload, &varied), found.of_workload(place));
-        Chart {
+        (!chart.panels.is_empty()).then(|| Chart {
             name: name_part(&request.name, i + 1, count),
             note: chart.note + note_part(i + 1, count),
             ..chart
-        }
+        })
     });
     Ok(pictures.collect())
 }
@@ -72,6 +73,10 @@ fn picture(
     let own = workload.points.iter().map(|at| &points.points[*at]);
     let own: Vec<&Point> = own.filter(|point| !point.used.is_empty()).collect();
     let arranged = arrange(&own, columns(request, workload, &own, found));
+    // What was not measured under this workload, or says nothing of it, has no panel.
+    let yardstick = Yardstick::of(points, workload);
+    let is_drawn = |y: &&String| yardstick.knows(y) && own.iter().any(|point| points.spread(point, y).is_some());
+    let ys: Vec<&String> = request.ys.iter().filter(is_drawn).collect();
     let ladder = Ladder::of(own.iter().map(|point| &request.x.cells[point.row]), None);
     let traced = match request.x.section.is_parameter() {
         true => Some(request.x),
@@ -85,10 +90,10 @@ fn picture(
     };
     let groups = arranged.panels.iter();
     let mut panels: Vec<Panel> = groups
-        .flat_map(|(title, curves)| request.ys.iter().map(|y| sketch.panel(title, curves, y)))
+        .flat_map(|(title, curves)| ys.iter().map(|y| sketch.panel(title, curves, y)))
         .collect();
     share_scale(&mut panels);
-    share_extent(&mut panels, request.ys.len());
+    share_extent(&mut panels, ys.len());
     let is_banded = panels
         .iter()
         .flat_map(|panel| &panel.series)
@@ -110,8 +115,8 @@ fn picture(
         note: note(subject, &arranged, is_banded.then_some(others)),
         footer: subject.footer(),
         simulated: subject.is_simulated(),
-        columns: match request.ys.len() {
-            1 => arranged.panels.len().clamp(1, MOST_COLUMNS),
+        columns: match ys.len() {
+            0 | 1 => arranged.panels.len().clamp(1, MOST_COLUMNS),
             metrics => metrics,
         },
         panels,
@@ -179,7 +184,7 @@ fn share_scale(panels: &mut [Panel]) {
 
 /// Panels of one metric have one extent, so that they can be compared.
 fn share_extent(panels: &mut [Panel], metrics: usize) {
-    if panels.len() <= metrics {
+    if panels.len() <= metrics || metrics == 0 {
         return;
     }
     for metric in 0..metrics {

@@ -7,6 +7,7 @@ use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series,
 use crate::report::effects::{Findings, Mattered};
 use crate::report::variation::{name_workload, settings, swept, varying_within};
 use crate::report::words::{axis_title, short_name, short_setting};
+use crate::report::yardstick::Yardstick;
 use vsweep_plan::units::show_many;
 use vsweep_record::table::{Column, Measure, Placed, Section, Tradeoff};
 
@@ -53,6 +54,9 @@ struct Family<'t> {
 }
 
 fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, found: &[Mattered<'_>]) -> Option<Chart> {
+    if !Yardstick::of(subject.points, &tradeoff.workload).gives_output {
+        return None;
+    }
     let varying = varying_within(subject.points, &tradeoff.workload);
     let (server, bench): (Vec<&Column>, Vec<&Column>) =
         varying.into_iter().partition(|column| column.section == Section::Serve);

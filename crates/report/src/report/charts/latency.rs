@@ -11,21 +11,43 @@ pub fn charts(subject: &Subject<'_>, found: &Findings<'_>) -> Result<Vec<Chart>,
     let points = subject.points;
     let params = varying(points);
     let x = swept(points, &params).ok_or("curves need a numeric parameter with at least two values")?;
+    let is_there = |metric: &String| points.runs.column(metric).is_some();
+    // Where whole requests are not timed, the gaps between their tokens are.
+    let has_requests = is_there(&"median_tpot_ms".to_owned());
     let quantities = [
         ("ttft", "Time to first token (TTFT)"),
         ("tpot", "Time per output token (TPOT)"),
+        ("itl", "Inter-token latency (ITL)"),
         ("e2el", "End-to-end latency (E2EL)"),
     ];
-    let mut charts = Vec::new();
-    for (quantity, title) in quantities {
-        let ys: Vec<String> = [
-            Some(format!("median_{quantity}_ms")),
-            highest_percentile(subject, quantity),
-        ]
+    let quantities = quantities
         .into_iter()
-        .flatten()
-        .filter(|metric| points.runs.column(metric).is_some())
-        .collect();
+        .filter(|(quantity, _)| *quantity != "itl" || !has_requests)
+        .map(|(quantity, title)| {
+            let ys = [
+                Some(format!("median_{quantity}_ms")),
+                highest_percentile(subject, quantity),
+            ];
+            (quantity, title, ys.into_iter().flatten().collect())
+        });
+    let batches = [
+        ("step", "Decode step", ["step_ms", "server_step_ms"]),
+        ("prefill", "Prefill of a batch", ["first_token_ms", "server_prefill_ms"]),
+    ];
+    let sends = |mode: &str| {
+        points
+            .points
+            .iter()
+            .any(|point| points.param(point, "mode").to_string() == mode)
+    };
+    let batches = batches
+        .into_iter()
+        .filter(|(kind, ..)| sends(if *kind == "step" { "decode" } else { "prefill" }))
+        .map(|(kind, title, ys)| (kind, title, ys.map(str::to_owned).into()));
+    let mut charts = Vec::new();
+    for (quantity, title, ys) in quantities.chain(batches) {
+        let ys: Vec<String> = ys;
+        let ys: Vec<String> = ys.into_iter().filter(is_there).collect();
         let request = Request {
             name: format!("latency_{quantity}"),
             title: title.to_owned(),

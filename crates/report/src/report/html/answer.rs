@@ -6,6 +6,8 @@ use crate::report::answer::{Answer, Best, FRONTIER, KNEE, mark};
 use crate::report::sla;
 use crate::report::variation::{settings, varying_within};
 use crate::report::words::{axis_title, show_number, show_of};
+use crate::report::yardstick::Yardstick;
+use itertools::Itertools;
 use std::fmt::Write;
 use vsweep_plan::shell::{shell_command, shell_line};
 use vsweep_record::table::{Column, ONE_START, Point, Spread};
@@ -14,16 +16,8 @@ use vsweep_record::table::{Column, ONE_START, Point, Spread};
 const MOST_TIED: usize = 3;
 /// Frontier points that are listed.
 const MOST_FRONTIER: usize = 12;
-/// Figures shown beside the one a point is best at.
-const COMPANIONS: [&str; 7] = [
-    "output_throughput",
-    "tokens_per_gpu",
-    "tokens_per_user",
-    "p99_ttft_ms",
-    "p99_tpot_ms",
-    "cost_per_million_output_tokens",
-    "joules_per_output_token",
-];
+/// Figures shown beside the one a point is best at, after those that its workload is judged by.
+const COSTS: [&str; 2] = ["cost_per_million_output_tokens", "joules_per_output_token"];
 
 /// The highest load that meets each target, for every server; empty if the plan has no targets.
 pub fn targets(page: &Page<'_>) -> String {
@@ -68,57 +62,86 @@ pub fn targets(page: &Page<'_>) -> String {
     )
 }
 
-/// The answer of each workload below its name; a workload that was not measured is left out.
+/// A workload that was measured: what the page says of it.
+pub(super) struct Part<'a> {
+    /// Its place among the workloads.
+    pub place: usize,
+    pub answer: &'a Answer,
+    /// The parameters that tell its points apart: what all share stands above them.
+    pub told: Vec<&'a Column>,
+    /// Whether it is a single point.
+    pub is_single: bool,
+    /// Its charts, empty where there is none: what each server can be, and which setting mattered.
+    pub families: &'a str,
+    pub effects: &'a str,
+}
+
+impl Part<'_> {
+    /// Its name as a heading; nothing if it is the only one.
+    pub fn heading(&self) -> String {
+        match self.answer.workload.as_str() {
+            "" => String::new(),
+            name => format!("<h3 class=\"workload\">Workload: {}</h3>", escape(name)),
+        }
+    }
+}
+
+/// What to run, then the answer of each workload below its name; a workload that was not measured is left out.
 pub fn of_workloads(page: &Page<'_>, answers: &[Answer]) -> String {
     let workloads = page.inputs.points.workloads();
     let pictures = lead::pictures(page);
     let told = workloads.iter().zip(answers).zip(pictures.iter().enumerate());
     let measured = told.filter(|((_, answer), _)| answer.is_measured());
-    let measured: Vec<_> = measured.collect();
-    if measured.is_empty() {
+    let parts = measured.map(|((workload, answer), (place, [families, effects]))| Part {
+        place,
+        answer,
+        told: varying_within(page.inputs.points, workload),
+        is_single: workload.points.len() == 1,
+        families,
+        effects,
+    });
+    let parts: Vec<Part<'_>> = parts.collect();
+    if parts.is_empty() {
         return lead::nothing_measured(page).into();
     }
-    let mut html = String::new();
+    let (mut html, charted) = lead::front(page, &parts);
+    if page.inputs.points.have_one_start() {
+        let _ = write!(html, "<p class=\"note\">Each server has {ONE_START}.</p>");
+    }
     if answers.len() > 1 {
         html += "<p class=\"note\">Points compete within their workload only: what long prompts allow is no match for what \
                  short ones do.</p>";
     }
-    for ((workload, answer), (place, [picture, bars])) in measured {
-        if !answer.workload.is_empty() {
-            let _ = write!(
-                html,
-                "<h3 class=\"workload\">Workload: {}</h3>",
-                escape(&answer.workload)
-            );
+    for (i, part) in parts.iter().enumerate() {
+        html += &part.heading();
+        if i >= lead::MOST_PICTURES {
+            html += &lead::recommended(page, part.answer, &part.told);
         }
-        // What all its points share stands above them.
-        let told = varying_within(page.inputs.points, workload);
-        let mattered = lead::mattered(page.inputs.mattered.of_workload(place), bars);
-        html += &cards_and_frontier(page, answer, &told, [picture, &mattered]);
+        if charted != Some(part.place) {
+            html += part.families;
+        }
+        html += &cards_and_frontier(page, part);
     }
     html
 }
 
-/// What to run, the best points, what is tied with them, and the frontier.
-fn cards_and_frontier(page: &Page<'_>, answer: &Answer, told: &[&Column], [picture, mattered]: [&str; 2]) -> String {
+/// The best points of a workload, what is tied with them, which setting mattered, and the frontier.
+fn cards_and_frontier(page: &Page<'_>, part: &Part<'_>) -> String {
+    let (answer, told) = (part.answer, part.told.as_slice());
     let mut html = String::new();
-    if let Some(none) = answer.none() {
-        let _ = write!(html, "<p class=\"caution\">{}.</p>", escape(&none));
-    }
-    if answer.doubtful {
-        html += "<p class=\"caution\">No point is free of doubt; see what is said of each.</p>";
-    }
     for left_out in answer.left_out() {
         let _ = write!(html, "<p class=\"caution\">{}.</p>", escape(&left_out));
     }
-    html += &lead::recommended(page, answer, told);
-    if page.inputs.points.have_one_start() {
-        let _ = write!(html, "<p class=\"note\">Each server has {ONE_START}.</p>");
-    }
-    html += picture;
     html += "<div class=\"cards\">";
-    for best in &answer.bests {
-        html += &best_card(page, answer, told, best);
+    // Of a single point, every card would say the same.
+    let most = if part.is_single { 1 } else { answer.bests.len() };
+    for best in answer.bests.iter().take(most) {
+        let title = if part.is_single {
+            "The only point"
+        } else {
+            best.question
+        };
+        html += &best_card(page, part, title, best);
     }
     if let Some(knee) = answer.knee {
         html += &knee_card(page, answer, told, knee);
@@ -138,7 +161,8 @@ fn cards_and_frontier(page: &Page<'_>, answer: &Answer, told: &[&Column], [pictu
         "<p class=\"note\">Every point is a single run, so ties cannot be told: small differences may be noise. Set \
          <code>runs = 3</code> in the plan to know.</p>"
     };
-    html + mattered + &frontier(page, answer, told)
+    html += &lead::mattered(page.inputs.mattered.of_workload(part.place), part.effects);
+    html + &frontier(page, answer, told)
 }
 
 /// Whether searches chose the points, which `runs` does not repeat.
@@ -146,12 +170,13 @@ fn is_searched(page: &Page<'_>) -> bool {
     sla::varied(page.inputs.state).is_some()
 }
 
-fn best_card(page: &Page<'_>, answer: &Answer, told: &[&Column], best: &Best) -> String {
+fn best_card(page: &Page<'_>, part: &Part<'_>, title: &str, best: &Best) -> String {
+    let (answer, told) = (part.answer, part.told.as_slice());
     let name = |i: &usize| settings(told, page.inputs.points.points[*i].row);
     let names: Vec<String> = best.tied.iter().map(name).collect();
     let tied = list_tied(&format!("{}:", best.why_tied()), &names);
     let card = Card {
-        title: best.question,
+        title,
         question: &answer.ask(best.question),
         told,
         at: best.point,
@@ -236,7 +261,9 @@ impl Card<'_> {
         // Titles end in their unit, except where the unit is the figure: `Output tokens/s per GPU`.
         let (name, unit) = title.rsplit_once(" (").unwrap_or((&title, "tokens/s"));
         let mut companions = String::new();
-        for name in COMPANIONS.iter().filter(|name| **name != metric) {
+        let judged = Yardstick::of_point(page.inputs.points, point).shown.iter();
+        let shown = judged.map(|shown| shown.metric).chain(COSTS);
+        for name in shown.filter(|name| *name != metric) {
             if let Some(spread) = figure(name) {
                 let (title, median) = (axis_title(name), show_of(name, spread.median));
                 let title = escape(title.trim_end_matches(" ($)"));
@@ -252,7 +279,11 @@ impl Card<'_> {
             // Money has its sign in front.
             unit = escape(unit.trim_end_matches(')').trim_start_matches('$')),
             name = escape(name),
-            settings = escape(&settings(told, point.row)),
+            settings = escape(&if told.is_empty() {
+                String::new()
+            } else {
+                settings(told, point.row)
+            }),
             commands = commands(page, point),
             config = config(page, question),
         )
@@ -299,16 +330,11 @@ fn frontier(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> String {
     if answer.frontier.len() < 2 {
         return String::new();
     }
-    let shown: Vec<&str> = [
-        "tokens_per_user",
-        "tokens_per_gpu",
-        "output_throughput",
-        "p99_ttft_ms",
-        "p99_tpot_ms",
-    ]
-    .into_iter()
-    .filter(|name| page.inputs.points.runs.column(name).is_some())
-    .collect();
+    let points = page.inputs.points;
+    let (first, _) = answer.distinct[0];
+    let judged = Yardstick::of_point(points, &points.points[first]).shown.iter();
+    let shown = FRONTIER.into_iter().chain(judged.map(|shown| shown.metric)).unique();
+    let shown: Vec<&str> = shown.filter(|name| points.runs.column(name).is_some()).collect();
     let goals = page.inputs.goals;
     let meets = (!goals.is_empty()).then(|| "Meets".to_owned());
     let titles = shown.iter().map(|name| escape(&axis_title(name)));

@@ -8,6 +8,7 @@ use crate::report::inputs::Inputs;
 use crate::report::rows::told;
 use crate::report::variation::swept;
 use crate::report::words::{axis_title, short_name};
+use crate::report::yardstick::Yardstick;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -171,12 +172,16 @@ impl Dictionary {
 /// The points of each workload, its frontier and knee, all by place.
 fn workloads(page: &Page<'_>, answers: &[Answer]) -> Vec<Value> {
     let workloads = page.inputs.points.workloads();
+    let points = page.inputs.points;
     let of_answer = workloads.iter().zip(answers).map(|(workload, answer)| {
+        let [throughput, latency] = Yardstick::measured(points, workload);
         json!({
             "name": answer.workload,
             "points": workload.points,
             "frontier": answer.frontier,
             "knee": answer.knee,
+            "throughput": throughput,
+            "latency": latency,
         })
     });
     of_answer.collect()

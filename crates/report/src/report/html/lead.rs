@@ -1,21 +1,59 @@
-//! What stands above an answer: what to run, and the chart that shows why.
+//! What a page begins with: what to run, what mattered, and beside them the chart that shows why.
 
 use super::Page;
+use super::answer::Part;
 use super::text::escape;
 use crate::report::answer::Answer;
-use crate::report::chart::Chart;
+use crate::report::chart::{Chart, Style};
 use crate::report::charts::{Subject, effects, families};
 use crate::report::effects::Mattered;
-use crate::report::environment::sign;
-use crate::report::picture::{Form, render};
+use crate::report::picture::{Form, Size, render_at};
 use crate::report::recommend::recommend;
 use std::fmt::Write;
 use vsweep_record::table::Column;
 
-/// Workloads whose chart is shown with their answer.
-const MOST_PICTURES: usize = 3;
+/// Workloads whose answer stands at the top, and whose chart is shown.
+pub const MOST_PICTURES: usize = 3;
 /// Points of a chart that is shown so; a larger one stands in `charts/` only, so that the page stays small.
 const MOST_MARKS: usize = 600;
+/// Size of a panel of such a chart: small, so that its letters can be read beside text and on a phone.
+const PANEL: (f64, f64) = (800.0, 560.0);
+/// Height of a panel of bars beside its bars, and of each of them.
+const ROOM_OF_AXES: f64 = 170.0;
+const ROOM_OF_BAR: f64 = 64.0;
+
+/// The answers of the first workloads, beside the chart of the first that has one; and whose chart that is.
+pub fn front(page: &Page<'_>, parts: &[Part<'_>]) -> (String, Option<usize>) {
+    let shown = &parts[..parts.len().min(MOST_PICTURES)];
+    let says: String = shown.iter().map(|part| say(page, part)).collect();
+    let first = shown.iter().find(|part| !part.families.is_empty());
+    let html = match first {
+        Some(first) => format!(
+            "<div class=\"front\"><div class=\"says\">{says}</div>{}</div>",
+            first.families
+        ),
+        None => says,
+    };
+    (html, first.map(|first| first.place))
+}
+
+/// What to run for a workload, and what mattered.
+fn say(page: &Page<'_>, part: &Part<'_>) -> String {
+    let mut html = part.heading();
+    if let Some(none) = part.answer.none() {
+        let _ = write!(html, "<p class=\"caution\">{}.</p>", escape(&none));
+    }
+    if part.answer.doubtful {
+        html += "<p class=\"caution\">No point is free of doubt; see what is said of each.</p>";
+    }
+    html += &recommended(page, part.answer, &part.told);
+    let found = page.inputs.mattered.of_workload(part.place);
+    if let Some(brief) = found.first().and_then(Mattered::brief) {
+        let _ = write!(html, "<p>What mattered: {}.</p>", escape(&brief));
+    }
+    html
+}
+
 /// What to run for a workload, a paragraph for each goal.
 pub fn recommended(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> String {
     let mut html = String::new();
@@ -34,7 +72,6 @@ pub fn pictures(page: &Page<'_>) -> Vec<[String; 2]> {
     };
     let draw = |(i, chart): (usize, Option<Chart>)| {
         let shown = chart.filter(|_| i < MOST_PICTURES);
-        let shown = shown.map(|chart| sign(chart, page.inputs.manifest, page.inputs.state));
         shown.as_ref().map_or(String::new(), picture)
     };
     let families = families::of_each(&subject, page.inputs.mattered)
@@ -75,18 +112,41 @@ fn picture(chart: &Chart) -> String {
     if series.map(|series| series.points.len()).sum::<usize>() > MOST_MARKS {
         return String::new();
     }
-    let Some(svg) = render(chart, Form::Svg)
-        .ok()
-        .and_then(|svg| String::from_utf8(svg).ok())
-    else {
+    // What a picture says of itself is text here, which is as large as any other.
+    let bare = Chart {
+        title: String::new(),
+        note: String::new(),
+        footer: String::new(),
+        simulated: false,
+        ..chart.clone()
+    };
+    // Bars need no more room than they take.
+    let bars = chart.panels.iter().map(|panel| panel.y.ticks.len());
+    let is_bars = chart
+        .panels
+        .iter()
+        .flat_map(|panel| &panel.series)
+        .all(|series| matches!(series.style, Style::Bar(_)));
+    let high = match bars.max() {
+        Some(bars) if is_bars => (ROOM_OF_AXES + ROOM_OF_BAR * bars as f64).min(PANEL.1),
+        _ => PANEL.1,
+    };
+    let size = Size {
+        panel: Some((PANEL.0, high)),
+        ..Size::default()
+    };
+    let svg = render_at(&bare, &size, Form::Svg).ok();
+    let Some(svg) = svg.and_then(|svg| String::from_utf8(svg).ok()) else {
         return String::new();
     };
-    let svg = svg.replacen(
-        "<svg ",
-        &format!("<svg role=\"img\" aria-label=\"{}\" ", escape(&chart.title)),
-        1,
-    );
-    format!("<div class=\"picture\">{svg}</div>")
+    let (title, note) = (escape(&chart.title), escape(&chart.note));
+    let svg = svg.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{title}\" "), 1);
+    let tag = if chart.simulated {
+        " <span class=\"tag\">simulated</span>"
+    } else {
+        ""
+    };
+    format!("<figure class=\"picture\"><figcaption>{title}{tag}</figcaption>{svg}<p class=\"note\">{note}</p></figure>")
 }
 
 /// Why there is no best point.

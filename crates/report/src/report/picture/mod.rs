@@ -105,8 +105,15 @@ pub fn render_at(chart: &Chart, wanted: &Size, form: Form) -> Result<Vec<u8>, St
     let right = width - MARGIN;
     let legend = legend::Legend::of(chart, right - MARGIN);
     let notes = wrap(&chart.note, NOTE, right - MARGIN);
-    let panels_top = 118.0 + notes.len() as f64 * 31.0;
-    let below = legend.height() + 28.0 + FOOTER.size + 30.0;
+    // Where a chart is shown among text, that says what the picture would.
+    let head = if chart.title.is_empty() { 16.0 } else { 118.0 };
+    let foot = if chart.footer.is_empty() {
+        0.0
+    } else {
+        FOOTER.size + 30.0
+    };
+    let panels_top = head + notes.len() as f64 * 31.0;
+    let below = legend.height() + 28.0 + foot;
     let panels_high = |high: f64| rows * (high + ROW_GAP) - ROW_GAP;
     let height = match wanted.panel {
         Some((_, high)) => panels_top + panels_high(high) + below,

@@ -17,7 +17,8 @@ const MOST_BRIEF = 4;
 
 /** What a pointer over a point shows: few lines, so that the box hides little. */
 function briefly(point, shown) {
-  const more = ["tokens_per_gpu", "tokens_per_user", "p99_ttft_ms", "p99_tpot_ms"].map((name) => columnByName.get(name));
+  const { throughput, latency } = data.workloads[point.workload];
+  const more = [throughput, ...(throughput === data.pareto[1] ? [data.pareto[0], "p99_ttft_ms", "p99_tpot_ms"] : []), latency].map((name) => columnByName.get(name));
   const told = [...new Set([...shown, ...more])].filter((column) => column && spreadOf(point, column)).slice(0, MOST_BRIEF);
   return [
     el("h4", {}, settingsText(point.rows[0])),
@@ -71,7 +72,8 @@ const TOLD = ["output_throughput", "tokens_per_gpu", "p99_ttft_ms", "p99_tpot_ms
 
 /** Opens the dialog on one point: its runs with how far each may be believed and where its file is, all figures, its commands. */
 function openPoint(point) {
-  const told = TOLD.map((name) => columnByName.get(name)).filter((column) => column && spreadOf(point, column));
+  const { throughput, latency } = data.workloads[point.workload];
+  const told = [...new Set([...TOLD, throughput, latency])].map((name) => columnByName.get(name)).filter((column) => column && spreadOf(point, column));
   const measured = columns.filter((column) => column.kind === "figure" && spreadOf(point, column));
   const heads = ["Run", "Outcome", "Validity", "Doubts or cause", ...told.map((column) => column.title), "File"];
   const doubts = (row) => [runValues("codes")[row], runValues("cause")[row]].filter(Boolean).join(" ").replaceAll("_", " ") || "–";

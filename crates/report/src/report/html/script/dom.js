@@ -20,6 +20,28 @@ function fillElement(element, attributes, children) {
   return element;
 }
 
+/** A way to draw a part of the page anew: at once where the reader is, elsewhere when there is nothing else to do. */
+function whenSeen(host, draw) {
+  let isNear = false;
+  let isStale = false;
+  const now = () => {
+    isStale = false;
+    draw();
+  };
+  const ifStale = () => { if (isStale) now(); };
+  new IntersectionObserver((changes) => {
+    isNear = changes.at(-1).isIntersecting;
+    if (isNear) ifStale();
+  }).observe(host);
+  addEventListener("beforeprint", ifStale);
+  const later = window.requestIdleCallback ?? setTimeout;
+  return () => {
+    if (isNear) return now();
+    if (!isStale) later(ifStale, { timeout: 200 });
+    isStale = true;
+  };
+}
+
 const thousands = new Intl.NumberFormat("en-US");
 
 /** `10,000` */

@@ -42,8 +42,7 @@ class Panel {
     this.frontier = frontier;
     const redraw = () => this.draw();
     const rescale = () => {
-      // Curves choose the scale that suits their figure, as the pictures do; a trade-off is read on even ones.
-      if (!frontier) this.logY.checked = isWide(points.map((point) => spreadOf(point, columnByName.get(this.y.value))?.median), WIDE_FIGURES);
+      this.rescale();
       this.draw();
     };
     const several = by.includes("\n") ? [{ name: by, title: by.split("\n").map((name) => columnByName.get(name).short).join(" and ") }] : [];
@@ -54,7 +53,11 @@ class Panel {
       chooser("Colour by", byChoices, by, redraw),
     ];
     [this.x, this.y, this.by] = choosers.map((label) => label.querySelector("select"));
-    [this.x, this.y, this.by].forEach((select, i) => keepChoice(`${name}.${["x", "y", "by"][i]}`, select));
+    this.usual = { x, y };
+    [this.x, this.y, this.by].forEach((select, i) => {
+      const axis = ["x", "y", "by"][i];
+      keepChoice(`${name}.${axis}`, select, this.usual[axis] && (() => this.usual[axis]));
+    });
     const toggles = [toggle("log x", redraw, logX), toggle("log y", redraw)];
     [this.logX, this.logY] = toggles.map((label) => label.querySelector("input"));
     this.legend = el("ul", { class: "legend", "aria-label": "Curves" });
@@ -63,8 +66,27 @@ class Panel {
     host.append(el("div", { class: "controls" }, choosers, toggles), plot, this.legend, this.note);
     const shown = () => [columnByName.get(this.x.value), columnByName.get(this.y.value)].filter((column) => column.kind === "figure");
     this.chart = new Chart(plot, (mark, isFull) => (isFull ? [...describePoint(mark.point, shown()), sideButtons(mark.point)] : briefly(mark.point, shown())));
-    filter.listeners.push(redraw);
-    rescale();
+    const later = whenSeen(plot, redraw);
+    filter.listeners.push(() => {
+      this.turn(usualAxes(name), name);
+      later();
+    });
+    this.rescale();
+    later();
+  }
+
+  /** Curves choose the scale that suits their figure, as the pictures do; a trade-off is read on even ones. */
+  rescale() {
+    if (!this.frontier) this.logY.checked = isWide(points.map((point) => targets.shows(point) ? spreadOf(point, columnByName.get(this.y.value))?.median : NaN), WIDE_FIGURES);
+  }
+
+  /** Axes that suit the workload that is shown, unless the reader has chosen others. */
+  turn(usual, name) {
+    const before = this.y.value;
+    for (const axis of ["x", "y"]) {
+      if (usual[axis] && recall(`${name}.${axis}`) == null) this[axis].value = this.usual[axis] = usual[axis];
+    }
+    if (this.y.value !== before) this.rescale();
   }
 
   draw() {
@@ -153,6 +175,18 @@ function middles(marks) {
 const has = (name) => figures.some((column) => column.name === name);
 const firstOf = (...names) => names.find(has) ?? figures[0]?.name;
 
+/** The axes of a chart that suit the workload that is shown; what is not said stays. */
+function usualAxes(name) {
+  const { throughput, latency } = data.workloads[targets.workload ?? 0];
+  const isOfRequests = !latency || /ttft|e2el/.test(latency);
+  if (name === "curves") return { y: askedPlot?.y ?? (isOfRequests ? firstOf("p99_ttft_ms", "median_ttft_ms", latency, throughput) : latency) };
+  if (throughput === data.pareto[1] && has(data.pareto[0])) return { x: data.pareto[0], y: data.pareto[1] };
+  return { x: firstOf(latency, "median_e2el_ms", "median_ttft_ms"), y: firstOf(throughput, "output_throughput") };
+}
+
+/** The first chart that the plan asks for. */
+const askedPlot = data.plots.find((plot) => columnByName.has(plot.x) && has(plot.y));
+
 /** What curves are told apart by: what the plan asks for; else everything, or, of many servers, the setting that matters most. */
 function curvesBy(asked) {
   const known = asked?.by.filter((name) => columnByName.has(name)) ?? [];
@@ -168,20 +202,19 @@ function buildExplore() {
   buildUsers(document.getElementById("users"));
   const panels = {};
   if (figures.length) {
-    const x = firstOf("tokens_per_user", "median_e2el_ms", "median_ttft_ms");
     const others = varying.filter((column) => column.name !== data.swept);
     panels.pareto = new Panel("pareto", {
-      xs: figures, x, y: firstOf("tokens_per_gpu", "output_throughput"), by: data.leading ?? others[0]?.name ?? "-", frontier: true,
+      xs: figures, ...usualAxes("pareto"), by: data.leading ?? others[0]?.name ?? "-", frontier: true,
     });
   } else {
     document.getElementById("pareto").closest("article").hidden = true;
   }
-  const asked = data.plots.find((plot) => columnByName.has(plot.x) && has(plot.y));
+  const asked = askedPlot;
   const swept = asked?.x ?? data.swept ?? numericSettings[0]?.name;
   if (figures.length && swept) {
     const xs = numericSettings.some((column) => column.name === swept) ? numericSettings : [columnByName.get(swept), ...numericSettings];
     panels.curves = new Panel("curves", {
-      xs, x: swept, y: asked?.y ?? firstOf("p99_ttft_ms", "median_ttft_ms", "output_throughput"),
+      xs, x: swept, ...usualAxes("curves"),
       by: curvesBy(asked), logX: isWide(columnByName.get(swept).values, WIDE_LOAD), frontier: false,
     });
   } else {

@@ -3,7 +3,7 @@
 const ROW_PX = 30;
 const OVERSCAN = 8;
 const MOST_PRINTED = 60;
-const MAIN_FIGURES = ["output_throughput", "request_throughput", "tokens_per_gpu", "tokens_per_user", "median_ttft_ms", "p99_ttft_ms", "median_tpot_ms", "p99_tpot_ms", "p99_e2el_ms"];
+const MAIN_FIGURES = [...data.workloads.flatMap((workload) => [workload.throughput, workload.latency]), "output_throughput", "request_throughput", "tokens_per_gpu", "tokens_per_user", "median_ttft_ms", "p99_ttft_ms", "median_tpot_ms", "p99_tpot_ms", "p99_e2el_ms"];
 
 /** What a row of the table is. Items are numbers: of a point or of a run. */
 const LISTED = {
@@ -33,7 +33,7 @@ const LISTED = {
 /** How much a point gives of what is wanted; what was not measured gives least. */
 function worth(point) {
   if (!point.used.length) return -2;
-  return (goal && spreadOf(point, goal)?.median) ?? -1;
+  return worthOf(point) ?? -1;
 }
 
 class Table {
@@ -61,6 +61,7 @@ class Table {
     this.table = el("table", { class: "runs" });
     this.port = el("div", { class: "port", tabindex: 0, role: "region", "aria-label": "Points and runs", scroll: () => this.draw() }, this.table);
     host.append(el("div", { class: "controls" }, el("label", {}, "Rows", listed), search, wide, this.count), this.port);
+    this.redraw = whenSeen(host, () => this.draw());
     filter.listeners.push(() => this.update());
     this.build();
     addEventListener("beforeprint", () => this.draw(MOST_PRINTED));
@@ -117,7 +118,7 @@ class Table {
     this.count.textContent = `${showCount(items.length)} ${listed.what}`;
     this.table.setAttribute("aria-rowcount", items.length + 1);
     this.port.scrollTop = 0;
-    this.draw();
+    this.redraw();
   }
 
   value(item, column) {

@@ -11,7 +11,7 @@ function buildSides(host) {
     host.closest("article").hidden = true;
     return;
   }
-  const ranked = [...measured].sort((a, b) => (goal ? (spreadOf(b, goal)?.median ?? 0) - (spreadOf(a, goal)?.median ?? 0) : 0));
+  const ranked = [...measured].sort((a, b) => (worthOf(b) ?? 0) - (worthOf(a) ?? 0));
   const listed = ranked.slice(0, MOST_OPTIONS);
   const usual = [listed[0], listed.find((point) => point.workload === listed[0].workload && !isSameServer(point, listed[0])) ?? listed[1]];
   const sides = ["a", "b"].map((name, i) => {

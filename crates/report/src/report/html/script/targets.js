@@ -22,12 +22,17 @@ const targets = {
   },
 };
 
-const goal = columnByName.get(data.pareto[1]) ?? columnByName.get("output_throughput") ?? columnByName.get("total_throughput");
+/** What the points of a workload are to give most of. */
+const goalOf = (workload) => columnByName.get(data.workloads[workload ?? 0]?.throughput);
+const worthOf = (point) => {
+  const goal = goalOf(point.workload);
+  return (point.used.length && goal && spreadOf(point, goal)?.median) || null;
+};
 
 /** Points of the workload that were measured and meet every target, the best first. */
 function meeting() {
-  const places = points.filter((point) => point.used.length && point.competes && targets.shows(point) && targets.meets(point) && goal && spreadOf(point, goal));
-  return places.sort((a, b) => spreadOf(b, goal).median - spreadOf(a, goal).median);
+  const places = points.filter((point) => point.competes && targets.shows(point) && targets.meets(point) && worthOf(point) != null);
+  return places.sort((a, b) => worthOf(b) - worthOf(a));
 }
 
 const workloadName = (place) => data.workloads[place].name || "all";
@@ -89,7 +94,7 @@ function limitSlider(column) {
 /** The sliders, and what to run if they are to be met. */
 function buildTargets(host) {
   const measured = (name) => columnByName.get(name) ?? columnByName.get(STAND_INS[name]);
-  const sliders = goal ? [...new Set(LIMITS.map(measured).filter(Boolean))].map(limitSlider).filter(Boolean) : [];
+  const sliders = data.workloads.some((_, place) => goalOf(place)) ? [...new Set(LIMITS.map(measured).filter(Boolean))].map(limitSlider).filter(Boolean) : [];
   if (!sliders.length) {
     host.closest("article").hidden = true;
     return;
@@ -115,12 +120,12 @@ function winnerOf(place, ranked) {
   const [best] = ranked;
   if (!best) return [el("p", { class: "caution" }, `${lead}no point meets these targets.`)];
   const next = ranked.find((point) => !isSameServer(point, best));
-  const [own, other] = [spreadOf(best, goal).median, next && spreadOf(next, goal).median];
+  const [own, other] = [worthOf(best), next && worthOf(next)];
   const ratio = next ? `, ${showNumber(own / other)} times the next server, ${serverText(next)}` : "";
   const nodesOf = (point) => [...new Set(point.rows.map((row) => columnByName.get("node")?.values[row] ?? ""))].sort().join(", ");
   const apart = next && nodesOf(best) !== nodesOf(next) ? ` It was measured on ${nodesOf(best)}, the next server on ${nodesOf(next)}.` : "";
   return [
-    el("p", { class: "winner" }, `${lead}run `, el("strong", {}, serverText(best)), ` at ${loadText(best)}: ${goal.title} ${showNumber(own)}${ratio}.${apart} ${showCount(ranked.length)} points meet the targets.`),
+    el("p", { class: "winner" }, `${lead}run `, el("strong", {}, serverText(best)), ` at ${loadText(best)}: ${goalOf(place).title} ${showNumber(own)}${ratio}.${apart} ${showCount(ranked.length)} points meet the targets.`),
     el("details", {}, el("summary", {}, "Command lines"), commandBlocks(best.rows[0])),
   ];
 }
@@ -129,7 +134,7 @@ function winnerOf(place, ranked) {
 function buildUsers(host) {
   const [users, gpus] = ["user_count_estimate", "gpu_count"].map((name) => columnByName.get(name));
   const speed = columnByName.get("tokens_per_user");
-  if (!goal || !users || !gpus || !speed) {
+  if (!goalOf(0) || !users || !gpus || !speed) {
     host.closest("article").hidden = true;
     return;
   }

@@ -1,0 +1,130 @@
+//! What the points of a workload are judged by. A server that answers requests is judged by other figures than one that only prefills,
+//! only decodes, or is given single batches; answers, tables and charts take them from here, so that they never contradict each other.
+
+use vsweep_record::table::{LATENCIES, Point, Points, Workload};
+
+/// A figure in a table for the terminal.
+pub struct Shown {
+    pub heading: &'static str,
+    pub metric: &'static str,
+}
+
+/// What the points of a workload are judged by.
+pub struct Yardstick {
+    /// How much they do: the question, and the figure that answers it. More is better.
+    pub throughput: (&'static str, &'static str),
+    /// How long they take: the question, and figures of which the first that was measured answers it. Less is better.
+    pub latency: (&'static str, &'static [&'static str]),
+    /// Whether output is what they are for, so that speed per user and throughput per GPU mean something.
+    pub gives_output: bool,
+    /// The figures of a table.
+    pub shown: &'static [Shown],
+}
+
+const fn shown(heading: &'static str, metric: &'static str) -> Shown {
+    Shown { heading, metric }
+}
+
+static REQUESTS: Yardstick = Yardstick {
+    throughput: ("Highest throughput", "output_throughput"),
+    latency: ("Lowest latency", &LATENCIES),
+    gives_output: true,
+    shown: &[
+        shown("tokens/s", "output_throughput"),
+        shown("per GPU", "tokens_per_gpu"),
+        shown("per user", "tokens_per_user"),
+        shown("p99 TTFT ms", "p99_ttft_ms"),
+        shown("p99 TPOT ms", "p99_tpot_ms"),
+    ],
+};
+
+static PREFILL: Yardstick = Yardstick {
+    throughput: ("Highest prefill throughput", "total_throughput"),
+    latency: ("Soonest first token", &["p99_ttft_ms", "median_ttft_ms"]),
+    gives_output: false,
+    shown: &[
+        shown("prefill tokens/s", "total_throughput"),
+        shown("median TTFT ms", "median_ttft_ms"),
+        shown("p99 TTFT ms", "p99_ttft_ms"),
+    ],
+};
+
+static DECODE: Yardstick = Yardstick {
+    throughput: ("Highest decode throughput", "output_throughput"),
+    latency: (
+        "Shortest gap between tokens",
+        &["p99_itl_ms", "median_itl_ms", "p99_ttft_ms"],
+    ),
+    gives_output: true,
+    shown: &[
+        shown("tokens/s", "output_throughput"),
+        shown("per GPU", "tokens_per_gpu"),
+        shown("per user", "tokens_per_user"),
+        shown("median ITL ms", "median_itl_ms"),
+        shown("p99 ITL ms", "p99_itl_ms"),
+    ],
+};
+
+static PREFILL_BATCHES: Yardstick = Yardstick {
+    throughput: ("Highest prefill throughput", "new_tokens_per_second"),
+    latency: ("Shortest prefill", &["first_token_ms", "total_latency_ms"]),
+    gives_output: false,
+    shown: &[
+        shown("new tokens/s", "new_tokens_per_second"),
+        shown("prefill ms", "first_token_ms"),
+        shown("by server ms", "server_prefill_ms"),
+    ],
+};
+
+static DECODE_BATCHES: Yardstick = Yardstick {
+    throughput: ("Highest decode throughput", "output_throughput"),
+    latency: ("Shortest decode step", &["step_ms", "total_latency_ms"]),
+    gives_output: true,
+    shown: &[
+        shown("step ms", "step_ms"),
+        shown("by server ms", "server_step_ms"),
+        shown("tokens/s", "output_throughput"),
+        shown("per GPU", "tokens_per_gpu"),
+        shown("per user", "tokens_per_user"),
+    ],
+};
+
+impl Yardstick {
+    /// That of a workload: its points are of one kind.
+    pub fn of(points: &Points<'_>, workload: &Workload<'_>) -> &'static Yardstick {
+        let first = workload.points.first().map(|at| &points.points[*at]);
+        first.map_or(&REQUESTS, |first| Self::of_point(points, first))
+    }
+
+    /// That of a point.
+    pub fn of_point(points: &Points<'_>, point: &Point) -> &'static Yardstick {
+        let is = |name: &str, value: &str| points.param(point, name).to_string() == value;
+        let sends_batches = points.runs.column("global_batch_size").is_some();
+        match sends_batches {
+            true if is("mode", "prefill") => &PREFILL_BATCHES,
+            true if is("mode", "decode") => &DECODE_BATCHES,
+            false if is("phase", "prefill") => &PREFILL,
+            false if is("phase", "decode") => &DECODE,
+            _ => &REQUESTS,
+        }
+    }
+
+    /// Whether a figure says anything of such points.
+    pub fn knows(&self, metric: &str) -> bool {
+        self.gives_output || !["output_throughput", "tokens_per_gpu", "tokens_per_user"].contains(&metric)
+    }
+
+    /// The figures of a workload, as far as it was measured: throughput, of a GPU where that can be told, and latency.
+    pub fn measured(points: &Points<'_>, workload: &Workload<'_>) -> [Option<&'static str>; 2] {
+        let is_measured = |metric: &&str| {
+            let mut own = workload.points.iter().map(|at| &points.points[*at]);
+            own.any(|point| points.spread(point, metric).is_some())
+        };
+        let yardstick = Yardstick::of(points, workload);
+        let mut throughputs = ["tokens_per_gpu", yardstick.throughput.1].into_iter();
+        [
+            throughputs.find(|metric| yardstick.knows(metric) && is_measured(metric)),
+            yardstick.latency.1.iter().copied().find(is_measured),
+        ]
+    }
+}

@@ -14,6 +14,7 @@ use crate::bench::{Job, native};
 use crate::error::{Error, Exit, Result};
 use crate::metrics::RunResult;
 use crate::plan::{Params, Warmup};
+use crate::python_json;
 use crate::run::Interrupt;
 use crate::server::http::{Silence, body_of, client_for};
 use clap::{ArgMatches, Command, FromArgMatches};
@@ -172,7 +173,7 @@ fn finish(
     let shown = match as_json {
         true => {
             let mut out = output::json();
-            json_file::write(result, &mut out).and_then(|()| writeln!(out))
+            python_json::write(result, &mut out).and_then(|()| writeln!(out))
         }
         false => show::block(&result.values),
     };

@@ -36,13 +36,13 @@ pub fn recorded(directory: &Directory) -> Result<State> {
     }
 }
 
-/// The plan that counts in an experiment, read anew from its record, and what it expands to. The inner error is the exit code after
-/// everything that stands against it here was told.
+/// The plan that counts in an experiment, read anew from its record, and what it expands to. Everything that stands
+/// against it here is told.
 pub fn recorded_plan(
     directory: &Directory,
     state: &State,
     adapt: impl FnOnce(&mut Plan) -> bool,
-) -> Result<std::result::Result<(Plan, Matrix), Exit>> {
+) -> Result<(Plan, Matrix)> {
     let root = directory.root().display();
     if let Some((.., text)) = state.plan_that_counts()
         && text.contains(HIDDEN)
@@ -52,7 +52,7 @@ pub fn recorded_plan(
              ${{NAME}}, set that variable where the workers run, and submit the plan again"
         )));
     }
-    Ok(read_plan(directory, state, adapt)?.map_err(Objections::show))
+    read_plan(directory, state, adapt)?.map_err(Objections::show)
 }
 
 /// The same for whoever only looks at it: a hidden secret is none of its business, and nothing is told.

@@ -62,18 +62,12 @@ pub fn run(args: Args) -> Result<Exit> {
     args.output.as_deref().map_or(Ok(()), must_be_new)?;
     let mut sweep = sweep_command::read(&args.command)?;
     match (&args.tree, &args.output) {
-        (None, output) => match read(&sweep) {
-            Ok(imported) => write_plan(&imported, output.as_deref()),
-            Err(exit) => Ok(exit),
-        },
+        (None, output) => write_plan(&read(&sweep)?, output.as_deref()),
         (Some(_), None) => Err(Error::Usage("say where the experiment goes: -o DIR".into())),
         (Some(tree), Some(output)) => {
             let name = output.file_name().map(|name| name.to_string_lossy().into_owned());
             sweep.experiment_name = sweep.experiment_name.or(name);
-            match read(&sweep) {
-                Ok(imported) => tree::import(tree, &imported, output),
-                Err(exit) => Ok(exit),
-            }
+            tree::import(tree, &read(&sweep)?, output)
         }
     }
 }
@@ -118,8 +112,8 @@ fn without_command(tree: Option<&Path>) -> String {
     )
 }
 
-/// The plan of a command line, its notes told; else the exit code to end with.
-fn read(sweep: &Sweep) -> std::result::Result<Imported, Exit> {
+/// The plan of a command line, its notes told.
+fn read(sweep: &Sweep) -> Result<Imported> {
     let imported = import(sweep, &|path| std::fs::read_to_string(path)).map_err(show)?;
     for note in &imported.notes {
         tell_plain(format_args!("note: {note}"));

@@ -40,7 +40,7 @@ mod sweeping;
 mod verify;
 mod worker;
 
-use crate::error::{Exit, Result};
+use crate::error::{Error, Exit, Result};
 use clap::{Parser, Subcommand};
 use nix::sys::signal::{SigSet, Signal};
 use std::process::ExitCode;
@@ -102,7 +102,9 @@ pub fn main() -> ExitCode {
 fn end(ended: Result<Exit>) -> ExitCode {
     ended
         .unwrap_or_else(|error| {
-            output::tell(&error);
+            if !matches!(error, Error::Told) {
+                output::tell(&error);
+            }
             error.exit()
         })
         .into()

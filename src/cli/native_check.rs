@@ -32,11 +32,7 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
         let mut servers = matrix.servers().take(MOST_POINTS);
         if let Some(why) = servers.find_map(|server| offline.command(&server.argv).err()) {
             let (message, remedy) = why.rsplit_once("; ").unwrap_or((&why, ""));
-            found.add(Problem::new(
-                plan.origin.value_span(&["serve", "command"]),
-                message,
-                remedy,
-            ));
+            found.object(plan.origin.value_span(&["serve", "command"]), message, remedy);
         }
         return;
     }
@@ -46,22 +42,18 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     let sentences: BTreeSet<String> = loads.flat_map(|params| bench::check(runner, &params)).collect();
     if runner != Runner::Native && matches!(plan.bench.warmup, Warmup::Requests(1..)) {
         let message = "`bench.warmup_prompts` is for the load generator; this runner warms up by itself";
-        found.add(Problem::new(
-            plan.origin.key_span(&["bench", "warmup_prompts"]),
-            message,
-            "remove it",
-        ));
+        found.object(plan.origin.key_span(&["bench", "warmup_prompts"]), message, "remove it");
     }
     let searched = plan.sla.as_ref().map(|sla| sla.vary);
     let place = plan.origin.key_span(&["sla"]);
     match (runner, searched) {
         (Runner::Iterations, Some(_)) => {
             let message = "a batch of known shape has no load that a search could vary";
-            found.add(Problem::new(place, message, "remove `[sla]`, and sweep batch_size"));
+            found.object(place, message, "remove `[sla]`, and sweep batch_size");
         }
         (Runner::Phases, Some(Vary::RequestRate)) => {
             let message = "runner phases keeps requests in flight; it has no request rate";
-            found.add(Problem::new(place, message, "search with `vary = \"max_concurrency\"`"));
+            found.object(place, message, "search with `vary = \"max_concurrency\"`");
         }
         _ => {}
     }
@@ -73,11 +65,11 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
         if let Some(named) = named_param(plan, name) {
             let message = format!("vsweep itself decides on `{name}` of a run");
             let span = place_of(plan, &named).expect("a named parameter has its place");
-            found.add(Problem::new(
+            found.object(
                 span,
                 message,
                 "remove it; `serve.url` measures a server that runs already",
-            ));
+            );
         }
     }
     for sentence in &sentences {
@@ -125,7 +117,7 @@ fn goodput(plan: &Plan, matrix: &Matrix, found: &mut Found) {
         let message = format!("no run will report `{GOODPUT}`");
         let remedy = "say which requests are good: goodput = [\"ttft:500\"] in [bench.params]";
         let span = plan.origin.key_span(&[&words(&place)[..], &[GOODPUT]].concat());
-        found.add(Problem::new(span, message, remedy));
+        found.object(span, message, remedy);
     }
 }
 
@@ -153,7 +145,7 @@ fn latencies(plan: &Plan, matrix: &Matrix, found: &mut Found) {
                 let message = format!("no run will report `{key}`");
                 let remedy = format!("add {latency} to percentile_metrics in [bench.params]");
                 let span = plan.origin.key_span(&[&words(&place)[..], &[key]].concat());
-                found.add(Problem::new(span, message, remedy));
+                found.object(span, message, remedy);
             }
         }
     }

@@ -46,10 +46,7 @@ pub enum Format {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let (plan, mut matrix) = match args.file.open() {
-        Ok(opened) => opened,
-        Err(exit) => return Ok(exit),
-    };
+    let (plan, mut matrix) = args.file.open()?;
     if let Some(only) = &args.only {
         matrix = matrix.only(&Only::parse(only)?)?;
     }

@@ -2,9 +2,9 @@
 
 use super::output::tell_styled;
 use super::{native_check, report_check, server_check, server_flags};
-use crate::error::Exit;
+use crate::error::{Error, Result};
 use crate::matrix::Matrix;
-use crate::plan::{self, Draft, Plan, Problems};
+use crate::plan::{self, Draft, Found, Plan, Problems};
 use std::io::{IsTerminal, stderr};
 use std::path::PathBuf;
 
@@ -19,23 +19,22 @@ pub struct PlanFile {
 }
 
 impl PlanFile {
-    /// Reads and expands the plan. All its problems go to standard error, and the exit code to end with comes back. So do
-    /// warnings, which end nothing.
-    pub fn open(&self) -> Result<(Plan, Matrix), Exit> {
+    /// Reads and expands the plan. All its problems go to standard error. So do warnings, which end nothing.
+    pub fn open(&self) -> Result<(Plan, Matrix)> {
         self.open_as(|_| ())
     }
 
     /// The same of a plan whose defaults depend on where its results are.
-    pub fn open_as(&self, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix), Exit> {
+    pub fn open_as(&self, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix)> {
         self.examine_as(adapt).map(|(plan, matrix, _)| (plan, matrix))
     }
 
     /// The same as [`PlanFile::open`], and whether there were warnings.
-    pub fn examine(&self) -> Result<(Plan, Matrix, bool), Exit> {
+    pub fn examine(&self) -> Result<(Plan, Matrix, bool)> {
         self.examine_as(|_| ())
     }
 
-    fn examine_as(&self, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix, bool), Exit> {
+    fn examine_as(&self, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix, bool)> {
         let (plan, matrix, warnings) = self.read_as(adapt).map_err(Objections::show)?;
         let is_doubtful = warnings.is_some();
         warnings.map(show);
@@ -90,16 +89,24 @@ impl From<Problems> for Objections {
 }
 
 impl Objections {
-    /// Prints all of it; the exit code to end with.
-    pub fn show(self) -> Exit {
+    /// Prints all of it.
+    pub fn show(self) -> Error {
         self.warnings.map(show);
         show(self.errors)
     }
 }
 
-/// Prints the problems; the exit code to end with.
-pub fn show(problems: Problems) -> Exit {
+/// Ends the command, after it was told, if anything was found that is wrong with a plan.
+pub fn refuse(plan: &Plan, found: Found) -> Result<()> {
+    match found.is_empty() {
+        true => Ok(()),
+        false => Err(show(found.into_problems(&plan.origin.sources, &plan.secrets))),
+    }
+}
+
+/// Prints the problems.
+pub fn show(problems: Problems) -> Error {
     let colours = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     tell_styled(problems.render(colours));
-    Exit::Usage
+    Error::Told
 }

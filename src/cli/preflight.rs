@@ -5,7 +5,7 @@ use super::native_check::MOST_POINTS;
 use super::server_check;
 use crate::matrix::Matrix;
 use crate::plan::members;
-use crate::plan::{BenchRunner, Found, Parallel, Params, Plan, Problem, Reset, Span, Target, spelling};
+use crate::plan::{BenchRunner, Found, Parallel, Params, Plan, Reset, Span, Target, spelling};
 use crate::run::{Node, demand};
 use crate::selection::packed::Room;
 use crate::server::find_program;
@@ -56,7 +56,7 @@ pub fn gpus(plan: &Plan, matrix: &Matrix, room: Room, found: &mut Found) {
         let message = "no GPU is to be seen on this machine";
         let remedy = "see what `nvidia-smi` and CUDA_VISIBLE_DEVICES say, or let a number of servers run at once without GPUs: \
                       parallel = 4";
-        found.add(Problem::new(place, message, remedy));
+        found.object(place, message, remedy);
         return;
     }
     let servers = matrix.servers().take(MOST_POINTS);
@@ -72,19 +72,19 @@ pub fn gpus(plan: &Plan, matrix: &Matrix, room: Room, found: &mut Found) {
             room.gpus
         );
         let remedy = "remove [exec] to measure them in turn on the same GPUs, or set exec.gpus if they need fewer";
-        found.add(Problem::new(place, message, remedy));
+        found.object(place, message, remedy);
         return;
     }
     let (needed, name) = (demand(&plan.exec, room, &widest), plan.secrets.redact(&widest.name));
     let message = format!("the server `{name}` needs {needed} GPUs, and there are {}", room.gpus);
     let remedy = "leave out what does not fit with [[exclude]] or --only, or set exec.gpus if it needs fewer";
-    found.add(Problem::new(place, message, remedy));
+    found.object(place, message, remedy);
 }
 
 fn program(argv: &[String], env: &BTreeMap<String, String>, place: Span, found: &mut Found) {
     if let Err(failure) = find_program(argv, env) {
         let remedy = "install it, activate its environment, or correct the name";
-        found.add(Problem::new(place, failure.detail, remedy));
+        found.object(place, failure.detail, remedy);
     }
 }
 
@@ -106,6 +106,6 @@ fn dataset_files(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     for path in paths.iter().filter(|path| !Path::new(path).exists()) {
         let message = format!("there is no dataset file {path}");
         let remedy = "correct the path; it starts where vsweep is run";
-        found.add(Problem::new(place, message, remedy));
+        found.object(place, message, remedy);
     }
 }

@@ -1,6 +1,7 @@
 //! `vsweep rehearse`: what a plan will likely take, before anything is started.
 
 use super::experiment::{folder, recorded, tell_damage};
+use super::machine::runtime;
 use super::output::{self, finish, tell};
 use super::plan_file::PlanFile;
 use crate::agenda::Schedule;
@@ -70,10 +71,7 @@ enum Format {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let (plan, mut matrix, is_doubtful) = match args.file.examine() {
-        Ok(opened) => opened,
-        Err(exit) => return Ok(exit),
-    };
+    let (plan, mut matrix, is_doubtful) = args.file.examine()?;
     if let Some(only) = &args.only {
         matrix = matrix.only(&Only::parse(only)?)?;
     }
@@ -179,8 +177,7 @@ fn count_gpus(plan: &Plan) -> Option<u32> {
     if plan.exec.parallel == Parallel::No {
         return None;
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let gpus = runtime.ok()?.block_on(numbers()).len() as u32;
+    let gpus = runtime().ok()?.block_on(numbers()).len() as u32;
     (gpus > 0).then_some(gpus)
 }
 
@@ -189,8 +186,7 @@ pub fn installed(plan: &Plan, matrix: &Matrix) -> Option<Card> {
     if !needs_gpu(matrix) {
         return None;
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let visible = runtime.ok()?.block_on(visible(&plan.serve.env));
+    let visible = runtime().ok()?.block_on(visible(&plan.serve.env));
     let (first, others) = visible.split_first()?;
     let gpu = Gpu::of_device(&first.name).filter(|_| others.iter().all(|other| other.name == first.name))?;
     Some(Card {

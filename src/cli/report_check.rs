@@ -1,7 +1,7 @@
 //! Columns that a plan's `[report]` names and no run will have, found before the night instead of after it.
 
 use crate::matrix::Matrix;
-use crate::plan::{BenchRunner, Found, Plan, Problem, Side, spelling, suggest};
+use crate::plan::{BenchRunner, Found, Plan, Side, spelling, suggest};
 use crate::report::figures;
 
 /// Checks the columns of a plan whose figures are known: those of our own benchmarks. What another one writes into its result
@@ -40,7 +40,7 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
             _ => "name a parameter of the plan, or a figure such as output_throughput".to_owned(),
         };
         let message = format!("no run will have a column `{name}`");
-        found.add(Problem::new(plan.origin.value_span(place), message, remedy));
+        found.object(plan.origin.value_span(place), message, remedy);
     };
     for (i, name) in plan.report.pareto_label_by.iter().enumerate() {
         require(name, &["report", "pareto", "label_by", &i.to_string()]);

@@ -24,7 +24,7 @@ use crate::plan::Plan;
 use crate::rehearse::Options;
 use crate::report;
 use crate::report::progress::{Ahead, Counter, Mode, Phase, Progress, Requests};
-use crate::run::{Changes, Forecasts, Interrupt, Lengths, Sweep, Update};
+use crate::run::{Changes, Interrupt, Sweep, Update};
 use crate::server::startup;
 use crate::threads;
 use std::panic::resume_unwind;
@@ -87,10 +87,7 @@ pub fn leave() {
 pub fn run(args: Args) -> Result<Exit> {
     let began = Instant::now();
     let mut interrupt = Interrupt::install_early(leave)?;
-    let (plan, whole) = match args.file.open_as(|plan| args.keep_defaults(plan)) {
-        Ok(opened) => opened,
-        Err(exit) => return Ok(exit),
-    };
+    let (plan, whole) = args.file.open_as(|plan| args.keep_defaults(plan))?;
     let part = match &args.only {
         Some(only) => Some(whole.only(&Only::parse(only)?)?),
         None => None,
@@ -102,15 +99,11 @@ pub fn run(args: Args) -> Result<Exit> {
     }
     let node = if args.dry_run { None } else { look_around(&plan) };
     let sweep = Sweep {
-        plan: &plan,
-        whole: &whole,
         wanted,
         shard: args.shard,
         retry_failed: args.retry_failed,
-        forecasts: &Forecasts::new(),
         node: node.as_ref(),
-        lengths: &Lengths::new(),
-        share: None,
+        ..Sweep::of(&plan, &whole)
     };
     let directory = choose_directory(&args, &plan)?;
     if args.dry_run {
@@ -133,9 +126,7 @@ pub fn run(args: Args) -> Result<Exit> {
         )));
     }
     sweep.imagine_anew(&mut state);
-    if let Err(exit) = check_machine(&sweep, &state) {
-        return Ok(exit);
-    }
+    check_machine(&sweep, &state)?;
     let mut recorder = match begun {
         Some(recorder) => recorder,
         None => Recorder::open(directory.clone(), args.shard)?,

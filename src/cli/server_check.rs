@@ -4,7 +4,7 @@
 use super::native_check::MOST_POINTS;
 use crate::cause::Failure;
 use crate::matrix::Matrix;
-use crate::plan::{Found, Parallel, Plan, Problem, Target};
+use crate::plan::{Found, Parallel, Plan, Target};
 use crate::server::address::{Address, Taken};
 use std::collections::{BTreeSet, HashSet};
 
@@ -54,7 +54,7 @@ fn check_devices(plan: &Plan, matrix: &Matrix, found: &mut Found) {
             true => plan.origin.key_span(&["serve", "env", name]),
             false => plan.origin.key_span(&["exec", "parallel"]),
         };
-        found.add(Problem::new(place, message, remedy));
+        found.object(place, message, remedy);
     }
 }
 
@@ -71,6 +71,6 @@ fn add(plan: &Plan, objections: BTreeSet<String>, remedy: &str, found: &mut Foun
         None => plan.origin.value_span(&["serve", "command"]),
     };
     for objection in objections {
-        found.add(Problem::new(place, objection, remedy));
+        found.object(place, objection, remedy);
     }
 }

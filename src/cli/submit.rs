@@ -7,10 +7,10 @@ use super::run::{keep_defaults, write_plan};
 use super::server_check;
 use crate::cluster::{self, Array, k8s, slurm};
 use crate::error::{Error, Exit, Result};
-use crate::journal::{Directory, Recorder, Shard, State};
+use crate::journal::{Directory, Recorder, State};
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::{Found, Plan, Target};
-use crate::run::{Changes, Forecasts, Lengths, Sweep, demand};
+use crate::run::{Changes, Sweep, demand};
 use crate::selection::packed::Room;
 use crate::shell::{shell_line, shell_word};
 use crate::units::show_many;
@@ -60,15 +60,10 @@ pub fn run(args: Args) -> Result<Exit> {
     let adapt = |plan: &mut Plan| {
         keep_defaults(plan, &Directory::at(folder(args.output.as_deref(), plan)));
     };
-    let (mut plan, matrix) = match args.file.open_as(adapt) {
-        Ok(opened) => opened,
-        Err(exit) => return Ok(exit),
-    };
+    let (mut plan, matrix) = args.file.open_as(adapt)?;
     // Workers find what the plan names beside it, wherever they start.
     plan.path = absolute(&plan.path).unwrap_or(plan.path);
-    if let Err(exit) = refuse(&plan, &matrix)? {
-        return Ok(exit);
-    }
+    refuse(&plan, &matrix)?;
     let root = folder(args.output.as_deref(), &plan);
     let directory = Directory::at(absolute(&root).unwrap_or(root));
     if !directory.is_ours() {
@@ -98,7 +93,7 @@ pub fn run(args: Args) -> Result<Exit> {
     };
     let sweep = Sweep {
         retry_failed: args.retry_failed,
-        ..sweep(&plan, &matrix)
+        ..Sweep::of(&plan, &matrix)
     };
     let left = sweep.left(&state);
     match (args.slurm, args.k8s) {
@@ -303,8 +298,8 @@ fn cancel(directory: &Directory) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Refuses plans that no worker could go on with; the inner error is the exit code after problems were told with their places.
-fn refuse(plan: &Plan, matrix: &Matrix) -> Result<std::result::Result<(), Exit>> {
+/// Refuses plans that no worker could go on with.
+fn refuse(plan: &Plan, matrix: &Matrix) -> Result<()> {
     if matches!(plan.serve.target, Target::Attach(_)) {
         let why = "a server behind `url` is one, and workers could only wait for each other; use `vsweep run`";
         return Err(Error::Usage(why.to_owned()));
@@ -316,28 +311,7 @@ fn refuse(plan: &Plan, matrix: &Matrix) -> Result<std::result::Result<(), Exit>>
     }
     let mut found = Found::default();
     server_check::check_side_by_side(plan, matrix, &mut found);
-    Ok(match found.is_empty() {
-        true => Ok(()),
-        false => Err(plan_file::show(
-            found.into_problems(&plan.origin.sources, &plan.secrets),
-        )),
-    })
-}
-
-fn sweep<'a>(plan: &'a Plan, matrix: &'a Matrix) -> Sweep<'a> {
-    const NO_FORECASTS: &Forecasts = &Forecasts::new();
-    const NO_LENGTHS: &Lengths = &Lengths::new();
-    Sweep {
-        plan,
-        whole: matrix,
-        wanted: matrix,
-        shard: Shard::WHOLE,
-        retry_failed: false,
-        forecasts: NO_FORECASTS,
-        node: None,
-        lengths: NO_LENGTHS,
-        share: None,
-    }
+    plan_file::refuse(plan, found)
 }
 
 /// Records the plan, unless it is the one that counts already; what the directory says then.
@@ -356,6 +330,6 @@ fn record(plan: &Plan, matrix: &Matrix, directory: &Directory) -> Result<State> 
     for note in changes.notes() {
         output::tell(note);
     }
-    super::machine::runtime()?.block_on(sweep(plan, matrix).declare(changes, &mut recorder))?;
+    super::machine::runtime()?.block_on(Sweep::of(plan, matrix).declare(changes, &mut recorder))?;
     Ok(recorder.state().clone())
 }

@@ -9,9 +9,9 @@ use super::rehearse::Machine;
 use super::run::{check_machine, first_guesses, keep_defaults, leave, lengths, look_around, perform};
 use crate::agenda::Ending;
 use crate::error::{Error, Exit, Result};
-use crate::journal::{Directory, Recorder, Shard, State};
+use crate::journal::{Directory, Recorder, State};
 use crate::report::progress::Mode;
-use crate::run::{COMPARISON, Changes, Forecasts, Interrupt, Leases, Lengths, Share, Sweep, group_name, host};
+use crate::run::{COMPARISON, Changes, Interrupt, Leases, Share, Sweep, group_name, host};
 use std::path::PathBuf;
 
 /// Take server starts of a submitted experiment, beside other workers, until none is left
@@ -35,33 +35,23 @@ pub fn run(args: Args) -> Result<Exit> {
     let mut interrupt = Interrupt::install_early(leave)?;
     let directory = Directory::open(args.directory)?;
     let mut recorder = Recorder::join(directory.clone())?;
-    let (plan, whole) = match recorded_plan(&directory, recorder.state(), |plan| keep_defaults(plan, &directory))? {
-        Ok(read) => read,
-        Err(exit) => return Ok(exit),
-    };
+    let (plan, whole) = recorded_plan(&directory, recorder.state(), |plan| keep_defaults(plan, &directory))?;
     let share = Share {
         leases: Leases::of(&directory, host()),
         group: args.group,
     };
     let node = look_around(&plan);
     let sweep = Sweep {
-        plan: &plan,
-        whole: &whole,
-        wanted: &whole,
-        shard: Shard::WHOLE,
         retry_failed: args.retry_failed,
-        forecasts: &Forecasts::new(),
         node: node.as_ref(),
-        lengths: &Lengths::new(),
         share: Some(&share),
+        ..Sweep::of(&plan, &whole)
     };
     if !has_work(&sweep, &share, recorder.state())? {
         output::say(format_args!("nothing is left to do in {}", directory.root().display()));
         return Ok(Exit::Done);
     }
-    if let Err(exit) = check_machine(&sweep, recorder.state()) {
-        return Ok(exit);
-    }
+    check_machine(&sweep, recorder.state())?;
     recorder.hide(plan.secrets.clone());
     let changes = Changes::between(recorder.state(), &whole, &plan);
     let forecasts = first_guesses(&sweep, recorder.state());

@@ -100,6 +100,25 @@ pub struct Sweep<'a> {
     pub share: Option<&'a Share>,
 }
 
+impl<'a> Sweep<'a> {
+    /// All work on a plan, of which nothing is known, on a machine of which nothing is known.
+    pub fn of(plan: &'a Plan, matrix: &'a Matrix) -> Sweep<'a> {
+        const NO_FORECASTS: &Forecasts = &Forecasts::new();
+        const NO_LENGTHS: &Lengths = &Lengths::new();
+        Sweep {
+            plan,
+            whole: matrix,
+            wanted: matrix,
+            shard: Shard::WHOLE,
+            retry_failed: false,
+            forecasts: NO_FORECASTS,
+            node: None,
+            lengths: NO_LENGTHS,
+            share: None,
+        }
+    }
+}
+
 impl Sweep<'_> {
     /// Performs what the journal lacks. Whatever happens, no server of the sweep is left when this returns.
     pub async fn perform(

@@ -5,7 +5,6 @@
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use vsweep::bench::judge::{Seen, Served, beside, cached, doubts, lengths, paced};
-use vsweep::cause::Outcome;
 use vsweep::plan::Params;
 use vsweep::rng::NumpyPcg64;
 use vsweep::table::{Cell, Points, Row, TableBuilder};
@@ -309,16 +308,9 @@ fn start(draw: &mut Draw, loads: u64, runs: u32, again: bool, slowing: f64) -> V
         builder.push(Row {
             point: &load.to_string(),
             run: *run,
-            outcome: Outcome::Ok,
-            validity: None,
-            doubts: &[],
-            cause: None,
-            detail: "",
-            serve: &Params::new(),
             bench: &bench.collect(),
-            simulated: None,
-            gpus: None,
             metrics: &metrics,
+            ..Row::default()
         });
         builder.measured_on(0, Some("a start".to_owned()), at as u64);
     }

@@ -58,6 +58,23 @@ impl Harness {
             .expect("the binary starts")
     }
 
+    /// Kills a vsweep, and waits for all that it started, once something is so. False if it ended in order before.
+    pub fn kill_when(&self, mut vsweep: Child, mut is_due: impl FnMut() -> bool) -> bool {
+        let mut ended = None;
+        wait_for("the moment to kill it", || {
+            ended = vsweep.try_wait().expect("a child");
+            ended.is_some() || is_due()
+        });
+        if let Some(status) = ended {
+            assert!(status.success(), "{status}");
+            return false;
+        }
+        vsweep.kill().expect("alive until now");
+        vsweep.wait().expect("reaped");
+        self.wait_until_alone();
+        true
+    }
+
     /// Pids and command lines of living processes that carry the marker.
     pub fn processes(&self) -> Vec<(i32, String)> {
         let mut found = Vec::new();

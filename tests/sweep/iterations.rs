@@ -17,17 +17,8 @@ use vsweep::sim::engine::model::Model;
 /// The engine model of `vsweep sim serve demo-8b` at this speed.
 fn model(speed: f64) -> CostModel {
     CostModel {
-        gpu: Gpu::named("h100").expect("listed"),
-        model: Model::named("demo-8b"),
-        tensor_parallel: 1,
-        pipeline_parallel: 1,
-        data_parallel: 1,
-        speculation: None,
-        weight_bytes: 2.0,
-        kv_bytes: 2.0,
-        eight_bit: false,
-        eager: false,
         speed,
+        ..CostModel::new(Gpu::named("h100").expect("listed"), Model::named("demo-8b"))
     }
 }
 

@@ -310,20 +310,11 @@ fn killed_in_the_middle_nothing_is_left_and_the_rest_is_done() {
     let directory = node.out("out");
     let mut kills = 0;
     for reach in [14, 30, 55, usize::MAX] {
-        let mut vsweep = node.start(&["run", "plan.toml", "-o", "out", "--quiet"]);
-        let mut ended = None;
-        wait_for("the next events", || {
-            ended = vsweep.try_wait().expect("a child");
-            ended.is_some() || journal_lines(&directory) >= reach
-        });
-        if let Some(status) = ended {
-            assert!(status.success(), "{status}");
+        let vsweep = node.start(&["run", "plan.toml", "-o", "out", "--quiet"]);
+        if !node.0.kill_when(vsweep, || journal_lines(&directory) >= reach) {
             break;
         }
-        vsweep.kill().expect("alive until now");
-        vsweep.wait().expect("reaped");
         kills += 1;
-        node.0.wait_until_alone();
     }
     assert!(kills > 1, "the test has lost its meaning");
     let outcomes = outcomes_in_journal(&directory);
@@ -616,25 +607,16 @@ fn killed_at_random_moments_with_eight_groups_under_way() {
         let name = format!("sweep-{sweeps}");
         let directory = node.out(&name);
         loop {
-            let mut vsweep = node.start(&["run", "plan.toml", "-o", &name, "--quiet"]);
+            let vsweep = node.start(&["run", "plan.toml", "-o", &name, "--quiet"]);
             // Any constants will do: the moments only need to differ.
             draw = draw
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
             let reach = journal_lines(&directory) + (draw >> 33) as usize % lines;
-            let mut ended = None;
-            wait_for("the next events", || {
-                ended = vsweep.try_wait().expect("a child");
-                ended.is_some() || journal_lines(&directory) >= reach
-            });
-            if let Some(status) = ended {
-                assert!(status.success(), "{status}");
+            if !node.0.kill_when(vsweep, || journal_lines(&directory) >= reach) {
                 break;
             }
-            vsweep.kill().expect("alive until now");
-            vsweep.wait().expect("reaped");
             kills += 1;
-            node.0.wait_until_alone();
             let outcomes = outcomes_in_journal(&directory);
             assert!(outcomes.values().all(|count| *count == 1), "{outcomes:?}");
         }

@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Two servers, three loads, two runs, all small.
 const PLAN: &str = r#"
@@ -63,20 +63,11 @@ fn killed_at_every_few_events_the_tables_are_the_same() {
     // Sessions reach one event more each time, so that every kind of moment is hit and progress is certain.
     for reach in 1.. {
         let before = journal_lines(&directory);
-        let mut vsweep = harness.start(&["run", plan, "-o", "killed", "--quiet"]);
-        let mut ended = None;
-        wait_for("the next events", || {
-            ended = vsweep.try_wait().expect("a child");
-            ended.is_some() || journal_lines(&directory) >= before + reach
-        });
-        if let Some(status) = ended {
-            assert!(status.success(), "{status}");
+        let vsweep = harness.start(&["run", plan, "-o", "killed", "--quiet"]);
+        if !harness.kill_when(vsweep, || journal_lines(&directory) >= before + reach) {
             break;
         }
-        vsweep.kill().expect("alive until now");
-        vsweep.wait().expect("reaped");
         kills += 1;
-        harness.wait_until_alone();
         assert_nothing_twice(&directory);
     }
     assert!(kills > 5, "only {kills} kills: the test has lost its meaning");
@@ -255,23 +246,12 @@ fn killed_at_random_moments_the_tables_are_the_same() {
         let name = format!("sweep-{sweeps}");
         let directory = harness.folder.path().join(&name);
         loop {
-            let mut vsweep = harness.start(&["run", plan, "-o", &name, "--quiet"]);
+            let vsweep = harness.start(&["run", plan, "-o", &name, "--quiet"]);
             let deadline = Instant::now() + typical.mul_f64(random.fraction() * 1.3);
-            let status = loop {
-                match vsweep.try_wait().expect("a child") {
-                    Some(status) => break Some(status),
-                    None if Instant::now() >= deadline => break None,
-                    None => std::thread::sleep(Duration::from_millis(1)),
-                }
-            };
-            if let Some(status) = status {
-                assert!(status.success(), "{status}");
+            if !harness.kill_when(vsweep, || Instant::now() >= deadline) {
                 break;
             }
-            vsweep.kill().expect("alive until now");
-            vsweep.wait().expect("reaped");
             kills += 1;
-            harness.wait_until_alone();
             assert_nothing_twice(&directory);
         }
         assert_eq!(table(&directory), expected, "sweep {sweeps}");

@@ -2,7 +2,6 @@
 //! here with what vsweep answers instead; `docs/differences.md` gives the reasons.
 
 use serde_json::{Value, json};
-use vsweep::cause::Outcome;
 use vsweep::plan::Params;
 use vsweep::table::{Better, Row, TableBuilder, count_gpus, frontier, read_scalars};
 
@@ -59,16 +58,9 @@ fn users_gpus_and_shares() {
         builder.push(Row {
             point: "p",
             run: 0,
-            outcome: Outcome::Ok,
-            validity: None,
-            doubts: &[],
-            cause: None,
-            detail: "",
-            serve: &Params::new(),
-            bench: &Params::new(),
-            simulated: None,
             gpus: Some(count_gpus(&params, &[])),
             metrics: &metrics,
+            ..Row::default()
         });
         let table = builder.finish();
         let found: Vec<Option<f64>> = names.iter().map(|name| table.cell(name, 0).number()).collect();

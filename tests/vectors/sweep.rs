@@ -129,15 +129,9 @@ fn table(records: &[Value]) -> Table {
             point: "p",
             run: i as u32,
             outcome: Measured::Ok,
-            validity: None,
-            doubts: &[],
-            cause: None,
-            detail: "",
             serve: record.as_object().expect("an object"),
             bench: &Map::new(),
-            simulated: None,
-            gpus: None,
-            metrics: &[],
+            ..Row::default()
         });
     }
     builder.finish()

@@ -16,6 +16,9 @@ pub enum Error {
     /// vsweep could not go on (exit code 1).
     #[error("{0}")]
     Fatal(String),
+    /// The same, and everything that is wrong was told.
+    #[error("the plan cannot be used")]
+    Told,
     /// A file or directory could not be used (exit code 1).
     #[error("cannot {action} {path}: {source}{remedy}", path = .path.display(), remedy = remedy(source))]
     Io {
@@ -44,7 +47,7 @@ impl Error {
     /// The exit code this error ends in.
     pub fn exit(&self) -> Exit {
         match self {
-            Error::Usage(_) => Exit::Usage,
+            Error::Usage(_) | Error::Told => Exit::Usage,
             Error::Fatal(_) | Error::Io { .. } => Exit::CannotGoOn,
         }
     }

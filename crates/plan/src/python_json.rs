@@ -1,7 +1,11 @@
-//! JSON as Python's `json` module writes it: with the bare words `NaN`, `Infinity` and `-Infinity`, which JSON lacks. This
-//! module turns them into what vsweep writes instead; it does not parse.
+//! JSON as Python's `json` module writes it. Its bare words `NaN`, `Infinity` and `-Infinity`, which JSON lacks, become what vsweep
+//! writes instead. Its layout (a blank after each comma and colon, ASCII only) is used where files and command lines must be
+//! those of vLLM, byte for byte. This module does not parse.
 
+use serde::Serialize;
+use serde_json::ser::{Formatter, Serializer};
 use std::borrow::Cow;
+use std::io::{self, Write};
 
 /// The words, and what stands for each: vLLM's own texts for infinite numbers, and null for what is no number.
 const WORDS: [(&[u8], &[u8]); 3] = [
@@ -38,10 +42,63 @@ pub fn strict(json: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(strict)
 }
 
+/// Writes a value as `json.dump` does.
+pub fn write(value: &impl Serialize, to: &mut impl Write) -> io::Result<()> {
+    let written = value.serialize(&mut Serializer::with_formatter(to, PythonLayout));
+    written.map_err(io::Error::from)
+}
+
+/// A value as `json.dumps` returns it.
+pub fn dumps(value: &impl Serialize) -> String {
+    let mut bytes = Vec::new();
+    write(value, &mut bytes).expect("plain data can be written to memory");
+    String::from_utf8(bytes).expect("the layout is ASCII")
+}
+
+struct PythonLayout;
+
+impl Formatter for PythonLayout {
+    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        out.write_all(if first { b"" } else { b", " })
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        self.begin_array_value(out, first)
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        out.write_all(b": ")
+    }
+
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        for character in fragment.chars() {
+            match character {
+                '\0'..='\x7e' => write!(out, "{character}")?,
+                _ => {
+                    for unit in character.encode_utf16(&mut [0; 2]) {
+                        write!(out, "\\u{unit:04x}")?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use serde_json::json;
+
+    #[test]
+    fn text_is_what_python_writes() {
+        let value = json!({"a": [1, 2.5], "b": {"c": "é\n😀\u{7f}"}, "d": null});
+        assert_eq!(
+            dumps(&value),
+            r#"{"a": [1, 2.5], "b": {"c": "\u00e9\n\ud83d\ude00\u007f"}, "d": null}"#
+        );
+    }
 
     fn strict_text(json: &str) -> String {
         String::from_utf8(strict(json.as_bytes()).into_owned()).expect("text")

@@ -2,9 +2,9 @@
 //! still cannot be written goes elsewhere and is never thrown away. What the file holds is the benchmark's.
 
 use crate::bench::native::settings::Output;
-use crate::bench::result::json_file;
 use crate::error::{Error, Result};
 use crate::files::write_atomic_with;
+use crate::python_json;
 use serde::Serialize;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -105,12 +105,12 @@ fn try_folder(folder: &Path) -> io::Result<()> {
 pub fn replace(path: &Path, content: &impl Serialize) -> io::Result<()> {
     if is_device(path) {
         let mut device = BufWriter::new(File::options().write(true).open(path)?);
-        json_file::write(content, &mut device)?;
+        python_json::write(content, &mut device)?;
         return device.flush();
     }
     // A link stays one.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    write_atomic_with(&path, |to| json_file::write(content, to)).map_err(|error| match error {
+    write_atomic_with(&path, |to| python_json::write(content, to)).map_err(|error| match error {
         Error::Io { source, .. } => source,
         other => io::Error::other(other.to_string()),
     })
@@ -128,7 +128,7 @@ fn append(path: &Path, result: &impl Serialize) -> io::Result<()> {
     let mut to = BufWriter::new(&file);
     let begun = if before > 0 { to.write_all(b"\n") } else { Ok(()) };
     let written = begun
-        .and_then(|()| json_file::write(result, &mut to))
+        .and_then(|()| python_json::write(result, &mut to))
         .and_then(|()| to.flush());
     if written.is_err() {
         // What the writer still holds would follow when it is dropped.

@@ -27,10 +27,8 @@ pub fn import(tree: &Path, imported: &Imported, to: &Path) -> Result<Exit> {
     let directory = Directory::at(to);
     let path = directory.plan(false);
     let read = plan::parse(&imported.text, Format::Toml, &path, &[], &World::real());
-    let (plan, matrix) = match read.and_then(|plan| Matrix::expand(&plan).map(|matrix| (plan, matrix))) {
-        Ok(read) => read,
-        Err(problems) => return Ok(show(problems)),
-    };
+    let read = read.and_then(|plan| Matrix::expand(&plan).map(|matrix| (plan, matrix)));
+    let (plan, matrix) = read.map_err(show)?;
     let mut problems = Vec::new();
     let runs = find(tree, folders, &mut problems)?;
     let count = runs.iter().map(Vec::len).sum::<usize>() as u64;

@@ -1,9 +1,10 @@
 //! What `run` and `worker` look at before they begin: the machine, what the directory was begun with, and what the plan will likely take.
 
 use crate::cli::forecast::estimate;
+use crate::cli::machine::runtime;
 use crate::cli::rehearse::installed;
 use crate::cli::{plan_file, preflight};
-use crate::error::Exit;
+use crate::error::Result;
 use crate::journal::{Directory, State};
 use crate::plan::{Found, Plan, Warmup};
 use crate::rehearse::{Forecast, Options, foresee};
@@ -23,24 +24,18 @@ pub fn keep_defaults(plan: &mut Plan, directory: &Directory) -> bool {
     is_kept
 }
 
-/// Looks for what the work that is left needs of this machine. `Err` holds the exit code to end with.
-pub fn check_machine(sweep: &Sweep<'_>, state: &State) -> std::result::Result<(), Exit> {
+/// Looks for what the work that is left needs of this machine, and tells what is missing.
+pub fn check_machine(sweep: &Sweep<'_>, state: &State) -> Result<()> {
     let mut found = Found::default();
     if sweep.schedule().has_work(state) {
         preflight::check(sweep.plan, sweep.wanted, sweep.node, &mut found);
     }
-    match found.is_empty() {
-        true => Ok(()),
-        false => Err(plan_file::show(
-            found.into_problems(&sweep.plan.origin.sources, &sweep.plan.secrets),
-        )),
-    }
+    plan_file::refuse(sweep.plan, found)
 }
 
 /// The machine as far as the plan shares it out.
 pub fn look_around(plan: &Plan) -> Option<Node> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.ok()?.block_on(Node::of(plan))
+    runtime().ok()?.block_on(Node::of(plan))
 }
 
 /// What the searches will likely find.

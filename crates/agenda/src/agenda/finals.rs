@@ -168,14 +168,11 @@ fn push(builder: &mut TableBuilder, run: &RunRecord, serve: &Params, gpus: f64) 
         run: run.run,
         outcome: run.outcome,
         validity: Some(run.validity),
-        doubts: &[],
-        cause: None,
-        detail: "",
         serve,
         bench: &run.params,
-        simulated: None,
         gpus: Some(gpus),
         metrics: &metrics,
+        ..Row::default()
     });
 }
 

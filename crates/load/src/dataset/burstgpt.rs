@@ -29,9 +29,7 @@ impl Dataset for BurstGpt {
 
     /// Rows of GPT-4 with an answer, each once, or with repetition if there are too few.
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
-        let Draw {
-            sampling, vocabulary, ..
-        } = *draw;
+        let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let rows = Rows::read(&self.path)?;
         let mut usable: Vec<(&Row, u64)> = Vec::new();
         for row in &rows.rows {

@@ -239,9 +239,7 @@ fn with_later_turns(
 impl Shares {
     /// Turns of equal length: what all share, what the conversation shares, and tokens of their own.
     fn draw(&self, length: &Random, counts: &[u64], draw: &Draw<'_>) -> Result<Vec<Vec<Item>>, String> {
-        let Draw {
-            sampling, vocabulary, ..
-        } = *draw;
+        let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let tokens = length.input_len.saturating_sub(vocabulary.added_specials()).max(1);
         let part = |share: f64| (tokens as f64 * share).floor() as u64;
         let (of_all, of_one) = (part(self.all), part(self.conversation));

@@ -51,11 +51,8 @@ impl Dataset for CustomImage {
     }
 
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
-        let Draw {
-            sampling, vocabulary, ..
-        } = *draw;
         let rows = Rows::read(&self.path)?;
-        let items = sampling.gather(sampling.shuffled(rows.rows.iter().collect()), |index, row| {
+        draw.each_row(rows.rows.iter().collect(), |index, row| {
             let (prompt, text, beside) = match row.fields.get("content") {
                 Some(content) => {
                     let parts = self.parts(content).map_err(|problem| rows.wrong(row, &problem))?;
@@ -69,11 +66,10 @@ impl Dataset for CustomImage {
                 }
             };
             let output_len = rows.output_len(row, self.output_len)?;
-            let mut item = Item::new(index, prompt, vocabulary.count(&text)?, output_len);
+            let mut item = Item::new(index, prompt, draw.vocabulary.count(&text)?, output_len);
             item.media = beside;
-            Ok(Some(item))
-        })?;
-        Ok(sampling.filled_up(items))
+            Ok(item)
+        })
     }
 }
 
@@ -138,28 +134,21 @@ impl Dataset for CustomAudio {
     }
 
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
-        let Draw {
-            sampling,
-            vocabulary,
-            backend,
-            ..
-        } = *draw;
         let rows = Rows::read(&self.path)?;
-        let items = sampling.gather(sampling.shuffled(rows.rows.iter().collect()), |index, row| {
+        draw.each_row(rows.rows.iter().collect(), |index, row| {
             let path = rows.text(row, "audio")?;
             let text = match row.fields.contains_key("prompt") {
                 true => rows.text(row, "prompt")?,
                 false => String::new(),
             };
-            let prompt_len = vocabulary.count(&text)?;
+            let prompt_len = draw.vocabulary.count(&text)?;
             let output_len = rows.output_len(row, self.output_len)?;
             let mut item = Item::new(index, Prompt::Text(text), prompt_len, output_len);
-            item.media = Some(match backend {
+            item.media = Some(match draw.backend {
                 Backend::Audio => json!({"audio_path": path}),
                 _ => media::sound(&path).map_err(|problem| rows.wrong(row, &problem))?,
             });
-            Ok(Some(item))
-        })?;
-        Ok(sampling.filled_up(items))
+            Ok(item)
+        })
     }
 }

@@ -1,7 +1,6 @@
 //! The `hf` dataset: any data set in the form of the Hugging Face Hub, from a local file or folder, or from the Hub. Which
 //! columns hold prompts and answers is found out from their names.
 
-use super::custom::text_item;
 use super::kind::PATH;
 use super::rows::{Row, Rows};
 use super::{Dataset, Draw, Item, Kind, Traits, hub, split};
@@ -78,12 +77,7 @@ impl Dataset for HuggingFace {
     }
 
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
-        let Draw {
-            sampling,
-            vocabulary,
-            template,
-            ..
-        } = *draw;
+        let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let files: Result<Vec<Rows>, String> = self.files()?.iter().map(|file| Rows::read(file)).collect();
         let files = files?;
         let mut rows: Vec<(&Rows, &Row)> = files
@@ -102,8 +96,9 @@ impl Dataset for HuggingFace {
                 (None, Some(answer)) => vocabulary.count(answer)?.max(1),
                 (None, None) => USUAL_OUTPUT,
             };
-            let template = template.filter(|_| !found.is_conversation);
-            text_item(index, found.prompt, output_len, vocabulary, template).map(Some)
+            let template = draw.template.filter(|_| !found.is_conversation);
+            let draw = Draw { template, ..*draw };
+            draw.text_item(index, found.prompt, output_len).map(Some)
         })?;
         if items.is_empty() {
             return Err(format!("{} holds no prompts; give another split or file", self.path));

@@ -1,6 +1,6 @@
 //! What a dataset is to the rest of the program: how it can be asked for, and what it draws with.
 
-use super::{ChatTemplate, Item, PromptSource, Sampling, Vocabulary};
+use super::{ChatTemplate, Item, Prompt, PromptSource, Sampling, Vocabulary};
 use crate::load::Backend;
 use crate::params::{Declared, Param, Reader, param};
 use std::fmt::Debug;
@@ -100,6 +100,27 @@ impl<'a> Draw<'a> {
             template: None,
             backend: Backend::Completions,
         }
+    }
+
+    /// One request from each row of a file, in the order drawn, until there are as many as were asked for.
+    pub(super) fn each_row<R>(
+        &self,
+        rows: Vec<R>,
+        mut item: impl FnMut(usize, R) -> Result<Item, String>,
+    ) -> Result<Vec<Item>, String> {
+        let rows = self.sampling.shuffled(rows);
+        let items = self.sampling.gather(rows, |index, row| item(index, row).map(Some))?;
+        Ok(self.sampling.filled_up(items))
+    }
+
+    /// A request with a text from a file, as a turn of the user if there is a template for it.
+    pub(super) fn text_item(&self, index: usize, text: String, output_len: u64) -> Result<Item, String> {
+        let text = match self.template {
+            Some(template) => template.user_turn(&text)?,
+            None => text,
+        };
+        let prompt_len = self.vocabulary.count(&text)?;
+        Ok(Item::new(index, Prompt::Text(text), prompt_len, output_len))
     }
 }
 

@@ -46,9 +46,7 @@ impl Dataset for PrefixRepetition {
 
     /// As many requests as each prefix can have alike, so up to `num_prefixes - 1` fewer than asked for.
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
-        let Draw {
-            sampling, vocabulary, ..
-        } = *draw;
+        let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let for_each = sampling.num_prompts / self.num_prefixes.max(1);
         if for_each == 0 {
             return Err(format!(

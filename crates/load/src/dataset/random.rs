@@ -93,9 +93,7 @@ impl Dataset for Random {
         draw: &Draw<'_>,
         take: &mut dyn FnMut(Vec<Item>) -> Result<(), String>,
     ) -> Result<(), String> {
-        let Draw {
-            sampling, vocabulary, ..
-        } = *draw;
+        let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let mut random = NumpyPcg64::new(sampling.seed);
         let plan = self.plan(sampling.num_prompts, vocabulary, vocabulary.allowed()?, &mut random)?;
         let size = self.batch_size.max(1);

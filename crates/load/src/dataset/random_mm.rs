@@ -161,9 +161,7 @@ impl Dataset for RandomMm {
     }
 
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
-        let Draw {
-            sampling, vocabulary, ..
-        } = *draw;
+        let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let mut random = NumpyPcg64::new(sampling.seed);
         let plan = self
             .text

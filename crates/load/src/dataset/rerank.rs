@@ -39,9 +39,7 @@ impl Dataset for Rerank {
     }
 
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
-        let Draw {
-            sampling, vocabulary, ..
-        } = *draw;
+        let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let is_reranker = !self.no_reranker;
         let separator = u64::from(is_reranker);
         let others = usize::from(!is_reranker);

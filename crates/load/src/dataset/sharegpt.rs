@@ -32,9 +32,7 @@ impl Dataset for ShareGpt {
     }
 
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
-        let Draw {
-            sampling, vocabulary, ..
-        } = *draw;
+        let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let rows = Rows::read(&self.path)?;
         let conversations = of_turns(&rows, 2)?;
         let items = sampling.gather(sampling.shuffled(conversations), |index, (row, turns)| {
@@ -72,9 +70,7 @@ impl Dataset for ShareGpt {
 impl ShareGpt {
     /// Draws whole conversations of questions, of as many turns as there are within `turns`; at least two.
     pub(super) fn converse(&self, draw: &Draw<'_>, turns: &RangeInclusive<u64>) -> Result<Vec<Vec<Item>>, String> {
-        let Draw {
-            sampling, vocabulary, ..
-        } = *draw;
+        let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let rows = Rows::read(&self.path)?;
         let least = 2 * (*turns.start()).max(2) as usize;
         let rows_of_turns = sampling.shuffled(of_turns(&rows, least)?);

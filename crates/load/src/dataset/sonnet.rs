@@ -37,12 +37,7 @@ impl Dataset for Sonnet {
     }
 
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
-        let Draw {
-            sampling,
-            vocabulary,
-            template,
-            ..
-        } = *draw;
+        let (sampling, vocabulary, template) = (draw.sampling, draw.vocabulary, draw.template);
         let file = self.path.display();
         let text = fs::read_to_string(&self.path)
             .map_err(|error| format!("cannot read the poem {file}: {error}; check dataset_path"))?;

@@ -1,6 +1,5 @@
 //! The `spec_bench` dataset: first questions of Spec-Bench, by category.
 
-use super::custom::text_item;
 use super::kind::PATH;
 use super::rows::Rows;
 use super::{Dataset, Draw, Item, Kind, Traits};
@@ -29,21 +28,14 @@ impl Dataset for SpecBench {
     }
 
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
-        let Draw {
-            sampling,
-            vocabulary,
-            template,
-            ..
-        } = *draw;
         let rows = Rows::read(&self.path)?;
         let wanted = rows.of_category(self.category.as_deref(), "spec_bench_category")?;
-        let items = sampling.gather(sampling.shuffled(wanted), |index, row| {
+        draw.each_row(wanted, |index, row| {
             let first = row.fields.get("turns").and_then(|turns| turns.get(0)?.as_str());
             let Some(turn) = first else {
                 return Err(rows.wrong(row, "no text in \"turns\"; correct or remove the line"));
             };
-            text_item(index, turn.to_owned(), self.output_len, vocabulary, template).map(Some)
-        })?;
-        Ok(sampling.filled_up(items))
+            draw.text_item(index, turn.to_owned(), self.output_len)
+        })
     }
 }

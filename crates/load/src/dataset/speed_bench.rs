@@ -1,6 +1,5 @@
 //! The `speed_bench` dataset: first messages of SPEED-Bench, by subset and category.
 
-use super::custom::text_item;
 use super::kind::PATH;
 use super::rows::Rows;
 use super::{Dataset, Draw, Item, Kind, Traits};
@@ -49,12 +48,6 @@ impl Dataset for SpeedBench {
     }
 
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
-        let Draw {
-            sampling,
-            vocabulary,
-            template,
-            ..
-        } = *draw;
         let subset = self.subset.name();
         if !self.folder.is_dir() {
             return Err(format!(
@@ -65,16 +58,12 @@ impl Dataset for SpeedBench {
         }
         let rows = Rows::read(&self.folder.join(format!("{subset}.jsonl")))?;
         let wanted = rows.of_category(self.category.as_deref(), "speed_bench_category")?;
-        let items = sampling.gather(sampling.shuffled(wanted), |index, row| {
-            let first = row
-                .fields
-                .get("messages")
-                .and_then(|messages| messages.get(0)?.get("content")?.as_str());
-            let Some(text) = first else {
+        draw.each_row(wanted, |index, row| {
+            let messages = row.fields.get("messages");
+            let Some(text) = messages.and_then(|messages| messages.get(0)?.get("content")?.as_str()) else {
                 return Err(rows.wrong(row, "no text in \"messages\"; correct or remove the line"));
             };
-            text_item(index, text.to_owned(), self.output_len, vocabulary, template).map(Some)
-        })?;
-        Ok(sampling.filled_up(items))
+            draw.text_item(index, text.to_owned(), self.output_len)
+        })
     }
 }

@@ -63,9 +63,7 @@ impl Dataset for TimedTrace {
 
     /// The rows in their order; [`sort_by_time`] sorts them.
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
-        let Draw {
-            sampling, vocabulary, ..
-        } = *draw;
+        let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let rows = Rows::read(&self.path)?;
         let allowed = vocabulary.allowed_with_added()?;
         let mut chunks: HashMap<(String, u64), Vec<u32>> = HashMap::new();

@@ -5,8 +5,8 @@
 //! lists that hold lists or objects, and objects, become JSON. `null` removes the flag.
 
 use super::flags::{LISTS, SWITCHES};
-pub(crate) use super::json_word::json_word;
 use crate::plan::{Params, SHORT_FLAGS, ServeCommand, show, spelling};
+pub(crate) use crate::python_json::dumps as json_word;
 use serde_json::Value;
 
 /// The base command with every parameter applied, in order.

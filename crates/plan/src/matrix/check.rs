@@ -115,7 +115,7 @@ pub(super) fn rates(plan: &Plan, matrix: &Matrix, found: &mut Found) {
             format!("at no rate up to {rate} are the requests of a run sent within bench.timeout ({timeout})");
         let span = plan.origin.key_span(&["sla"]);
         let remedy = "raise bench.timeout, send fewer (num_prompts), or raise sla.max";
-        found.add(Problem::new(span, message, remedy));
+        found.object(span, message, remedy);
     }
 }
 
@@ -128,7 +128,7 @@ pub(super) fn reach(plan: &Plan, matrix: &Matrix, found: &mut Found) {
         );
         let span = plan.origin.key_span(&["sla"]);
         let remedy = "write num_prompts = { per = \"max_concurrency\", times = 10 }, or lower sla.max to what num_prompts brings";
-        found.add(Problem::new(span, message, remedy));
+        found.object(span, message, remedy);
     }
 }
 
@@ -143,14 +143,14 @@ pub(super) fn leftovers(plan: &Plan, matrix: &Matrix, found: &mut Found) {
             blamed = true;
             let span = plan.origin.value_span(&["link", "equal", &position.to_string()]);
             let message = "no pair of server and load meets this link";
-            found.add(Problem::new(span, message, "give the axes common values"));
+            found.object(span, message, "give the axes common values");
         }
     }
     if !blamed && found.is_empty() {
         let table = if plan.exclude.is_empty() { "link" } else { "exclude" };
         let span = plan.origin.key_span(&[table]);
         let message = "links and exclusions leave no point";
-        found.add(Problem::new(span, message, "loosen one of them"));
+        found.object(span, message, "loosen one of them");
     }
 }
 
@@ -168,11 +168,7 @@ fn side_by_side(plan: &Plan, matrix: &Matrix, found: &mut Found) {
         ),
         _ => return,
     };
-    found.add(Problem::new(
-        plan.origin.value_span(&["exec", "parallel"]),
-        message,
-        remedy,
-    ));
+    found.object(plan.origin.value_span(&["exec", "parallel"]), message, remedy);
 }
 
 /// Whether the servers of a comparison can be held against each other.
@@ -180,7 +176,7 @@ pub(super) fn comparison(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     let Some(compare) = &plan.compare else { return };
     side_by_side(plan, matrix, found);
     let span = plan.origin.value_span(&["compare"]);
-    let mut refuse = |message: String, remedy: &str| found.add(Problem::new(span, message, remedy));
+    let mut refuse = |message: String, remedy: &str| found.object(span, message, remedy);
     let mut loads = matrix.servers().map(|server| {
         let points = matrix.points_of(&server);
         points.map(|point| point.params).collect::<Vec<_>>()

@@ -7,7 +7,7 @@ use super::identity::{Load, file_digest};
 use super::space::{Slot, Space};
 use super::starved;
 use super::{Matrix, Removed};
-use crate::plan::{Axis, BenchRunner, Combo, Condition, Found, Link, ParamRef, Plan, Problem, Side, Warmup, spelling};
+use crate::plan::{Axis, BenchRunner, Combo, Condition, Found, Link, ParamRef, Plan, Side, Warmup, spelling};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
@@ -55,7 +55,7 @@ pub(super) fn expand(plan: &Plan, found: &mut Found) -> Option<Matrix> {
         if !matched.is_possible() && (is_whole || exclusion.conditions.iter().all(is_read)) {
             let span = plan.origin.value_span(&["exclude", &position.to_string()]);
             let remedy = "correct a condition, or remove the block";
-            found.add(Problem::new(span, "this exclusion matches nothing", remedy));
+            found.object(span, "this exclusion matches nothing", remedy);
         }
         exclusions.push(matched);
     }

@@ -8,7 +8,6 @@ mod expand;
 mod filter;
 mod flags;
 mod identity;
-mod json_word;
 mod only;
 mod search;
 mod serve_flags;

@@ -2,7 +2,7 @@
 //! type in [`super::schema`], so that reader and documentation cannot drift apart.
 
 use super::node::{Entry, Kind, Node};
-use super::problem::{Found, Problem, suggest};
+use super::problem::{Found, suggest};
 use super::schema;
 use schemars::JsonSchema;
 
@@ -18,11 +18,7 @@ impl<'n> Fields<'n> {
     pub fn open<T: JsonSchema>(node: &'n Node, what: &str, found: &mut Found) -> Option<Fields<'n>> {
         let Kind::Table(entries) = &node.kind else {
             let message = format!("`{what}` must be a table, found {}", node.kind_name());
-            found.add(Problem::new(
-                node.span,
-                message,
-                format!("write its keys below [{what}]"),
-            ));
+            found.object(node.span, message, format!("write its keys below [{what}]"));
             return None;
         };
         Some(Fields {
@@ -54,7 +50,7 @@ impl<'n> Fields<'n> {
         for entry in self.rest() {
             let known = self.known.iter().map(String::as_str);
             let message = format!("unknown key `{}`", entry.key);
-            found.add(Problem::new(entry.key_span, message, suggest(&entry.key, known)));
+            found.object(entry.key_span, message, suggest(&entry.key, known));
         }
     }
 

@@ -30,11 +30,7 @@ const STRICT: ParseOptions = ParseOptions {
 pub fn parse(text: &str, source: usize, found: &mut Found) -> Node {
     if let Some(place) = too_deep(text) {
         let place = span(source, Range::new(place, place + 1));
-        found.add(Problem::new(
-            place,
-            "nested too deep",
-            format!("nest at most {DEEPEST} levels"),
-        ));
+        found.object(place, "nested too deep", format!("nest at most {DEEPEST} levels"));
         return Node::default();
     }
     let collect = CollectOptions {
@@ -46,17 +42,17 @@ pub fn parse(text: &str, source: usize, found: &mut Found) -> Node {
             Some(value) => node(&value, source, found),
             None => {
                 let place = span(source, Range::new(0, text.len()));
-                found.add(Problem::new(place, "the file is empty", "write a JSON object"));
+                found.object(place, "the file is empty", "write a JSON object");
                 Node::default()
             }
         },
         Err(error) => {
             let place = span(source, error.range());
-            found.add(Problem::new(
+            found.object(
                 place,
                 format!("invalid JSON: {}", lower(&error.kind().to_string())),
                 REMEDY,
-            ));
+            );
             Node::default()
         }
     }
@@ -128,7 +124,7 @@ fn number_kind(text: &str, place: Span, found: &mut Found) -> Kind {
         Ok(number) if !(whole && number.is_f64()) => Kind::Number(number),
         Ok(_) => {
             let remedy = "write it as a string if the program takes it";
-            found.add(Problem::new(place, "this whole number does not fit 64 bits", remedy));
+            found.object(place, "this whole number does not fit 64 bits", remedy);
             Kind::Null
         }
         // Python writes these words, and its programs take these texts for them.
@@ -137,11 +133,7 @@ fn number_kind(text: &str, place: Span, found: &mut Found) -> Kind {
         Err(_) if text == "NaN" => Kind::Text("nan".to_owned()),
         Err(_) => {
             let remedy = "write a finite number, or the string \"inf\"";
-            found.add(Problem::new(
-                place,
-                format!("`{text}` is not a number that fits 64 bits"),
-                remedy,
-            ));
+            found.object(place, format!("`{text}` is not a number that fits 64 bits"), remedy);
             Kind::Null
         }
     }

@@ -163,9 +163,7 @@ fn extended(root: &Node, path: &Path, chain: &mut Vec<PathBuf>, reader: &mut Rea
         Kind::Text(text) => reader.expand(text, node.span),
         _ => {
             let message = format!("`extends` must be a string, found {}", node.kind_name());
-            reader
-                .found
-                .add(Problem::new(node.span, message, "write the path of a plan"));
+            reader.found.object(node.span, message, "write the path of a plan");
             return None;
         }
     };
@@ -177,22 +175,22 @@ fn extended(root: &Node, path: &Path, chain: &mut Vec<PathBuf>, reader: &mut Rea
     };
     if chain.iter().any(|earlier| plain(earlier) == plain(&base_path)) || chain.len() > 32 {
         let remedy = "remove one of the `extends` of the circle";
-        reader.found.add(Problem::new(
+        reader.found.object(
             node.span,
             format!("`{name}` extends itself through other plans"),
             remedy,
-        ));
+        );
         return None;
     }
     let text = match (reader.world.read)(&base_path) {
         Ok(text) => text,
         Err(error) => {
             let message = format!("cannot read {}: {error}", base_path.display());
-            reader.found.add(Problem::new(
+            reader.found.object(
                 node.span,
                 message,
                 "correct the path; it is relative to the file that names it",
-            ));
+            );
             return None;
         }
     };
@@ -229,7 +227,7 @@ fn override_tree(setting: &str, source: usize, found: &mut Found) -> Option<Node
         Some(parts) => parts,
         None => {
             let remedy = "write --set KEY=VALUE, such as --set runs=5";
-            found.add(Problem::new(whole, "this override has no `=`", remedy));
+            found.object(whole, "this override has no `=`", remedy);
             return None;
         }
     };
@@ -237,14 +235,14 @@ fn override_tree(setting: &str, source: usize, found: &mut Found) -> Option<Node
     let mut tree = toml_text::parse(&format!("{key}=0"), source, &mut quiet);
     if !quiet.is_empty() {
         let remedy = "write a dotted key such as serve.params.max_num_seqs";
-        found.add(Problem::new(
+        found.object(
             Span {
                 end: key.len(),
                 ..whole
             },
             "the key of this override is not a dotted name",
             remedy,
-        ));
+        );
         return None;
     }
     let start = key.len() + 1;
@@ -254,7 +252,7 @@ fn override_tree(setting: &str, source: usize, found: &mut Found) -> Option<Node
         let message =
             "the value of this override begins like a list, a table or a quoted text, but does not end like one";
         let remedy = "close it, or put a text in quotes, as in --set 'KEY=\"[text\"'";
-        found.add(Problem::new(Span { start, ..whole }, message, remedy));
+        found.object(Span { start, ..whole }, message, remedy);
         return None;
     }
     let leaf = Node {

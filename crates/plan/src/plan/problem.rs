@@ -235,6 +235,11 @@ pub struct Found {
 }
 
 impl Found {
+    /// Adds a problem at one place.
+    pub fn object(&mut self, span: Span, message: impl Into<String>, remedy: impl Into<String>) {
+        self.add(Problem::new(span, message, remedy));
+    }
+
     /// Adds a problem.
     pub fn add(&mut self, problem: Problem) {
         self.list.push(problem);

@@ -1,7 +1,7 @@
 //! A plan names parameters by their long flags only, so
 //! that one setting has one name in tables and one flag in command lines.
 
-use super::problem::{Found, Problem};
+use super::problem::Found;
 use super::spelling::long_name;
 use super::{Plan, Program, ServeCommand, Side, Target};
 
@@ -20,7 +20,7 @@ pub(super) fn check(plan: &Plan, found: &mut Found) {
     let mut refuse = |name: &str, span| {
         if let Some(long) = long_name(name).filter(|_| !name.starts_with('-')) {
             let message = format!("`{name}` is a short form; as a parameter it would become the flag --{name}");
-            found.add(Problem::new(span, message, format!("write `{long}`")));
+            found.object(span, message, format!("write `{long}`"));
         }
     };
     for (name, _) in plan.params(Side::Serve) {

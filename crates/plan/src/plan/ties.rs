@@ -17,7 +17,7 @@ pub(super) fn check(plan: &Plan, found: &mut Found) {
                 Axis::Derived(derived) => {
                     if let Err((message, remedy)) = follow(plan, side, name, derived) {
                         let span = plan.origin.value_span(&[side.table(), "params", name, "per"]);
-                        found.add(Problem::new(span, message, remedy));
+                        found.object(span, message, remedy);
                     }
                 }
             }
@@ -55,7 +55,7 @@ fn decided(plan: &Plan, name: &str, message: &str, remedy: &str, found: &mut Fou
     let bench = plan.params(Side::Bench).iter();
     if let Some((typed, _)) = bench.into_iter().find(|(typed, _)| spelling::same(typed, name)) {
         let span = plan.origin.key_span(&["bench", "params", typed]);
-        found.add(Problem::new(span, message, remedy));
+        found.object(span, message, remedy);
         return;
     }
     let combos = plan.combos(Side::Bench);
@@ -66,7 +66,7 @@ fn decided(plan: &Plan, name: &str, message: &str, remedy: &str, found: &mut Fou
             true => plan.origin.value_span(&["bench", "combos", &position]),
             false => plan.origin.key_span(&["bench", "params_file"]),
         };
-        found.add(Problem::new(span, message, remedy));
+        found.object(span, message, remedy);
     }
 }
 
@@ -80,11 +80,7 @@ fn against_combos(plan: &Plan, side: Side, axis: &str, found: &mut Found) {
         });
         let span = plan.origin.key_span(&[side.table(), "params", axis]);
         let remedy = "make it a fixed value, or leave it out of the combinations";
-        found.add(Problem::new(
-            span,
-            format!("`{axis}` is an axis, and {by} sets it too"),
-            remedy,
-        ));
+        found.object(span, format!("`{axis}` is an axis, and {by} sets it too"), remedy);
     }
 }
 
@@ -99,11 +95,7 @@ fn zips(plan: &Plan, found: &mut Found) {
         for (member, param) in group.iter().enumerate() {
             if plan.link.zip[..position].iter().any(|earlier| earlier.contains(param)) {
                 let message = format!("`{param}` is in two zip groups");
-                found.add(Problem::new(
-                    span(member),
-                    message,
-                    "put all its partners into one group",
-                ));
+                found.object(span(member), message, "put all its partners into one group");
             }
             if !plan.params(param.side).iter().any(|(name, _)| *name == param.name) {
                 continue;
@@ -111,7 +103,7 @@ fn zips(plan: &Plan, found: &mut Found) {
             let Some(length) = axis_length(plan, param) else {
                 let message = format!("`{param}` has one value, so it cannot advance with others");
                 let remedy = "give it a list of values, or remove it here";
-                found.add(Problem::new(span(member), message, remedy));
+                found.object(span(member), message, remedy);
                 continue;
             };
             match expected {

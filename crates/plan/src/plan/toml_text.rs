@@ -92,21 +92,17 @@ fn value_node(value: Spanned<DeValue<'_>>, source: usize, found: &mut Found) -> 
         DeValue::Integer(integer) => match i64::from_str_radix(integer.as_str(), integer.radix()) {
             Ok(value) => Kind::Number(value.into()),
             Err(_) => {
-                found.add(Problem::new(
+                found.object(
                     place,
                     "this whole number does not fit 64 bits",
                     "write it as a string if the program takes it",
-                ));
+                );
                 Kind::Null
             }
         },
         DeValue::Float(float) => float_kind(float.as_str(), place, found),
         DeValue::Datetime(_) => {
-            found.add(Problem::new(
-                place,
-                "dates have no meaning in a plan",
-                "put it in quotes",
-            ));
+            found.object(place, "dates have no meaning in a plan", "put it in quotes");
             Kind::Null
         }
         DeValue::Array(items) => Kind::List(items.into_iter().map(|item| value_node(item, source, found)).collect()),
@@ -122,20 +118,16 @@ fn float_kind(text: &str, place: Span, found: &mut Found) -> Kind {
         Ok(value) => match Number::from_f64(value) {
             Some(number) => Kind::Number(number),
             None => {
-                found.add(Problem::new(
+                found.object(
                     place,
                     format!("`{text}` is not a finite number"),
                     "write a number, or inf",
-                ));
+                );
                 Kind::Null
             }
         },
         Err(_) => {
-            found.add(Problem::new(
-                place,
-                format!("`{text}` is not a number"),
-                "write a number, or inf",
-            ));
+            found.object(place, format!("`{text}` is not a number"), "write a number, or inf");
             Kind::Null
         }
     }

@@ -1,7 +1,7 @@
 //! The forms in which `vllm bench sweep` takes parameters: JSON files of combinations, and `--link-vars`.
 
 use super::node::{Entry, Kind, Node};
-use super::problem::{Found, Problem};
+use super::problem::Found;
 use super::source::Span;
 use super::{Combo, Params, value};
 
@@ -21,18 +21,14 @@ pub fn records(root: &Node, found: &mut Found) -> Vec<(Span, Combo)> {
             if found.is_empty() {
                 let remedy = "write a list of objects, or an object of named objects";
                 let message = format!("a parameter file holds combinations, found {}", root.kind_name());
-                found.add(Problem::new(root.span, message, remedy));
+                found.object(root.span, message, remedy);
             }
             return Vec::new();
         }
     };
     if records.is_empty() {
         let remedy = "add one, or remove params_file";
-        found.add(Problem::new(
-            root.span,
-            "this parameter file holds no combination",
-            remedy,
-        ));
+        found.object(root.span, "this parameter file holds no combination", remedy);
     }
     records
         .into_iter()
@@ -46,7 +42,7 @@ fn record(name: Option<&str>, node: &Node, found: &mut Found) -> Option<(Span, C
             "a combination must be an object of parameters, found {}",
             node.kind_name()
         );
-        found.add(Problem::new(node.span, message, "write {\"parameter\": value, ...}"));
+        found.object(node.span, message, "write {\"parameter\": value, ...}");
         return None;
     };
     let mut name = name.map(String::from);

@@ -211,7 +211,7 @@ fn is_echo(column: &Column) -> bool {
 mod tests {
     use super::*;
     use serde_json::json;
-    use vsweep_plan::cause::Outcome;
+
     use vsweep_plan::plan::Params;
 
     fn params(value: serde_json::Value) -> Params {
@@ -222,16 +222,12 @@ mod tests {
         Row {
             point: "p",
             run: 1,
-            outcome: Outcome::Ok,
             validity: Some(Validity::Valid),
-            doubts: &[],
-            cause: None,
-            detail: "",
             serve,
             bench,
-            simulated: None,
             gpus: Some(2.0),
             metrics,
+            ..Row::default()
         }
     }
 

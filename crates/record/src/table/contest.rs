@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use crate::table::{Row, TableBuilder};
     use serde_json::json;
-    use vsweep_plan::cause::Outcome;
+
     use vsweep_plan::validity::Validity;
 
     /// The contest of configs with one, two and three settings; each with the throughputs of its starts.
@@ -183,16 +183,11 @@ mod tests {
                 builder.push(Row {
                     point: names[config],
                     run: 0,
-                    outcome: Outcome::Ok,
                     validity: Some(Validity::Valid),
-                    doubts: &[],
-                    cause: None,
-                    detail: "",
                     serve: &settings,
                     bench: &Default::default(),
-                    simulated: None,
-                    gpus: None,
                     metrics: &[("output_throughput".into(), Cell::Float(*value))],
+                    ..Row::default()
                 });
                 builder.measured_on(slot as u32, Some(format!("{config}-{slot}")), slot as u64);
             }

@@ -62,8 +62,6 @@ impl Table {
 mod tests {
     use super::*;
     use crate::table::{Row, TableBuilder};
-    use vsweep_plan::cause::Outcome;
-    use vsweep_plan::plan::Params;
 
     fn table(rows: &[&[(&str, f64)]]) -> Table {
         let mut builder = TableBuilder::new();
@@ -74,16 +72,9 @@ mod tests {
             builder.push(Row {
                 point: "p",
                 run: i as u32,
-                outcome: Outcome::Ok,
-                validity: None,
-                doubts: &[],
-                cause: None,
-                detail: "",
-                serve: &Params::new(),
-                bench: &Params::new(),
-                simulated: None,
                 gpus: Some(4.0),
                 metrics: &figures.collect::<Vec<_>>(),
+                ..Row::default()
             });
         }
         builder.finish()

@@ -44,8 +44,6 @@ pub(super) fn disagreement(runs: &Table, rows: &[usize]) -> Option<Disagreement>
 mod tests {
     use super::*;
     use crate::table::{Cell, Row, TableBuilder};
-    use vsweep_plan::cause::Outcome;
-    use vsweep_plan::plan::Params;
 
     fn disagree(metric: &str, values: &[f64]) -> bool {
         let mut builder = TableBuilder::new();
@@ -53,16 +51,8 @@ mod tests {
             builder.push(Row {
                 point: "p",
                 run: run as u32,
-                outcome: Outcome::Ok,
-                validity: None,
-                doubts: &[],
-                cause: None,
-                detail: "",
-                serve: &Params::new(),
-                bench: &Params::new(),
-                simulated: None,
-                gpus: None,
                 metrics: &[(metric.into(), Cell::Float(*value))],
+                ..Row::default()
             });
         }
         disagreement(&builder.finish(), &Vec::from_iter(0..values.len())).is_some()

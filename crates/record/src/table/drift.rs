@@ -106,7 +106,7 @@ fn rank(steps: &mut [Step]) {
 mod tests {
     use crate::table::{Cell, Points, Row, TableBuilder};
     use serde_json::json;
-    use vsweep_plan::cause::Outcome;
+
     use vsweep_plan::plan::Params;
     use vsweep_plan::validity::Code;
 
@@ -117,20 +117,13 @@ mod tests {
             builder.push(Row {
                 point,
                 run: run as u32,
-                outcome: Outcome::Ok,
-                validity: None,
-                doubts: &[],
-                cause: None,
-                detail: "",
-                serve: &Params::new(),
                 bench: &Params::from_iter([("max_concurrency".to_owned(), json!(8))]),
-                simulated: None,
-                gpus: None,
                 metrics: &[
                     ("median_tpot_ms".into(), Cell::Float(tpot)),
                     ("duration".into(), Cell::Float(duration)),
                     ("completed".into(), Cell::Integer(200)),
                 ],
+                ..Row::default()
             });
             builder.measured_on(0, Some(launch.to_owned()), order as u64);
         };

@@ -1,6 +1,7 @@
 //! One run as a table takes it in.
 
 use super::Cell;
+use std::sync::LazyLock;
 use vsweep_plan::cause::{Cause, Outcome};
 use vsweep_plan::plan::Params;
 use vsweep_plan::validity::{Doubt, Validity};
@@ -32,4 +33,25 @@ pub struct Row<'a> {
     pub gpus: Option<f64>,
     /// The run's figures (see [`super::read_scalars`]); empty if it was not measured.
     pub metrics: &'a [(Box<str>, Cell)],
+}
+
+impl Default for Row<'_> {
+    /// A valid run of which nothing else is known.
+    fn default() -> Self {
+        static NONE: LazyLock<Params> = LazyLock::new(Params::new);
+        Row {
+            point: "",
+            run: 0,
+            outcome: Outcome::Ok,
+            validity: None,
+            doubts: &[],
+            cause: None,
+            detail: "",
+            serve: &NONE,
+            bench: &NONE,
+            simulated: None,
+            gpus: None,
+            metrics: &[],
+        }
+    }
 }

@@ -93,8 +93,6 @@ fn positive(value: &f64) -> bool {
 mod tests {
     use super::*;
     use serde_json::{Value, json};
-    use vsweep_plan::cause::Outcome;
-    use vsweep_plan::plan::Params;
 
     fn users(bench: Value, figures: &[(&str, f64)]) -> Option<f64> {
         let metrics: Vec<(Box<str>, Cell)> = figures
@@ -104,16 +102,9 @@ mod tests {
         count_users(&Row {
             point: "p",
             run: 0,
-            outcome: Outcome::Ok,
-            validity: None,
-            doubts: &[],
-            cause: None,
-            detail: "",
-            serve: &Params::new(),
             bench: bench.as_object().expect("an object"),
-            simulated: None,
-            gpus: None,
             metrics: &metrics,
+            ..Row::default()
         })
     }
 

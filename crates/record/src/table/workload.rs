@@ -150,8 +150,6 @@ mod tests {
     use super::*;
     use crate::table::{Row, Table, TableBuilder};
     use serde_json::{Value, json};
-    use vsweep_plan::cause::Outcome;
-    use vsweep_plan::plan::Params;
 
     fn table(loads: &[Value]) -> Table {
         let mut builder = TableBuilder::new();
@@ -159,16 +157,8 @@ mod tests {
             builder.push(Row {
                 point: &i.to_string(),
                 run: 0,
-                outcome: Outcome::Ok,
-                validity: None,
-                doubts: &[],
-                cause: None,
-                detail: "",
-                serve: &Params::new(),
                 bench: load.as_object().expect("an object"),
-                simulated: None,
-                gpus: None,
-                metrics: &[],
+                ..Row::default()
             });
         }
         builder.finish()

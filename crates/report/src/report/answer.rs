@@ -244,7 +244,7 @@ fn gpus_differ(points: &Points<'_>, entrants: &[usize]) -> bool {
 mod tests {
     use super::*;
     use vsweep_plan::cause::Outcome;
-    use vsweep_plan::plan::Params;
+
     use vsweep_record::table::{Cell, Row, Table, TableBuilder};
 
     fn table(runs: &[(&str, Validity, f64)]) -> Table {
@@ -256,14 +256,9 @@ mod tests {
                 run: run as u32,
                 outcome: if is_valid { Outcome::Ok } else { Outcome::Suspect },
                 validity: Some(*validity),
-                doubts: &[],
-                cause: None,
-                detail: "",
-                serve: &Params::new(),
-                bench: &Params::new(),
-                simulated: None,
                 gpus: Some(1.0),
                 metrics: &[("output_throughput".into(), Cell::Float(*value))],
+                ..Row::default()
             });
         }
         builder.finish()

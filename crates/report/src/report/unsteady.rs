@@ -72,7 +72,7 @@ fn drifts(points: &Points<'_>, varied: &[&Column]) -> Vec<String> {
 mod tests {
     use super::*;
     use serde_json::json;
-    use vsweep_plan::cause::Outcome;
+
     use vsweep_plan::plan::Params;
     use vsweep_record::table::{Cell, Row, TableBuilder};
 
@@ -91,16 +91,9 @@ mod tests {
             builder.push(Row {
                 point,
                 run: run as u32,
-                outcome: Outcome::Ok,
-                validity: None,
-                doubts: &[],
-                cause: None,
-                detail: "",
-                serve: &Params::new(),
                 bench: &Params::from_iter([("max_concurrency".to_owned(), json!(concurrency))]),
-                simulated: None,
-                gpus: None,
                 metrics: &[("output_throughput".into(), Cell::Float(value))],
+                ..Row::default()
             });
         }
         let table = builder.finish();

@@ -64,8 +64,7 @@ impl Reader<'_> {
             bench.result = self.places(&result.value);
             if command.is_none() {
                 let message = "`result` is for the result of a benchmark `command`";
-                self.found
-                    .add(Problem::new(result.key_span, message, "remove it, or give a command"));
+                self.object(result.key_span, message, "remove it, or give a command");
             }
         }
         let params = fields.get("params").map(|node| self.params(node, "bench.params"));
@@ -111,7 +110,7 @@ impl Reader<'_> {
                 Some(_) => {
                     let message = format!("`{what}` must be a JSON pointer");
                     let remedy = "write the keys and positions that lead to it, each after a slash: /latency/p99";
-                    self.found.add(Problem::new(entry.value.span, message, remedy));
+                    self.object(entry.value.span, message, remedy);
                 }
                 None => {}
             }

@@ -3,7 +3,6 @@
 use super::Reader;
 use crate::plan::fields::Fields;
 use crate::plan::node::{Kind, Node};
-use crate::plan::problem::Problem;
 use crate::plan::{Compare, Limit, Runs, Serve, Target, schema};
 use std::time::Duration;
 use vsweep_strategy::stats::Margins;
@@ -55,7 +54,7 @@ impl Reader<'_> {
 
     /// Whether the rest of the plan goes with a comparison.
     pub(super) fn check_compare(&mut self, node: &Node, serve: &Serve, runs: &Runs, others: [(&str, bool); 3]) {
-        let mut refuse = |message: String, remedy: &str| self.found.add(Problem::new(node.span, message, remedy));
+        let mut refuse = |message: String, remedy: &str| self.object(node.span, message, remedy);
         if let Target::Attach(_) = serve.target {
             let message = "[compare] starts the servers that it compares, and this plan has a `url`";
             refuse(message.to_owned(), "give `serve.command`");
@@ -75,7 +74,7 @@ impl Reader<'_> {
         let text = self.text(node, "compare.fail_on")?;
         let Ok(Limit { metric, percent }) = Limit::parse(&text) else {
             let message = format!("`{text}` is no limit of a change");
-            self.found.add(Problem::new(node.span, message, LIMITS));
+            self.object(node.span, message, LIMITS);
             return None;
         };
         let named = Node {

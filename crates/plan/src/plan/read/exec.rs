@@ -41,7 +41,7 @@ impl Reader<'_> {
             None => {
                 let remedy = "add parallel = \"gpus\", or the number of servers at once";
                 let message = "[exec] does not say what runs side by side";
-                self.found.add(Problem::new(node.span, message, remedy));
+                self.object(node.span, message, remedy);
             }
         }
         if let Some(gpus) = fields.get("gpus") {
@@ -49,7 +49,7 @@ impl Reader<'_> {
             if (exec.gpus, exec.parallel) == (Some(0), Parallel::Gpus) {
                 let message = "servers without GPUs cannot be told apart by GPUs";
                 let remedy = "say how many run at once: parallel = 4";
-                self.found.add(Problem::new(gpus.span, message, remedy));
+                self.object(gpus.span, message, remedy);
             }
         }
         exec.wait = self.duration(fields.get("wait"), "exec.wait", WAIT);
@@ -75,8 +75,7 @@ impl Reader<'_> {
                 "`{}` is a parameter of the load, and servers run side by side",
                 of_load.param.name
             );
-            self.found
-                .add(Problem::new(node.span, message, "name parameters of the server"));
+            self.object(node.span, message, "name parameters of the server");
         }
         Some(conditions)
     }
@@ -97,7 +96,7 @@ impl Reader<'_> {
                     node.kind_name()
                 );
                 let remedy = "write parallel = \"gpus\", or parallel = 4";
-                self.found.add(Problem::new(node.span, message, remedy));
+                self.object(node.span, message, remedy);
                 Parallel::No
             }
         }

@@ -3,7 +3,6 @@
 use super::Reader;
 use crate::plan::fields::Fields;
 use crate::plan::node::Node;
-use crate::plan::problem::Problem;
 use crate::plan::schema;
 use vsweep_strategy::search::{ExploreSettings, Spacing, Vary};
 
@@ -40,7 +39,7 @@ impl Reader<'_> {
             None => {
                 let remedy = "add vary = \"max_concurrency\" or \"request_rate\"";
                 let message = format!("[{name}] does not say what to vary");
-                self.found.add(Problem::new(table.span, message, remedy));
+                self.object(table.span, message, remedy);
                 None
             }
         }

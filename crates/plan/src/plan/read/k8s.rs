@@ -4,7 +4,6 @@ use super::Reader;
 use crate::plan::fields::Fields;
 use crate::plan::k8s::{is_label, is_memory, is_name, is_resource};
 use crate::plan::node::Node;
-use crate::plan::problem::Problem;
 use crate::plan::{K8s, schema};
 use std::time::Duration;
 
@@ -22,7 +21,7 @@ impl Reader<'_> {
             let text = self.text(node, &what)?;
             if !is_good(&text) {
                 let message = format!("`{what}` cannot be `{text}`");
-                self.found.add(Problem::new(node.span, message, remedy));
+                self.object(node.span, message, remedy);
             }
             Some(text)
         };
@@ -65,7 +64,7 @@ impl Reader<'_> {
         ] {
             if !given && fields.get(key).is_none() {
                 let message = format!("[k8s] has no `{key}`");
-                self.found.add(Problem::new(whole_table.span, message, remedy));
+                self.object(whole_table.span, message, remedy);
             }
         }
         let time = fields.get("time");
@@ -79,7 +78,7 @@ impl Reader<'_> {
             secrets = self.texts(node, "k8s.secrets");
             for wrong in secrets.iter().filter(|name| !is_name(name)) {
                 let message = format!("`k8s.secrets` cannot name `{wrong}`");
-                self.found.add(Problem::new(node.span, message, NAME));
+                self.object(node.span, message, NAME);
             }
         }
         fields.close(&mut self.found);

@@ -4,7 +4,6 @@ use super::Reader;
 use super::params::Names;
 use crate::plan::fields::Fields;
 use crate::plan::node::Node;
-use crate::plan::problem::Problem;
 use crate::plan::{Link, ParamRef, schema};
 
 impl Reader<'_> {
@@ -41,17 +40,13 @@ impl Reader<'_> {
                 if let Some(param) = param {
                     if params.contains(&param) {
                         let message = format!("`{param}` is in this group twice");
-                        self.found.add(Problem::new(member.span, message, "remove one"));
+                        self.object(member.span, message, "remove one");
                     }
                     params.push(param);
                 }
             }
             if members.len() < 2 && matches!(group.kind, crate::plan::Kind::List(_)) {
-                self.found.add(Problem::new(
-                    group.span,
-                    "a group ties two parameters at least",
-                    example,
-                ));
+                self.object(group.span, "a group ties two parameters at least", example);
             }
             read.push(params);
         }

@@ -46,6 +46,11 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// Notes a problem at one place.
+    fn object(&mut self, span: Span, message: impl Into<String>, remedy: impl Into<String>) {
+        self.found.object(span, message, remedy);
+    }
+
     /// Reads the top-level table, with defaults where something is wrong with it. `stem` is the name of a plan that gives none. Where the
     /// plan comes from is for the caller to fill in.
     pub fn plan(&mut self, root: &Node, stem: &str) -> Plan {
@@ -57,11 +62,7 @@ impl Reader<'_> {
             Kind::Table(_) => root,
             _ => {
                 let message = format!("a plan is a table of settings, found {}", root.kind_name());
-                self.found.add(Problem::new(
-                    root.span,
-                    message,
-                    "write an object with the key \"serve\"",
-                ));
+                self.object(root.span, message, "write an object with the key \"serve\"");
                 &empty
             }
         };
@@ -88,8 +89,7 @@ impl Reader<'_> {
         let serve_node = fields.get("serve");
         if serve_node.is_none() && self.found.is_empty() {
             let remedy = "add [serve] with a command, such as command = \"vllm serve MODEL\"";
-            self.found
-                .add(Problem::new(start_of(root.span), "the plan has no server", remedy));
+            self.object(start_of(root.span), "the plan has no server", remedy);
         }
         let bench_node = fields.get("bench");
         let mut serve = self.serve(serve_node.unwrap_or(&empty), serve_node.is_some());
@@ -138,11 +138,7 @@ impl Reader<'_> {
         let explore = fields.get("explore");
         if let (Some(node), true) = (explore, sla.is_some()) {
             let remedy = "remove one of them, or write two plans";
-            self.found.add(Problem::new(
-                node.span,
-                "[sla] and [explore] both choose the loads",
-                remedy,
-            ));
+            self.object(node.span, "[sla] and [explore] both choose the loads", remedy);
         }
         let explore_node = explore;
         let explore = explore.and_then(|node| self.explore(node, runs.least()));
@@ -153,11 +149,7 @@ impl Reader<'_> {
         }
         if let (Some(node), Runs::Until { .. }, Some(_)) = (runs_node, &runs, explore_node) {
             let message = "[explore] measures every level equally often";
-            self.found.add(Problem::new(
-                node.span,
-                message,
-                "write a plain number, such as runs = 3",
-            ));
+            self.object(node.span, message, "write a plain number, such as runs = 3");
         }
         let compare_node = fields.get("compare");
         let compare = compare_node.and_then(|node| self.compare(node));
@@ -235,7 +227,7 @@ impl Reader<'_> {
                 offline.name(),
                 entry.key
             );
-            self.found.add(Problem::new(entry.key_span, message, remedy));
+            self.object(entry.key_span, message, remedy);
         }
     }
 
@@ -244,8 +236,7 @@ impl Reader<'_> {
         let names = self.texts(node, "secrets");
         if names.iter().any(|name| name.trim().is_empty()) {
             let remedy = "write the name of a variable, a header or a parameter";
-            self.found
-                .add(Problem::new(node.span, "`secrets` has an empty name", remedy));
+            self.object(node.span, "`secrets` has an empty name", remedy);
         }
         self.secrets = Secrets::naming(names);
     }
@@ -254,7 +245,7 @@ impl Reader<'_> {
         let newer = matches!(&node.kind, Kind::Number(number) if number.as_u64().is_some_and(|version| version > 1));
         if newer {
             let message = "the plan's format is newer than this vsweep, which reads version 1";
-            self.found.add(Problem::new(node.span, message, "use a newer vsweep"));
+            self.object(node.span, message, "use a newer vsweep");
         } else {
             self.whole(node, "version", 1..=1);
         }
@@ -284,8 +275,7 @@ impl Reader<'_> {
             ),
         };
         if name.is_empty() || name.len() > 100 || name.starts_with(['.', '-']) || !name.chars().all(proper) {
-            self.found
-                .add(Problem::new(span, format!("`{name}` cannot name a directory"), remedy));
+            self.object(span, format!("`{name}` cannot name a directory"), remedy);
         }
         name
     }
@@ -298,14 +288,12 @@ impl Reader<'_> {
         for block in blocks {
             let Kind::Table(entries) = &block.kind else {
                 let message = format!("a block of `exclude` must be a table, found {}", block.kind_name());
-                self.found
-                    .add(Problem::new(block.span, message, "write it below [[exclude]]"));
+                self.object(block.span, message, "write it below [[exclude]]");
                 continue;
             };
             if entries.is_empty() {
                 let remedy = "add conditions such as \"bench.max_concurrency\" = \">64\"";
-                self.found
-                    .add(Problem::new(block.span, "this block has no conditions", remedy));
+                self.object(block.span, "this block has no conditions", remedy);
             }
             let mut conditions = Vec::with_capacity(entries.len());
             for entry in entries {
@@ -314,11 +302,9 @@ impl Reader<'_> {
                 if let (Some(param), Some(value)) = (param, value) {
                     match condition::bound(&value) {
                         Ok((op, value)) => conditions.push(super::Condition { param, op, value }),
-                        Err(why) => self.found.add(Problem::new(
-                            entry.value.span,
-                            why,
-                            "write a value, or a comparison such as \">64\"",
-                        )),
+                        Err(why) => {
+                            self.object(entry.value.span, why, "write a value, or a comparison such as \">64\"")
+                        }
                     }
                 }
             }

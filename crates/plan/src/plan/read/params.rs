@@ -60,11 +60,7 @@ impl Reader<'_> {
     pub(super) fn params(&mut self, node: &Node, what: &str) -> Vec<(String, Axis)> {
         let Kind::Table(entries) = &node.kind else {
             let message = format!("`{what}` must be a table, found {}", node.kind_name());
-            self.found.add(Problem::new(
-                node.span,
-                message,
-                format!("write parameters below [{what}]"),
-            ));
+            self.object(node.span, message, format!("write parameters below [{what}]"));
             return Vec::new();
         };
         self.check_spellings(entries);
@@ -93,18 +89,14 @@ impl Reader<'_> {
                 || entry.key.contains(' ')
             {
                 let message = format!("`{}` cannot name a parameter", entry.key);
-                self.found.add(Problem::new(
-                    entry.key_span,
-                    message,
-                    "write the flag's name, without `--`",
-                ));
+                self.object(entry.key_span, message, "write the flag's name, without `--`");
             } else if entry.key.starts_with('-') {
                 let message = format!("`{}` is a flag, not a parameter's name", entry.key);
                 let bare = spelling::canonical(entry.key.trim_start_matches('-'));
                 let is_short = !entry.key.starts_with("--");
                 let long = spelling::long_name(&entry.key).filter(|_| is_short);
                 let remedy = format!("write `{}`", long.unwrap_or(&bare));
-                self.found.add(Problem::new(entry.key_span, message, remedy));
+                self.object(entry.key_span, message, remedy);
             }
             let first = *firsts.entry(spelling::canonical(&entry.key)).or_insert(entry);
             if first.key != entry.key {
@@ -131,7 +123,7 @@ impl Reader<'_> {
                     let message = format!("`{}` has a table for a value", entry.key);
                     let remedy = "write { value = { ... } } to pass it as one value, { from, to, times } for a range, \
                                   or put a name with dots in quotes";
-                    self.found.add(Problem::new(node.span, message, remedy));
+                    self.object(node.span, message, remedy);
                     None
                 }
             }
@@ -157,11 +149,7 @@ impl Reader<'_> {
                 }
                 Kind::Table(_) | Kind::List(_) => {
                     let message = format!("a value of the axis `{name}` is {}", item.kind_name());
-                    self.found.add(Problem::new(
-                        item.span,
-                        message,
-                        "write { value = ... } to pass it as one value",
-                    ));
+                    self.object(item.span, message, "write { value = ... } to pass it as one value");
                     return None;
                 }
                 _ => self.value(item),
@@ -188,8 +176,7 @@ impl Reader<'_> {
         if let (Some(low), Some(high)) = (min, max)
             && low > high
         {
-            self.found
-                .add(Problem::new(node.span, "`min` is above `max`", "exchange them"));
+            self.object(node.span, "`min` is above `max`", "exchange them");
         }
         Some(Derived {
             per: per?,
@@ -205,8 +192,7 @@ impl Reader<'_> {
             Kind::Number(number) if number.as_f64().is_some_and(|value| value >= 0.0) => number.as_f64(),
             _ => {
                 let message = format!("`{what}` must be a number, not negative");
-                self.found
-                    .add(Problem::new(node.span, message, "write a number such as 10 or 0.5"));
+                self.object(node.span, message, "write a number such as 10 or 0.5");
                 None
             }
         }
@@ -296,11 +282,11 @@ impl Reader<'_> {
             }
             Err(error) => {
                 let message = format!("cannot read {}: {error}", path.display());
-                self.found.add(Problem::new(
+                self.object(
                     node.span,
                     message,
                     "correct the path; it is relative to the file that names it",
-                ));
+                );
                 Vec::new()
             }
         }
@@ -318,7 +304,7 @@ impl Reader<'_> {
                 [only] => format!("write `{only}`"),
                 _ => suggest_param(text, names),
             };
-            self.found.add(Problem::new(span, message, remedy));
+            self.object(span, message, remedy);
             return None;
         };
         let known = match side {
@@ -333,7 +319,7 @@ impl Reader<'_> {
             None if names.open => None,
             None => {
                 let message = format!("no parameter is called `{text}`");
-                self.found.add(Problem::new(span, message, suggest_param(text, names)));
+                self.object(span, message, suggest_param(text, names));
                 None
             }
         }

@@ -4,7 +4,6 @@
 use super::Reader;
 use crate::plan::fields::Fields;
 use crate::plan::node::{Kind, Node};
-use crate::plan::problem::Problem;
 use crate::plan::schema;
 use crate::units::show_count;
 use serde_json::{Number, Value};
@@ -76,7 +75,7 @@ impl Reader<'_> {
             Some((_, Kind::Number(number))) => Ok(Some(number.clone())),
             Some((node, _)) => {
                 let message = format!("`{key}` of a range must be a number, found {}", node.kind_name());
-                self.found.add(Problem::new(node.span, message, "write a number"));
+                self.object(node.span, message, "write a number");
                 Err(())
             }
         };
@@ -104,7 +103,7 @@ impl Reader<'_> {
                 Some(values)
             }
             Err(Flaw { message, remedy }) => {
-                self.found.add(Problem::new(node.span, message, remedy));
+                self.object(node.span, message, remedy);
                 None
             }
         }

@@ -3,7 +3,6 @@
 use super::Reader;
 use crate::plan::fields::Fields;
 use crate::plan::node::Node;
-use crate::plan::problem::Problem;
 use crate::plan::{Plot, ReportOptions, schema};
 use serde_json::Value;
 
@@ -41,11 +40,7 @@ impl Reader<'_> {
             .filter(|price| price.is_finite() && *price > 0.0);
         if value.is_some() && price.is_none() {
             let message = "`price_per_gpu_hour` must be a positive number".to_owned();
-            self.found.add(Problem::new(
-                node.span,
-                message,
-                "write what one GPU costs an hour, as in 2.5",
-            ));
+            self.object(node.span, message, "write what one GPU costs an hour, as in 2.5");
         }
         price
     }
@@ -60,11 +55,7 @@ impl Reader<'_> {
             Some(node) => self.text(node, key),
             None => {
                 let message = format!("this chart has no `{key}`");
-                self.found.add(Problem::new(
-                    node.span,
-                    message,
-                    format!("add {key} = \"a column's name\""),
-                ));
+                self.object(node.span, message, format!("add {key} = \"a column's name\""));
                 None
             }
         };

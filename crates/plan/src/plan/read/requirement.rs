@@ -4,7 +4,6 @@ use super::{Names, Reader, split_side};
 use crate::plan::condition::bound;
 use crate::plan::fields::Fields;
 use crate::plan::node::{Entry, Kind, Node};
-use crate::plan::problem::Problem;
 use crate::plan::{Assertion, Condition, ParamRef, Required, Requirement, Servers, schema, spelling};
 
 impl Reader<'_> {
@@ -16,11 +15,7 @@ impl Reader<'_> {
             Kind::Text(text) if text == "all" => Some(Servers::All),
             _ => {
                 let remedy = "write true (some server must meet the target) or \"all\" (every server)";
-                self.found.add(Problem::new(
-                    node.span,
-                    "`required` is neither true, false nor \"all\"",
-                    remedy,
-                ));
+                self.object(node.span, "`required` is neither true, false nor \"all\"", remedy);
                 None
             }
         }
@@ -48,8 +43,7 @@ impl Reader<'_> {
         let bounds: Vec<&Entry> = fields.rest().collect();
         if bounds.is_empty() {
             let remedy = "add a bound such as p99_ttft_ms = \"<=500\"";
-            self.found
-                .add(Problem::new(node.span, "this requirement has no bounds", remedy));
+            self.object(node.span, "this requirement has no bounds", remedy);
         }
         let unseen = bounds
             .iter()
@@ -57,7 +51,7 @@ impl Reader<'_> {
         if let (Some(entry), false) = (unseen, is_detailed) {
             let message = format!("`{}` of single requests is not in the results", entry.key);
             let remedy = "set save_detailed = true in [bench.params], or bound a percentile such as p99_ttft_ms";
-            self.found.add(Problem::new(entry.key_span, message, remedy));
+            self.object(entry.key_span, message, remedy);
         }
         let assertion = Assertion {
             name,
@@ -74,7 +68,7 @@ impl Reader<'_> {
     pub(super) fn conditions(&mut self, node: &Node, what: &str, remedy: &str, names: &Names) -> Vec<Condition> {
         let Kind::Table(entries) = &node.kind else {
             let message = format!("`{what}` must be a table, found {}", node.kind_name());
-            self.found.add(Problem::new(node.span, message, remedy));
+            self.object(node.span, message, remedy);
             return Vec::new();
         };
         let read = |entry: &Entry| {
@@ -88,7 +82,7 @@ impl Reader<'_> {
                 }),
                 Err(why) => {
                     let remedy = "write a value, or a comparison such as \">64\"";
-                    self.found.add(Problem::new(entry.value.span, why, remedy));
+                    self.object(entry.value.span, why, remedy);
                     None
                 }
             }

@@ -3,7 +3,7 @@
 use super::Reader;
 use crate::plan::fields::Fields;
 use crate::plan::node::{Kind, Node};
-use crate::plan::problem::{Problem, suggest};
+use crate::plan::problem::suggest;
 use crate::plan::schema;
 use crate::plan::{Runs, Serve, Target};
 use vsweep_strategy::stats::Repeats;
@@ -26,7 +26,7 @@ impl Reader<'_> {
         if let Target::Attach(_) = serve.target {
             let message = "`starts` needs a server that vsweep starts, and this plan has a `url`";
             let remedy = "remove `starts`, or give `serve.command`";
-            self.found.add(Problem::new(node.span, message, remedy));
+            self.object(node.span, message, remedy);
         }
     }
 
@@ -35,7 +35,7 @@ impl Reader<'_> {
         if is_wanted && finds_its_loads {
             let message = "[sla] and [explore] find their loads, so there is no first point to repeat";
             let remedy = "remove `repeat_first`; to learn whether a server drifts, list loads in a plan of their own";
-            self.found.add(Problem::new(node.span, message, remedy));
+            self.object(node.span, message, remedy);
         }
         is_wanted
     }
@@ -60,7 +60,7 @@ impl Reader<'_> {
         if let (Some(node), true) = (max_node, max < min) {
             let message = format!("`runs.max` is {max}, which is less than `runs.min`, {min}");
             let remedy = format!("write {min} or more");
-            self.found.add(Problem::new(node.span, message, remedy));
+            self.object(node.span, message, remedy);
         }
         let metric = fields.get("metric");
         let metric = metric.and_then(|node| self.metric(node, "runs.metric"));
@@ -69,7 +69,7 @@ impl Reader<'_> {
             None => {
                 let message = "`runs` does not say how narrow the interval must be";
                 let remedy = "add until = \"3 %\", or write a plain number of runs";
-                self.found.add(Problem::new(node.span, message, remedy));
+                self.object(node.span, message, remedy);
                 None
             }
         };
@@ -93,7 +93,7 @@ impl Reader<'_> {
         let known = super::sla::known_metrics();
         let remedy = suggest(&name, known.iter().map(String::as_str));
         let message = format!("no metric is called `{name}`");
-        self.found.add(Problem::new(node.span, message, remedy));
+        self.object(node.span, message, remedy);
         None
     }
 
@@ -112,7 +112,7 @@ impl Reader<'_> {
                 range.start(),
                 range.end()
             );
-            self.found.add(Problem::new(node.span, message, "write \"3 %\""));
+            self.object(node.span, message, "write \"3 %\"");
         }
         percent
     }

@@ -14,8 +14,7 @@ use std::time::Duration;
 impl Reader<'_> {
     pub(super) fn wrong_kind(&mut self, node: &Node, what: &str, expected: &str) {
         let message = format!("`{what}` must be {expected}, found {}", node.kind_name());
-        self.found
-            .add(Problem::new(node.span, message, format!("write {expected}")));
+        self.object(node.span, message, format!("write {expected}"));
     }
 
     /// A text with its references expanded; what cannot be expanded is reported and left as it is.
@@ -27,16 +26,16 @@ impl Reader<'_> {
                 }
                 return expanded.text;
             }
-            Err(Unresolved::Missing(name)) => self.found.add(Problem::new(
+            Err(Unresolved::Missing(name)) => self.object(
                 span,
                 format!("the environment variable {name} is not set"),
                 format!("set it, or give a default: ${{{name}:-...}}"),
-            )),
-            Err(Unresolved::Malformed(text)) => self.found.add(Problem::new(
+            ),
+            Err(Unresolved::Malformed(text)) => self.object(
                 span,
                 format!("`{text}` does not name an environment variable"),
                 "write ${NAME} or ${NAME:-default}, within quotes if it holds spaces, or $${ for a plain ${",
-            )),
+            ),
         }
         text.to_string()
     }
@@ -64,8 +63,7 @@ impl Reader<'_> {
                 false => format!("a whole number from {least} to {most}"),
             };
             let message = format!("`{what}` must be {expected}");
-            self.found
-                .add(Problem::new(node.span, message, format!("write {expected}")));
+            self.object(node.span, message, format!("write {expected}"));
         }
         value
     }
@@ -75,7 +73,7 @@ impl Reader<'_> {
             return Some(answer);
         }
         let message = format!("`{what}` must be true or false");
-        self.found.add(Problem::new(node.span, message, "write true or false"));
+        self.object(node.span, message, "write true or false");
         None
     }
 
@@ -92,13 +90,12 @@ impl Reader<'_> {
             Ok(duration) if !duration.is_zero() => duration,
             Ok(_) => {
                 let message = format!("`{what}` must be longer than 0");
-                self.found
-                    .add(Problem::new(node.span, message, "write a duration such as \"30s\""));
+                self.object(node.span, message, "write a duration such as \"30s\"");
                 default
             }
             Err(why) => {
                 let message = format!("`{what}` must be a duration such as `15m`");
-                self.found.add(Problem::new(node.span, message, why));
+                self.object(node.span, message, why);
                 default
             }
         }
@@ -112,11 +109,7 @@ impl Reader<'_> {
             .map(|(_, value)| value.clone());
         if chosen.is_none() {
             let names = choices.iter().map(|(name, _)| *name);
-            self.found.add(Problem::new(
-                node.span,
-                format!("`{what}` cannot be `{text}`"),
-                suggest(&text, names),
-            ));
+            self.object(node.span, format!("`{what}` cannot be `{text}`"), suggest(&text, names));
         }
         chosen
     }
@@ -126,7 +119,7 @@ impl Reader<'_> {
             Kind::List(items) => Some(items),
             _ => {
                 let message = format!("`{what}` must be a list, found {}", node.kind_name());
-                self.found.add(Problem::new(node.span, message, remedy));
+                self.object(node.span, message, remedy);
                 None
             }
         }
@@ -163,8 +156,7 @@ impl Reader<'_> {
                 Ok(words) => words.iter().map(|word| self.expand(word, node.span)).collect(),
                 Err(_) => {
                     let message = format!("`{what}` has a quote that is never closed");
-                    self.found
-                        .add(Problem::new(node.span, message, "close it, or write a list of words"));
+                    self.object(node.span, message, "close it, or write a list of words");
                     return None;
                 }
             },
@@ -176,13 +168,12 @@ impl Reader<'_> {
         };
         if words.first().is_none_or(String::is_empty) {
             let message = format!("`{what}` names no program");
-            self.found
-                .add(Problem::new(node.span, message, "write a program and its arguments"));
+            self.object(node.span, message, "write a program and its arguments");
             return None;
         }
         if words.iter().any(|word| word.contains('\0')) {
             let message = format!("`{what}` holds a zero byte, which no program can be given");
-            self.found.add(Problem::new(node.span, message, "remove it"));
+            self.object(node.span, message, "remove it");
             return None;
         }
         self.refuse_shell(&words, node, what);
@@ -196,13 +187,13 @@ impl Reader<'_> {
         if let Some((name, _)) = assignment.filter(|(name, _)| interpolate::is_name(name)) {
             let message = format!("`{what}` sets `{name}` as a shell would, but no shell is involved");
             let remedy = format!("set it in `env`: env = {{ {name} = \"...\" }}");
-            self.found.add(Problem::new(node.span, message, remedy));
+            self.object(node.span, message, remedy);
         }
         let operators = ["|", "||", "&", "&&", ";", ">", ">>", "<", "2>", "2>&1", "&>"];
         if let Some(operator) = words.iter().find(|word| operators.contains(&word.as_str())) {
             let message = format!("`{what}` has `{operator}`, but no shell is involved");
             let remedy = "write one program and its arguments, or [\"sh\", \"-c\", \"...\"]";
-            self.found.add(Problem::new(node.span, message, remedy));
+            self.object(node.span, message, remedy);
         }
     }
 

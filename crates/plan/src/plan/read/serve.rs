@@ -53,8 +53,7 @@ impl Reader<'_> {
             }
             (None, None) if given => {
                 let remedy = "add command = \"vllm serve MODEL\", or url = \"http://...\" of a running server";
-                self.found
-                    .add(Problem::new(start_of(node.span), "[serve] names no server", remedy));
+                self.object(start_of(node.span), "[serve] names no server", remedy);
             }
             (None, None) => {}
         }
@@ -139,15 +138,11 @@ impl Reader<'_> {
             };
             if is_of_node(&words) && members.nodes < 2 {
                 let message = "a member of another node, but the server has one node alone";
-                self.found.add(Problem::new(
-                    node.span,
-                    message,
-                    "say how many nodes it takes: nodes = 2",
-                ));
+                self.object(node.span, message, "say how many nodes it takes: nodes = 2");
             }
             if words.iter().any(|word| word.contains(ALL) && word != ALL) {
                 let message = format!("`{ALL}` stands for several words, so it must be a word of its own");
-                self.found.add(Problem::new(node.span, message, "put spaces around it"));
+                self.object(node.span, message, "put spaces around it");
             }
             members.commands.push(words);
         }
@@ -157,7 +152,7 @@ impl Reader<'_> {
             let message = "nothing says what runs on the further nodes";
             let remedy = "add members = [\"srun --nodes=1 --ntasks=1 -w {node} {command} --headless --node-rank {rank}\"], or what starts \
                           your server there";
-            self.found.add(Problem::new(node.span, message, remedy));
+            self.object(node.span, message, remedy);
         }
         members
     }
@@ -168,8 +163,7 @@ impl Reader<'_> {
         let place = |key: &str| node.and_then(|node| node.entry(key)).map(|entry| entry.key_span);
         if let (2.., Some(span), true) = (members.nodes, place("nodes"), exec.parallel != Parallel::No) {
             let message = "servers on several nodes take them whole, so they do not run side by side";
-            self.found
-                .add(Problem::new(span, message, "remove `nodes`, or exec.parallel"));
+            self.object(span, message, "remove `nodes`, or exec.parallel");
         }
         if let (false, Some(span), Some(offline)) =
             (members.commands.is_empty(), place("members"), bench.runner.offline())
@@ -178,19 +172,18 @@ impl Reader<'_> {
                 "bench.runner = \"{}\" serves nothing, so nothing runs beside it",
                 offline.name()
             );
-            self.found
-                .add(Problem::new(span, message, "remove `members`, or use another runner"));
+            self.object(span, message, "remove `members`, or use another runner");
         }
     }
 
     fn check_route(&mut self, node: &Node, key: &str, route: &str) {
         if !route.starts_with('/') || route.contains(char::is_whitespace) {
             let message = format!("`{key}` must be a route of the server");
-            self.found.add(Problem::new(
+            self.object(
                 node.span,
                 message,
                 "write it with a slash first and without blanks, as in /health",
-            ));
+            );
         }
     }
 
@@ -201,8 +194,7 @@ impl Reader<'_> {
         };
         if entries.is_empty() {
             let remedy = "write a command line, or a table of them such as { old = \"vllm-0.31 serve MODEL\", new = \"vllm serve MODEL\" }";
-            self.found
-                .add(Problem::new(node.span, format!("`{what}` names no program"), remedy));
+            self.object(node.span, format!("`{what}` names no program"), remedy);
         }
         let mut named = Vec::with_capacity(entries.len());
         for Entry { key, value, .. } in entries {
@@ -224,7 +216,7 @@ impl Reader<'_> {
                 Kind::List(items) if items.is_empty() => {
                     let message = format!("`{}` has no values", entry.key);
                     let remedy = "give one at least, or remove it";
-                    self.found.add(Problem::new(entry.value.span, message, remedy));
+                    self.object(entry.value.span, message, remedy);
                 }
                 Kind::List(items) => {
                     let values = items.iter().filter_map(|item| self.variable(entry, item));
@@ -255,7 +247,7 @@ impl Reader<'_> {
                     format!("write it in [serve]: env = {{ {name} = [...] }}"),
                 ),
             };
-            self.found.add(Problem::new(entry.key_span, message, remedy));
+            self.object(entry.key_span, message, remedy);
         }
         self.params(node, "serve.params")
     }
@@ -266,11 +258,11 @@ impl Reader<'_> {
         let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
         if rest.is_none_or(|rest| rest.is_empty() || rest.starts_with('/') || rest.contains(char::is_whitespace)) {
             let remedy = "write http:// or https://, a host and a port, without a blank";
-            self.found.add(Problem::new(
+            self.object(
                 node.span,
                 "`serve.url` must be a base URL such as `http://127.0.0.1:8000`",
                 remedy,
-            ));
+            );
         }
         url.trim_end_matches('/').to_string()
     }
@@ -294,11 +286,7 @@ impl Reader<'_> {
             }
             let remedy = suggest(word, known.iter().map(|(name, _)| *name));
             if remedy.starts_with("did you mean") {
-                self.found.add(Problem::new(
-                    node.span,
-                    format!("`serve.reset` cannot be `{word}`"),
-                    remedy,
-                ));
+                self.object(node.span, format!("`serve.reset` cannot be `{word}`"), remedy);
                 return None;
             }
         }

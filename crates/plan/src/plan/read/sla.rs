@@ -3,7 +3,7 @@
 use super::Reader;
 use crate::plan::fields::Fields;
 use crate::plan::node::{Entry, Kind, Node};
-use crate::plan::problem::{Problem, suggest};
+use crate::plan::problem::suggest;
 use crate::plan::{Required, Requirement, Servers, schema};
 use std::ops::RangeInclusive;
 use vsweep_strategy::search::{Criterion, RequestLimit, Settings, Target, Vary};
@@ -62,7 +62,7 @@ impl Reader<'_> {
         let targets = fields.get("target");
         if targets.is_none() {
             let remedy = "add [[sla.target]] with a bound such as p99_ttft_ms = \"<=500\"";
-            self.found.add(Problem::new(node.span, "[sla] has no targets", remedy));
+            self.object(node.span, "[sla] has no targets", remedy);
         }
         let list = targets.and_then(|node| self.list(node, "sla.target", "write each below its own [[sla.target]]"));
         for node in list.unwrap_or_default() {
@@ -73,8 +73,7 @@ impl Reader<'_> {
             required.extend(servers.map(|servers| Requirement { what, servers }));
             if settings.targets.iter().any(|other| other.name == target.name) {
                 let message = format!("two targets are called `{}`", target.name);
-                self.found
-                    .add(Problem::new(node.span, message, "give each a name of its own"));
+                self.object(node.span, message, "give each a name of its own");
             }
             settings.targets.push(target);
         }
@@ -92,8 +91,7 @@ impl Reader<'_> {
             let value = self.ratio(node, what, LOADS);
             if settings.vary == Vary::MaxConcurrency && value.is_some_and(|value| value < 1.0 || value.fract() != 0.0) {
                 let message = format!("`{what}` must be a whole number of requests in flight");
-                self.found
-                    .add(Problem::new(node.span, message, "write a whole number from 1"));
+                self.object(node.span, message, "write a whole number from 1");
             }
             *bound = value.unwrap_or(*bound);
         }
@@ -102,8 +100,7 @@ impl Reader<'_> {
                 "the search has no room between {} and {}",
                 settings.lower, settings.upper
             );
-            self.found
-                .add(Problem::new(node.span, message, "make sla.min less than sla.max"));
+            self.object(node.span, message, "make sla.min less than sla.max");
         }
     }
 
@@ -121,7 +118,7 @@ impl Reader<'_> {
         };
         let message = "`sla.tolerance` is a ratio from 0.001 to 1";
         let remedy = format!("write {} for {percent} %", percent / 100.0);
-        self.found.add(Problem::new(node.span, message, remedy));
+        self.object(node.span, message, remedy);
         None
     }
 
@@ -134,8 +131,7 @@ impl Reader<'_> {
         if value.is_none() {
             let expected = format!("a number from {} to {}", range.start(), range.end());
             let message = format!("`{what}` must be {expected}");
-            self.found
-                .add(Problem::new(node.span, message, format!("write {expected}")));
+            self.object(node.span, message, format!("write {expected}"));
         }
         value
     }
@@ -147,8 +143,7 @@ impl Reader<'_> {
         let entries: Vec<&Entry> = fields.rest().collect();
         if entries.is_empty() {
             let remedy = "add a bound such as p99_ttft_ms = \"<=500\"";
-            self.found
-                .add(Problem::new(node.span, "this target has no bounds", remedy));
+            self.object(node.span, "this target has no bounds", remedy);
         }
         let criteria = self.criteria(&entries);
         let texts = || criteria.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -171,7 +166,7 @@ impl Reader<'_> {
         if let (None, Some(limit)) = (share, entries.iter().find(of_request)) {
             let message = format!("`{}` is a limit for single requests", limit.key);
             let remedy = "say how many must keep it, such as attainment = \">=99%\", or bound p99_ttft_ms";
-            self.found.add(Problem::new(limit.key_span, message, remedy));
+            self.object(limit.key_span, message, remedy);
         }
         let attainment =
             share.and_then(|entry| self.read(entry, |condition| Criterion::attainment(limits.clone(), condition)));
@@ -190,11 +185,7 @@ impl Reader<'_> {
             let others = OF_REQUEST.into_iter().chain(["attainment"]).map(String::from);
             let known: Vec<String> = known_metrics().into_iter().chain(others).collect();
             let remedy = suggest(&entry.key, known.iter().map(String::as_str));
-            self.found.add(Problem::new(
-                entry.key_span,
-                format!("no metric is called `{}`", entry.key),
-                remedy,
-            ));
+            self.object(entry.key_span, format!("no metric is called `{}`", entry.key), remedy);
             return None;
         }
         self.read(entry, |condition| {
@@ -212,7 +203,7 @@ impl Reader<'_> {
                 false => "<=",
             };
             let remedy = format!("write \"{sign}{number}\"");
-            self.found.add(Problem::new(entry.value.span, message, remedy));
+            self.object(entry.value.span, message, remedy);
             return None;
         }
         let condition = self.text(&entry.value, &entry.key)?;
@@ -223,7 +214,7 @@ impl Reader<'_> {
         let (message, remedy) = why
             .split_once("; ")
             .unwrap_or((&why, "write a bound such as \"<=500\""));
-        self.found.add(Problem::new(entry.value.span, message, remedy));
+        self.object(entry.value.span, message, remedy);
         None
     }
 }

@@ -3,7 +3,6 @@
 use super::Reader;
 use crate::plan::fields::Fields;
 use crate::plan::node::{Kind, Node};
-use crate::plan::problem::Problem;
 use crate::plan::{Slurm, schema};
 use std::time::Duration;
 
@@ -43,7 +42,7 @@ impl Reader<'_> {
         {
             let message = format!("`slurm.memory_per_gpu` cannot be `{memory}`");
             let remedy = "write an amount as Slurm does, such as 200G";
-            self.found.add(Problem::new(node.span, message, remedy));
+            self.object(node.span, message, remedy);
         }
         if let Some(node) = fields.get("time") {
             slurm.time = Some(self.duration(Some(node), "slurm.time", Duration::ZERO));
@@ -59,7 +58,7 @@ impl Reader<'_> {
             if slurm.image.is_none() {
                 let remedy = "add the image, or remove the mounts";
                 let message = "`slurm.mounts` are of a container, and there is no `slurm.image`";
-                self.found.add(Problem::new(node.span, message, remedy));
+                self.object(node.span, message, remedy);
             }
         }
         if let Some(node) = fields.get("setup") {

@@ -89,14 +89,11 @@ pub fn read(file: &str, records: &[Params], builder: &mut TableBuilder) {
             run: 0,
             outcome,
             validity: (outcome == Outcome::Ok).then_some(Validity::Valid),
-            doubts: &[],
-            cause: None,
-            detail: "",
             gpus: Some(count_gpus(&serve, &[])),
             serve: &serve,
             bench: &bench,
-            simulated: None,
             metrics: &figures,
+            ..Row::default()
         });
     }
 }

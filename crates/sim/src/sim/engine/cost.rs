@@ -70,6 +70,23 @@ pub struct CostModel {
 }
 
 impl CostModel {
+    /// A model on one GPU, with 16-bit weights and KV cache.
+    pub fn new(gpu: Gpu, model: Model) -> CostModel {
+        CostModel {
+            gpu,
+            model,
+            tensor_parallel: 1,
+            pipeline_parallel: 1,
+            data_parallel: 1,
+            speculation: None,
+            weight_bytes: 2.0,
+            kv_bytes: 2.0,
+            eight_bit: false,
+            eager: false,
+            speed: 1.0,
+        }
+    }
+
     /// Bytes of weights on one GPU.
     pub fn weights_per_gpu(&self) -> f64 {
         let gpus = (self.tensor_parallel * self.pipeline_parallel) as f64;
@@ -91,17 +108,8 @@ mod tests {
 
     fn h100(tensor_parallel: usize) -> CostModel {
         CostModel {
-            gpu: Gpu::named("h100").expect("listed"),
-            model: Model::named("8b"),
             tensor_parallel,
-            pipeline_parallel: 1,
-            data_parallel: 1,
-            speculation: None,
-            weight_bytes: 2.0,
-            kv_bytes: 2.0,
-            eight_bit: false,
-            eager: false,
-            speed: 1.0,
+            ..CostModel::new(Gpu::named("h100").expect("listed"), Model::named("8b"))
         }
     }
 

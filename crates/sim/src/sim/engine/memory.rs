@@ -136,17 +136,8 @@ mod tests {
 
     fn cost(name: &str, tensor_parallel: usize) -> CostModel {
         CostModel {
-            gpu: Gpu::named("h100").expect("listed"),
-            model: Model::named(name),
             tensor_parallel,
-            pipeline_parallel: 1,
-            data_parallel: 1,
-            speculation: None,
-            weight_bytes: 2.0,
-            kv_bytes: 2.0,
-            eight_bit: false,
-            eager: false,
-            speed: 1.0,
+            ..CostModel::new(Gpu::named("h100").expect("listed"), Model::named(name))
         }
     }
 

@@ -22,7 +22,7 @@ pub mod speculate;
 pub mod stats;
 
 #[cfg(test)]
-mod laws;
+mod tests;
 
 use self::cost::{CostModel, Work};
 use self::decoders::Decoders;

@@ -30,19 +30,7 @@ fn engine(limits: Limits, seed: u64, sigma: f64) -> Engine {
 }
 
 fn cost() -> CostModel {
-    CostModel {
-        gpu: Gpu::named("h100").expect("listed"),
-        model: Model::named("8b"),
-        tensor_parallel: 1,
-        pipeline_parallel: 1,
-        data_parallel: 1,
-        speculation: None,
-        weight_bytes: 2.0,
-        kv_bytes: 2.0,
-        eight_bit: false,
-        eager: false,
-        speed: 1.0,
-    }
+    CostModel::new(Gpu::named("h100").expect("listed"), Model::named("8b"))
 }
 
 /// A request of its own content.

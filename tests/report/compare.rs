@@ -150,7 +150,7 @@ fn points_that_rest_on_runs_in_doubt_are_told() {
     let (doubts, text) = told(&doubtful);
     assert_eq!(doubts, ["1 of 2 points rest on runs in doubt: run_too_short"]);
     assert_eq!(text.matches("1 of 2 points rest on runs in doubt").count(), 2, "{text}");
-    assert_eq!(told(&sound).0, [String::new(); 0]);
+    assert!(told(&sound).0.is_empty());
 }
 
 #[test]

@@ -172,10 +172,7 @@ impl Sweep<'_> {
         interrupt: &mut Interrupt,
         observer: &mut Observer<'_>,
     ) -> Result<Option<Ending>> {
-        let limit = match has_work {
-            true => self.plan.serve.stop_grace + ORPHANS_MARGIN,
-            false => Duration::ZERO,
-        };
+        let limit = if has_work { self.patience() } else { Duration::ZERO };
         let killed = recorder.state().killed_sessions();
         let cleared = tokio::select! {
             cleared = settle::clear_away(&killed, limit) => cleared,
@@ -186,6 +183,11 @@ impl Sweep<'_> {
         }
         live::hide_in_logs_of_killed(recorder.directory(), recorder.state(), &self.plan.secrets)?;
         Ok(None)
+    }
+
+    /// How long guards may take to end what a killed vsweep had started.
+    fn patience(&self) -> Duration {
+        self.plan.serve.stop_grace + ORPHANS_MARGIN
     }
 
     /// What there is to do.

@@ -52,12 +52,12 @@ impl Sweep<'_> {
         let schedule = self.schedule();
         if self.plan.compare.is_some() {
             let Some(node) = self.node else {
-                let place = Leased::new(ThisHost::now(asked.flatten()).await, share, schedule, true);
+                let place = Leased::new(ThisHost::now(asked.flatten()).await, self, share);
                 return self.work_at(&place, writer, interrupt).await;
             };
             let needs = |starts: Vec<Start>| writer.look(|state| self.needs(node, starts.into_iter(), state));
             let place = Packed::now(node, self.plan, self.sets(node), asked.map(needs)).await;
-            let place = Leased::new(place, share, schedule, true);
+            let place = Leased::new(place, self, share);
             return self.work_at(&place, writer, interrupt).await;
         }
         let is_open = |start: &Start| {
@@ -94,13 +94,13 @@ impl Sweep<'_> {
                         round = rounds.next()?.into_iter();
                     }
                 });
-                let place = Leased::new(ThisHost::now(starts).await, share, schedule, false);
+                let place = Leased::new(ThisHost::now(starts).await, self, share);
                 self.work_at(&place, writer, interrupt).await
             }
             Some(node) => {
                 let needs = |starts: Vec<Start>| writer.look(|state| self.needs(node, starts.into_iter(), state));
                 let place = Packed::now(node, self.plan, self.sets(node), rounds.map(needs)).await;
-                let place = Leased::new(place, share, schedule, false);
+                let place = Leased::new(place, self, share);
                 self.work_at(&place, writer, interrupt).await
             }
         }

@@ -11,6 +11,7 @@ use vsweep::plan::Limit;
 use vsweep::report::compare::{Comparison, Question, Side, to_bmf, to_html, to_junit, to_markdown, to_text};
 use vsweep::report::read_any;
 use vsweep::stats::{Margins, Requirement, Verdict};
+use vsweep::validity::Code;
 
 /// Writes a tree of `vllm bench sweep` with one folder a load: its throughput and its p99 TTFT in each run.
 fn write_tree(root: &Path, flag: &str, loads: &[(u64, &[(f64, f64)])]) {
@@ -127,6 +128,29 @@ fn starts_decide_and_everything_else_is_told() {
         "{page}"
     );
     assert!(!page.contains("<b>"), "{page}");
+}
+
+#[test]
+fn points_that_rest_on_runs_in_doubt_are_told() {
+    let folder = TempDir::new().expect("a folder");
+    let side = |name: &str, doubts| {
+        let experiment = Experiment {
+            loads: vec![json!({"max_concurrency": 8}), json!({"max_concurrency": 16})],
+            doubts,
+            ..Experiment::default()
+        };
+        Side::read(&experiment.write(&folder.path().join(name))).expect("an experiment")
+    };
+    let sound = side("sound", |_, _| None);
+    let doubtful = side("doubtful", |_, load| (load == 1).then_some(Code::RunTooShort));
+    let told = |new: &Side| {
+        let found = Comparison::of(&sound, new, &question(&[])).expect("common points");
+        (found.doubts.clone(), to_text(&found) + &to_markdown(&found))
+    };
+    let (doubts, text) = told(&doubtful);
+    assert_eq!(doubts, ["1 of 2 points rest on runs in doubt: run_too_short"]);
+    assert_eq!(text.matches("1 of 2 points rest on runs in doubt").count(), 2, "{text}");
+    assert!(told(&sound).0.is_empty());
 }
 
 #[test]

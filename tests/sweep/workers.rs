@@ -4,7 +4,7 @@ use crate::deadline::ended;
 use crate::harness::{Harness, journal_lines, journals, outcomes_in_journal, rows, said, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::Child;
@@ -127,6 +127,42 @@ fn killed_and_stopped_workers_lose_nothing_and_nothing_counts_twice() {
     assert_eq!(table(&harness, &directory), alone(&harness));
     let verified = harness.run(&["verify", "out"]);
     assert_eq!(verified.status.code(), Some(0), "{}", said(&verified));
+    harness.wait_until_alone();
+}
+
+#[test]
+fn what_a_killed_worker_had_is_taken_once_its_server_has_ended() {
+    // The guard has to kill it, which takes a while.
+    let plan = PLAN
+        .replace("[4, 8, 16, 32, 64]", "4")
+        .replace("--sim-speed 20", "--sim-speed 20 --sim-fault ignore-term")
+        .replace("stop_grace = \"2s\"", "stop_grace = \"12s\"");
+    let harness = submitted(&plan);
+    let directory = harness.folder.path().join("out");
+    let mut first = harness.start(&["worker", "out"]);
+    wait_for("a run", || journals(&directory).concat().contains("\"run_started\""));
+    let mut second = harness.start(&["worker", "out"]);
+    wait_for("the second to wait", || {
+        let journals = journals(&directory);
+        journals.len() == 3 && journals.iter().all(|journal| journal.contains("session_started"))
+    });
+    first.kill().expect("ours");
+    first.wait().expect("reaped");
+    let servers = || {
+        let all = harness.processes().into_iter().map(|(_, command)| command);
+        let serving = all.filter(|command| command.contains(" sim serve ") && !command.contains(" guard "));
+        let port = |command: String| command.split("--port ").nth(1).map(str::to_owned);
+        serving.filter_map(port).collect::<BTreeSet<String>>()
+    };
+    let mut end = None;
+    wait_for("the second to do it", || {
+        assert!(servers().len() < 2, "two servers at once: {:?}", servers());
+        end = second.try_wait().expect("a child");
+        end.is_some()
+    });
+    assert_eq!(end.and_then(|end| end.code()), Some(0));
+    assert_eq!(starts(&directory), 2);
+    assert_eq!(table(&harness, &directory).len(), 4);
     harness.wait_until_alone();
 }
 

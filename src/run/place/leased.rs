@@ -4,13 +4,16 @@
 use super::Place;
 use crate::agenda::{Schedule, Start};
 use crate::error::Result;
-use crate::journal::Recorder;
+use crate::journal::{Recorder, State};
+use crate::run::Sweep;
 use crate::run::drive::Writer;
 use crate::run::gate::Gate;
 use crate::run::lease::{BEAT, Leases};
 use crate::run::seat::Seat;
 use crate::run::writer::SessionWriter;
+use crate::server::settle;
 use std::future::pending;
+use std::time::Duration;
 use tokio::time::sleep;
 
 /// The name of a comparison's lease: its starts are one worker's, since each depends on those before.
@@ -46,17 +49,27 @@ pub struct Leased<'a, P> {
     share: &'a Share,
     schedule: Schedule<'a>,
     is_compared: bool,
+    /// How long the guards of a killed worker may take to end its servers.
+    patience: Duration,
 }
 
 impl<'a, P: Place> Leased<'a, P> {
     /// `inner` offers what is open, and the same again when it is asked again after it offered nothing.
-    pub fn new(inner: P, share: &'a Share, schedule: Schedule<'a>, is_compared: bool) -> Leased<'a, P> {
+    pub fn new(inner: P, sweep: &'a Sweep<'_>, share: &'a Share) -> Leased<'a, P> {
         Leased {
             inner,
             share,
-            schedule,
-            is_compared,
+            schedule: sweep.schedule(),
+            is_compared: sweep.plan.compare.is_some(),
+            patience: sweep.patience(),
         }
+    }
+
+    /// What a worker that was killed leaves is free at once; its servers hold their GPUs until their guards have ended them.
+    async fn clear_away(&self, writer: &SessionWriter<'_>) -> Result<()> {
+        let killed = writer.look(State::killed_sessions);
+        let cleared = settle::clear_away(&killed, self.patience).await;
+        cleared.describe().map_or(Ok(()), |note| Writer::note(writer, &note))
     }
 
     /// Whether others are at something that may yet come to this worker.
@@ -78,6 +91,7 @@ impl<P: Place> Place for Leased<'_, P> {
     async fn next(&self, under_way: &[Seat], writer: &SessionWriter<'_>) -> Result<Option<(Start, Seat)>> {
         loop {
             writer.with(Recorder::refresh)?;
+            self.clear_away(writer).await?;
             if let Some((start, seat)) = self.inner.next(under_way, writer).await? {
                 let name = group_name(self.is_compared, &start);
                 let lease = match writer.look(|state| self.schedule.group(&start, state).is_some()) {

@@ -4,6 +4,7 @@
 mod bmf;
 mod changes;
 mod dashboard;
+mod doubts;
 mod frontiers;
 mod html;
 mod junit;
@@ -72,6 +73,9 @@ pub struct Comparison {
     /// Whether the sides were measured on one node, in words; none where they were, and where that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<String>,
+    /// How far the points may be believed, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
     /// Points that both sides have.
     pub points: Vec<Pair>,
     /// Points that the base alone has, by their settings.
@@ -234,6 +238,7 @@ impl Comparison {
             own_margins: question.margins.own.clone(),
             changes: changes::between(base, new, &keys),
             nodes: nodes::across(base, new, &pairs),
+            doubts: doubts::of(&pairs),
             points,
             only_base,
             only_new,
@@ -257,7 +262,8 @@ impl Comparison {
     /// What a reader of the verdicts must know.
     fn notes(&self) -> Vec<String> {
         let one_start = self.has_single_starts().then(|| ONE_START.to_owned());
-        one_start.into_iter().chain(self.nodes.clone()).collect()
+        let notes = one_start.into_iter().chain(self.nodes.clone());
+        notes.chain(self.doubts.iter().cloned()).collect()
     }
 
     /// Whether some figure rests on one start, so that nothing is known of the noise between starts.

@@ -15,5 +15,5 @@ fn response(reads: &[&[u8]]) -> Option<(u16, Vec<u8>, bool)> {
         response.feed(read, &mut |_, piece| body.extend_from_slice(piece)).ok()?;
     }
     let is_done = response.is_done() || response.close();
-    Some((response.status, body, is_done))
+    Some((response.status.as_u16(), body, is_done))
 }

@@ -31,6 +31,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Limit of a run that has no other.
+const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+
 /// What a benchmark needs to know.
 #[derive(Debug, Clone)]
 pub struct Job {
@@ -62,6 +65,33 @@ pub struct Job {
     pub timeout: Duration,
     /// Live counters for a display.
     pub counters: Arc<Counters>,
+}
+
+impl Job {
+    /// A run of the load generator against a server and its model, without a warm-up.
+    pub fn new(
+        base_url: impl Into<String>,
+        served_model: impl Into<String>,
+        model_root: impl Into<String>,
+        params: Params,
+    ) -> Job {
+        Job {
+            base_url: base_url.into(),
+            served_model: served_model.into(),
+            model_root: model_root.into(),
+            params,
+            api_key: None,
+            runner: Runner::Native,
+            argv: None,
+            env: BTreeMap::new(),
+            places: BTreeMap::new(),
+            cpus: None,
+            scratch: std::env::temp_dir(),
+            warmup: Warmup::Requests(0),
+            timeout: LONGEST,
+            counters: Arc::default(),
+        }
+    }
 }
 
 /// The benchmarks that are no command of the plan's.

@@ -13,23 +13,21 @@ use crate::bench::result::{json_file, pytorch};
 use crate::bench::{Job, native};
 use crate::error::{Error, Exit, Result};
 use crate::metrics::RunResult;
-use crate::plan::{Params, Warmup};
+use crate::plan::Params;
 use crate::python_json;
 use crate::run::Interrupt;
 use crate::server::http::{Silence, body_of, client_for};
 use clap::{ArgMatches, Command, FromArgMatches};
-use place::Place;
+use place::ResultPlace;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// What `vllm bench serve` reports unless told otherwise.
 const DEFAULTS: [(&str, &str); 2] = [("percentile_metrics", "ttft,tpot,itl"), ("metric_percentiles", "99")];
-const LONGEST_RUN: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Run one benchmark with the native load generator; flags as in vllm bench serve
 #[derive(Debug)]
@@ -111,7 +109,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let place = settings
         .output
         .is_wanted()
-        .then(|| Place::prepare(&settings.output))
+        .then(|| ResultPlace::prepare(&settings.output))
         .transpose()?;
     if place.is_none() {
         let idle = ["save_detailed", "result_filename", "result_dir"];
@@ -125,7 +123,7 @@ pub fn run(args: Args) -> Result<Exit> {
     machine::runtime()?.block_on(perform(params, &settings, place, args.as_json))
 }
 
-async fn perform(params: Params, settings: &Settings, place: Option<Place>, as_json: bool) -> Result<Exit> {
+async fn perform(params: Params, settings: &Settings, place: Option<ResultPlace>, as_json: bool) -> Result<Exit> {
     let mut interrupt = Interrupt::install()?;
     let given = params.clone();
     let job = tokio::select! {
@@ -165,7 +163,7 @@ async fn perform(params: Params, settings: &Settings, place: Option<Place>, as_j
 fn finish(
     settings: &Settings,
     given: &Params,
-    place: Option<Place>,
+    place: Option<ResultPlace>,
     result: &RunResult,
     as_json: bool,
 ) -> Result<Exit> {
@@ -195,23 +193,7 @@ async fn job(params: Params, settings: &Settings) -> Result<Job> {
         Some(model) => (model.clone(), model.clone()),
         None => first_model(&settings.server).await?,
     };
-    Ok(Job {
-        places: Default::default(),
-        base_url,
-        served_model,
-        model_root,
-        params,
-        api_key: None,
-        runner: Default::default(),
-        argv: None,
-        env: Default::default(),
-        cpus: None,
-        scratch: std::env::temp_dir(),
-        // What `num_warmups` says, as in vLLM: none unless asked for.
-        warmup: Warmup::Requests(0),
-        timeout: LONGEST_RUN,
-        counters: Arc::default(),
-    })
+    Ok(Job::new(base_url, served_model, model_root, params))
 }
 
 /// Name and root of the first model that the server lists.
@@ -254,7 +236,7 @@ pub(super) async fn first_model(server: &ServerParams) -> Result<(String, String
 }
 
 /// Writes the result file, and that for PyTorch's dashboard beside it if one is wanted.
-fn save(place: &Place, settings: &Settings, given: &Params, result: &RunResult) -> Result<PathBuf> {
+fn save(place: &ResultPlace, settings: &Settings, given: &Params, result: &RunResult) -> Result<PathBuf> {
     let path = place.save(&json_file::name(settings, &result.values), result)?;
     let is_wanted = |value: std::ffi::OsString| !value.is_empty();
     if std::env::var_os("SAVE_TO_PYTORCH_BENCHMARK_FORMAT").is_some_and(is_wanted) {

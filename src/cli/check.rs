@@ -1,14 +1,13 @@
 //! `vsweep check`: validates plans.
 
 use super::forecast::{misfit, misfits};
-use super::output::{self, say};
+use super::output::{self, Format, say};
 use super::plan_file::{Objections, PlanFile, show};
 use crate::cause::Failure;
 use crate::error::{Exit, Result};
 use crate::matrix::Matrix;
 use crate::plan::{Axis, Plan, Problems, Side, spelling};
 use crate::units::show_many;
-use clap::ValueEnum;
 use itertools::Itertools;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -26,14 +25,6 @@ pub struct Args {
     /// How the verdict is printed
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people: problems on standard error, a line for each valid plan on standard output
-    Text,
-    /// One JSON object for each plan, in a list
-    Json,
 }
 
 pub fn run(args: Args) -> Result<Exit> {
@@ -67,7 +58,7 @@ pub fn run(args: Args) -> Result<Exit> {
 }
 
 /// A plan that was read with what is in it and what is doubtful about it, or its problems.
-type Read = std::result::Result<Valid, Objections>;
+type CheckedPlan = std::result::Result<Valid, Objections>;
 
 struct Valid {
     plan: Plan,
@@ -77,7 +68,7 @@ struct Valid {
     misfits: Vec<(String, Failure)>,
 }
 
-fn tell(read: Read) {
+fn tell(read: CheckedPlan) {
     let Valid {
         plan,
         matrix,
@@ -106,7 +97,7 @@ fn tell(read: Read) {
     }
 }
 
-fn to_json(path: &Path, read: Read) -> Value {
+fn to_json(path: &Path, read: CheckedPlan) -> Value {
     let path = path.to_string_lossy();
     match read {
         Err(objections) => {

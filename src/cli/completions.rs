@@ -11,14 +11,14 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Shell to complete for, or `man`
-    target: Target,
+    target: CompletionTarget,
     /// Folder for the manual pages, one for each command; it must exist
     #[arg(required_if_eq("target", "man"))]
     folder: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Target {
+enum CompletionTarget {
     Bash,
     Elvish,
     Fish,
@@ -29,12 +29,12 @@ enum Target {
 
 pub fn run(args: Args) -> Result<Exit> {
     let shell = match args.target {
-        Target::Bash => Shell::Bash,
-        Target::Elvish => Shell::Elvish,
-        Target::Fish => Shell::Fish,
-        Target::Powershell => Shell::PowerShell,
-        Target::Zsh => Shell::Zsh,
-        Target::Man => {
+        CompletionTarget::Bash => Shell::Bash,
+        CompletionTarget::Elvish => Shell::Elvish,
+        CompletionTarget::Fish => Shell::Fish,
+        CompletionTarget::Powershell => Shell::PowerShell,
+        CompletionTarget::Zsh => Shell::Zsh,
+        CompletionTarget::Man => {
             let folder = args.folder.unwrap_or_default();
             let written = clap_mangen::generate_to(super::Cli::command(), &folder);
             return written

@@ -3,7 +3,7 @@
 use super::flags;
 use super::machine;
 use super::output::{say, tell};
-use super::sweeping::{self, Done, Server, caution, entries};
+use super::sweeping::{self, Done, MeasuredServer, caution, entries};
 use crate::bench::Runner;
 use crate::bench::iterations::settings::{Mode, Settings, TABLE};
 use crate::error::{Error, Exit, Result};
@@ -160,7 +160,7 @@ fn describe(settings: &Settings) -> String {
 }
 
 /// A row of the file: the keys of `vllm bench iterations`, then ours.
-fn row(server: &Server, settings: &Settings, result: &Params) -> Map<String, Value> {
+fn row(server: &MeasuredServer, settings: &Settings, result: &Params) -> Map<String, Value> {
     let endpoints = settings.endpoints();
     let endpoint = match endpoints.is_empty() {
         true => server.base_url.clone(),

@@ -49,7 +49,7 @@ pub fn serve(directory: &Directory, listen: SocketAddr, price: Option<f64>) -> R
     });
     let mut options = options(directory);
     options.price_per_gpu_hour = price.or(options.price_per_gpu_hour);
-    let mut watch = Watch::open(directory.clone(), options)?;
+    let mut watch = PageWatch::open(directory.clone(), options)?;
     watch.look(&served)?;
     watch.draw(&served);
     let of_thread = Arc::clone(&served);
@@ -81,7 +81,7 @@ pub fn serve(directory: &Directory, listen: SocketAddr, price: Option<f64>) -> R
 }
 
 /// The directory as it was seen last.
-struct Watch {
+struct PageWatch {
     directory: Directory,
     options: ReportOptions,
     follower: Follower,
@@ -92,10 +92,10 @@ struct Watch {
     rest: Option<Remaining>,
 }
 
-impl Watch {
-    fn open(directory: Directory, options: ReportOptions) -> Result<Watch> {
+impl PageWatch {
+    fn open(directory: Directory, options: ReportOptions) -> Result<PageWatch> {
         let follower = Follower::open(&directory)?;
-        Ok(Watch {
+        Ok(PageWatch {
             directory,
             options,
             follower,

@@ -12,6 +12,16 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// How a command prints what it found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For people
+    #[value(alias = "table")]
+    Text,
+    /// JSON
+    Json,
+}
+
 /// Why something that was said on the way is lost.
 static LOST: OnceLock<io::Error> = OnceLock::new();
 

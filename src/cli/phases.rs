@@ -3,7 +3,7 @@
 use super::flags;
 use super::machine;
 use super::output::{say, tell};
-use super::sweeping::{self, Done, Server, caution, entries};
+use super::sweeping::{self, Done, MeasuredServer, caution, entries};
 use crate::bench::Runner;
 use crate::bench::params::{Param, param};
 use crate::bench::phases::settings::{Settings, TABLE};
@@ -246,7 +246,7 @@ async fn is_simulated(base_url: &str) -> bool {
 }
 
 /// Writes the data and the page; returns the page's path.
-fn write(args: &Args, server: &Server, phases: &Phases) -> Result<PathBuf> {
+fn write(args: &Args, server: &MeasuredServer, phases: &Phases) -> Result<PathBuf> {
     let stem = stem(server);
     let page = args.folder.join(format!("{stem}.md"));
     write_atomic(&args.folder.join(format!("{stem}.json")), phases.json().as_bytes())?;
@@ -254,7 +254,7 @@ fn write(args: &Args, server: &Server, phases: &Phases) -> Result<PathBuf> {
     Ok(page)
 }
 
-fn draw(args: &Args, server: &Server, phases: &Phases) -> Result<()> {
+fn draw(args: &Args, server: &MeasuredServer, phases: &Phases) -> Result<()> {
     for chart in phases.charts() {
         let path = args.folder.join(format!("{}_{}.png", stem(server), chart.name));
         let picture = picture::render(&chart, picture::Form::Png)
@@ -265,7 +265,7 @@ fn draw(args: &Args, server: &Server, phases: &Phases) -> Result<()> {
 }
 
 /// The start of all file names: what follows the last slash of the model's name.
-fn stem(server: &Server) -> String {
+fn stem(server: &MeasuredServer) -> String {
     let name = server
         .model
         .trim_end_matches('/')

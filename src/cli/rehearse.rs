@@ -2,14 +2,14 @@
 
 use super::experiment::{folder, recorded, tell_damage};
 use super::machine::runtime;
-use super::output::{self, finish, tell};
+use super::output::{self, Format, finish, tell};
 use super::plan_file::PlanFile;
 use crate::agenda::Schedule;
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Shard, State};
 use crate::matrix::{Matrix, Only};
 use crate::plan::{Parallel, Plan};
-use crate::rehearse::{Card, Forecast, Interval, Options, Plays, Rehearsal, needs_gpu, rehearse};
+use crate::rehearse::{Card, Forecast, Options, Plays, Rehearsal, TimeInterval, needs_gpu, rehearse};
 use crate::report::words::short_label;
 use crate::selection::packed::Room;
 use crate::sim::engine::gpu::{GPUS, Gpu};
@@ -59,15 +59,6 @@ pub struct Machine {
     /// The model's config.json, where its name does not state its size
     #[arg(long, value_name = "FILE")]
     model_config: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// For people
-    #[value(alias = "table")]
-    Text,
-    /// One JSON object
-    Json,
 }
 
 pub fn run(args: Args) -> Result<Exit> {
@@ -207,7 +198,7 @@ fn table(rehearsal: &Rehearsal, recorded: usize) -> String {
             .to_vec(),
     ];
     rows.extend(rehearsal.servers.iter().map(|server| {
-        let Interval { low, likely, high } = server.total.interval();
+        let TimeInterval { low, likely, high } = server.total.interval();
         let name = if server.name.is_empty() {
             server.server.to_string()
         } else {
@@ -302,7 +293,7 @@ fn remarks(server: &Forecast) -> Vec<String> {
 
 /// One line: how long it all likely takes.
 pub fn summary(rehearsal: &Rehearsal) -> String {
-    let Interval { low, likely, high } = rehearsal.total.interval();
+    let TimeInterval { low, likely, high } = rehearsal.total.interval();
     let (starts, runs) = (
         show_many(rehearsal.starts(), "server start"),
         show_many(rehearsal.runs(), "run"),

@@ -1,6 +1,6 @@
 //! `vsweep status`: what is done, failed and left.
 
-use super::output::{self, finish};
+use super::output::{self, Format, finish};
 use super::remaining::Remaining;
 use crate::cluster::{self, slurm};
 use crate::error::{Exit, Result};
@@ -33,14 +33,6 @@ pub struct Args {
     /// Show it again every two seconds, as long as a vsweep works on the directory or a task waits
     #[arg(long, conflicts_with = "format")]
     watch: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// A few lines for people
-    Text,
-    /// One JSON object
-    Json,
 }
 
 pub fn run(args: Args) -> Result<Exit> {

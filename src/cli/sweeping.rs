@@ -7,17 +7,16 @@ use crate::bench::params::server::ServerParams;
 use crate::bench::{Job, Measurement, Runner, measure};
 use crate::cause::Failure;
 use crate::error::Result;
-use crate::plan::{Params, Warmup};
+use crate::plan::Params;
 use crate::run::Interrupt;
 use serde_json::Value;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Limit for one measurement.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// The server, and the model's name and root there.
-pub struct Server {
+pub struct MeasuredServer {
     pub base_url: String,
     pub model: String,
     pub root: String,
@@ -31,12 +30,12 @@ pub enum Done {
 }
 
 /// Asks the server for its first model, unless the user named one.
-pub async fn find(params: &ServerParams) -> Result<Server> {
+pub async fn find(params: &ServerParams) -> Result<MeasuredServer> {
     let (model, root) = match &params.model {
         Some(model) => (model.clone(), model.clone()),
         None => first_model(params).await?,
     };
-    Ok(Server {
+    Ok(MeasuredServer {
         base_url: params.url(),
         model,
         root,
@@ -44,22 +43,11 @@ pub async fn find(params: &ServerParams) -> Result<Server> {
 }
 
 /// Performs one measurement. An interrupt ends it in order: nothing is left in flight, no server is left asleep.
-pub async fn perform(server: &Server, runner: Runner, params: &Params, interrupt: &mut Interrupt) -> Done {
+pub async fn perform(server: &MeasuredServer, runner: Runner, params: &Params, interrupt: &mut Interrupt) -> Done {
     let job = Job {
-        places: Default::default(),
-        base_url: server.base_url.clone(),
-        served_model: server.model.clone(),
-        model_root: server.root.clone(),
-        params: with_seed(params),
-        api_key: None,
         runner,
-        argv: None,
-        env: Default::default(),
-        cpus: None,
-        scratch: std::env::temp_dir(),
-        warmup: Warmup::Requests(0),
         timeout: LONGEST,
-        counters: Arc::default(),
+        ..Job::new(&server.base_url, &server.model, &server.root, with_seed(params))
     };
     let done = tokio::select! {
         measured = measure(&job) => match measured {

@@ -1,6 +1,6 @@
 //! How much room a sweep's files take: figures from real directories, rounded up. Bytes.
 
-use super::server::Kind;
+use super::server::ProgramKind;
 
 /// What every directory holds: report, charts, manifest, plan.
 pub const BASE: u64 = 2_000_000;
@@ -16,9 +16,9 @@ pub fn of_run(requests: u64, is_detailed: bool) -> u64 {
 }
 
 /// What one start of a server leaves: its log.
-pub fn of_start(kind: Kind) -> u64 {
+pub fn of_start(kind: ProgramKind) -> u64 {
     match kind {
-        Kind::Simulator => 50_000,
-        Kind::Vllm => 200_000,
+        ProgramKind::Simulator => 50_000,
+        ProgramKind::Vllm => 200_000,
     }
 }

@@ -20,7 +20,7 @@ pub use load::{Play, Played, Player};
 pub use packed::Packed;
 pub use plays::Plays;
 pub use server::StandIn;
-pub use spread::{Belief, Interval, Total};
+pub use spread::{Belief, TimeInterval, Total};
 
 use crate::agenda::{Schedule, wants_forecast};
 use crate::cause::Failure;
@@ -34,7 +34,7 @@ use crate::units::show_many;
 use company::Company;
 use learn::Lessons;
 use load::Driver;
-use server::Kind;
+use server::ProgramKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -275,12 +275,12 @@ pub fn foresee(plan: &Plan, matrix: &Matrix, schedule: Schedule<'_>, done: &Stat
 /// Whether a plan's first server is one whose speed depends on this machine's GPU.
 pub fn needs_gpu(matrix: &Matrix) -> bool {
     let first = matrix.servers().next();
-    first.is_some_and(|server| matches!(server::command(&server.argv), Ok((Kind::Vllm, _))))
+    first.is_some_and(|server| matches!(server::command(&server.argv), Ok((ProgramKind::Vllm, _))))
 }
 
 fn assumptions(plan: &Plan, stand_in: &StandIn, options: &Options) -> Vec<String> {
     let mut assumptions = Vec::new();
-    if let (Kind::Vllm, Some(settings)) = (stand_in.kind, &stand_in.settings) {
+    if let (ProgramKind::Vllm, Some(settings)) = (stand_in.kind, &stand_in.settings) {
         let (gpu, model) = (settings.cost.gpu.name, settings.cost.model.parameters / 1e9);
         let whence = options.card.map_or("", |card| card.whence);
         assumptions.push(format!(

@@ -22,7 +22,7 @@ const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 
 /// Who answers in the real run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ProgramKind {
     /// The simulator itself: the model is right by construction, only the machine's own work is missing in it.
     Simulator,
     /// A real vLLM: the model is a guess.
@@ -33,7 +33,7 @@ pub enum Kind {
 #[derive(Debug, Clone)]
 pub struct StandIn {
     /// Who it stands in for.
-    pub kind: Kind,
+    pub kind: ProgramKind,
     /// What the engine model needs to know; unset if the command line would be refused, or nothing is known of it.
     pub settings: Option<Settings>,
     /// Why it will not get ready.
@@ -53,12 +53,12 @@ const SIMULATOR_STOP_S: f64 = 0.03;
 /// deviation of the logarithm, a guess.
 const OTHER_ENGINE: f64 = 0.3;
 
-impl Kind {
+impl ProgramKind {
     /// What is believed of start times before any was measured.
     pub fn start_belief(self) -> Belief {
         match self {
-            Kind::Simulator => Belief::of(0.1, 0.1),
-            Kind::Vllm => Belief::of(0.5, 0.15),
+            ProgramKind::Simulator => Belief::of(0.1, 0.1),
+            ProgramKind::Vllm => Belief::of(0.5, 0.15),
         }
     }
 }
@@ -68,8 +68,8 @@ impl StandIn {
     pub fn run_belief(&self) -> Belief {
         let gpu = self.settings.as_ref().map_or(GPUS[0], |settings| settings.cost.gpu);
         match self.kind {
-            Kind::Simulator => Belief::of(0.03, 0.04),
-            Kind::Vllm => Belief::of(OTHER_ENGINE.hypot(gpu.model_error), 0.1),
+            ProgramKind::Simulator => Belief::of(0.03, 0.04),
+            ProgramKind::Vllm => Belief::of(OTHER_ENGINE.hypot(gpu.model_error), 0.1),
         }
     }
 
@@ -80,12 +80,12 @@ impl StandIn {
             Ok(flags) => flags,
             Err(refusal) => return Ok(StandIn::refused(kind, Cause::BadFlag, &refusal.0)),
         };
-        if kind == Kind::Vllm {
+        if kind == ProgramKind::Vllm {
             place(&mut flags, options)?;
         }
         let environment = |name: &str| {
             let own = server.env.get(name).cloned();
-            own.or_else(|| std::env::var(name).ok().filter(|_| kind == Kind::Simulator))
+            own.or_else(|| std::env::var(name).ok().filter(|_| kind == ProgramKind::Simulator))
         };
         let settings = match Settings::resolve(&flags, &environment) {
             Ok(settings) => settings,
@@ -94,7 +94,7 @@ impl StandIn {
         };
         let failure = fault(&settings).or_else(|| misfit(&settings));
         let phases = settings.phases();
-        let own_s = if kind == Kind::Simulator {
+        let own_s = if kind == ProgramKind::Simulator {
             SIMULATOR_START_S
         } else {
             0.0
@@ -106,7 +106,7 @@ impl StandIn {
                 Some(_) => (phases.import + phases.weights).as_secs_f64(),
                 None => own_s + phases.total().as_secs_f64(),
             },
-            stop_s: if kind == Kind::Vllm {
+            stop_s: if kind == ProgramKind::Vllm {
                 VLLM_STOP_S
             } else {
                 SIMULATOR_STOP_S
@@ -121,7 +121,7 @@ impl StandIn {
         let starts = record.servers.values().flat_map(|server| &server.starts);
         let ready: Vec<f64> = starts.filter_map(|start| start.ready_seconds).collect();
         StandIn {
-            kind: Kind::Vllm,
+            kind: ProgramKind::Vllm,
             settings: None,
             failure: None,
             start_s: ready.iter().sum::<f64>() / ready.len().max(1) as f64,
@@ -129,13 +129,13 @@ impl StandIn {
         }
     }
 
-    fn refused(kind: Kind, cause: Cause, text: &str) -> StandIn {
+    fn refused(kind: ProgramKind, cause: Cause, text: &str) -> StandIn {
         let last = text.lines().last().unwrap_or_default();
         StandIn {
             kind,
             settings: None,
             failure: Some(Failure::new(cause, last)),
-            start_s: if kind == Kind::Vllm {
+            start_s: if kind == ProgramKind::Vllm {
                 phases::IMPORT
             } else {
                 SIMULATOR_START_S
@@ -146,14 +146,14 @@ impl StandIn {
 }
 
 /// Whose command line it is, and the arguments after `serve`.
-pub(super) fn command(argv: &[String]) -> Result<(Kind, &[String]), String> {
+pub(super) fn command(argv: &[String]) -> Result<(ProgramKind, &[String]), String> {
     if argv.is_empty() {
         return Err("the plan attaches to a running server, whose settings are not known".to_owned());
     }
     let command = ServeCommand::of(argv);
     match command.program() {
-        Program::Simulator => Ok((Kind::Simulator, command.args())),
-        Program::Vllm => Ok((Kind::Vllm, command.args())),
+        Program::Simulator => Ok((ProgramKind::Simulator, command.args())),
+        Program::Vllm => Ok((ProgramKind::Vllm, command.args())),
         Program::Other | Program::Sglang => Err(format!(
             "`{}` is neither `vllm serve` nor `vsweep sim serve`, so nothing is known of its speed",
             argv[0]

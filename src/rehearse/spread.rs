@@ -9,7 +9,7 @@ const Z: f64 = 1.2816;
 
 /// A time with its 80 % interval, in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Interval {
+pub struct TimeInterval {
     /// One time in ten it is less.
     pub low: f64,
     /// As often less as more.
@@ -103,16 +103,16 @@ pub struct Total {
 
 impl Total {
     /// The sum as an interval. Times are positive and their errors are factors, so it reaches further up than down.
-    pub fn interval(&self) -> Interval {
+    pub fn interval(&self) -> TimeInterval {
         let likely = self.starts.likely + self.runs.likely;
         if likely <= 0.0 {
-            return Interval::default();
+            return TimeInterval::default();
         }
         let common = self.starts.common.powi(2) + self.runs.common.powi(2);
         let drift = (DRIFT * likely).powi(2);
         let deviation = (common + self.starts.own + self.runs.own + drift).sqrt();
         let spread = (1.0 + (deviation / likely).powi(2)).ln().sqrt();
-        Interval {
+        TimeInterval {
             low: likely * (-Z * spread).exp(),
             likely,
             high: likely * (Z * spread).exp(),

@@ -41,7 +41,7 @@ pub async fn collect(plan: &Plan) -> Manifest {
 }
 
 /// This process, so exactly that no other one on any machine is taken for it.
-pub struct Process {
+pub struct OwnProcess {
     pub host: String,
     pub boot: String,
     pub pid: u32,
@@ -50,9 +50,9 @@ pub struct Process {
 }
 
 /// Which process this is.
-pub fn process() -> Process {
+pub fn process() -> OwnProcess {
     let pid = std::process::id();
-    Process {
+    OwnProcess {
         host: host(),
         boot: read_first_line("/proc/sys/kernel/random/boot_id"),
         pid,

@@ -23,12 +23,12 @@ pub struct Foreign {
     /// Which repetition, from 0.
     pub run: u32,
     /// What was found of it.
-    pub found: Found,
+    pub found: ForeignOutcome,
 }
 
 /// What was found of a run.
 #[derive(Debug)]
-pub enum Found {
+pub enum ForeignOutcome {
     /// The result of its client, with the number of the run and what the sweep set behind it.
     Result(Params),
     /// Why it failed.
@@ -42,8 +42,8 @@ impl Foreign {
         let content = read_result(&json)?;
         let error = content.get("error").filter(|_| content.contains_key("error_type"));
         let found = match error {
-            Some(error) => Found::Failure(error.as_str().unwrap_or("it says no reason").to_owned()),
-            None => Found::Result(content),
+            Some(error) => ForeignOutcome::Failure(error.as_str().unwrap_or("it says no reason").to_owned()),
+            None => ForeignOutcome::Result(content),
         };
         Ok(Foreign { run, found })
     }
@@ -119,16 +119,17 @@ fn record(
         search: None,
         anew: None,
     })))?;
-    let simulated = matches!(&run.found, Found::Result(result) if result.get("simulated") == Some(&true.into()));
+    let simulated =
+        matches!(&run.found, ForeignOutcome::Result(result) if result.get("simulated") == Some(&true.into()));
     let measured = match run.found {
-        Found::Result(result) => {
+        ForeignOutcome::Result(result) => {
             let figures = figures(result, server, point, hidden);
             judge(match (plan.bench.runner.offline(), &point.argv) {
                 (Some(_), Some(argv)) => of_engine(figures, argv),
                 _ => figures,
             })
         }
-        Found::Failure(error) => Measurement {
+        ForeignOutcome::Failure(error) => Measurement {
             failure: Some(Failure::new(Cause::BenchFailed, error)),
             doubts: Vec::new(),
             ..judge(Params::new())

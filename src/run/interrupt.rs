@@ -13,16 +13,16 @@ use tokio::sync::watch;
 /// How urgently the user wants the sweep to end. Cheap to clone; every clone sees every signal.
 #[derive(Debug, Clone)]
 pub struct Interrupt {
-    asked: watch::Receiver<Asked>,
+    asked: watch::Receiver<Presses>,
     /// What of it was passed on as signals.
-    passed_on: Asked,
+    passed_on: Presses,
     /// Whether somebody ends in order when asked to.
     is_heeded: Arc<AtomicBool>,
 }
 
 /// What came in so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Asked {
+struct Presses {
     /// Ctrl-C and its relatives.
     presses: u32,
     /// That nothing more be begun.
@@ -55,7 +55,7 @@ impl Interrupt {
     /// Takes over SIGINT, SIGTERM, SIGHUP and SIGUSR1 for this process, except those that it was started to ignore (`nohup`). Must
     /// be called inside a runtime.
     pub fn install() -> Result<Interrupt> {
-        let (sender, asked) = watch::channel(Asked::default());
+        let (sender, asked) = watch::channel(Presses::default());
         let ignored = ignored_signals();
         let drain = SignalKind::user_defined1();
         let kinds = [
@@ -80,7 +80,7 @@ impl Interrupt {
                 }
             });
         }
-        let passed_on = Asked::default();
+        let passed_on = Presses::default();
         Ok(Interrupt {
             asked,
             passed_on,
@@ -117,12 +117,12 @@ impl Interrupt {
 
     /// Whether the user asked to end, in whatever way.
     pub fn is_requested(&self) -> bool {
-        *self.asked.borrow() != Asked::default()
+        *self.asked.borrow() != Presses::default()
     }
 
     /// Resolves once the user asked to end, in whatever way.
     pub async fn requested(&mut self) {
-        self.once(|asked| *asked != Asked::default()).await;
+        self.once(|asked| *asked != Presses::default()).await;
     }
 
     /// Resolves once the user asked twice.
@@ -136,7 +136,7 @@ impl Interrupt {
         self.once(move |asked| asked.presses > before).await;
     }
 
-    async fn once(&mut self, holds: impl FnMut(&Asked) -> bool) {
+    async fn once(&mut self, holds: impl FnMut(&Presses) -> bool) {
         if self.asked.wait_for(holds).await.is_err() {
             // Nobody is left who could ask.
             std::future::pending::<()>().await;

@@ -81,11 +81,11 @@ pub struct Leases {
     host: String,
     /// What was read of the leases of others, and when it was read so first.
     seen: RefCell<BTreeMap<PathBuf, (Vec<u8>, Instant)>>,
-    taken: RefCell<BTreeMap<String, Taken>>,
+    taken: RefCell<BTreeMap<String, OwnLease>>,
 }
 
 #[derive(Debug)]
-struct Taken {
+struct OwnLease {
     lease: Weak<Lease>,
     lost: watch::Receiver<bool>,
 }
@@ -125,7 +125,7 @@ impl Leases {
             return Ok(None);
         };
         let lease = Rc::new(lease);
-        let taken = Taken {
+        let taken = OwnLease {
             lease: Rc::downgrade(&lease),
             lost: lease.lost(),
         };

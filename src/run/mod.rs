@@ -26,7 +26,7 @@ mod writer;
 pub use changes::Changes;
 pub use drive::{Signals, Stage, Unattended, Writer, drive};
 pub use facts::host;
-pub use foreign::{Foreign, Found, take_in};
+pub use foreign::{Foreign, ForeignOutcome, take_in};
 pub use interrupt::Interrupt;
 pub use lease::{Leases, Sign, signs};
 pub(crate) use live::reduce;

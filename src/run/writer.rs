@@ -97,14 +97,14 @@ impl Writer for SessionWriter<'_> {
 }
 
 /// What is to be written, and where the answer goes.
-type Task = (Draft, oneshot::Sender<Result<Written>>);
+type WriteTask = (Draft, oneshot::Sender<Result<Written>>);
 
 /// The thread that waits for the disk; it ends when this is dropped. Without one, whoever writes waits.
-struct Disk(Option<mpsc::Sender<Task>>);
+struct Disk(Option<mpsc::Sender<WriteTask>>);
 
 impl Disk {
     fn start() -> Disk {
-        let (tasks, taken) = mpsc::channel::<Task>();
+        let (tasks, taken) = mpsc::channel::<WriteTask>();
         let work = move || {
             for (draft, answer) in taken {
                 // A session that is gone asks no more.
@@ -156,7 +156,7 @@ mod tests {
             assert!(both.as_mut().now_or_never().is_none(), "nobody waits for the disk");
             assert_eq!(told.get(), written, "what is not on disk is not told");
             assert_eq!(writer.look(|state| state.sessions().len()), 0);
-            let (draft, answer): Task = taken.try_recv().expect("something is to be written");
+            let (draft, answer): WriteTask = taken.try_recv().expect("something is to be written");
             assert!(taken.try_recv().is_err(), "one at a time");
             assert!(answer.send(draft.write()).is_ok(), "somebody waits for it");
         }

@@ -10,23 +10,23 @@ use std::process::{Command, Stdio};
 
 /// The commands of one server beside the one that answers.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(super) struct MemberGroup {
     members: Vec<(String, Guarded)>,
 }
 
-impl Group {
+impl MemberGroup {
     /// Starts them all; what was started is ended if one cannot be.
     pub(super) fn start<'a>(
         commands: &[Vec<String>],
         order: impl Fn() -> std::io::Result<Order<'a>>,
-    ) -> Result<Group, Failure> {
+    ) -> Result<MemberGroup, Failure> {
         let mut members = Vec::new();
         for command in commands {
             let order = order().map_err(|error| Failure::new(crate::cause::Cause::SystemRefused, error.to_string()))?;
             let guarded = Guarded::start(Order { argv: command, ..order })?;
             members.push((shell_line(command), guarded));
         }
-        Ok(Group { members })
+        Ok(MemberGroup { members })
     }
 
     /// Waits until one of them has ended, and says which and how; for ever if there is none.

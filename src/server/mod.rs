@@ -37,7 +37,7 @@ use address::{Address, Promised};
 use cpus::Cpus;
 use guarded::{Guarded, Lost, Order};
 use http::Http;
-use members::Group;
+use members::MemberGroup;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -101,7 +101,7 @@ struct Process {
     launch: Launch,
     guarded: Guarded,
     /// What runs beside it.
-    group: Group,
+    group: MemberGroup,
     launched: Instant,
     /// Kept for as long as it is there.
     _port: Option<Promised>,
@@ -137,7 +137,7 @@ impl Server {
         }
         let launched = Instant::now();
         let beside = launch.fill_in_nodes()?;
-        let group = Group::start(&beside, || {
+        let group = MemberGroup::start(&beside, || {
             Ok(Order {
                 argv: &[],
                 env: &launch.env,

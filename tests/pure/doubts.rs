@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use vsweep::bench::judge::{Seen, Served, beside, cached, doubts, lengths, paced};
+use vsweep::bench::judge::{RunFigures, Served, beside, cached, doubts, lengths, paced};
 use vsweep::plan::Params;
 use vsweep::rng::NumpyPcg64;
 use vsweep::table::{Cell, Points, Row, TableBuilder};
@@ -54,7 +54,7 @@ impl Run {
     }
 
     fn codes(&self) -> Vec<Code> {
-        let seen = Seen {
+        let seen = RunFigures {
             figures: &self.figures,
             is_whole: true,
         };

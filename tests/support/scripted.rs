@@ -20,20 +20,8 @@ pub fn job(url: &str, params: Value) -> Job {
         panic!("an object")
     };
     Job {
-        places: Default::default(),
-        base_url: url.to_owned(),
-        served_model: "m".to_owned(),
-        model_root: "org/m".to_owned(),
-        params,
-        api_key: None,
-        runner: Default::default(),
-        argv: None,
-        env: Default::default(),
-        cpus: None,
-        scratch: std::env::temp_dir(),
-        warmup: vsweep::plan::Warmup::Requests(0),
         timeout: Duration::from_secs(60),
-        counters: Default::default(),
+        ..Job::new(url, "m", "org/m", params)
     }
 }
 

@@ -90,9 +90,9 @@ pub fn at_places(result: &Params, places: &BTreeMap<String, Place>) -> Result<Pa
 
 /// Figures under the names of vLLM.
 #[derive(Default)]
-struct Figures(Params);
+struct ClientFigures(Params);
 
-impl Figures {
+impl ClientFigures {
     fn set(&mut self, name: &str, value: Option<f64>) {
         self.0.extend(value.map(|value| (name.to_owned(), json!(value))));
     }
@@ -118,7 +118,7 @@ fn aiperf(result: &Params) -> Result<Params, String> {
     let avg = |name: &str| result.get(name).and_then(|metric| metric["avg"].as_f64());
     let completed = avg("completed_request_count").or_else(|| avg("request_count"));
     let completed = completed.ok_or("is of aiperf, but without `request_count`")?;
-    let mut figures = Figures::default();
+    let mut figures = ClientFigures::default();
     figures.count("completed", Some(completed));
     let errors = result
         .get("error_summary")
@@ -169,7 +169,7 @@ fn guidellm_benchmark(benchmark: &Value) -> Result<Params, String> {
     let of = |name: &str| &metrics[name]["successful"];
     let completed = metrics["request_totals"]["successful"].as_f64();
     let completed = completed.ok_or("is of guidellm, but without `request_totals`")?;
-    let mut figures = Figures::default();
+    let mut figures = ClientFigures::default();
     figures.count("completed", Some(completed));
     // A request that the end of the benchmark cut short is no failure.
     figures.count("failed", metrics["request_totals"]["errored"].as_f64());

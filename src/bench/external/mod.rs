@@ -15,7 +15,7 @@ pub use clients::{read_results, records};
 pub(crate) use engine::of_engine;
 pub use params::params_of;
 
-use crate::bench::judge::{Seen, doubts, on_failed_requests};
+use crate::bench::judge::{RunFigures, doubts, on_failed_requests};
 use crate::bench::native::settings::Settings;
 use crate::bench::native::warmup::Amount;
 use crate::bench::{Job, Measurement, Runner};
@@ -70,7 +70,7 @@ impl Program {
             );
             return Err(Failure::new(Cause::BenchFailed, detail));
         }
-        let target = Target::of(job, &result);
+        let target = Destination::of(job, &result);
         let (argv, notes) = target.arguments(job, argv);
         let places = match speaks_vllm_bench(&argv) {
             true => BTreeMap::new(),
@@ -163,7 +163,7 @@ impl Program {
 /// The command line that a run starts: placeholders filled in, and for a command like `vllm bench serve` the flags it
 /// needs.
 pub fn command_line(job: &Job, result: &Path, argv: &[String]) -> Vec<String> {
-    Target::of(job, result).arguments(job, argv).0
+    Destination::of(job, result).arguments(job, argv).0
 }
 
 /// Makes the scratch folder, without a result of an earlier try, and opens the log.
@@ -188,19 +188,19 @@ fn prepare(log: &Path, result: &Path, notes: &[String]) -> io::Result<File> {
 }
 
 /// What a benchmark must aim at.
-struct Target {
+struct Destination {
     base_url: String,
     host: String,
     port: String,
     result: PathBuf,
 }
 
-impl Target {
-    fn of(job: &Job, result: &Path) -> Target {
+impl Destination {
+    fn of(job: &Job, result: &Path) -> Destination {
         let url = reqwest::Url::parse(&job.base_url).ok();
         let host = url.as_ref().and_then(|url| url.host_str()).unwrap_or("127.0.0.1");
         let port = url.as_ref().and_then(|url| url.port_or_known_default()).unwrap_or(8000);
-        Target {
+        Destination {
             base_url: job.base_url.clone(),
             host: host.trim_matches(['[', ']']).to_owned(),
             port: port.to_string(),
@@ -385,7 +385,7 @@ fn harmless_members(members: Params) -> Params {
 
 /// Judges a result by what it says of itself.
 pub fn judge(result: Params) -> Measurement {
-    let seen = Seen {
+    let seen = RunFigures {
         figures: &result,
         is_whole: true,
     };
@@ -406,27 +406,16 @@ mod tests {
 
     fn job(base_url: &str) -> Job {
         Job {
-            places: Default::default(),
-            base_url: base_url.into(),
-            served_model: "tiny".into(),
-            model_root: "/models/tiny".into(),
-            params: Params::new(),
-            api_key: None,
-            runner: Default::default(),
-            argv: None,
-            env: Default::default(),
-            cpus: None,
             scratch: "/scratch".into(),
-            warmup: Warmup::Requests(0),
             timeout: Duration::from_secs(60),
-            counters: Default::default(),
+            ..Job::new(base_url, "tiny", "/models/tiny", Params::new())
         }
     }
 
     fn arguments(line: &str, base_url: &str) -> (String, Vec<String>) {
         let job = job(base_url);
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let (argv, notes) = Target::of(&job, Path::new("/scratch/result.json")).arguments(&job, &words);
+        let (argv, notes) = Destination::of(&job, Path::new("/scratch/result.json")).arguments(&job, &words);
         (argv.join(" "), notes)
     }
 

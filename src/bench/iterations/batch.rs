@@ -1,11 +1,11 @@
 //! One batch on its way: requests spread over the engines, held, let go, timed, and looked at whether it ran as one.
 
-use super::counts::Counts;
+use super::counts::ServerCounts;
 use super::hold::Held;
 use super::{Bench, broken};
 use crate::bench::result::failure_reasons;
 use crate::bench::side::endpoint::Endpoint;
-use crate::bench::side::limits::Facts;
+use crate::bench::side::limits::ServerLimits;
 use crate::cause::{Cause, Failure};
 use crate::load::{Generator, Load, Outcome, Reply, Request, Requests};
 use crate::metrics::seconds;
@@ -42,7 +42,7 @@ pub(super) struct Timing {
     /// Generated tokens by the servers' count.
     pub completion_tokens: u64,
     /// What the servers counted, if they show it.
-    pub counts: Option<Counts>,
+    pub counts: Option<ServerCounts>,
     /// Steps of an engine beyond those that one batch takes, if that is known.
     pub extra_steps: Option<f64>,
 }
@@ -51,7 +51,7 @@ impl Batch {
     /// Spreads prompts over all engines in turn.
     pub fn of(
         endpoints: &[Endpoint],
-        facts: &[Facts],
+        facts: &[ServerLimits],
         prompts: &[Vec<u32>],
         output_len: usize,
     ) -> Result<Batch, String> {
@@ -76,7 +76,7 @@ impl Batch {
     }
 
     /// Times it; a batch that came apart is tried again.
-    pub fn time(&self, bench: &mut Bench, facts: &[Facts]) -> Result<Timing, Failure> {
+    pub fn time(&self, bench: &mut Bench, facts: &[ServerLimits]) -> Result<Timing, Failure> {
         let sequences = self.requests.iter().map(Vec::len).sum::<usize>();
         let own = SETTLE.0 + SETTLE.1 * u32::try_from(sequences).unwrap_or(u32::MAX);
         let mut settle = bench.settings.settle().unwrap_or(own);
@@ -141,7 +141,7 @@ impl Batch {
     }
 
     /// Steps beyond those of one batch: its prefill in as few steps as its tokens allow, then one for each further token.
-    fn extra_steps(&self, timing: &Timing, facts: &[Facts]) -> Option<f64> {
+    fn extra_steps(&self, timing: &Timing, facts: &[ServerLimits]) -> Option<f64> {
         let counts = timing.counts?;
         let limit = facts.iter().map(|facts| facts.max_num_batched_tokens).min()?? as f64;
         let engines = facts.iter().map(|facts| facts.engines).sum::<usize>() as f64;
@@ -220,8 +220,10 @@ fn whole(outcomes: Vec<Outcome>) -> Result<Vec<Outcome>, Failure> {
 }
 
 /// What all servers have counted so far; nothing if one does not show it.
-fn counts(endpoints: &mut [Endpoint]) -> Option<Counts> {
-    let each = endpoints.iter_mut().map(|endpoint| Counts::read(&endpoint.metrics()?));
+fn counts(endpoints: &mut [Endpoint]) -> Option<ServerCounts> {
+    let each = endpoints
+        .iter_mut()
+        .map(|endpoint| ServerCounts::read(&endpoint.metrics()?));
     each.reduce(|all, counts| Some(all?.plus(counts?))).flatten()
 }
 
@@ -236,17 +238,17 @@ mod tests {
         };
         let timing = Timing {
             prompt_tokens,
-            counts: Some(Counts {
+            counts: Some(ServerCounts {
                 steps,
                 cached,
-                ..Counts::default()
+                ..ServerCounts::default()
             }),
             ..Timing::default()
         };
-        let facts = Facts {
+        let facts = ServerLimits {
             engines: 1,
             max_num_batched_tokens: Some(2048),
-            ..Facts::default()
+            ..ServerLimits::default()
         };
         batch.extra_steps(&timing, &[facts])
     }
@@ -271,9 +273,9 @@ mod tests {
             output_len: 1,
         };
         let timing = Timing {
-            counts: Some(Counts::default()),
+            counts: Some(ServerCounts::default()),
             ..Timing::default()
         };
-        assert_eq!(batch.extra_steps(&timing, &[Facts::default()]), None);
+        assert_eq!(batch.extra_steps(&timing, &[ServerLimits::default()]), None);
     }
 }

@@ -5,7 +5,7 @@ use crate::telemetry::prometheus;
 
 /// Counters at one moment, or their growth between two; of several servers, the sum.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Counts {
+pub(super) struct ServerCounts {
     /// Engine steps.
     pub steps: f64,
     /// Prompt tokens that were in the prefix cache.
@@ -16,10 +16,10 @@ pub(super) struct Counts {
     pub decode: (f64, f64),
 }
 
-impl Counts {
+impl ServerCounts {
     /// Reads a text of `/metrics`; nothing if it has no engine steps.
-    pub fn read(text: &str) -> Option<Counts> {
-        let mut counts = Counts::default();
+    pub fn read(text: &str) -> Option<ServerCounts> {
+        let mut counts = ServerCounts::default();
         let mut has_steps = false;
         for sample in prometheus::samples(text) {
             let counter = match sample.name {
@@ -39,17 +39,17 @@ impl Counts {
         has_steps.then_some(counts)
     }
 
-    pub fn plus(self, other: Counts) -> Counts {
+    pub fn plus(self, other: ServerCounts) -> ServerCounts {
         self.with(other, |a, b| a + b)
     }
 
     /// How they grew since `before`.
-    pub fn since(self, before: Counts) -> Counts {
+    pub fn since(self, before: ServerCounts) -> ServerCounts {
         self.with(before, |a, b| a - b)
     }
 
-    fn with(self, other: Counts, of: impl Fn(f64, f64) -> f64) -> Counts {
-        Counts {
+    fn with(self, other: ServerCounts, of: impl Fn(f64, f64) -> f64) -> ServerCounts {
+        ServerCounts {
             steps: of(self.steps, other.steps),
             cached: of(self.cached, other.cached),
             prefill: (of(self.prefill.0, other.prefill.0), of(self.prefill.1, other.prefill.1)),
@@ -75,10 +75,10 @@ mod tests {
                  vllm:request_decode_time_seconds_sum 3.5\nvllm:request_decode_time_seconds_count {steps}\n"
             )
         };
-        let (before, after) = (Counts::read(&text(4)), Counts::read(&text(9)));
+        let (before, after) = (ServerCounts::read(&text(4)), ServerCounts::read(&text(9)));
         let grown = after.expect("steps").since(before.expect("steps"));
         assert_eq!((grown.steps, grown.decode), (5.0, (0.0, 5.0)));
         assert_eq!(mean_ms((0.5, 2.0)), Some(250.0));
-        assert_eq!((mean_ms((0.0, 0.0)), Counts::read("up 1")), (None, None));
+        assert_eq!((mean_ms((0.0, 0.0)), ServerCounts::read("up 1")), (None, None));
     }
 }

@@ -3,6 +3,7 @@
 
 use super::settings::Hold;
 use crate::bench::side::endpoint::Endpoint;
+use reqwest::StatusCode;
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -30,7 +31,7 @@ impl<'a> Held<'a> {
             let endpoint = &mut held.endpoints[at];
             // Counted before the answer: a server whose answer was lost may be held all the same.
             held.count = at + 1;
-            endpoint.ask("POST", route, LIMIT).map_err(|error| match error.status == Some(404) {
+            endpoint.ask("POST", route, LIMIT).map_err(|error| match error.status == Some(StatusCode::NOT_FOUND) {
                 true => format!(
                     "the server at {} has no {}: it is not in development mode; start it with VLLM_SERVER_DEV_MODE=1",
                     endpoint.url,

@@ -16,7 +16,7 @@ use self::settings::{Mode, Settings};
 use crate::bench::exact_prompts::{Prompts, plain_ids};
 use crate::bench::side::control::PROFILER;
 use crate::bench::side::endpoint::Endpoint;
-use crate::bench::side::limits::Facts;
+use crate::bench::side::limits::ServerLimits;
 use crate::bench::{Job, Measurement, worker};
 use crate::cause::{Cause, Failure};
 use crate::load::{Generator, allow_connections};
@@ -70,7 +70,7 @@ struct Bench {
 
 impl Bench {
     fn perform(mut self) -> Result<Measurement, Failure> {
-        let facts: Vec<Facts> = self.endpoints.iter_mut().map(Facts::of).collect();
+        let facts: Vec<ServerLimits> = self.endpoints.iter_mut().map(ServerLimits::of).collect();
         let sequences = self.settings.batch.batch_size * facts.iter().map(|facts| facts.engines).sum::<usize>();
         facts.iter().try_for_each(|facts| self.fits(facts)).map_err(broken)?;
         allow_connections(sequences).map_err(broken)?;
@@ -114,7 +114,7 @@ impl Bench {
     }
 
     /// Whether a server can run the batch as one, as far as it says what it can.
-    fn fits(&self, facts: &Facts) -> Result<(), String> {
+    fn fits(&self, facts: &ServerLimits) -> Result<(), String> {
         let settings = &self.settings;
         let length = (settings.prompt_len() + settings.output_len()) as u64;
         let batch = settings.batch.batch_size as u64;

@@ -3,7 +3,7 @@
 use super::batch::Timing;
 use super::counts::mean_ms;
 use super::settings::{Mode, Settings};
-use crate::bench::side::limits::Facts;
+use crate::bench::side::limits::ServerLimits;
 use crate::bench::{Job, Measurement};
 use crate::metrics::percentile;
 use crate::plan::Params;
@@ -16,7 +16,7 @@ const LOST_CONTEXT: f64 = 0.5;
 pub(super) fn measurement(
     job: &Job,
     settings: &Settings,
-    facts: &[Facts],
+    facts: &[ServerLimits],
     sequences: usize,
     timings: &[Timing],
 ) -> Measurement {

@@ -1,6 +1,6 @@
 //! What was read of the server and its machine beside a run: whether it was alone, steady, and as fast as it could be.
 
-use super::Seen;
+use super::RunFigures;
 use crate::checks::{changing, unsteady};
 use crate::plan::Params;
 use crate::telemetry::series::Course;
@@ -20,7 +20,7 @@ const SHOWS: f64 = 0.1;
 
 /// Every reason to doubt a whole run by what was read beside it.
 pub fn beside(figures: &Params, course: &Course) -> Vec<Doubt> {
-    let seen = Seen {
+    let seen = RunFigures {
         figures,
         is_whole: true,
     };
@@ -52,7 +52,7 @@ pub fn beside(figures: &Params, course: &Course) -> Vec<Doubt> {
 }
 
 /// No steady state: tokens a second had a trend. Where arrivals decide these, the requests at the server show it, or the speed of each.
-fn changed(seen: Seen<'_>, course: &Course) -> Option<Doubt> {
+fn changed(seen: RunFigures<'_>, course: &Course) -> Option<Doubt> {
     let series = [
         ("tokens a second", &course.rates),
         ("requests at the server", &course.in_flight),
@@ -68,7 +68,7 @@ fn changed(seen: Seen<'_>, course: &Course) -> Option<Doubt> {
     Some(Doubt::new(Code::NoSteadyState, detail))
 }
 
-fn preempted(seen: Seen<'_>) -> Option<Doubt> {
+fn preempted(seen: RunFigures<'_>) -> Option<Doubt> {
     let preemptions = seen.number("preemptions")?;
     let completed = seen.number("completed").unwrap_or(0.0);
     (preemptions > PREEMPTED * completed).then(|| {
@@ -79,7 +79,7 @@ fn preempted(seen: Seen<'_>) -> Option<Doubt> {
 
 /// More requests at the server than the benchmark had in flight: by its slots, or by Little's law, which holds for the whole run, from
 /// an idle server to an idle server, whatever the load.
-fn not_alone(seen: Seen<'_>) -> Option<Doubt> {
+fn not_alone(seen: RunFigures<'_>) -> Option<Doubt> {
     let readings = seen
         .number("telemetry_samples")
         .filter(|readings| *readings >= FEWEST)?;
@@ -102,7 +102,7 @@ fn not_alone(seen: Seen<'_>) -> Option<Doubt> {
 }
 
 /// Requests in flight on average: how many ended in a second, times how long each took.
-fn by_littles_law(seen: Seen<'_>) -> Option<f64> {
+fn by_littles_law(seen: RunFigures<'_>) -> Option<f64> {
     let completed = seen.number("completed")?;
     seen.number("failed").filter(|failed| *failed == 0.0)?;
     let each_ms = seen.number("mean_e2el_ms").or_else(|| {

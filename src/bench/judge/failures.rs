@@ -1,6 +1,6 @@
 //! Failed requests: too many make a run a failure, some make it doubtful.
 
-use super::Seen;
+use super::RunFigures;
 use crate::bench::result::failure_reasons;
 use crate::cause::{Cause, Failure, MOST_OFTEN};
 use crate::metrics::Samples;
@@ -44,7 +44,7 @@ pub(in crate::bench) fn failed_requests(
 }
 
 /// Why a run means nothing, if too many of its requests failed. One that counts none as completed means nothing either.
-pub(in crate::bench) fn on_failed_requests(seen: Seen<'_>) -> Option<Failure> {
+pub(in crate::bench) fn on_failed_requests(seen: RunFigures<'_>) -> Option<Failure> {
     if seen.number("completed") == Some(0.0) && seen.number("failed").unwrap_or(0.0) == 0.0 {
         return Some(Failure::new(Cause::RequestErrors, "no request completed"));
     }
@@ -52,11 +52,11 @@ pub(in crate::bench) fn on_failed_requests(seen: Seen<'_>) -> Option<Failure> {
 }
 
 /// Some requests failed, too few to give the run up.
-pub(super) fn some(seen: Seen<'_>) -> Option<Doubt> {
+pub(super) fn some(seen: RunFigures<'_>) -> Option<Doubt> {
     counted(seen).1
 }
 
-fn counted(seen: Seen<'_>) -> (Option<Failure>, Option<Doubt>) {
+fn counted(seen: RunFigures<'_>) -> (Option<Failure>, Option<Doubt>) {
     let failed = seen.number("failed").unwrap_or(0.0);
     let all = failed + seen.number("completed").unwrap_or(0.0);
     let reasons = seen.figures.get("failure_reasons").and_then(Value::as_object);
@@ -73,7 +73,7 @@ mod tests {
     fn failure(figures: Value) -> Option<String> {
         let figures = figures.as_object().expect("an object");
         let is_whole = true;
-        on_failed_requests(Seen { figures, is_whole }).map(|failure| failure.detail)
+        on_failed_requests(RunFigures { figures, is_whole }).map(|failure| failure.detail)
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Whether the load generator did its part: it did not stand still, and it was not the limit.
 
-use super::Seen;
+use super::RunFigures;
 use crate::validity::{Code, Doubt};
 
 /// Share of the run above which standing still made another run of it, if it took longer than so many milliseconds: a busy
@@ -19,7 +19,7 @@ const LATE: (f64, f64) = (0.05, 10.0);
 
 /// A generator that was stopped, or that the system did not let run. Meanwhile no slot was filled and nothing was sent when
 /// due; the kernel dates what arrived, so latencies are right wherever it stamps.
-pub(super) fn stood_still(seen: Seen<'_>) -> Option<Doubt> {
+pub(super) fn stood_still(seen: RunFigures<'_>) -> Option<Doubt> {
     let longest_ms = seen.number("generator_longest_turn_ms")?;
     let away_ms = seen.number("generator_away_ms").unwrap_or(0.0).max(longest_ms);
     let run_ms = 1000.0 * seen.duration_s()?;
@@ -48,7 +48,7 @@ pub(super) fn stood_still(seen: Seen<'_>) -> Option<Doubt> {
 }
 
 /// A generator that had hardly any of its core left, or that sent requests noticeably after they were due.
-pub(super) fn saturated(seen: Seen<'_>) -> Option<Doubt> {
+pub(super) fn saturated(seen: RunFigures<'_>) -> Option<Doubt> {
     let told = |detail: String| Some(Doubt::new(Code::GeneratorSaturated, detail));
     let share = seen.number("generator_cpu_share")?;
     if share > BUSY {

@@ -1,6 +1,6 @@
 //! Whether the load that was asked for was there.
 
-use super::Seen;
+use super::RunFigures;
 use crate::validity::{Code, Doubt};
 
 /// Below this share of the requests asked for at once, it was another load.
@@ -8,7 +8,7 @@ const ENOUGH: f64 = 0.9;
 
 /// A closed loop that never had as many requests in flight as it is to keep there. The count of `vllm bench serve`, by whole
 /// seconds, is never too low, so it shows this too.
-pub(super) fn not_reached(seen: Seen<'_>) -> Option<Doubt> {
+pub(super) fn not_reached(seen: RunFigures<'_>) -> Option<Doubt> {
     let slots = seen.slots().filter(|_| seen.is_whole)?;
     let peak = seen
         .number("peak_concurrent_requests")

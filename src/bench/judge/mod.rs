@@ -24,7 +24,7 @@ use serde_json::Value;
 
 /// What a run shows of itself: figures and settings by the keys of `vllm bench serve`, ours among them.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
+pub struct RunFigures<'a> {
     /// The result, or as much of it as there is.
     pub figures: &'a Params,
     /// Whether every request was sent. One that was cut says nothing of how long it would have taken.
@@ -32,7 +32,7 @@ pub struct Seen<'a> {
 }
 
 /// Every check, in the order in which doubts are told.
-const CHECKS: [fn(Seen<'_>) -> Option<Doubt>; 6] = [
+const CHECKS: [fn(RunFigures<'_>) -> Option<Doubt>; 6] = [
     load::not_reached,
     generator::stood_still,
     generator::saturated,
@@ -42,13 +42,13 @@ const CHECKS: [fn(Seen<'_>) -> Option<Doubt>; 6] = [
 ];
 
 /// Every reason to doubt a run.
-pub fn doubts(seen: Seen<'_>) -> Vec<Doubt> {
+pub fn doubts(seen: RunFigures<'_>) -> Vec<Doubt> {
     CHECKS.iter().filter_map(|check| check(seen)).collect()
 }
 
 /// Those for which the load generator is the reason, of a run that is judged by other rules besides.
 pub(super) fn of_generator(figures: &Params) -> impl Iterator<Item = Doubt> + use<> {
-    let seen = Seen {
+    let seen = RunFigures {
         figures,
         is_whole: false,
     };
@@ -56,7 +56,7 @@ pub(super) fn of_generator(figures: &Params) -> impl Iterator<Item = Doubt> + us
     doubts.into_iter().flatten()
 }
 
-impl Seen<'_> {
+impl RunFigures<'_> {
     fn number(self, key: &str) -> Option<f64> {
         self.figures.get(key).and_then(Value::as_f64)
     }
@@ -83,6 +83,6 @@ impl Seen<'_> {
 fn judge(figures: Value) -> Vec<String> {
     let figures = figures.as_object().expect("an object");
     let is_whole = true;
-    let told = doubts(Seen { figures, is_whole }).into_iter();
+    let told = doubts(RunFigures { figures, is_whole }).into_iter();
     told.map(|doubt| format!("{}: {}", doubt.code, doubt.detail)).collect()
 }

@@ -1,6 +1,6 @@
 //! Whether a run was long enough, and held enough requests, for what its result says.
 
-use super::Seen;
+use super::RunFigures;
 use crate::validity::{Code, Doubt};
 
 /// A shorter run shows its start and its end more than anything between, in seconds.
@@ -11,7 +11,7 @@ const WAVES: f64 = 2.0;
 const A_REQUEST: [&str; 3] = ["ttft", "tpot", "e2el"];
 
 /// A run that ended before a steady state.
-pub(super) fn too_short(seen: Seen<'_>) -> Option<Doubt> {
+pub(super) fn too_short(seen: RunFigures<'_>) -> Option<Doubt> {
     let duration_s = seen.duration_s().filter(|_| seen.is_whole)?;
     let told = |detail| Some(Doubt::new(Code::RunTooShort, detail));
     if duration_s < SHORTEST_S {
@@ -28,7 +28,7 @@ pub(super) fn too_short(seen: Seen<'_>) -> Option<Doubt> {
 }
 
 /// A percentile that the sample does not hold: below 100 requests p99 is an interpolation towards the slowest one.
-pub(super) fn too_small(seen: Seen<'_>) -> Option<Doubt> {
+pub(super) fn too_small(seen: RunFigures<'_>) -> Option<Doubt> {
     if !seen.is_whole {
         return None;
     }
@@ -61,7 +61,7 @@ fn percentile(key: &str) -> Option<(f64, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Seen, doubts, judge};
+    use super::super::{RunFigures, doubts, judge};
     use serde_json::json;
 
     #[test]
@@ -93,7 +93,7 @@ mod tests {
         let figures = json!({"duration": 0.1, "completed": 4, "p99_ttft_ms": 2.0});
         let figures = figures.as_object().expect("an object");
         assert!(
-            doubts(Seen {
+            doubts(RunFigures {
                 figures,
                 is_whole: false
             })

@@ -11,7 +11,7 @@ pub(in crate::bench) const PLAN_PERCENTILES: &str = "50,90,95,99";
 
 crate::params! {
     /// What the result holds.
-    pub struct Figures {
+    pub struct FigureParams {
         /// Metrics in the result: ttft,tpot,itl,e2el,client_queue_time,e2el_including_client_queue.
         metrics: Metrics = param("percentile_metrics").default(PLAN_METRICS).otherwise("ttft,tpot,itl; in a plan also e2el"),
         /// Percentiles of each metric.
@@ -38,10 +38,10 @@ crate::params! {
     }
 }
 
-impl Figures {
+impl FigureParams {
     /// Takes the values, and notes targets that are none.
-    pub(super) fn checked(reader: &mut Reader<'_>) -> Figures {
-        let figures = Figures::read(reader);
+    pub(super) fn checked(reader: &mut Reader<'_>) -> FigureParams {
+        let figures = FigureParams::read(reader);
         for pair in figures.target_pairs() {
             if let Err(problem) = Goodput::parse(&[pair]) {
                 reader.problem(problem);

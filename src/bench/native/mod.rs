@@ -17,7 +17,7 @@ mod watched;
 pub use profiler::stop_profiler;
 pub use refused::{REFUSED, harmless};
 
-use crate::bench::judge::{Seen, cached, doubts, on_failed_requests, pace, refuse_empty};
+use crate::bench::judge::{RunFigures, cached, doubts, on_failed_requests, pace, refuse_empty};
 use crate::bench::native::settings::{Settings, TABLE};
 use crate::bench::result::warnings;
 use crate::bench::result::{Context, figures, result};
@@ -73,12 +73,12 @@ pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Fai
     let failed = |detail: String| Failure::new(Cause::BenchFailed, detail);
     let settings = Settings::read(&job.params).map_err(|problems| failed(problems.join("; ")))?;
     let started = Instant::now();
-    let server = Server::find(job, &settings).await?;
+    let server = FoundServer::find(job, &settings).await?;
     let prober = settings.side.probe_rate().map(|_| server.generator()).transpose()?;
     let generator = server.generator()?;
     let _ends_with_the_future = StopOnDrop(generator.stop_handle());
     let (report, reported) = tokio::sync::oneshot::channel();
-    let run = Run {
+    let run = NativeRun {
         job: job.clone(),
         options: request_options(job, &settings, &server.target),
         settings,
@@ -125,7 +125,7 @@ pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Fai
 pub fn measurement_of(settings: &Settings, samples: &Samples, duration: Nanos) -> Option<Measurement> {
     refuse_empty(samples).ok()?;
     let figures = figures(settings, samples, duration);
-    let seen = Seen {
+    let seen = RunFigures {
         figures: &figures,
         is_whole: true,
     };
@@ -140,14 +140,14 @@ pub fn measurement_of(settings: &Settings, samples: &Samples, duration: Nanos) -
 }
 
 /// Where a job's server is, and how to speak with it.
-struct Server {
+struct FoundServer {
     target: Target,
     addresses: Vec<SocketAddr>,
     tls: Option<Tls>,
 }
 
-impl Server {
-    async fn find(job: &Job, settings: &Settings) -> Result<Server, Failure> {
+impl FoundServer {
+    async fn find(job: &Job, settings: &Settings) -> Result<FoundServer, Failure> {
         let failed = |detail: String| Failure::new(Cause::BenchFailed, detail);
         let target = Target::parse(&job.base_url).map_err(failed)?;
         let resolving = target.clone();
@@ -156,7 +156,7 @@ impl Server {
             .is_https
             .then(|| Tls::new(&target.host, settings.server.insecure));
         let tls = tls.transpose().map_err(failed)?;
-        Ok(Server { target, addresses, tls })
+        Ok(FoundServer { target, addresses, tls })
     }
 
     fn generator(&self) -> Result<Generator, Failure> {
@@ -176,7 +176,7 @@ impl Drop for StopOnDrop {
 }
 
 /// One run, on the generator's thread.
-struct Run {
+struct NativeRun {
     job: Job,
     settings: Settings,
     target: Target,
@@ -187,7 +187,7 @@ struct Run {
     watch: Option<Watch>,
 }
 
-impl Run {
+impl NativeRun {
     fn perform(mut self) -> Result<Measurement, Failure> {
         let failed = |detail: String| Failure::new(Cause::BenchFailed, detail);
         let mut prompts = self.prompts().map_err(failed)?;
@@ -261,7 +261,7 @@ impl Run {
             warnings,
         };
         let values = result(context, &outcome);
-        let seen = Seen {
+        let seen = RunFigures {
             figures: &values,
             is_whole: cut.is_none(),
         };

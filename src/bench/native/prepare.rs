@@ -3,7 +3,7 @@
 use super::prompts::Prompts;
 use super::traffic::traffic;
 use super::warmup::{self, Amount};
-use super::{CONNECT_TIMEOUT, Run, broke};
+use super::{CONNECT_TIMEOUT, NativeRun, broke};
 use crate::bench::result::warnings;
 use crate::bench::side::control::{ControlClient, await_next_try};
 use crate::bench::side::counters::ServerCounters;
@@ -27,7 +27,7 @@ fn failed_warmups(samples: &Samples) -> Option<String> {
     ))
 }
 
-impl Run {
+impl NativeRun {
     /// Everything that comes before t0 and after the requests are written: the ready check, connections, warm-ups, the
     /// profiler. Returns how long opening the connections took, and why the server may be cold all the same.
     pub(super) fn prepare(&mut self, prompts: &Prompts) -> Result<(Duration, Option<Doubt>), Failure> {

@@ -1,7 +1,7 @@
 //! The server's profiler around a run: started before t0, and stopped once the figures are safe, because a server may
 //! write its traces for minutes. A server without one is no reason to stop.
 
-use super::{Run, Server, request_options};
+use super::{FoundServer, NativeRun, request_options};
 use crate::bench::Job;
 use crate::bench::native::settings::Settings;
 use crate::bench::side::control::{ControlClient, PROFILER};
@@ -9,7 +9,7 @@ use crate::bench::worker::perform;
 use crate::cause::{Cause, Failure};
 use std::sync::atomic::Ordering::Relaxed;
 
-impl Run {
+impl NativeRun {
     /// Starts the profiler, if one is wanted.
     pub(super) fn start_profiler(&mut self) {
         if !self.settings.side.profile {
@@ -45,7 +45,7 @@ pub async fn stop_profiler(job: &Job) {
 async fn stop(job: &Job) -> Result<(), Failure> {
     let failed = |detail: String| Failure::new(Cause::BenchFailed, detail);
     let settings = Settings::read(&job.params).map_err(|problems| failed(problems.join("; ")))?;
-    let server = Server::find(job, &settings).await?;
+    let server = FoundServer::find(job, &settings).await?;
     let options = request_options(job, &settings, &server.target);
     let mut generator = server.generator()?;
     perform(vec![generator.stop_handle()], PROFILER, move || {

@@ -1,6 +1,6 @@
 //! The requests of a run, drawn and written out before it starts.
 
-use super::Run;
+use super::NativeRun;
 use super::warmup::Amount;
 use crate::bench::exact_prompts::plain_ids;
 use crate::bench::native::settings::Settings;
@@ -39,7 +39,7 @@ pub(super) struct Prompts {
     pub warnings: Vec<String>,
 }
 
-impl Run {
+impl NativeRun {
     pub(super) fn prompts(&mut self) -> Result<Prompts, String> {
         let settings = self.settings.clone();
         let (dataset, traits) = (&settings.dataset, settings.dataset.traits());

@@ -2,7 +2,7 @@
 
 use super::api::{Api, SAMPLING};
 use super::arrivals::ArrivalParams;
-use super::figures::Figures;
+use super::figures::FigureParams;
 use super::refused::REFUSED;
 use crate::bench::params::server::ServerParams;
 use crate::bench::params::{Group, Param, Table};
@@ -40,7 +40,7 @@ pub struct Settings {
     /// What is sent beside the load.
     pub side: SideParams,
     /// What the result holds.
-    pub figures: Figures,
+    pub figures: FigureParams,
     /// Where a benchmark that stands alone writes its result.
     pub output: Output,
 }
@@ -61,7 +61,7 @@ const GROUPS: &[Group] = &[
     group("Load", ArrivalParams::PARAMS),
     group("Limits", Limits::PARAMS),
     group("Beside the load", SideParams::PARAMS),
-    group("Result", Figures::PARAMS),
+    group("Result", FigureParams::PARAMS),
     group("Result", Output::PARAMS),
     group("Prompts", PromptParams::PARAMS),
     group("Prompts", Tokens::PARAMS),
@@ -169,7 +169,7 @@ impl Settings {
         }
         let settings = Settings {
             server: ServerParams::checked(reader),
-            figures: Figures::checked(reader),
+            figures: FigureParams::checked(reader),
             arrival: ArrivalParams::checked(reader, dataset.traits().is_timed),
             tokens: Tokens::read(reader),
             limits: Limits::read(reader),

@@ -1,13 +1,13 @@
 //! Driving the load, under the eyes of a watch if a search asked for the run.
 
-use super::{Run, at_least, broke, count_end, latencies, span};
+use super::{NativeRun, at_least, broke, count_end, latencies, span};
 use crate::cause::Failure;
 use crate::load::{Load, Outcome};
 use crate::metrics::Progress;
 use crate::search::Cut;
 use std::ops::ControlFlow;
 
-impl Run {
+impl NativeRun {
     /// Drives the load to its end, or until the watch has seen enough; the outcome then holds the requests that had ended.
     pub(super) fn drive(&mut self, load: &Load) -> Result<(Outcome, Option<Cut>), Failure> {
         let counters = self.job.counters.clone();

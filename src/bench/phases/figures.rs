@@ -10,7 +10,7 @@ const PERCENTS: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
 
 /// The window's figures.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Figures {
+pub(super) struct WindowFigures {
     pub window_s: f64,
     /// Tokens generated.
     pub output_tokens: u64,
@@ -26,9 +26,9 @@ pub(super) struct Figures {
     pub itl: Stats,
 }
 
-impl Figures {
+impl WindowFigures {
     /// Counts what requests that ended and requests that were cut did within `window`; failed ones do not count.
-    pub fn of(ended: &Samples, cut: &[Sample], window: Range<Nanos>) -> Figures {
+    pub fn of(ended: &Samples, cut: &[Sample], window: Range<Nanos>) -> WindowFigures {
         let completed = ended.ok().filter(|sample| window.contains(&sample.end)).count() as u64;
         let within = |at: Nanos| window.contains(&at);
         let mut events: Vec<Nanos> = Vec::new();
@@ -59,7 +59,7 @@ impl Figures {
             }
         }
         let length = window.end - window.start;
-        Figures {
+        WindowFigures {
             window_s: seconds(length),
             output_tokens,
             input_tokens,
@@ -106,7 +106,7 @@ mod tests {
             error: Some("HTTP 500".into()),
             ..Sample::default()
         };
-        let figures = Figures::of(&vec![ended, failed].into(), &[cut], 20..40);
+        let figures = WindowFigures::of(&vec![ended, failed].into(), &[cut], 20..40);
         assert_eq!(figures.output_tokens, 2 + 1 + 1);
         assert_eq!(figures.input_tokens, 50);
         assert_eq!((figures.started, figures.completed), (1, 1));

@@ -15,7 +15,7 @@ use crate::bench::judge::commonest_error;
 use crate::bench::native::broke;
 use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::endpoint::Endpoint;
-use crate::bench::side::limits::Facts;
+use crate::bench::side::limits::ServerLimits;
 use crate::bench::{Job, Measurement, worker};
 use crate::cause::{Cause, Failure};
 use crate::load::{Generator, Load, Reply, Requests, Window, allow_connections};
@@ -45,7 +45,7 @@ pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
     });
     let (endpoint, generator) = opening.await?;
     let stops = vec![generator.stop_handle()];
-    let run = Run {
+    let run = PhaseRun {
         prompts: settings.prompts(plain_ids(settings.exact.vocab_size, &job.model_root)),
         job: job.clone(),
         settings,
@@ -60,7 +60,7 @@ fn broken(detail: String) -> Failure {
 }
 
 /// One run, on a thread of its own.
-struct Run {
+struct PhaseRun {
     job: Job,
     settings: Settings,
     prompts: Prompts,
@@ -81,7 +81,7 @@ struct Shape {
 
 impl Shape {
     /// Sequences that fill the cache together: each has its share of it, or the longest that the server takes.
-    fn of(settings: &Settings, facts: &Facts) -> Result<Shape, String> {
+    fn of(settings: &Settings, facts: &ServerLimits) -> Result<Shape, String> {
         let kv_tokens = settings.window.kv_cache_tokens.or(facts.all_kv_cache_tokens()).ok_or(
             "the server's /metrics does not say how many tokens its KV cache holds; give kv_cache_tokens (the server's log \
              says \"KV cache size\")",
@@ -112,9 +112,9 @@ impl Shape {
     }
 }
 
-impl Run {
+impl PhaseRun {
     fn perform(mut self) -> Result<Measurement, Failure> {
-        let facts = Facts::of(&mut self.endpoint);
+        let facts = ServerLimits::of(&mut self.endpoint);
         let shape = Shape::of(&self.settings, &facts).map_err(broken)?;
         allow_connections(self.settings.concurrency).map_err(broken)?;
         self.endpoint.forget_prefixes();
@@ -157,7 +157,7 @@ impl Run {
     }
 
     /// Requests that go round without one being answered from the cache: there are twice as many as it holds.
-    fn load(&mut self, shape: Shape, facts: &Facts) -> Result<Load, String> {
+    fn load(&mut self, shape: Shape, facts: &ServerLimits) -> Result<Load, String> {
         let slots = self.settings.concurrency;
         let cache = facts.all_kv_cache_tokens().unwrap_or(shape.kv_tokens);
         let twice = 2 * cache / shape.input_len as u64 + 1;
@@ -209,11 +209,11 @@ mod tests {
 
     fn shape(params: serde_json::Value) -> Result<(usize, usize), String> {
         let settings = Settings::read(params.as_object().expect("an object")).expect("valid");
-        let facts = Facts {
+        let facts = ServerLimits {
             engines: 2,
             kv_cache_tokens: Some(10_000),
             max_model_len: Some(3000),
-            ..Facts::default()
+            ..ServerLimits::default()
         };
         Shape::of(&settings, &facts).map(|shape| (shape.input_len, shape.output_len))
     }

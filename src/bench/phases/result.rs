@@ -1,15 +1,15 @@
 //! The figures of one phase at one level, and how far they can be believed.
 
-use super::figures::Figures;
+use super::figures::WindowFigures;
 use super::settings::{Phase, Settings};
 use super::{Grown, Shape};
 use crate::bench::judge;
 use crate::bench::result::extra_keys::generator;
 use crate::bench::result::{failure_reasons, write_stats};
-use crate::bench::side::limits::Facts;
+use crate::bench::side::limits::ServerLimits;
 use crate::bench::{Job, Measurement};
 use crate::cause::{Cause, Failure};
-use crate::load::{Outcome, Seen};
+use crate::load::{Outcome, WindowSeen};
 use crate::metrics::confidence::Interval;
 use crate::metrics::seconds;
 use crate::plan::Params;
@@ -19,13 +19,13 @@ use serde_json::{Value, json};
 pub(super) fn measurement(
     job: &Job,
     settings: &Settings,
-    facts: &Facts,
+    facts: &ServerLimits,
     shape: Shape,
     grown: Option<Grown>,
     outcome: &Outcome,
-    seen: &Seen,
+    seen: &WindowSeen,
 ) -> Measurement {
-    let figures = Figures::of(&outcome.samples, &seen.cut, seen.start..seen.end);
+    let figures = WindowFigures::of(&outcome.samples, &seen.cut, seen.start..seen.end);
     let mut result = Params::new();
     let mut set = |key: &str, value: Value| drop(result.insert(key.to_owned(), value));
     let model = settings.server.model.as_ref().unwrap_or(&job.model_root);
@@ -119,7 +119,7 @@ pub(super) fn measurement(
 }
 
 /// A window without a single output token has measured no decoding.
-fn without_output(figures: &Figures) -> Option<Failure> {
+fn without_output(figures: &WindowFigures) -> Option<Failure> {
     (figures.output_tokens == 0).then(|| {
         let detail = format!(
             "no output token came within the window of {:.1} s; raise duration, or lower max_concurrency",
@@ -130,7 +130,7 @@ fn without_output(figures: &Figures) -> Option<Failure> {
 }
 
 /// Slots that had no output when the window opened.
-fn unprimed(settings: &Settings, outcome: &Outcome, seen: &Seen) -> Option<Doubt> {
+fn unprimed(settings: &Settings, outcome: &Outcome, seen: &WindowSeen) -> Option<Doubt> {
     if seen.primed.is_some() {
         return None;
     }

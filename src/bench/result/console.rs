@@ -33,39 +33,35 @@ pub fn console(result: &Params) -> String {
     lines
         .into_iter()
         .for_each(|(label, value)| line(&mut text, label, value));
-    if let Some(peak) = result.get("max_concurrent_requests").and_then(Value::as_f64) {
-        line(&mut text, "Peak concurrent requests:", Some(&Value::from(peak)));
-    }
-    if result
-        .get("rtfx")
+    let peak = result
+        .get("max_concurrent_requests")
         .and_then(Value::as_f64)
-        .is_some_and(|rtfx| rtfx > 0.0)
-    {
-        line(&mut text, "RTFx (Inverse Real-Time Factor):", result.get("rtfx"));
-    }
+        .map(Value::from);
+    let rtfx = result
+        .get("rtfx")
+        .filter(|rtfx| rtfx.as_f64().is_some_and(|rtfx| rtfx > 0.0));
+    line(&mut text, "Peak concurrent requests:", peak.as_ref());
+    line(&mut text, "RTFx (Inverse Real-Time Factor):", rtfx);
     line(
         &mut text,
         "Total token throughput (tok/s):",
         result.get("total_token_throughput"),
     );
     if result.contains_key("probe_completed") {
-        let _ = writeln!(text, "{:-^WIDTH$}", "Probe Requests");
-        line(&mut text, "Probe requests completed:", result.get("probe_completed"));
-        line(&mut text, "Probe requests failed:", result.get("probe_failed"));
-        line(&mut text, "Median probe E2EL (ms):", result.get("probe_median_e2el_ms"));
-        line(&mut text, "P99 probe E2EL (ms):", result.get("probe_p99_e2el_ms"));
-        line(&mut text, "Max probe E2EL (ms):", result.get("probe_max_e2el_ms"));
+        block(&mut text, "Probe Requests", &PROBES, result);
     }
     for metric in Metric::ALL {
         metric_block(&mut text, metric, result);
     }
     if result.contains_key("conversations_completed") {
-        conversations(&mut text, result);
+        block(&mut text, "Conversations", &CONVERSATIONS, result);
+        turns(&mut text, result);
     }
     if result.contains_key("diffusion_committed_throughput") {
-        diffusion(&mut text, result);
+        block(&mut text, "Diffusion Decoding", &DIFFUSION, result);
     } else if result.contains_key("spec_decode_acceptance_rate") {
-        speculation(&mut text, result);
+        block(&mut text, "Speculative Decoding", &SPECULATION, result);
+        positions(&mut text, result);
     }
     text.push_str(&"=".repeat(WIDTH));
     text.push('\n');
@@ -73,16 +69,44 @@ pub fn console(result: &Params) -> String {
     text
 }
 
-fn conversations(text: &mut String, result: &Params) {
-    let _ = writeln!(text, "{:-^WIDTH$}", "Conversations");
-    for (label, key) in [
-        ("Conversations completed:", "conversations_completed"),
-        ("Conversations failed:", "conversations_failed"),
-        ("Mean turns completed:", "avg_turns_completed"),
-        ("Mean conversation duration (ms):", "avg_conversation_duration_ms"),
-    ] {
-        line(text, label, result.get(key));
+const PROBES: [(&str, &str); 5] = [
+    ("Probe requests completed:", "probe_completed"),
+    ("Probe requests failed:", "probe_failed"),
+    ("Median probe E2EL (ms):", "probe_median_e2el_ms"),
+    ("P99 probe E2EL (ms):", "probe_p99_e2el_ms"),
+    ("Max probe E2EL (ms):", "probe_max_e2el_ms"),
+];
+const CONVERSATIONS: [(&str, &str); 4] = [
+    ("Conversations completed:", "conversations_completed"),
+    ("Conversations failed:", "conversations_failed"),
+    ("Mean turns completed:", "avg_turns_completed"),
+    ("Mean conversation duration (ms):", "avg_conversation_duration_ms"),
+];
+const DIFFUSION: [(&str, &str); 6] = [
+    ("Committed throughput (tok/s):", "diffusion_committed_throughput"),
+    ("Denoising steps per canvas:", "diffusion_steps_per_canvas"),
+    ("Committed per denoising step:", "diffusion_committed_per_step"),
+    ("Committed tokens:", "diffusion_committed_tokens"),
+    ("Denoising steps:", "diffusion_denoising_steps"),
+    ("Canvas positions evaluated:", "diffusion_canvas_positions"),
+];
+const SPECULATION: [(&str, &str); 5] = [
+    ("Acceptance rate (%):", "spec_decode_acceptance_rate"),
+    ("Acceptance length:", "spec_decode_acceptance_length"),
+    ("Drafts:", "spec_decode_num_drafts"),
+    ("Draft tokens:", "spec_decode_draft_tokens"),
+    ("Accepted tokens:", "spec_decode_accepted_tokens"),
+];
+
+/// A title, and a line for each figure.
+fn block(text: &mut String, title: &str, lines: &[(&str, &str)], result: &Params) {
+    let _ = writeln!(text, "{title:-^WIDTH$}");
+    for (label, key) in lines {
+        line(text, label, result.get(*key));
     }
+}
+
+fn turns(text: &mut String, result: &Params) {
     let turns = result.get("per_turn_metrics").and_then(Value::as_array);
     for (number, turn) in (1..).zip(turns.into_iter().flatten()) {
         line(
@@ -93,27 +117,7 @@ fn conversations(text: &mut String, result: &Params) {
     }
 }
 
-fn diffusion(text: &mut String, result: &Params) {
-    let _ = writeln!(text, "{:-^WIDTH$}", "Diffusion Decoding");
-    for (label, key) in [
-        ("Committed throughput (tok/s):", "diffusion_committed_throughput"),
-        ("Denoising steps per canvas:", "diffusion_steps_per_canvas"),
-        ("Committed per denoising step:", "diffusion_committed_per_step"),
-        ("Committed tokens:", "diffusion_committed_tokens"),
-        ("Denoising steps:", "diffusion_denoising_steps"),
-        ("Canvas positions evaluated:", "diffusion_canvas_positions"),
-    ] {
-        line(text, label, result.get(key));
-    }
-}
-
-fn speculation(text: &mut String, result: &Params) {
-    let _ = writeln!(text, "{:-^WIDTH$}", "Speculative Decoding");
-    line(text, "Acceptance rate (%):", result.get("spec_decode_acceptance_rate"));
-    line(text, "Acceptance length:", result.get("spec_decode_acceptance_length"));
-    line(text, "Drafts:", result.get("spec_decode_num_drafts"));
-    line(text, "Draft tokens:", result.get("spec_decode_draft_tokens"));
-    line(text, "Accepted tokens:", result.get("spec_decode_accepted_tokens"));
+fn positions(text: &mut String, result: &Params) {
     let rates = result
         .get("spec_decode_per_position_acceptance_rates")
         .and_then(Value::as_array);

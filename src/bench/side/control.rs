@@ -2,6 +2,7 @@
 //! before t0 or after the end. A request that was refused is known by its status, never by its text.
 
 use crate::load::{Generator, Load, Reply, RequestOptions};
+use reqwest::StatusCode;
 use serde_json::Value;
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -26,7 +27,7 @@ pub(in crate::bench) struct ControlClient<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::bench) struct NoAnswer {
     /// The status that the server answered with, if it answered.
-    pub status: Option<u16>,
+    pub status: Option<StatusCode>,
     reason: String,
 }
 
@@ -43,14 +44,15 @@ impl NoAnswer {
     fn of(error: String) -> NoAnswer {
         let digits = error.strip_prefix("HTTP ").and_then(|rest| rest.get(..3));
         NoAnswer {
-            status: digits.and_then(|digits| digits.parse().ok()),
+            status: digits.and_then(|digits| StatusCode::from_bytes(digits.as_bytes()).ok()),
             reason: error,
         }
     }
 
     /// Whether the server has no such route, or none for us.
     pub fn is_refusal(&self) -> bool {
-        matches!(self.status, Some(400..=499 | 501))
+        self.status
+            .is_some_and(|status| status.is_client_error() || status == StatusCode::NOT_IMPLEMENTED)
     }
 }
 

@@ -14,7 +14,7 @@ const SLOW: Duration = Duration::from_secs(30);
 
 /// Facts about one server.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(in crate::bench) struct Facts {
+pub(in crate::bench) struct ServerLimits {
     /// Engines that it shows in its metrics: the data-parallel ranks behind this address. At least 1.
     pub engines: usize,
     /// Tokens that the KV cache of one engine holds.
@@ -35,16 +35,16 @@ pub(in crate::bench) struct Facts {
     pub pipeline_parallel: Option<u64>,
 }
 
-impl Facts {
+impl ServerLimits {
     /// Asks a server.
-    pub fn of(endpoint: &mut Endpoint) -> Facts {
+    pub fn of(endpoint: &mut Endpoint) -> ServerLimits {
         let metrics = endpoint.metrics().unwrap_or_default();
         let mut ask = |path: &str, limit| -> Value {
             let answer = endpoint.ask("GET", path, limit).unwrap_or_default();
             serde_json::from_str(&answer).unwrap_or_default()
         };
         let (models, info) = (ask("/v1/models", SHORT), ask("/server_info?config_format=json", SLOW));
-        Facts::read(&metrics, &models, &info)
+        ServerLimits::read(&metrics, &models, &info)
     }
 
     /// Tokens that the KV caches of all engines hold.
@@ -52,7 +52,7 @@ impl Facts {
         self.kv_cache_tokens.map(|tokens| tokens * self.engines as u64)
     }
 
-    fn read(metrics: &str, models: &Value, info: &Value) -> Facts {
+    fn read(metrics: &str, models: &Value, info: &Value) -> ServerLimits {
         let engines: BTreeSet<&str> = prometheus::samples(metrics)
             .filter(|sample| sample.name == "vllm:num_requests_running")
             .map(|sample| sample.label("engine").unwrap_or_default())
@@ -61,7 +61,7 @@ impl Facts {
         let cache = caches().next();
         let text = |name: &str| cache.and_then(|cache| cache.label(name)).filter(|text| *text != "None");
         let config = |table: &str, key: &str| info["vllm_config"][table][key].as_u64();
-        Facts {
+        ServerLimits {
             engines: engines.len().max(1),
             kv_cache_tokens: caches().filter_map(|cache| tokens(&cache)).min(),
             cache_dtype: text("cache_dtype").map(str::to_owned),
@@ -77,7 +77,7 @@ impl Facts {
 
 /// Tokens that the KV caches of all engines of a server hold, by its `/metrics`; `None` if they do not say.
 pub fn kv_cache_tokens(metrics: &str) -> Option<u64> {
-    Facts::read(metrics, &Value::Null, &Value::Null).all_kv_cache_tokens()
+    ServerLimits::read(metrics, &Value::Null, &Value::Null).all_kv_cache_tokens()
 }
 
 /// Tokens that an engine's cache holds: as it says, else from its blocks.
@@ -93,12 +93,12 @@ mod tests {
 
     #[test]
     fn a_server_that_says_nothing_is_unknown() {
-        let facts = Facts::read("", &Value::Null, &Value::Null);
+        let facts = ServerLimits::read("", &Value::Null, &Value::Null);
         assert_eq!(
             facts,
-            Facts {
+            ServerLimits {
                 engines: 1,
-                ..Facts::default()
+                ..ServerLimits::default()
             }
         );
     }
@@ -110,7 +110,7 @@ mod tests {
             enable_prefix_caching=\"False\",num_gpu_blocks_override=\"None\"} 1.0\n\
             vllm:cache_config_info{block_size=\"16\",engine=\"1\",num_gpu_blocks=\"90\"} 1.0\n";
         let info = json!({"vllm_config": {"scheduler_config": {"max_num_seqs": 64}}});
-        let facts = Facts::read(metrics, &json!({"data": [{"max_model_len": 2048}]}), &info);
+        let facts = ServerLimits::read(metrics, &json!({"data": [{"max_model_len": 2048}]}), &info);
         assert_eq!((facts.engines, facts.kv_cache_tokens), (2, Some(1440)));
         assert_eq!((facts.max_model_len, facts.max_num_seqs), (Some(2048), Some(64)));
         assert_eq!(

@@ -12,16 +12,16 @@ use std::path::{Path, PathBuf};
 
 /// The place of a result file.
 #[derive(Debug)]
-pub struct Place {
+pub struct ResultPlace {
     folder: PathBuf,
     /// The file, if the user chose its name.
     chosen: Option<PathBuf>,
     append: bool,
 }
 
-impl Place {
+impl ResultPlace {
     /// Creates the folders and tries whether a file can be written there.
-    pub fn prepare(output: &Output) -> Result<Place> {
+    pub fn prepare(output: &Output) -> Result<ResultPlace> {
         let folder = output.result_dir.clone().unwrap_or_default();
         let chosen = output.result_filename.as_ref().map(|name| folder.join(name));
         let folder = match &chosen {
@@ -35,7 +35,7 @@ impl Place {
         if !chosen.as_deref().is_some_and(is_device) {
             try_folder(&folder).map_err(|error| refused("write files in", &folder, &error))?;
         }
-        Ok(Place {
+        Ok(ResultPlace {
             folder,
             chosen,
             append: output.append_result,
@@ -188,21 +188,21 @@ mod tests {
             output(folder.path(), Some("."), false),
         ];
         for place in places {
-            let error = Place::prepare(&place).expect_err("it cannot be written");
+            let error = ResultPlace::prepare(&place).expect_err("it cannot be written");
             let words = error.to_string();
             assert!(
                 words.starts_with("cannot ") && words.ends_with("nothing was sent"),
                 "{words}"
             );
         }
-        Place::prepare(&output(folder.path(), Some("a/b/c.json"), false)).expect("its folders are made");
+        ResultPlace::prepare(&output(folder.path(), Some("a/b/c.json"), false)).expect("its folders are made");
         assert_eq!(fs::read_dir(folder.path().join("a/b")).expect("a folder").count(), 0);
     }
 
     #[test]
     fn results_of_the_same_name_lie_beside_each_other() {
         let folder = tempfile::tempdir().expect("a folder");
-        let place = Place::prepare(&output(folder.path(), None, false)).expect("writable");
+        let place = ResultPlace::prepare(&output(folder.path(), None, false)).expect("writable");
         let saved = [1, 2].map(|i| place.save("r.json", &json!(i)).expect("written"));
         assert_eq!(saved, ["r.json", "r-2.json"].map(|name| folder.path().join(name)));
         assert_eq!(saved.map(|path| fs::read_to_string(path).expect("text")), ["1", "2"]);
@@ -215,7 +215,7 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    let place = Place::prepare(&output(folder.path(), Some("all.json"), true)).expect("writable");
+                    let place = ResultPlace::prepare(&output(folder.path(), Some("all.json"), true)).expect("writable");
                     for _ in 0..5 {
                         place.save("unused", &json!({"a": long})).expect("written");
                     }
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn a_result_that_cannot_be_written_goes_elsewhere() {
         let name = format!("vsweep-test-{}.json", std::process::id());
-        let place = Place::prepare(&output(Path::new("/dev"), Some("full"), false)).expect("a device");
+        let place = ResultPlace::prepare(&output(Path::new("/dev"), Some("full"), false)).expect("a device");
         let words = place.save(&name, &json!([1])).expect_err("it is full").to_string();
         let saved = words
             .split("the result is in ")

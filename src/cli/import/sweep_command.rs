@@ -9,14 +9,14 @@ use std::path::PathBuf;
 
 #[derive(Debug, Parser)]
 #[command(name = "vllm bench sweep", args_override_self = true)]
-struct Command {
+struct SweepCommand {
     #[command(subcommand)]
-    kind: Kind,
+    kind: SweepKind,
 }
 
 #[derive(Debug, Subcommand)]
 #[command(rename_all = "snake_case")]
-enum Kind {
+enum SweepKind {
     #[command(alias = "serve_multi")]
     Serve(Serve),
     ServeWorkload(Serve),
@@ -122,16 +122,16 @@ pub fn read(words: &[String]) -> Result<Sweep> {
         return Err(Error::Usage(format!("`vllm bench sweep {name}`: {why}")));
     }
     let words = std::iter::once("vllm bench sweep".to_owned()).chain(words);
-    let command = Command::try_parse_from(words).map_err(|error| {
+    let command = SweepCommand::try_parse_from(words).map_err(|error| {
         Error::Usage(format!(
             "the command line of vLLM cannot be read: {}",
             error.to_string().trim()
         ))
     })?;
     let (serve, loads): (Serve, fn(&Serve) -> Loads) = match command.kind {
-        Kind::Serve(serve) => (serve, listed),
-        Kind::ServeWorkload(serve) | Kind::ServeSla(serve) => (serve, explored),
-        Kind::Startup(startup) => return Ok(of_startup(startup)),
+        SweepKind::Serve(serve) => (serve, listed),
+        SweepKind::ServeWorkload(serve) | SweepKind::ServeSla(serve) => (serve, explored),
+        SweepKind::Startup(startup) => return Ok(of_startup(startup)),
     };
     Ok(Sweep {
         loads: searched(&serve).unwrap_or_else(|| loads(&serve)),

@@ -1,7 +1,7 @@
 //! The matrix as a shell script that measures it by hand: one subshell for each server, which starts it, waits until it
 //! is ready, runs its benchmarks and stops it. Secrets stay references to variables of their name.
 
-use crate::bench::{Counters, Job, Runner, command_line, told};
+use crate::bench::{Job, Runner, command_line, told};
 use crate::matrix::{Matrix, Point, ServerConfig, argv, text};
 use crate::plan::{BenchRunner, Piece, Plan, Reset, Target};
 use crate::printable::printable;
@@ -14,7 +14,6 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// The port of every server whose command line names none: one runs at a time.
 const PORT: u16 = 8000;
@@ -246,20 +245,11 @@ impl Script<'_> {
             );
         };
         let job = Job {
-            places: Default::default(),
-            base_url: url.to_owned(),
-            served_model: MODEL.0.to_owned(),
-            model_root: ROOT.0.to_owned(),
-            params: point.params.clone(),
-            api_key: None,
             runner: Runner::of(&bench.runner),
-            argv: None,
-            env: BTreeMap::new(),
-            cpus: None,
             scratch: self.folder.clone(),
             warmup: bench.warmup,
             timeout: bench.timeout,
-            counters: Arc::<Counters>::default(),
+            ..Job::new(url, MODEL.0, ROOT.0, point.params.clone())
         };
         let mut env = match bench.runner.offline() {
             Some(_) => server.env.clone(),

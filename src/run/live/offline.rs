@@ -5,40 +5,26 @@ use super::hidden::{hide_in_log, hide_in_result};
 use super::measure::{ran, readings};
 use super::{Live, reduce};
 use crate::agenda::{self, Facts, Outcome};
-use crate::bench::{self, Counters, Job, Program, RESULT, Runner, judge};
+use crate::bench::{self, Job, Program, RESULT, Runner, judge};
 use crate::cause::Failure;
 use crate::error::Result;
 use crate::journal::{Launch as LaunchId, RunFiles};
-use crate::plan::{Offline, ServeCommand, Warmup};
+use crate::plan::{Offline, ServeCommand};
 use crate::run::{Update, sampler};
-use crate::server::{Launch, diagnose, startup};
+use crate::server::{diagnose, startup};
 use crate::table::count_gpus;
 use crate::telemetry::nvml::Gpus;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 impl Live<'_, '_> {
     /// Waits until the machine is as it was before the first run.
     pub(super) async fn start_offline(&mut self, offline: Offline, launch: LaunchId) -> Result<Outcome> {
-        let serve = &self.plan.serve;
         let log = self
             .writer
             .with(|recorder| recorder.directory().server_log(&self.config.id, launch));
         let gate = match offline.command(&self.config.argv) {
-            Ok(argv) => {
-                let launch = Launch {
-                    argv,
-                    env: self.env(),
-                    cpus: self.seat.cpus.clone(),
-                    log,
-                    ready_timeout: serve.ready_timeout,
-                    stop_grace: serve.stop_grace,
-                    hang_timeout: serve.hang_timeout,
-                    manners: serve.manners.clone(),
-                };
-                self.gate.pass(&launch).await
-            }
+            Ok(argv) => self.gate.pass(&self.launch(argv, log)).await,
             Err(why) => Err(Failure::new(crate::cause::Cause::BadConfig, why)),
         };
         Ok(Outcome::Started(gate.map(|()| {
@@ -62,21 +48,13 @@ impl Live<'_, '_> {
         let plan = self.plan;
         let argv = run.task.point.argv.clone().unwrap_or_default();
         let job = Job {
-            base_url: String::new(),
-            served_model: String::new(),
-            model_root: String::new(),
-            params: run.task.params(),
-            api_key: None,
             runner: Runner::Offline(offline),
             argv: Some(argv.clone()),
             env: self.env(),
             cpus: self.seat.cpus.clone(),
-            // Absolute, because the benchmark may change its working directory.
-            places: BTreeMap::new(),
             scratch: std::path::absolute(&scratch).unwrap_or(scratch),
-            warmup: Warmup::Requests(0),
             timeout: plan.bench.timeout,
-            counters: Arc::<Counters>::default(),
+            ..Job::new("", "", "", run.task.params())
         };
         let began = *job.counters.sending.get_or_init(Instant::now);
         self.writer.tell(Update::Running(&self.config.id, &job.counters))?;

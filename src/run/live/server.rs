@@ -133,16 +133,7 @@ impl Live<'_, '_> {
                 Server::attach(url, serve.ready_timeout, serve.hang_timeout).with_health(&serve.manners.health)
             }
             Target::Launch(_) => {
-                let launch = Launch {
-                    argv: self.config.argv.clone(),
-                    env: self.env(),
-                    cpus: self.seat.cpus.clone(),
-                    log,
-                    ready_timeout: serve.ready_timeout,
-                    stop_grace: serve.stop_grace,
-                    hang_timeout: serve.hang_timeout,
-                    manners: serve.manners.clone(),
-                };
+                let launch = self.launch(self.config.argv.clone(), log);
                 self.gate.pass(&launch).await?;
                 before = self.visible_gpus().processes();
                 Server::spawn_onto(&launch, file.expect("a launch has a log")).await?
@@ -205,6 +196,21 @@ impl Live<'_, '_> {
             given => Some(given),
         };
         Gpus::of_server(&self.env(), count)
+    }
+
+    /// How the server, or the program that is one, is launched.
+    pub(super) fn launch(&self, argv: Vec<String>, log: PathBuf) -> Launch {
+        let serve = &self.plan.serve;
+        Launch {
+            argv,
+            env: self.env(),
+            cpus: self.seat.cpus.clone(),
+            log,
+            ready_timeout: serve.ready_timeout,
+            stop_grace: serve.stop_grace,
+            hang_timeout: serve.hang_timeout,
+            manners: serve.manners.clone(),
+        }
     }
 
     /// The server's environment: that of the plan, and what keeps it to its GPUs. The latter is no part of its identity.

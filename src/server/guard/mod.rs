@@ -126,7 +126,7 @@ pub fn lead(guard: i32, command: &[OsString]) -> io::Error {
 struct Tree {
     leader: Pid,
     grace: Duration,
-    stage: Stage,
+    stage: GuardStage,
     owner_gone: bool,
     /// Whether the leader has started the server elsewhere and ended.
     has_moved: bool,
@@ -136,7 +136,7 @@ struct Tree {
 }
 
 #[derive(Clone, Copy)]
-enum Stage {
+enum GuardStage {
     Running,
     /// TERM was sent; KILL follows at this instant.
     Terminating(Instant),
@@ -159,7 +159,7 @@ impl Tree {
         Ok(Tree {
             leader,
             grace,
-            stage: Stage::Running,
+            stage: GuardStage::Running,
             owner_gone: false,
             has_moved: false,
             asked: HashSet::new(),
@@ -190,7 +190,7 @@ impl Tree {
     }
 
     fn is_running(&self) -> bool {
-        matches!(self.stage, Stage::Running)
+        matches!(self.stage, GuardStage::Running)
     }
 
     /// Whether the server runs elsewhere, so that nothing need be left here, and nobody asked for its end.
@@ -208,16 +208,16 @@ impl Tree {
             }
             Ok(n) if bytes[..n].contains(&KILL) => {
                 self.leftovers.look_closely();
-                self.stage = Stage::Killing;
+                self.stage = GuardStage::Killing;
             }
             Ok(_) => self.stop(),
         }
     }
 
     fn stop(&mut self) {
-        if let Stage::Running = self.stage {
+        if let GuardStage::Running = self.stage {
             self.leftovers.look_closely();
-            self.stage = Stage::Terminating(Instant::now() + self.grace);
+            self.stage = GuardStage::Terminating(Instant::now() + self.grace);
         }
     }
 
@@ -225,8 +225,8 @@ impl Tree {
     fn advance(&mut self) {
         self.log.bound();
         match self.stage {
-            Stage::Running => self.leftovers.look(self.leader.as_raw()),
-            Stage::Terminating(until) if Instant::now() < until => {
+            GuardStage::Running => self.leftovers.look(self.leader.as_raw()),
+            GuardStage::Terminating(until) if Instant::now() < until => {
                 for process in procfs::descendants(std::process::id() as i32) {
                     // Once each: a second TERM makes some programs skip their own clean-up.
                     if self.asked.insert(process.pid) {
@@ -234,12 +234,12 @@ impl Tree {
                     }
                 }
             }
-            Stage::Terminating(_) => {
+            GuardStage::Terminating(_) => {
                 self.leftovers.look_closely();
-                self.stage = Stage::Killing;
+                self.stage = GuardStage::Killing;
                 self.advance();
             }
-            Stage::Killing => {
+            GuardStage::Killing => {
                 for process in procfs::descendants(std::process::id() as i32) {
                     signal(process.pid, Signal::SIGKILL);
                 }
@@ -249,8 +249,8 @@ impl Tree {
 
     fn tick(&self) -> Duration {
         match self.stage {
-            Stage::Running => QUIET_TICK,
-            Stage::Terminating(_) | Stage::Killing => STOPPING_TICK,
+            GuardStage::Running => QUIET_TICK,
+            GuardStage::Terminating(_) | GuardStage::Killing => STOPPING_TICK,
         }
     }
 

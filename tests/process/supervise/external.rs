@@ -5,25 +5,15 @@ use std::fs;
 use std::time::Duration;
 use vsweep::bench::{Job, Measurement, measure};
 use vsweep::cause::{Cause, Failure};
-use vsweep::plan::Warmup;
 use vsweep::server::{Launch, Server};
 
 fn job(marked: &Marked, argv: &[&str]) -> Job {
     Job {
-        places: Default::default(),
-        base_url: "http://127.0.0.1:1".into(),
-        served_model: "tiny".into(),
-        model_root: "org/tiny".into(),
-        params: Default::default(),
-        api_key: None,
-        runner: Default::default(),
         argv: Some(argv.iter().map(|word| (*word).to_owned()).collect()),
         env: marked.env.clone(),
-        cpus: None,
         scratch: marked.path("scratch"),
-        warmup: Warmup::Requests(0),
         timeout: Duration::from_secs(120),
-        counters: Default::default(),
+        ..Job::new("http://127.0.0.1:1", "tiny", "org/tiny", Default::default())
     }
 }
 

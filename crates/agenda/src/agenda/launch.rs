@@ -2,7 +2,7 @@
 
 use super::step::{Action, Ending, Facts, Step};
 use super::warmth::Warmth;
-use super::{Agenda, Phase, record};
+use super::{Agenda, AgendaPhase, record};
 use vsweep_plan::cause::Failure;
 use vsweep_record::journal::{Entry, Event, Launch, StartRecord, State};
 use vsweep_strategy::checks::AnswerCheck;
@@ -121,7 +121,7 @@ impl Agenda<'_> {
     /// Another server answers: what was measured before counts no more, and the work on it begins anew.
     pub(super) fn retire(&mut self, reason: String) -> Option<Step> {
         if self.launched.is_some() {
-            self.phase = Phase::Retiring(reason);
+            self.phase = AgendaPhase::Retiring(reason);
             return Some(Step::Act(Action::Stop));
         }
         self.leave(Ending::Finished);

@@ -4,7 +4,7 @@ use super::probing::{Ask, Probing};
 use super::run::{Attempt, failed};
 use super::step::{Action, Ending, Step};
 use super::task::Task;
-use super::{Agenda, LOST_POINTS, Phase, TRIES, record, search_finished, tip};
+use super::{Agenda, AgendaPhase, LOST_POINTS, TRIES, record, search_finished, tip};
 use vsweep_plan::cause::{Failure, Outcome};
 use vsweep_plan::ids::SearchId;
 use vsweep_plan::plan::{OnFailure, Params, Target};
@@ -104,7 +104,7 @@ impl Agenda<'_> {
 
     fn give_up(&mut self, failure: Failure, under: Option<Entry>) {
         let of_run = under.as_ref().and(self.probings.front());
-        self.phase = Phase::GivingUp(Lost {
+        self.phase = AgendaPhase::GivingUp(Lost {
             search: of_run.and_then(Probing::id).cloned(),
             failure,
             under,
@@ -113,7 +113,7 @@ impl Agenda<'_> {
 
     /// Records that everything that is left has failed: searches that have not begun are begun first, so that each is told.
     pub(super) fn give_up_rest(&mut self, state: &State) -> Option<Step> {
-        let Phase::GivingUp(lost) = &mut self.phase else {
+        let AgendaPhase::GivingUp(lost) = &mut self.phase else {
             unreachable!("only what is lost is given up");
         };
         let failure = lost.failure.clone();

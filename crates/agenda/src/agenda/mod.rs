@@ -60,7 +60,7 @@ pub struct Agenda<'p> {
     gpus: Vec<u32>,
     /// The one that is worked on comes first.
     probings: VecDeque<Probing>,
-    phase: Phase,
+    phase: AgendaPhase,
     /// Steps that follow from the last outcome, in order.
     due: VecDeque<Step>,
     /// The most urgent one so far.
@@ -90,7 +90,7 @@ pub struct Agenda<'p> {
 }
 
 #[derive(Debug)]
-enum Phase {
+enum AgendaPhase {
     Beginning,
     Working,
     GivingUp(Lost),
@@ -122,7 +122,7 @@ impl<'p> Agenda<'p> {
         Agenda {
             scope,
             probings: [grid].into_iter().chain(searches).chain(explorations).collect(),
-            phase: Phase::Beginning,
+            phase: AgendaPhase::Beginning,
             due: VecDeque::new(),
             signal: None,
             underway: None,
@@ -185,7 +185,7 @@ impl<'p> Agenda<'p> {
         match outcome {
             Outcome::Started(started) => self.settle_start(started),
             Outcome::Looked { is_restarted } => self.settle_look(is_restarted),
-            Outcome::Replaced(reason) => self.phase = Phase::Retiring(reason),
+            Outcome::Replaced(reason) => self.phase = AgendaPhase::Retiring(reason),
             Outcome::Disturbed => self.settle_disturbance(),
             // How a run that is repeated finds the caches is not told: it is no result.
             Outcome::Reset { .. } if self.checking.is_some() => {}
@@ -224,18 +224,18 @@ impl<'p> Agenda<'p> {
             return Some(Step::Note(note));
         }
         match &self.phase {
-            Phase::Beginning => {
+            AgendaPhase::Beginning => {
                 let begun = self.begun();
                 self.phase = match self.hopeless(&begun.config, state) {
-                    None => Phase::Working,
-                    Some(lost) => Phase::GivingUp(lost),
+                    None => AgendaPhase::Working,
+                    Some(lost) => AgendaPhase::GivingUp(lost),
                 };
                 Some(record(Event::GroupBegun(Box::new(begun))))
             }
-            Phase::Working => self.work(state),
-            Phase::GivingUp(_) => self.give_up_rest(state),
-            Phase::Retiring(reason) => self.retire(reason.clone()),
-            Phase::Leaving(ending) => Some(match (&self.launched, self.signal) {
+            AgendaPhase::Working => self.work(state),
+            AgendaPhase::GivingUp(_) => self.give_up_rest(state),
+            AgendaPhase::Retiring(reason) => self.retire(reason.clone()),
+            AgendaPhase::Leaving(ending) => Some(match (&self.launched, self.signal) {
                 (None, _) => Step::Done(*ending),
                 (Some(_), Some(Signal::Kill)) => Step::Act(Action::Kill),
                 (Some(_), _) => Step::Act(Action::Stop),
@@ -329,7 +329,7 @@ impl<'p> Agenda<'p> {
             self.due.push_back(Step::Note(note.to_owned()));
         }
         (self.attempt, self.checking) = (None, None);
-        self.phase = Phase::Leaving(ending);
+        self.phase = AgendaPhase::Leaving(ending);
     }
 
     fn begun(&self) -> GroupBegun {

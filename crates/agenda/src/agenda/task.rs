@@ -9,7 +9,7 @@ use vsweep_plan::matrix::{LoadExploration, LoadSearch, Point};
 use vsweep_plan::plan::Params;
 use vsweep_plan::validity::Validity;
 use vsweep_record::journal::Learned;
-use vsweep_strategy::search::{Cut, Figures, Level, Load, Probe, Question, Request, Search, Target, Vary, Watch};
+use vsweep_strategy::search::{CurvePoint, Cut, Level, Load, Probe, Question, Request, Search, Target, Vary, Watch};
 
 /// One run to be measured.
 #[derive(Debug, Clone)]
@@ -224,7 +224,7 @@ impl SearchReader {
 }
 
 /// Where a run lies on the curve; None if it does not say. A benchmark that reports no latency has one by Little's law.
-fn figures(load: &Load, seen: Evidence<'_>) -> Option<Figures> {
+fn figures(load: &Load, seen: Evidence<'_>) -> Option<CurvePoint> {
     if seen.is_failed || seen.validity == Validity::Invalid {
         return None;
     }
@@ -234,5 +234,5 @@ fn figures(load: &Load, seen: Evidence<'_>) -> Option<Figures> {
     let measured = (!done.is_empty()).then(|| done.iter().sum::<f64>() / done.len() as f64);
     let of_slots = load.max_concurrency.map(|slots| 1000.0 * slots as f64 / throughput);
     let latency_ms = measured.or_else(|| seen.metric("mean_e2el_ms")).or(of_slots)?;
-    Some(Figures { throughput, latency_ms })
+    Some(CurvePoint { throughput, latency_ms })
 }

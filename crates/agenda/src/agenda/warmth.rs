@@ -6,11 +6,11 @@ use vsweep_record::table::is_of_load;
 
 /// The loads that a start of a server has held.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Warmth(Vec<Held>);
+pub(crate) struct Warmth(Vec<HeldLoad>);
 
 /// One of them.
 #[derive(Debug, Clone, PartialEq)]
-struct Held {
+struct HeldLoad {
     /// What was asked, apart from how much of it came at once.
     workload: Params,
     /// Most requests at once, and requests a second; infinite where nothing limits them.
@@ -19,11 +19,11 @@ struct Held {
     requests: f64,
 }
 
-impl Held {
-    fn of(params: &Params) -> Held {
+impl HeldLoad {
+    fn of(params: &Params) -> HeldLoad {
         let limit = |name: &str| spelling::find(params, name).and_then(number).unwrap_or(f64::INFINITY);
         let workload = params.iter().filter(|(name, _)| !is_of_load(name));
-        Held {
+        HeldLoad {
             workload: workload.map(|(name, value)| (name.clone(), value.clone())).collect(),
             height: (limit("max_concurrency"), limit("request_rate")),
             requests: limit("num_prompts"),
@@ -31,7 +31,7 @@ impl Held {
     }
 
     /// Whether a server that held this is warm for the other.
-    fn covers(&self, other: &Held) -> bool {
+    fn covers(&self, other: &HeldLoad) -> bool {
         // Without any limit all requests come at once.
         let is_at_once = other.height == (f64::INFINITY, f64::INFINITY);
         self.workload == other.workload
@@ -44,13 +44,13 @@ impl Held {
 impl Warmth {
     /// Whether a load with these bench parameters needs no warm-up any more.
     pub fn covers(&self, params: &Params) -> bool {
-        let wanted = Held::of(params);
+        let wanted = HeldLoad::of(params);
         self.0.iter().any(|held| held.covers(&wanted))
     }
 
     /// Notes a load that the server has held.
     pub fn note(&mut self, params: &Params) {
-        let held = Held::of(params);
+        let held = HeldLoad::of(params);
         self.0.retain(|known| !held.covers(known));
         self.0.push(held);
     }

@@ -2,7 +2,7 @@
 
 use super::kind::share;
 use super::lengths::{Lengths, RangeRatio};
-use super::round_trip::Draft;
+use super::round_trip::TextDraft;
 use super::{Dataset, Draw, Item, Kind, Material, Prompt, Sampling, Traits, Vocabulary};
 use crate::load::Backend;
 use crate::params::{Param, Reader, param};
@@ -161,10 +161,10 @@ pub(super) struct Plan {
 
 impl Plan {
     /// The `i`-th prompt: the prefix, then consecutive ids from its offset on.
-    pub fn draft(&self, i: usize) -> Draft {
+    pub fn draft(&self, i: usize) -> TextDraft {
         let length = self.lengths.input[i];
         let run = run_of(&self.allowed, self.lengths.offset[i] as usize + i, length);
-        Draft {
+        TextDraft {
             ids: self.prefix.iter().copied().chain(run).collect(),
             length: (self.prefix_len + length) as usize,
         }

@@ -15,18 +15,18 @@ const MARGIN: usize = 16;
 
 /// Token ids, and how many tokens their text should have.
 #[derive(Debug)]
-pub(super) struct Draft {
+pub(super) struct TextDraft {
     pub ids: Vec<u32>,
     pub length: usize,
 }
 
-impl From<Vec<u32>> for Draft {
+impl From<Vec<u32>> for TextDraft {
     fn from(ids: Vec<u32>) -> Self {
-        Draft { length: ids.len(), ids }
+        TextDraft { length: ids.len(), ids }
     }
 }
 
-impl FromIterator<u32> for Draft {
+impl FromIterator<u32> for TextDraft {
     fn from_iter<T: IntoIterator<Item = u32>>(ids: T) -> Self {
         Vec::from_iter(ids).into()
     }
@@ -57,8 +57,8 @@ impl RoundTrip {
     }
 
     /// Those of all drafts, made on all cores.
-    pub fn of_all(tokenizer: &Tokenizer, drafts: &[Draft]) -> Result<Vec<RoundTrip>, String> {
-        let of = |draft: &Draft| RoundTrip::of(tokenizer, &draft.ids);
+    pub fn of_all(tokenizer: &Tokenizer, drafts: &[TextDraft]) -> Result<Vec<RoundTrip>, String> {
+        let of = |draft: &TextDraft| RoundTrip::of(tokenizer, &draft.ids);
         threads::map(threads::cores(), drafts, of).into_iter().collect()
     }
 

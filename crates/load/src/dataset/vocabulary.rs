@@ -1,6 +1,6 @@
 //! What synthetic prompts are made of: tokens of a tokenizer, bare token ids, or words; and who counts the tokens of texts.
 
-use super::round_trip::{Draft, RoundTrip};
+use super::round_trip::{RoundTrip, TextDraft};
 use super::tokenizer::Tokenizer;
 use super::{Prompt, PromptSource};
 use std::ops::Range;
@@ -138,10 +138,10 @@ impl Vocabulary<'_> {
     /// from `pad` or cut, until the count agrees; after ten corrections it is taken as it is.
     pub(super) fn settle(
         &self,
-        draft: impl Into<Draft>,
+        draft: impl Into<TextDraft>,
         pad: &mut dyn FnMut(Range<u32>) -> u32,
     ) -> Result<(Prompt, Vec<u32>), String> {
-        let Draft { ids, length } = draft.into();
+        let TextDraft { ids, length } = draft.into();
         match self {
             Vocabulary::Tokenizer(tokenizer) => {
                 let trip = RoundTrip::of(tokenizer, &ids)?.corrected(tokenizer, length, pad)?;
@@ -155,7 +155,7 @@ impl Vocabulary<'_> {
     /// the few that need corrections wait for each other, since these draw random ids.
     pub(super) fn settle_all(
         &self,
-        drafts: Vec<Draft>,
+        drafts: Vec<TextDraft>,
         pad: &mut dyn FnMut(Range<u32>) -> u32,
     ) -> Result<Vec<(Prompt, u64)>, String> {
         let Vocabulary::Tokenizer(tokenizer) = self else {

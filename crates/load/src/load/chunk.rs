@@ -44,7 +44,7 @@ impl Usage {
 
 /// What one event says.
 #[derive(Debug, Default, PartialEq)]
-pub struct Facts<'a> {
+pub struct EventFacts<'a> {
     /// Its first choice has a `text` or a `delta`, be it empty: it counts as an output event.
     pub output: bool,
     /// Text of the first choice.
@@ -65,7 +65,7 @@ pub struct Scanner {
 }
 
 #[derive(Deserialize)]
-struct Event<'a> {
+struct CompletionEvent<'a> {
     #[serde(default, borrow)]
     choices: Option<Vec<Choice<'a>>>,
     #[serde(default)]
@@ -102,19 +102,19 @@ impl Scanner {
     }
 
     /// Reads the data of one event; the error says what is wrong with it.
-    pub fn scan<'a>(&mut self, data: &'a [u8]) -> Result<Facts<'a>, String> {
+    pub fn scan<'a>(&mut self, data: &'a [u8]) -> Result<EventFacts<'a>, String> {
         if let Some(text) = self.text_in_template(data) {
-            return Ok(Facts {
+            return Ok(EventFacts {
                 output: true,
                 text: Cow::Borrowed(text),
-                ..Facts::default()
+                ..EventFacts::default()
             });
         }
         let facts = parse(data)?;
-        let plain = Facts {
+        let plain = EventFacts {
             output: true,
             text: Cow::Borrowed(&facts.text),
-            ..Facts::default()
+            ..EventFacts::default()
         };
         if facts == plain {
             self.learn(data, &facts.text);
@@ -153,8 +153,8 @@ impl Scanner {
     }
 }
 
-fn parse(data: &[u8]) -> Result<Facts<'_>, String> {
-    let event: Event<'_> = serde_json::from_slice(data)
+fn parse(data: &[u8]) -> Result<EventFacts<'_>, String> {
+    let event: CompletionEvent<'_> = serde_json::from_slice(data)
         .map_err(|error| format!("an event is not what a completion stream holds: {error}"))?;
     let is_error_object = event.object.as_deref() == Some("error");
     let error = match event.error {
@@ -171,7 +171,7 @@ fn parse(data: &[u8]) -> Result<Facts<'_>, String> {
         .as_ref()
         .is_some_and(|choice| choice.text.is_some() || choice.delta.is_some());
     let text = first.and_then(|choice| choice.text.or_else(|| choice.delta.and_then(|delta| delta.content)));
-    Ok(Facts {
+    Ok(EventFacts {
         output,
         text: text.unwrap_or_default(),
         finished,

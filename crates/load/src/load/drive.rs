@@ -6,7 +6,7 @@ use super::backend::Reply;
 use super::clock::Clock;
 use super::requests::Requests;
 use super::turns::Turns;
-use super::window::{Seen, Watch, Window};
+use super::window::{Watch, Window, WindowSeen};
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -60,7 +60,7 @@ pub struct Outcome {
     /// The run's zero on the process's clock.
     pub began: Instant,
     /// The window, if one was asked for and it opened.
-    pub window: Option<Seen>,
+    pub window: Option<WindowSeen>,
     /// From t0 to the end of the last request.
     pub duration: Nanos,
     /// CPU time of the generator's thread within it.

@@ -6,6 +6,7 @@ use super::drive::Load;
 use super::http::Response;
 use super::responses;
 use super::sse;
+use reqwest::StatusCode;
 use serde::Deserialize;
 use vsweep_metrics::metrics::{Nanos, Sample, Underway};
 
@@ -89,7 +90,7 @@ impl Exchange {
         } = self;
         *heard_at = at;
         let fed = response.feed(bytes, &mut |status, piece| {
-            if status != 200 {
+            if status != StatusCode::OK {
                 stream.keep(piece, KEPT_OF_REFUSAL);
                 stream.refused += piece.len();
                 if stream.refused > READ_OF_REFUSAL {
@@ -187,7 +188,7 @@ impl Exchange {
         } = self;
         let _ = events.finish(&mut |data, at| stream.take(data, at));
         let mut sample = std::mem::take(&mut stream.sample);
-        if !stream.reply.is_stream() && response.is_done() && response.status == 200 {
+        if !stream.reply.is_stream() && response.is_done() && response.status == StatusCode::OK {
             sample.events.push(*heard_at);
         }
         sample.end = sample.events.last().unwrap_or(now);
@@ -284,8 +285,8 @@ impl Stream {
     }
 
     /// Why a complete answer is no success, if it is not.
-    fn verdict(&self, status: u16, sample: &Sample) -> Option<String> {
-        if status != 200 {
+    fn verdict(&self, status: StatusCode, sample: &Sample) -> Option<String> {
+        if status != StatusCode::OK {
             return Some(refusal_text(status, &self.body));
         }
         if sample.events.is_empty() {
@@ -301,7 +302,7 @@ impl Stream {
 }
 
 /// `HTTP 404: the model does not exist`, from the API's error object or the body's beginning.
-fn refusal_text(status: u16, body: &[u8]) -> String {
+fn refusal_text(status: StatusCode, body: &[u8]) -> String {
     let text = match serde_json::from_slice::<serde_json::Value>(body) {
         Ok(value) => error_text(value.get("error").unwrap_or(&value)),
         Err(_) => String::from_utf8_lossy(body)
@@ -309,9 +310,9 @@ fn refusal_text(status: u16, body: &[u8]) -> String {
             .collect::<Vec<_>>()
             .join(" "),
     };
-    if text.is_empty() {
-        format!("HTTP {status}")
-    } else {
-        format!("HTTP {status}: {text}")
+    let status = status.as_u16();
+    match text.is_empty() {
+        true => format!("HTTP {status}"),
+        false => format!("HTTP {status}: {text}"),
     }
 }

@@ -1,6 +1,8 @@
 //! HTTP/1.1 responses from bytes: head, then a body by length, by chunks, or until the end of the connection. Does no
 //! reading of its own.
 
+use reqwest::StatusCode;
+
 /// The longest head that is accepted, in bytes.
 const LONGEST_HEAD: usize = 64 << 10;
 const MOST_HEADERS: usize = 128;
@@ -27,8 +29,8 @@ enum State {
 pub struct Response {
     state: State,
     head: Vec<u8>,
-    /// As the last head said; 0 before.
-    pub status: u16,
+    /// As the last head said; nothing is to be concluded from it before.
+    pub status: StatusCode,
     /// The header `metadata`, in which some answers say what they cost.
     pub metadata: Vec<u8>,
     /// The connection may carry another request.
@@ -40,7 +42,7 @@ impl Default for Response {
         Response {
             state: State::Head,
             head: Vec::new(),
-            status: 0,
+            status: StatusCode::OK,
             metadata: Vec::new(),
             keeps_alive: true,
         }
@@ -49,8 +51,8 @@ impl Default for Response {
 
 impl Response {
     /// The status, if it is known and says no.
-    pub fn refusal(&self) -> Option<u16> {
-        (!matches!(self.state, State::Head) && self.status != 200).then_some(self.status)
+    pub fn refusal(&self) -> Option<StatusCode> {
+        (!matches!(self.state, State::Head) && self.status != StatusCode::OK).then_some(self.status)
     }
 
     /// Makes it ready for another response, keeping its memory.
@@ -58,7 +60,7 @@ impl Response {
         self.state = State::Head;
         self.head.clear();
         self.metadata.clear();
-        (self.status, self.keeps_alive) = (0, true);
+        (self.status, self.keeps_alive) = (StatusCode::OK, true);
     }
 
     /// Whether the response is complete.
@@ -72,7 +74,7 @@ impl Response {
     }
 
     /// Takes bytes; `body` is called with the status and each piece of the body. Bytes after the end make the connection unusable.
-    pub fn feed(&mut self, mut bytes: &[u8], body: &mut impl FnMut(u16, &[u8])) -> Result<(), String> {
+    pub fn feed(&mut self, mut bytes: &[u8], body: &mut impl FnMut(StatusCode, &[u8])) -> Result<(), String> {
         while !bytes.is_empty() {
             bytes = match self.state {
                 State::Head => self.take_head(bytes)?,
@@ -127,7 +129,8 @@ impl Response {
             Ok(httparse::Status::Partial) => return Err("the response's head is too long".to_owned()),
             Err(error) => return Err(format!("the answer is not HTTP/1.1: {error}")),
         };
-        self.status = parsed.code.unwrap_or(0);
+        self.status = StatusCode::from_u16(parsed.code.unwrap_or(0))
+            .map_err(|_| "the answer has a status that HTTP does not know")?;
         let header = |name: &str| {
             let found = parsed
                 .headers
@@ -147,9 +150,9 @@ impl Response {
             Some(1) => !says("connection", "close"),
             _ => says("connection", "keep-alive"),
         };
-        self.state = if (100..200).contains(&self.status) {
+        self.state = if self.status.is_informational() {
             State::Head
-        } else if matches!(self.status, 204 | 304) {
+        } else if matches!(self.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
             State::Done
         } else if says("transfer-encoding", "chunked") {
             State::Size(0, 0)
@@ -208,7 +211,7 @@ mod tests {
             response.feed(read, &mut |_, piece| body.extend_from_slice(piece))?;
         }
         let done = response.is_done() || response.close();
-        Ok((response.status, body, done))
+        Ok((response.status.as_u16(), body, done))
     }
 
     const CHUNKED: &[u8] =

@@ -41,4 +41,4 @@ pub use target::Target;
 pub use transport::Tls;
 pub use turns::{Turn, Turns};
 pub use unopened::unopened;
-pub use window::{Seen, Window};
+pub use window::{Window, WindowSeen};

@@ -11,13 +11,13 @@ const MOST_IN_MEMORY: usize = 32 << 20;
 /// Requests in order.
 #[derive(Debug)]
 pub struct Requests {
-    entries: Vec<Entry>,
+    entries: Vec<StoredRequest>,
     bytes: Spool,
 }
 
 /// Where a request's bytes are, and what is known of it besides.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Entry {
+pub(super) struct StoredRequest {
     place: u64,
     length: u32,
     pub sequences: u32,
@@ -48,7 +48,7 @@ impl Requests {
 
     /// Adds one at the end.
     pub fn push(&mut self, request: &Request) {
-        self.entries.push(Entry {
+        self.entries.push(StoredRequest {
             place: self.bytes.push(&request.bytes),
             length: u32::try_from(request.bytes.len()).unwrap_or(u32::MAX),
             sequences: request.sequences,
@@ -63,13 +63,13 @@ impl Requests {
         self.entries.iter().map(|entry| entry.output_len)
     }
 
-    pub(super) fn entry(&self, index: usize) -> Entry {
+    pub(super) fn entry(&self, index: usize) -> StoredRequest {
         self.entries[index]
     }
 
     /// The bytes of one, read into `buffer` if they are in the file.
     pub(super) fn bytes<'a>(&'a self, index: usize, buffer: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
-        let Entry { place, length, .. } = self.entries[index];
+        let StoredRequest { place, length, .. } = self.entries[index];
         self.bytes.read(place, length as usize, buffer)
     }
 }

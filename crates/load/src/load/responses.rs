@@ -1,12 +1,12 @@
 //! What one event of the Responses API says: typed events, of which two kinds carry output and two end the stream.
 
-use super::chunk::{Facts, Usage, error_text};
+use super::chunk::{EventFacts, Usage, error_text};
 use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;
 
 #[derive(Deserialize)]
-struct Event<'a> {
+struct ResponseEvent<'a> {
     #[serde(default, borrow, rename = "type")]
     kind: Option<Cow<'a, str>>,
     #[serde(default, borrow)]
@@ -16,7 +16,7 @@ struct Event<'a> {
     #[serde(default)]
     message: Option<Value>,
     #[serde(default)]
-    response: Option<Answer>,
+    response: Option<ResponseBody>,
 }
 
 /// A text; other deltas (of arguments, of sound) are not looked at.
@@ -28,7 +28,7 @@ enum Text<'a> {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct ResponseBody {
     #[serde(default)]
     usage: Option<Tokens>,
     #[serde(default)]
@@ -44,8 +44,8 @@ struct Tokens {
 }
 
 /// Reads the data of one event; the error says what is wrong with it.
-pub(super) fn parse(data: &[u8]) -> Result<Facts<'_>, String> {
-    let event: Event<'_> = serde_json::from_slice(data)
+pub(super) fn parse(data: &[u8]) -> Result<EventFacts<'_>, String> {
+    let event: ResponseEvent<'_> = serde_json::from_slice(data)
         .map_err(|error| format!("an event is not what a stream of responses holds: {error}"))?;
     let kind = event.kind.as_deref().unwrap_or_default();
     let finished = matches!(kind, "response.completed" | "response.incomplete");
@@ -57,7 +57,7 @@ pub(super) fn parse(data: &[u8]) -> Result<Facts<'_>, String> {
     let is_text = kind == "response.output_text.delta";
     let usage = answer.and_then(|answer| answer.usage).filter(|_| finished);
     let output = is_text || kind == "response.reasoning_text.delta";
-    Ok(Facts {
+    Ok(EventFacts {
         output,
         text: match event.delta {
             Some(Text::Text(text)) if is_text => text,
@@ -86,7 +86,7 @@ mod tests {
         assert!(thought.output && thought.text.is_empty());
         assert_eq!(
             read(r#"{"type":"response.created","response":{"error":null}}"#),
-            Facts::default()
+            EventFacts::default()
         );
         let end = read(r#"{"type":"response.completed","response":{"usage":{"input_tokens":11,"output_tokens":2}}}"#);
         assert!(end.finished && end.usage.is_some_and(|usage| usage.prompt_tokens == Some(11)));

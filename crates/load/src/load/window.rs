@@ -25,7 +25,7 @@ pub struct Window {
 
 /// What came of a window.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Seen {
+pub struct WindowSeen {
     /// When it opened.
     pub start: Nanos,
     /// When it ended.
@@ -116,8 +116,8 @@ impl Watch {
     }
 
     /// What was seen, with the requests that were cut; nothing if the server was given up.
-    pub fn seen(&self, cut: Vec<Sample>) -> Option<Seen> {
-        (!self.is_hopeless()).then(|| Seen {
+    pub fn seen(&self, cut: Vec<Sample>) -> Option<WindowSeen> {
+        (!self.is_hopeless()).then(|| WindowSeen {
             start: self.start(),
             end: self.end(),
             primed: self.primed,

@@ -26,7 +26,7 @@ pub struct Histogram {
 impl Histogram {
     /// Those of TTFT, ITL and E2EL over the completed requests, by the names that results have for them.
     pub fn of_samples(samples: &Samples) -> BTreeMap<&'static str, Histogram> {
-        let [mut ttft, mut itl, mut e2el] = [(); 3].map(|()| Counts::default());
+        let [mut ttft, mut itl, mut e2el] = [(); 3].map(|()| BucketCounts::default());
         for sample in samples.ok() {
             ttft.add(sample.ttft());
             e2el.add(sample.latency());
@@ -115,7 +115,7 @@ impl Histogram {
 }
 
 /// The finest counts, for a walk over millions of values.
-struct Counts {
+struct BucketCounts {
     zeros: u64,
     buckets: Vec<u64>,
 }
@@ -124,16 +124,16 @@ struct Counts {
 const LOWEST: i32 = -640;
 const BUCKETS: usize = 2100;
 
-impl Default for Counts {
+impl Default for BucketCounts {
     fn default() -> Self {
-        Counts {
+        BucketCounts {
             zeros: 0,
             buckets: vec![0; BUCKETS],
         }
     }
 }
 
-impl Counts {
+impl BucketCounts {
     fn add(&mut self, nanos: Nanos) {
         if nanos == 0 {
             self.zeros += 1;
@@ -145,8 +145,8 @@ impl Counts {
     }
 }
 
-impl From<Counts> for Histogram {
-    fn from(counts: Counts) -> Histogram {
+impl From<BucketCounts> for Histogram {
+    fn from(counts: BucketCounts) -> Histogram {
         let buckets = (LOWEST..).zip(counts.buckets).filter(|(_, count)| *count > 0);
         let mut histogram = Histogram {
             scale: FINEST,
@@ -165,7 +165,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn of(values: &[Nanos]) -> Histogram {
-        let mut counts = Counts::default();
+        let mut counts = BucketCounts::default();
         values.iter().for_each(|value| counts.add(*value));
         counts.into()
     }

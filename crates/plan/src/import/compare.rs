@@ -2,7 +2,7 @@
 
 use super::plan_text::without_percentile_metrics;
 use super::records::{Kept, Sides};
-use super::{Loads, Read, pairs, theirs};
+use super::{Loads, ReadSweep, pairs, theirs};
 use crate::matrix::Matrix;
 use crate::plan::{self, Combo, Format, Params, Problems, World, spelling};
 use crate::shell::shell_line;
@@ -15,7 +15,7 @@ const MOST_TOLD: usize = 3;
 /// Reads the plan back; it must be valid. Adds a note for each server and load whose command line is another. Returns where
 /// vLLM keeps the results of each point.
 pub(super) fn compare(
-    read: &Read<'_>,
+    read: &ReadSweep<'_>,
     sides: &Sides,
     text: &str,
     notes: &mut Vec<String>,

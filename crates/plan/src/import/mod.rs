@@ -91,7 +91,7 @@ pub struct Imported {
 }
 
 /// What was read of a command line and its files.
-struct Read<'a> {
+struct ReadSweep<'a> {
     sweep: &'a Sweep,
     serve_command: Vec<String>,
     bench_command: Vec<String>,
@@ -126,7 +126,7 @@ pub fn import(sweep: &Sweep, read: ReadFile<'_>) -> Result<Imported, Problems> {
     })
 }
 
-fn gather<'a>(sweep: &'a Sweep, read: ReadFile<'_>, sources: &mut Sources, found: &mut Found) -> Read<'a> {
+fn gather<'a>(sweep: &'a Sweep, read: ReadFile<'_>, sources: &mut Sources, found: &mut Found) -> ReadSweep<'a> {
     let mut command = |flag: &str, line: &str| {
         let problem = match shlex(line) {
             Some(words) if !words.is_empty() => return words,
@@ -167,7 +167,7 @@ fn gather<'a>(sweep: &'a Sweep, read: ReadFile<'_>, sources: &mut Sources, found
         let message = format!("--link-vars {} keeps no pair of server and load", sweep.link_vars);
         found.add(plain(message, "name parameters that both files set to equal values"));
     }
-    Read {
+    ReadSweep {
         sweep,
         serve_command,
         bench_command,
@@ -198,7 +198,7 @@ fn plain(message: impl Into<String>, remedy: impl Into<String>) -> Problem {
     }
 }
 
-impl Read<'_> {
+impl ReadSweep<'_> {
     /// How many requests vLLM's runs send under a load, which is also what the upper end of its exploration holds at once.
     fn num_prompts(&self, bench: &Params) -> u64 {
         let whole = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());

@@ -1,7 +1,7 @@
 //! The plan's text: TOML, laid out as a person would write it.
 
 use super::records::{Kept, PERCENTILE_METRICS, Sides};
-use super::{Loads, Read, startup};
+use super::{Loads, ReadSweep, startup};
 use crate::plan::{Offline, spelling};
 use crate::printable::printable;
 use crate::shell::shell_line;
@@ -12,7 +12,7 @@ use std::fmt::Write;
 const HIGHEST_LOAD: u64 = 8192;
 
 /// The plan without its notes; adds to them what has no key.
-pub(super) fn write(read: &Read<'_>, sides: &Sides, notes: &mut Vec<String>) -> String {
+pub(super) fn write(read: &ReadSweep<'_>, sides: &Sides, notes: &mut Vec<String>) -> String {
     let sweep = read.sweep;
     let mut text = Text(String::new());
     text.key("version", json!(1));

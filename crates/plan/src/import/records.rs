@@ -1,6 +1,6 @@
 //! The records of vLLM's parameter files: read, and as combinations of a plan that give the same command lines.
 
-use super::{Loads, Read, ReadFile, plain, theirs};
+use super::{Loads, ReadFile, ReadSweep, plain, theirs};
 use crate::matrix::argv::json_word;
 use crate::plan::{Combo, Found, Params, Sources, json_text, spelling, vllm};
 use serde_json::Value;
@@ -47,7 +47,7 @@ pub(super) fn of_file(path: &Path, read: ReadFile<'_>, sources: &mut Sources, fo
 }
 
 /// The records of both sides as combinations; notes say what had to be put otherwise.
-pub(super) fn translate(read: &Read<'_>, notes: &mut Vec<String>, found: &mut Found) -> Sides {
+pub(super) fn translate(read: &ReadSweep<'_>, notes: &mut Vec<String>, found: &mut Found) -> Sides {
     let mut side = |records: &[Combo], what: Side| {
         let mut kept: Vec<Kept> = Vec::new();
         for (record, combo) in records.iter().enumerate() {
@@ -96,7 +96,7 @@ fn called(combo: &Combo, place: usize) -> String {
 }
 
 fn params(
-    read: &Read<'_>,
+    read: &ReadSweep<'_>,
     record: &Combo,
     side: &Side,
     called: &str,

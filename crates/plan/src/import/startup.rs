@@ -1,6 +1,6 @@
 //! `vllm bench sweep startup`: its command as that of the server whose engine is started, and the parameters that vLLM leaves out.
 
-use super::{Read, plain};
+use super::{ReadSweep, plain};
 use crate::plan::{Combo, Found, Offline, Params, spelling};
 use serde_json::Value;
 
@@ -67,7 +67,7 @@ fn own(flag: &str) -> Option<&'static str> {
 
 /// Removes what vLLM's sweep does not pass on, because `vllm bench startup` has no such option.
 pub(super) fn leave_out(
-    read: &mut Read<'_>,
+    read: &mut ReadSweep<'_>,
     has: fn(&str) -> bool,
     is_strict: bool,
     notes: &mut Vec<String>,

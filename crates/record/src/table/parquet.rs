@@ -18,48 +18,48 @@ pub fn write_parquet(table: &Table, out: impl Write + Send) -> io::Result<()> {
 
 /// The one type of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ColumnKind {
     Bool,
     Integer,
     Float,
     Text,
 }
 
-impl Kind {
-    fn of(column: &Column) -> Kind {
+impl ColumnKind {
+    fn of(column: &Column) -> ColumnKind {
         let known = || column.cells.iter().filter(|cell| !cell.is_missing());
         let is_figure = matches!(column.section, Section::Metric | Section::Derived);
         if known().next().is_none() {
-            return if is_figure { Kind::Float } else { Kind::Text };
+            return if is_figure { ColumnKind::Float } else { ColumnKind::Text };
         }
         if known().all(|cell| matches!(cell, Cell::Bool(_))) {
-            Kind::Bool
+            ColumnKind::Bool
         } else if known().all(|cell| matches!(cell, Cell::Integer(_))) {
-            Kind::Integer
+            ColumnKind::Integer
         } else if known().all(|cell| cell.number().is_some()) {
-            Kind::Float
+            ColumnKind::Float
         } else {
-            Kind::Text
+            ColumnKind::Text
         }
     }
 
     fn physical(self) -> Physical {
         match self {
-            Kind::Bool => Physical::BOOLEAN,
-            Kind::Integer => Physical::INT64,
-            Kind::Float => Physical::DOUBLE,
-            Kind::Text => Physical::BYTE_ARRAY,
+            ColumnKind::Bool => Physical::BOOLEAN,
+            ColumnKind::Integer => Physical::INT64,
+            ColumnKind::Float => Physical::DOUBLE,
+            ColumnKind::Text => Physical::BYTE_ARRAY,
         }
     }
 }
 
 fn write(table: &Table, out: impl Write + Send) -> Result<()> {
-    let kinds: Vec<Kind> = table.columns().iter().map(Kind::of).collect();
+    let kinds: Vec<ColumnKind> = table.columns().iter().map(ColumnKind::of).collect();
     let fields = table.columns().iter().zip(&kinds);
     let fields = fields.map(|(column, kind)| {
         let field = Type::primitive_type_builder(&column.name, kind.physical())
             .with_repetition(Repetition::OPTIONAL)
-            .with_logical_type((*kind == Kind::Text).then_some(LogicalType::String));
+            .with_logical_type((*kind == ColumnKind::Text).then_some(LogicalType::String));
         field.build().map(Arc::new)
     });
     let schema = Type::group_type_builder("runs").with_fields(fields.collect::<Result<_>>()?);
@@ -68,16 +68,16 @@ fn write(table: &Table, out: impl Write + Send) -> Result<()> {
     let mut rows = file.next_row_group()?;
     for (column, kind) in table.columns().iter().zip(kinds) {
         match kind {
-            Kind::Bool => write_column::<BoolType, _>(&mut rows, column, |cell| match cell {
+            ColumnKind::Bool => write_column::<BoolType, _>(&mut rows, column, |cell| match cell {
                 Cell::Bool(flag) => Some(*flag),
                 _ => None,
             })?,
-            Kind::Integer => write_column::<Int64Type, _>(&mut rows, column, |cell| match cell {
+            ColumnKind::Integer => write_column::<Int64Type, _>(&mut rows, column, |cell| match cell {
                 Cell::Integer(whole) => Some(*whole),
                 _ => None,
             })?,
-            Kind::Float => write_column::<DoubleType, _>(&mut rows, column, Cell::number)?,
-            Kind::Text => write_column::<ByteArrayType, _>(&mut rows, column, |cell| {
+            ColumnKind::Float => write_column::<DoubleType, _>(&mut rows, column, Cell::number)?,
+            ColumnKind::Text => write_column::<ByteArrayType, _>(&mut rows, column, |cell| {
                 (!cell.is_missing()).then(|| ByteArray::from(cell.to_string().into_bytes()))
             })?,
         }

@@ -11,7 +11,7 @@ use std::iter::Peekable;
 
 /// How a flag takes its value.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Kind {
+enum FlagKind {
     /// `--x` and `--no-x`.
     Bool,
     /// `--x` alone.
@@ -35,7 +35,7 @@ enum Kind {
 }
 
 struct Flag {
-    kind: Kind,
+    kind: FlagKind,
     /// The first is the canonical one, `--max-num-seqs`.
     names: Vec<&'static str>,
 }
@@ -68,18 +68,18 @@ fn table() -> Vec<Flag> {
     let flag = |line: &'static str| {
         let mut words = line.split(' ');
         let kind = match words.next().unwrap_or_default() {
-            "bool" => Kind::Bool,
-            "flag" => Kind::Flag,
-            "int" => Kind::Int,
-            "human" => Kind::Human,
-            "human_or_auto" => Kind::HumanOrAuto,
-            "float" => Kind::Float,
-            "json" => Kind::Json,
-            "texts" => Kind::Texts,
-            "ints" => Kind::Ints,
-            "maybe" => Kind::Maybe,
-            "append" => Kind::Append,
-            other => other.strip_prefix("choice:").map_or(Kind::Text, Kind::Choice),
+            "bool" => FlagKind::Bool,
+            "flag" => FlagKind::Flag,
+            "int" => FlagKind::Int,
+            "human" => FlagKind::Human,
+            "human_or_auto" => FlagKind::HumanOrAuto,
+            "float" => FlagKind::Float,
+            "json" => FlagKind::Json,
+            "texts" => FlagKind::Texts,
+            "ints" => FlagKind::Ints,
+            "maybe" => FlagKind::Maybe,
+            "append" => FlagKind::Append,
+            other => other.strip_prefix("choice:").map_or(FlagKind::Text, FlagKind::Choice),
         };
         Flag {
             kind,
@@ -151,16 +151,16 @@ impl Flags {
         }
     }
 
-    fn put(&mut self, found: Found, value: Value) {
+    fn put(&mut self, found: FoundFlag, value: Value) {
         let name = found.flag.names[0].trim_start_matches('-').replace('-', "_");
         let place = self.values.iter().position(|(other, _)| *other == name);
         match (found.flag.kind, place, found.path) {
-            (Kind::Append, Some(place), _) => {
+            (FlagKind::Append, Some(place), _) => {
                 if let Value::Array(list) = &mut self.values[place].1 {
                     list.push(value);
                 }
             }
-            (Kind::Append, None, _) => self.values.push((name, json!([value]))),
+            (FlagKind::Append, None, _) => self.values.push((name, json!([value]))),
             (_, place, Some(path)) => {
                 let place = place.unwrap_or_else(|| {
                     self.values.push((name, json!({})));
@@ -219,7 +219,7 @@ impl Flags {
 
 /// The value of a flag: in the same word, or in those that follow.
 fn take_value<'a>(
-    found: &Found<'_>,
+    found: &FoundFlag<'_>,
     mut attached: Option<&'a str>,
     rest: &mut Peekable<impl Iterator<Item = &'a str>>,
 ) -> Result<Value, Refusal> {
@@ -231,7 +231,7 @@ fn take_value<'a>(
     };
     let expected_one = || Refusal::serve(format!("argument {label}: expected one argument"));
     Ok(match found.flag.kind {
-        Kind::Bool | Kind::Flag => match attached {
+        FlagKind::Bool | FlagKind::Flag => match attached {
             Some(value) => {
                 return Err(Refusal::serve(format!(
                     "argument {label}: ignored explicit argument '{value}'"
@@ -239,11 +239,11 @@ fn take_value<'a>(
             }
             None => Value::Bool(!found.negated),
         },
-        Kind::Maybe => next().map_or(Value::Bool(true), Value::from),
-        Kind::Texts | Kind::Ints => {
+        FlagKind::Maybe => next().map_or(Value::Bool(true), Value::from),
+        FlagKind::Texts | FlagKind::Ints => {
             let mut values = Vec::new();
             while let Some(text) = next() {
-                values.push(if found.flag.kind == Kind::Ints {
+                values.push(if found.flag.kind == FlagKind::Ints {
                     int(text, &label)?
                 } else {
                     text.into()
@@ -261,7 +261,7 @@ fn take_value<'a>(
     })
 }
 
-struct Found<'t> {
+struct FoundFlag<'t> {
     flag: &'t Flag,
     negated: bool,
     /// What follows the first dot of `--compilation-config.mode`.
@@ -269,7 +269,7 @@ struct Found<'t> {
 }
 
 /// Finds a flag under any of its spellings.
-fn find<'t>(table: &'t [Flag], name: &str) -> Option<Found<'t>> {
+fn find<'t>(table: &'t [Flag], name: &str) -> Option<FoundFlag<'t>> {
     let (name, path) = match name.split_once('.') {
         Some((name, path)) => (name, Some(path.to_string())),
         None => (name, None),
@@ -281,15 +281,15 @@ fn find<'t>(table: &'t [Flag], name: &str) -> Option<Found<'t>> {
     };
     let exact = |name: &str| table.iter().find(|flag| flag.names.contains(&name));
     if let Some(flag) = exact(&name) {
-        let dotted_is_json = path.is_none() || matches!(flag.kind, Kind::Json | Kind::Text);
-        return dotted_is_json.then_some(Found {
+        let dotted_is_json = path.is_none() || matches!(flag.kind, FlagKind::Json | FlagKind::Text);
+        return dotted_is_json.then_some(FoundFlag {
             flag,
             negated: false,
             path,
         });
     }
     let positive = exact(&format!("--{}", name.strip_prefix("--no-")?))?;
-    (positive.kind == Kind::Bool && path.is_none()).then_some(Found {
+    (positive.kind == FlagKind::Bool && path.is_none()).then_some(FoundFlag {
         flag: positive,
         negated: true,
         path: None,
@@ -306,24 +306,24 @@ fn looks_like_a_flag(argument: &str) -> bool {
     argument.len() > 1 && argument.starts_with('-') && argument.parse::<f64>().is_err()
 }
 
-fn convert(kind: Kind, text: &str, label: &str) -> Result<Value, Refusal> {
+fn convert(kind: FlagKind, text: &str, label: &str) -> Result<Value, Refusal> {
     let invalid = |kind: &str| Refusal::serve(format!("argument {label}: invalid {kind} value: '{text}'"));
     match kind {
-        Kind::Int => int(text, label),
-        Kind::Human => human(text)
+        FlagKind::Int => int(text, label),
+        FlagKind::Human => human(text)
             .map(Value::from)
             .ok_or_else(|| invalid("human_readable_int")),
-        Kind::HumanOrAuto if text == "auto" || text == "-1" => Ok((-1).into()),
-        Kind::HumanOrAuto => human(text)
+        FlagKind::HumanOrAuto if text == "auto" || text == "-1" => Ok((-1).into()),
+        FlagKind::HumanOrAuto => human(text)
             .map(Value::from)
             .ok_or_else(|| invalid("human_readable_int_or_auto")),
-        Kind::Float => text
+        FlagKind::Float => text
             .trim()
             .parse::<f64>()
             .map(Value::from)
             .map_err(|_| invalid("float")),
-        Kind::Json => serde_json::from_str(text).map_err(|_| invalid("loads")),
-        Kind::Choice(choices) if !choices.split('|').any(|choice| choice == text) => {
+        FlagKind::Json => serde_json::from_str(text).map_err(|_| invalid("loads")),
+        FlagKind::Choice(choices) if !choices.split('|').any(|choice| choice == text) => {
             let choices: Vec<String> = choices.split('|').map(|choice| format!("'{choice}'")).collect();
             let choices = choices.join(", ");
             Err(Refusal::serve(format!(

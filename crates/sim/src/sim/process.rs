@@ -4,7 +4,7 @@
 use super::api::{self, App, Sleeps, Traffic};
 use super::child::{EngineProcess, Role};
 use super::config_file::{self, Unreadable};
-use super::driver::{Ambush, Event, Handle, Snapshot, Strike};
+use super::driver::{Ambush, EngineEvent, Handle, Snapshot, Strike};
 use super::engine::noise::mix_text;
 use super::fault::{After, Fault, Kinds};
 use super::flags::Flags;
@@ -357,7 +357,7 @@ async fn stop(app: &App, engine: &mut EngineProcess) {
         log::uvicorn("Waiting for connections to close. (CTRL+C to force quit)");
         std::future::pending::<()>().await;
     }
-    app.driver.end(Event::Aborted);
+    app.driver.end(EngineEvent::Aborted);
     log::api(
         "utils.py:628",
         "[shutdown] Process manager: send sigterm to process EngineCore",
@@ -368,7 +368,7 @@ async fn stop(app: &App, engine: &mut EngineProcess) {
 /// What vLLM does when its engine died: errors to every stream, 503 for some seconds, then the end.
 async fn mourn(app: &App) {
     app.engine_dead.store(true, Ordering::Relaxed);
-    app.driver.end(Event::EngineDead);
+    app.driver.end(EngineEvent::EngineDead);
     log::line(
         Source::Api,
         "WARNING",

@@ -113,7 +113,7 @@ impl Boundary {
 struct Model {
     seed: Seed,
     width: f64,
-    runs: Vec<Run>,
+    runs: Vec<LoadRun>,
     coupling: [[f64; SLOPES.len()]; SLOPES.len()],
     noises: [f64; NOISES.len()],
     /// Mean stated error of the runs that read a percentile.
@@ -130,7 +130,7 @@ impl Model {
             error: tails.map(|run| run.error).sum::<f64>() / count,
             seed,
             width,
-            runs: observations.iter().map(Run::of).collect(),
+            runs: observations.iter().map(LoadRun::of).collect(),
             coupling: coupling(),
             noises: NOISES.map(|noise| bell((noise / TYPICAL_NOISE).ln() / NOISE_SPREAD)),
         }
@@ -221,7 +221,7 @@ impl Tally {
 }
 
 /// An observation, prepared for every size of the noise.
-struct Run {
+struct LoadRun {
     load: f64,
     margin: f64,
     bound: Option<f64>,
@@ -231,8 +231,8 @@ struct Run {
     noises: [(f64, f64); NOISES.len()],
 }
 
-impl Run {
-    fn of(observation: &Observation) -> Run {
+impl LoadRun {
+    fn of(observation: &Observation) -> LoadRun {
         let noises = NOISES.map(|noise| {
             let deviation = noise * observation.error;
             (
@@ -240,7 +240,7 @@ impl Run {
                 observation.tail.map_or(0.0, |tail| tail.shift(deviation)),
             )
         });
-        Run {
+        LoadRun {
             load: observation.value.ln(),
             margin: observation.margin,
             bound: observation.bound,

@@ -117,24 +117,24 @@ pub struct Level {
     /// The load it ran under.
     pub load: Load,
     /// What it measured; None if it failed.
-    pub figures: Option<Figures>,
+    pub figures: Option<CurvePoint>,
 }
 
 /// Where a run lies on the curve.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Figures {
+pub struct CurvePoint {
     /// Requests completed a second.
     pub throughput: f64,
     /// Mean time of a request from sending to its last token, in ms.
     pub latency_ms: f64,
 }
 
-impl Figures {
+impl CurvePoint {
     /// The mean over some runs; None without any.
-    fn mean(runs: &[Level]) -> Option<Figures> {
-        let figures: Vec<Figures> = runs.iter().filter_map(|run| run.figures).collect();
-        let mean = |of: fn(&Figures) -> f64| figures.iter().map(of).sum::<f64>() / figures.len() as f64;
-        (!figures.is_empty()).then(|| Figures {
+    fn mean(runs: &[Level]) -> Option<CurvePoint> {
+        let figures: Vec<CurvePoint> = runs.iter().filter_map(|run| run.figures).collect();
+        let mean = |of: fn(&CurvePoint) -> f64| figures.iter().map(of).sum::<f64>() / figures.len() as f64;
+        (!figures.is_empty()).then(|| CurvePoint {
             throughput: mean(|figures| figures.throughput),
             latency_ms: mean(|figures| figures.latency_ms),
         })
@@ -224,19 +224,19 @@ impl Exploration {
         runs.len() >= self.settings.runs.max(1) as usize || runs.last().is_some_and(|run| run.figures.is_none())
     }
 
-    fn serial(&self) -> Option<Figures> {
-        self.told.first().and_then(|runs| Figures::mean(runs))
+    fn serial(&self) -> Option<CurvePoint> {
+        self.told.first().and_then(|runs| CurvePoint::mean(runs))
     }
 
     /// Which level is the saturated anchor: those tried before it failed.
     fn saturated(&self) -> Option<usize> {
-        (1..self.told.len()).find(|level| Figures::mean(&self.told[*level]).is_some())
+        (1..self.told.len()).find(|level| CurvePoint::mean(&self.told[*level]).is_some())
     }
 
     /// Position of a level on the axis that is varied. An anchor of a rate is the rate it reached.
     fn position(&self, runs: &[Level]) -> f64 {
         let load = runs[0].load;
-        let reached = || Figures::mean(runs).map_or(f64::NAN, |figures| figures.throughput);
+        let reached = || CurvePoint::mean(runs).map_or(f64::NAN, |figures| figures.throughput);
         match self.settings.vary {
             Vary::MaxConcurrency => load.max_concurrency.map_or(f64::INFINITY, |n| n as f64),
             Vary::RequestRate => load.request_rate.unwrap_or_else(reached),
@@ -267,13 +267,13 @@ impl Exploration {
     /// The middle of the longest piece of the curve of log latency against log throughput.
     fn knee(&self, fresh: impl Fn(&f64) -> bool) -> Option<f64> {
         let measured = self.told.iter();
-        let measured = measured.filter_map(|runs| Some((self.position(runs), Figures::mean(runs)?)));
-        let mut curve: Vec<(f64, Figures)> = measured.collect();
+        let measured = measured.filter_map(|runs| Some((self.position(runs), CurvePoint::mean(runs)?)));
+        let mut curve: Vec<(f64, CurvePoint)> = measured.collect();
         curve.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut pieces: Vec<(f64, f64)> = curve
             .windows(2)
             .map(|pair| {
-                let step = |of: fn(&Figures) -> f64| (of(&pair[1].1) / of(&pair[0].1)).ln().abs();
+                let step = |of: fn(&CurvePoint) -> f64| (of(&pair[1].1) / of(&pair[0].1)).ln().abs();
                 let length = step(|figures| figures.throughput).hypot(step(|figures| figures.latency_ms));
                 let middle = self.part(pair[0].0, pair[1].0, 0.5);
                 (if length.is_finite() { length } else { 0.0 }, middle)
@@ -318,7 +318,7 @@ mod tests {
             } else {
                 base_ms / (1.001 - busy)
             });
-            let figures = Some(Figures { throughput, latency_ms });
+            let figures = Some(CurvePoint { throughput, latency_ms });
             exploration.tell(&Level { load, figures });
         }
         exploration.told.iter().map(|runs| exploration.position(runs)).collect()
@@ -349,7 +349,7 @@ mod tests {
             for throughput in [0.5, 8.0, 2.0] {
                 let load = exploration.ask().expect("three levels");
                 sent.push(load.requests);
-                let figures = Some(Figures {
+                let figures = Some(CurvePoint {
                     throughput,
                     latency_ms: 2000.0,
                 });
@@ -370,7 +370,7 @@ mod tests {
     }
 
     /// What is asked for while every run measures `figures`.
-    fn asked(settings: ExploreSettings, figures: impl Fn(u64) -> Option<Figures>) -> Vec<u64> {
+    fn asked(settings: ExploreSettings, figures: impl Fn(u64) -> Option<CurvePoint>) -> Vec<u64> {
         let mut exploration = Exploration::new(settings);
         let mut asked = Vec::new();
         while let Some(load) = exploration.ask() {
@@ -382,7 +382,7 @@ mod tests {
         asked
     }
 
-    const FLAT: Option<Figures> = Some(Figures {
+    const FLAT: Option<CurvePoint> = Some(CurvePoint {
         throughput: 1.0,
         latency_ms: 1.0,
     });

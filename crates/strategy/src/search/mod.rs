@@ -21,7 +21,7 @@ mod watch;
 
 pub use ask::{BRIEF_S, DOUBT, Next, RISK, Search, Settings};
 pub use criterion::{Comparison, Criterion, Latency, Quantity, RequestLimit, attained};
-pub use explore::{Exploration, ExploreSettings, Figures, Level, Load, Spacing};
+pub use explore::{CurvePoint, Exploration, ExploreSettings, Level, Load, Spacing};
 pub use over_starts::{over_starts, reaching_best};
 pub use probe::{Probe, Question};
 pub use reading::{Reading, Request};

@@ -23,7 +23,7 @@ const FEWEST: u64 = 100;
 
 /// Requests of a running probe, counted for one criterion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Counts {
+pub(super) struct TargetCounts {
     /// Requests that the whole probe will send.
     pub planned: u64,
     /// The most requests that were in flight at once.
@@ -38,7 +38,7 @@ pub(super) struct Counts {
     pub settled_attained: u64,
 }
 
-impl Counts {
+impl TargetCounts {
     /// The verdict that the rest of the probe cannot change, or only against all odds, where with fewer than `least` of its
     /// requests it fails and with `enough` it holds; with the reason. None while open.
     ///
@@ -97,7 +97,7 @@ mod tests {
 
     /// The first `wave` requests to end attained.
     fn verdict(planned: u64, wave: u64, attained: u64, missed: u64) -> Option<Verdict> {
-        let counts = Counts {
+        let counts = TargetCounts {
             planned,
             reached: wave,
             attained,
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn a_first_wave_that_misses_speaks_for_itself_and_not_for_the_rest() {
         let after_a_slow_start = |settled, settled_missed| {
-            let counts = Counts {
+            let counts = TargetCounts {
                 planned: 1000,
                 reached: 100,
                 attained: 60 + settled - settled_missed,

@@ -7,7 +7,7 @@ use super::criterion::{RequestLimit, worst_ratio};
 use super::probe::Question;
 use super::reading::{CLEAR, Request};
 use super::target::Target;
-use super::verdict::{Counts, Verdict};
+use super::verdict::{TargetCounts, Verdict};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -161,7 +161,7 @@ impl Watch {
     fn judge_criterion(&self, watched: &Watched) -> Option<Cut> {
         let late = |request: &&Request| worst_ratio(&watched.limits, request) > CLEAR;
         let late = self.underway.iter().filter(late).count() as u64;
-        let counts = |[attained, settled_attained]: [u64; 2], late: u64| Counts {
+        let counts = |[attained, settled_attained]: [u64; 2], late: u64| TargetCounts {
             planned: self.question.requests,
             reached: self.reached,
             attained,

@@ -4,7 +4,7 @@
 //! probability of the change into halves. A start that noise led astray is outvoted by later ones, so the search may go back. What
 //! the starts say is the business of `changepoint`; here is which entry is next, and when the answer is good enough.
 
-use super::changepoint::{Observation, Posterior};
+use super::changepoint::{Posterior, StartObservation};
 use crate::stats::Estimate;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
@@ -175,7 +175,7 @@ impl Bisected {
             .iter()
             .enumerate()
             .filter_map(|(start, (entry, seen))| match seen {
-                Seen::Measured(log) if (old..=new).contains(entry) => Some(Observation {
+                Seen::Measured(log) if (old..=new).contains(entry) => Some(StartObservation {
                     entry: entry - old,
                     log: *log,
                     start,

@@ -8,7 +8,7 @@ use crate::stats::{Error, Estimate, student_two_sided};
 
 /// One start of one entry.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Observation {
+pub(super) struct StartObservation {
     pub entry: usize,
     /// The mean logarithm of its runs.
     pub log: f64,
@@ -37,7 +37,7 @@ pub(super) struct Posterior {
 
 impl Posterior {
     /// That of `entries` entries, at least two, given at least one observation, in the order of their starts.
-    pub fn of(entries: usize, observations: &[Observation]) -> Posterior {
+    pub fn of(entries: usize, observations: &[StartObservation]) -> Posterior {
         let data = Whitened::of(observations);
         let is_observed = |entry: usize| observations.iter().any(|observation| observation.entry == entry);
         let mut fits: Vec<Fit> = Vec::with_capacity(entries - 1);
@@ -91,7 +91,7 @@ struct Whitened {
 }
 
 impl Whitened {
-    fn of(observations: &[Observation]) -> Whitened {
+    fn of(observations: &[StartObservation]) -> Whitened {
         let covariance = |i: usize, j: usize| {
             let shared = observations[i].start.min(observations[j].start) as f64;
             STEP * STEP * shared + f64::from(u8::from(i == j))
@@ -168,9 +168,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn observations(all: &[(usize, f64, usize)]) -> Vec<Observation> {
+    fn observations(all: &[(usize, f64, usize)]) -> Vec<StartObservation> {
         all.iter()
-            .map(|(entry, log, start)| Observation {
+            .map(|(entry, log, start)| StartObservation {
                 entry: *entry,
                 log: *log,
                 start: *start,

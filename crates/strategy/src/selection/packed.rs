@@ -174,10 +174,10 @@ pub fn choose(free: &[u32], count: usize) -> Vec<u32> {
 }
 
 /// By what a list is sorted.
-type Rule = fn(&Need) -> (f64, f64);
+type PackingRule = fn(&Need) -> (f64, f64);
 
 /// What comes first has the greatest: wide and then long ones leave no gap that a narrow one could not fill.
-const RULES: [Rule; 3] = [
+const RULES: [PackingRule; 3] = [
     |need| (f64::from(need.gpus), need.seconds),
     |need| (need.seconds, f64::from(need.gpus)),
     |need| (need.seconds * f64::from(need.gpus), need.seconds),

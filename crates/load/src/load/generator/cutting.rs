@@ -2,7 +2,7 @@
 
 use super::Generator;
 use crate::load::drive::Drive;
-use crate::load::window::Seen;
+use crate::load::window::WindowSeen;
 use vsweep_metrics::metrics::{Nanos, Sample};
 
 impl Generator {
@@ -20,7 +20,7 @@ impl Generator {
     }
 
     /// Takes what is in flight off its connections; these are closed, so that the server gives the requests up.
-    pub(super) fn cut(&mut self, drive: &mut Drive<'_>) -> Option<Seen> {
+    pub(super) fn cut(&mut self, drive: &mut Drive<'_>) -> Option<WindowSeen> {
         let watch = drive.window.as_ref()?;
         let now = drive.clock.now();
         let mut cut: Vec<Sample> = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::traffic::Visit;
 use super::{App, InFlight};
-use crate::sim::driver::Event;
+use crate::sim::driver::EngineEvent;
 use crate::sim::engine::noise::{mix, uniform};
 use crate::sim::engine::token_id;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub struct Choice {
 }
 
 /// A request that was admitted: what to write, and where the tokens come from.
-pub struct Answer {
+pub struct PendingAnswer {
     /// `cmpl-…` or `chatcmpl-…`.
     pub id: String,
     /// Which interface.
@@ -65,7 +65,7 @@ pub struct Answer {
     pub created: u64,
     /// The server.
     pub app: Arc<App>,
-    pub(super) events: UnboundedReceiver<Event>,
+    pub(super) events: UnboundedReceiver<EngineEvent>,
     pub(super) finished: usize,
     pub(super) _in_flight: InFlight,
     /// Counts the request until its answer is written.
@@ -94,9 +94,13 @@ impl Spoilt {
     }
 }
 
-impl Answer {
+impl PendingAnswer {
     /// The next events, appended to `into`; 0 when there can be no more.
-    pub fn poll_events(&mut self, context: &mut std::task::Context, into: &mut Vec<Event>) -> std::task::Poll<usize> {
+    pub fn poll_events(
+        &mut self,
+        context: &mut std::task::Context,
+        into: &mut Vec<EngineEvent>,
+    ) -> std::task::Poll<usize> {
         self.events.poll_recv_many(context, into, 512)
     }
 
@@ -170,7 +174,7 @@ impl Answer {
     }
 }
 
-impl Drop for Answer {
+impl Drop for PendingAnswer {
     fn drop(&mut self) {
         if self.finished < self.choices.len() {
             self.app.driver.abort(&self.id);

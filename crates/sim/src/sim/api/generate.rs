@@ -1,7 +1,7 @@
 //! Requests for text: reads the body of a completion or a chat, checks it against the limits, and hands its sequences
 //! to the engine. How the answer is written is the business of `stream` and `whole`.
 
-use super::answer::{Answer, Choice, Spoilt, Style};
+use super::answer::{Choice, PendingAnswer, Spoilt, Style};
 use super::body::Body;
 use super::error::{ApiError, ENGINE_DEAD};
 use super::limit::{Stop, output_limit, positive};
@@ -142,7 +142,7 @@ fn admit(
     id: &str,
     salt: u64,
     rank: Option<usize>,
-) -> Result<Answer, ApiError> {
+) -> Result<PendingAnswer, ApiError> {
     let asked = match style {
         Style::Chat => body.int("max_completion_tokens")?.or(body.int("max_tokens")?),
         Style::Completion => Some(body.int("max_tokens")?.unwrap_or(DEFAULT_MAX_TOKENS)),
@@ -190,7 +190,7 @@ fn admit(
 
     let (usage, continuous_usage) = usage(&app, body);
     let (events_in, events) = unbounded_channel();
-    let answer = Answer {
+    let answer = PendingAnswer {
         id: format!("{}-{id}", if style == Style::Chat { "chatcmpl" } else { "cmpl" }),
         style,
         choices,

@@ -1,10 +1,10 @@
 //! Answers as server-sent events, one chunk a step, byte for byte as vLLM writes them. The bytes around the text are
 //! made once for each choice; a token costs one copy. Whatever is ready when the connection asks goes out in one write.
 
-use super::answer::{Answer, Choice, Style};
+use super::answer::{Choice, PendingAnswer, Style};
 use super::error::ENGINE_DEAD;
 use super::whole::{self, Usage};
-use crate::sim::driver::Event;
+use crate::sim::driver::EngineEvent;
 use crate::sim::tokenizer::escape;
 use axum::body::{Body, Bytes};
 use axum::http::header;
@@ -31,7 +31,7 @@ struct Frame {
 }
 
 impl Frame {
-    fn of(answer: &Answer, index: usize, choice: &Choice) -> Frame {
+    fn of(answer: &PendingAnswer, index: usize, choice: &Choice) -> Frame {
         let head = head(answer);
         let reason = choice.finish_reason;
         let stop = json!(choice.stop_reason);
@@ -64,7 +64,7 @@ impl Frame {
 }
 
 /// `data: {"id":…,"model":…,`
-fn head(answer: &Answer) -> String {
+fn head(answer: &PendingAnswer) -> String {
     let object = match answer.style {
         Style::Completion => "text_completion",
         Style::Chat => "chat.completion.chunk",
@@ -78,9 +78,9 @@ fn head(answer: &Answer) -> String {
 
 /// The body of a streaming answer.
 struct Chunks {
-    answer: Answer,
+    answer: PendingAnswer,
     frames: Vec<Frame>,
-    events: Vec<Event>,
+    events: Vec<EngineEvent>,
     out: Vec<u8>,
     /// Tokens of all choices.
     tokens: usize,
@@ -88,7 +88,7 @@ struct Chunks {
 }
 
 /// A streaming answer.
-pub fn respond(answer: Answer) -> Response {
+pub fn respond(answer: PendingAnswer) -> Response {
     let frames = answer
         .choices
         .iter()
@@ -133,9 +133,9 @@ impl futures_util::Stream for Chunks {
 }
 
 impl Chunks {
-    fn write(&mut self, event: Event) {
+    fn write(&mut self, event: EngineEvent) {
         match event {
-            Event::Tokens { choice, count, last } => {
+            EngineEvent::Tokens { choice, count, last } => {
                 self.chunk(choice as usize, count as usize, last);
                 if self.answer.spoilt.cut && self.tokens >= 2 {
                     self.ended = true;
@@ -143,8 +143,8 @@ impl Chunks {
                     self.end();
                 }
             }
-            Event::Aborted => self.abort(),
-            Event::EngineDead => {
+            EngineEvent::Aborted => self.abort(),
+            EngineEvent::EngineDead => {
                 let error = format!(
                     "{{\"error\": {{\"message\": \"{ENGINE_DEAD}\", \"type\": \"InternalServerError\", \"param\": null, \"code\": 500}}}}"
                 );
@@ -248,7 +248,7 @@ impl Chunks {
 }
 
 /// The chunk that only names the role; it carries no token.
-fn role_chunk(answer: &Answer, index: usize, out: &mut Vec<u8>) {
+fn role_chunk(answer: &PendingAnswer, index: usize, out: &mut Vec<u8>) {
     let choice = &answer.choices[index];
     let ids = json!(choice.prompt_ids);
     let chunk = format!(

@@ -22,18 +22,18 @@ struct Route {
     seconds: Histogram,
 }
 
-struct Counts {
+struct RouteCounts {
     routes: Vec<Route>,
     seconds: Histogram,
 }
 
 /// Everything counted so far.
-pub struct Traffic(Mutex<Counts>);
+pub struct Traffic(Mutex<RouteCounts>);
 
 impl Default for Traffic {
     fn default() -> Self {
         let seconds = Histogram::new(&MANY);
-        Traffic(Mutex::new(Counts {
+        Traffic(Mutex::new(RouteCounts {
             routes: Vec::new(),
             seconds,
         }))

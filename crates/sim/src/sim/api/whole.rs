@@ -1,8 +1,8 @@
 //! Answers that are not streamed: written once every token is there.
 
-use super::answer::{Answer, Choice, Style};
+use super::answer::{Choice, PendingAnswer, Style};
 use super::error::{ApiError, ENGINE_DEAD};
-use crate::sim::driver::Event;
+use crate::sim::driver::EngineEvent;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ impl fmt::Display for Usage {
 }
 
 /// Waits for all tokens and writes the answer.
-pub async fn respond(mut answer: Answer) -> Result<Response, ApiError> {
+pub async fn respond(mut answer: PendingAnswer) -> Result<Response, ApiError> {
     let mut events = Vec::new();
     let mut written = vec![0; answer.choices.len()];
     let mut complete = false;
@@ -40,24 +40,24 @@ pub async fn respond(mut answer: Answer) -> Result<Response, ApiError> {
         }
         for event in events.drain(..) {
             match event {
-                Event::Tokens { choice, count, last } => {
+                EngineEvent::Tokens { choice, count, last } => {
                     written[choice as usize] += count as usize;
                     complete |= last && answer.finish_choice();
                 }
-                Event::Aborted => {
+                EngineEvent::Aborted => {
                     complete = true;
                     for (choice, written) in answer.choices.iter_mut().zip(&written).filter(|(c, w)| **w < c.len) {
                         (choice.len, choice.finish_reason, choice.stop_reason) = (*written, "abort", None);
                     }
                 }
-                Event::EngineDead => return Err(ApiError::internal(ENGINE_DEAD)),
+                EngineEvent::EngineDead => return Err(ApiError::internal(ENGINE_DEAD)),
             }
         }
     }
     Ok(Json(body(&answer)).into_response())
 }
 
-fn body(answer: &Answer) -> Value {
+fn body(answer: &PendingAnswer) -> Value {
     let prompt = answer.prompt_tokens;
     let completion = answer.counted(answer.choices.iter().map(|choice| choice.len).sum());
     let usage = json!({
@@ -91,7 +91,7 @@ fn body(answer: &Answer) -> Value {
     body
 }
 
-fn choice(answer: &Answer, index: usize, choice: &Choice) -> Value {
+fn choice(answer: &PendingAnswer, index: usize, choice: &Choice) -> Value {
     let mut text = choice.echo.clone().unwrap_or_default();
     (0..choice.len).for_each(|place| text.push_str(&answer.piece(choice, place)));
     let ids = answer.token_ids.then(|| {
@@ -119,7 +119,7 @@ fn choice(answer: &Answer, index: usize, choice: &Choice) -> Value {
 }
 
 /// Log probabilities of some tokens, in the shape of the interface.
-pub fn logprobs(answer: &Answer, choice: &Choice, tokens: Range<usize>) -> Value {
+pub fn logprobs(answer: &PendingAnswer, choice: &Choice, tokens: Range<usize>) -> Value {
     let top = answer.logprobs.unwrap_or_default();
     let start: usize = (0..tokens.start).map(|place| answer.piece(choice, place).len()).sum();
     // As vLLM does, the token that is told has an entry, however few are asked for.

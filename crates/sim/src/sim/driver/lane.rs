@@ -1,7 +1,7 @@
 //! One engine in real time, on a thread of its own: takes commands at any moment, sleeps out every step, and hands each
 //! token to its request the moment the step ends. It alone owns the engine.
 
-use super::{Command, Event, Shared, Snapshot, Strike, Submission};
+use super::{EngineCommand, EngineEvent, Shared, Snapshot, Strike, Submission};
 use crate::sim::engine::stats::{Histogram, one_two_five};
 use crate::sim::engine::{Engine, Key, Output};
 use crate::sim::truth::{self, Truth};
@@ -14,7 +14,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 /// One request: its sequences have consecutive keys, one for each choice.
 struct Client {
-    events: UnboundedSender<Event>,
+    events: UnboundedSender<EngineEvent>,
     first: Key,
     sequences: usize,
     unfinished: usize,
@@ -27,10 +27,10 @@ struct Client {
 pub(super) struct Lane {
     number: usize,
     engine: Engine,
-    commands: Receiver<Command>,
+    commands: Receiver<EngineCommand>,
     clients: HashMap<String, Client>,
     /// Request and choice of each sequence.
-    owners: HashMap<Key, (String, u32, UnboundedSender<Event>)>,
+    owners: HashMap<Key, (String, u32, UnboundedSender<EngineEvent>)>,
     request_n: Histogram,
     request_longest: Histogram,
     shared: Arc<Shared>,
@@ -39,7 +39,7 @@ pub(super) struct Lane {
     paused: bool,
     /// Requests that ran and waited at the last step before a pause: vLLM's gauges move with its steps.
     shown: Option<(usize, usize)>,
-    ended: Option<Event>,
+    ended: Option<EngineEvent>,
 }
 
 /// Longest backlog of simulated time that is made up for by hurrying; a machine that stalled longer just lost time.
@@ -49,7 +49,7 @@ impl Lane {
     pub(super) fn new(
         number: usize,
         engine: Engine,
-        commands: Receiver<Command>,
+        commands: Receiver<EngineCommand>,
         shared: Arc<Shared>,
         unfinished: Arc<AtomicUsize>,
     ) -> Lane {
@@ -161,7 +161,7 @@ impl Lane {
                 continue;
             };
             let (choice, count) = (*choice, tokens.len() as u32);
-            let _ = events.send(Event::Tokens { choice, count, last });
+            let _ = events.send(EngineEvent::Tokens { choice, count, last });
             if let (Some(truth), Some(instant)) = (&mut truth, instant) {
                 truth.tokens((self.number, key), instant, tokens.len(), last);
             }
@@ -193,11 +193,11 @@ impl Lane {
         }
     }
 
-    fn obey(&mut self, command: Command) {
+    fn obey(&mut self, command: EngineCommand) {
         match command {
-            Command::Submit(submission) => self.submit(submission),
-            Command::Abort(id) => self.abort(&id),
-            Command::Inspect(answer) => {
+            EngineCommand::Submit(submission) => self.submit(submission),
+            EngineCommand::Abort(id) => self.abort(&id),
+            EngineCommand::Inspect(answer) => {
                 let now = (self.engine.running(), self.engine.waiting());
                 let (running, waiting) = self.shown.unwrap_or(now);
                 let _ = answer.send(Snapshot {
@@ -209,23 +209,23 @@ impl Lane {
                     request_longest: self.request_longest.clone(),
                 });
             }
-            Command::ResetPrefixCache(answer) => {
+            EngineCommand::ResetPrefixCache(answer) => {
                 let _ = answer.send(self.engine.reset_prefix_cache());
             }
-            Command::Pause(paused) => {
+            EngineCommand::Pause(paused) => {
                 self.paused = paused;
                 let now = (self.engine.running(), self.engine.waiting());
                 self.shown = paused.then(|| self.shown.unwrap_or(now));
             }
-            Command::AbortAll => self.end_all(Event::Aborted),
-            Command::End(event) => {
+            EngineCommand::AbortAll => self.end_all(EngineEvent::Aborted),
+            EngineCommand::End(event) => {
                 self.ended = Some(event);
                 self.end_all(event);
             }
         }
     }
 
-    fn end_all(&mut self, event: Event) {
+    fn end_all(&mut self, event: EngineEvent) {
         let ids: Vec<String> = self.clients.keys().cloned().collect();
         for id in ids {
             if let Some(client) = self.clients.get(&id) {
@@ -268,7 +268,7 @@ impl Lane {
 
     fn abort(&mut self, id: &str) {
         let Some(client) = self.clients.remove(id) else { return };
-        let _ = client.events.send(Event::Aborted);
+        let _ = client.events.send(EngineEvent::Aborted);
         if self.shared.hung.load(Ordering::Relaxed) {
             // The engine does not hear of it, and what it last said stands in the metrics.
             return;

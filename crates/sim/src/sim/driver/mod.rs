@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 /// What happens to one request's sequences, by the index of the choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
+pub enum EngineEvent {
     /// The next tokens of a choice are there: one, or what a step with guesses yielded.
     Tokens {
         /// Index of the choice.
@@ -43,7 +43,7 @@ pub struct Submission {
     /// The engine that it must go to, if it names one.
     pub rank: Option<usize>,
     /// Where its tokens go.
-    pub events: UnboundedSender<Event>,
+    pub events: UnboundedSender<EngineEvent>,
 }
 
 /// What one engine's gauges and counters say.
@@ -62,14 +62,14 @@ pub struct Snapshot {
     pub request_longest: Histogram,
 }
 
-enum Command {
+enum EngineCommand {
     Submit(Submission),
     Abort(String),
     Inspect(oneshot::Sender<Snapshot>),
     ResetPrefixCache(oneshot::Sender<bool>),
     Pause(bool),
     AbortAll,
-    End(Event),
+    End(EngineEvent),
 }
 
 /// What the process must do when a fault strikes under load.
@@ -109,7 +109,7 @@ struct Shared {
 
 /// One lane, seen from outside.
 struct Way {
-    commands: Sender<Command>,
+    commands: Sender<EngineCommand>,
     unfinished: Arc<AtomicUsize>,
 }
 
@@ -164,55 +164,55 @@ impl Handle {
         let least_busy = places.min_by_key(|place| self.ways[*place].unfinished.load(Ordering::Relaxed));
         if let Some(way) = submission.rank.or(least_busy).map(|place| &self.ways[place]) {
             way.unfinished.fetch_add(submission.sequences.len(), Ordering::Relaxed);
-            let _ = way.commands.send(Command::Submit(submission));
+            let _ = way.commands.send(EngineCommand::Submit(submission));
         }
     }
 
     /// Ends a request whose client is gone.
     pub fn abort(&self, id: &str) {
-        self.everywhere(|| Command::Abort(id.to_string()));
+        self.everywhere(|| EngineCommand::Abort(id.to_string()));
     }
 
     /// Ends every request.
     pub fn abort_all(&self) {
-        self.everywhere(|| Command::AbortAll);
+        self.everywhere(|| EngineCommand::AbortAll);
     }
 
     /// Stops or goes on scheduling. Requests are taken all the same; they wait, and start together.
     pub fn pause(&self, paused: bool) {
-        self.everywhere(|| Command::Pause(paused));
+        self.everywhere(|| EngineCommand::Pause(paused));
     }
 
     /// Produces nothing any more.
     pub fn hang(&self) {
         self.shared.hung.store(true, Ordering::Relaxed);
         // A lane in the middle of a step looks up when it ends; one that waits need not know.
-        self.everywhere(|| Command::Pause(true));
+        self.everywhere(|| EngineCommand::Pause(true));
     }
 
     /// Ends every request with this event and takes no more.
-    pub fn end(&self, event: Event) {
-        self.everywhere(|| Command::End(event));
+    pub fn end(&self, event: EngineEvent) {
+        self.everywhere(|| EngineCommand::End(event));
     }
 
     /// The state of every engine; `None` once one has ended.
     pub async fn inspect(&self) -> Option<Vec<Snapshot>> {
-        self.ask(Command::Inspect).await
+        self.ask(EngineCommand::Inspect).await
     }
 
     /// Forgets cached prefixes; false if an engine could not.
     pub async fn reset_prefix_cache(&self) -> bool {
-        let done = self.ask(Command::ResetPrefixCache).await;
+        let done = self.ask(EngineCommand::ResetPrefixCache).await;
         done.is_some_and(|done| done.into_iter().all(|done| done))
     }
 
-    fn everywhere(&self, command: impl Fn() -> Command) {
+    fn everywhere(&self, command: impl Fn() -> EngineCommand) {
         for way in &self.ways {
             let _ = way.commands.send(command());
         }
     }
 
-    async fn ask<T>(&self, command: impl Fn(oneshot::Sender<T>) -> Command) -> Option<Vec<T>> {
+    async fn ask<T>(&self, command: impl Fn(oneshot::Sender<T>) -> EngineCommand) -> Option<Vec<T>> {
         let mut answers = Vec::with_capacity(self.ways.len());
         for way in &self.ways {
             let (answer, state) = oneshot::channel();

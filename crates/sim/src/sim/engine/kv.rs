@@ -20,13 +20,13 @@ struct Block {
 
 /// The blocks that a request holds.
 #[derive(Debug, Default)]
-pub struct Held {
+pub struct HeldBlocks {
     count: usize,
     /// Which they are, if that is of consequence.
     ids: Vec<BlockId>,
 }
 
-impl Held {
+impl HeldBlocks {
     /// How many they are.
     pub fn count(&self) -> usize {
         self.count
@@ -121,7 +121,7 @@ impl Pool {
     }
 
     /// Adds `count` blocks to `to`; takes none and returns false if there are not enough.
-    pub fn take(&mut self, count: usize, to: &mut Held) -> bool {
+    pub fn take(&mut self, count: usize, to: &mut HeldBlocks) -> bool {
         if count > self.free {
             return false;
         }
@@ -153,7 +153,7 @@ impl Pool {
     }
 
     /// Gives blocks back, last one first: the end of a sequence is the least likely to be asked for again.
-    pub fn release(&mut self, held: &mut Held) {
+    pub fn release(&mut self, held: &mut HeldBlocks) {
         let count = std::mem::take(&mut held.count);
         if self.only_counts() {
             self.free += count;
@@ -226,14 +226,14 @@ mod tests {
     #[test]
     fn a_freed_block_is_found_until_it_is_reused() {
         let mut pool = Pool::new(2, true);
-        let mut mine = Held::default();
+        let mut mine = HeldBlocks::default();
         assert!(pool.take(1, &mut mine));
         pool.remember(mine.id(0), 7);
         pool.release(&mut mine);
         assert_eq!(pool.used(), 0);
         mine.push(pool.find(7).expect("still cached"));
         assert_eq!(pool.used(), 1);
-        assert!(!pool.take(2, &mut Held::default()), "one block is in use");
+        assert!(!pool.take(2, &mut HeldBlocks::default()), "one block is in use");
         pool.release(&mut mine);
         assert!(pool.take(2, &mut mine));
         assert_eq!(pool.find(7), None);
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn a_shared_block_is_free_when_its_last_user_is_gone() {
         let mut pool = Pool::new(1, true);
-        let (mut first, mut second) = (Held::default(), Held::default());
+        let (mut first, mut second) = (HeldBlocks::default(), HeldBlocks::default());
         assert!(pool.take(1, &mut first));
         pool.remember(first.id(0), 1);
         second.push(pool.find(1).expect("cached"));
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn without_content_blocks_are_counted() {
         let mut pool = Pool::new(3, false);
-        let mut mine = Held::default();
+        let mut mine = HeldBlocks::default();
         assert!(pool.take(2, &mut mine) && !pool.take(2, &mut mine));
         pool.take_uncredited(1);
         assert_eq!((pool.used(), mine.count()), (3, 2));

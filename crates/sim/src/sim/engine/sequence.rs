@@ -1,7 +1,7 @@
 //! One request inside the engine: how far it is, which blocks it holds, and the content of its tokens.
 
 use super::Request;
-use super::kv::Held;
+use super::kv::HeldBlocks;
 use super::noise;
 
 /// The content of the `index`-th token of an answer: a pure function, so that it need not be carried about.
@@ -27,7 +27,7 @@ pub(super) struct Sequence {
     pub(super) planned: usize,
     /// Guesses among them.
     pub(super) guessed: usize,
-    pub(super) blocks: Held,
+    pub(super) blocks: HeldBlocks,
     /// Content hashes of the full blocks of prompt and answer, as far as known.
     pub(super) hashes: Vec<u64>,
     /// Leading blocks that the pool was told the content of.
@@ -51,7 +51,7 @@ impl Sequence {
             computed: 0,
             planned: 0,
             guessed: 0,
-            blocks: Held::default(),
+            blocks: HeldBlocks::default(),
             hashes: Vec::new(),
             remembered: 0,
             preemptions: 0,

@@ -1,7 +1,7 @@
 //! LoRA adapters: which ones are served, by `--lora-modules name=path` or as JSON. They cost nothing here; what they do is
 //! have a name and share no cached prefix.
 
-use super::{Reader, Unusable};
+use super::{FlagReader, Unusable};
 use serde_json::Value;
 
 /// One adapter.
@@ -14,7 +14,7 @@ pub struct Adapter {
 }
 
 /// The adapters of a command line.
-pub(super) fn adapters(read: &Reader) -> Result<Vec<Adapter>, Unusable> {
+pub(super) fn adapters(read: &FlagReader) -> Result<Vec<Adapter>, Unusable> {
     let modules = read.texts("lora_modules");
     modules.iter().map(|text| adapter(text)).collect()
 }

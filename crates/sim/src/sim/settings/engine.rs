@@ -1,6 +1,6 @@
 //! What the engine's flags mean: vLLM's defaults by GPU, its checks that need no GPU, and its words for what they refuse.
 
-use super::{Reader, Unusable, own, value_error};
+use super::{FlagReader, Unusable, own, value_error};
 use crate::sim::engine::Limits;
 use crate::sim::engine::gpu::Gpu;
 use crate::sim::engine::model::Model;
@@ -48,7 +48,7 @@ pub(super) fn max_model_len(flags: &Flags, model: &Model) -> Result<usize, Unusa
 }
 
 /// vLLM's defaults for the API server by GPU (`vllm/engine/arg_utils.py`, 0.32) and its checks.
-pub(super) fn limits(read: &Reader, gpu: &Gpu, max_model_len: usize) -> Result<Limits, Unusable> {
+pub(super) fn limits(read: &FlagReader, gpu: &Gpu, max_model_len: usize) -> Result<Limits, Unusable> {
     let gib = gpu.memory / (1u64 << 30) as f64;
     let (tokens, seqs) = match gib {
         160.0.. => (16_384, 1024),
@@ -96,7 +96,7 @@ pub(super) fn limits(read: &Reader, gpu: &Gpu, max_model_len: usize) -> Result<L
 }
 
 /// Bytes of a weight, and whether the arithmetic is in 8 bits.
-pub(super) fn weights(read: &Reader) -> (f64, bool) {
+pub(super) fn weights(read: &FlagReader) -> (f64, bool) {
     let dtype = if matches!(read.text("dtype"), Some("float" | "float32")) {
         4.0
     } else {
@@ -118,7 +118,7 @@ pub(super) fn weights(read: &Reader) -> (f64, bool) {
 
 /// Tokens guessed ahead, from `--speculative-config`: how many, what the guessing costs, and how often it is right. A
 /// stated synthetic acceptance is vLLM's own setting; otherwise it is the simulator's.
-pub(super) fn speculation(read: &Reader, model: &Model) -> Result<Option<Speculation>, Unusable> {
+pub(super) fn speculation(read: &FlagReader, model: &Model) -> Result<Option<Speculation>, Unusable> {
     let Some(config) = read.0.get("speculative_config").filter(|config| config.is_object()) else {
         return Ok(None);
     };

@@ -88,9 +88,9 @@ pub enum Unusable {
 }
 
 /// Reads the values of one command line.
-struct Reader<'f>(&'f Flags);
+struct FlagReader<'f>(&'f Flags);
 
-impl Reader<'_> {
+impl FlagReader<'_> {
     fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name).and_then(Value::as_str)
     }
@@ -142,11 +142,11 @@ fn value_error(class: &str, message: &str) -> Unusable {
 impl Settings {
     /// Resolves the flags. `environment` looks up a variable.
     pub fn resolve(flags: &Flags, environment: &dyn Fn(&str) -> Option<String>) -> Result<Settings, Unusable> {
-        let seed = Reader(flags).float("sim_seed", Reader(flags).float("seed", 0.0)) as u64;
+        let seed = FlagReader(flags).float("sim_seed", FlagReader(flags).float("seed", 0.0)) as u64;
         let server = fingerprint(flags);
         let faults = own::faults(flags, environment, mix(seed ^ server))?;
         let flags = &without_ignored(flags, &faults);
-        let read = Reader(flags);
+        let read = FlagReader(flags);
         let given = flags.model_tag.as_deref().or_else(|| read.text("model"));
         let name = given.unwrap_or("Qwen/Qwen3-0.6B").to_string();
         let model = find_model(&name)?;

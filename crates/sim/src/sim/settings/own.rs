@@ -1,13 +1,13 @@
 //! What the simulator's own flags mean: speed, noise, start, faults.
 
-use super::{Reader, Unusable};
+use super::{FlagReader, Unusable};
 use crate::sim::engine::noise::{Spread, uniform};
 use crate::sim::fault::Fault;
 use crate::sim::flags::Flags;
 use crate::sim::neighbours::CrossTalk;
 use std::time::Duration;
 
-pub(super) fn speed(read: &Reader) -> Result<f64, Unusable> {
+pub(super) fn speed(read: &FlagReader) -> Result<f64, Unusable> {
     if read.on("sim_zero", false) {
         return Ok(f64::INFINITY);
     }
@@ -19,7 +19,7 @@ pub(super) fn speed(read: &Reader) -> Result<f64, Unusable> {
 }
 
 /// A number of a flag of ours, within its bounds.
-pub(super) fn within(read: &Reader, name: &str, default: f64, most: f64) -> Result<f64, Unusable> {
+pub(super) fn within(read: &FlagReader, name: &str, default: f64, most: f64) -> Result<f64, Unusable> {
     let value = read.float(name, default);
     let usable = (0.0..=most).contains(&value);
     let flag = name.replace('_', "-");
@@ -28,7 +28,7 @@ pub(super) fn within(read: &Reader, name: &str, default: f64, most: f64) -> Resu
         .ok_or_else(|| Unusable::Flag(format!("argument --{flag}: must be 0 to {most}, got '{value}'")))
 }
 
-pub(super) fn spread(read: &Reader) -> Result<Spread, Unusable> {
+pub(super) fn spread(read: &FlagReader) -> Result<Spread, Unusable> {
     let every = duration(read, "sim_stall_every")?;
     let length = duration(read, "sim_stall")?.unwrap_or(Duration::from_millis(200));
     Ok(Spread {
@@ -42,14 +42,14 @@ pub(super) fn spread(read: &Reader) -> Result<Spread, Unusable> {
     })
 }
 
-pub(super) fn cross_talk(read: &Reader) -> Result<CrossTalk, Unusable> {
+pub(super) fn cross_talk(read: &FlagReader) -> Result<CrossTalk, Unusable> {
     Ok(CrossTalk {
         busy: within(read, "sim_cross_talk", 0.0, 10.0)?,
         starting: within(read, "sim_start_cross_talk", 0.0, 10.0)?,
     })
 }
 
-fn duration(read: &Reader, name: &str) -> Result<Option<Duration>, Unusable> {
+fn duration(read: &FlagReader, name: &str) -> Result<Option<Duration>, Unusable> {
     let Some(text) = read.text(name) else { return Ok(None) };
     let flag = name.replace('_', "-");
     let parsed = humantime::parse_duration(text).map_err(|error| {
@@ -70,7 +70,7 @@ pub enum Start {
 }
 
 /// Short unless asked otherwise, so that a sweep of many servers is a demo and not a wait.
-pub(super) fn start(read: &Reader, faults: &[Fault]) -> Result<Start, Unusable> {
+pub(super) fn start(read: &FlagReader, faults: &[Fault]) -> Result<Start, Unusable> {
     if let Some(Fault::SlowStart(time)) = faults.iter().find(|fault| matches!(fault, Fault::SlowStart(_))) {
         return Ok(Start::Within(*time));
     }
@@ -87,7 +87,7 @@ pub(super) fn faults(
     environment: &dyn Fn(&str) -> Option<String>,
     draw: u64,
 ) -> Result<Vec<Fault>, Unusable> {
-    let read = Reader(flags);
+    let read = FlagReader(flags);
     let mut words = read.texts("sim_fault");
     let from_environment = environment("VSWEEP_SIM_FAULT").unwrap_or_default();
     words.extend(

@@ -165,10 +165,7 @@ fn fit_in(parts: &[String], most: usize) -> String {
         .next()
         .map_or(0, |part| measure_text_width(part) + measure_text_width(JOINT));
     let room = most.saturating_sub(next).max(most / 3);
-    let mut text = first.clone();
-    if measure_text_width(first) > room {
-        text = format!("{} …", wrap(first, room.saturating_sub(2))[0]);
-    }
+    let mut text = without_middle(first, room);
     for part in parts {
         let joined = format!("{text}{JOINT}{part}");
         if measure_text_width(&joined) > most {
@@ -209,6 +206,12 @@ mod tests {
         assert_eq!(fit_in(&parts, 80), "TP 2, seqs 64 · 12 of 100 requests · TTFT 43 ms");
         assert_eq!(fit_in(&parts, 40), "TP 2, seqs 64 · 12 of 100 requests");
         assert_eq!(fit_in(&parts, 30), "TP 2, … · 12 of 100 requests");
-        assert_eq!(fit_in(&parts, 10), "TP …");
+        assert_eq!(fit_in(&parts, 10), "T …");
+        let long = "TP 8, seqs 256, batched tokens 8192, in 128, out 96, concurrency 256 #1".to_owned();
+        let line = fit_in(&[long, "129 of 512 requests".to_owned()], 77);
+        assert_eq!(
+            line,
+            "TP 8, …, in 128, out 96, concurrency 256 #1 · 129 of 512 requests"
+        );
     }
 }

@@ -4,7 +4,7 @@
 use crate::error::{Error, Exit, Result};
 use crate::printable::{Printable, printable_lines};
 use crate::report::requirements::{Judged, Verdict};
-use crate::report::terminal::{Screen, show};
+use crate::report::terminal::{Screen, show, show_places};
 use console::Term;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
@@ -133,5 +133,6 @@ pub fn tell_plain(text: impl Display) {
 
 /// The same for what has colours, and is printable but for them.
 pub fn tell_styled(text: impl Display) {
+    let text = show_places(&text.to_string(), &Term::stderr());
     let _ = writeln!(io::stderr(), "{text}");
 }

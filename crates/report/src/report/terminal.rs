@@ -151,9 +151,24 @@ fn paint_line(line: &str) -> String {
     painted.collect::<Vec<_>>().join(" ")
 }
 
+/// The same for what shows a place in a file: its lines are left as they are, so that marks stay below what they mark.
+pub fn show_places(text: &str, on: &Term) -> String {
+    let fold = |line: &str| match width(on) {
+        Some(width) if !console::strip_ansi_codes(line).contains(" |") => fold_to(line, width),
+        _ => line.to_owned(),
+    };
+    text.split('\n').map(fold).collect::<Vec<_>>().join("\n")
+}
+
 fn fold_to(text: &str, width: usize) -> String {
     let line = |line: &str| {
-        let indent = line.len() - line.trim_start().len();
+        // How far the first cell of a table stands in says nothing of the others.
+        let is_row = line.trim().contains("  ");
+        let indent = if is_row {
+            0
+        } else {
+            line.len() - line.trim_start().len()
+        };
         match measure_text_width(line) > width {
             false => line.to_owned(),
             true => {
@@ -221,10 +236,7 @@ mod tests {
     fn only_lines_that_are_too_long_are_broken() {
         let table = "tokens/s  settings\n   3,501  TP 2, seqs 64";
         assert_eq!(fold_to(table, 30), table);
-        assert_eq!(
-            fold_to(table, 20),
-            "tokens/s  settings\n   3,501  TP 2, seqs\n       64"
-        );
+        assert_eq!(fold_to(table, 20), "tokens/s  settings\n   3,501  TP 2, seqs\n    64");
         let deep = format!("{:12}one two three four", "");
         assert!(
             fold_to(&deep, 20).lines().all(|line| line.len() <= 20),

@@ -1,5 +1,6 @@
 //! The answer as HTML: the highest load that meets each target, a card for each best point, and the frontier.
 
+use super::lead::Part;
 use super::text::{code, escape, table};
 use super::{Page, lead};
 use crate::report::answer::{Answer, Best, FRONTIER, KNEE, mark};
@@ -60,30 +61,6 @@ pub fn targets(page: &Page<'_>) -> String {
         interval = sla::explain_interval(),
         coarse = sla::COARSE,
     )
-}
-
-/// A workload that was measured: what the page says of it.
-pub(super) struct Part<'a> {
-    /// Its place among the workloads.
-    pub place: usize,
-    pub answer: &'a Answer,
-    /// The parameters that tell its points apart: what all share stands above them.
-    pub told: Vec<&'a Column>,
-    /// Whether it is a single point.
-    pub is_single: bool,
-    /// Its charts, empty where there is none: what each server can be, and which setting mattered.
-    pub families: &'a str,
-    pub effects: &'a str,
-}
-
-impl Part<'_> {
-    /// Its name as a heading; nothing if it is the only one.
-    pub fn heading(&self) -> String {
-        match self.answer.workload.as_str() {
-            "" => String::new(),
-            name => format!("<h3 class=\"workload\">Workload: {}</h3>", escape(name)),
-        }
-    }
 }
 
 /// What to run, then the answer of each workload below its name; a workload that was not measured is left out.

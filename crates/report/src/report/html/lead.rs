@@ -1,7 +1,6 @@
 //! What a page begins with: what to run, what mattered, and beside them the chart that shows why.
 
 use super::Page;
-use super::answer::Part;
 use super::text::escape;
 use crate::report::answer::Answer;
 use crate::report::chart::{Chart, Style};
@@ -21,6 +20,32 @@ const PANEL: (f64, f64) = (800.0, 560.0);
 /// Height of a panel of bars beside its bars, and of each of them.
 const ROOM_OF_AXES: f64 = 170.0;
 const ROOM_OF_BAR: f64 = 64.0;
+
+/// A workload that was measured: what the page says of it.
+pub struct Part<'a> {
+    /// Its place among the workloads.
+    pub place: usize,
+    /// Its answer.
+    pub answer: &'a Answer,
+    /// The parameters that tell its points apart: what all share stands above them.
+    pub told: Vec<&'a Column>,
+    /// Whether it is a single point.
+    pub is_single: bool,
+    /// Its charts, empty where there is none: what each server can be, and which setting mattered.
+    pub families: &'a str,
+    /// The second of them.
+    pub effects: &'a str,
+}
+
+impl Part<'_> {
+    /// Its name as a heading; nothing if it is the only one.
+    pub fn heading(&self) -> String {
+        match self.answer.workload.as_str() {
+            "" => String::new(),
+            name => format!("<h3 class=\"workload\">Workload: {}</h3>", escape(name)),
+        }
+    }
+}
 
 /// The answers of the first workloads, beside the chart of the first that has one; and whose chart that is.
 pub fn front(page: &Page<'_>, parts: &[Part<'_>]) -> (String, Option<usize>) {

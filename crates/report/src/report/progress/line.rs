@@ -99,6 +99,55 @@ impl Line {
     }
 }
 
+impl Line {
+    /// The same in a single line of the terminal: what it is about loses its middle, what is said of it its end. The summary at the
+    /// end of a sweep has all of it.
+    pub fn paint_short(&self) -> String {
+        let Some(width) = width(&Term::stderr()) else {
+            return self.paint(None);
+        };
+        let room = width.saturating_sub(COLUMN + 1).max(20);
+        Line::new(self.status, shorten(&printable(&self.text), room)).paint(None)
+    }
+}
+
+fn shorten(text: &str, most: usize) -> String {
+    if measure_text_width(text) <= most {
+        return text.to_owned();
+    }
+    let Some((about, said)) = text.split_once(": ") else {
+        return without_end(text, most);
+    };
+    let said = without_end(said, most * 3 / 5);
+    let about = without_middle(about, most.saturating_sub(measure_text_width(&said) + 2));
+    format!("{about}: {said}")
+}
+
+fn without_end(text: &str, most: usize) -> String {
+    match measure_text_width(text) > most {
+        true => format!("{} …", wrap(text, most.saturating_sub(2))[0]),
+        false => text.to_owned(),
+    }
+}
+
+/// A name without the settings in its middle: it begins with the server and ends with the load.
+fn without_middle(text: &str, most: usize) -> String {
+    if measure_text_width(text) <= most {
+        return text.to_owned();
+    }
+    let settings: Vec<&str> = text.split(", ").collect();
+    let (first, others) = settings.split_first().expect("splitting gives at least one");
+    let mut left = most.saturating_sub(measure_text_width(first) + ", …".chars().count());
+    let last = others.iter().rev().take_while(|setting| {
+        let fits = left.checked_sub(measure_text_width(setting) + 2);
+        left = fits.unwrap_or(left);
+        fits.is_some()
+    });
+    let last = last.count();
+    let kept = [&[*first, "…"], &others[others.len() - last..]].concat().join(", ");
+    without_end(&kept, most)
+}
+
 /// As many of the parts as fit the terminal, the first ones first; at least the first, shortened if need be.
 pub fn fit(parts: &[String], indent: usize) -> String {
     let most = width(&Term::stderr()).map_or(usize::MAX, |width| width.saturating_sub(indent + 1));
@@ -116,10 +165,7 @@ fn fit_in(parts: &[String], most: usize) -> String {
         .next()
         .map_or(0, |part| measure_text_width(part) + measure_text_width(JOINT));
     let room = most.saturating_sub(next).max(most / 3);
-    let mut text = first.clone();
-    if measure_text_width(first) > room {
-        text = format!("{} …", wrap(first, room.saturating_sub(2))[0]);
-    }
+    let mut text = without_middle(first, room);
     for part in parts {
         let joined = format!("{text}{JOINT}{part}");
         if measure_text_width(&joined) > most {
@@ -135,6 +181,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_failed_has_one_line_with_its_beginning_and_its_load() {
+        let lost = "TP 1, seqs 32, batched tokens 2048, KV cache auto: 20 runs lost: oom_at_load: CUDA out of memory";
+        assert_eq!(shorten(lost, 51), "TP 1, …: 20 runs lost: oom_at_load: …");
+        assert_eq!(shorten(lost, 200), lost);
+        let doubt = "TP 2, seqs 32, in 1024, out 32, concurrency 4 #0 in 426 ms: run_too_short: it took 337 ms";
+        let short = shorten(doubt, 71);
+        assert!(
+            short.starts_with("TP 2,") && short.contains("concurrency 4 #0 in 426 ms: run_too_short"),
+            "{short}"
+        );
+        for most in 20..120 {
+            assert!(measure_text_width(&shorten(doubt, most)) <= most.max(30), "{most}");
+        }
+    }
+
+    #[test]
     fn what_does_not_fit_is_left_out_whole() {
         let parts = [
             "TP 2, seqs 64".to_owned(),
@@ -144,6 +206,12 @@ mod tests {
         assert_eq!(fit_in(&parts, 80), "TP 2, seqs 64 · 12 of 100 requests · TTFT 43 ms");
         assert_eq!(fit_in(&parts, 40), "TP 2, seqs 64 · 12 of 100 requests");
         assert_eq!(fit_in(&parts, 30), "TP 2, … · 12 of 100 requests");
-        assert_eq!(fit_in(&parts, 10), "TP …");
+        assert_eq!(fit_in(&parts, 10), "T …");
+        let long = "TP 8, seqs 256, batched tokens 8192, in 128, out 96, concurrency 256 #1".to_owned();
+        let line = fit_in(&[long, "129 of 512 requests".to_owned()], 77);
+        assert_eq!(
+            line,
+            "TP 8, …, in 128, out 96, concurrency 256 #1 · 129 of 512 requests"
+        );
     }
 }

@@ -91,7 +91,7 @@ impl Live {
                     self.screen.remove(&line.bar);
                 }
                 if cause.is_some() {
-                    self.print(describe(entry, state, ahead));
+                    self.print_short(describe(entry, state, ahead));
                 }
             }
             Event::RunStarted(run) => {
@@ -106,17 +106,17 @@ impl Live {
                 let Some(run) = state.run_of(entry) else { return };
                 self.doing(&run.server, "between runs", state);
                 if run.outcome != Outcome::Ok {
-                    self.print(Some(outcome(run, state)));
+                    self.print_short(Some(outcome(run, state)));
                 }
             }
             Event::InterferenceSampled(sample) => {
                 self.doing(&sample.server, "between runs", state);
                 self.print(describe(entry, state, ahead));
             }
-            Event::SearchStarted(_)
-            | Event::SearchFinished { .. }
-            | Event::GroupGivenUp(_)
-            | Event::ResultsRetired { .. } => self.print(describe(entry, state, ahead)),
+            Event::GroupGivenUp(_) => self.print_short(describe(entry, state, ahead)),
+            Event::SearchStarted(_) | Event::SearchFinished { .. } | Event::ResultsRetired { .. } => {
+                self.print(describe(entry, state, ahead))
+            }
             Event::JournalCreated { .. } | Event::GroupBegun(_) | Event::SessionEnded { .. } => {}
         }
         self.count(state, ahead);
@@ -190,6 +190,10 @@ impl Live {
             let what = format!("{}{what}", line.on);
             line.set(vec![printable(&what).into_owned(), printable(&more).into_owned()]);
         }
+    }
+
+    fn print_short(&self, line: Option<Line>) {
+        let _ = line.map_or(Ok(()), |line| self.screen.println(line.paint_short()));
     }
 
     fn print(&self, line: Option<Line>) {

@@ -119,6 +119,13 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => { button.textContent = "Copy"; }, 1500);
 });
 
+// On paper nothing can be opened: the winners' command lines are.
+addEventListener("beforeprint", () => {
+  const closed = [...document.querySelectorAll("#answer .card details:first-of-type:not([open])")];
+  for (const each of closed) each.open = true;
+  addEventListener("afterprint", () => { for (const each of closed) each.open = false; }, { once: true });
+});
+
 document.getElementById("theme").addEventListener("click", () => {
   const root = document.documentElement;
   const isDark = getComputedStyle(root).getPropertyValue("color-scheme").trim() === "light dark"

@@ -65,10 +65,10 @@ function ratioText(one, other) {
 /** The share of requests that took at most so long, at both points. */
 function cdfChart(title, lines) {
   if (!lines.some(Boolean)) return null;
-  const { width, height, left, right, top, bottom } = { width: 300, height: 180, left: 40, right: 10, top: 8, bottom: 22 };
+  const { width, height, left, right, top, bottom } = { width: 300, height: 180, left: 40, right: 20, top: 8, bottom: 22 };
   const times = lines.flatMap((line) => line ?? []).filter((ms) => ms > 0);
   const x = makeScale(times, isWide(times, 8), false, left, width - right);
-  const y = makeScale([0, 100], false, false, height - bottom, top);
+  const y = makeScale([0, 50, 100], false, true, height - bottom, top);
   const middleOf = (line) => (line ? showNumber(line[data.cdfs.shares.indexOf(0.5)]) : "unknown");
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${title}: half of all within ${middleOf(lines[0])} ms at A, ${middleOf(lines[1])} ms at B` });
   for (const tick of y.ticks) {

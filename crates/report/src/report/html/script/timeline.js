@@ -12,7 +12,7 @@ function buildTimeline(host) {
     return;
   }
   for (const start of starts) start.until = start.to ?? (start.from == null ? null : Math.max(start.from, start.known ?? end));
-  const nodes = new Set(starts.map((start) => start.node));
+  const nodes = new Set(starts.map((start) => start.node).filter(Boolean));
   const gpus = new Set(starts.flatMap((start) => start.gpus.map((gpu) => `${start.node} ${gpu}`)));
   const views = { servers: ["By server", () => lanesOfServers(starts, nodes.size > 1)] };
   if (gpus.size > 1) views.gpus = ["By GPU", () => lanesOfGpus(starts, nodes.size > 1)];

@@ -106,7 +106,10 @@ fn a_winners_file_is_read_back_as_its_command_line() {
 
 #[test]
 fn the_report_links_a_winners_file_and_carries_its_text() {
-    let (_folder, directory) = written(&Experiment::default());
+    let (_folder, directory) = written(&Experiment {
+        loads: times(&[json!({})], "max_concurrency", &[json!(1), json!(8)]),
+        ..Experiment::default()
+    });
     let page = fs::read_to_string(directory.report_html()).expect("readable");
     let markdown = fs::read_to_string(directory.report_markdown()).expect("readable");
     let files = files_in(&directory.best());

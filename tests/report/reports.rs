@@ -213,7 +213,8 @@ fn points_compete_within_their_workload() {
         );
     }
     let page = text(&directory.report_html());
-    assert_eq!(page.matches("<h3 class=\"workload\">").count(), 2);
+    // Each stands above its answer and above its cards.
+    assert_eq!(page.matches("<h3 class=\"workload\">").count(), 4);
     assert_eq!(text(&directory.report_markdown()).matches(" out\n").count(), 2);
 }
 

@@ -217,8 +217,8 @@ async fn the_energy_of_visible_gpus_becomes_joules_a_token() {
     assert_eq!(number(&points[0], "joules_per_output_token"), energy / tokens);
     let shown = fs::read_to_string(directory.join("report.html")).expect("a report");
     assert!(
-        shown.contains("<h3>Least energy</h3>"),
-        "the answer names the thriftiest point"
+        shown.contains("<dt>Energy per output token (J)</dt>"),
+        "the card of the only point tells its energy"
     );
     let shown = fs::read_to_string(directory.join("report.md")).expect("a report");
     assert!(shown.contains("**Least energy**"), "{shown}");

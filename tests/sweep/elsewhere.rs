@@ -48,7 +48,7 @@ until [ $# = 0 ]; do
 done
 if [ -n "$stops" ]; then exec sh stop.sh "$last"; fi
 echo "$flags" >"orders/$name.new"; mv "orders/$name.new" "orders/$name.start"
-until [ -e "up/$name" ]; do sleep 0.02; done
+until [ -s "up/$name" ] && [ -e "$name.log" ]; do sleep 0.02; done
 exec tail --pid="$(cat "up/$name")" -n +1 -f "$name.log"
 "#;
 

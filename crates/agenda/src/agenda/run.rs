@@ -133,7 +133,7 @@ impl Agenda<'_> {
                 self.death = None;
                 let refused = attempt.refusal.map(|refusal| Doubt::new(Code::CachesNotReset, refusal));
                 ran.doubts.extend(refused);
-                self.commit(started, *ran, (seconds, attempt.reset_seconds))
+                self.commit(started, *ran, seconds, attempt.reset_seconds)
             }
             Err(failure) => {
                 self.due.push_back(failed(&attempt.task, &started, &failure, seconds));
@@ -162,7 +162,7 @@ impl Agenda<'_> {
         }
     }
 
-    fn commit(&mut self, started: Entry, ran: Ran, (seconds, reset_seconds): (f64, Option<f64>)) -> Outcome {
+    fn commit(&mut self, started: Entry, ran: Ran, seconds: f64, reset_seconds: Option<f64>) -> Outcome {
         let validity = Validity::of(ran.doubts.iter().map(|doubt| doubt.code));
         let outcome = match (&ran.failure, validity) {
             (Some(_), _) => Outcome::Failed,

@@ -1,7 +1,8 @@
 //! Searches of fixed plans through the real generator against `vsweep sim serve`, judged by whole runs of the same processes:
 //! around the answers every load is measured once in a pass, pass after pass, until it has 20 000 requests (or so many as are asked for). Each attempt that
 //! another program disturbed is made again; on a machine that is never calm the campaign ends. What is known of a plan is kept in
-//! `target/tmp/real-searches`, so that a campaign of hours can be run in parts; another build of vsweep begins anew.
+//! `target/tmp/real-searches`, so that a campaign of hours can be run in parts. Another build of vsweep searches anew; the limits,
+//! which take most of the time, stay until the machine is booted: remove them after a change of the generator or the simulator.
 
 use crate::calm::calmly;
 use crate::campaign::{Trial, choices, report};
@@ -115,6 +116,7 @@ pub fn run() -> ExitCode {
         let campaign = Campaign {
             shape,
             folder: folder.path().join(format!("plan-{at}")),
+            truths: [0, 1].map(|server| limits().join(format!("plan-{at}-{server}-{requests}.json"))),
             requests,
         };
         let file = kept.join(format!("plan-{at}-{seeds}-{requests}.json"));
@@ -143,7 +145,17 @@ fn kept() -> PathBuf {
     let vsweep = std::fs::read(env!("CARGO_BIN_EXE_vsweep")).expect("built with the bench");
     let mut build = DefaultHasher::new();
     build.write(&vsweep);
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("real-searches/{:x}", build.finish()));
+    folder(&format!("{:x}", build.finish()))
+}
+
+/// Where the limits are kept that were measured since this machine was booted.
+fn limits() -> PathBuf {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("Linux");
+    folder(&format!("limits-{}", boot.trim()))
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("real-searches").join(name);
     std::fs::create_dir_all(&folder).expect("a writable folder");
     folder
 }
@@ -167,6 +179,8 @@ type Outcome = (Vec<Vec<Searched>>, Vec<Vec<Option<Truth>>>);
 struct Campaign<'a> {
     shape: &'a Shape,
     folder: PathBuf,
+    /// Where the limit of each server is kept.
+    truths: [PathBuf; 2],
     /// Requests at each load of the truth, at least.
     requests: usize,
 }
@@ -204,7 +218,7 @@ impl Campaign<'_> {
         std::fs::create_dir_all(&self.folder).expect("a writable folder");
         let groups: Option<Vec<_>> = (0..seeds).map(|seed| calmly(|| self.search(seed))).collect();
         let groups = groups?;
-        let truths: Option<Vec<_>> = (0..2).map(|server| Some(vec![self.truth(server, &groups)?])).collect();
+        let truths: Option<Vec<_>> = (0..2).map(|server| Some(vec![self.known(server, &groups)?])).collect();
         Some((groups, truths?))
     }
 
@@ -223,6 +237,20 @@ impl Campaign<'_> {
             .iter()
             .flat_map(|server| matrix.searches_of(server).collect::<Vec<_>>());
         planned.map(|planned| searched(&state, planned)).collect()
+    }
+
+    /// The truth about a server, measured if it is not known yet.
+    fn known(&self, server: usize, groups: &[Vec<Searched>]) -> Option<Option<Truth>> {
+        let file = &self.truths[server];
+        let known = std::fs::read(file).ok();
+        if let Some(truth) = known.and_then(|json| serde_json::from_slice(&json).ok()) {
+            return Some(Some(truth));
+        }
+        let truth = self.truth(server, groups)?;
+        if let Some(truth) = truth {
+            std::fs::write(file, serde_json::to_vec(&truth).expect("plain data")).expect("a writable folder");
+        }
+        Some(truth)
     }
 
     /// The truth about a server, by whole runs at loads around its answers in alternation. `None` where the machine was busy,

@@ -9,6 +9,7 @@ use crate::files::write_atomic;
 use crate::journal::{self, Check, Directory};
 use crate::plan::ReportOptions;
 use crate::report::{self, ReportForm, Written};
+use itertools::Itertools;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -105,8 +106,15 @@ const JOINT: &str = "experiments.html";
 fn show(written: &Written) -> io::Result<()> {
     let mut out = output::text();
     writeln!(out, "{}", written.summary)?;
-    for file in &written.files {
-        writeln!(out, "wrote {}", file.display())?;
+    // A line for each folder: of files, there are dozens.
+    let folder = |file: &&PathBuf| file.parent().map(Path::to_path_buf);
+    for (folder, files) in &written.files.iter().chunk_by(folder) {
+        let folder = folder.unwrap_or_default();
+        let files: Vec<&PathBuf> = files.collect();
+        match files.as_slice() {
+            [file] => writeln!(out, "wrote {}", file.display())?,
+            files => writeln!(out, "wrote {} files in {}", files.len(), folder.display())?,
+        }
     }
     Ok(())
 }

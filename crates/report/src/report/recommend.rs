@@ -4,7 +4,7 @@
 use super::answer::{Answer, Best, FRONTIER, mark};
 use super::nodes::apart;
 use super::variation::settings;
-use super::words::{axis_title, show_number};
+use super::words::{say, show_number};
 use vsweep_record::table::{Column, Points, Section};
 
 /// What output costs, where GPUs have a price.
@@ -105,11 +105,7 @@ fn of(points: &Points<'_>, best: &Best, varying: &[&Column]) -> Recommended {
         format!(" It was measured on {own}, the next server on {its}.")
     });
     let doubt = mark(&points.points[best.point]).map_or(String::new(), |mark| format!(" Its figures are {mark}."));
-    let (metric, figure) = (axis_title(best.metric), show_number(best.spread.median));
-    let figure = match metric.split_once(" (") {
-        Some((name, unit)) => format!("{name} {figure} {}", unit.trim_end_matches(')')),
-        None => format!("{metric} {figure}"),
-    };
+    let figure = say(best.metric, &show_number(best.spread.median));
     let cost = points
         .spread(&points.points[best.point], COST)
         .filter(|_| best.metric != COST);

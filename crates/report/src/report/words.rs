@@ -55,6 +55,17 @@ pub fn axis_title(column: &str) -> String {
     latency_title(column).unwrap_or_else(|| column.to_owned())
 }
 
+/// A figure in a sentence: `p99 TTFT 80.9 ms`, `Output tokens/s per GPU 2,005`.
+pub fn say(column: &str, figure: &str) -> String {
+    let title = axis_title(column);
+    match title.strip_suffix(')').and_then(|title| title.rsplit_once(" (")) {
+        // Money has its sign in front.
+        Some((name, "$")) => format!("{name} ${figure}"),
+        Some((name, unit)) => format!("{name} {figure} {unit}"),
+        None => format!("{title} {figure}"),
+    }
+}
+
 /// `p99_ttft_ms` as `p99 TTFT (ms)`.
 fn latency_title(column: &str) -> Option<String> {
     let (statistic, quantity) = column.strip_suffix("_ms")?.split_once('_')?;
@@ -208,15 +219,19 @@ pub fn show_of(column: &str, value: f64) -> String {
 
 /// A median with the lowest and the highest value where there are several: `12.5 (12.1 to 13, 3 runs)`.
 pub fn show_spread(spread: &Spread) -> String {
-    let median = show_number(spread.median);
+    show_number(spread.median) + &show_range(spread)
+}
+
+/// What stands behind the median: ` (12.1 to 13, 3 runs)`; nothing for a single run.
+pub fn show_range(spread: &Spread) -> String {
     if let (Some((low, high)), Some(starts)) = (spread.interval, spread.starts) {
         let (low, high) = (show_number(low), show_number(high));
-        return format!("{median} (95 %: {low} to {high}, {starts} starts)");
+        return format!(" (95 %: {low} to {high}, {starts} starts)");
     }
     match spread.count {
-        1 => median,
+        1 => String::new(),
         count => format!(
-            "{median} ({} to {}, {count} runs)",
+            " ({} to {}, {count} runs)",
             show_number(spread.min),
             show_number(spread.max)
         ),

@@ -38,11 +38,11 @@ pub struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Its name as a heading; nothing if it is the only one.
-    pub fn heading(&self) -> String {
+    /// What follows of it, `Workload` or `Best points`, with its name as a heading; nothing if it is the only one.
+    pub fn heading(&self, what: &str) -> String {
         match self.answer.workload.as_str() {
             "" => String::new(),
-            name => format!("<h3 class=\"workload\">Workload: {}</h3>", escape(name)),
+            name => format!("<h3 class=\"workload\">{what}: {}</h3>", escape(name)),
         }
     }
 }
@@ -64,7 +64,7 @@ pub fn front(page: &Page<'_>, parts: &[Part<'_>]) -> (String, Option<usize>) {
 
 /// What to run for a workload, and what mattered.
 fn say(page: &Page<'_>, part: &Part<'_>) -> String {
-    let mut html = part.heading();
+    let mut html = part.heading("Workload");
     if let Some(none) = part.answer.none() {
         let _ = write!(html, "<p class=\"caution\">{}.</p>", escape(&none));
     }

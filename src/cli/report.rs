@@ -9,6 +9,7 @@ use crate::files::write_atomic;
 use crate::journal::{self, Check, Directory};
 use crate::plan::ReportOptions;
 use crate::report::{self, ReportForm, Written};
+use crate::units::show_many;
 use itertools::Itertools;
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -107,14 +108,10 @@ fn show(written: &Written) -> io::Result<()> {
     let mut out = output::text();
     writeln!(out, "{}", written.summary)?;
     // A line for each folder: of files, there are dozens.
-    let folder = |file: &&PathBuf| file.parent().map(Path::to_path_buf);
-    for (folder, files) in &written.files.iter().chunk_by(folder) {
-        let folder = folder.unwrap_or_default();
-        let files: Vec<&PathBuf> = files.collect();
-        match files.as_slice() {
-            [file] => writeln!(out, "wrote {}", file.display())?,
-            files => writeln!(out, "wrote {} files in {}", files.len(), folder.display())?,
-        }
+    let folders = written.files.iter().filter_map(|file| file.parent()).counts();
+    for (folder, count) in folders.into_iter().sorted() {
+        writeln!(out, "wrote {} in {}", show_many(count as u64, "file"), folder.display())?;
     }
-    Ok(())
+    let page = written.files.iter().find(|file| file.ends_with("report.html"));
+    page.map_or(Ok(()), |page| writeln!(out, "the report is {}", page.display()))
 }

@@ -12,7 +12,7 @@ use super::remarks::remarks;
 use super::sla;
 use super::status::{describe_reasons, unfinished};
 use super::variation::{name_workload, settings, varying_within};
-use super::words::{say, show_number, show_range};
+use super::words::{say, show_number, show_range, show_ratio};
 use super::yardstick::{Shown, Yardstick};
 use itertools::Itertools;
 use vsweep_plan::units::{show_count, show_many};
@@ -193,17 +193,13 @@ pub(super) fn bests(points: &Points<'_>, answer: &Answer, params: &[&Column]) ->
             let nodes = nodes.map_or(String::new(), |(own, its)| {
                 format!(" (measured on {own}, the other on {its})")
             });
-            format!(
-                ", {} times the next server ({}){nodes}",
-                show_number(ratio),
-                name(other)
-            )
+            format!(", {} the next server ({}){nodes}", show_ratio(ratio), name(other))
         });
         let plain = best
             .default
             .filter(|(plain, _)| best.runner_up.is_none_or(|(next, _)| next != *plain));
         let plain = plain.map_or(String::new(), |(_, ratio)| {
-            format!(", {} times the default settings", show_number(ratio))
+            format!(", {} the default settings", show_ratio(ratio))
         });
         let tied = match best.tied.as_slice() {
             [] => String::new(),

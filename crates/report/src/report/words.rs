@@ -2,6 +2,9 @@
 
 use vsweep_record::table::{COMBO, Cell, Spread};
 
+/// A ratio that is nearer to one says no more than that.
+const ALIKE: f64 = 0.01;
+
 /// The axis title of a metric or parameter: `p99 TTFT (ms)`, `Output throughput (tokens/s)`; a name that is not known
 /// stays as it is.
 pub fn axis_title(column: &str) -> String {
@@ -207,6 +210,14 @@ pub fn show_alike(values: &[f64]) -> Vec<String> {
         value => format!("{value:.decimals$}{unit}"),
     };
     values.iter().map(show).collect()
+}
+
+/// How a figure stands to another: `1.24 times`, or `within 1 % of` where a ratio is not worth its digits.
+pub fn show_ratio(ratio: f64) -> String {
+    match (ratio - 1.0).abs() < ALIKE {
+        true => "within 1 % of".to_owned(),
+        false => format!("{} times", show_number(ratio)),
+    }
 }
 
 /// What a number of a column is shown as: money with its sign in front.

@@ -21,7 +21,8 @@ function makeScale(numbers, log, isSetting, from, to) {
   // The last tick stands above all that is drawn.
   const isShort = !isLog && !isOwn && beyond == null && round.length > 1 && round.at(-1) < last;
   if (isShort) round.push(2 * round.at(-1) - round.at(-2));
-  const high = isShort ? round.at(-1) : padded;
+  // Its label needs room as well.
+  const high = isShort ? 1.2 * round.at(-1) - 0.2 * round.at(-2) : padded;
   const unit = (value) => (isLog ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low));
   const place = (value) => from + (to - from) * unit(Number.isFinite(value) ? value : beyond);
   const chosen = isOwn ? [...steps] : round;

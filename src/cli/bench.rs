@@ -136,6 +136,8 @@ async fn perform(params: Params, settings: &Settings, place: Option<ResultPlace>
         () = interrupt.requested() => None,
     };
     progress.abort();
+    // It takes its bar with it, before anything else is shown.
+    let _ = progress.await;
     show::notes(&job.counters);
     let ended = match measured {
         Some(Ok(measurement)) => finish(settings, &given, place, &measurement.result, as_json),

@@ -10,6 +10,7 @@ use crate::journal::{Entry, Event, State};
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::Plan;
 use crate::rehearse::{Options, Rehearsal, StandIn, Unknown, needs_gpu, rehearse};
+use crate::report::words::short_label;
 use crate::run::Sweep;
 use std::time::Instant;
 
@@ -140,6 +141,7 @@ pub fn first_start(matrix: &Matrix, options: &Options) -> Option<f64> {
 /// Such a server, in a sentence.
 pub fn misfit(name: &str, failure: &Failure) -> String {
     let Failure { cause, detail } = failure;
+    let name = short_label(name);
     format!("server {name}: will likely fail: {cause}: {detail}; {}", cause.advice())
 }
 

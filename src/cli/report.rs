@@ -9,6 +9,8 @@ use crate::files::write_atomic;
 use crate::journal::{self, Check, Directory};
 use crate::plan::ReportOptions;
 use crate::report::{self, ReportForm, Written};
+use crate::units::show_many;
+use itertools::Itertools;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -105,8 +107,11 @@ const JOINT: &str = "experiments.html";
 fn show(written: &Written) -> io::Result<()> {
     let mut out = output::text();
     writeln!(out, "{}", written.summary)?;
-    for file in &written.files {
-        writeln!(out, "wrote {}", file.display())?;
+    // A line for each folder: of files, there are dozens.
+    let folders = written.files.iter().filter_map(|file| file.parent()).counts();
+    for (folder, count) in folders.into_iter().sorted() {
+        writeln!(out, "wrote {} in {}", show_many(count as u64, "file"), folder.display())?;
     }
-    Ok(())
+    let page = written.files.iter().find(|file| file.ends_with("report.html"));
+    page.map_or(Ok(()), |page| writeln!(out, "the report is {}", page.display()))
 }

@@ -10,6 +10,7 @@ mod export;
 #[path = "../support/harness.rs"]
 mod harness;
 mod joint;
+mod kinds;
 mod page;
 mod plot;
 mod reports;

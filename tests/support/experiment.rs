@@ -43,6 +43,8 @@ pub struct Experiment {
     pub gpus: u32,
     /// Mean clock of the GPUs, if it was read.
     pub clock_mhz: Option<f64>,
+    /// Figures that stand beside or in place of the usual ones, by server and load; null leaves one out.
+    pub figures: fn(&Value, &Value) -> Value,
 }
 
 /// Causes that end a server before it is ready.
@@ -62,6 +64,7 @@ impl Default for Experiment {
             slowness: 1.0,
             gpus: 0,
             clock_mhz: None,
+            figures: |_, _| json!({}),
         }
     }
 }
@@ -258,6 +261,12 @@ impl Experiment {
         }
         if let Some(mhz) = self.clock_mhz {
             result.insert("gpu_sm_clock_mhz_mean".into(), mhz.into());
+        }
+        for (name, value) in params(&(self.figures)(server, load)) {
+            match value {
+                Value::Null => result.remove(&name),
+                value => result.insert(name, value),
+            };
         }
         result.insert("run_number".into(), run.into());
         result

@@ -392,10 +392,7 @@ fn a_server_that_will_not_fit_is_told_before_the_first_start_and_the_sweep_goes_
     let check = vsweep(folder.path(), &["check", "plan.toml"]);
     let told = String::from_utf8_lossy(&check.stderr).into_owned();
     assert_eq!(check.status.code(), Some(3), "{told}");
-    assert!(
-        told.contains("server gpu_memory_utilization=0.05: will likely fail: "),
-        "{told}"
-    );
+    assert!(told.contains("server GPU memory 0.05: will likely fail: "), "{told}");
     let checked = vsweep(folder.path(), &["check", "plan.toml", "--format", "json"]);
     let checked: Value = serde_json::from_slice(&checked.stdout).expect("JSON");
     assert_eq!(checked[0]["will_fail"].as_array().map(Vec::len), Some(1), "{checked}");

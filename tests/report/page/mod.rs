@@ -9,6 +9,7 @@ mod speed;
 use crate::experiment::{Experiment, times};
 use browser::Browser;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
@@ -783,7 +784,13 @@ fn lanes(browser: &Browser) -> Vec<String> {
 #[test]
 fn a_night_on_several_gpus_has_a_lane_for_each_and_one_for_each_server() {
     let Some(browser) = Browser::start() else { return };
-    let (_folder, directory) = write(&Experiment { gpus: 8, ..realistic() });
+    // Names that find no room on a phone.
+    let values = [json!(1024), json!(2048)];
+    let (_folder, directory) = write(&Experiment {
+        gpus: 8,
+        servers: times(&realistic().servers, "long_prefill_token_threshold", &values),
+        ..realistic()
+    });
     browser.open(&directory.report_html());
     let all: Vec<String> = (0..8).map(|gpu| format!("GPU {gpu}")).collect();
     browser.wait("return document.querySelectorAll('#lanes .lane').length > 1");
@@ -796,9 +803,17 @@ fn a_night_on_several_gpus_has_a_lane_for_each_and_one_for_each_server() {
     );
     keep_pictures(&browser, "gpus");
     browser.click("#lanes .tabs button:first-of-type");
-    browser.wait("return document.querySelectorAll('#lanes .lane').length === 9");
-    let unique: std::collections::BTreeSet<String> = lanes(&browser).into_iter().collect();
-    assert_eq!(unique.len(), 9, "{unique:?}");
+    browser.wait("return document.querySelectorAll('#lanes .lane').length === 18");
+    let unique: BTreeSet<String> = lanes(&browser).into_iter().collect();
+    assert_eq!(unique.len(), 18, "{unique:?}");
+    for (width, is_phone) in [(1280, false), (390, true)] {
+        set_width(&browser, width, is_phone);
+        settle(&browser);
+        let shown = browser
+            .run("return [...document.querySelectorAll('#lanes .lane')].map((name) => name.lastChild.textContent)");
+        let shown: BTreeSet<String> = serde_json::from_value(shown).expect("texts");
+        assert_eq!(shown.len(), 18, "{shown:?}");
+    }
     // The axis stays in sight wherever the lanes are scrolled to.
     let kept =
         "const port = document.querySelector('#lanes .lanes'); port.style.maxHeight = '100px'; port.scrollTop = 150;

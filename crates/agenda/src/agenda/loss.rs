@@ -61,7 +61,7 @@ impl Agenda<'_> {
             attempt.tries += 1;
             attempt.under = attempt.begin_again();
             self.attempt = Some(attempt);
-            return Some(retrying(&failure));
+            return Some(self.retrying(&failure));
         }
         self.lost_in_a_row += 1;
         let started = attempt.started.expect("the run was begun");
@@ -87,7 +87,7 @@ impl Agenda<'_> {
         if failure.cause.is_transient() && attempt.tries < TRIES {
             attempt.tries += 1;
             self.attempt = Some(attempt);
-            return Some(retrying(&failure));
+            return Some(self.retrying(&failure));
         }
         let failure = self.blame(failure, attempt.under.is_some());
         match &attempt.under {
@@ -195,8 +195,12 @@ impl Agenda<'_> {
         };
         Some(record(Event::GroupGivenUp(Box::new(given_up.compact()))))
     }
-}
 
-fn retrying(failure: &Failure) -> Step {
-    Step::Note(format!("trying again after {}: {}", failure.cause, failure.detail))
+    fn retrying(&self, failure: &Failure) -> Step {
+        let name = self.scope.plan.secrets.redact(&self.server.name);
+        Step::Note(format!(
+            "{name}: trying again after {}: {}",
+            failure.cause, failure.detail
+        ))
+    }
 }

@@ -109,11 +109,11 @@ impl Answer {
     }
 }
 
-/// The mark of a point whose figures are in doubt: `suspect: run_too_short sample_too_small`; nothing for any other.
+/// The mark of a point whose figures are in doubt: `suspect: run_too_short, sample_too_small`; nothing for any other.
 pub fn mark(point: &Point) -> Option<String> {
     point
         .is_suspect()
-        .then(|| format!("suspect: {}", point.codes.iter().join(" ")))
+        .then(|| format!("suspect: {}", point.codes.iter().join(", ")))
 }
 
 /// Finds the answer of every workload, in the order of [`Points::workloads`]; one that was not measured has none.

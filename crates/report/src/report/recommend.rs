@@ -4,13 +4,11 @@
 use super::answer::{Answer, Best, FRONTIER, mark};
 use super::nodes::apart;
 use super::variation::settings;
-use super::words::{axis_title, show_number};
+use super::words::{say, show_number, show_ratio};
 use vsweep_record::table::{Column, Points, Section};
 
 /// What output costs, where GPUs have a price.
 const COST: &str = "cost_per_million_output_tokens";
-/// A ratio that is nearer to one is not worth its digits.
-const ALIKE: f64 = 0.01;
 
 /// A server to run, and why.
 #[derive(Debug, PartialEq, Eq)]
@@ -72,10 +70,7 @@ fn of(points: &Points<'_>, best: &Best, varying: &[&Column]) -> Recommended {
         let its_load = load_of(other);
         let its_load = if its_load == under { String::new() } else { its_load };
         let named = named(&settings(&server, row(other)));
-        match (ratio - 1.0).abs() < ALIKE {
-            true => format!(", within 1 % of {named}{its_load}"),
-            false => format!(", {} times {named}{its_load}", show_number(ratio)),
-        }
+        format!(", {} {named}{its_load}", show_ratio(ratio))
     };
     let is_next_plain = best.runner_up.map(|(next, _)| next) == best.default.map(|(plain, _)| plain);
     let next = best.runner_up.map_or(String::new(), |next| {
@@ -105,11 +100,7 @@ fn of(points: &Points<'_>, best: &Best, varying: &[&Column]) -> Recommended {
         format!(" It was measured on {own}, the next server on {its}.")
     });
     let doubt = mark(&points.points[best.point]).map_or(String::new(), |mark| format!(" Its figures are {mark}."));
-    let (metric, figure) = (axis_title(best.metric), show_number(best.spread.median));
-    let figure = match metric.split_once(" (") {
-        Some((name, unit)) => format!("{name} {figure} {}", unit.trim_end_matches(')')),
-        None => format!("{metric} {figure}"),
-    };
+    let figure = say(best.metric, &show_number(best.spread.median));
     let cost = points
         .spread(&points.points[best.point], COST)
         .filter(|_| best.metric != COST);

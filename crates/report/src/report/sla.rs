@@ -5,7 +5,7 @@ mod csv;
 pub use csv::to_csv;
 
 use super::align::align;
-use super::words::show_number;
+use super::words::{short_label, show_number};
 use serde_json::Value;
 use vsweep_plan::plan::spelling;
 use vsweep_plan::units::show_many;
@@ -33,7 +33,7 @@ pub(super) struct Ranked<'a> {
 /// What the interval beside an answer means.
 pub fn explain_interval() -> String {
     format!(
-        "the limit lies below the interval with a risk of {} %, and above it with one of {} %, by the search's model",
+        "by the search's model, the true limit lies below the interval in {} % of cases, and above it in {} %",
         show_number(RISK * 100.0),
         show_number(DOUBT * 100.0)
     )
@@ -216,7 +216,7 @@ pub fn search_name(record: &SearchRecord, state: &State) -> String {
 
 fn name_on_any_start(record: &SearchRecord, state: &State) -> String {
     let server = state.servers.get(&record.started.server);
-    let server = server.map_or_else(|| record.started.server.to_string(), |server| server.name.clone());
+    let server = server.map_or_else(|| record.started.server.to_string(), |server| short_label(&server.name));
     match record.started.name.as_str() {
         "default" => server,
         load => format!("{server}, {load}"),

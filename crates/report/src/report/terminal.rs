@@ -55,10 +55,12 @@ fn end_of_part(word: &str, most: usize) -> Option<usize> {
 
 /// A text as a terminal shows it, broken to its width and coloured; for anything else as it is.
 pub fn show(text: &str, on: &Term) -> String {
-    match width(on) {
-        None => text.to_owned(),
-        Some(width) => fold_to(&paint(text, on.features().colors_supported()), width),
+    if !on.is_term() {
+        return text.to_owned();
     }
+    let painted = paint(text, on.features().colors_supported());
+    // Some terminals do not say how wide they are.
+    width(on).map_or_else(|| painted.clone(), |width| fold_to(&painted, width))
 }
 
 /// Text on its way to standard output, as [`show`] has it, line by line.

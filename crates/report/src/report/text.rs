@@ -1,7 +1,7 @@
 //! The answer in the terminal after a sweep: the best points with their settings, and what failed.
 
 use super::align::align;
-use super::answer::{self, Answer, Best, mark};
+use super::answer::{self, Answer, Best, FRONTIER, mark};
 use super::charts::explore::in_words;
 use super::clients::side_by_side;
 use super::compared;
@@ -12,13 +12,15 @@ use super::remarks::remarks;
 use super::sla;
 use super::status::{describe_reasons, unfinished};
 use super::variation::{name_workload, settings, varying_within};
-use super::words::{axis_title, show_number, show_spread};
-use super::yardstick::Yardstick;
+use super::words::{say, show_number, show_range, show_ratio};
+use super::yardstick::{Shown, Yardstick};
 use itertools::Itertools;
 use vsweep_plan::units::{show_count, show_many};
 use vsweep_record::journal::State;
 use vsweep_record::table::{Cell, Column, ONE_START, Point, Points, Workload};
 
+/// The unit that the headings of times end in; below the table it is told once.
+const MILLISECONDS: &str = " ms";
 /// Rows of the table of points.
 const MOST_ROWS: usize = 10;
 /// Workloads with a table of their own.
@@ -135,31 +137,41 @@ fn table(points: &Points<'_>, workload: &Workload<'_>, goals: &Goals, winners: &
         return remarks;
     }
     let params = varying_within(points, workload);
-    let mut heads: Vec<String> = yardstick.shown.iter().map(|shown| shown.heading.to_owned()).collect();
-    heads.extend((!goals.is_empty()).then(|| "meets".to_owned()));
-    heads.push(match answer.frontier.is_empty() {
-        true => "settings".into(),
-        false => "settings (* on the Pareto frontier)".into(),
-    });
-    let mut rows = vec![heads];
-    for at in chosen.iter().copied().take(MOST_ROWS) {
+    let told = &chosen[..chosen.len().min(MOST_ROWS)];
+    let figure = |at: usize, metric: &str| median(at, metric).map_or("-".into(), show_number);
+    // Where every server has one GPU, a column would stand twice.
+    let says_more = |shown: &&Shown| {
+        shown.metric != FRONTIER[1] || told.iter().any(|at| figure(*at, shown.metric) != figure(*at, metric))
+    };
+    let shown: Vec<&Shown> = yardstick.shown.iter().filter(says_more).collect();
+    let heads = shown
+        .iter()
+        .map(|shown| shown.heading.trim_end_matches(MILLISECONDS).to_owned());
+    let meets = (!goals.is_empty()).then(|| "meets".to_owned());
+    let mut rows = vec![heads.chain(meets).chain(["settings".into()]).collect::<Vec<String>>()];
+    for at in told.iter().copied() {
         let point = &points.points[at];
-        let figures = yardstick
-            .shown
-            .iter()
-            .map(|shown| median(at, shown.metric).map_or("-".into(), show_number));
+        let figures = shown.iter().map(|shown| figure(at, shown.metric));
         let meets = (!goals.is_empty()).then(|| goals.met_by(at));
         let settings: String = settings(&params, point.row).chars().take(100).collect();
-        let star = if answer.frontier.contains(&at) { "*" } else { " " };
         let doubt = mark(point).map_or(String::new(), |mark| format!(" ({mark})"));
-        rows.push(
-            figures
-                .chain(meets)
-                .chain([format!("{star} {settings}{doubt}")])
-                .collect(),
-        );
+        rows.push(figures.chain(meets).chain([settings + &doubt]).collect());
     }
-    let mut text = align(&rows) + &remarks;
+    let is_front = |row: usize| row > 0 && answer.frontier.contains(&told[row - 1]);
+    let lines = align(&rows);
+    let lines = lines.lines().enumerate();
+    let mut text: String = lines
+        .map(|(row, line)| format!("{} {line}\n", if is_front(row) { '*' } else { ' ' }))
+        .collect();
+    let keys = [
+        (!answer.frontier.is_empty(), "* on the Pareto frontier"),
+        (
+            shown.iter().any(|shown| shown.heading.ends_with(MILLISECONDS)),
+            "times in ms",
+        ),
+    ];
+    let keys = keys.iter().filter(|(is_used, _)| *is_used).map(|(_, key)| key);
+    text += &format!("{}\n{remarks}", keys.format("; "));
     if workload.points.len() > 1 {
         text += &bests(points, &answer, &params);
     }
@@ -181,13 +193,13 @@ pub(super) fn bests(points: &Points<'_>, answer: &Answer, params: &[&Column]) ->
             let nodes = nodes.map_or(String::new(), |(own, its)| {
                 format!(" (measured on {own}, the other on {its})")
             });
-            format!(", {} times {}{nodes}", show_number(ratio), name(other))
+            format!(", {} the next server ({}){nodes}", show_ratio(ratio), name(other))
         });
         let plain = best
             .default
             .filter(|(plain, _)| best.runner_up.is_none_or(|(next, _)| next != *plain));
         let plain = plain.map_or(String::new(), |(_, ratio)| {
-            format!(", {} times the default settings", show_number(ratio))
+            format!(", {} the default settings", show_ratio(ratio))
         });
         let tied = match best.tied.as_slice() {
             [] => String::new(),
@@ -199,8 +211,13 @@ pub(super) fn bests(points: &Points<'_>, answer: &Answer, params: &[&Column]) ->
                 best.why_tied()
             ),
         };
-        let figure = format!("{} {}", axis_title(best.metric), show_spread(&best.spread));
-        format!("{}: {}: {figure}{next}{plain}{tied}\n", best.question, name(best.point))
+        let figure = say(best.metric, &show_number(best.spread.median));
+        let range = show_range(&best.spread);
+        format!(
+            "{}: {}: {figure}{range}{next}{plain}{tied}\n",
+            best.question,
+            name(best.point)
+        )
     };
     answer.bests.iter().map(line).collect()
 }

@@ -2,6 +2,9 @@
 
 use vsweep_record::table::{COMBO, Cell, Spread};
 
+/// A ratio that is nearer to one says no more than that.
+const ALIKE: f64 = 0.01;
+
 /// The axis title of a metric or parameter: `p99 TTFT (ms)`, `Output throughput (tokens/s)`; a name that is not known
 /// stays as it is.
 pub fn axis_title(column: &str) -> String {
@@ -53,6 +56,17 @@ pub fn axis_title(column: &str) -> String {
         return known.to_owned();
     }
     latency_title(column).unwrap_or_else(|| column.to_owned())
+}
+
+/// A figure in a sentence: `p99 TTFT 80.9 ms`, `Output tokens/s per GPU 2,005`.
+pub fn say(column: &str, figure: &str) -> String {
+    let title = axis_title(column);
+    match title.strip_suffix(')').and_then(|title| title.rsplit_once(" (")) {
+        // Money has its sign in front.
+        Some((name, "$")) => format!("{name} ${figure}"),
+        Some((name, unit)) => format!("{name} {figure} {unit}"),
+        None => format!("{title} {figure}"),
+    }
 }
 
 /// `p99_ttft_ms` as `p99 TTFT (ms)`.
@@ -198,6 +212,14 @@ pub fn show_alike(values: &[f64]) -> Vec<String> {
     values.iter().map(show).collect()
 }
 
+/// How a figure stands to another: `1.24 times`, or `within 1 % of` where a ratio is not worth its digits.
+pub fn show_ratio(ratio: f64) -> String {
+    match (ratio - 1.0).abs() < ALIKE {
+        true => "within 1 % of".to_owned(),
+        false => format!("{} times", show_number(ratio)),
+    }
+}
+
 /// What a number of a column is shown as: money with its sign in front.
 pub fn show_of(column: &str, value: f64) -> String {
     match axis_title(column).ends_with("($)") {
@@ -208,15 +230,19 @@ pub fn show_of(column: &str, value: f64) -> String {
 
 /// A median with the lowest and the highest value where there are several: `12.5 (12.1 to 13, 3 runs)`.
 pub fn show_spread(spread: &Spread) -> String {
-    let median = show_number(spread.median);
+    show_number(spread.median) + &show_range(spread)
+}
+
+/// What stands behind the median: ` (12.1 to 13, 3 runs)`; nothing for a single run.
+pub fn show_range(spread: &Spread) -> String {
     if let (Some((low, high)), Some(starts)) = (spread.interval, spread.starts) {
         let (low, high) = (show_number(low), show_number(high));
-        return format!("{median} (95 %: {low} to {high}, {starts} starts)");
+        return format!(" (95 %: {low} to {high}, {starts} starts)");
     }
     match spread.count {
-        1 => median,
+        1 => String::new(),
         count => format!(
-            "{median} ({} to {}, {count} runs)",
+            " ({} to {}, {count} runs)",
             show_number(spread.min),
             show_number(spread.max)
         ),

@@ -13,6 +13,9 @@ use itertools::Itertools;
 use std::collections::BTreeMap;
 use vsweep_record::table::{Column, Point, Points, Workload};
 
+/// From the lower to the upper end of an interval that is drawn, at the most.
+const WIDEST: f64 = 10.0;
+
 /// What to draw against what.
 pub struct Request<'a> {
     /// File name of the chart.
@@ -311,6 +314,10 @@ impl Sketch<'_> {
         let placed: Vec<_> = placed.collect();
         let reach = match &placed[..] {
             [] => return None,
+            // What spans anything says nothing, and would squeeze all else.
+            [(_, only, _)] if only.interval.is_some_and(|(low, high)| high > WIDEST * low) => {
+                (only.median, only.median)
+            }
             [(_, only, _)] => only.reach(),
             several => several
                 .iter()

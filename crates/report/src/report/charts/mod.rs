@@ -147,7 +147,7 @@ impl Subject<'_> {
         let repeated = points().any(|point| point.used.len() > 1);
         let has_starts = points().any(|point| self.points.starts(point).is_some_and(|starts| starts > 1));
         if has_starts {
-            "Points are medians over runs, bars are 95 % intervals over starts of the server."
+            "Points are medians over runs, bars are 95 % intervals over starts of the server, unless these span more than a factor of ten."
         } else if repeated {
             "Points are medians over runs, bars reach from the lowest to the highest run."
         } else {

@@ -25,6 +25,7 @@ pub use side::Side;
 pub use text::to_text;
 
 use super::words::show_number;
+use itertools::Itertools;
 use matching::{Matched, match_points};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -309,7 +310,8 @@ fn compare(metric: &str, better: Better, margin: Margin, base: &[Start], new: &[
 fn percent(ratio: f64) -> String {
     match ratio > 2.0 {
         true => format!("x {}", show_number(ratio)),
-        false => format!("{:+.1} %", (ratio - 1.0) * 100.0),
+        // Adding zero takes the sign from a zero.
+        false => format!("{:+.1} %", ((ratio - 1.0) * 1000.0).round() / 10.0 + 0.0),
     }
 }
 
@@ -337,7 +339,9 @@ fn cells(figure: &Figure) -> [String; 7] {
     ]
 }
 
-const HEADS: [&str; 7] = ["metric", "base", "new", "change", "95 % interval", "starts", "verdict"];
+const INTERVAL: &str = "95 % interval";
+const STARTS: &str = "starts";
+const HEADS: [&str; 7] = ["metric", "base", "new", "change", INTERVAL, STARTS, "verdict"];
 
 fn verdict_name(verdict: Verdict) -> &'static str {
     match verdict {
@@ -374,16 +378,19 @@ fn tally(comparison: &Comparison) -> String {
         true => "nothing could be compared".to_owned(),
         false => counts.join(", "),
     };
-    let own = comparison
-        .own_margins
-        .iter()
-        .map(|(metric, percent)| format!("{percent} % of {metric}"));
-    let own: Vec<String> = own.collect();
+    let own = comparison.own_margins.iter();
+    let own = own
+        .map(|(metric, percent)| (percent.to_string(), metric.as_str()))
+        .into_group_map();
+    let own = own.into_iter().sorted();
+    let own: Vec<String> = own
+        .map(|(percent, metrics)| format!("{percent} % of {}", metrics.join(", ")))
+        .collect();
     match own.is_empty() {
         true => format!("{counts}; changes within {} % do not matter", comparison.margin_percent),
         false => format!(
             "{counts}; changes within the machine's own noise do not matter ({}; --margin states another)",
-            own.join(", ")
+            own.join("; ")
         ),
     }
 }

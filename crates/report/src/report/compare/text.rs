@@ -1,7 +1,8 @@
 //! A comparison in the terminal.
 
 use super::super::align::align;
-use super::{Comparison, HEADS, cells, percent, requirement_name, show_limit, tally};
+use super::{Comparison, HEADS, INTERVAL, STARTS, cells, percent, requirement_name, show_limit, tally};
+use itertools::Itertools;
 use vsweep_plan::units::show_many;
 
 /// Points without a counterpart that are named.
@@ -18,10 +19,26 @@ pub fn to_text(comparison: &Comparison) -> String {
             or_none(&change.new)
         );
     }
+    let figures = || comparison.points.iter().flat_map(|pair| &pair.figures);
+    // What is the same everywhere is told once.
+    let starts: Vec<(usize, usize)> = figures().map(|figure| figure.starts).unique().collect();
+    if let [(base, new)] = starts[..] {
+        text += &format!("starts of each server: {base} in base, {new} in new\n");
+    }
+    let has_interval = figures().any(|figure| figure.interval.is_some());
+    let is_shown = |(column, _): &(usize, String)| match HEADS[*column] {
+        INTERVAL => has_interval,
+        STARTS => starts.len() > 1,
+        _ => true,
+    };
+    let shown = |cells: [String; 7]| {
+        let kept = cells.into_iter().enumerate().filter(is_shown);
+        kept.map(|(_, cell)| cell).collect::<Vec<String>>()
+    };
     for pair in &comparison.points {
         text += &format!("\n{}\n", pair.settings);
-        let mut rows = vec![HEADS.map(str::to_owned).to_vec()];
-        rows.extend(pair.figures.iter().map(|figure| cells(figure).to_vec()));
+        let mut rows = vec![shown(HEADS.map(str::to_owned))];
+        rows.extend(pair.figures.iter().map(|figure| shown(cells(figure))));
         for line in align(&rows).lines() {
             text += &format!("  {line}\n");
         }

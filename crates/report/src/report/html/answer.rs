@@ -90,8 +90,9 @@ pub fn of_workloads(page: &Page<'_>, answers: &[Answer]) -> String {
                  short ones do.</p>";
     }
     for (i, part) in parts.iter().enumerate() {
-        html += &part.heading();
-        if i >= lead::MOST_PICTURES {
+        let is_new = i >= lead::MOST_PICTURES;
+        html += &part.heading(if is_new { "Workload" } else { "Best points" });
+        if is_new {
             html += &lead::recommended(page, part.answer, &part.told);
         }
         if charted != Some(part.place) {

@@ -3,7 +3,7 @@
 use super::Page;
 use super::text::escape;
 use crate::report::answer::Answer;
-use crate::report::chart::{Chart, Style};
+use crate::report::chart::{Chart, Panel, Style};
 use crate::report::charts::{Subject, effects, families};
 use crate::report::effects::Mattered;
 use crate::report::picture::{Form, Size, render_at};
@@ -38,11 +38,11 @@ pub struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Its name as a heading; nothing if it is the only one.
-    pub fn heading(&self) -> String {
+    /// What follows of it, `Workload` or `Best points`, with its name as a heading; nothing if it is the only one.
+    pub fn heading(&self, what: &str) -> String {
         match self.answer.workload.as_str() {
             "" => String::new(),
-            name => format!("<h3 class=\"workload\">Workload: {}</h3>", escape(name)),
+            name => format!("<h3 class=\"workload\">{what}: {}</h3>", escape(name)),
         }
     }
 }
@@ -64,7 +64,7 @@ pub fn front(page: &Page<'_>, parts: &[Part<'_>]) -> (String, Option<usize>) {
 
 /// What to run for a workload, and what mattered.
 fn say(page: &Page<'_>, part: &Part<'_>) -> String {
-    let mut html = part.heading();
+    let mut html = part.heading("Workload");
     if let Some(none) = part.answer.none() {
         let _ = write!(html, "<p class=\"caution\">{}.</p>", escape(&none));
     }
@@ -160,12 +160,29 @@ fn picture(chart: &Chart) -> String {
         panel: Some((PANEL.0, high)),
         ..Size::default()
     };
-    let svg = render_at(&bare, &size, Form::Svg).ok();
-    let Some(svg) = svg.and_then(|svg| String::from_utf8(svg).ok()) else {
+    let (title, note) = (escape(&chart.title), escape(&chart.note));
+    let draw = |chart: &Chart, title: &str| {
+        let svg = String::from_utf8(render_at(chart, &size, Form::Svg).ok()?).ok()?;
+        Some(svg.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{title}\" "), 1))
+    };
+    // Bars stand side by side where there is room, and below each other on a phone.
+    let drawn: Option<String> = match is_bars {
+        false => draw(&bare, &title),
+        true => {
+            let alone = |panel: &Panel| Chart {
+                panels: vec![panel.clone()],
+                columns: 1,
+                ..bare.clone()
+            };
+            let panels = chart.panels.iter();
+            let drawn = panels.map(|panel| draw(&alone(panel), &format!("{title}: {}", escape(&panel.title))));
+            let drawn: Option<String> = drawn.collect();
+            drawn.map(|drawn| format!("<div class=\"panels\">{drawn}</div>"))
+        }
+    };
+    let Some(svg) = drawn else {
         return String::new();
     };
-    let (title, note) = (escape(&chart.title), escape(&chart.note));
-    let svg = svg.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{title}\" "), 1);
     let tag = if chart.simulated {
         " <span class=\"tag\">simulated</span>"
     } else {

@@ -70,10 +70,20 @@ fn told(page: &Page<'_>, is_asked: fn(&str) -> bool) -> String {
     let all = remarks(page.inputs.state, page.inputs.points, None).into_iter();
     let asked = all.filter(|remark| is_asked(remark.about));
     let show = |Remark { about, text }: Remark| {
-        let text = escape(&capitalise(&text));
+        let text = code_words(&escape(&capitalise(&text)));
         format!("<p class=\"remarked\" role=\"note\"><strong>{about}.</strong> {text}.</p>")
     };
     asked.map(show).collect()
+}
+
+/// What stands between backticks, as code.
+fn code_words(escaped: &str) -> String {
+    let parts = escaped.split('`').enumerate();
+    let parts = parts.map(|(place, part)| match place % 2 {
+        0 => part.to_owned(),
+        _ => format!("<code>{part}</code>"),
+    });
+    parts.collect()
 }
 
 /// What several clients say of the same loads.

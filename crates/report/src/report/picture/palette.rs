@@ -175,6 +175,17 @@ mod tests {
     }
 
     #[test]
+    fn a_page_has_a_colour_of_its_own_for_each_of_a_picture() {
+        let others = [INK, MUTED, GRID, BACKGROUND, ACCENT, SIMULATED, WHITE];
+        for RGBColor(red, green, blue) in HUES.into_iter().chain(others) {
+            for part in ["fill", "stroke"] {
+                let rule = format!("svg [{part}=\"#{red:02x}{green:02x}{blue:02x}\"] {{ {part}: var(--");
+                assert!(STYLE.contains(&rule), "{rule}");
+            }
+        }
+    }
+
+    #[test]
     fn rings_and_limits_have_the_colour_of_no_curve() {
         assert!(!HUES.contains(&RING));
         assert!(!HUES.contains(&MUTED));

@@ -24,6 +24,9 @@ const TICK: Type = Type {
     weight: Weight::Light,
     colour: MUTED,
 };
+/// Ticks along y, and room for one along x.
+const Y_TICKS: usize = 7;
+const X_TICK: f64 = 130.0;
 const LABEL: Type = Type {
     size: 21.0,
     weight: Weight::Light,
@@ -80,9 +83,12 @@ pub fn draw(canvas: &Canvas<'_>, panel: &Panel, (left, top): Place, (right, bott
             .filter(|_| along == is_bars)
             .map_or([at; 2], |(low, high)| [low, high])
     };
-    let x = Span::of(&panel.x, marks().flat_map(|mark| reach(true, mark.x, mark)));
-    let y = Span::of(&panel.y, marks().flat_map(|mark| reach(false, mark.y, mark)));
-    let mut y_ticks = ticks(&panel.y, &y, 7);
+    let mut x = Span::of(&panel.x, marks().flat_map(|mark| reach(true, mark.x, mark)));
+    let mut y = Span::of(&panel.y, marks().flat_map(|mark| reach(false, mark.y, mark)));
+    if panel.y.ticks.is_empty() {
+        y = y.up_to_a_tick_above(marks().map(|mark| mark.y).fold(0.0, f64::max), Y_TICKS);
+    }
+    let mut y_ticks = ticks(&panel.y, &y, Y_TICKS);
     for tick in &mut y_ticks {
         tick.label = fit(&tick.label, TICK, (right - left) * WIDEST_TICK);
     }
@@ -94,10 +100,15 @@ pub fn draw(canvas: &Canvas<'_>, panel: &Panel, (left, top): Place, (right, bott
     let above = ((left + right) / 2.0, top + 14.0);
     canvas.text_within(above, &panel.title, PANEL_TITLE, Align::Centre, right - left)?;
     let top = top + title_height;
+    let (left_of_frame, right_of_frame) = (left + widest + 16.0, right - 6.0);
+    if panel.x.ticks.is_empty() && !is_bars {
+        let most = marks().map(|mark| mark.x).fold(0.0, f64::max);
+        x = x.up_to_a_tick_above(most, ((right_of_frame - left_of_frame) / X_TICK) as usize);
+    }
     let frame = Frame {
-        left: left + widest + 16.0,
+        left: left_of_frame,
         top: top + 46.0,
-        right: right - 6.0,
+        right: right_of_frame,
         bottom: bottom - 92.0,
         x,
         y,
@@ -156,7 +167,7 @@ fn draw_x_axis(canvas: &Canvas<'_>, frame: &Frame, axis: &Axis) -> Drawn {
     let width = frame.right - frame.left;
     canvas.line(&[(frame.left, frame.bottom), (frame.right, frame.bottom)], 2.0, MUTED)?;
     let mut free_from = f64::NEG_INFINITY;
-    for tick in ticks(axis, &frame.x, (width / 130.0) as usize) {
+    for tick in ticks(axis, &frame.x, (width / X_TICK) as usize) {
         let x = frame.left + frame.x.fraction(tick.at) * width;
         canvas.line(&[(x, frame.bottom), (x, frame.bottom + 7.0)], 2.0, MUTED)?;
         let half = text_width(&tick.label, TICK) / 2.0;

@@ -95,6 +95,21 @@ impl Span {
             .collect()
     }
 
+    /// The same extent, longer where its last tick would stand below this value.
+    pub fn up_to_a_tick_above(self, most: f64, wanted: usize) -> Span {
+        let ticks = match self.scale {
+            Scale::Linear => self.even(wanted),
+            Scale::Log | Scale::Symlog => Vec::new(),
+        };
+        match ticks[..] {
+            [.., before, last] if last < most => Span {
+                to: last + (last - before),
+                ..self
+            },
+            _ => self,
+        }
+    }
+
     fn even(&self, wanted: usize) -> Vec<f64> {
         let rough = (self.to - self.from) / wanted.max(1) as f64;
         let decade = 10_f64.powf(rough.log10().floor());
@@ -166,6 +181,15 @@ mod tests {
         assert_eq!(labels(Scale::Symlog, &[0.2]), "0 1");
         assert_eq!(labels(Scale::Linear, &[0.0]), "0 0.25 0.50 0.75 1.00");
         assert_eq!(labels(Scale::Linear, &[]), "0 0.25 0.50 0.75 1.00");
+    }
+
+    #[test]
+    fn ticks_reach_what_is_drawn() {
+        let values = [140.0, 18_207.0];
+        let span = Span::of(&axis(Scale::Linear), values.into_iter());
+        let last = |span: &Span| span.ticks(5).last().map(|tick| tick.at);
+        assert_eq!(last(&span), Some(15_000.0));
+        assert_eq!(last(&span.up_to_a_tick_above(18_207.0, 5)), Some(20_000.0));
     }
 
     fn scales() -> impl Strategy<Value = Scale> {

@@ -25,6 +25,8 @@ pub struct Ahead {
     total: u64,
     done: u64,
     up: BTreeSet<(ServerId, u32)>,
+    /// Servers under a run that has begun.
+    measured: BTreeSet<ServerId>,
     /// The starts that this invocation has made or given up.
     begun: BTreeSet<(ServerId, u32)>,
     /// Time that the rest will take, in seconds, if it is known.
@@ -79,7 +81,13 @@ impl Ahead {
                 self.begun.insert((server.clone(), *slot));
             }
             Event::ServerExited { server, .. } => self.up.retain(|(up, _)| up != server),
+            Event::RunStarted(run) => {
+                self.measured.insert(run.server.clone());
+            }
             Event::RunFinished(_) => {
+                if let Some(run) = state.run_of(entry) {
+                    self.measured.remove(&run.server);
+                }
                 if let Some(run) = state.run_of(entry).filter(|run| run.search.is_none()) {
                     self.finish(&run.server, run.slot, &run.name);
                 }
@@ -139,6 +147,11 @@ impl Ahead {
         if share.is_empty() {
             self.shares.remove(&key);
         }
+    }
+
+    /// Whether a run on this server has begun and is not told of yet.
+    pub fn is_measured(&self, server: &ServerId) -> bool {
+        self.measured.contains(server)
     }
 
     /// Runs that this invocation has to do in all, without those of searches.

@@ -118,9 +118,12 @@ fn shorten(text: &str, most: usize) -> String {
     let Some((about, said)) = text.split_once(": ") else {
         return without_end(text, most);
     };
-    let said = without_end(said, most * 3 / 5);
-    let about = without_middle(about, most.saturating_sub(measure_text_width(&said) + 2));
-    format!("{about}: {said}")
+    let beside = |text: &str| most.saturating_sub(measure_text_width(text) + ": ".len());
+    let about = match measure_text_width(about) > most / 2 {
+        true => without_middle(about, beside(&without_end(said, most * 3 / 5))),
+        false => about.to_owned(),
+    };
+    format!("{about}: {}", without_end(said, beside(&about)))
 }
 
 fn without_end(text: &str, most: usize) -> String {
@@ -183,12 +186,18 @@ mod tests {
     #[test]
     fn what_failed_has_one_line_with_its_beginning_and_its_load() {
         let lost = "TP 1, seqs 32, batched tokens 2048, KV cache auto: 20 runs lost: oom_at_load: CUDA out of memory";
-        assert_eq!(shorten(lost, 51), "TP 1, …: 20 runs lost: oom_at_load: …");
+        assert_eq!(shorten(lost, 51), "TP 1, …: 20 runs lost: oom_at_load: CUDA out of …");
         assert_eq!(shorten(lost, 200), lost);
         let doubt = "TP 2, seqs 32, in 1024, out 32, concurrency 4 #0 in 426 ms: run_too_short: it took 337 ms";
         let short = shorten(doubt, 71);
         assert!(
             short.starts_with("TP 2,") && short.contains("concurrency 4 #0 in 426 ms: run_too_short"),
+            "{short}"
+        );
+        let long = "seqs 8, concurrency 1 #0 in 1.2 s: sample_too_small: p99 of 32 requests; it takes 100";
+        let short = shorten(long, 71);
+        assert!(
+            short.starts_with("seqs 8, concurrency 1 #0 in 1.2 s: sample_too_small: "),
             "{short}"
         );
         for most in 20..120 {

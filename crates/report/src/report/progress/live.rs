@@ -4,7 +4,9 @@
 use super::line::{Line, Status, fit};
 use super::wording::{bracket, describe, outcome, run_name, server_name, show_seconds, time_left};
 use super::{Ahead, Counter, Phase, Phases, Requests};
+use crate::report::terminal::width;
 use crate::report::words::show_number;
+use console::Term;
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -21,6 +23,9 @@ const REDRAW: Duration = Duration::from_millis(200);
 /// Columns before the text of a line: the spinner, or the bar of the runs.
 const SPINNER: usize = 2;
 const BAR: usize = 17;
+const SHORT_BAR: usize = 7;
+/// A terminal with fewer columns has the short one.
+const WIDE: usize = 80;
 
 /// The lines at the foot of a terminal.
 pub struct Live {
@@ -52,7 +57,12 @@ impl Live {
     /// The line of the runs.
     pub fn new() -> Live {
         let screen = MultiProgress::new();
-        let runs = Bar::new(ProgressBar::new(0), "{bar:16.cyan} {line}", BAR, total_line);
+        let is_narrow = width(&Term::stderr()).is_some_and(|columns| columns < WIDE);
+        let (template, indent) = match is_narrow {
+            true => ("{bar:6.cyan} {line}", SHORT_BAR),
+            false => ("{bar:16.cyan} {line}", BAR),
+        };
+        let runs = Bar::new(ProgressBar::new(0), template, indent, total_line);
         runs.bar.set_style(runs.bar.style().progress_chars("━╸─"));
         screen.add(runs.bar.clone());
         Live {

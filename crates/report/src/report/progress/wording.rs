@@ -5,7 +5,7 @@ use super::line::{Line, Status};
 use crate::report::failures::log_of;
 use crate::report::words::{short_label, show_number};
 use std::time::Duration;
-use vsweep_plan::cause::{Cause, Outcome};
+use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::{SearchId, ServerId};
 use vsweep_plan::units::{show_count, show_duration, show_many};
 use vsweep_plan::validity::Validity;
@@ -53,8 +53,8 @@ pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<Line> {
             match cause {
                 None if is_attached(server, state) => Line::new(Status::Stop, format!("{name}, left running")),
                 None => Line::new(Status::Stop, name),
-                // What is lost with it follows at once, and says why.
-                Some(cause) if !cause.is_transient() && !was_ready(server, state) => return None,
+                // What is lost with it, or that it is tried again, follows at once, and says why.
+                Some(_) if ahead.is_measured(server) || !was_ready(server, state) => return None,
                 Some(cause) => {
                     let session = entry.place.line.journal;
                     let log = Directory::server_log_file(server, Launch { session, n: *launch });
@@ -134,8 +134,10 @@ fn lost(given_up: &GroupGivenUp, state: &State) -> String {
         (given_up.searches.len() as u64, "search", "searches"),
     ];
     let lost = lost.iter().filter(|(count, ..)| *count > 0);
+    // The run under which it died was told of.
+    let more = if given_up.blamed.is_some() { "more " } else { "" };
     let lost: Vec<String> = lost
-        .map(|(count, one, many)| format!("{} {}", show_count(*count), if *count == 1 { one } else { many }))
+        .map(|(count, one, many)| format!("{} {more}{}", show_count(*count), if *count == 1 { one } else { many }))
         .collect();
     let lost = format!("{name}: {} lost: {cause}", lost.join(" and "));
     match given_up.blamed {
@@ -229,21 +231,11 @@ pub fn outcome(run: &RunRecord, state: &State) -> Line {
             Line::new(status, format!("{what} in {seconds}: {}", doubts.join("; ")))
         }
         (Outcome::Failed, None) => Line::new(Status::Failed, format!("{what} after {seconds}")),
-        (Outcome::Failed, Some(cause)) if is_told(run, cause, state) => {
-            Line::new(Status::Failed, format!("{what}: {cause}"))
-        }
         (Outcome::Failed, Some(cause)) => {
             let advice = cause.advice_with(log_of(&run.server, state).as_deref());
             Line::new(Status::Failed, format!("{what}: {cause}: {}; {advice}", run.detail))
         }
     }
-}
-
-/// Whether the line of the server's end has said why this run failed.
-fn is_told(run: &RunRecord, cause: Cause, state: &State) -> bool {
-    let record = state.servers.get(&run.server);
-    let last = record.and_then(|record| record.starts.last());
-    last.is_some_and(|start| start.cause == Some(cause) && start.exited_at.is_some())
 }
 
 /// A search for people: its server, and its load unless that is the only one.
@@ -297,6 +289,7 @@ pub fn show_seconds(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vsweep_plan::cause::Cause;
     use vsweep_plan::ids::PointId;
     use vsweep_plan::plan::Params;
     use vsweep_record::journal::{

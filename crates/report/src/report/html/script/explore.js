@@ -155,7 +155,7 @@ class Panel {
       series.some((one) => one.marks.some((mark) => mark.faded)) ? "Faded points miss a target." : "",
       !this.frontier && !["*", "-"].includes(this.by.value) ? "Lines are medians over the other settings." : "",
       repeated ? "Points are medians over runs, bars reach from the lowest to the highest run." : "Each point is a single run.",
-      `${showCount(count)} points.`,
+      `${showCount(count)} point${count === 1 ? "" : "s"}.`,
     ].filter(Boolean).join(" ");
   }
 

@@ -150,7 +150,11 @@ class Table {
     const cells = this.columns.map((column, i) => {
       const value = this.value(item, column);
       const head = (...shown) => el("td", {}, el("button", { type: "button", class: "open", "aria-label": `Open ${listed.what.slice(0, -1)}: ${settingsText(listed.row(item))}, ${value}`, click: () => listed.open(item) }, shown));
-      if (column === RUNS) return head(el("span", { class: `tag ${points[item].used.length ? (points[item].doubtful ? "suspect" : "ok") : "failed"}` }, value));
+      if (column === RUNS) {
+        const { used, doubtful } = points[item];
+        const doubt = doubtful && !value.includes("suspect") ? ", in doubt" : "";
+        return head(el("span", { class: `tag ${used.length ? (doubtful ? "suspect" : "ok") : "failed"}` }, value + doubt));
+      }
       if (column.name === "outcome") return head(outcomeTag(item));
       if (column.name === "cause") return el("td", {}, value ? value.replaceAll("_", " ") : "");
       return el("td", { class: this.numeric[i] ? "number" : null, title: typeof value === "number" ? String(value) : null }, valueText(column, value));

@@ -12,14 +12,20 @@ function makeScale(numbers, log, isSetting, from, to) {
   const isLog = log && steps[0] > 0;
   const last = steps.at(-1) ?? 1;
   const beyond = finite.length === numbers.length ? null : isLog ? last * 2 : last + (last - (steps.at(-2) ?? 0) || 1);
-  const [low, high] = isLog
+  const most = Math.max(2, Math.floor(Math.abs(to - from) / TICK_PX));
+  const [low, padded] = isLog
     ? padLog(steps[0], beyond ?? last)
     : [Math.min(0, steps[0] ?? 0), (beyond ?? last) * 1.05 || 1];
+  const round = isLog ? logTicks(low, padded) : linearTicks(low, padded, Math.min(6, most));
+  const isOwn = isSetting && steps.length <= 16;
+  // The last tick stands above all that is drawn.
+  const isShort = !isLog && !isOwn && beyond == null && round.length > 1 && round.at(-1) < last;
+  if (isShort) round.push(2 * round.at(-1) - round.at(-2));
+  // Its label needs room as well.
+  const high = isShort ? 1.2 * round.at(-1) - 0.2 * round.at(-2) : padded;
   const unit = (value) => (isLog ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low));
   const place = (value) => from + (to - from) * unit(Number.isFinite(value) ? value : beyond);
-  const most = Math.max(2, Math.floor(Math.abs(to - from) / TICK_PX));
-  const round = isLog ? logTicks(low, high) : linearTicks(low, high, Math.min(6, most));
-  const chosen = isSetting && steps.length <= 16 ? [...steps] : round;
+  const chosen = isOwn ? [...steps] : round;
   const labels = isLog || isSetting ? chosen.map((at) => showNumber(+at.toPrecision(6))) : showAlike(chosen);
   const ticks = chosen.map((at, i) => ({ at: place(at), label: labels[i] }));
   if (beyond != null) ticks.push({ at: place(Infinity), label: "unlimited" });

@@ -3,6 +3,7 @@
 const LANE_PX = 26;
 const AXIS_PX = 24;
 const CLOCK_TICK_PX = 84;
+const LETTER_PX = 6.6;
 
 function buildTimeline(host) {
   const starts = allStarts();
@@ -72,6 +73,13 @@ function namesOfServers() {
   return names.map((name, index) => (names.indexOf(name) === names.lastIndexOf(name) ? name : `${name} (${data.servers[index].id})`));
 }
 
+/** The same without the names of the settings, for where those find no room; nothing where that tells too little. */
+function briefNames() {
+  const told = varying.filter((column) => column.kind === "serve");
+  const names = data.servers.map((_, index) => told.map((column) => column.values[data.server.indexOf(index)] ?? "–").join("/"));
+  return new Set(names).size === names.length ? names : [];
+}
+
 /** `start 2 of max num seqs 64, on n0, GPUs 0, 1` */
 function whereabouts(start) {
   const gpus = start.gpus.length ? `${start.gpus.length > 1 ? "GPUs" : "GPU"} ${start.gpus.join(", ")}` : "";
@@ -82,7 +90,8 @@ function whereabouts(start) {
 function lanesOfServers(starts, onSeveralNodes) {
   const lanes = new Map();
   for (const start of starts) gather(lanes, start.server, start);
-  return [...lanes.values()].map((own) => ({ name: own[0].name, starts: own, tags: own.map((start) => (onSeveralNodes ? start.node : "")) }));
+  const briefs = briefNames();
+  return [...lanes].map(([server, own]) => ({ name: own[0].name, brief: briefs[server], starts: own, tags: own.map((start) => (onSeveralNodes ? start.node : "")) }));
 }
 
 function lanesOfGpus(starts, onSeveralNodes) {
@@ -108,7 +117,8 @@ function lanesOfNodes(starts) {
 
 /** The axis, which stays in sight, and the lanes below it. */
 function drawLanes(lanes, end, width, line) {
-  const left = Math.min(220, width * 0.3);
+  const longest = LETTER_PX * lanes.reduce((most, lane) => Math.max(most, lane.name.length), 0);
+  const left = Math.min(longest + 8, width * 0.34);
   const at = (seconds) => left + ((width - left - 12) * Math.max(0, seconds)) / end;
   const height = lanes.length * LANE_PX + 6;
   const axis = svg("svg", { class: "clock", width, height: AXIS_PX, viewBox: `0 0 ${width} ${AXIS_PX}`, "aria-hidden": "true" });
@@ -117,13 +127,14 @@ function drawLanes(lanes, end, width, line) {
     axis.append(svg("text", { class: "axis", x: at(seconds), y: 15, "text-anchor": at(seconds) > width - 40 ? "end" : at(seconds) < left + 20 ? "start" : "middle" }, label));
     picture.append(svg("line", { class: "grid", x1: at(seconds), x2: at(seconds), y1: 0, y2: height }));
   }
-  lanes.forEach((lane, i) => picture.append(drawLane(lane, i, at, left)));
+  lanes.forEach((lane, i) => picture.append(drawLane(lane, i, at, left, longest > left)));
   picture.addEventListener("pointermove", (event) => {
     const { story, lane } = event.target.dataset ?? {};
     if (story) line.textContent = story;
     else if (lane) line.textContent = storyOfRun(lanes[lane], event, picture, at) ?? line.textContent;
   });
-  return [axis, picture];
+  const told = varying.filter((column) => column.kind === "serve").map((column) => column.short);
+  return longest > left && lanes.some((lane) => lane.brief) ? [el("div", { class: "remark" }, told.join("/")), axis, picture] : [axis, picture];
 }
 
 /** Seconds after the beginning as a clock time. */
@@ -148,11 +159,11 @@ function clockTicks(end, most) {
   return ticks.length ? ticks : [{ seconds: 0, label: moment(0, 11, 19) }];
 }
 
-function drawLane(lane, place, at, left) {
+function drawLane(lane, place, at, left, isBrief) {
   const group = svg("g", { transform: `translate(0 ${place * LANE_PX})` });
-  const most = Math.floor(left / 6.6);
+  const most = Math.floor(left / LETTER_PX);
   const short = (name, room) => (name.length > room ? `${name.slice(0, Math.max(0, room - 1))}…` : name);
-  group.append(svg("text", { class: "axis lane", x: 0, y: 17 }, svg("title", {}, lane.name), short(lane.name, most)));
+  group.append(svg("text", { class: "axis lane", x: 0, y: 17 }, svg("title", {}, lane.name), short((isBrief && lane.brief) || lane.name, most)));
   const tags = [];
   lane.starts.forEach((start, i) => {
     if (start.from == null) return;

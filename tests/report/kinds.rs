@@ -1,0 +1,179 @@
+//! Benchmarks that do not send single requests are judged by figures of their own, and terminal, page and summary name the same winners.
+
+use crate::experiment::{Experiment, times};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+use vsweep::journal::{self, Check, Directory};
+use vsweep::plan::ReportOptions;
+use vsweep::report::write_all;
+
+/// An experiment of one server with a small batch and one with a large one.
+fn experiment(loads: Vec<Value>, figures: fn(&Value, &Value) -> Value) -> Experiment {
+    Experiment {
+        servers: times(&[json!({})], "max_num_batched_tokens", &[json!(2048), json!(8192)]),
+        loads,
+        figures,
+        simulated: true,
+        ..Experiment::default()
+    }
+}
+
+/// The answers of the terminal as a question, the settings and the figure; the page with them and the folder of its charts are checked.
+fn answers(experiment: &Experiment) -> (Vec<[String; 3]>, String, Vec<String>) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let directory = experiment.write(&folder.path().join("demo"));
+    let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
+    let summary = write_all(&directory, &state, &ReportOptions::default())
+        .expect("written")
+        .summary;
+    let told = summary.lines().filter_map(|line| {
+        let mut parts = line.splitn(3, ": ");
+        let [question, settings, figure] = [parts.next()?, parts.next()?, parts.next()?];
+        let figure = figure
+            .split([',', ' '])
+            .find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+        (question != "note").then(|| [question, settings, figure.unwrap_or_default()].map(str::to_owned))
+    });
+    let told: Vec<[String; 3]> = told.collect();
+    agree(&told, &directory);
+    let charts = names(&directory.charts());
+    (told, summary, charts)
+}
+
+/// The page has a card for each answer, and no other but that of the knee; the summary in Markdown names each.
+fn agree(told: &[[String; 3]], directory: &Directory) {
+    let page = fs::read_to_string(directory.report_html()).expect("a page");
+    let between = |text: &str, open: &str, close: &str| {
+        let (_, rest) = text.split_once(open)?;
+        Some(rest.split_once(close)?.0.to_owned())
+    };
+    let cards = page.split("<article class=\"card\">").skip(1).filter_map(|card| {
+        let figure = between(card, "<p class=\"figure\"><b>", "</b>")?;
+        Some([
+            between(card, "<h3>", "</h3>")?,
+            between(card, "<p class=\"settings\">", "</p>")?,
+            figure,
+        ])
+    });
+    let cards: Vec<[String; 3]> = cards.filter(|[question, ..]| question != "Best balance").collect();
+    let figure = |text: &String| text.split(',').next().unwrap_or_default().to_owned();
+    let cut = |answers: &[[String; 3]]| {
+        let cut = answers
+            .iter()
+            .map(|[question, settings, value]| [question.clone(), settings.clone(), figure(value)]);
+        cut.collect::<Vec<[String; 3]>>()
+    };
+    assert_eq!(cut(told), cut(&cards));
+    let markdown = fs::read_to_string(directory.report_markdown()).expect("a summary");
+    for [question, settings, _] in told {
+        assert!(
+            markdown.contains(question.as_str()) && markdown.contains(settings.as_str()),
+            "{markdown}"
+        );
+    }
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("readable").flatten();
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
+fn said<'a>(told: &'a [[String; 3]], question: &str) -> Vec<&'a str> {
+    let asked = told.iter().filter(|[asked, ..]| asked == question);
+    asked.map(|[_, settings, _]| settings.as_str()).collect()
+}
+
+#[test]
+fn phases_are_judged_by_prefill_and_decode_throughput() {
+    let phase = times(&[json!({})], "phase", &[json!("prefill"), json!("decode")]);
+    let loads = times(&phase, "max_concurrency", &[json!(32), json!(128)]);
+    // By output tokens, or by the time to the first token of a decode, the other server would win.
+    let (told, summary, charts) = answers(&experiment(loads, |server, load| {
+        let is_large = server["max_num_batched_tokens"] == 8192;
+        let is_full = load["max_concurrency"] == 128;
+        match load["phase"] == "prefill" {
+            true => json!({
+                "total_throughput": if is_large && !is_full { 40_000.0 } else { 30_000.0 },
+                "output_throughput": if is_large { 10.0 } else { 80.0 },
+                "p99_ttft_ms": if is_large { 900.0 } else { 700.0 + if is_full { 100.0 } else { 0.0 } },
+            }),
+            false => json!({
+                "total_throughput": if is_large { 9_000.0 } else { 20_000.0 },
+                "output_throughput": if is_large && is_full { 7_000.0 } else { 5_000.0 },
+                "p99_itl_ms": if is_large { 30.0 } else { 12.0 + if is_full { 3.0 } else { 0.0 } },
+                "p99_ttft_ms": if is_large { 50.0 } else { 90.0 },
+            }),
+        }
+    }));
+    let large_half = "concurrency 32, batched tokens 8192";
+    assert_eq!(said(&told, "Highest prefill throughput"), [large_half]);
+    let small_half = "concurrency 32, batched tokens 2048";
+    assert_eq!(said(&told, "Soonest first token"), [small_half]);
+    assert_eq!(
+        said(&told, "Highest decode throughput"),
+        ["concurrency 128, batched tokens 8192"]
+    );
+    assert_eq!(said(&told, "Shortest gap between tokens"), [small_half]);
+    assert_eq!(told.len(), 4, "{summary}");
+    let (_, prefill) = summary.split_once("workload: phase prefill\n").expect("a workload");
+    let heads = prefill.lines().next().expect("a table");
+    assert!(
+        heads.contains("prefill tokens/s") && !heads.contains("per user"),
+        "{summary}"
+    );
+    // What a prefill puts out says nothing, so there is one frontier: that of the decodes.
+    assert!(
+        charts.contains(&"families.png".to_owned()) && !charts.contains(&"families_2.png".to_owned()),
+        "{charts:?}"
+    );
+}
+
+#[test]
+fn iterations_are_judged_by_the_time_of_a_step_and_prefill_throughput() {
+    let mode = times(&[json!({})], "mode", &[json!("prefill"), json!("decode")]);
+    let loads = times(&mode, "batch_size", &[json!(1), json!(32)]);
+    let (told, summary, charts) = answers(&experiment(loads, |server, load| {
+        let is_large = server["max_num_batched_tokens"] == 8192;
+        let batch = load["batch_size"].as_f64().expect("a number");
+        let none = [
+            "median_ttft_ms",
+            "p99_ttft_ms",
+            "median_itl_ms",
+            "p99_itl_ms",
+            "median_e2el_ms",
+            "p99_e2el_ms",
+        ];
+        let mut figures = match load["mode"] == "prefill" {
+            true => json!({
+                "new_tokens_per_second": batch * if is_large { 900.0 } else { 1_200.0 },
+                "first_token_ms": batch * if is_large { 4.0 } else { 3.0 },
+                "output_throughput": if is_large { 90.0 } else { 10.0 },
+            }),
+            false => json!({
+                "output_throughput": batch * if is_large { 150.0 } else { 120.0 },
+                "step_ms": 4.0 + batch / 10.0 + if is_large { 0.5 } else { 0.0 },
+                "total_latency_ms": if is_large { 100.0 } else { 200.0 },
+            }),
+        };
+        figures["global_batch_size"] = json!(batch);
+        for name in none {
+            figures[name] = Value::Null;
+        }
+        figures
+    }));
+    assert_eq!(
+        said(&told, "Highest prefill throughput"),
+        ["batch 32, batched tokens 2048"]
+    );
+    assert_eq!(said(&told, "Shortest prefill"), ["batch 1, batched tokens 2048"]);
+    assert_eq!(
+        said(&told, "Highest decode throughput"),
+        ["batch 32, batched tokens 8192"]
+    );
+    assert_eq!(said(&told, "Shortest decode step"), ["batch 1, batched tokens 2048"]);
+    assert_eq!(told.len(), 4, "{summary}");
+    assert!(charts.iter().any(|name| name.starts_with("latency_step")), "{charts:?}");
+}

@@ -10,7 +10,7 @@ use super::plays::Timing;
 use super::server::StandIn;
 use super::{Forecast, Loss, Unknown};
 use crate::agenda::{
-    Action, Agenda, Ending, Facts, Group, Hint, Hints, Outcome, Ran, Reader, Run, Scope, wants_forecast,
+    Action, Agenda, Ending, Facts, Group, Hint, Hints, Outcome, Ran, Run, RunReader, Scope, wants_forecast,
 };
 use crate::bench::params_of;
 use crate::cause::{Cause, Failure};
@@ -287,7 +287,7 @@ impl Played<'_> {
         let (point, lessons) = (&job.task.point, self.company.lessons);
         self.count(point, timing.requests);
         // A search looks for loads at which runs fail.
-        if let (Some(failure), false) = (&timing.failure, matches!(job.task.reader, Some(Reader::Search(_)))) {
+        if let (Some(failure), false) = (&timing.failure, matches!(job.task.reader, Some(RunReader::Search(_)))) {
             let point = self.company.schedule.plan.secrets.redact(&point.name);
             let losses = &mut self.forecast.borrow_mut().losses;
             if !losses.iter().any(|loss| loss.point == point) {

@@ -237,7 +237,7 @@ pub struct Bench {
     /// Environment variables for an external benchmark.
     pub env: BTreeMap<String, String>,
     /// Where an external benchmark's figures stand in its result; empty if they are understood.
-    pub result: BTreeMap<String, Place>,
+    pub result: BTreeMap<String, FigurePlace>,
     /// Limit for one run.
     pub timeout: Duration,
     /// Unmeasured requests before the first run of a load on a fresh server.
@@ -253,7 +253,7 @@ pub struct Bench {
 /// Where a figure in another unit stands.
 #[derive(Debug, Clone, PartialEq, JsonSchema)]
 #[schemars(rename = "PlaceTable", deny_unknown_fields)]
-pub struct Place {
+pub struct FigurePlace {
     /// A JSON pointer such as `/ttft/mean_s`.
     pub at: String,
     /// What it is multiplied by, e.g. 1000 for seconds.

@@ -12,7 +12,7 @@ pub use values::{
     Values, Words,
 };
 
-use super::{Compare, Exec, K8s, Link, OnFailure, Place, Plot, Servers, Slurm};
+use super::{Compare, Exec, FigurePlace, K8s, Link, OnFailure, Plot, Servers, Slurm};
 use schemars::JsonSchema;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -186,7 +186,7 @@ pub enum PlaceValue {
     /// A JSON pointer.
     At(String),
     /// The same of a figure in another unit.
-    Scaled(Place),
+    Scaled(FigurePlace),
 }
 
 /// Who drives the load when no command does.

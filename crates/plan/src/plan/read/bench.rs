@@ -4,7 +4,7 @@ use super::Reader;
 use crate::plan::commands::COMMAND;
 use crate::plan::node::{Kind, Node};
 use crate::plan::problem::Problem;
-use crate::plan::{Axis, Bench, BenchRunner, Offline, Place, Warmup, schema};
+use crate::plan::{Axis, Bench, BenchRunner, FigurePlace, Offline, Warmup, schema};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -75,13 +75,13 @@ impl Reader<'_> {
     }
 
     /// `[bench.result]`.
-    fn places(&mut self, node: &Node) -> BTreeMap<String, Place> {
+    fn places(&mut self, node: &Node) -> BTreeMap<String, FigurePlace> {
         let mut places = BTreeMap::new();
         for entry in node.entries() {
             let what = format!("bench.result.{}", entry.key);
             let (at, times) = match &entry.value.kind {
                 Kind::Table(_) => {
-                    let Some(mut fields) = self.open::<Place>(&entry.value, &what) else {
+                    let Some(mut fields) = self.open::<FigurePlace>(&entry.value, &what) else {
                         continue;
                     };
                     let at = fields.get("at").and_then(|node| self.text(node, &what));
@@ -95,7 +95,7 @@ impl Reader<'_> {
             match at {
                 Some(at) if at.starts_with('/') => drop(places.insert(
                     entry.key.clone(),
-                    Place {
+                    FigurePlace {
                         at,
                         times: times.unwrap_or(1.0),
                     },

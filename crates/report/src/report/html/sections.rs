@@ -28,7 +28,7 @@ pub fn parts(page: &Page<'_>) -> Value {
     let told = |remarks: Vec<Remark>| {
         let told = remarks
             .into_iter()
-            .map(|Remark { about, text }| context! { about, text => capitalise(&text) });
+            .map(|Remark { about, text }| context! { about, text => safe(code_words(&escape(&capitalise(&text)))) });
         told.collect::<Vec<Value>>()
     };
     let requirements = inputs
@@ -52,6 +52,16 @@ pub fn parts(page: &Page<'_>) -> Value {
         environment => facts(inputs.manifest, state),
         plan => (!inputs.plan.is_empty()).then(|| safe(code(inputs.plan, "the plan"))),
     }
+}
+
+/// What stands between backticks, as code.
+fn code_words(escaped: &str) -> String {
+    let parts = escaped.split('`').enumerate();
+    let parts = parts.map(|(place, part)| match place % 2 {
+        0 => part.to_owned(),
+        _ => format!("<code>{part}</code>"),
+    });
+    parts.collect()
 }
 
 /// One line of counts.

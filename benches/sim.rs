@@ -9,7 +9,7 @@ use std::time::Instant;
 use vsweep::sim::engine::Request;
 use vsweep::sim::flags::Flags;
 use vsweep::sim::settings::Settings;
-use vsweep::sim::virtual_time::{Load, Simulated, VirtualServer};
+use vsweep::sim::virtual_time::{Simulated, VirtualLoad, VirtualServer};
 
 /// Users, prompt tokens, output tokens, spread of the lengths.
 const LOADS: [(usize, usize, usize, f64); 8] = [
@@ -105,7 +105,7 @@ fn timed(
         seed: place as u64,
         ..Request::default()
     });
-    let load = Load {
+    let load = VirtualLoad {
         requests: requests.collect(),
         due: vec![0; count],
         limit: Some(users),

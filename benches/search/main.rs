@@ -28,7 +28,9 @@ use servers::{LIMIT_MS, Server, p99};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
-use vsweep::search::{Criterion, Next, Probe, Request, Requests, Search, Seed, Settings, Target, Vary, wilson};
+use vsweep::search::{
+    Criterion, Next, Probe, RequestLatencies, Requests, Search, Seed, Settings, Target, Vary, wilson,
+};
 
 const REQUESTS: Requests = Requests {
     per_value: 10.0,
@@ -247,9 +249,9 @@ fn searched(mut server: Server, vary: Vary, confirmations: usize, seed: Seed) ->
             }
         };
         let latencies = server.run(question.value, question.requests);
-        let requests: Vec<Request> = latencies
+        let requests: Vec<RequestLatencies> = latencies
             .iter()
-            .map(|&ttft_ms| Request {
+            .map(|&ttft_ms| RequestLatencies {
                 ttft_ms,
                 tpot_ms: 0.0,
                 e2el_ms: ttft_ms,

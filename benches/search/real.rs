@@ -16,7 +16,7 @@ use std::time::Instant;
 use vsweep::journal::{self, Check, Directory, RunRecord, SearchEnd, State};
 use vsweep::matrix::{LoadSearch, Matrix};
 use vsweep::plan;
-use vsweep::search::{Answer, Request, Search, Settings, Vary};
+use vsweep::search::{Answer, RequestLatencies, Search, Settings, Vary};
 
 /// Loads around the answers: so many on either side, so far apart.
 const STEPS: i32 = 3;
@@ -282,7 +282,7 @@ impl Campaign<'_> {
                 .collect(),
         };
         loads.dedup();
-        let mut samples: BTreeMap<u64, Vec<Vec<Request>>> = BTreeMap::new();
+        let mut samples: BTreeMap<u64, Vec<Vec<RequestLatencies>>> = BTreeMap::new();
         for round in 0..ROUNDS {
             let few = requests.at(loads[0]) as usize;
             for pass in 0..self.requests.div_ceil(RUNS * few) {
@@ -307,7 +307,7 @@ impl Campaign<'_> {
     }
 
     /// The requests of the runs at each load on one start of a server.
-    fn measure(&self, server: usize, loads: &[f64], seed: usize) -> Vec<Vec<Vec<Request>>> {
+    fn measure(&self, server: usize, loads: &[f64], seed: usize) -> Vec<Vec<Vec<RequestLatencies>>> {
         let path = self.folder.join("measure.toml");
         std::fs::write(&path, self.shape.measuring(server, loads)).expect("a writable folder");
         let state = self.sweep(&path, &[format!("bench.params.seed={seed}")]);
@@ -335,14 +335,14 @@ impl Campaign<'_> {
     }
 
     /// The latencies of each run at a load, in the order of sending.
-    fn requests_at(&self, state: &State, load: f64) -> Vec<Vec<Request>> {
+    fn requests_at(&self, state: &State, load: f64) -> Vec<Vec<RequestLatencies>> {
         let value = self.shape.vary.to_param(load);
         let runs = state.runs();
         let at_it = runs.filter(|run| run.params.get(self.shape.vary.name()) == Some(&value));
         at_it.map(|run| self.requests_of(run)).collect()
     }
 
-    fn requests_of(&self, run: &RunRecord) -> Vec<Request> {
+    fn requests_of(&self, run: &RunRecord) -> Vec<RequestLatencies> {
         let file = run.file.clone().expect("measured");
         let text = std::fs::read_to_string(self.output().join(file.path)).expect("readable");
         let json: serde_json::Value = serde_json::from_str(&text).expect("sound");
@@ -354,7 +354,7 @@ impl Campaign<'_> {
         let gaps = json["itls"].as_array().expect("save_detailed").iter().map(numbers);
         let requests = ttfts.iter().zip(tokens).zip(gaps).map(|((ttft, tokens), gaps)| {
             let decode_ms = 1e3 * gaps.iter().sum::<f64>();
-            Request {
+            RequestLatencies {
                 ttft_ms: 1e3 * ttft,
                 tpot_ms: decode_ms / (tokens - 1.0).max(1.0),
                 e2el_ms: 1e3 * ttft + decode_ms,

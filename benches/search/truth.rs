@@ -2,7 +2,7 @@
 //! made to rise (pool adjacent violators), and how far off that may be.
 
 use crate::worlds::{Host, World, figure};
-use vsweep::search::{Request, Target, Vary};
+use vsweep::search::{RequestLatencies, Target, Vary};
 
 /// The limit of one target on one server.
 #[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
@@ -105,7 +105,7 @@ struct Runs<'w> {
 }
 
 impl Runs<'_> {
-    fn at(&mut self, load: f64, count: usize) -> Vec<Vec<Request>> {
+    fn at(&mut self, load: f64, count: usize) -> Vec<Vec<RequestLatencies>> {
         let runs = (0..count).map(|_| {
             self.draw += 1;
             self.host.run(load, self.draw).requests
@@ -125,7 +125,7 @@ pub struct Curve {
 
 impl Curve {
     /// From the runs at each load.
-    pub fn of(loads: Vec<f64>, samples: &[Vec<Vec<Request>>], target: &Target, vary: Vary) -> Curve {
+    pub fn of(loads: Vec<f64>, samples: &[Vec<Vec<RequestLatencies>>], target: &Target, vary: Vary) -> Curve {
         let margins: Vec<f64> = samples
             .iter()
             .map(|runs| margin(target, vary, &runs.concat()))
@@ -255,7 +255,7 @@ impl Curve {
     }
 }
 
-fn margin(target: &Target, vary: Vary, requests: &[Request]) -> f64 {
+fn margin(target: &Target, vary: Vary, requests: &[RequestLatencies]) -> f64 {
     let criteria = target.criteria.iter();
     let margins = criteria.filter_map(|criterion| {
         let reading = criterion.read(vary, |key| figure(requests, key), requests)?;

@@ -7,7 +7,7 @@ use vsweep::bench::Measurement;
 use vsweep::matrix::{LoadSearch, Matrix, ServerConfig};
 use vsweep::plan::{self, Warmup};
 use vsweep::rehearse::{Budget, Options, Play, Player, StandIn};
-use vsweep::search::{Probe, Question, Request, Settings, Vary, Watch};
+use vsweep::search::{Probe, Question, RequestLatencies, Settings, Vary, Watch};
 
 /// A plan with its searches, one a server.
 pub struct World {
@@ -103,7 +103,7 @@ impl World {
             let load = vary.floor(load.min(self.settings().upper));
             (0..3)
                 .flat_map(|draw| host.run(load, 1000 + draw).requests)
-                .collect::<Vec<Request>>()
+                .collect::<Vec<RequestLatencies>>()
         });
         let part = random.between(0.25, 0.75);
         let bound = |key: &str| {
@@ -273,9 +273,9 @@ impl Host<'_> {
 }
 
 /// A latency over requests of several runs, as a benchmark states it over those of one; `None` for what is none.
-pub fn figure(requests: &[Request], key: &str) -> Option<f64> {
+pub fn figure(requests: &[RequestLatencies], key: &str) -> Option<f64> {
     let (kind, name) = key.split_once('_')?;
-    let latency = |request: &Request| match name {
+    let latency = |request: &RequestLatencies| match name {
         "ttft_ms" => Some(request.ttft_ms),
         "tpot_ms" => Some(request.tpot_ms),
         "e2el_ms" => Some(request.e2el_ms),

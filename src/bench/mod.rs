@@ -20,8 +20,8 @@ pub use side::limits::kv_cache_tokens;
 
 use crate::cause::Failure;
 use crate::metrics::RunResult;
-use crate::plan::{BenchRunner, Offline, Params, Place, Warmup};
-use crate::search::{Cut, Request, Watch};
+use crate::plan::{BenchRunner, FigurePlace, Offline, Params, Warmup};
+use crate::search::{Cut, RequestLatencies, Watch};
 use crate::server::cpus::Cpus;
 use crate::telemetry::series::Window;
 use crate::validity::{Doubt, Validity};
@@ -54,7 +54,7 @@ pub struct Job {
     /// Environment added for an external benchmark.
     pub env: BTreeMap<String, String>,
     /// Where an external benchmark's figures stand in its result; empty if they are understood.
-    pub places: BTreeMap<String, Place>,
+    pub places: BTreeMap<String, FigurePlace>,
     /// CPUs that an external benchmark may run on; all of vsweep's own without.
     pub cpus: Option<Cpus>,
     /// A folder of its own for whatever an external benchmark writes; its output is kept there as `bench.log`.
@@ -195,7 +195,7 @@ pub struct Measurement {
     /// Why they may not be believed.
     pub doubts: Vec<Doubt>,
     /// Latencies of every request; none from an external benchmark.
-    pub requests: Vec<Request>,
+    pub requests: Vec<RequestLatencies>,
     /// Why a search ended the run before its last request, if one did: the result and the requests are then those of a part
     /// of a run.
     pub cut: Option<Cut>,

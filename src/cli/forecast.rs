@@ -35,35 +35,22 @@ pub fn options(machine: &Machine, plan: &Plan, matrix: &Matrix) -> Options {
 }
 
 /// What a schedule will likely take beyond what is done, learned from a record; `Err` says why that is not known.
-pub fn estimate(
-    plan: &Plan,
-    matrix: &Matrix,
-    schedule: Schedule<'_>,
-    done: &State,
-    record: &State,
-    options: &Options,
-) -> Result<Rehearsal, String> {
-    let counts = matrix.counts();
+pub fn estimate(schedule: Schedule<'_>, done: &State, record: &State, options: &Options) -> Result<Rehearsal, String> {
+    let counts = schedule.matrix.counts();
     let large = "the plan is too large to be played at once; `vsweep rehearse` takes its time";
     if counts.runs + counts.searches + counts.servers > MOST_RUNS {
         return Err(large.to_owned());
     }
-    rehearse(plan, matrix, schedule, done, record, options).map_err(|why| match why {
+    rehearse(schedule, done, record, options).map_err(|why| match why {
         Unknown::TooMuch => large.to_owned(),
         Unknown::Because(why) => why,
     })
 }
 
 /// The time that what is left will likely take, in seconds, once something was measured.
-pub fn seconds_left(
-    plan: &Plan,
-    matrix: &Matrix,
-    schedule: Schedule<'_>,
-    state: &State,
-    options: &Options,
-) -> Option<f64> {
+pub fn seconds_left(schedule: Schedule<'_>, state: &State, options: &Options) -> Option<f64> {
     state.runs().next()?;
-    let rehearsal = estimate(plan, matrix, schedule, state, state, options).ok()?;
+    let rehearsal = estimate(schedule, state, state, options).ok()?;
     Some(rehearsal.total.interval().likely)
 }
 
@@ -102,8 +89,7 @@ impl<'a> Countdown<'a> {
         );
         let began = Instant::now();
         if is_news && began >= self.next {
-            let Sweep { plan, wanted, .. } = self.sweep;
-            let left = seconds_left(plan, wanted, self.sweep.schedule(), state, &self.options);
+            let left = seconds_left(self.sweep.schedule(), state, &self.options);
             self.told = left.map(|left| (Instant::now(), left));
             self.next = Instant::now() + began.elapsed() * PAUSES;
         }
@@ -151,7 +137,7 @@ pub fn tell(sweep: &Sweep<'_>, state: &State, options: &Options) {
     if !is_known(wanted, options) {
         return;
     }
-    let failing: Vec<(String, Failure)> = match estimate(plan, wanted, sweep.schedule(), state, state, options) {
+    let failing: Vec<(String, Failure)> = match estimate(sweep.schedule(), state, state, options) {
         Ok(rehearsal) => {
             if !rehearsal.servers.is_empty() {
                 output::tell(summary(&rehearsal));

@@ -65,7 +65,7 @@ fn show(plan: &Plan, matrix: &Matrix, format: Format, machine: &Machine) -> Resu
         // A record that cannot be read is for `run` to complain about.
         let options = options(machine, plan, matrix);
         let record = recorded(&Directory::at(folder(None, plan))).unwrap_or_default();
-        estimate(plan, matrix, schedule, &State::default(), &record, &options)
+        estimate(schedule, &State::default(), &record, &options)
     };
     let written = match format {
         Format::Text => table::write(plan, matrix, &mut out).and_then(|()| write_estimate(&estimate(), &mut out)),

@@ -72,7 +72,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let schedule = Schedule::new(&plan, &matrix, args.shard, false);
     let options = args.machine.options(&plan, &matrix, None);
     let working = tell_of(&options.plays, matrix.counts().points);
-    let rehearsal = rehearse(&plan, &matrix, schedule, done, &record, &options);
+    let rehearsal = rehearse(schedule, done, &record, &options);
     drop(working);
     let rehearsal = rehearsal.map_err(|why| Error::Usage(format!("cannot rehearse the plan: {why}")))?;
     let recorded = done.runs().count();

@@ -37,6 +37,6 @@ impl Remaining {
         self.options.at_work = at_work;
         let is_meant = state.plan_that_counts()?.1 == self.sha256;
         let schedule = Schedule::new(&self.plan, &self.matrix, Shard::WHOLE, false);
-        seconds_left(&self.plan, &self.matrix, schedule, state, &self.options).filter(|_| is_meant)
+        seconds_left(schedule, state, &self.options).filter(|_| is_meant)
     }
 }

@@ -94,8 +94,7 @@ fn join(args: &Args) -> Result<Exit> {
         return Err(Error::Usage(why.into()));
     }
     let (table, damage) = args.directories.read(|_| Ok(()))?;
-    let (page, missing) =
-        report::joint_page(&table, &args.directories.name(), &ReportOptions::default()).map_err(Error::Fatal)?;
+    let (page, missing) = report::joint_page(&table, &args.directories.name(), &ReportOptions::default());
     missing.iter().for_each(tell);
     write_one(&page, args.output.as_deref().unwrap_or(Path::new(JOINT)))?;
     Ok(damage)

@@ -9,12 +9,12 @@ use crate::bench::native::warmup::{Amount, LONGEST};
 use crate::bench::native::{at_least, latencies, measurement_of, span};
 use crate::bench::params_of;
 use crate::dataset::{self, Dataset, Draw, Item, Prompt, Sampling, Vocabulary};
-use crate::metrics::{Metric, Progress, Sample, seconds};
+use crate::metrics::{LoadProgress, Metric, Sample, seconds};
 use crate::plan::{Params, Warmup};
 use crate::search::{Cut, Watch};
 use crate::sim::engine::Request;
 use crate::sim::engine::noise::mix;
-use crate::sim::virtual_time::{Load, Simulated, VirtualServer};
+use crate::sim::virtual_time::{Simulated, VirtualLoad, VirtualServer};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -133,7 +133,7 @@ impl<'a> Player<'a> {
                 .collect(),
             false => arrivals.due_times(items.len(), settings.prompts.seed),
         };
-        let load = |requests: Vec<Request>, due: Vec<u64>| Load {
+        let load = |requests: Vec<Request>, due: Vec<u64>| VirtualLoad {
             requests,
             due,
             limit: settings.concurrency(),
@@ -219,12 +219,12 @@ fn effort_of(prompt: u64, output: u64) -> u64 {
 }
 
 /// Drives the load until the watch has seen enough; why it ended the run, if it did.
-fn drive_watched(mut watch: Watch, server: &mut VirtualServer, load: Load) -> (Simulated, Option<Cut>) {
+fn drive_watched(mut watch: Watch, server: &mut VirtualServer, load: VirtualLoad) -> (Simulated, Option<Cut>) {
     let mut decided = None;
     let simulated = server.drive_watched(load, &mut |progress| {
         decided = match progress {
-            Progress::Ended(sample, in_flight) => watch.note_end(latencies(sample), span(sample), in_flight as u64),
-            Progress::Underway(underway) => watch.note_underway(underway.iter().map(at_least)),
+            LoadProgress::Ended(sample, in_flight) => watch.note_end(latencies(sample), span(sample), in_flight as u64),
+            LoadProgress::Underway(underway) => watch.note_underway(underway.iter().map(at_least)),
         };
         match decided {
             Some(_) => ControlFlow::Break(()),

@@ -4,7 +4,6 @@
 //! Everything here is predicted, nothing measured; whoever shows it says so. Starts no process, opens no connection,
 //! writes nothing.
 
-mod company;
 mod disk;
 mod imagined;
 mod learn;
@@ -31,7 +30,6 @@ use crate::plan::{BenchRunner, Offline, Plan, Runs};
 use crate::run::{Forecasts, room};
 use crate::sim::engine::gpu::Gpu;
 use crate::units::show_many;
-use company::Company;
 use learn::Lessons;
 use load::Driver;
 use server::ProgramKind;
@@ -178,15 +176,17 @@ impl Rehearsal {
     }
 }
 
+/// What every server is played with.
+struct Company<'a> {
+    schedule: Schedule<'a>,
+    options: &'a Options,
+    lessons: &'a Lessons,
+    budget: &'a Budget,
+}
+
 /// Rehearses what the schedule still has to do after `done`, learning from `record`.
-pub fn rehearse(
-    plan: &Plan,
-    matrix: &Matrix,
-    schedule: Schedule<'_>,
-    done: &State,
-    record: &State,
-    options: &Options,
-) -> Result<Rehearsal, Unknown> {
+pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &Options) -> Result<Rehearsal, Unknown> {
+    let Schedule { plan, matrix, .. } = schedule;
     let mut rehearsal = Rehearsal {
         servers: Vec::new(),
         total: Total::default(),
@@ -205,8 +205,6 @@ pub fn rehearse(
     };
     let lessons = Lessons::from(record, plan, matrix, &stand_in, options);
     let company = Company {
-        plan,
-        matrix,
         schedule,
         options,
         lessons: &lessons,
@@ -238,7 +236,7 @@ pub fn rehearse(
 
 /// What the searches that the schedule has still to begin will likely find, as far as that is known and `most_tokens` allows:
 /// where they may start.
-pub fn foresee(plan: &Plan, matrix: &Matrix, schedule: Schedule<'_>, done: &State, options: &Options) -> Forecasts {
+pub fn foresee(schedule: Schedule<'_>, done: &State, options: &Options) -> Forecasts {
     let budget = Budget::of(options.most_tokens);
     let mut forecasts = Forecasts::new();
     for start in schedule.starts() {
@@ -250,8 +248,6 @@ pub fn foresee(plan: &Plan, matrix: &Matrix, schedule: Schedule<'_>, done: &Stat
         };
         let lessons = Lessons::prior(&stand_in);
         let company = Company {
-            plan,
-            matrix,
             schedule,
             options,
             lessons: &lessons,
@@ -260,7 +256,7 @@ pub fn foresee(plan: &Plan, matrix: &Matrix, schedule: Schedule<'_>, done: &Stat
         let open = group
             .searches
             .iter()
-            .filter(|search| wants_forecast(search, plan, done));
+            .filter(|search| wants_forecast(search, schedule.plan, done));
         for search in open {
             match stage::foresee(&company, &group, &stand_in, done, search) {
                 Ok(forecast) => forecasts.insert(search.id.clone(), forecast),

@@ -1,7 +1,7 @@
 //! One server group in virtual time: the agenda of the real run, on a stage that plays each action on the simulated engine and
 //! adds up what it takes.
 
-use super::company::Company;
+use super::Company;
 use super::disk;
 use super::imagined::Imagined;
 use super::learn::{PAUSE_S, USUAL_PROBES};
@@ -10,7 +10,7 @@ use super::plays::Timing;
 use super::server::StandIn;
 use super::{Forecast, Loss, Unknown};
 use crate::agenda::{
-    Action, Agenda, Ending, Facts, Group, Hint, Hints, Outcome, Ran, Reader, Run, Scope, wants_forecast,
+    Action, Agenda, Ending, Facts, Group, Hint, Hints, Outcome, Ran, Run, RunReader, Scope, wants_forecast,
 };
 use crate::bench::params_of;
 use crate::cause::{Cause, Failure};
@@ -45,7 +45,7 @@ pub fn play_group(
     let mut hints = Hints::new();
     let plays = stand_in.failure.is_none();
     let open = group.searches.iter();
-    for search in open.filter(|search| plays && wants_forecast(search, company.plan, state)) {
+    for search in open.filter(|search| plays && wants_forecast(search, company.schedule.plan, state)) {
         let forecast = Some(foresee(company, &group, stand_in, state, search)?);
         hints.insert(
             search.id.clone(),
@@ -85,7 +85,7 @@ fn play(
     stand_in: &StandIn,
     state: &mut State,
 ) -> Result<(Forecast, Ending), Unknown> {
-    let plan = company.plan;
+    let plan = company.schedule.plan;
     let criteria = plan
         .sla
         .iter()
@@ -94,7 +94,7 @@ fn play(
     let reads_gaps = criteria.map(ToString::to_string).any(|text| text.contains("itl"));
     let scope = Scope {
         plan,
-        matrix: company.matrix,
+        matrix: company.schedule.matrix,
     };
     let server = &group.server;
     let is_up = company.options.at_work && is_up(state, &server.id, group.slot);
@@ -140,7 +140,7 @@ impl Played<'_> {
             .is_some_and(|failure| failure.cause == Cause::ReadyTimeout);
         let start_s = match is_late {
             _ if self.is_up => 0.0,
-            true => self.company.plan.serve.ready_timeout.as_secs_f64(),
+            true => self.company.schedule.plan.serve.ready_timeout.as_secs_f64(),
             false => self.stand_in.start_s,
         };
         let mut forecast = self.forecast.borrow_mut();
@@ -151,7 +151,7 @@ impl Played<'_> {
         match failure {
             Some(failure) => Err(failure.clone()),
             None => {
-                if self.company.plan.serve.answer_check && !self.is_up {
+                if self.company.schedule.plan.serve.answer_check && !self.is_up {
                     forecast.total.starts += self.company.lessons.run.time(self.questions_s());
                 }
                 Ok(Facts {
@@ -197,7 +197,7 @@ impl Played<'_> {
 
     /// Plays one run. Of a benchmark that is not known it is only counted.
     fn play(&mut self, job: &Run) -> Result<Outcome, Unknown> {
-        let (plan, point) = (self.company.plan, &job.task.point);
+        let (plan, point) = (self.company.schedule.plan, &job.task.point);
         let params = match (&plan.bench.runner, &point.argv) {
             _ if self.stand_in.settings.is_none() => None,
             (BenchRunner::Iterations | BenchRunner::Phases | BenchRunner::Offline(_), _) => None,
@@ -267,7 +267,7 @@ impl Played<'_> {
             forecast.total.runs += lessons.pause.time(runs * PAUSE_S);
             return ran(Ok(Ran::default()), seconds);
         }
-        if self.company.plan.bench.runner.offline() != Some(Offline::Startup) {
+        if self.company.schedule.plan.bench.runner.offline() != Some(Offline::Startup) {
             forecast.unknown_runs += 1;
             return ran(Ok(Ran::default()), 0.0);
         }
@@ -287,8 +287,8 @@ impl Played<'_> {
         let (point, lessons) = (&job.task.point, self.company.lessons);
         self.count(point, timing.requests);
         // A search looks for loads at which runs fail.
-        if let (Some(failure), false) = (&timing.failure, matches!(job.task.reader, Some(Reader::Search(_)))) {
-            let point = self.company.plan.secrets.redact(&point.name);
+        if let (Some(failure), false) = (&timing.failure, matches!(job.task.reader, Some(RunReader::Search(_)))) {
+            let point = self.company.schedule.plan.secrets.redact(&point.name);
             let losses = &mut self.forecast.borrow_mut().losses;
             if !losses.iter().any(|loss| loss.point == point) {
                 let failure = failure.clone();

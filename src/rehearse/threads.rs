@@ -1,7 +1,8 @@
 //! The starts of a plan's servers in virtual time, several at once: nothing that happens on one concerns another, unless a search
 //! takes its first guess from its neighbour's answer, or a server would not start. The outcome is that of one thread.
 
-use super::company::Company;
+use super::Company;
+use super::plays::lock;
 use super::server::StandIn;
 use super::stage::play_group;
 use super::{Forecast, Unknown};
@@ -11,14 +12,14 @@ use crate::journal::{FIRST_SLOT, State};
 use crate::matrix::ServerConfig;
 use crate::threads;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 impl Company<'_> {
     /// The forecasts of all servers, over their starts, on which something is left to do after `done`, in the order of the plan.
     pub fn perform(&self, done: &State) -> Result<Vec<Forecast>, Unknown> {
         let left = Mutex::new(Some(self.schedule.foreseen(done).enumerate()));
         let played = Mutex::new(Vec::new());
-        let most = match &self.plan.sla {
+        let most = match &self.schedule.plan.sla {
             Some(_) => 1,
             None => threads::cores(),
         };
@@ -64,7 +65,9 @@ impl Company<'_> {
             return Ok((forecast, Ending::Finished));
         }
         play_group(self, group, &stand_in, state).map_err(|unknown| match unknown {
-            Unknown::Because(why) => Unknown::Because(format!("{}: {why}", self.plan.secrets.redact(&server.name))),
+            Unknown::Because(why) => {
+                Unknown::Because(format!("{}: {why}", self.schedule.plan.secrets.redact(&server.name)))
+            }
             too_much => too_much,
         })
     }
@@ -87,8 +90,4 @@ fn unstarted(group: &Group, stand_in: &StandIn, state: &State) -> Option<Forecas
         failure: Some(failure.clone()),
         ..Forecast::new(group.server.id.clone(), group.server.name.clone())
     })
-}
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -57,7 +57,7 @@ pub struct Guarded {
     grace: Duration,
     /// What the guard may take beyond it to report that all is gone, before we step in.
     margin: Duration,
-    state: watch::Receiver<State>,
+    state: watch::Receiver<TreeState>,
 }
 
 /// Why nobody knows how a command ended.
@@ -91,7 +91,7 @@ impl fmt::Display for Lost {
 
 /// What is known about the tree so far.
 #[derive(Debug, Clone, Default)]
-struct State {
+struct TreeState {
     leader: Option<i32>,
     exit: Option<Exit>,
     failed: Option<String>,
@@ -142,7 +142,7 @@ impl Guarded {
             .stdout
             .take()
             .ok_or_else(|| io::Error::other("it has no output"))?;
-        let (known, state) = watch::channel(State::default());
+        let (known, state) = watch::channel(TreeState::default());
         tokio::spawn(async move {
             let mut lines = BufReader::new(reports).lines();
             let mut complete = false;
@@ -194,7 +194,7 @@ impl Guarded {
         self.once(|state| state.gone).await;
     }
 
-    async fn once(&self, holds: impl FnMut(&State) -> bool) -> State {
+    async fn once(&self, holds: impl FnMut(&TreeState) -> bool) -> TreeState {
         let mut state = self.state.clone();
         // The sender says `gone` before it goes away, so an error here means the same.
         match state.wait_for(holds).await {

@@ -8,6 +8,7 @@ use super::http::{Answer, Http};
 use crate::fingerprint::{Differences, Fingerprint};
 use crate::printable::printable;
 use crate::telemetry::prometheus::{self, Sample};
+use crate::telemetry::scrape::cache_tokens;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -81,7 +82,7 @@ fn text(value: &Value) -> Option<String> {
 fn of_metrics(page: &str) -> Fingerprint {
     let caches = || prometheus::samples(page).filter(|sample| sample.name == "vllm:cache_config_info");
     let started = prometheus::samples(page).find(|sample| sample.name == "process_start_time_seconds");
-    let kv_cache_tokens = caches().try_fold(0u64, |sum, cache| sum.checked_add(tokens(&cache)?));
+    let kv_cache_tokens = caches().try_fold(0u64, |sum, cache| sum.checked_add(cache_tokens(&cache)?));
     let mut settings = BTreeMap::new();
     for (name, value) in caches().next().iter().flat_map(Sample::all_labels).take(MOST_SETTINGS) {
         if !NO_SETTINGS.contains(&name) && value.len() <= LONGEST_SETTING {
@@ -95,12 +96,6 @@ fn of_metrics(page: &str) -> Fingerprint {
         started: started.map(|sample| sample.value).filter(|at| at.is_finite()),
         ..Fingerprint::default()
     }
-}
-
-/// Tokens that an engine's cache holds: as it says, else from its blocks.
-fn tokens(cache: &Sample<'_>) -> Option<u64> {
-    let number = |name: &str| cache.label(name)?.parse::<u64>().ok();
-    number("kv_cache_size_tokens").or_else(|| number("num_gpu_blocks")?.checked_mul(number("block_size")?))
 }
 
 fn of_models(models: &Value, read: &mut Fingerprint) {

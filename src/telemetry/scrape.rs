@@ -1,6 +1,6 @@
 //! What a server's `/metrics` says about its load at one moment, by vLLM's names.
 
-use super::prometheus;
+use super::prometheus::{self, Sample};
 
 /// One look at a server. A figure that the text lacks is unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -25,6 +25,12 @@ pub struct Scrape {
     pub draft_tokens: Option<f64>,
     /// Those that were right.
     pub accepted_tokens: Option<f64>,
+}
+
+/// Tokens that an engine's cache holds: as it says, else from its blocks.
+pub fn cache_tokens(cache: &Sample<'_>) -> Option<u64> {
+    let number = |name: &str| cache.label(name)?.parse::<u64>().ok();
+    number("kv_cache_size_tokens").or_else(|| number("num_gpu_blocks")?.checked_mul(number("block_size")?))
 }
 
 impl Scrape {

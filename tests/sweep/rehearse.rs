@@ -346,7 +346,7 @@ fn without_a_known_gpu_no_search_on_a_real_server_starts_from_a_forecast() {
             ..Options::default()
         };
         let schedule = Schedule::new(&plan, &matrix, Shard::WHOLE, false);
-        foresee(&plan, &matrix, schedule, &State::default(), &options).len()
+        foresee(schedule, &State::default(), &options).len()
     };
     let card = Card {
         gpu: GPUS[1],

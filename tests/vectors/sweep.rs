@@ -146,7 +146,7 @@ fn filter(input: &Value) -> Outcome {
     }
     let parsed = filters
         .iter()
-        .map(|filter| json!({"op": filter.comparison.to_string(), "var": filter.column, "target": filter.target}));
+        .map(|filter| json!({"op": filter.sign(), "var": filter.column, "target": filter.target}));
     Ok(json!({"parsed": parsed.collect::<Value>(), "rows": {"ok": rows}}))
 }
 

@@ -6,7 +6,7 @@ use vsweep_metrics::metrics::seconds;
 use vsweep_sim::sim::engine::{Request, token_id};
 use vsweep_sim::sim::flags::Flags;
 use vsweep_sim::sim::settings::Settings;
-use vsweep_sim::sim::virtual_time::{Load, VirtualServer};
+use vsweep_sim::sim::virtual_time::{VirtualLoad, VirtualServer};
 
 const INPUT: usize = 512;
 const OUTPUT: usize = 128;
@@ -24,11 +24,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             ..Request::default()
         };
         let count = users * 4;
-        let simulated = server.drive(Load {
+        let simulated = server.drive(VirtualLoad {
             requests: (0..count as u64).map(request).collect(),
             due: vec![0; count],
             limit: Some(users),
-            ..Load::default()
+            ..VirtualLoad::default()
         });
         let rate = (count * OUTPUT) as f64 / seconds(simulated.duration);
         println!("{users:>4} users: {rate:>8.0} output tokens/s (simulated)");

@@ -6,7 +6,7 @@
 
 use super::harmless_members;
 use crate::metrics::percentile;
-use crate::plan::{Params, Place};
+use crate::plan::{FigurePlace, Params};
 use crate::python_json;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -69,7 +69,7 @@ pub fn is_known(result: &Params) -> bool {
 }
 
 /// What the plan says of where the figures stand.
-pub fn at_places(result: &Params, places: &BTreeMap<String, Place>) -> Result<Params, String> {
+pub fn at_places(result: &Params, places: &BTreeMap<String, FigurePlace>) -> Result<Params, String> {
     let result = Value::Object(result.clone());
     let mut figures = Params::new();
     for (name, place) in places {
@@ -305,7 +305,7 @@ mod tests {
             .cloned()
             .expect("an object");
         assert_eq!(records(result.clone()), Ok(vec![result.clone()]));
-        let place = |at: &str, times: f64| Place { at: at.into(), times };
+        let place = |at: &str, times: f64| FigurePlace { at: at.into(), times };
         let mut places = BTreeMap::from([
             ("request_throughput".to_owned(), place("/rps", 1.0)),
             ("p99_e2el_ms".to_owned(), place("/latency/p99_s", 1000.0)),

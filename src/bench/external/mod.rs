@@ -20,7 +20,7 @@ use crate::bench::native::settings::Settings;
 use crate::bench::native::warmup::Amount;
 use crate::bench::{Job, Measurement, Runner};
 use crate::cause::{Cause, Failure};
-use crate::plan::{Params, Place, Warmup};
+use crate::plan::{FigurePlace, Params, Warmup};
 use crate::printable::printable;
 use crate::python_json;
 use crate::server::diagnose::{self, Phase};
@@ -55,7 +55,7 @@ pub(crate) struct Program {
     result: PathBuf,
     timeout: Duration,
     loads_engine: bool,
-    places: BTreeMap<String, Place>,
+    places: BTreeMap<String, FigurePlace>,
 }
 
 impl Program {
@@ -337,7 +337,7 @@ fn take(argv: &mut Vec<String>, flag: &str) -> Vec<String> {
 pub const AIPERF_RESULT: &str = "profile_export_aiperf.json";
 
 /// The figures that the program left.
-fn read(path: &Path, places: &BTreeMap<String, Place>) -> Result<Params, Failure> {
+fn read(path: &Path, places: &BTreeMap<String, FigurePlace>) -> Result<Params, Failure> {
     let failed = |what: String| Failure::new(Cause::BenchFailed, format!("exit code 0, but {what}"));
     let path = match path.is_dir() {
         true => &path.join(AIPERF_RESULT),

@@ -1,11 +1,11 @@
 //! Single requests in an external benchmark's result, where it was told to save them (`vllm bench serve --save-detailed`).
 
 use crate::plan::Params;
-use crate::search::Request;
+use crate::search::RequestLatencies;
 use serde_json::Value;
 
 /// The latencies of every request; empty where the result does not hold them. Times are in seconds there.
-pub fn requests(result: &Params) -> Vec<Request> {
+pub fn requests(result: &Params) -> Vec<RequestLatencies> {
     let list = |key: &str| result.get(key).and_then(Value::as_array);
     let (Some(ttfts), Some(itls), Some(lengths)) = (list("ttfts"), list("itls"), list("output_lens")) else {
         return Vec::new();
@@ -16,11 +16,11 @@ pub fn requests(result: &Params) -> Vec<Request> {
     let request = |i: usize| {
         let (ttft_s, tokens) = (ttfts.get(i)?.as_f64()?, lengths.get(i)?.as_f64()?);
         if failed(i) || tokens == 0.0 {
-            return Some(Request::FAILED);
+            return Some(RequestLatencies::FAILED);
         }
         let gaps = itls.get(i)?.as_array()?;
         let rest_s: f64 = gaps.iter().filter_map(Value::as_f64).sum();
-        Some(Request {
+        Some(RequestLatencies {
             ttft_ms: 1000.0 * ttft_s,
             tpot_ms: if tokens > 1.0 {
                 1000.0 * rest_s / (tokens - 1.0)
@@ -33,7 +33,7 @@ pub fn requests(result: &Params) -> Vec<Request> {
     // Half of a list would be another run.
     (0..ttfts.len())
         .map(request)
-        .collect::<Option<Vec<Request>>>()
+        .collect::<Option<Vec<RequestLatencies>>>()
         .unwrap_or_default()
 }
 
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn read(result: Value) -> Vec<Request> {
+    fn read(result: Value) -> Vec<RequestLatencies> {
         requests(result.as_object().expect("an object"))
     }
 
@@ -51,7 +51,7 @@ mod tests {
         let read = read(json!({
             "ttfts": [0.1, 0.0], "itls": [[0.02, 0.04], []], "output_lens": [3, 0], "errors": ["", "refused"],
         }));
-        assert_eq!(read[1], Request::FAILED);
+        assert_eq!(read[1], RequestLatencies::FAILED);
         let (first, near) = (read[0], |a: f64, b: f64| (a - b).abs() < 1e-9);
         assert!(
             near(first.ttft_ms, 100.0) && near(first.tpot_ms, 30.0) && near(first.e2el_ms, 160.0),

@@ -7,7 +7,7 @@ use crate::bench::result::failure_reasons;
 use crate::bench::side::endpoint::Endpoint;
 use crate::bench::side::limits::ServerLimits;
 use crate::cause::{Cause, Failure};
-use crate::load::{Generator, Load, Outcome, Reply, Request, Requests};
+use crate::load::{Generator, Load, LoadOutcome, Reply, Request, Requests};
 use crate::metrics::seconds;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -183,7 +183,7 @@ fn drive<'scope, 'env>(
     scope: &'scope std::thread::Scope<'scope, 'env>,
     generators: &'env mut [Generator],
     loads: &'env [Load],
-) -> impl FnOnce() -> Result<Vec<Outcome>, Failure> + use<'scope, 'env> {
+) -> impl FnOnce() -> Result<Vec<LoadOutcome>, Failure> + use<'scope, 'env> {
     let driving: Vec<_> = generators
         .iter_mut()
         .zip(loads)
@@ -205,7 +205,7 @@ fn drive<'scope, 'env>(
 }
 
 /// Outcomes of which every request succeeded: a batch with holes is not the batch that was asked for.
-fn whole(outcomes: Vec<Outcome>) -> Result<Vec<Outcome>, Failure> {
+fn whole(outcomes: Vec<LoadOutcome>) -> Result<Vec<LoadOutcome>, Failure> {
     let all: usize = outcomes.iter().map(|outcome| outcome.samples.len()).sum();
     let failed: usize = outcomes.iter().map(|outcome| outcome.samples.failed()).sum();
     if failed == 0 {

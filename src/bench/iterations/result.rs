@@ -5,7 +5,7 @@ use super::counts::mean_ms;
 use super::settings::{Mode, Settings};
 use crate::bench::side::limits::ServerLimits;
 use crate::bench::{Job, Measurement};
-use crate::metrics::percentile;
+use crate::metrics::median as middle;
 use crate::plan::Params;
 use crate::validity::{Code, Doubt};
 use serde_json::{Value, json};
@@ -21,8 +21,7 @@ pub(super) fn measurement(
     timings: &[Timing],
 ) -> Measurement {
     let engines: usize = facts.iter().map(|facts| facts.engines).sum();
-    let median =
-        |of: &dyn Fn(&Timing) -> Option<f64>| -> Option<f64> { middle(timings.iter().filter_map(of).collect()) };
+    let median = |of: &dyn Fn(&Timing) -> Option<f64>| -> Option<f64> { middle(timings.iter().filter_map(of)) };
     let ms = |of: &dyn Fn(&Timing) -> Option<f64>| median(of).map(|seconds| seconds * 1000.0);
     let mut result = Params::new();
     let mut set = |key: &str, value: Value| drop(result.insert(key.to_owned(), value));
@@ -47,7 +46,7 @@ pub(super) fn measurement(
     set("first_token_spread_ms", json!(ms(&spread)));
     let is_decode = settings.mode == Mode::Decode && settings.output_len() > 1;
     if is_decode {
-        let step = |timing: &Timing| middle(timing.steps.clone());
+        let step = |timing: &Timing| middle(timing.steps.iter().copied());
         set("step_ms", json!(ms(&step)));
     }
     set("wake_ms", json!(ms(&|timing| Some(timing.wake))));
@@ -100,12 +99,6 @@ pub(super) fn measurement(
         requests: Vec::new(),
         cut: None,
     }
-}
-
-/// The median, if there are any values.
-fn middle(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    (!values.is_empty()).then(|| percentile(&values, 50.0))
 }
 
 fn largest(values: &[f64]) -> Option<f64> {

@@ -2,7 +2,7 @@
 
 use crate::bench::exact_prompts::{ExactParams, Prompts};
 use crate::bench::params::server::ServerParams;
-use crate::bench::params::{Group, Table};
+use crate::bench::params::{ParamGroup, Table};
 use crate::plan::Params;
 use std::ops::Range;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use std::time::Duration;
 pub const TABLE: Table = Table {
     whose: "the iterations benchmark",
     groups: &[
-        Group {
+        ParamGroup {
             title: "Batch",
             params: BatchParams::PARAMS,
         },
-        Group {
+        ParamGroup {
             title: "Server",
             params: ServerParams::PARAMS,
         },
-        Group {
+        ParamGroup {
             title: "Requests",
             params: ExactParams::PARAMS,
         },

@@ -1,7 +1,7 @@
 //! Whether tokens came as fast at the end of a run as at its beginning, by the requests themselves.
 
 use crate::checks::changing;
-use crate::metrics::{Sample, Samples, seconds};
+use crate::metrics::{Sample, Samples, median, seconds};
 use crate::validity::{Code, Doubt};
 
 /// Equal spans of time that a trend is looked for in, at the most.
@@ -60,12 +60,6 @@ pub fn paced(served: &[Served]) -> Option<Doubt> {
         "the time per output token changed by {percent:+.0} % from the end of the ramp to the begin of the drain"
     );
     Some(Doubt::new(Code::NoSteadyState, detail))
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let last = values.len().checked_sub(1)?;
-    Some((values[last / 2] + values[values.len() / 2]) / 2.0)
 }
 
 #[cfg(test)]

@@ -342,16 +342,16 @@ pub(super) fn broke(error: std::io::Error) -> Failure {
     )
 }
 
-fn requests(samples: &Samples) -> Vec<crate::search::Request> {
+fn requests(samples: &Samples) -> Vec<crate::search::RequestLatencies> {
     samples.in_order().map(|sample| latencies(&sample)).collect()
 }
 
 /// What a search reads of a request.
-pub fn latencies(sample: &Sample) -> crate::search::Request {
+pub fn latencies(sample: &Sample) -> crate::search::RequestLatencies {
     if !sample.is_ok() {
-        return crate::search::Request::FAILED;
+        return crate::search::RequestLatencies::FAILED;
     }
-    crate::search::Request {
+    crate::search::RequestLatencies {
         ttft_ms: ms(sample.ttft()),
         tpot_ms: sample.tpot().unwrap_or(0.0) * 1000.0,
         e2el_ms: ms(sample.latency()),
@@ -366,8 +366,8 @@ pub fn span(sample: &Sample) -> Range<Duration> {
 }
 
 /// The latencies that a request in flight has at the least.
-pub fn at_least(underway: &Underway) -> crate::search::Request {
-    crate::search::Request {
+pub fn at_least(underway: &Underway) -> crate::search::RequestLatencies {
+    crate::search::RequestLatencies {
         ttft_ms: ms(underway.ttft.unwrap_or(underway.age)),
         tpot_ms: 0.0,
         e2el_ms: ms(underway.age),

@@ -5,7 +5,7 @@ use super::arrivals::ArrivalParams;
 use super::figures::FigureParams;
 use super::refused::REFUSED;
 use crate::bench::params::server::ServerParams;
-use crate::bench::params::{Group, Param, Table};
+use crate::bench::params::{Param, ParamGroup, Table};
 use crate::dataset::{Dataset, KINDS, Material, PromptParams, TurnParams};
 use crate::load::Backend;
 use crate::metrics::{Metric, SteadyRule};
@@ -54,7 +54,7 @@ pub const TABLE: Table = Table {
     refused: REFUSED,
 };
 
-const GROUPS: &[Group] = &[
+const GROUPS: &[ParamGroup] = &[
     group("Server", ServerParams::PARAMS),
     group("Requests", Api::PARAMS),
     group("Requests", SAMPLING),
@@ -68,8 +68,8 @@ const GROUPS: &[Group] = &[
     group("Conversations", TurnParams::PARAMS),
 ];
 
-const fn group(title: &'static str, params: &'static [Param]) -> Group {
-    Group { title, params }
+const fn group(title: &'static str, params: &'static [Param]) -> ParamGroup {
+    ParamGroup { title, params }
 }
 
 crate::params! {

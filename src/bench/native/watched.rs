@@ -2,14 +2,14 @@
 
 use super::{NativeRun, at_least, broke, count_end, latencies, span};
 use crate::cause::Failure;
-use crate::load::{Load, Outcome};
-use crate::metrics::Progress;
+use crate::load::{Load, LoadOutcome};
+use crate::metrics::LoadProgress;
 use crate::search::Cut;
 use std::ops::ControlFlow;
 
 impl NativeRun {
     /// Drives the load to its end, or until the watch has seen enough; the outcome then holds the requests that had ended.
-    pub(super) fn drive(&mut self, load: &Load) -> Result<(Outcome, Option<Cut>), Failure> {
+    pub(super) fn drive(&mut self, load: &Load) -> Result<(LoadOutcome, Option<Cut>), Failure> {
         let counters = self.job.counters.clone();
         let Some(mut watch) = self.watch.take() else {
             let driven = self.generator.drive(load, &mut |sample| count_end(&counters, sample));
@@ -18,11 +18,11 @@ impl NativeRun {
         let mut decided = None;
         let outcome = self.generator.drive_watched(load, &mut |progress| {
             let cut = match progress {
-                Progress::Ended(sample, in_flight) => {
+                LoadProgress::Ended(sample, in_flight) => {
                     count_end(&counters, sample);
                     watch.note_end(latencies(sample), span(sample), in_flight as u64)
                 }
-                Progress::Underway(underway) => watch.note_underway(underway.iter().map(at_least)),
+                LoadProgress::Underway(underway) => watch.note_underway(underway.iter().map(at_least)),
             };
             match cut {
                 // What ends in the turn that follows changes nothing any more.

@@ -6,7 +6,7 @@ pub(in crate::bench) mod docs;
 pub(in crate::bench) mod headers;
 pub mod server;
 
-pub use crate::params::{Group, Param, Takes, param};
+pub use crate::params::{Param, ParamGroup, Takes, param};
 
 use crate::dataset;
 use crate::params::Reader;
@@ -19,7 +19,7 @@ pub struct Table {
     /// Whose they are, as sentences say it.
     pub whose: &'static str,
     /// Its own parameters, in the order of the help.
-    pub groups: &'static [Group],
+    pub groups: &'static [ParamGroup],
     /// Whether those of all datasets are among them.
     pub has_datasets: bool,
     /// What to do about a name that is like none of them.
@@ -37,7 +37,7 @@ impl Table {
             .iter()
             .copied()
             .chain(datasets)
-            .flat_map(|Group { title, params }| params.iter().map(move |param| (title, param)))
+            .flat_map(|ParamGroup { title, params }| params.iter().map(move |param| (title, param)))
             .filter(move |(_, param)| seen.insert(param.name))
     }
 

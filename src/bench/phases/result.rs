@@ -9,7 +9,7 @@ use crate::bench::result::{failure_reasons, write_stats};
 use crate::bench::side::limits::ServerLimits;
 use crate::bench::{Job, Measurement};
 use crate::cause::{Cause, Failure};
-use crate::load::{Outcome, WindowSeen};
+use crate::load::{LoadOutcome, WindowSeen};
 use crate::metrics::confidence::Interval;
 use crate::metrics::seconds;
 use crate::plan::Params;
@@ -22,7 +22,7 @@ pub(super) fn measurement(
     facts: &ServerLimits,
     shape: Shape,
     grown: Option<Grown>,
-    outcome: &Outcome,
+    outcome: &LoadOutcome,
     seen: &WindowSeen,
 ) -> Measurement {
     let figures = WindowFigures::of(&outcome.samples, &seen.cut, seen.start..seen.end);
@@ -130,7 +130,7 @@ fn without_output(figures: &WindowFigures) -> Option<Failure> {
 }
 
 /// Slots that had no output when the window opened.
-fn unprimed(settings: &Settings, outcome: &Outcome, seen: &WindowSeen) -> Option<Doubt> {
+fn unprimed(settings: &Settings, outcome: &LoadOutcome, seen: &WindowSeen) -> Option<Doubt> {
     if seen.primed.is_some() {
         return None;
     }

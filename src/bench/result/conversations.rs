@@ -2,7 +2,7 @@
 
 use crate::bench::native::settings::Settings;
 use crate::bench::result::write_stats;
-use crate::load::{Outcome, Turns};
+use crate::load::{LoadOutcome, Turns};
 use crate::metrics::{Sample, Samples, Summary, seconds};
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 pub(in crate::bench) fn write(
     settings: &Settings,
     turns: &Turns,
-    outcome: &Outcome,
+    outcome: &LoadOutcome,
     set: &mut impl FnMut(&str, Value),
 ) {
     let samples: Vec<Sample> = outcome.samples.in_order().collect();

@@ -3,7 +3,7 @@
 use crate::bench::native::settings::Settings;
 use crate::bench::result::conversations;
 use crate::bench::result::{Context, cpu_share, failure_reasons, lag, write_stats};
-use crate::load::Outcome;
+use crate::load::LoadOutcome;
 use crate::metrics::confidence::{self, Interval};
 use crate::metrics::{Metric, Nanos, Sample, Samples, Stats, SteadyState, Summary, seconds};
 use serde_json::{Map, Value, json};
@@ -15,7 +15,7 @@ const ONE_A_REQUEST: [Metric; 3] = [Metric::Ttft, Metric::Tpot, Metric::E2el];
 pub(in crate::bench) fn write(
     context: &Context<'_>,
     summary: &Summary,
-    outcome: &Outcome,
+    outcome: &LoadOutcome,
     set: &mut impl FnMut(&str, Value),
 ) {
     let (settings, samples) = (context.settings, &outcome.samples);
@@ -70,7 +70,7 @@ pub(in crate::bench) fn write(
 }
 
 /// How the generator did its part: what its judges look at.
-pub(in crate::bench) fn generator(outcome: &Outcome, set: &mut impl FnMut(&str, Value)) {
+pub(in crate::bench) fn generator(outcome: &LoadOutcome, set: &mut impl FnMut(&str, Value)) {
     let ms = |nanos| json!(seconds(nanos) * 1000.0);
     set("generator_cpu_share", json!(cpu_share(outcome)));
     set("generator_longest_turn_ms", ms(outcome.longest_turn));
@@ -93,7 +93,7 @@ fn from_due(
 }
 
 /// What chance alone may have done to rates and percentiles; null where the run is too short to say.
-fn intervals(settings: &Settings, outcome: &Outcome) -> Value {
+fn intervals(settings: &Settings, outcome: &LoadOutcome) -> Value {
     let samples = &outcome.samples;
     let pair = |interval: Option<Interval>, scale: f64| match interval {
         Some(Interval { low, high }) => json!([low * scale, high * scale]),

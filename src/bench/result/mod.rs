@@ -11,7 +11,7 @@ use crate::bench::native::settings::Settings;
 use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::probe::ProbeCounts;
 use crate::bench::side::tokenizer::Alignment;
-use crate::load::{Outcome, Turns};
+use crate::load::{LoadOutcome, Turns};
 use crate::metrics::{Column, Histogram, Metric, Nanos, Samples, Stats, Summary, seconds};
 use crate::plan::Params;
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ pub(super) struct Context<'a> {
 }
 
 /// Builds the result; columns are null, to be filled in from the samples.
-pub(super) fn result(mut context: Context<'_>, outcome: &Outcome) -> Params {
+pub(super) fn result(mut context: Context<'_>, outcome: &LoadOutcome) -> Params {
     let settings = context.settings;
     let samples = &outcome.samples;
     let summary = Summary::of(samples, seconds(outcome.duration), settings.figures.goodput().as_ref());
@@ -120,7 +120,7 @@ fn rates(summary: &Summary, set: &mut impl FnMut(&str, Value)) {
 }
 
 /// The figures of what generates tokens.
-fn generation(context: &mut Context<'_>, summary: &Summary, outcome: &Outcome, set: &mut impl FnMut(&str, Value)) {
+fn generation(context: &mut Context<'_>, summary: &Summary, outcome: &LoadOutcome, set: &mut impl FnMut(&str, Value)) {
     let (settings, samples) = (context.settings, &outcome.samples);
     rates(summary, set);
     columns(settings.figures.save_detailed, &Column::ALL, set);
@@ -192,7 +192,7 @@ pub(super) fn lag(samples: &Samples, percents: &[f64]) -> Stats {
 }
 
 /// CPU time of the generator's thread per second of the run: 1 is a whole core.
-pub(super) fn cpu_share(outcome: &Outcome) -> f64 {
+pub(super) fn cpu_share(outcome: &LoadOutcome) -> f64 {
     outcome.cpu.as_secs_f64() / seconds(outcome.duration.max(1))
 }
 

@@ -4,7 +4,8 @@
 
 use super::control::SHORT;
 use super::endpoint::Endpoint;
-use crate::telemetry::prometheus::{self, Sample};
+use crate::telemetry::prometheus;
+use crate::telemetry::scrape::cache_tokens;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -63,7 +64,7 @@ impl ServerLimits {
         let config = |table: &str, key: &str| info["vllm_config"][table][key].as_u64();
         ServerLimits {
             engines: engines.len().max(1),
-            kv_cache_tokens: caches().filter_map(|cache| tokens(&cache)).min(),
+            kv_cache_tokens: caches().filter_map(|cache| cache_tokens(&cache)).min(),
             cache_dtype: text("cache_dtype").map(str::to_owned),
             prefix_caching: text("enable_prefix_caching").map(|on| on == "True"),
             max_model_len: models["data"][0]["max_model_len"].as_u64(),
@@ -78,12 +79,6 @@ impl ServerLimits {
 /// Tokens that the KV caches of all engines of a server hold, by its `/metrics`; `None` if they do not say.
 pub fn kv_cache_tokens(metrics: &str) -> Option<u64> {
     ServerLimits::read(metrics, &Value::Null, &Value::Null).all_kv_cache_tokens()
-}
-
-/// Tokens that an engine's cache holds: as it says, else from its blocks.
-fn tokens(cache: &Sample<'_>) -> Option<u64> {
-    let number = |name: &str| cache.label(name)?.parse::<u64>().ok();
-    number("kv_cache_size_tokens").or_else(|| Some(number("num_gpu_blocks")? * number("block_size")?))
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ pub fn first_guesses(sweep: &Sweep<'_>, state: &State) -> Forecasts {
         most_tokens: Some(MOST_TOKENS),
         ..Options::default()
     };
-    foresee(sweep.plan, sweep.wanted, sweep.schedule(), state, &options)
+    foresee(sweep.schedule(), state, &options)
 }
 
 /// How long the work on each server will likely take, where that decides which one comes first.
@@ -54,7 +54,7 @@ pub fn lengths(sweep: &Sweep<'_>, state: &State, options: &Options) -> Lengths {
     if sweep.node.is_none() {
         return Lengths::new();
     }
-    let predicted = estimate(sweep.plan, sweep.wanted, sweep.schedule(), state, state, options);
+    let predicted = estimate(sweep.schedule(), state, state, options);
     let servers = predicted.map(|rehearsal| rehearsal.servers).unwrap_or_default();
     let length = |forecast: Forecast| (forecast.server, forecast.total.interval().likely);
     servers.into_iter().map(length).collect()

@@ -48,10 +48,7 @@ fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl
     let options = options(&Machine::default(), sweep.plan, sweep.wanted);
     match servers {
         0 => Ok(()),
-        _ => write_estimate(
-            &estimate(sweep.plan, sweep.wanted, schedule, state, state, &options),
-            out,
-        ),
+        _ => write_estimate(&estimate(schedule, state, state, &options), out),
     }
 }
 

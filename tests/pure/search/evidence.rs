@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 use vsweep::search::{
-    Answer, Criterion, Found, Next, Probe, Question, Request, Requests, Search, Seed, Settings, Target, Vary,
+    Answer, Criterion, Found, Next, Probe, Question, RequestLatencies, Requests, Search, Seed, Settings, Target, Vary,
 };
 
 fn settings(vary: Vary, requests: u64) -> Settings {
@@ -24,7 +24,7 @@ fn settings(vary: Vary, requests: u64) -> Settings {
 /// A run of which so many requests take 510 ms and all others `ttft_ms`.
 fn run(settings: &Settings, question: Question, ttft_ms: f64, late: usize) -> Probe {
     let criterion = &settings.targets[0].criteria[0];
-    let request = |ttft_ms: f64| Request {
+    let request = |ttft_ms: f64| RequestLatencies {
         ttft_ms,
         tpot_ms: 1.0,
         e2el_ms: ttft_ms,
@@ -149,7 +149,7 @@ fn a_run_has_as_many_requests_as_its_load() {
 fn what_a_cut_run_is_certain_of_is_believed() {
     let settings = settings(Vary::MaxConcurrency, 200);
     let mut search = Search::new(settings.clone(), Seed::neighbour(50.0));
-    let late = Request {
+    let late = RequestLatencies {
         ttft_ms: 5000.0,
         tpot_ms: 1.0,
         e2el_ms: 5000.0,

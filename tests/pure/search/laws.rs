@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use vsweep::search::{
-    Answer, Criterion, Found, Next, Probe, Question, Reading, Request, Rival, Search, Seed, Settings, Target, Vary,
+    Answer, Criterion, Found, Next, Probe, Question, Reading, RequestLatencies, Rival, Search, Seed, Settings, Target,
+    Vary,
 };
 
 fn target(name: &str, limit_ms: f64) -> Target {
@@ -326,7 +327,7 @@ fn attainment_and_goodput_count_together() {
             Next::Probe(question) => {
                 let ttft_ms = question.value * 10.0;
                 let requests = vec![
-                    Request {
+                    RequestLatencies {
                         ttft_ms,
                         tpot_ms: 1.0,
                         e2el_ms: ttft_ms

@@ -3,7 +3,7 @@
 
 use super::begin::{Hint, Scope, search_started};
 use super::grid::Grid;
-use super::task::{Reader, Task};
+use super::task::{RunReader, Task};
 use std::sync::Arc;
 use vsweep_plan::cause::{Cause, Failure, Outcome};
 use vsweep_plan::ids::SearchId;
@@ -112,7 +112,7 @@ fn ask_search(planned: &LoadSearch, hint: &Hint, scope: Scope<'_>, slot: u32, st
                 run: state.free_run(&point.id, slot),
                 point,
                 figures: Arc::default(),
-                reader: Some(Reader::of_search(planned, &search, question)),
+                reader: Some(RunReader::of_search(planned, &search, question)),
             }))
         }
         Next::Done(_) if has_measured_nothing(&planned.id, slot, state) => {
@@ -155,7 +155,7 @@ fn ask_exploration(planned: &LoadExploration, scope: Scope<'_>, slot: u32, state
         run: state.free_run(&point.id, slot),
         point,
         figures: Arc::default(),
-        reader: Some(Reader::of_exploration(planned, load)),
+        reader: Some(RunReader::of_exploration(planned, load)),
     }))
 }
 

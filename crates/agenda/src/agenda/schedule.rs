@@ -19,8 +19,10 @@ use vsweep_strategy::search::{Answer, Exploration, Found};
 /// The work of one session, made start by start so that a million points never stand in memory at once.
 #[derive(Debug, Clone, Copy)]
 pub struct Schedule<'a> {
-    plan: &'a Plan,
-    matrix: &'a Matrix,
+    /// The plan.
+    pub plan: &'a Plan,
+    /// Its matrix, or what of it is wanted.
+    pub matrix: &'a Matrix,
     shard: Shard,
     retry_failed: bool,
 }

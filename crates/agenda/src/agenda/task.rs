@@ -9,7 +9,9 @@ use vsweep_plan::matrix::{LoadExploration, LoadSearch, Point};
 use vsweep_plan::plan::Params;
 use vsweep_plan::validity::Validity;
 use vsweep_record::journal::Learned;
-use vsweep_strategy::search::{CurvePoint, Cut, Level, Load, Probe, Question, Request, Search, Target, Vary, Watch};
+use vsweep_strategy::search::{
+    CurvePoint, Cut, Level, Load, Probe, Question, RequestLatencies, Search, Target, Vary, Watch,
+};
 
 /// One run to be measured.
 #[derive(Debug, Clone)]
@@ -21,7 +23,7 @@ pub struct Task {
     /// Its repetition on that start, from 0.
     pub run: u32,
     /// How the search or exploration that asks for it reads it; a point of the plan has no reader.
-    pub reader: Option<Reader>,
+    pub reader: Option<RunReader>,
     /// The metrics that decide how often its point is measured.
     pub figures: Arc<[String]>,
 }
@@ -31,7 +33,7 @@ const DRAWS: u32 = 10_000;
 
 /// How a run is read by whoever asked for it.
 #[derive(Debug, Clone)]
-pub enum Reader {
+pub enum RunReader {
     /// By a search.
     Search(SearchReader),
     /// By an exploration.
@@ -66,7 +68,7 @@ pub struct Evidence<'a> {
     /// The figures.
     pub result: &'a RunResult,
     /// Latencies of every request; none from an external benchmark.
-    pub requests: &'a [Request],
+    pub requests: &'a [RequestLatencies],
     /// Why the run was ended before its last request.
     pub cut: Option<&'a Cut>,
     /// Whether the figures mean nothing.
@@ -102,7 +104,7 @@ impl Task {
     /// differ in it, and so do all runs of a search; the levels of an exploration do not.
     pub fn draw(&self) -> u32 {
         match &self.reader {
-            Some(Reader::Search(reader)) => reader.question.draw,
+            Some(RunReader::Search(reader)) => reader.question.draw,
             _ => Task::draw_of(self.slot, self.run),
         }
     }
@@ -132,26 +134,26 @@ impl Task {
     /// What ends the run once its verdict is certain.
     pub fn watch(&self) -> Option<&Watch> {
         match &self.reader {
-            Some(Reader::Search(reader)) => Some(&reader.watch),
+            Some(RunReader::Search(reader)) => Some(&reader.watch),
             _ => None,
         }
     }
 }
 
-impl Reader {
+impl RunReader {
     /// The search or exploration.
     pub fn id(&self) -> &SearchId {
         match self {
-            Reader::Search(reader) => &reader.id,
-            Reader::Exploration { id, .. } => id,
+            RunReader::Search(reader) => &reader.id,
+            RunReader::Exploration { id, .. } => id,
         }
     }
 
     /// How a search reads the answer to its question.
-    pub(super) fn of_search(planned: &LoadSearch, search: &Search, question: Question) -> Reader {
+    pub(super) fn of_search(planned: &LoadSearch, search: &Search, question: Question) -> RunReader {
         let probes = search.probes().iter();
         let whole = probes.filter(|probe| probe.stopped.is_none() && !probe.readings.is_empty());
-        Reader::Search(SearchReader {
+        RunReader::Search(SearchReader {
             id: planned.id.clone(),
             watch: search.watch(&question),
             targets: planned.settings.targets.clone().into(),
@@ -162,8 +164,8 @@ impl Reader {
     }
 
     /// How an exploration reads a level.
-    pub(super) fn of_exploration(planned: &LoadExploration, load: Load) -> Reader {
-        Reader::Exploration {
+    pub(super) fn of_exploration(planned: &LoadExploration, load: Load) -> RunReader {
+        RunReader::Exploration {
             id: planned.id.clone(),
             load,
         }
@@ -172,8 +174,8 @@ impl Reader {
     /// What a measured run says; `None` if nothing.
     pub fn learn(&self, seen: Evidence<'_>) -> Option<Learned> {
         Some(match self {
-            Reader::Search(reader) => Learned::Probe(reader.probe(seen)?),
-            Reader::Exploration { load, .. } => Learned::Level(Level {
+            RunReader::Search(reader) => Learned::Probe(reader.probe(seen)?),
+            RunReader::Exploration { load, .. } => Learned::Level(Level {
                 load: *load,
                 figures: figures(load, seen),
             }),
@@ -183,8 +185,8 @@ impl Reader {
     /// The same of a run without figures.
     pub(super) fn learn_of_failure(&self, failure: &Failure) -> Option<Learned> {
         match self {
-            Reader::Search(reader) => reader.probe_of_failure(failure).map(Learned::Probe),
-            Reader::Exploration { load, .. } => Some(Learned::Level(Level {
+            RunReader::Search(reader) => reader.probe_of_failure(failure).map(Learned::Probe),
+            RunReader::Exploration { load, .. } => Some(Learned::Level(Level {
                 load: *load,
                 figures: None,
             })),

@@ -61,7 +61,7 @@ pub use timed_trace::{TimedTrace, sort_by_time};
 pub use tokenizer::Tokenizer;
 pub use vocabulary::{COMMON_WORDS, Count, ServerTokenizer, Vocabulary};
 
-use crate::params::Group;
+use crate::params::ParamGroup;
 
 /// Every dataset, in the order of the docs.
 pub const KINDS: &[Kind] = &[
@@ -82,10 +82,10 @@ pub const KINDS: &[Kind] = &[
 ];
 
 /// The parameters of each dataset, under its name.
-pub fn groups() -> impl Iterator<Item = Group> + Clone {
+pub fn groups() -> impl Iterator<Item = ParamGroup> + Clone {
     let of = |kind: &'static Kind| {
         let title = kind.name;
-        kind.params.iter().map(move |params| Group { title, params })
+        kind.params.iter().map(move |params| ParamGroup { title, params })
     };
     KINDS.iter().flat_map(of)
 }

@@ -12,7 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
-use vsweep_metrics::metrics::{Nanos, Progress, Sample, Samples};
+use vsweep_metrics::metrics::{LoadProgress, Nanos, Sample, Samples};
 
 /// What to send, and how.
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ impl Load {
 
 /// What came of a load.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct LoadOutcome {
     /// One timeline a request that ended, all of them unless the load was cut; those of a window as they ended.
     pub samples: Samples,
     /// The run's zero on the process's clock.
@@ -107,14 +107,14 @@ pub(super) struct Drive<'a> {
     pub total: usize,
     /// Looks for the moments at which the window opens and ends.
     pub window: Option<Watch>,
-    pub watch: &'a mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+    pub watch: &'a mut dyn FnMut(LoadProgress<'_>) -> ControlFlow<()>,
     /// Whether the watch has ended it.
     pub is_cut: bool,
 }
 
 impl<'a> Drive<'a> {
     /// Starts the clock.
-    pub fn new(load: &'a Load, watch: &'a mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Self {
+    pub fn new(load: &'a Load, watch: &'a mut dyn FnMut(LoadProgress<'_>) -> ControlFlow<()>) -> Self {
         let once = load.requests.len().min(load.due.len());
         let window = load.window.map(|window| Watch::new(window, load.limit.unwrap_or(1)));
         Drive {
@@ -214,7 +214,7 @@ impl<'a> Drive<'a> {
 
     fn note(&mut self, index: usize, sample: &Sample) {
         self.finished += 1;
-        self.tell(Progress::Ended(sample, self.in_flight));
+        self.tell(LoadProgress::Ended(sample, self.in_flight));
         if let Some(window) = &mut self.window {
             window.ended(index, sample);
         }
@@ -247,7 +247,7 @@ impl<'a> Drive<'a> {
         false
     }
 
-    pub fn tell(&mut self, progress: Progress<'_>) {
+    pub fn tell(&mut self, progress: LoadProgress<'_>) {
         self.is_cut |= (self.watch)(progress).is_break();
     }
 
@@ -284,7 +284,7 @@ mod tests {
             limit: Some(2),
             ..Load::default()
         };
-        let mut watch = |_: Progress<'_>| ControlFlow::Continue(());
+        let mut watch = |_: LoadProgress<'_>| ControlFlow::Continue(());
         let mut drive = Drive::new(&load, &mut watch);
         let mut ready = vec![];
         for ended in [None, Some((1, 5)), Some((0, 9))] {
@@ -310,7 +310,7 @@ mod tests {
             limit: Some(2),
             ..Load::default()
         };
-        let mut watch = |_: Progress<'_>| ControlFlow::Continue(());
+        let mut watch = |_: LoadProgress<'_>| ControlFlow::Continue(());
         let mut drive = Drive::new(&load, &mut watch);
         while drive.take(0).is_some() {}
         // What arrived in one turn is read in any order.

@@ -11,7 +11,7 @@ use self::absence::Absence;
 use super::arrivals::Arrivals;
 use super::clock::{nanos, thread_cpu};
 use super::connection::Connection;
-use super::drive::{Drive, Load, Outcome};
+use super::drive::{Drive, Load, LoadOutcome};
 use super::exchange::Exchange;
 use super::moderation::Moderation;
 use super::stop::Stop;
@@ -27,7 +27,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use vsweep_metrics::metrics::{Nanos, Progress, Sample, Underway};
+use vsweep_metrics::metrics::{LoadProgress, Nanos, Sample, Underway};
 
 const TIMER: Token = Token(usize::MAX);
 const STOP: Token = Token(usize::MAX - 1);
@@ -106,9 +106,9 @@ impl Generator {
     }
 
     /// Sends the load and awaits every answer; `on_end` hears of each finished request.
-    pub fn drive(&mut self, load: &Load, on_end: &mut dyn FnMut(&Sample)) -> io::Result<Outcome> {
+    pub fn drive(&mut self, load: &Load, on_end: &mut dyn FnMut(&Sample)) -> io::Result<LoadOutcome> {
         self.drive_watched(load, &mut |progress| {
-            if let Progress::Ended(sample, _) = progress {
+            if let LoadProgress::Ended(sample, _) = progress {
                 on_end(sample);
             }
             ControlFlow::Continue(())
@@ -119,8 +119,8 @@ impl Generator {
     pub fn drive_watched(
         &mut self,
         load: &Load,
-        watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
-    ) -> io::Result<Outcome> {
+        watch: &mut dyn FnMut(LoadProgress<'_>) -> ControlFlow<()>,
+    ) -> io::Result<LoadOutcome> {
         self.awaited = 0;
         let cpu_before = thread_cpu();
         let mut drive = Drive::new(load, watch);
@@ -163,7 +163,7 @@ impl Generator {
             self.discard_all();
         }
         let window = self.cut(&mut drive);
-        Ok(Outcome {
+        Ok(LoadOutcome {
             duration: drive.clock.now(),
             began: drive.clock.zero(),
             window,
@@ -352,7 +352,7 @@ impl Generator {
         let busy = self.connections.iter().flatten();
         let underway = busy.filter(|connection| connection.carries.is_some());
         let underway: Vec<Underway> = underway.map(|connection| connection.exchange.underway(now)).collect();
-        drive.tell(Progress::Underway(&underway));
+        drive.tell(LoadProgress::Underway(&underway));
     }
 
     fn arm(&self, drive: &mut Drive<'_>) -> io::Result<()> {

@@ -8,7 +8,7 @@ const LONGEST_HEAD: usize = 64 << 10;
 const MOST_HEADERS: usize = 128;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum Parsing {
     Head,
     Length(u64),
     UntilClose,
@@ -27,7 +27,7 @@ enum State {
 /// One response being read.
 #[derive(Debug)]
 pub struct Response {
-    state: State,
+    state: Parsing,
     head: Vec<u8>,
     /// As the last head said; nothing is to be concluded from it before.
     pub status: StatusCode,
@@ -40,7 +40,7 @@ pub struct Response {
 impl Default for Response {
     fn default() -> Self {
         Response {
-            state: State::Head,
+            state: Parsing::Head,
             head: Vec::new(),
             status: StatusCode::OK,
             metadata: Vec::new(),
@@ -52,12 +52,12 @@ impl Default for Response {
 impl Response {
     /// The status, if it is known and says no.
     pub fn refusal(&self) -> Option<StatusCode> {
-        (!matches!(self.state, State::Head) && self.status != StatusCode::OK).then_some(self.status)
+        (!matches!(self.state, Parsing::Head) && self.status != StatusCode::OK).then_some(self.status)
     }
 
     /// Makes it ready for another response, keeping its memory.
     pub fn reset(&mut self) {
-        self.state = State::Head;
+        self.state = Parsing::Head;
         self.head.clear();
         self.metadata.clear();
         (self.status, self.keeps_alive) = (StatusCode::OK, true);
@@ -65,38 +65,46 @@ impl Response {
 
     /// Whether the response is complete.
     pub fn is_done(&self) -> bool {
-        self.state == State::Done
+        self.state == Parsing::Done
     }
 
     /// Whether any byte of it has arrived.
     pub fn has_begun(&self) -> bool {
-        self.state != State::Head || !self.head.is_empty()
+        self.state != Parsing::Head || !self.head.is_empty()
     }
 
     /// Takes bytes; `body` is called with the status and each piece of the body. Bytes after the end make the connection unusable.
     pub fn feed(&mut self, mut bytes: &[u8], body: &mut impl FnMut(StatusCode, &[u8])) -> Result<(), String> {
         while !bytes.is_empty() {
             bytes = match self.state {
-                State::Head => self.take_head(bytes)?,
-                State::Length(left) => {
+                Parsing::Head => self.take_head(bytes)?,
+                Parsing::Length(left) => {
                     let (data, rest) = split(bytes, left);
                     body(self.status, data);
                     let left = left - data.len() as u64;
-                    self.state = if left == 0 { State::Done } else { State::Length(left) };
+                    self.state = if left == 0 {
+                        Parsing::Done
+                    } else {
+                        Parsing::Length(left)
+                    };
                     rest
                 }
-                State::UntilClose => {
+                Parsing::UntilClose => {
                     body(self.status, bytes);
                     &[]
                 }
-                State::Chunk(left) => {
+                Parsing::Chunk(left) => {
                     let (data, rest) = split(bytes, left);
                     body(self.status, data);
                     let left = left - data.len() as u64;
-                    self.state = if left == 0 { State::ChunkEnd } else { State::Chunk(left) };
+                    self.state = if left == 0 {
+                        Parsing::ChunkEnd
+                    } else {
+                        Parsing::Chunk(left)
+                    };
                     rest
                 }
-                State::Done => {
+                Parsing::Done => {
                     self.keeps_alive = false;
                     &[]
                 }
@@ -112,8 +120,8 @@ impl Response {
     /// The connection has ended; says whether the response is complete.
     pub fn close(&mut self) -> bool {
         self.keeps_alive = false;
-        if self.state == State::UntilClose {
-            self.state = State::Done;
+        if self.state == Parsing::UntilClose {
+            self.state = Parsing::Done;
         }
         self.is_done()
     }
@@ -151,19 +159,19 @@ impl Response {
             _ => says("connection", "keep-alive"),
         };
         self.state = if self.status.is_informational() {
-            State::Head
+            Parsing::Head
         } else if matches!(self.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
-            State::Done
+            Parsing::Done
         } else if says("transfer-encoding", "chunked") {
-            State::Size(0, 0)
+            Parsing::Size(0, 0)
         } else if let Some(length) = header("content-length") {
             let length = std::str::from_utf8(length).ok().and_then(|length| length.parse().ok());
             match length.ok_or("the answer's Content-Length is not a number")? {
-                0 => State::Done,
-                length => State::Length(length),
+                0 => Parsing::Done,
+                length => Parsing::Length(length),
             }
         } else {
-            State::UntilClose
+            Parsing::UntilClose
         };
         self.head.clear();
         // The head ends within these bytes, because it was partial before them.
@@ -176,26 +184,26 @@ fn split(bytes: &[u8], at_most: u64) -> (&[u8], &[u8]) {
 }
 
 /// One byte of chunked framing.
-fn between_chunks(state: State, byte: u8) -> Result<State, String> {
+fn between_chunks(state: Parsing, byte: u8) -> Result<Parsing, String> {
     let bad = || Err("the answer's chunked encoding is broken".to_owned());
     Ok(match (state, byte) {
-        (State::Size(size, digits), b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+        (Parsing::Size(size, digits), b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
             let digit = char::from(byte).to_digit(16).unwrap_or(0);
             if digits >= 15 {
                 return bad();
             }
-            State::Size(size * 16 + u64::from(digit), digits + 1)
+            Parsing::Size(size * 16 + u64::from(digit), digits + 1)
         }
-        (State::Size(_, 0), _) => return bad(),
-        (State::Size(0, _) | State::SizeEnd(0), b'\n') => State::Trailer(true),
-        (State::Size(size, _) | State::SizeEnd(size), b'\n') => State::Chunk(size),
-        (State::Size(size, _), b'\r' | b';' | b' ' | b'\t') | (State::SizeEnd(size), _) => State::SizeEnd(size),
-        (State::ChunkEnd, b'\r') => State::ChunkEnd,
-        (State::ChunkEnd, b'\n') => State::Size(0, 0),
-        (State::Trailer(true), b'\n') => State::Done,
-        (State::Trailer(_), b'\n') => State::Trailer(true),
-        (State::Trailer(empty), b'\r') => State::Trailer(empty),
-        (State::Trailer(_), _) => State::Trailer(false),
+        (Parsing::Size(_, 0), _) => return bad(),
+        (Parsing::Size(0, _) | Parsing::SizeEnd(0), b'\n') => Parsing::Trailer(true),
+        (Parsing::Size(size, _) | Parsing::SizeEnd(size), b'\n') => Parsing::Chunk(size),
+        (Parsing::Size(size, _), b'\r' | b';' | b' ' | b'\t') | (Parsing::SizeEnd(size), _) => Parsing::SizeEnd(size),
+        (Parsing::ChunkEnd, b'\r') => Parsing::ChunkEnd,
+        (Parsing::ChunkEnd, b'\n') => Parsing::Size(0, 0),
+        (Parsing::Trailer(true), b'\n') => Parsing::Done,
+        (Parsing::Trailer(_), b'\n') => Parsing::Trailer(true),
+        (Parsing::Trailer(empty), b'\r') => Parsing::Trailer(empty),
+        (Parsing::Trailer(_), _) => Parsing::Trailer(false),
         _ => return bad(),
     })
 }

@@ -31,7 +31,7 @@ mod window;
 
 pub use backend::{Backend, Reply};
 pub use body::{BodyOptions, Content};
-pub use drive::{Load, Outcome};
+pub use drive::{Load, LoadOutcome};
 pub use generator::Generator;
 pub use limit::{FILES_BESIDE_CONNECTIONS, allow_connections};
 pub use request::{Request, RequestOptions};

@@ -59,7 +59,7 @@ pub trait Declared: Sized {
 
 /// Parameters that belong together, under a title.
 #[derive(Debug, Clone, Copy)]
-pub struct Group {
+pub struct ParamGroup {
     /// The title, as in help.
     pub title: &'static str,
     /// The parameters.

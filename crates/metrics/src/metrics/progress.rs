@@ -5,7 +5,7 @@ use super::sample::Sample;
 
 /// What a load tells while it is under way.
 #[derive(Debug)]
-pub enum Progress<'a> {
+pub enum LoadProgress<'a> {
     /// A request ended; so many are still in flight.
     Ended(&'a Sample, usize),
     /// Ten times a second: every request in flight, in no order.

@@ -84,6 +84,14 @@ pub fn percentile(sorted: &[f64], percent: f64) -> f64 {
     interpolate(sorted.len(), percent, |rank| sorted[rank])
 }
 
+/// The middle of some values; `None` if there are none.
+pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_unstable_by(f64::total_cmp);
+    let last = values.len().checked_sub(1)?;
+    Some(f64::midpoint(values[last / 2], values[values.len() / 2]))
+}
+
 /// The same of `count` values, of which `at` gives the one at a rank.
 fn interpolate(count: usize, percent: f64, mut at: impl FnMut(usize) -> f64) -> f64 {
     let Some(top) = count.checked_sub(1) else {

@@ -3,7 +3,7 @@
 
 use super::check::{self, MOST_PAIRS};
 use super::filter::{Agreement, Match, Sides};
-use super::identity::{Load, file_digest};
+use super::identity::{SharedLoad, file_digest};
 use super::space::{Slot, Space};
 use super::starved;
 use super::{Matrix, Removed};
@@ -198,7 +198,7 @@ fn links(plan: &Plan, sides: Sides<'_>) -> (Vec<Agreement>, Vec<Removed>) {
     equal.chain(across).unzip()
 }
 
-fn load(plan: &Plan, bench: &Space, bench_count: usize) -> Load {
+fn load(plan: &Plan, bench: &Space, bench_count: usize) -> SharedLoad {
     let mut datasets = BTreeMap::new();
     let varies = bench
         .slots
@@ -226,7 +226,7 @@ fn load(plan: &Plan, bench: &Space, bench_count: usize) -> Load {
         BenchRunner::Command(_) => plan.bench.env.clone(),
         _ => BTreeMap::new(),
     };
-    Load {
+    SharedLoad {
         runner: match plan.bench.runner {
             BenchRunner::Native => None,
             ref other => other.name(),

@@ -32,7 +32,7 @@ pub(super) fn server_id(
 
 /// What all points of a plan share.
 #[derive(Debug, Clone)]
-pub(super) struct Load {
+pub(super) struct SharedLoad {
     /// A runner of ours other than the load generator.
     pub runner: Option<&'static str>,
     pub env: BTreeMap<String, String>,
@@ -42,7 +42,7 @@ pub(super) struct Load {
     pub datasets: BTreeMap<String, String>,
 }
 
-impl Load {
+impl SharedLoad {
     pub fn point_id(&self, server: &ServerId, params: &Params, argv: Option<&[String]>, secrets: &Secrets) -> PointId {
         let dataset = dataset_path(params).and_then(|path| self.datasets.get(path));
         let mut content = json!({
@@ -63,7 +63,7 @@ impl Load {
 /// Whether an identity says that the load generator of ours measured the point without warming up: false where a dataset's
 /// content is part of it, too.
 pub fn is_unwarmed(point: &PointId, server: &ServerId, params: &Params) -> bool {
-    let load = Load {
+    let load = SharedLoad {
         runner: None,
         env: BTreeMap::new(),
         warmup_prompts: Some(0),

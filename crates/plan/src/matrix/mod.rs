@@ -26,7 +26,7 @@ use crate::plan::{
 };
 use crate::printable::printable;
 use filter::{Agreement, Match};
-use identity::Load;
+use identity::SharedLoad;
 use space::Space;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
@@ -125,7 +125,7 @@ pub struct Matrix {
     runner: BenchRunner,
     /// How long a run may take.
     timeout: Duration,
-    load: Load,
+    load: SharedLoad,
     secrets: Secrets,
 }
 

@@ -1,21 +1,33 @@
 //! The `[compare]` table as meant: what is asked of the servers of the plan, held against each other start by start.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Duration;
 use vsweep_strategy::stats::Margins;
 
-/// What to compare, and how hard.
-#[derive(Debug, Clone, PartialEq)]
+/// Holds the servers of the plan against each other, start by start, until it is decided which is better (docs/verdicts.md). Two servers, the
+/// base first, are measured in pairs of starts, in the order A B, B A. More than two are an ordered axis, such as versions: it is bisected for
+/// the place where the metric changes, and has one load and one metric. Every server has the same loads. With `[exec]` the two
+/// run at once, on two sets of GPUs that are swapped from pair to pair. Not with `starts`, `url`, `[sla]` or `[explore]`.
+#[derive(Debug, Clone, PartialEq, JsonSchema)]
+#[schemars(rename = "CompareTable", deny_unknown_fields)]
 pub struct Compare {
-    /// Metrics of the result.
+    /// Metrics of the result, judged at every load. Default: `output_throughput`, or those of `fail_on` alone.
+    #[schemars(with = "Option<Vec<String>>")]
     pub metrics: Vec<String>,
-    /// Changes that do not matter.
+    /// A change below this does not matter, such as `3 %`. Default: what the machine's own noise makes, if other experiments in the folder
+    /// of this one show it, else 3 %.
+    #[schemars(rename = "margin", with = "Option<String>")]
     pub margins: Margins,
-    /// At most this many starts, failed ones included.
+    /// At most this many server starts, failed ones included. Default: 40.
+    #[schemars(with = "Option<u32>", range(min = 8, max = 1000))]
     pub max_starts: u32,
-    /// At most this much time in starts and runs.
+    /// No start begins after this much time in starts and runs, such as `2h`. Default: no limit.
+    #[schemars(with = "Option<String>")]
     pub max_time: Option<Duration>,
-    /// Changes that must not happen.
+    /// Changes that must not happen, such as `p99_ttft_ms:+5%` or `output_throughput:-3%`. `run` and `report` end with exit code 4 if one does, with
+    /// 5 if that could not be decided. Two servers only.
+    #[schemars(with = "Option<Vec<String>>")]
     pub fail_on: Vec<Limit>,
 }
 

@@ -1,20 +1,33 @@
 //! The `[exec]` table: how many servers run at once.
 
+use super::schema::{Exclusive, SideBySide, Slowdown};
 use super::{Condition, Params, spelling};
+use schemars::JsonSchema;
 use std::time::Duration;
 
-/// The `[exec]` table.
-#[derive(Debug, Clone, PartialEq)]
+/// How many servers run side by side, each with GPUs, a port and, where there are enough, cores of its own. The longest run first,
+/// and one that needs every GPU runs alone. What a server measures beside others is not the same as alone: see docs/packing.md.
+#[derive(Debug, Clone, PartialEq, JsonSchema)]
+#[schemars(rename = "ExecTable", deny_unknown_fields)]
 pub struct Exec {
-    /// How many servers run at once.
+    /// `"gpus"`: as many servers at once as the GPUs of the machine hold; or a number: at most so many, also on a machine without
+    /// GPUs. `CUDA_VISIBLE_DEVICES` of vsweep says which GPUs it may use.
+    #[schemars(with = "SideBySide")]
     pub parallel: Parallel,
-    /// GPUs of each server, where its command does not decide.
+    /// GPUs that each server takes. Default: tensor × pipeline × data parallel size, as its flags say. 0: none.
+    #[schemars(range(max = 1024))]
     pub gpus: Option<u32>,
-    /// How long GPUs that somebody else uses are waited for.
+    /// How long GPUs that somebody else uses are waited for, e.g. `10m` (default).
+    #[schemars(with = "Option<String>")]
     pub wait: Duration,
-    /// The slowdown of servers beside others, in percent, from which on they run apart; `None`: it is not measured.
+    /// How much slower servers may be beside others than alone, e.g. `5 %` (default). It is measured with further runs of a sample of
+    /// points, alone and beside others; from there on servers run one after the other, or start apart from runs. `false`: it is not
+    /// measured.
+    #[schemars(with = "Option<Slowdown>")]
     pub interference: Option<f64>,
-    /// Which servers never run beside others: those that meet all of these. `None`: none; no condition: each.
+    /// Servers that never run beside others: `true` for each, or values of parameters such as `{ tensor_parallel_size = ">=4" }`, all
+    /// of which must hold. Default: false.
+    #[schemars(with = "Option<Exclusive>")]
     pub exclusive: Option<Vec<Condition>>,
 }
 

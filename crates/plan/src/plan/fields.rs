@@ -5,11 +5,16 @@ use super::node::{Entry, Kind, Node};
 use super::problem::{Found, suggest};
 use super::schema;
 use schemars::JsonSchema;
+use serde_json::{Map, Value};
+use std::ops::RangeInclusive;
 
 /// A table being read.
 pub struct Fields<'n> {
+    /// What keys are called in messages: theirs after that of their table and a dot.
+    prefix: String,
     entries: &'n [Entry],
-    known: Vec<String>,
+    /// The documented keys with their schemas.
+    known: Map<String, Value>,
     asked: Vec<&'static str>,
 }
 
@@ -22,15 +27,22 @@ impl<'n> Fields<'n> {
             return None;
         };
         Some(Fields {
+            prefix: format!("{what}."),
             entries,
             known: schema::keys_of::<T>(),
             asked: Vec::new(),
         })
     }
 
+    /// The same table, whose keys are called by their own names alone.
+    pub fn by_own_names(self) -> Fields<'n> {
+        let prefix = String::new();
+        Fields { prefix, ..self }
+    }
+
     /// The entry of a known key.
     pub fn entry(&mut self, key: &'static str) -> Option<&'n Entry> {
-        debug_assert!(self.known.iter().any(|known| known == key), "`{key}` is not documented");
+        debug_assert!(self.known.contains_key(key), "`{key}` is not documented");
         self.asked.push(key);
         self.entries.iter().find(|entry| entry.key == key)
     }
@@ -40,15 +52,27 @@ impl<'n> Fields<'n> {
         self.entry(key).map(|entry| &entry.value)
     }
 
+    /// The value of a known key as `read` makes it from the node and what messages call it.
+    pub fn with<T>(&mut self, key: &'static str, read: impl FnOnce(&'n Node, &str) -> Option<T>) -> Option<T> {
+        let node = self.get(key)?;
+        read(node, &format!("{}{key}", self.prefix))
+    }
+
+    /// The bounds that the schema sets to a whole number.
+    pub fn bounds(&self, key: &str) -> RangeInclusive<u32> {
+        let bound = |name: &str| self.known.get(key)?.get(name)?.as_u64()?.try_into().ok();
+        bound("minimum").unwrap_or(0)..=bound("maximum").unwrap_or(u32::MAX)
+    }
+
     /// Ends the reading: reports the keys that nobody knows.
     pub fn close(self, found: &mut Found) {
         debug_assert!(
-            self.known.iter().all(|known| self.asked.contains(&known.as_str())),
+            self.known.keys().all(|known| self.asked.contains(&known.as_str())),
             "documented but not read: {:?}",
             self.known
         );
         for entry in self.rest() {
-            let known = self.known.iter().map(String::as_str);
+            let known = self.known.keys().map(String::as_str);
             let message = format!("unknown key `{}`", entry.key);
             found.object(entry.key_span, message, suggest(&entry.key, known));
         }
@@ -56,7 +80,7 @@ impl<'n> Fields<'n> {
 
     /// The entries that are not known keys: in tables that mix both, the user's own names.
     pub fn rest(&self) -> impl Iterator<Item = &'n Entry> {
-        let unknown = |entry: &&Entry| !self.known.contains(&entry.key);
+        let unknown = |entry: &&Entry| !self.known.contains_key(&entry.key);
         self.entries.iter().filter(unknown)
     }
 }

@@ -1,29 +1,38 @@
 //! The `[k8s]` table: what the pods of a Kubernetes cluster are for each server start.
 
+use schemars::JsonSchema;
 use std::time::Duration;
 
-/// The `[k8s]` table.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What `vsweep submit --k8s` writes into the manifest of the Kubernetes Jobs that work on the plan; other commands do not read it. A pod
+/// asks for as many GPUs as its server's flags say, or `exec.gpus`. See docs/cluster.md.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
+#[schemars(rename = "K8sTable", deny_unknown_fields)]
 pub struct K8s {
-    /// Container image with vsweep and its servers.
+    /// Container image in which vsweep and its servers are installed, such as `registry.example.com/vsweep:1`.
     pub image: String,
-    /// The claim of the volume that holds the results.
+    /// Name of the PersistentVolumeClaim that holds the results. All pods mount it at once, so it must be `ReadWriteMany`.
     pub claim: String,
-    /// Where that is mounted; an absolute path.
+    /// Where the pods, and the machine that submits, see that volume. The results directory is below it. Default: `/results`.
+    #[schemars(with = "Option<String>")]
     pub mount: String,
-    /// The namespace; that of whoever applies the manifest without one.
+    /// The namespace. Default: that of whoever applies the manifest.
     pub namespace: Option<String>,
-    /// The longest that one server start may take.
+    /// The longest that one server start with all its runs may take, e.g. `4h`. Default: no limit.
+    #[schemars(with = "Option<String>")]
     pub time: Option<Duration>,
-    /// What a GPU is called.
+    /// What the cluster calls a GPU. Default: `nvidia.com/gpu`.
+    #[schemars(with = "Option<String>")]
     pub gpu: String,
-    /// Memory for each GPU, as Kubernetes writes quantities.
+    /// Memory for each GPU, such as `200Gi`; for the pod itself where it has no GPU.
     pub memory_per_gpu: Option<String>,
-    /// Cores for each GPU.
+    /// Cores for each GPU; for the pod itself where it has no GPU.
+    #[schemars(range(min = 1, max = 1024))]
     pub cpus_per_gpu: Option<u32>,
-    /// How many server starts may run at once.
+    /// How many server starts of the same size may run at once. Default: all of them.
+    #[schemars(range(min = 1, max = 100_000))]
     pub at_once: Option<u32>,
-    /// Secrets that become environment variables.
+    /// Names of Secrets whose keys become environment variables of the pods: those that `${NAME}` in the plan refers to.
+    #[schemars(with = "Option<Vec<String>>")]
     pub secrets: Vec<String>,
 }
 

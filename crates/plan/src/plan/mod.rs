@@ -63,6 +63,7 @@ pub use spelling::SHORT_FLAGS;
 pub use value::{equal, equality_key, number, show};
 pub use world::World;
 
+use schemars::JsonSchema;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -141,7 +142,8 @@ impl Plan {
 }
 
 /// What a failed run does to the rest of the sweep.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
+#[schemars(rename_all = "snake_case")]
 pub enum OnFailure {
     /// Record it and go on.
     Continue,
@@ -235,7 +237,7 @@ pub struct Bench {
     /// Environment variables for an external benchmark.
     pub env: BTreeMap<String, String>,
     /// Where an external benchmark's figures stand in its result; empty if they are understood.
-    pub result: BTreeMap<String, Place>,
+    pub result: BTreeMap<String, FigurePlace>,
     /// Limit for one run.
     pub timeout: Duration,
     /// Unmeasured requests before the first run of a load on a fresh server.
@@ -248,12 +250,14 @@ pub struct Bench {
     pub combos: Vec<Combo>,
 }
 
-/// Where a figure stands in a JSON document.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Place {
-    /// A JSON pointer.
+/// Where a figure in another unit stands.
+#[derive(Debug, Clone, PartialEq, JsonSchema)]
+#[schemars(rename = "PlaceTable", deny_unknown_fields)]
+pub struct FigurePlace {
+    /// A JSON pointer such as `/ttft/mean_s`.
     pub at: String,
-    /// What the number there is multiplied by.
+    /// What it is multiplied by, e.g. 1000 for seconds.
+    #[schemars(with = "Option<f64>")]
     pub times: f64,
 }
 
@@ -313,12 +317,15 @@ pub enum Axis {
     Derived(Derived),
 }
 
-/// A value that follows another parameter, e.g. `num_prompts` ten times `max_concurrency`.
-#[derive(Debug, Clone, PartialEq)]
+/// A value that follows another parameter: `per * times`, at least `min`, at most `max`. Counts and lengths are rounded
+/// up to whole numbers.
+#[derive(Debug, Clone, PartialEq, JsonSchema)]
+#[schemars(rename = "DerivedTable", deny_unknown_fields)]
 pub struct Derived {
-    /// Name of the parameter it follows.
+    /// Name of the parameter it follows, in the same table.
     pub per: String,
-    /// Factor.
+    /// Factor. Default: 1.
+    #[schemars(with = "Option<f64>")]
     pub times: f64,
     /// Lower bound of the result.
     pub min: Option<f64>,
@@ -355,13 +362,16 @@ pub struct ReportOptions {
     pub requirements: Vec<Requirement>,
 }
 
-/// One `[[report.plot]]`: a line chart of metric against parameter or metric.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A line chart.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
+#[schemars(rename = "PlotTable", deny_unknown_fields)]
 pub struct Plot {
-    /// Column on the x axis.
+    /// Column on the x axis: a parameter or a metric.
     pub x: String,
     /// Column on the y axis.
     pub y: String,
-    /// One curve for each combination of these columns' values.
+    /// One curve for each combination of these columns' values. What else varies is drawn as its median, in a band from the lowest
+    /// to the highest; without it, all that varies makes curves.
+    #[schemars(with = "Option<Vec<String>>")]
     pub curve_by: Vec<String>,
 }

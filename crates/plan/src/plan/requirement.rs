@@ -2,6 +2,7 @@
 //! Whether it holds is judged where results are shown, not here.
 
 use super::{Condition, Params, Side, spelling};
+use schemars::JsonSchema;
 use std::fmt;
 use vsweep_strategy::search::Criterion;
 
@@ -23,12 +24,13 @@ pub enum Required {
     Points(Assertion),
 }
 
-/// How many servers a requirement is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Which servers must meet a requirement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
+#[schemars(rename = "WhichServers", rename_all = "snake_case")]
 pub enum Servers {
-    /// One of them is enough.
+    /// One is enough.
     Any,
-    /// Each of them.
+    /// Each.
     All,
 }
 

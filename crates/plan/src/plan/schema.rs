@@ -1,22 +1,18 @@
 //! The plan format as documented types: the JSON Schema, the plan reference and the reader's list of known keys are
 //! all made from these. Nothing is ever deserialized into them; reading, with its checks, is the `read` module's.
 
-mod compare;
-mod exec;
 mod json;
-mod k8s;
 mod runs;
-mod slurm;
 mod values;
 
-pub use compare::CompareTable;
-pub use exec::{ExecTable, Resource, SideBySide};
 pub use json::{json_schema, json_text, keys_of};
-pub use k8s::K8sTable;
 pub use runs::{RunsTable, RunsValue};
-pub use slurm::SlurmTable;
-pub use values::{AxisItem, Commands, DerivedTable, Param, RangeTable, Scalar, Scale, ValueTable, Values, Words};
+pub use values::{
+    AxisItem, Commands, Exclusive, Param, RangeTable, Resource, Scalar, Scale, SideBySide, Slowdown, ValueTable,
+    Values, Words,
+};
 
+use super::{Compare, Exec, FigurePlace, K8s, Link, OnFailure, Plot, Servers, Slurm};
 use schemars::JsonSchema;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -60,13 +56,13 @@ pub struct PlanFile {
     /// The load side: what is sent, and by which program.
     pub bench: Option<BenchTable>,
     /// How many servers run side by side. Without this table they run one after the other.
-    pub exec: Option<ExecTable>,
+    pub exec: Option<Exec>,
     /// What `vsweep submit --slurm` asks of Slurm for each server start.
-    pub slurm: Option<SlurmTable>,
+    pub slurm: Option<Slurm>,
     /// What the manifest of `vsweep submit --k8s` says of each server start.
-    pub k8s: Option<K8sTable>,
+    pub k8s: Option<K8s>,
     /// Parameters that are tied to each other.
-    pub link: Option<LinkTable>,
+    pub link: Option<Link>,
     /// Blocks of conditions on parameters; a point for which all conditions of one block hold is left out. A condition
     /// is a value (`"serve.tensor_parallel_size" = 1`) or a comparison (`"bench.max_concurrency" = ">64"`).
     pub exclude: Option<Vec<BTreeMap<String, Scalar>>>,
@@ -75,22 +71,12 @@ pub struct PlanFile {
     /// A spread of loads between one request at a time and as many as the server can do, for a whole curve.
     pub explore: Option<ExploreTable>,
     /// The servers of the plan held against each other, start by start: which is better, or where along an axis something changed.
-    pub compare: Option<CompareTable>,
+    pub compare: Option<Compare>,
     /// What must hold of the points of the plan; otherwise `run` and `report` end with exit code 4, or 5 if it cannot be
     /// decided.
     pub assert: Option<Vec<AssertTable>>,
     /// What the report draws beyond the standard charts.
     pub report: Option<ReportTable>,
-}
-
-/// What a failed run does to the rest of the sweep.
-#[derive(JsonSchema)]
-#[schemars(rename_all = "snake_case")]
-pub enum OnFailure {
-    /// Record it and go on.
-    Continue,
-    /// Record it and end the sweep.
-    Stop,
 }
 
 /// The server side.
@@ -180,6 +166,7 @@ pub struct BenchTable {
     pub timeout: Option<String>,
     /// Unmeasured requests before the first run of a load on a fresh server, of the load's own shape and for at most 60 s; not for
     /// `iterations` and `phases`, which warm up by themselves. Default: as many as the load holds at once. 0: none.
+    #[schemars(range(max = 1_000_000))]
     pub warmup_prompts: Option<u32>,
     /// Whether the server's `/metrics`, the GPUs and the host are read during every run (docs/formats.md). Default: true.
     pub telemetry: Option<bool>,
@@ -199,17 +186,7 @@ pub enum PlaceValue {
     /// A JSON pointer.
     At(String),
     /// The same of a figure in another unit.
-    Scaled(PlaceTable),
-}
-
-/// Where a figure in another unit stands.
-#[derive(JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct PlaceTable {
-    /// A JSON pointer such as `/ttft/mean_s`.
-    pub at: String,
-    /// What it is multiplied by, e.g. 1000 for seconds.
-    pub times: Option<f64>,
+    Scaled(FigurePlace),
 }
 
 /// Who drives the load when no command does.
@@ -244,16 +221,6 @@ pub struct ComboTable {
     pub params: BTreeMap<String, Value>,
 }
 
-/// Parameters that are tied to each other, named as `serve.max_num_seqs` or `bench.max_concurrency`.
-#[derive(JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct LinkTable {
-    /// Groups of parameters; only pairs of server and load in which all parameters of a group are equal are kept.
-    pub equal: Option<Vec<Vec<String>>>,
-    /// Groups of axes that advance together, first value with first value and so on.
-    pub zip: Option<Vec<Vec<String>>>,
-}
-
 /// Targets, and the load parameter that a search varies to find the highest load that meets each. It takes the place of
 /// that parameter's axis. Every run sends `num_prompts` requests; where `num_prompts` follows the varied parameter (`per`,
 /// `times`, `min`, `max`) it grows with the load, and without it ten for each unit of load, from 200 to 2000, are sent.
@@ -271,8 +238,10 @@ pub struct SlaTable {
     /// How far the answer may lie below the true limit, as a ratio; an answer that is less sure says so. Default: 0.05.
     pub tolerance: Option<f64>,
     /// At most this many runs asked for by each target, 2 to 1000; the runs of the others tell it something too, so `sla.csv` may count more. From three quarters of them on, a safe answer is taken as it is. Default: 16.
+    #[schemars(range(min = 2, max = 1000))]
     pub max_probes: Option<u32>,
     /// Whole runs at the load found, 0 to 100; all runs there together must meet the target. Default: 1.
+    #[schemars(range(max = 100))]
     pub confirmations: Option<u32>,
     /// Whether a server config is left as soon as another one is known to hold more than it can, for every target that is
     /// still open: by what was measured on it, by `max`, or because the simulator predicts less than a quarter. Default:
@@ -292,10 +261,12 @@ pub struct ExploreTable {
     /// The load parameter to vary: `max_concurrency` or `request_rate`.
     pub vary: Vary,
     /// Number of loads, both ends among them, 2 to 1000. Default: 10.
+    #[schemars(range(min = 2, max = 1000))]
     pub levels: Option<u32>,
     /// Spacing of the first half of the levels: `log` (default) or `linear`.
     pub spacing: Option<Scale>,
     /// Requests in flight at the saturated end, from 2. More than the server's `max_num_seqs` is enough. Default: 1024.
+    #[schemars(range(min = 2, max = 1_000_000))]
     pub max_concurrency: Option<u32>,
 }
 
@@ -336,20 +307,10 @@ pub struct AssertTable {
     #[schemars(rename = "where")]
     pub only: Option<BTreeMap<String, Scalar>>,
     /// Who must meet it: `any` (default), one server of the plan, or `all`.
-    pub servers: Option<WhichServers>,
+    pub servers: Option<Servers>,
     /// The bounds.
     #[schemars(flatten)]
     pub criteria: BTreeMap<String, String>,
-}
-
-/// Which servers must meet a requirement.
-#[derive(JsonSchema)]
-#[schemars(rename_all = "snake_case")]
-pub enum WhichServers {
-    /// One is enough.
-    Any,
-    /// Each.
-    All,
 }
 
 /// What the report draws beyond the standard charts.
@@ -359,7 +320,7 @@ pub struct ReportTable {
     /// Options of the Pareto chart.
     pub pareto: Option<ParetoTable>,
     /// Further line charts.
-    pub plot: Option<Vec<PlotTable>>,
+    pub plot: Option<Vec<Plot>>,
     /// What one GPU costs an hour in dollars, such as `2.5`: the tables, charts and the answer then say what a million tokens cost.
     pub price_per_gpu_hour: Option<f64>,
 }
@@ -370,17 +331,4 @@ pub struct ReportTable {
 pub struct ParetoTable {
     /// Parameters written beside each point of the frontier. Default: those that vary.
     pub label_by: Option<Vec<String>>,
-}
-
-/// A line chart.
-#[derive(JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct PlotTable {
-    /// Column on the x axis: a parameter or a metric.
-    pub x: String,
-    /// Column on the y axis.
-    pub y: String,
-    /// One curve for each combination of these columns' values. What else varies is drawn as its median, in a band from the lowest
-    /// to the highest; without it, all that varies makes curves.
-    pub curve_by: Option<Vec<String>>,
 }

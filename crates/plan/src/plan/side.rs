@@ -1,5 +1,6 @@
 //! Parameters of both sides of a plan by their names, and the table that ties them to each other.
 
+use schemars::JsonSchema;
 use std::fmt;
 
 /// Which side of the plan a parameter belongs to.
@@ -36,11 +37,14 @@ impl fmt::Display for ParamRef {
     }
 }
 
-/// The `[link]` table.
-#[derive(Debug, Clone, Default)]
+/// Parameters that are tied to each other, named as `serve.max_num_seqs` or `bench.max_concurrency`.
+#[derive(Debug, Clone, Default, JsonSchema)]
+#[schemars(rename = "LinkTable", deny_unknown_fields)]
 pub struct Link {
-    /// Each group keeps only the pairs in which all its parameters are equal.
+    /// Groups of parameters; only pairs of server and load in which all parameters of a group are equal are kept.
+    #[schemars(with = "Option<Vec<Vec<String>>>")]
     pub equal: Vec<Vec<ParamRef>>,
-    /// Each group advances together: its axes have one length and count as one axis.
+    /// Groups of axes that advance together, first value with first value and so on.
+    #[schemars(with = "Option<Vec<Vec<String>>>")]
     pub zip: Vec<Vec<ParamRef>>,
 }

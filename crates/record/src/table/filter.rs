@@ -4,6 +4,7 @@
 use super::words::items;
 use super::{Cell, Table};
 use std::fmt;
+use vsweep_plan::plan::Op;
 
 /// One condition on one column.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,50 +12,26 @@ pub struct Filter {
     /// The column, as typed.
     pub column: String,
     /// How its cells are compared.
-    pub comparison: Comparison,
+    pub comparison: Op,
     /// What they are compared with, without its quotes.
     pub target: String,
     quoted: bool,
 }
 
-/// A comparison operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Comparison {
-    /// `==`
-    Equal,
-    /// `!=`; also true of a missing value.
-    NotEqual,
-    /// `<=`
-    AtMost,
-    /// `>=`
-    AtLeast,
-    /// `<`
-    Below,
-    /// `>`
-    Above,
-}
-
 /// Each operator after those that it begins.
-const COMPARISONS: [(&str, Comparison); 6] = [
-    ("==", Comparison::Equal),
-    ("!=", Comparison::NotEqual),
-    ("<=", Comparison::AtMost),
-    (">=", Comparison::AtLeast),
-    ("<", Comparison::Below),
-    (">", Comparison::Above),
+const COMPARISONS: [(&str, Op); 6] = [
+    ("==", Op::Eq),
+    ("!=", Op::Ne),
+    ("<=", Op::Le),
+    (">=", Op::Ge),
+    ("<", Op::Lt),
+    (">", Op::Gt),
 ];
-
-impl fmt::Display for Comparison {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut known = COMPARISONS.iter().filter(|(_, comparison)| comparison == self);
-        f.write_str(known.next().map_or("", |(text, _)| text))
-    }
-}
 
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quote = if self.quoted { "'" } else { "" };
-        write!(f, "{}{}{quote}{}{quote}", self.column, self.comparison, self.target)
+        write!(f, "{}{}{quote}{}{quote}", self.column, self.sign(), self.target)
     }
 }
 
@@ -106,8 +83,14 @@ impl Filter {
         Ok(filter)
     }
 
+    /// The sign of its comparison.
+    pub fn sign(&self) -> &'static str {
+        let mut known = COMPARISONS.iter().filter(|(_, op)| *op == self.comparison);
+        known.next().map_or("", |(sign, _)| sign)
+    }
+
     fn needs_number(&self) -> bool {
-        !matches!(self.comparison, Comparison::Equal | Comparison::NotEqual)
+        !matches!(self.comparison, Op::Eq | Op::Ne)
     }
 
     /// The target as a number, unless quotes make it a text.
@@ -144,12 +127,12 @@ impl Filter {
             pair.is_some_and(|(value, target)| compare(&value, &target))
         };
         match self.comparison {
-            Comparison::Equal => is_equal(),
-            Comparison::NotEqual => !is_equal(),
-            Comparison::AtMost => ordered(f64::le),
-            Comparison::AtLeast => ordered(f64::ge),
-            Comparison::Below => ordered(f64::lt),
-            Comparison::Above => ordered(f64::gt),
+            Op::Eq => is_equal(),
+            Op::Ne => !is_equal(),
+            Op::Le => ordered(f64::le),
+            Op::Ge => ordered(f64::ge),
+            Op::Lt => ordered(f64::lt),
+            Op::Gt => ordered(f64::gt),
         }
     }
 }

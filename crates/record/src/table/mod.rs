@@ -37,7 +37,7 @@ pub use contest::{Contest, LATENCIES, Standing};
 pub use csv::{inert, write_csv};
 pub use disagree::Disagreement;
 pub use drift::Drifting;
-pub use filter::{Comparison, Filter};
+pub use filter::Filter;
 pub use gpus::{DEGREES, count_gpus};
 pub use pareto::{distinct, frontier, knee};
 pub use points::{Point, PointOutcome, Points};

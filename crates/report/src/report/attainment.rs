@@ -5,7 +5,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use vsweep_plan::plan::{Required, Requirement};
 use vsweep_record::table::Cell;
-use vsweep_strategy::search::{Latency, Quantity, Request, RequestLimit, attained};
+use vsweep_strategy::search::{Latency, Quantity, RequestLatencies, RequestLimit, attained};
 
 /// The shares that a plan asks for, by their columns' names.
 #[derive(Debug, Clone, Default)]
@@ -53,7 +53,7 @@ impl Shares {
 
 impl Lists {
     /// Every request with the latencies that these limits are about; `None` if a list of them is missing.
-    fn requests(&self, limits: &[RequestLimit]) -> Option<Vec<Request>> {
+    fn requests(&self, limits: &[RequestLimit]) -> Option<Vec<RequestLatencies>> {
         let needs = |wanted: &[Latency]| limits.iter().any(|limit| wanted.contains(&limit.latency));
         let count = self.latencies.len().max(self.ttfts.len());
         let has_ttft = self.ttfts.len() == count;
@@ -64,7 +64,7 @@ impl Lists {
         is_known.then(|| (0..count).map(|at| self.request(at)).collect())
     }
 
-    fn request(&self, at: usize) -> Request {
+    fn request(&self, at: usize) -> RequestLatencies {
         let get = |list: &[f64]| list.get(at).copied();
         let ttft = get(&self.ttfts).unwrap_or_default();
         let of_gaps = || ttft + self.itls.get(at).map_or(0.0, |gaps| gaps.iter().sum());
@@ -72,7 +72,7 @@ impl Lists {
         // A failed request has no latency.
         let has_failed = self.errors.get(at).is_some_and(|error| !error.is_empty());
         if has_failed || latency <= 0.0 {
-            return Request::FAILED;
+            return RequestLatencies::FAILED;
         }
         let tokens = get(&self.output_lens).unwrap_or_default();
         let tpot = if tokens > 1.0 {
@@ -80,7 +80,7 @@ impl Lists {
         } else {
             0.0
         };
-        Request {
+        RequestLatencies {
             ttft_ms: ttft * 1000.0,
             tpot_ms: tpot * 1000.0,
             e2el_ms: latency * 1000.0,

@@ -48,6 +48,18 @@ pub struct Axis {
     pub covers: Option<(f64, f64)>,
 }
 
+impl Axis {
+    /// An axis that leaves ticks and extent to the renderer.
+    pub fn of(title: impl Into<String>, scale: Scale) -> Axis {
+        Axis {
+            title: title.into(),
+            scale,
+            ticks: Vec::new(),
+            covers: None,
+        }
+    }
+}
+
 /// A tick at a value of the data.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Tick {
@@ -118,6 +130,19 @@ pub struct Mark {
     /// Whether its figures may not be believed: it is drawn hollow.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub suspect: bool,
+}
+
+impl Mark {
+    /// A mark with nothing beside it.
+    pub fn at(x: f64, y: f64) -> Mark {
+        Mark {
+            x,
+            y,
+            bar: None,
+            label: Vec::new(),
+            suspect: false,
+        }
+    }
 }
 
 /// The most curves that one picture can hold and still be read.

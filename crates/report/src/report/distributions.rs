@@ -78,6 +78,6 @@ impl Distributions {
     }
 }
 
-fn shorten(value: f64) -> f64 {
+pub(super) fn shorten(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }

@@ -5,15 +5,15 @@ use super::answer;
 use super::charts::{Subject, make_charts};
 use super::goals::Goals;
 use super::html::STYLE;
+use super::html::text::{self, safe};
 use super::picture::{Form, render};
 use super::text::bests;
 use super::variation::{name_workload, settings, varying_within};
 use super::words::show_number;
 use super::yardstick::Yardstick;
 use itertools::Itertools;
-use minijinja::{AutoEscape, Environment, Value, context};
+use minijinja::{Value, context};
 use vsweep_plan::plan::ReportOptions;
-use vsweep_plan::printable::printable_lines;
 use vsweep_plan::units::show_many;
 use vsweep_record::journal::State;
 use vsweep_record::table::{Column, EXPERIMENT, Point, Points, Table};
@@ -23,10 +23,7 @@ const PAGE: &str = include_str!("joint.html.jinja");
 const MOST_ROWS: usize = 40;
 
 /// The page over a table of several experiments, whose column `experiment` tells them apart, and what could not be drawn.
-///
-/// # Errors
-/// If the page cannot be made.
-pub fn joint_page(table: &Table, name: &str, options: &ReportOptions) -> Result<(String, Vec<String>), String> {
+pub fn joint_page(table: &Table, name: &str, options: &ReportOptions) -> (String, Vec<String>) {
     let points = Points::of(table);
     let of_experiment = |point: &&Point| points.param(point, EXPERIMENT).to_string();
     let counted = points.points.iter().into_group_map_by(of_experiment);
@@ -41,7 +38,7 @@ pub fn joint_page(table: &Table, name: &str, options: &ReportOptions) -> Result<
         let measured = own.iter().filter(|point| !point.used.is_empty()).count();
         let suspect = own.iter().filter(|point| point.is_suspect()).count();
         [
-            shown(name),
+            name.clone(),
             show_many(own.len() as u64, "point"),
             format!("{measured} measured, {suspect} of them suspect"),
         ]
@@ -68,11 +65,11 @@ pub fn joint_page(table: &Table, name: &str, options: &ReportOptions) -> Result<
             let star = if answer.frontier.contains(at) { "* " } else { "" };
             let mark = answer::mark(&points.points[*at]).map_or(String::new(), |mark| format!(" ({mark})"));
             let told = format!("{star}{}{mark}", settings(&params, points.points[*at].row));
-            figures.chain([shown(&told)]).collect::<Vec<String>>()
+            figures.chain([told]).collect::<Vec<String>>()
         });
         context! {
-            name => shown(&name_workload(&points, workload)),
-            bests => bests(&points, &answer, &params).lines().map(shown).collect::<Vec<String>>(),
+            name => name_workload(&points, workload),
+            bests => bests(&points, &answer, &params).lines().map(str::to_owned).collect::<Vec<String>>(),
             heads => yardstick.shown.iter().map(|shown| shown.heading).collect::<Vec<_>>(),
             rows => rows.collect::<Vec<_>>(),
             more => own.len().saturating_sub(MOST_ROWS),
@@ -85,23 +82,18 @@ pub fn joint_page(table: &Table, name: &str, options: &ReportOptions) -> Result<
     let mut charts = make_charts(&subject, options);
     let mut pictures = Vec::new();
     for chart in &charts.charts {
-        match render(chart, Form::Svg).map(String::from_utf8) {
-            Ok(Ok(svg)) => {
-                pictures.push(context! { title => shown(&chart.title), svg => Value::from_safe_string(svg) })
+        match render(chart, Form::Svg) {
+            Ok(svg) => {
+                pictures.push(context! { title => chart.title.clone(), svg => safe(String::from_utf8_lossy(&svg)) })
             }
-            Ok(Err(error)) => charts
-                .missing
-                .push(format!("the chart {} could not be drawn: {error}", chart.name)),
             Err(error) => charts
                 .missing
                 .push(format!("the chart {} could not be drawn: {error}", chart.name)),
         }
     }
-    let mut page = Environment::new();
-    page.set_auto_escape_callback(|_| AutoEscape::Html);
     let context = context! {
-        style => Value::from_safe_string(STYLE.to_owned()),
-        name => shown(name),
+        style => safe(STYLE),
+        name,
         counted => format!(
             "{} of {} in {}",
             show_many(table.rows() as u64, "run"),
@@ -112,10 +104,5 @@ pub fn joint_page(table: &Table, name: &str, options: &ReportOptions) -> Result<
         sections => sections.collect::<Vec<Value>>(),
         pictures,
     };
-    let page = page.render_str(PAGE, context).map_err(|error| error.to_string())?;
-    Ok((page, charts.missing))
-}
-
-fn shown(text: &str) -> String {
-    printable_lines(text).into_owned()
+    (text::render(PAGE, context), charts.missing)
 }

@@ -253,12 +253,7 @@ impl Phases {
                 ticks: ticks.collect(),
                 covers: None,
             },
-            y: Axis {
-                title: y.to_owned(),
-                scale: Scale::Linear,
-                ticks: Vec::new(),
-                covers: None,
-            },
+            y: Axis::of(y, Scale::Linear),
             series,
         }
     }

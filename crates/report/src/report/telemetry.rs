@@ -2,6 +2,7 @@
 //! thinned out. A file that is missing or damaged leaves its run without charts; nothing else depends on it.
 
 use super::answer::Answer;
+use super::distributions::shorten;
 use itertools::Itertools;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -277,10 +278,6 @@ impl Readings {
         };
         values.chunks(part).map(mean).collect()
     }
-}
-
-fn shorten(value: f64) -> f64 {
-    format!("{value:.3e}").parse().unwrap_or(value)
 }
 
 #[cfg(test)]

@@ -14,97 +14,115 @@ pub enum After {
     Time(Duration),
 }
 
-/// One fault, as `--sim-fault KIND[:ARG][@P]` or in `VSWEEP_SIM_FAULT` (separated by commas).
-#[derive(Debug, Clone, PartialEq)]
-pub enum Fault {
-    /// `crash-at-start`: a traceback while the engine initialises, exit code 1.
-    CrashAtStart,
-    /// `bad-exit:CODE`: ends with this exit code while starting.
-    BadExit(u8),
-    /// `never-ready`: starts, logs, and never listens.
-    NeverReady,
-    /// `slow-start:SECONDS`: takes this long to become ready.
-    SlowStart(Duration),
-    /// `port-taken`: behaves as if another program held the port.
-    PortTaken,
-    /// `oom-at-load`: out of GPU memory while loading the weights.
-    OomAtLoad,
-    /// `oom-at-profile`: out of GPU memory while a batch of the largest size is tried.
-    OomAtProfile,
-    /// `kv-too-small`: too little memory left for one request of the longest length.
-    KvTooSmall,
-    /// `wrong-model`: serves a model of another name.
-    WrongModel,
-    /// `ignore-flag:NAME`: takes the flag and does as if it had not been given.
-    IgnoreFlag(String),
-    /// `…-after:N` and `…-after:TIME`: a strike under load.
-    Strikes(Strike, After),
-    /// `ignore-term`: SIGTERM and SIGINT do nothing.
-    IgnoreTerm,
-    /// `hang-on-term`: told to stop with a stream in flight, stops the engine and then waits for ever, as vLLM may.
-    HangOnTerm,
-    /// `leak-child`: starts a process in a session of its own that ignores SIGTERM and outlives the server.
-    LeakChild,
-    /// `late-release:SECONDS`: the simulated GPU memory stays taken this long after the engine is gone.
-    LateRelease(Duration),
-    /// `error-rate:P`: this share of requests is answered with 500.
-    ErrorRate(f64),
-    /// `reject-rate:P`: this share of requests is answered with 429.
-    RejectRate(f64),
-    /// `truncate-rate:P`: this share of streams is cut in the middle, without `[DONE]`.
-    TruncateRate(f64),
-    /// `wrong-counts:P`: this share of answers counts more tokens than it has.
-    WrongCounts(f64),
-    /// `wrong-tokens:P`: this share of the tokens of an answer is another than the most probable one.
-    WrongTokens(f64),
-    /// `repeated-tokens:P`: this share of the tokens of an answer is the one before again.
-    RepeatedTokens(f64),
-    /// `cut-answers:N`: no answer has more than N tokens, whatever is asked for.
-    CutAnswers(u64),
-    /// `truncated-prompts:N`: only the last N tokens of a prompt are read; all of them are counted.
-    TruncatedPrompts(u64),
-    /// `batch-noise:NATS`: log probabilities move by this much, at random, in an answer that is not given alone.
-    BatchNoise(f64),
-    /// `reset-refused:N`: the first N resets of the prefix cache are refused.
-    ResetRefused(u64),
-    /// `log-flood`: writes a thousand log lines with every request.
-    LogFlood,
+/// Declares the faults: each with what it does, its word and, if it has an argument, what that means and how it is read.
+macro_rules! faults {
+    ($($(#[$doc:meta])+ $fault:ident $(($kind:ty))? = $word:literal $(: $meaning:literal $read:ident)?;)+) => {
+        /// One fault, as `--sim-fault KIND[:ARG][@P]` or in `VSWEEP_SIM_FAULT` (separated by commas).
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum Fault {
+            $($(#[$doc])+ $fault $(($kind))?,)+
+            /// A strike under load.
+            Strikes(Strike, After),
+        }
+
+        /// Every fault but the strikes, by its word, with the meaning of its argument; empty if it has none.
+        const PLAIN: &[(&str, &str)] = &[$(($word, concat!($($meaning)?))),+];
+
+        /// The fault of a word, if its argument can be read.
+        fn plain(word: &str, argument: &str) -> Option<Fault> {
+            Some(match word {
+                $($word => Fault::$fault $(($read(argument)?))?,)+
+                _ => return None,
+            })
+        }
+    };
 }
 
-/// Every fault by its word, with the meaning of its argument, if it has one.
-pub const KINDS: [(&str, Option<&str>); 31] = [
-    ("crash-at-start", None),
-    ("bad-exit", Some("CODE")),
-    ("never-ready", None),
-    ("slow-start", Some("SECONDS")),
-    ("port-taken", None),
-    ("oom-at-load", None),
-    ("oom-at-profile", None),
-    ("kv-too-small", None),
-    ("wrong-model", None),
-    ("ignore-flag", Some("NAME")),
-    ("crash-after", Some("N")),
-    ("oom-after", Some("N")),
-    ("engine-death-after", Some("N")),
-    ("engine-lost-after", Some("N")),
-    ("hang-after", Some("N")),
-    ("mute-after", Some("N")),
-    ("ignore-term", None),
-    ("hang-on-term", None),
-    ("leak-child", None),
-    ("late-release", Some("SECONDS")),
-    ("error-rate", Some("P")),
-    ("reject-rate", Some("P")),
-    ("truncate-rate", Some("P")),
-    ("wrong-counts", Some("P")),
-    ("wrong-tokens", Some("P")),
-    ("repeated-tokens", Some("P")),
-    ("cut-answers", Some("N")),
-    ("truncated-prompts", Some("N")),
-    ("batch-noise", Some("NATS")),
-    ("reset-refused", Some("N")),
-    ("log-flood", None),
-];
+faults! {
+    /// A traceback while the engine initialises, exit code 1.
+    CrashAtStart = "crash-at-start";
+    /// Ends with this exit code while starting.
+    BadExit(u8) = "bad-exit": "CODE" code;
+    /// Starts, logs, and never listens.
+    NeverReady = "never-ready";
+    /// Takes this long to become ready.
+    SlowStart(Duration) = "slow-start": "SECONDS" seconds;
+    /// Behaves as if another program held the port.
+    PortTaken = "port-taken";
+    /// Out of GPU memory while loading the weights.
+    OomAtLoad = "oom-at-load";
+    /// Out of GPU memory while a batch of the largest size is tried.
+    OomAtProfile = "oom-at-profile";
+    /// Too little memory left for one request of the longest length.
+    KvTooSmall = "kv-too-small";
+    /// Serves a model of another name.
+    WrongModel = "wrong-model";
+    /// Takes the flag and does as if it had not been given.
+    IgnoreFlag(String) = "ignore-flag": "NAME" flag;
+    /// SIGTERM and SIGINT do nothing.
+    IgnoreTerm = "ignore-term";
+    /// Told to stop with a stream in flight, stops the engine and then waits for ever, as vLLM may.
+    HangOnTerm = "hang-on-term";
+    /// Starts a process in a session of its own that ignores SIGTERM and outlives the server.
+    LeakChild = "leak-child";
+    /// The simulated GPU memory stays taken this long after the engine is gone.
+    LateRelease(Duration) = "late-release": "SECONDS" seconds;
+    /// This share of requests is answered with 500.
+    ErrorRate(f64) = "error-rate": "P" share;
+    /// This share of requests is answered with 429.
+    RejectRate(f64) = "reject-rate": "P" share;
+    /// This share of streams is cut in the middle, without `[DONE]`.
+    TruncateRate(f64) = "truncate-rate": "P" share;
+    /// This share of answers counts more tokens than it has.
+    WrongCounts(f64) = "wrong-counts": "P" share;
+    /// This share of the tokens of an answer is another than the most probable one.
+    WrongTokens(f64) = "wrong-tokens": "P" share;
+    /// This share of the tokens of an answer is the one before again.
+    RepeatedTokens(f64) = "repeated-tokens": "P" share;
+    /// No answer has more than N tokens, whatever is asked for.
+    CutAnswers(u64) = "cut-answers": "N" count;
+    /// Only the last N tokens of a prompt are read; all of them are counted.
+    TruncatedPrompts(u64) = "truncated-prompts": "N" count;
+    /// Log probabilities move by this much, at random, in an answer that is not given alone.
+    BatchNoise(f64) = "batch-noise": "NATS" share;
+    /// The first N resets of the prefix cache are refused.
+    ResetRefused(u64) = "reset-refused": "N" count;
+    /// Writes a thousand log lines with every request.
+    LogFlood = "log-flood";
+}
+
+fn code(text: &str) -> Option<u8> {
+    text.parse().ok()
+}
+
+fn count(text: &str) -> Option<u64> {
+    text.parse().ok()
+}
+
+fn seconds(text: &str) -> Option<Duration> {
+    let seconds = text.trim_end_matches('s').parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+fn share(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|share| (0.0..=1.0).contains(share))
+}
+
+fn flag(text: &str) -> Option<String> {
+    Some(text.trim_start_matches('-').replace('-', "_"))
+}
+
+fn after(text: &str) -> Option<After> {
+    match text.parse() {
+        Ok(requests) => Some(After::Requests(requests)),
+        Err(_) => humantime::parse_duration(text).map(After::Time).ok(),
+    }
+}
+
+/// Every word with the meaning of its argument.
+fn kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
+    PLAIN.iter().copied().chain(STRIKES.map(|(word, _)| (word, "N")))
+}
 
 /// What can strike under load.
 const STRIKES: [(&str, Strike); 6] = [
@@ -122,8 +140,8 @@ impl Fault {
         let Some((fault, share)) = text.split_once('@') else {
             return Ok((Fault::parse(text)?, 1.0));
         };
-        let share = share.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
-        let share = share.ok_or_else(|| format!("invalid fault '{text}': write the share of servers as @0.5"))?;
+        let share =
+            self::share(share).ok_or_else(|| format!("invalid fault '{text}': write the share of servers as @0.5"))?;
         Ok((Fault::parse(fault)?, share))
     }
 
@@ -133,64 +151,19 @@ impl Fault {
             Some((kind, argument)) => (kind, Some(argument)),
             None => (text, None),
         };
-        let Some((_, meaning)) = KINDS.iter().find(|(name, _)| *name == kind) else {
+        let Some((_, meaning)) = kinds().find(|(word, _)| *word == kind) else {
             return Err(format!("invalid fault '{text}': use one of {Kinds}"));
         };
-        let argument = match (meaning, argument) {
-            (None, None) => "",
-            (Some(_), Some(argument)) => argument,
-            (Some(meaning), None) => return Err(format!("invalid fault '{text}': write {kind}:{meaning}")),
-            (None, Some(_)) => return Err(format!("invalid fault '{text}': {kind} takes no argument")),
-        };
-        let invalid = || format!("invalid fault '{text}': write {kind}:{}", meaning.unwrap_or_default());
-        let count = || argument.parse::<u64>().map_err(|_| invalid());
-        let seconds = || {
-            let seconds = argument.trim_end_matches('s').parse::<f64>().map_err(|_| invalid())?;
-            Duration::try_from_secs_f64(seconds).map_err(|_| invalid())
-        };
-        let share = || {
-            argument
-                .parse::<f64>()
-                .ok()
-                .filter(|p| (0.0..=1.0).contains(p))
-                .ok_or_else(invalid)
-        };
-        let after = || match argument.parse::<u64>() {
-            Ok(requests) => Ok(After::Requests(requests)),
-            Err(_) => humantime::parse_duration(argument)
-                .map(After::Time)
-                .map_err(|_| invalid()),
-        };
-        if let Some((_, strike)) = STRIKES.iter().find(|(name, _)| *name == kind) {
-            return Ok(Fault::Strikes(*strike, after()?));
+        if meaning.is_empty() && argument.is_some() {
+            return Err(format!("invalid fault '{text}': {kind} takes no argument"));
         }
-        Ok(match kind {
-            "crash-at-start" => Fault::CrashAtStart,
-            "bad-exit" => Fault::BadExit(argument.parse().map_err(|_| invalid())?),
-            "never-ready" => Fault::NeverReady,
-            "slow-start" => Fault::SlowStart(seconds()?),
-            "port-taken" => Fault::PortTaken,
-            "oom-at-load" => Fault::OomAtLoad,
-            "oom-at-profile" => Fault::OomAtProfile,
-            "kv-too-small" => Fault::KvTooSmall,
-            "wrong-model" => Fault::WrongModel,
-            "ignore-flag" => Fault::IgnoreFlag(argument.trim_start_matches('-').replace('-', "_")),
-            "ignore-term" => Fault::IgnoreTerm,
-            "hang-on-term" => Fault::HangOnTerm,
-            "leak-child" => Fault::LeakChild,
-            "late-release" => Fault::LateRelease(seconds()?),
-            "error-rate" => Fault::ErrorRate(share()?),
-            "reject-rate" => Fault::RejectRate(share()?),
-            "truncate-rate" => Fault::TruncateRate(share()?),
-            "wrong-counts" => Fault::WrongCounts(share()?),
-            "wrong-tokens" => Fault::WrongTokens(share()?),
-            "repeated-tokens" => Fault::RepeatedTokens(share()?),
-            "cut-answers" => Fault::CutAnswers(count()?),
-            "truncated-prompts" => Fault::TruncatedPrompts(count()?),
-            "batch-noise" => Fault::BatchNoise(share()?),
-            "reset-refused" => Fault::ResetRefused(count()?),
-            _ => Fault::LogFlood,
-        })
+        let strike = STRIKES.iter().find(|(word, _)| *word == kind);
+        let argument = argument.or(meaning.is_empty().then_some(""));
+        let fault = argument.and_then(|argument| match strike {
+            Some((_, strike)) => Some(Fault::Strikes(*strike, after(argument)?)),
+            None => plain(kind, argument),
+        });
+        fault.ok_or_else(|| format!("invalid fault '{text}': write {kind}:{meaning}"))
     }
 }
 
@@ -199,12 +172,10 @@ pub struct Kinds;
 
 impl fmt::Display for Kinds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, (name, argument)) in KINDS.iter().enumerate() {
+        for (place, (word, meaning)) in kinds().enumerate() {
             let comma = if place == 0 { "" } else { ", " };
-            write!(f, "{comma}{name}")?;
-            if let Some(argument) = argument {
-                write!(f, ":{argument}")?;
-            }
+            let colon = if meaning.is_empty() { "" } else { ":" };
+            write!(f, "{comma}{word}{colon}{meaning}")?;
         }
         Ok(())
     }
@@ -216,11 +187,14 @@ mod tests {
 
     #[test]
     fn every_kind_is_read_and_only_those() {
-        for (name, argument) in KINDS {
-            let text = argument.map_or(name.to_string(), |_| format!("{name}:1"));
-            let fault = Fault::parse(&text).expect(&text);
-            assert!(name == "log-flood" || fault != Fault::LogFlood, "{name} is not matched");
+        for (word, meaning) in kinds() {
+            let text = match meaning {
+                "" => word.to_owned(),
+                _ => format!("{word}:1"),
+            };
+            Fault::parse(&text).expect(&text);
         }
+        assert!(Fault::parse("log-flood:1").is_err() && Fault::parse("bad-exit").is_err());
         assert!(Fault::parse("oom").expect_err("unknown").contains("oom-at-load"));
         assert_eq!(
             Fault::parse("error-rate:2"),

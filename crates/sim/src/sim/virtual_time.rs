@@ -12,11 +12,11 @@ use super::engine::{Engine, Request};
 use super::settings::Settings;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
-use vsweep_metrics::metrics::{Nanos, Progress, Sample, Underway};
+use vsweep_metrics::metrics::{LoadProgress, Nanos, Sample, Underway};
 
 /// What to send, and how.
 #[derive(Debug, Default)]
-pub struct Load {
+pub struct VirtualLoad {
     /// Requests in order.
     pub requests: Vec<Request>,
     /// When each is due, in nanoseconds after the start, ascending.
@@ -40,7 +40,7 @@ pub struct Simulated {
 }
 
 /// Looks at a load in progress; ends it with `Break`.
-pub type Observer<'a> = dyn FnMut(Progress<'_>) -> ControlFlow<()> + 'a;
+pub type Observer<'a> = dyn FnMut(LoadProgress<'_>) -> ControlFlow<()> + 'a;
 
 /// Time between two looks at the requests in flight, in nanoseconds.
 pub const LOOK: Nanos = 100_000_000;
@@ -82,12 +82,12 @@ impl VirtualServer {
     }
 
     /// Sends the load and awaits every answer.
-    pub fn drive(&mut self, load: Load) -> Simulated {
+    pub fn drive(&mut self, load: VirtualLoad) -> Simulated {
         Drive::new(self, load, None).perform()
     }
 
     /// The same under the eyes of an observer, who may end it early: what is then in flight is aborted and has failed.
-    pub fn drive_watched(&mut self, load: Load, observer: &mut Observer<'_>) -> Simulated {
+    pub fn drive_watched(&mut self, load: VirtualLoad, observer: &mut Observer<'_>) -> Simulated {
         Drive::new(self, load, Some(observer)).perform()
     }
 }
@@ -116,7 +116,7 @@ struct Drive<'a, 'o> {
 }
 
 impl<'a, 'o> Drive<'a, 'o> {
-    fn new(server: &'a mut VirtualServer, mut load: Load, observer: Option<&'a mut Observer<'o>>) -> Self {
+    fn new(server: &'a mut VirtualServer, mut load: VirtualLoad, observer: Option<&'a mut Observer<'o>>) -> Self {
         let count = load.requests.len().min(load.due.len());
         load.due.truncate(count);
         Drive {
@@ -251,7 +251,7 @@ impl<'a, 'o> Drive<'a, 'o> {
         if let Some(observer) = &mut self.observer
             && !self.is_broken_off
         {
-            self.is_broken_off = observer(Progress::Ended(&self.book.samples[index], self.in_flight)).is_break();
+            self.is_broken_off = observer(LoadProgress::Ended(&self.book.samples[index], self.in_flight)).is_break();
         }
     }
 
@@ -270,7 +270,7 @@ impl<'a, 'o> Drive<'a, 'o> {
             }
         };
         let underway: Vec<Underway> = self.underway.iter().map(seen).collect();
-        self.is_broken_off = observer(Progress::Underway(&underway)).is_break();
+        self.is_broken_off = observer(LoadProgress::Underway(&underway)).is_break();
     }
 
     /// What the engine cannot finish is failed: nothing that it waits for will come.
@@ -327,8 +327,8 @@ mod tests {
         }
     }
 
-    fn closed(users: usize, lengths: &[(usize, usize)]) -> Load {
-        Load {
+    fn closed(users: usize, lengths: &[(usize, usize)]) -> VirtualLoad {
+        VirtualLoad {
             requests: (0..).zip(lengths).map(|(n, (i, o))| request(n, *i, *o)).collect(),
             due: vec![0; lengths.len()],
             limit: Some(users),
@@ -362,7 +362,7 @@ mod tests {
                 if chunked { "--enable-chunked-prefill" } else { "--no-enable-chunked-prefill" },
             );
             // Numbers that are alike have the same content, so that cached blocks are found, and lost to others.
-            let load = || Load {
+            let load = || VirtualLoad {
                 requests: (0..)
                     .zip(&lengths)
                     .map(|(n, (i, o))| Request { priority: n as i64 % 3, ..request(n % alike, *i, *o) })

@@ -8,7 +8,7 @@ mod comparison;
 pub use comparison::Comparison;
 
 use super::Vary;
-use super::reading::{Dependence, Reading, Request};
+use super::reading::{Dependence, Reading, RequestLatencies};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -45,7 +45,7 @@ impl Latency {
             .map_or("", |(name, _)| name)
     }
 
-    fn of(self, request: &Request) -> f64 {
+    fn of(self, request: &RequestLatencies) -> f64 {
         match self {
             Latency::Ttft => request.ttft_ms,
             Latency::Tpot => request.tpot_ms,
@@ -158,7 +158,12 @@ impl Criterion {
     /// Where the criterion is about single requests (an attainment, or a percentile of a latency), the requests give
     /// the interval; `requests` are in the order in which they were sent, and may be empty if they were not recorded. Where a
     /// rate is varied they wait for one another, and so few of them say as much as independent ones.
-    pub fn read(&self, vary: Vary, metric: impl Fn(&str) -> Option<f64>, requests: &[Request]) -> Option<Reading> {
+    pub fn read(
+        &self,
+        vary: Vary,
+        metric: impl Fn(&str) -> Option<f64>,
+        requests: &[RequestLatencies],
+    ) -> Option<Reading> {
         let dependence = match vary {
             Vary::MaxConcurrency => Dependence::None,
             Vary::RequestRate => Dependence::Queue,
@@ -289,13 +294,13 @@ impl Criterion {
 }
 
 /// The share of requests that satisfy every one of these limits; `None` of no requests.
-pub fn attained(limits: &[RequestLimit], requests: &[Request]) -> Option<f64> {
+pub fn attained(limits: &[RequestLimit], requests: &[RequestLatencies]) -> Option<f64> {
     let met = requests.iter().filter(|request| worst_ratio(limits, request) <= 1.0);
     (!requests.is_empty()).then(|| met.count() as f64 / requests.len() as f64)
 }
 
 /// How far a request is from the limit it is nearest to breaking, or breaks most.
-pub(super) fn worst_ratio(limits: &[RequestLimit], request: &Request) -> f64 {
+pub(super) fn worst_ratio(limits: &[RequestLimit], request: &RequestLatencies) -> f64 {
     let ratios = limits
         .iter()
         .map(|limit| (limit.latency.of(request) / limit.limit_ms, limit.strict));
@@ -353,8 +358,8 @@ impl fmt::Display for Criterion {
 mod tests {
     use super::*;
 
-    fn request(ttft_ms: f64, tpot_ms: f64) -> Request {
-        Request {
+    fn request(ttft_ms: f64, tpot_ms: f64) -> RequestLatencies {
+        RequestLatencies {
             ttft_ms,
             tpot_ms,
             e2el_ms: ttft_ms + 100.0 * tpot_ms,

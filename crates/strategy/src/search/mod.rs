@@ -24,7 +24,7 @@ pub use criterion::{Comparison, Criterion, Latency, Quantity, RequestLimit, atta
 pub use explore::{CurvePoint, Exploration, ExploreSettings, Level, Load, Spacing};
 pub use over_starts::{over_starts, reaching_best};
 pub use probe::{Probe, Question};
-pub use reading::{Reading, Request};
+pub use reading::{Reading, RequestLatencies};
 pub use rival::Rival;
 pub use seed::{Basis, Requests, Seed};
 pub use target::{Answer, Found, Target};

@@ -2,7 +2,7 @@
 
 use super::Vary;
 use super::probe::{Probe, Question};
-use super::reading::{Reading, Request};
+use super::reading::{Reading, RequestLatencies};
 use super::target::Target;
 use super::watch::Cut;
 
@@ -14,7 +14,7 @@ impl Probe {
         targets: &[Target],
         vary: Vary,
         metric: impl Fn(&str) -> Option<f64>,
-        requests: &[Request],
+        requests: &[RequestLatencies],
         cut: Option<&Cut>,
     ) -> Probe {
         let criteria = targets.iter().flat_map(|target| &target.criteria);

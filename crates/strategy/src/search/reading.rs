@@ -24,7 +24,7 @@ pub(super) enum Dependence {
 
 /// The latencies of one request; a failed request has infinite ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Request {
+pub struct RequestLatencies {
     /// Time to the first token, in ms.
     pub ttft_ms: f64,
     /// Time per output token after the first, in ms; 0 if there was only one.
@@ -33,9 +33,9 @@ pub struct Request {
     pub e2el_ms: f64,
 }
 
-impl Request {
+impl RequestLatencies {
     /// A request that ended without a complete answer.
-    pub const FAILED: Request = Request {
+    pub const FAILED: RequestLatencies = RequestLatencies {
         ttft_ms: f64::INFINITY,
         tpot_ms: f64::INFINITY,
         e2el_ms: f64::INFINITY,

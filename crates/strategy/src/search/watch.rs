@@ -5,7 +5,7 @@
 
 use super::criterion::{RequestLimit, worst_ratio};
 use super::probe::Question;
-use super::reading::{CLEAR, Request};
+use super::reading::{CLEAR, RequestLatencies};
 use super::target::Target;
 use super::verdict::{TargetCounts, Verdict};
 use std::ops::Range;
@@ -29,7 +29,7 @@ pub struct Watch {
     /// The most requests that were in flight at once.
     reached: u64,
     /// Requests in flight, as far as they came.
-    underway: Vec<Request>,
+    underway: Vec<RequestLatencies>,
 }
 
 /// One criterion and how many of the ended requests satisfied it.
@@ -96,7 +96,7 @@ impl Watch {
 
     /// Takes note of a request that ended while `in_flight` others went on. `span` is from when it was sent to when it
     /// ended, from any one moment.
-    pub fn note_end(&mut self, request: Request, span: Range<Duration>, in_flight: u64) -> Option<Cut> {
+    pub fn note_end(&mut self, request: RequestLatencies, span: Range<Duration>, in_flight: u64) -> Option<Cut> {
         // Most likely it was looked at while underway, and the next look counts these anew.
         self.underway.clear();
         let is_settled = span.start >= *self.first_end.get_or_insert(span.end);
@@ -117,7 +117,7 @@ impl Watch {
     }
 
     /// Takes note of the requests in flight, each with the latencies it has at least.
-    pub fn note_underway(&mut self, underway: impl Iterator<Item = Request>) -> Option<Cut> {
+    pub fn note_underway(&mut self, underway: impl Iterator<Item = RequestLatencies>) -> Option<Cut> {
         self.underway = underway.collect();
         self.reached = self.reached.max(self.underway.len() as u64);
         self.judge()
@@ -159,7 +159,7 @@ impl Watch {
     }
 
     fn judge_criterion(&self, watched: &Watched) -> Option<Cut> {
-        let late = |request: &&Request| worst_ratio(&watched.limits, request) > CLEAR;
+        let late = |request: &&RequestLatencies| worst_ratio(&watched.limits, request) > CLEAR;
         let late = self.underway.iter().filter(late).count() as u64;
         let counts = |[attained, settled_attained]: [u64; 2], late: u64| TargetCounts {
             planned: self.question.requests,
@@ -220,8 +220,8 @@ mod tests {
         Watch::over(&question, [target].iter())
     }
 
-    fn request(ttft_ms: f64) -> Request {
-        Request {
+    fn request(ttft_ms: f64) -> RequestLatencies {
+        RequestLatencies {
             ttft_ms,
             tpot_ms: 1.0,
             e2el_ms: ttft_ms,

@@ -2,10 +2,9 @@
 
 use super::Reader;
 use crate::plan::commands::COMMAND;
-use crate::plan::fields::Fields;
 use crate::plan::node::{Kind, Node};
 use crate::plan::problem::Problem;
-use crate::plan::{Axis, Bench, BenchRunner, Offline, Place, Warmup, schema};
+use crate::plan::{Axis, Bench, BenchRunner, FigurePlace, Offline, Warmup, schema};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -25,7 +24,7 @@ impl Reader<'_> {
             params: Vec::new(),
             combos: Vec::new(),
         };
-        let Some(mut fields) = Fields::open::<schema::BenchTable>(node, "bench", &mut self.found) else {
+        let Some(mut fields) = self.open::<schema::BenchTable>(node, "bench") else {
             return bench;
         };
         let runner = fields.entry("runner");
@@ -46,20 +45,16 @@ impl Reader<'_> {
                 self.found.add(problem.and(runner.key_span, "native here"));
             }
         }
-        bench.env = fields
-            .get("env")
-            .map(|node| self.env(node, "bench.env"))
-            .unwrap_or_default();
+        let env = fields.with("env", |node, what| Some(self.env(node, what)));
+        bench.env = env.unwrap_or_default();
         let timeout = match bench.runner.offline() {
             Some(_) => OFFLINE_TIMEOUT,
             None => TIMEOUT,
         };
-        bench.timeout = self.duration(fields.get("timeout"), "bench.timeout", timeout);
-        let warmup = fields.get("warmup_prompts");
-        let warmup = warmup.and_then(|node| self.whole(node, "bench.warmup_prompts", 0..=1_000_000));
+        bench.timeout = fields.duration(self, "timeout").unwrap_or(timeout);
+        let warmup = fields.whole(self, "warmup_prompts");
         bench.warmup = warmup.map_or(Warmup::Automatic, Warmup::Requests);
-        let telemetry = fields.get("telemetry");
-        bench.telemetry = telemetry.is_none_or(|node| self.yes_or_no(node, "bench.telemetry").unwrap_or(true));
+        bench.telemetry = fields.yes_or_no(self, "telemetry").unwrap_or(true);
         if let Some(result) = fields.entry("result") {
             bench.result = self.places(&result.value);
             if command.is_none() {
@@ -80,20 +75,18 @@ impl Reader<'_> {
     }
 
     /// `[bench.result]`.
-    fn places(&mut self, node: &Node) -> BTreeMap<String, Place> {
+    fn places(&mut self, node: &Node) -> BTreeMap<String, FigurePlace> {
         let mut places = BTreeMap::new();
         for entry in node.entries() {
             let what = format!("bench.result.{}", entry.key);
             let (at, times) = match &entry.value.kind {
                 Kind::Table(_) => {
-                    let Some(mut fields) = Fields::open::<schema::PlaceTable>(&entry.value, &what, &mut self.found)
-                    else {
+                    let Some(mut fields) = self.open::<FigurePlace>(&entry.value, &what) else {
                         continue;
                     };
                     let at = fields.get("at").and_then(|node| self.text(node, &what));
-                    let times = fields
-                        .get("times")
-                        .and_then(|node| self.ratio(node, &format!("{what}.times"), f64::MIN_POSITIVE..=f64::MAX));
+                    let any = f64::MIN_POSITIVE..=f64::MAX;
+                    let times = fields.with("times", |node, what| self.ratio(node, what, any));
                     fields.close(&mut self.found);
                     (at, times)
                 }
@@ -102,7 +95,7 @@ impl Reader<'_> {
             match at {
                 Some(at) if at.starts_with('/') => drop(places.insert(
                     entry.key.clone(),
-                    Place {
+                    FigurePlace {
                         at,
                         times: times.unwrap_or(1.0),
                     },

@@ -1,10 +1,8 @@
 //! The `[compare]` table.
 
 use super::Reader;
-use crate::plan::fields::Fields;
 use crate::plan::node::{Kind, Node};
-use crate::plan::{Compare, Limit, Runs, Serve, Target, schema};
-use std::time::Duration;
+use crate::plan::{Compare, Limit, Runs, Serve, Target};
 use vsweep_strategy::stats::Margins;
 
 /// Starts of a plan that does not say how many.
@@ -12,27 +10,16 @@ const USUAL_STARTS: u32 = 40;
 
 impl Reader<'_> {
     pub(super) fn compare(&mut self, node: &Node) -> Option<Compare> {
-        let mut fields = Fields::open::<schema::CompareTable>(node, "compare", &mut self.found)?;
-        let metrics = match fields
-            .get("metrics")
-            .map(|node| (node, self.list(node, "compare.metrics", METRICS)))
-        {
-            Some((_, Some(nodes))) => nodes
-                .iter()
-                .filter_map(|node| self.metric(node, "compare.metrics"))
-                .collect(),
-            _ => Vec::new(),
-        };
-        let margin = fields.get("margin");
-        let margin = margin.and_then(|node| self.percent(node, "compare.margin", 0.1..=100.0));
-        let max_starts = fields.get("max_starts");
-        let max_starts = max_starts.and_then(|node| self.whole(node, "compare.max_starts", 8..=1000));
-        let max_time = fields
-            .get("max_time")
-            .map(|node| self.duration(Some(node), "compare.max_time", Duration::MAX));
-        let limits = fields
-            .get("fail_on")
-            .and_then(|node| self.list(node, "compare.fail_on", LIMITS));
+        let mut fields = self.open::<Compare>(node, "compare")?;
+        let metrics = fields.with("metrics", |node, what| {
+            let nodes = self.list(node, what, METRICS)?;
+            Some(nodes.iter().filter_map(|node| self.metric(node, what)).collect())
+        });
+        let metrics: Vec<String> = metrics.unwrap_or_default();
+        let stated = fields.with("margin", |node, what| self.percent(node, what, 0.1..=100.0));
+        let max_starts = fields.whole(self, "max_starts").unwrap_or(USUAL_STARTS);
+        let max_time = fields.duration(self, "max_time");
+        let limits = fields.with("fail_on", |node, what| self.list(node, what, LIMITS));
         let fail_on: Vec<Limit> = limits
             .unwrap_or_default()
             .iter()
@@ -43,10 +30,10 @@ impl Reader<'_> {
         Some(Compare {
             metrics: metrics.into_iter().chain(usual).collect(),
             margins: Margins {
-                stated: margin,
+                stated,
                 ..Margins::default()
             },
-            max_starts: max_starts.unwrap_or(USUAL_STARTS),
+            max_starts,
             max_time,
             fail_on,
         })

@@ -2,10 +2,9 @@
 
 use super::Reader;
 use super::params::Names;
-use crate::plan::fields::Fields;
 use crate::plan::node::{Kind, Node};
 use crate::plan::problem::Problem;
-use crate::plan::{Condition, Exec, Parallel, Side, schema};
+use crate::plan::{Condition, Exec, Parallel, Side};
 use std::time::Duration;
 
 /// Above it, packing stops.
@@ -25,7 +24,7 @@ impl Reader<'_> {
             exclusive: None,
         };
         let Some(node) = node else { return exec };
-        let Some(mut fields) = Fields::open::<schema::ExecTable>(node, "exec", &mut self.found) else {
+        let Some(mut fields) = self.open::<Exec>(node, "exec") else {
             return exec;
         };
         match fields.entry("parallel") {
@@ -44,21 +43,18 @@ impl Reader<'_> {
                 self.object(node.span, message, remedy);
             }
         }
-        if let Some(gpus) = fields.get("gpus") {
-            exec.gpus = self.whole(gpus, "exec.gpus", 0..=MOST_SERVERS);
-            if (exec.gpus, exec.parallel) == (Some(0), Parallel::Gpus) {
-                let message = "servers without GPUs cannot be told apart by GPUs";
-                let remedy = "say how many run at once: parallel = 4";
-                self.object(gpus.span, message, remedy);
-            }
+        exec.gpus = fields.whole(self, "gpus");
+        if let (Some(gpus), Some(0), Parallel::Gpus) = (fields.get("gpus"), exec.gpus, exec.parallel) {
+            let message = "servers without GPUs cannot be told apart by GPUs";
+            let remedy = "say how many run at once: parallel = 4";
+            self.object(gpus.span, message, remedy);
         }
-        exec.wait = self.duration(fields.get("wait"), "exec.wait", WAIT);
-        if let Some(node) = fields.get("interference") {
-            exec.interference = match node.kind {
-                Kind::Bool(false) => None,
-                _ => self.percent(node, "exec.interference", 0.1..=1000.0),
-            };
-        }
+        exec.wait = fields.duration(self, "wait").unwrap_or(WAIT);
+        let interference = fields.with("interference", |node, what| match node.kind {
+            Kind::Bool(false) => Some(None),
+            _ => Some(self.percent(node, what, 0.1..=1000.0)),
+        });
+        exec.interference = interference.unwrap_or(Some(SLOWDOWN_PERCENT));
         exec.exclusive = fields.get("exclusive").and_then(|node| self.exclusive(node, names));
         fields.close(&mut self.found);
         exec

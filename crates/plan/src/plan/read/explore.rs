@@ -8,22 +8,16 @@ use vsweep_strategy::search::{ExploreSettings, Spacing, Vary};
 
 impl Reader<'_> {
     pub(super) fn explore(&mut self, node: &Node, runs: u32) -> Option<ExploreSettings> {
-        let mut fields = Fields::open::<schema::ExploreTable>(node, "explore", &mut self.found)?;
+        let mut fields = self.open::<schema::ExploreTable>(node, "explore")?;
         let vary = self.vary(&mut fields, node, "explore");
         let mut settings = ExploreSettings::new(vary.unwrap_or(Vary::MaxConcurrency), runs);
-        if let Some(node) = fields.get("levels") {
-            let levels = self.whole(node, "explore.levels", 2..=1000);
-            settings.levels = levels.map_or(settings.levels, |levels| levels as usize);
-        }
-        if let Some(node) = fields.get("spacing") {
-            let choices = [("log", Spacing::Log), ("linear", Spacing::Linear)];
-            let spacing = self.choice(node, "explore.spacing", &choices);
-            settings.spacing = spacing.unwrap_or(settings.spacing);
-        }
-        if let Some(node) = fields.get("max_concurrency") {
-            let most = self.whole(node, "explore.max_concurrency", 2..=1_000_000);
-            settings.max_concurrency = most.map_or(settings.max_concurrency, u64::from);
-        }
+        let levels = fields.whole(self, "levels");
+        settings.levels = levels.map_or(settings.levels, |levels| levels as usize);
+        let choices = [("log", Spacing::Log), ("linear", Spacing::Linear)];
+        let spacing = fields.with("spacing", |node, what| self.choice(node, what, &choices));
+        settings.spacing = spacing.unwrap_or(settings.spacing);
+        let most = fields.whole(self, "max_concurrency");
+        settings.max_concurrency = most.map_or(settings.max_concurrency, u64::from);
         fields.close(&mut self.found);
         vary.map(|_| settings)
     }

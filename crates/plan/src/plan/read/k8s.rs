@@ -1,26 +1,19 @@
 //! The `[k8s]` table.
 
 use super::Reader;
-use crate::plan::fields::Fields;
+use crate::plan::K8s;
 use crate::plan::k8s::{is_label, is_memory, is_name, is_resource};
 use crate::plan::node::Node;
-use crate::plan::{K8s, schema};
-use std::time::Duration;
-
-const MOST_CPUS: u32 = 1024;
-const MOST_PODS: u32 = 100_000;
 
 impl Reader<'_> {
     /// Reads the table, if there is one.
     pub(super) fn k8s(&mut self, node: Option<&Node>) -> Option<K8s> {
-        let mut fields = Fields::open::<schema::K8sTable>(node?, "k8s", &mut self.found)?;
         let whole_table = node?;
+        let mut fields = self.open::<K8s>(whole_table, "k8s")?;
         let mut text = |key: &'static str, is_good: fn(&str) -> bool, remedy: &'static str| {
-            let node = fields.get(key)?;
-            let what = format!("k8s.{key}");
-            let text = self.text(node, &what)?;
+            let (node, text) = (fields.get(key)?, fields.text(self, key)?);
             if !is_good(&text) {
-                let message = format!("`{what}` cannot be `{text}`");
+                let message = format!("`k8s.{key}` cannot be `{text}`");
                 self.object(node.span, message, remedy);
             }
             Some(text)
@@ -67,19 +60,13 @@ impl Reader<'_> {
                 self.object(whole_table.span, message, remedy);
             }
         }
-        let time = fields.get("time");
-        let time = time.map(|node| self.duration(Some(node), "k8s.time", Duration::ZERO));
-        let cpus = fields.get("cpus_per_gpu");
-        let cpus_per_gpu = cpus.and_then(|node| self.whole(node, "k8s.cpus_per_gpu", 1..=MOST_CPUS));
-        let at_once = fields.get("at_once");
-        let at_once = at_once.and_then(|node| self.whole(node, "k8s.at_once", 1..=MOST_PODS));
-        let mut secrets = Vec::new();
-        if let Some(node) = fields.get("secrets") {
-            secrets = self.texts(node, "k8s.secrets");
-            for wrong in secrets.iter().filter(|name| !is_name(name)) {
-                let message = format!("`k8s.secrets` cannot name `{wrong}`");
-                self.object(node.span, message, NAME);
-            }
+        let time = fields.duration(self, "time");
+        let cpus_per_gpu = fields.whole(self, "cpus_per_gpu");
+        let at_once = fields.whole(self, "at_once");
+        let secrets = fields.texts(self, "secrets");
+        for wrong in secrets.iter().filter(|name| !is_name(name)) {
+            let message = format!("`k8s.secrets` cannot name `{wrong}`");
+            self.object(fields.get("secrets").unwrap_or(whole_table).span, message, NAME);
         }
         fields.close(&mut self.found);
         Some(K8s {

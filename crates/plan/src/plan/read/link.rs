@@ -2,25 +2,21 @@
 
 use super::Reader;
 use super::params::Names;
-use crate::plan::fields::Fields;
 use crate::plan::node::Node;
-use crate::plan::{Link, ParamRef, schema};
+use crate::plan::{Link, ParamRef};
 
 impl Reader<'_> {
     pub(super) fn link(&mut self, node: &Node, names: &Names) -> Link {
-        let Some(mut fields) = Fields::open::<schema::LinkTable>(node, "link", &mut self.found) else {
+        let Some(mut fields) = self.open::<Link>(node, "link") else {
             return Link::default();
         };
-        let equal = fields
-            .get("equal")
-            .map(|node| self.groups(node, "link.equal", names))
-            .unwrap_or_default();
-        let zip = fields
-            .get("zip")
-            .map(|node| self.groups(node, "link.zip", names))
-            .unwrap_or_default();
+        let mut groups = |key| fields.with(key, |node, what| Some(self.groups(node, what, names)));
+        let (equal, zip) = (groups("equal"), groups("zip"));
         fields.close(&mut self.found);
-        Link { equal, zip }
+        Link {
+            equal: equal.unwrap_or_default(),
+            zip: zip.unwrap_or_default(),
+        }
     }
 
     /// Groups of parameters. An unreadable group is kept empty, so that positions stay those of the text.

@@ -18,7 +18,6 @@ mod sla;
 mod slurm;
 
 use super::condition;
-use super::fields::Fields;
 use super::node::{Kind, Node};
 use super::problem::{Found, Problem, suggest};
 use super::schema;
@@ -66,7 +65,10 @@ impl Reader<'_> {
                 &empty
             }
         };
-        let mut fields = Fields::open::<schema::PlanFile>(root, "plan", &mut self.found).expect("a table");
+        let mut fields = self
+            .open::<schema::PlanFile>(root, "plan")
+            .expect("a table")
+            .by_own_names();
         if let Some(version) = fields.get("version") {
             self.version(version);
         }
@@ -78,14 +80,12 @@ impl Reader<'_> {
         self.secrets.note_environment((self.world.vars)());
         let name = self.name(fields.get("name"), stem, root.span);
         let starts_node = fields.get("starts");
-        let starts = self.starts(starts_node);
+        let starts = fields.whole(self, "starts").unwrap_or(1);
         let runs_node = fields.get("runs");
         let runs = self.runs(runs_node);
-        let repeat_first = fields.get("repeat_first");
-        let on_failure = fields.get("on_failure").and_then(|node| {
-            let choices = [("continue", OnFailure::Continue), ("stop", OnFailure::Stop)];
-            self.choice(node, "on_failure", &choices)
-        });
+        let repeat_first = fields.yes_or_no(self, "repeat_first").unwrap_or(false);
+        let choices = [("continue", OnFailure::Continue), ("stop", OnFailure::Stop)];
+        let on_failure = fields.with("on_failure", |node, what| self.choice(node, what, &choices));
         let serve_node = fields.get("serve");
         if serve_node.is_none() && self.found.is_empty() {
             let remedy = "add [serve] with a command, such as command = \"vllm serve MODEL\"";
@@ -100,7 +100,7 @@ impl Reader<'_> {
         let slurm = self.slurm(fields.get("slurm"));
         let k8s = self.k8s(fields.get("k8s"));
         let sentinel_node = fields.get("sentinel");
-        let sentinel = sentinel_node.is_some_and(|node| self.yes_or_no(node, "sentinel").unwrap_or(false));
+        let sentinel = fields.yes_or_no(self, "sentinel").unwrap_or(false);
         if let (Some(node), true, Some(url)) =
             (sentinel_node, sentinel, serve_node.and_then(|serve| serve.entry("url")))
         {
@@ -135,15 +135,16 @@ impl Reader<'_> {
             .map(|node| self.exclude(node, &names))
             .unwrap_or_default();
         let (sla, required) = fields.get("sla").map(|node| self.sla(node)).unwrap_or_default();
-        let explore = fields.get("explore");
-        if let (Some(node), true) = (explore, sla.is_some()) {
+        let explore_node = fields.get("explore");
+        if let (Some(node), true) = (explore_node, sla.is_some()) {
             let remedy = "remove one of them, or write two plans";
             self.object(node.span, "[sla] and [explore] both choose the loads", remedy);
         }
-        let explore_node = explore;
-        let explore = explore.and_then(|node| self.explore(node, runs.least()));
+        let explore = explore_node.and_then(|node| self.explore(node, runs.least()));
         let finds_its_loads = sla.is_some() || explore_node.is_some();
-        let repeat_first = repeat_first.is_some_and(|node| self.repeat_first(node, finds_its_loads));
+        if let (Some(node), true, true) = (fields.get("repeat_first"), repeat_first, finds_its_loads) {
+            self.check_repeat_first(node);
+        }
         if let (Some(node), 2..) = (starts_node, starts) {
             self.check_starts(node, &serve);
         }
@@ -168,12 +169,10 @@ impl Reader<'_> {
             || names.bench.iter().any(|name| spelling::same(name, "save_detailed"));
         let mut report = fields.get("report").map(|node| self.report(node)).unwrap_or_default();
         report.requirements = required;
-        report.requirements.extend(
-            fields
-                .get("assert")
-                .map(|node| self.assertions(node, &names, is_detailed))
-                .unwrap_or_default(),
-        );
+        let assertions = fields
+            .get("assert")
+            .map(|node| self.assertions(node, &names, is_detailed));
+        report.requirements.extend(assertions.unwrap_or_default());
         fields.close(&mut self.found);
         Plan {
             name,

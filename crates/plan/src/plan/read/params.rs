@@ -2,7 +2,6 @@
 
 use super::{Reader, split_side, suggest_param};
 use crate::plan::commands::{COMMAND, ENV, is_no_flag};
-use crate::plan::fields::Fields;
 use crate::plan::node::{Entry, Kind, Node};
 use crate::plan::problem::Problem;
 use crate::plan::source::Span;
@@ -160,15 +159,15 @@ impl Reader<'_> {
     }
 
     fn whole_value(&mut self, node: &Node) -> Option<Value> {
-        let mut fields = Fields::open::<schema::ValueTable>(node, "value", &mut self.found)?;
+        let mut fields = self.open::<schema::ValueTable>(node, "value")?;
         let value = fields.get("value").map(|node| self.value(node));
         fields.close(&mut self.found);
         value
     }
 
     fn derived(&mut self, node: &Node) -> Option<Derived> {
-        let mut fields = Fields::open::<schema::DerivedTable>(node, "per", &mut self.found)?;
-        let per = fields.get("per").and_then(|node| self.text(node, "per"));
+        let mut fields = self.open::<Derived>(node, "per")?.by_own_names();
+        let per = fields.text(self, "per");
         let mut number = |key| fields.get(key).map(|node| self.decimal(node, key));
         let (times, min, max) = (number("times"), number("min"), number("max"));
         fields.close(&mut self.found);
@@ -226,8 +225,8 @@ impl Reader<'_> {
     }
 
     fn combo(&mut self, node: &Node, is_server: bool) -> Option<Combo> {
-        let mut fields = Fields::open::<schema::ComboTable>(node, "combos", &mut self.found)?;
-        let name = fields.get("name").and_then(|node| self.text(node, "name"));
+        let mut fields = self.open::<schema::ComboTable>(node, "combos")?.by_own_names();
+        let name = fields.text(self, "name");
         let entries: Vec<Entry> = fields.rest().cloned().collect();
         self.check_spellings(&entries);
         let mut params = Params::new();

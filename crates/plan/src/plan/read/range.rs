@@ -2,7 +2,6 @@
 //! so that a step of 0.1 lands on the values that were meant, and the number of values is known before any is made.
 
 use super::Reader;
-use crate::plan::fields::Fields;
 use crate::plan::node::{Kind, Node};
 use crate::plan::schema;
 use crate::units::show_count;
@@ -69,7 +68,7 @@ impl Decimal {
 impl Reader<'_> {
     /// The values of a range, or problems.
     pub(super) fn range(&mut self, node: &Node) -> Option<Vec<Value>> {
-        let mut fields = Fields::open::<schema::RangeTable>(node, "range", &mut self.found)?;
+        let mut fields = self.open::<schema::RangeTable>(node, "range")?;
         let mut number = |key| match fields.get(key).map(|node| (node, &node.kind)) {
             None => Ok(None),
             Some((_, Kind::Number(number))) => Ok(Some(number.clone())),

@@ -2,7 +2,6 @@
 
 use super::{Names, Reader, split_side};
 use crate::plan::condition::bound;
-use crate::plan::fields::Fields;
 use crate::plan::node::{Entry, Kind, Node};
 use crate::plan::{Assertion, Condition, ParamRef, Required, Requirement, Servers, schema, spelling};
 
@@ -30,15 +29,13 @@ impl Reader<'_> {
     }
 
     fn assertion(&mut self, node: &Node, names: &Names, is_detailed: bool) -> Option<Requirement> {
-        let mut fields = Fields::open::<schema::AssertTable>(node, "assert", &mut self.found)?;
+        let mut fields = self.open::<schema::AssertTable>(node, "assert")?;
         let name = fields.get("name").and_then(|node| self.text(node, "name"));
-        let servers = fields.get("servers").and_then(|node| {
-            let choices = [("any", Servers::Any), ("all", Servers::All)];
-            self.choice(node, "assert.servers", &choices)
-        });
-        let conditions = fields.get("where").map(|node| {
+        let choices = [("any", Servers::Any), ("all", Servers::All)];
+        let servers = fields.with("servers", |node, what| self.choice(node, what, &choices));
+        let conditions = fields.with("where", |node, what| {
             let remedy = "write it as where = { max_concurrency = 8 }";
-            self.conditions(node, "assert.where", remedy, names)
+            Some(self.conditions(node, what, remedy, names))
         });
         let bounds: Vec<&Entry> = fields.rest().collect();
         if bounds.is_empty() {

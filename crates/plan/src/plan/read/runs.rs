@@ -1,7 +1,6 @@
 //! The keys `starts` and `runs`: how often everything is measured.
 
 use super::Reader;
-use crate::plan::fields::Fields;
 use crate::plan::node::{Kind, Node};
 use crate::plan::problem::suggest;
 use crate::plan::schema;
@@ -12,15 +11,8 @@ use vsweep_strategy::stats::Repeats;
 const USUAL: u32 = 3;
 /// The most repetitions of a point on one start.
 const MOST: u32 = 10_000;
-/// The most starts of a config.
-const MOST_STARTS: u32 = 100;
 
 impl Reader<'_> {
-    pub(super) fn starts(&mut self, node: Option<&Node>) -> u32 {
-        let starts = node.and_then(|node| self.whole(node, "starts", 1..=MOST_STARTS));
-        starts.unwrap_or(1)
-    }
-
     /// Whether a plan with several starts can have them.
     pub(super) fn check_starts(&mut self, node: &Node, serve: &Serve) {
         if let Target::Attach(_) = serve.target {
@@ -30,14 +22,11 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn repeat_first(&mut self, node: &Node, finds_its_loads: bool) -> bool {
-        let is_wanted = self.yes_or_no(node, "repeat_first").unwrap_or(false);
-        if is_wanted && finds_its_loads {
-            let message = "[sla] and [explore] find their loads, so there is no first point to repeat";
-            let remedy = "remove `repeat_first`; to learn whether a server drifts, list loads in a plan of their own";
-            self.object(node.span, message, remedy);
-        }
-        is_wanted
+    /// Whether a plan can repeat first points.
+    pub(super) fn check_repeat_first(&mut self, node: &Node) {
+        let message = "[sla] and [explore] find their loads, so there is no first point to repeat";
+        let remedy = "remove `repeat_first`; to learn whether a server drifts, list loads in a plan of their own";
+        self.object(node.span, message, remedy);
     }
 
     pub(super) fn runs(&mut self, node: Option<&Node>) -> Runs {
@@ -50,29 +39,21 @@ impl Reader<'_> {
     }
 
     fn runs_until(&mut self, node: &Node) -> Option<Runs> {
-        let mut fields = Fields::open::<schema::RunsTable>(node, "runs", &mut self.found)?;
-        let min = fields.get("min");
-        let min = min.and_then(|node| self.whole(node, "runs.min", 2..=MOST)).unwrap_or(2);
-        let max_node = fields.get("max");
-        let max = max_node
-            .and_then(|node| self.whole(node, "runs.max", 2..=MOST))
-            .unwrap_or(10.max(min));
-        if let (Some(node), true) = (max_node, max < min) {
+        let mut fields = self.open::<schema::RunsTable>(node, "runs")?;
+        let min = fields.whole(self, "min").unwrap_or(2);
+        let max = fields.whole(self, "max").unwrap_or(10.max(min));
+        if let (Some(node), true) = (fields.get("max"), max < min) {
             let message = format!("`runs.max` is {max}, which is less than `runs.min`, {min}");
             let remedy = format!("write {min} or more");
             self.object(node.span, message, remedy);
         }
-        let metric = fields.get("metric");
-        let metric = metric.and_then(|node| self.metric(node, "runs.metric"));
-        let until = match fields.get("until") {
-            Some(node) => self.percent(node, "runs.until", 0.1..=100.0),
-            None => {
-                let message = "`runs` does not say how narrow the interval must be";
-                let remedy = "add until = \"3 %\", or write a plain number of runs";
-                self.object(node.span, message, remedy);
-                None
-            }
-        };
+        let metric = fields.with("metric", |node, what| self.metric(node, what));
+        if fields.get("until").is_none() {
+            let message = "`runs` does not say how narrow the interval must be";
+            let remedy = "add until = \"3 %\", or write a plain number of runs";
+            self.object(node.span, message, remedy);
+        }
+        let until = fields.with("until", |node, what| self.percent(node, what, 0.1..=100.0));
         fields.close(&mut self.found);
         Some(Runs::Until {
             metric: metric.unwrap_or_else(|| "output_throughput".to_owned()),

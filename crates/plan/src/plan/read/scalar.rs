@@ -1,17 +1,50 @@
 //! Reading single values: texts with references expanded, whole numbers, durations, choices, command lines.
 
 use super::Reader;
+use crate::plan::fields::Fields;
 use crate::plan::interpolate::{self, Unresolved};
 use crate::plan::node::{Entry, Kind, Node};
 use crate::plan::problem::{Problem, suggest};
 use crate::plan::source::Span;
 use crate::units::parse_duration;
+use schemars::JsonSchema;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+/// Values of keys, if they are there and right.
+impl Fields<'_> {
+    pub(super) fn text(&mut self, reader: &mut Reader<'_>, key: &'static str) -> Option<String> {
+        self.with(key, |node, what| reader.text(node, what))
+    }
+
+    pub(super) fn texts(&mut self, reader: &mut Reader<'_>, key: &'static str) -> Vec<String> {
+        let texts = self.with(key, |node, what| Some(reader.texts(node, what)));
+        texts.unwrap_or_default()
+    }
+
+    pub(super) fn yes_or_no(&mut self, reader: &mut Reader<'_>, key: &'static str) -> Option<bool> {
+        self.with(key, |node, what| reader.yes_or_no(node, what))
+    }
+
+    pub(super) fn duration(&mut self, reader: &mut Reader<'_>, key: &'static str) -> Option<Duration> {
+        self.with(key, |node, what| reader.duration(node, what))
+    }
+
+    /// A whole number between the bounds of the schema.
+    pub(super) fn whole(&mut self, reader: &mut Reader<'_>, key: &'static str) -> Option<u32> {
+        let bounds = self.bounds(key);
+        self.with(key, |node, what| reader.whole(node, what, bounds))
+    }
+}
+
 impl Reader<'_> {
+    /// Opens a table whose keys are those of `T`.
+    pub(super) fn open<'n, T: JsonSchema>(&mut self, node: &'n Node, what: &str) -> Option<Fields<'n>> {
+        Fields::open::<T>(node, what, &mut self.found)
+    }
+
     pub(super) fn wrong_kind(&mut self, node: &Node, what: &str, expected: &str) {
         let message = format!("`{what}` must be {expected}, found {}", node.kind_name());
         self.object(node.span, message, format!("write {expected}"));
@@ -77,28 +110,24 @@ impl Reader<'_> {
         None
     }
 
-    pub(super) fn duration(&mut self, node: Option<&Node>, what: &str, default: Duration) -> Duration {
-        let Some(node) = node else {
-            return default;
-        };
+    fn duration(&mut self, node: &Node, what: &str) -> Option<Duration> {
         let Kind::Text(text) = &node.kind else {
             self.wrong_kind(node, what, "a duration such as \"30s\", \"15m\" or \"1h 30m\"");
-            return default;
+            return None;
         };
         let text = self.expand(text, node.span);
         match parse_duration(&text) {
-            Ok(duration) if !duration.is_zero() => duration,
+            Ok(duration) if !duration.is_zero() => return Some(duration),
             Ok(_) => {
                 let message = format!("`{what}` must be longer than 0");
                 self.object(node.span, message, "write a duration such as \"30s\"");
-                default
             }
             Err(why) => {
                 let message = format!("`{what}` must be a duration such as `15m`");
                 self.object(node.span, message, why);
-                default
             }
         }
+        None
     }
 
     pub(super) fn choice<T: Clone>(&mut self, node: &Node, what: &str, choices: &[(&str, T)]) -> Option<T> {

@@ -16,7 +16,6 @@ const READY_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 /// A running server should answer at once; this bridges a hiccup.
 const ATTACHED_TIMEOUT: Duration = Duration::from_secs(30);
 const STOP_GRACE: Duration = Duration::from_secs(30);
-const MOST_NODES: u32 = 1024;
 const HANG_TIMEOUT: Duration = Duration::from_secs(2 * 60);
 
 impl Reader<'_> {
@@ -35,7 +34,7 @@ impl Reader<'_> {
             params: Vec::new(),
             combos: Vec::new(),
         };
-        let Some(mut fields) = Fields::open::<schema::ServeTable>(node, "serve", &mut self.found) else {
+        let Some(mut fields) = self.open::<schema::ServeTable>(node, "serve") else {
             return serve;
         };
         let command = fields.entry("command");
@@ -58,7 +57,7 @@ impl Reader<'_> {
             (None, None) => {}
         }
         if let Some(fresh) = fields.entry("fresh") {
-            serve.fresh = self.yes_or_no(&fresh.value, "serve.fresh").unwrap_or_default();
+            serve.fresh = fields.yes_or_no(self, "fresh").unwrap_or_default();
             if let (true, Some(command)) = (serve.fresh, command) {
                 let message =
                     "`fresh` is for a server that is already running: one that vsweep launches is known by its command";
@@ -73,14 +72,13 @@ impl Reader<'_> {
             Target::Launch(_) => READY_TIMEOUT,
             Target::Attach(_) => ATTACHED_TIMEOUT,
         };
-        serve.ready_timeout = self.duration(fields.get("ready_timeout"), "serve.ready_timeout", ready_timeout);
-        serve.stop_grace = self.duration(fields.get("stop_grace"), "serve.stop_grace", STOP_GRACE);
-        serve.hang_timeout = self.duration(fields.get("hang_timeout"), "serve.hang_timeout", HANG_TIMEOUT);
+        serve.ready_timeout = fields.duration(self, "ready_timeout").unwrap_or(ready_timeout);
+        serve.stop_grace = fields.duration(self, "stop_grace").unwrap_or(STOP_GRACE);
+        serve.hang_timeout = fields.duration(self, "hang_timeout").unwrap_or(HANG_TIMEOUT);
         let reset = fields.get("reset");
         serve.reset = reset.and_then(|node| self.reset(node)).unwrap_or(Reset::Caches);
         serve.manners = self.manners(&mut fields);
-        let answer_check = fields.get("answer_check");
-        serve.answer_check = answer_check.is_none_or(|node| self.yes_or_no(node, "serve.answer_check").unwrap_or(true));
+        serve.answer_check = fields.yes_or_no(self, "answer_check").unwrap_or(true);
         let flags = fields.get("params").map(|node| self.flags(node)).unwrap_or_default();
         let names = serve.target.names();
         let command_axis = (!names.is_empty()).then(|| (COMMAND.to_owned(), Axis::Values(names)));
@@ -95,23 +93,15 @@ impl Reader<'_> {
 
     fn manners(&mut self, fields: &mut Fields<'_>) -> Manners {
         let mut manners = Manners::default();
-        if let Some(node) = fields.get("health")
-            && let Some(route) = self.text(node, "serve.health")
-        {
+        if let (Some(node), Some(route)) = (fields.get("health"), fields.text(self, "health")) {
             self.check_route(node, "serve.health", &route);
             manners.health = route;
         }
-        manners.ready_pattern = fields
-            .get("ready_pattern")
-            .and_then(|node| self.text(node, "serve.ready_pattern"));
+        manners.ready_pattern = fields.text(self, "ready_pattern");
         let styles = [("dashes", false), ("as_written", true)];
-        let style = fields
-            .get("flag_style")
-            .and_then(|node| self.choice(node, "serve.flag_style", &styles));
+        let style = fields.with("flag_style", |node, what| self.choice(node, what, &styles));
         manners.flags_as_written = style.unwrap_or_default();
-        let stop = fields
-            .get("stop_command")
-            .and_then(|node| self.words(node, "serve.stop_command"));
+        let stop = fields.with("stop_command", |node, what| self.words(node, what));
         manners.stop_command = stop.unwrap_or_default();
         manners.members = self.members(fields);
         manners
@@ -119,20 +109,14 @@ impl Reader<'_> {
 
     /// Commands that run beside the server's, and the nodes of all of them.
     fn members(&mut self, fields: &mut Fields<'_>) -> Members {
-        let nodes_node = fields.get("nodes");
-        let nodes = nodes_node.and_then(|node| self.whole(node, "serve.nodes", 1..=MOST_NODES));
         let mut members = Members {
-            nodes: nodes.unwrap_or(1),
+            nodes: fields.whole(self, "nodes").unwrap_or(1),
             commands: Vec::new(),
         };
-        let list = fields.get("members");
         let remedy =
             "write a list of command lines, such as [\"srun -w {node} {command} --headless --node-rank {rank}\"]";
-        for node in list
-            .and_then(|node| self.list(node, "serve.members", remedy))
-            .into_iter()
-            .flatten()
-        {
+        let list = fields.with("members", |node, what| self.list(node, what, remedy));
+        for node in list.unwrap_or_default() {
             let Some(words) = self.words(node, "serve.members") else {
                 continue;
             };
@@ -146,7 +130,7 @@ impl Reader<'_> {
             }
             members.commands.push(words);
         }
-        if let (Some(node), 2..) = (nodes_node, members.nodes)
+        if let (Some(node), 2..) = (fields.get("nodes"), members.nodes)
             && !members.commands.iter().any(|words| is_of_node(words))
         {
             let message = "nothing says what runs on the further nodes";

@@ -38,27 +38,19 @@ const LOADS: RangeInclusive<f64> = 0.001..=1e6;
 impl Reader<'_> {
     /// The search, and which of its targets are required: no part of the search, which does not depend on it.
     pub(super) fn sla(&mut self, node: &Node) -> (Option<Settings>, Vec<Requirement>) {
-        let Some(mut fields) = Fields::open::<schema::SlaTable>(node, "sla", &mut self.found) else {
+        let Some(mut fields) = self.open::<schema::SlaTable>(node, "sla") else {
             return Default::default();
         };
         let mut required = Vec::new();
         let vary = self.vary(&mut fields, node, "sla");
         let mut settings = Settings::new(vary.unwrap_or(Vary::MaxConcurrency), Vec::new());
         self.bounds(&mut fields, &mut settings);
-        if let Some(tolerance) = fields.get("tolerance") {
-            settings.tolerance = self.tolerance(tolerance).unwrap_or(settings.tolerance);
-        }
-        if let Some(node) = fields.get("max_probes") {
-            let most = self.whole(node, "sla.max_probes", 2..=1000);
-            settings.max_probes = most.map_or(settings.max_probes, |most| most as usize);
-        }
-        if let Some(node) = fields.get("confirmations") {
-            let count = self.whole(node, "sla.confirmations", 0..=100);
-            settings.confirmations = count.map_or(settings.confirmations, |count| count as usize);
-        }
-        if let Some(node) = fields.get("skip_beaten") {
-            settings.skip_beaten = self.yes_or_no(node, "sla.skip_beaten").unwrap_or(false);
-        }
+        let tolerance = fields.with("tolerance", |node, what| self.tolerance(node, what));
+        settings.tolerance = tolerance.unwrap_or(settings.tolerance);
+        let count = |given: Option<u32>, usual| given.map_or(usual, |count| count as usize);
+        settings.max_probes = count(fields.whole(self, "max_probes"), settings.max_probes);
+        settings.confirmations = count(fields.whole(self, "confirmations"), settings.confirmations);
+        settings.skip_beaten = fields.yes_or_no(self, "skip_beaten").unwrap_or(false);
         let targets = fields.get("target");
         if targets.is_none() {
             let remedy = "add [[sla.target]] with a bound such as p99_ttft_ms = \"<=500\"";
@@ -104,7 +96,7 @@ impl Reader<'_> {
         }
     }
 
-    fn tolerance(&mut self, node: &Node) -> Option<f64> {
+    fn tolerance(&mut self, node: &Node, what: &str) -> Option<f64> {
         let percent = match &node.kind {
             Kind::Number(number) => number.as_f64().filter(|value| *value > 1.0 && *value <= 100.0),
             Kind::Text(text) => text
@@ -114,9 +106,9 @@ impl Reader<'_> {
             _ => None,
         };
         let Some(percent) = percent else {
-            return self.ratio(node, "sla.tolerance", 0.001..=1.0);
+            return self.ratio(node, what, 0.001..=1.0);
         };
-        let message = "`sla.tolerance` is a ratio from 0.001 to 1";
+        let message = format!("`{what}` is a ratio from 0.001 to 1");
         let remedy = format!("write {} for {percent} %", percent / 100.0);
         self.object(node.span, message, remedy);
         None
@@ -137,8 +129,8 @@ impl Reader<'_> {
     }
 
     fn target(&mut self, node: &Node) -> Option<(Target, Option<Servers>)> {
-        let mut fields = Fields::open::<schema::TargetTable>(node, "sla.target", &mut self.found)?;
-        let name = fields.get("name").and_then(|node| self.text(node, "name"));
+        let mut fields = self.open::<schema::TargetTable>(node, "sla.target")?.by_own_names();
+        let name = fields.text(self, "name");
         let required = fields.get("required").and_then(|node| self.required(node));
         let entries: Vec<&Entry> = fields.rest().collect();
         if entries.is_empty() {

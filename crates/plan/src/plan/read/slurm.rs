@@ -1,13 +1,8 @@
 //! The `[slurm]` table.
 
 use super::Reader;
-use crate::plan::fields::Fields;
+use crate::plan::Slurm;
 use crate::plan::node::{Kind, Node};
-use crate::plan::{Slurm, schema};
-use std::time::Duration;
-
-const MOST_CPUS: u32 = 1024;
-const MOST_TASKS: u32 = 100_000;
 
 /// Whether it is an amount of memory: `200G`, `65536` (MiB).
 fn is_memory(text: &str) -> bool {
@@ -19,23 +14,21 @@ fn is_memory(text: &str) -> bool {
 impl Reader<'_> {
     /// Reads the table, if there is one.
     pub(super) fn slurm(&mut self, node: Option<&Node>) -> Slurm {
-        let Some(mut fields) = node.and_then(|node| Fields::open::<schema::SlurmTable>(node, "slurm", &mut self.found))
-        else {
+        let Some(mut fields) = node.and_then(|node| self.open::<Slurm>(node, "slurm")) else {
             return Slurm::default();
         };
-        let mut text = |key: &'static str| {
-            let text = fields
-                .get(key)
-                .and_then(|node| self.text(node, &format!("slurm.{key}")));
-            text.filter(|text| !text.is_empty())
-        };
+        let mut text = |key| fields.text(self, key).filter(|text| !text.is_empty());
         let mut slurm = Slurm {
             partition: text("partition"),
             account: text("account"),
             gres: text("gres"),
             memory_per_gpu: text("memory_per_gpu"),
             image: text("image"),
-            ..Slurm::default()
+            time: fields.duration(self, "time"),
+            cpus_per_gpu: fields.whole(self, "cpus_per_gpu"),
+            at_once: fields.whole(self, "at_once"),
+            mounts: fields.texts(self, "mounts"),
+            setup: Vec::new(),
         };
         if let (Some(node), Some(memory)) = (fields.get("memory_per_gpu"), &slurm.memory_per_gpu)
             && !is_memory(memory)
@@ -44,29 +37,14 @@ impl Reader<'_> {
             let remedy = "write an amount as Slurm does, such as 200G";
             self.object(node.span, message, remedy);
         }
-        if let Some(node) = fields.get("time") {
-            slurm.time = Some(self.duration(Some(node), "slurm.time", Duration::ZERO));
-        }
-        if let Some(node) = fields.get("cpus_per_gpu") {
-            slurm.cpus_per_gpu = self.whole(node, "slurm.cpus_per_gpu", 1..=MOST_CPUS);
-        }
-        if let Some(node) = fields.get("at_once") {
-            slurm.at_once = self.whole(node, "slurm.at_once", 1..=MOST_TASKS);
-        }
-        if let Some(node) = fields.get("mounts") {
-            slurm.mounts = self.texts(node, "slurm.mounts");
-            if slurm.image.is_none() {
-                let remedy = "add the image, or remove the mounts";
-                let message = "`slurm.mounts` are of a container, and there is no `slurm.image`";
-                self.object(node.span, message, remedy);
-            }
+        if let (Some(node), None) = (fields.get("mounts"), &slurm.image) {
+            let remedy = "add the image, or remove the mounts";
+            let message = "`slurm.mounts` are of a container, and there is no `slurm.image`";
+            self.object(node.span, message, remedy);
         }
         if let Some(node) = fields.get("setup") {
-            let lines = self.list(
-                node,
-                "slurm.setup",
-                "write a list of lines, such as [\"module load cuda\"]",
-            );
+            let remedy = "write a list of lines, such as [\"module load cuda\"]";
+            let lines = self.list(node, "slurm.setup", remedy);
             for line in lines.unwrap_or_default() {
                 match &line.kind {
                     // The shell of the node expands its variables.

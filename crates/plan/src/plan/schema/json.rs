@@ -3,7 +3,7 @@
 use super::PlanFile;
 use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{JsonSchema, Schema, schema_for};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// The JSON Schema of the plan format.
 pub fn json_schema() -> Schema {
@@ -17,13 +17,11 @@ pub fn json_text() -> String {
     serde_json::to_string_pretty(&json_schema()).expect("a schema is JSON") + "\n"
 }
 
-/// The keys of a table, in the order of its type.
-pub fn keys_of<T: JsonSchema>() -> Vec<String> {
+/// The keys of a table with their schemas, in the order of its type.
+pub fn keys_of<T: JsonSchema>() -> Map<String, Value> {
     let schema = schema_for!(T);
     let properties = schema.get("properties").and_then(Value::as_object);
-    properties
-        .map(|properties| properties.keys().cloned().collect())
-        .unwrap_or_default()
+    properties.cloned().unwrap_or_default()
 }
 
 /// A key that may be left out is not one that may be null, and a description is a paragraph, whatever the width of the

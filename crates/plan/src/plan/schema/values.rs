@@ -1,5 +1,6 @@
 //! The forms in which a plan gives values: words, scalars, axes, and values that follow others.
 
+use crate::plan::Derived;
 use schemars::JsonSchema;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -59,7 +60,7 @@ pub enum Param {
     /// An axis: a range.
     Range(RangeTable),
     /// Computed from another parameter of the same table.
-    Derived(DerivedTable),
+    Derived(Derived),
     /// One value that is itself a list or a table.
     Whole(ValueTable),
 }
@@ -104,21 +105,6 @@ pub enum Scale {
     Log,
 }
 
-/// A value that follows another parameter: `per * times`, at least `min`, at most `max`. Counts and lengths are rounded
-/// up to whole numbers.
-#[derive(JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct DerivedTable {
-    /// Name of the parameter it follows, in the same table.
-    pub per: String,
-    /// Factor. Default: 1.
-    pub times: Option<f64>,
-    /// Lower bound of the result.
-    pub min: Option<f64>,
-    /// Upper bound of the result.
-    pub max: Option<f64>,
-}
-
 /// Passes a list or a table as one value. On the command line a list of plain values becomes several words after one
 /// flag, everything else becomes JSON.
 #[derive(JsonSchema)]
@@ -126,4 +112,42 @@ pub struct DerivedTable {
 pub struct ValueTable {
     /// The value.
     pub value: Value,
+}
+
+/// A slowdown, or none.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+pub enum Slowdown {
+    /// As a percentage.
+    Percent(String),
+    /// Not measured.
+    Not(bool),
+}
+
+/// Which servers run alone.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+pub enum Exclusive {
+    /// Each or none.
+    All(bool),
+    /// Those with these parameters.
+    Such(BTreeMap<String, Scalar>),
+}
+
+/// How many servers run at once.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+pub enum SideBySide {
+    /// As many as a resource allows.
+    By(Resource),
+    /// At most so many.
+    Servers(u32),
+}
+
+/// What is shared out among servers that run at once.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+pub enum Resource {
+    /// GPUs.
+    Gpus,
 }

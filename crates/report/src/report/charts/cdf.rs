@@ -1,7 +1,6 @@
 //! How latencies are distributed at the points that an answer names: the share of requests that were at most so slow.
 
-use super::Subject;
-use super::curves::{MOST_PICTURES, name_part, note_part};
+use super::{Subject, numbered, of_workload};
 use crate::report::answer::Answer;
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::report::distributions::{Distributions, LATENCIES};
@@ -26,20 +25,8 @@ fn of_answer(answer: &Answer) -> Vec<usize> {
 pub fn charts(subject: &Subject<'_>, answers: &[Answer], distributions: &Distributions) -> Vec<Chart> {
     let workloads = subject.points.workloads();
     let told = workloads.iter().zip(answers);
-    let charts: Vec<Chart> = told
-        .filter_map(|(workload, answer)| draw(subject, workload, answer, distributions))
-        .collect();
-    let count = charts.len();
-    let named = charts
-        .into_iter()
-        .take(MOST_PICTURES)
-        .enumerate()
-        .map(|(i, chart)| Chart {
-            name: name_part("cdf", i + 1, count),
-            note: chart.note + note_part(i + 1, count),
-            ..chart
-        });
-    named.collect()
+    let charts = told.filter_map(|(workload, answer)| draw(subject, workload, answer, distributions));
+    numbered("cdf", charts.collect())
 }
 
 fn draw(
@@ -54,13 +41,7 @@ fn draw(
     let panel = |(name, title): (&str, &str)| {
         let curve = |(number, at): (usize, &usize)| {
             let histogram = distributions.of(*at, name)?;
-            let mark = |(ms, share): (f64, f64)| Mark {
-                x: ms,
-                y: share * 100.0,
-                bar: None,
-                label: Vec::new(),
-                suspect: false,
-            };
+            let mark = |(ms, share): (f64, f64)| Mark::at(ms, share * 100.0);
             let positive = histogram.cumulative().into_iter().filter(|(ms, _)| *ms > 0.0);
             Some(Series {
                 name: settings(&told, points.points[*at].row),
@@ -71,17 +52,10 @@ fn draw(
         let series: Vec<Series> = shown.iter().enumerate().filter_map(curve).collect();
         (!series.is_empty()).then(|| Panel {
             title: String::new(),
-            x: Axis {
-                title: format!("{title} (ms)"),
-                scale: Scale::Log,
-                ticks: Vec::new(),
-                covers: None,
-            },
+            x: Axis::of(format!("{title} (ms)"), Scale::Log),
             y: Axis {
-                title: "Share of requests (%)".to_owned(),
-                scale: Scale::Linear,
-                ticks: Vec::new(),
                 covers: Some((0.0, 100.0)),
+                ..Axis::of("Share of requests (%)", Scale::Linear)
             },
             series,
         })
@@ -90,19 +64,8 @@ fn draw(
     for panel in panels.iter_mut().filter(|panel| panel.x.title.starts_with("ITL")) {
         panel.y.title = "Share of gaps (%)".to_owned();
     }
-    let of_workload = match answer.workload.as_str() {
-        "" => String::new(),
-        name => format!(", {name}"),
-    };
-    (!panels.is_empty()).then(|| Chart {
-        name: String::new(),
-        title: format!("How latencies are distributed{of_workload}"),
-        note: "The share of requests (of gaps between tokens for ITL) that took at most so long, at the best points and the knee, over all \
-               runs. Further left is better."
-            .to_owned(),
-        footer: subject.footer(),
-        simulated: subject.is_simulated(),
-        columns: panels.len(),
-        panels,
-    })
+    let title = of_workload("How latencies are distributed", &answer.workload);
+    let note = "The share of requests (of gaps between tokens for ITL) that took at most so long, at the best points and the knee, over \
+                all runs. Further left is better.";
+    (!panels.is_empty()).then(|| subject.chart(title, note.to_owned(), panels))
 }

@@ -1,9 +1,9 @@
 //! Line charts over a swept parameter: a picture for each workload, a curve for each combination of settings, in several panels before
 //! they become unreadable. What is not asked for is drawn as its median, in a band from the lowest to the highest.
 
-use super::Subject;
 use super::ladder::{Ladder, scale_of_figures};
 use super::multiples::{Arranged, Curve, arrange};
+use super::{Subject, numbered, of_workload};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::report::effects::{Findings, Mattered};
 use crate::report::variation::{name_workload, swept, varying, within};
@@ -11,6 +11,7 @@ use crate::report::words::{axis_title, short_name};
 use crate::report::yardstick::Yardstick;
 use itertools::Itertools;
 use std::collections::BTreeMap;
+use vsweep_metrics::metrics::median;
 use vsweep_record::table::{Column, Point, Points, Workload};
 
 /// From the lower to the upper end of an interval that is drawn, at the most.
@@ -32,8 +33,6 @@ pub struct Request<'a> {
     pub is_asked: bool,
 }
 
-/// More pictures of one kind than this help nobody.
-pub(super) const MOST_PICTURES: usize = 8;
 /// Panels beside each other where there is but one metric.
 const MOST_COLUMNS: usize = 3;
 
@@ -51,19 +50,12 @@ pub fn draw(subject: &Subject<'_>, request: &Request<'_>, found: &Findings<'_>) 
         .iter()
         .enumerate()
         .filter(|(_, workload)| is_measured(workload));
-    let measured: Vec<_> = measured.collect();
-    let count = measured.len();
     let varied = varying(points);
-    let pictures = measured.into_iter().take(MOST_PICTURES).enumerate();
-    let pictures = pictures.filter_map(|(i, (place, workload))| {
-        let chart = picture(subject, request, (workload, &varied), found.of_workload(place));
-        (!chart.panels.is_empty()).then(|| Chart {
-            name: name_part(&request.name, i + 1, count),
-            note: chart.note + note_part(i + 1, count),
-            ..chart
-        })
-    });
-    Ok(pictures.collect())
+    let pictures =
+        measured.map(|(place, workload)| picture(subject, request, (workload, &varied), found.of_workload(place)));
+    let mut pictures = numbered(&request.name, pictures.collect());
+    pictures.retain(|picture| !picture.panels.is_empty());
+    Ok(pictures)
 }
 
 fn picture(
@@ -106,23 +98,14 @@ fn picture(
         !told.any(|told| told.name == column.name)
     };
     let others: Vec<&Column> = within(varied, workload).filter(is_told).collect();
-    let workload = name_workload(points, workload);
-    let of_workload = if workload.is_empty() {
-        workload
-    } else {
-        format!(", {workload}")
-    };
+    let title = of_workload(&request.title, &name_workload(points, workload));
+    let note = note(subject, &arranged, is_banded.then_some(others));
     Chart {
-        name: String::new(),
-        title: format!("{}{of_workload}", request.title),
-        note: note(subject, &arranged, is_banded.then_some(others)),
-        footer: subject.footer(),
-        simulated: subject.is_simulated(),
         columns: match ys.len() {
             0 | 1 => arranged.panels.len().clamp(1, MOST_COLUMNS),
             metrics => metrics,
         },
-        panels,
+        ..subject.chart(title, note, panels)
     }
 }
 
@@ -210,22 +193,6 @@ fn share_extent(panels: &mut [Panel], metrics: usize) {
     }
 }
 
-/// The name of one of several pictures of a kind.
-pub(super) fn name_part(name: &str, number: usize, count: usize) -> String {
-    match count {
-        1 => name.to_owned(),
-        _ => format!("{name}_{number}"),
-    }
-}
-
-/// That there are more pictures than are drawn, to follow the note of the last.
-pub(super) fn note_part(number: usize, count: usize) -> &'static str {
-    match number == MOST_PICTURES && count > MOST_PICTURES {
-        true => " Further workloads are not drawn; all figures are in points.csv.",
-        false => "",
-    }
-}
-
 /// What all panels of a picture share.
 struct Sketch<'a> {
     points: &'a Points<'a>,
@@ -264,21 +231,13 @@ impl Sketch<'_> {
         let values = series.iter().flat_map(|series| &series.points).map(|mark| mark.y);
         Panel {
             title: title.to_owned(),
-            y: Axis {
-                title: axis_title(y),
-                scale: scale_of_figures(values),
-                ticks: Vec::new(),
-                covers: None,
-            },
+            y: Axis::of(axis_title(y), scale_of_figures(values)),
             x: Axis {
-                title: axis_title(&x.name),
-                scale: self.ladder.scale,
-                ticks: if x.section.is_parameter() {
-                    self.ladder.ticks.clone()
-                } else {
-                    Vec::new()
+                ticks: match x.section.is_parameter() {
+                    true => self.ladder.ticks.clone(),
+                    false => Vec::new(),
                 },
-                covers: None,
+                ..Axis::of(axis_title(&x.name), self.ladder.scale)
             },
             series,
         }
@@ -326,22 +285,12 @@ impl Sketch<'_> {
                 .into_option()?,
         };
         let mark = Mark {
-            x: median(placed.iter().map(|(x, _, _)| *x)),
-            y: median(placed.iter().map(|(_, spread, _)| spread.median)),
+            x: median(placed.iter().map(|(x, _, _)| *x))?,
+            y: median(placed.iter().map(|(_, spread, _)| spread.median))?,
             bar: Some(reach).filter(|(low, high)| high > low && high.is_finite()),
             label: Vec::new(),
             suspect: placed.iter().any(|(_, _, point)| point.is_suspect()),
         };
         Some((mark, placed.len() > 1))
-    }
-}
-
-/// The middle of some values; there is at least one.
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let sorted: Vec<f64> = values.sorted_by(f64::total_cmp).collect();
-    let half = sorted.len() / 2;
-    match sorted.len() % 2 {
-        1 => sorted[half],
-        _ => f64::midpoint(sorted[half - 1], sorted[half]),
     }
 }

@@ -1,7 +1,6 @@
 //! Which setting of the server mattered, as bars: for each, how much more its best value gives than its worst at equal load.
 
-use super::Subject;
-use super::curves::{MOST_PICTURES, name_part, note_part};
+use super::{Subject, numbered, of_workload};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style, Tick};
 use crate::report::effects::{Findings, Mattered, Weight, percent};
 use crate::report::variation::name_workload;
@@ -14,18 +13,7 @@ const MOST_BARS: usize = 12;
 
 /// A chart for each workload that has one.
 pub fn charts(subject: &Subject<'_>, found: &Findings<'_>) -> Vec<Chart> {
-    let charts: Vec<Chart> = of_each(subject, found).into_iter().flatten().collect();
-    let count = charts.len();
-    let named = charts
-        .into_iter()
-        .take(MOST_PICTURES)
-        .enumerate()
-        .map(|(i, chart)| Chart {
-            name: name_part("effects", i + 1, count),
-            note: chart.note + note_part(i + 1, count),
-            ..chart
-        });
-    named.collect()
+    numbered("effects", of_each(subject, found).into_iter().flatten().collect())
 }
 
 /// The chart of each workload, in their order; `None` for those that varied no setting, or measured too little.
@@ -37,7 +25,6 @@ pub fn of_each(subject: &Subject<'_>, found: &Findings<'_>) -> Vec<Option<Chart>
 }
 
 fn draw(subject: &Subject<'_>, workload: &Workload<'_>, found: &[Mattered<'_>]) -> Option<Chart> {
-    let points = subject.points;
     let is_model = |mattered: &Mattered<'_>| {
         mattered
             .found
@@ -51,20 +38,12 @@ fn draw(subject: &Subject<'_>, workload: &Workload<'_>, found: &[Mattered<'_>]) 
             "servers that differ in this setting alone, or, where there are none, by a model of additive logarithms"
         }
     };
-    let of_workload = match name_workload(points, workload) {
-        name if name.is_empty() => name,
-        name => format!(", {name}"),
-    };
+    let title = of_workload("Which setting mattered", &name_workload(subject.points, workload));
     let panels: Vec<Panel> = found.iter().map(panel).collect();
-    (!panels.is_empty()).then(|| Chart {
-        name: String::new(),
-        title: format!("Which setting mattered{of_workload}"),
-        note: format!("How much more the value with the most has than the one with the least, at equal load, between {how}. Lines: 95 % intervals."),
-        footer: subject.footer(),
-        simulated: subject.is_simulated(),
-        columns: panels.len(),
-        panels,
-    })
+    let note = format!(
+        "How much more the value with the most has than the one with the least, at equal load, between {how}. Lines: 95 % intervals."
+    );
+    (!panels.is_empty()).then(|| subject.chart(title, note, panels))
 }
 
 fn panel(mattered: &Mattered<'_>) -> Panel {
@@ -86,13 +65,11 @@ fn panel(mattered: &Mattered<'_>) -> Panel {
             .enumerate()
             .filter(|(_, effect)| mattered.weight(effect) == weight);
         let marks = own.map(|(rank, effect)| Mark {
-            x: change(effect.ratio.log),
-            y: place(rank),
             bar: mattered
                 .interval(effect)
                 .map(|interval| (change(interval.low), change(interval.high))),
             label: vec![percent(effect.ratio.log)],
-            suspect: false,
+            ..Mark::at(change(effect.ratio.log), place(rank))
         });
         Series {
             name: name.to_owned(),
@@ -105,17 +82,11 @@ fn panel(mattered: &Mattered<'_>) -> Panel {
     let name = title.split_once(" (").map_or(title.as_str(), |(name, _)| name);
     Panel {
         title: name.to_owned(),
-        x: Axis {
-            title: "Difference (%)".to_owned(),
-            scale: Scale::Linear,
-            ticks: Vec::new(),
-            covers: None,
-        },
+        x: Axis::of("Difference (%)", Scale::Linear),
         y: Axis {
-            title: String::new(),
-            scale: Scale::Linear,
             ticks: shown.iter().enumerate().map(tick).collect(),
             covers: Some((-0.6, shown.len() as f64 - 0.4)),
+            ..Axis::of("", Scale::Linear)
         },
         series,
     }

@@ -55,12 +55,7 @@ pub fn in_words(state: &State) -> Vec<String> {
 }
 
 fn panel(curves: &[(&SearchRecord, Vec<Mark>)], state: &State) -> Panel {
-    let axis = |title: String| Axis {
-        title,
-        scale: Scale::Log,
-        ticks: Vec::new(),
-        covers: None,
-    };
+    let axis = |title: String| Axis::of(title, Scale::Log);
     let series = curves.iter().enumerate().map(|(colour, (record, marks))| Series {
         name: search_name(record, state),
         style: Style::Curve(colour),
@@ -103,12 +98,11 @@ fn marks(record: &SearchRecord, state: &State) -> Vec<Mark> {
     for (_, runs) in &measured.chunk_by(|(load, _)| *load) {
         let runs: Vec<_> = runs.map(|(_, figures)| figures).collect();
         let latencies = || runs.iter().map(|run| run.latency_ms);
+        let count = runs.len() as f64;
+        let throughput = runs.iter().map(|run| run.throughput).sum::<f64>() / count;
         marks.push(Mark {
-            x: runs.iter().map(|run| run.throughput).sum::<f64>() / runs.len() as f64,
-            y: latencies().sum::<f64>() / runs.len() as f64,
             bar: latencies().minmax().into_option().filter(|_| runs.len() > 1),
-            label: Vec::new(),
-            suspect: false,
+            ..Mark::at(throughput, latencies().sum::<f64>() / count)
         });
     }
     marks

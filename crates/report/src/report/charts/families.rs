@@ -1,8 +1,7 @@
 //! One curve a server config in the plane of throughput per GPU against speed per user, with the load along it: what each server can
 //! be, beside what every other can be. The setting that matters most gives the colours.
 
-use super::Subject;
-use super::curves::{MOST_PICTURES, name_part, note_part};
+use super::{Subject, numbered, of_workload};
 use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
 use crate::report::effects::{Findings, Mattered};
 use crate::report::variation::{name_workload, settings, swept, varying_within};
@@ -22,18 +21,7 @@ const NONE: &str = "no workload has two servers that were measured under several
 
 /// A chart for each workload, or why there is none.
 pub fn charts(subject: &Subject<'_>, found: &Findings<'_>) -> Result<Vec<Chart>, String> {
-    let charts: Vec<Chart> = of_each(subject, found).into_iter().flatten().collect();
-    let count = charts.len();
-    let named = charts
-        .into_iter()
-        .take(MOST_PICTURES)
-        .enumerate()
-        .map(|(i, chart)| Chart {
-            name: name_part("families", i + 1, count),
-            note: chart.note + note_part(i + 1, count),
-            ..chart
-        });
-    let named: Vec<Chart> = named.collect();
+    let named = numbered("families", of_each(subject, found).into_iter().flatten().collect());
     if named.is_empty() { Err(NONE.into()) } else { Ok(named) }
 }
 
@@ -101,37 +89,22 @@ fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, found: &[Mattered<'_>]) 
         0 => String::new(),
         more => format!(" Not drawn: {}.", show_many(more as u64, "slower server")),
     };
-    let axis = |measure: &Measure| Axis {
-        title: axis_title(&measure.metric),
-        scale: Scale::Linear,
-        ticks: Vec::new(),
-        covers: None,
-    };
+    let axis = |measure: &Measure| Axis::of(axis_title(&measure.metric), Scale::Linear);
     let is_repeated = tradeoff.placed.iter().any(|placed| placed.point.used.len() > 1);
     let workload = name_workload(subject.points, &tradeoff.workload);
-    let workload = if workload.is_empty() {
-        workload
-    } else {
-        format!(", {workload}")
+    let note = format!(
+        "One curve a server; the number beside a point is its load ({}). {}p and to the right is better.{best}{left_out}",
+        short_name(&load.name),
+        if is_repeated { "Medians over runs; u" } else { "U" },
+    );
+    let panel = Panel {
+        title: String::new(),
+        x: axis(&tradeoff.x),
+        y: axis(&tradeoff.y),
+        series,
     };
-    Some(Chart {
-        name: String::new(),
-        title: format!("Throughput per GPU against speed per user{workload}"),
-        note: format!(
-            "One curve a server; the number beside a point is its load ({}). {}p and to the right is better.{best}{left_out}",
-            short_name(&load.name),
-            if is_repeated { "Medians over runs; u" } else { "U" },
-        ),
-        footer: subject.footer(),
-        simulated: subject.is_simulated(),
-        columns: 1,
-        panels: vec![Panel {
-            title: String::new(),
-            x: axis(&tradeoff.x),
-            y: axis(&tradeoff.y),
-            series,
-        }],
-    })
+    let title = of_workload("Throughput per GPU against speed per user", &workload);
+    Some(subject.chart(title, note, vec![panel]))
 }
 
 /// The points of each server config, in the order of the table.

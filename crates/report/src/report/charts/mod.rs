@@ -15,7 +15,7 @@ mod sla;
 mod startup;
 mod throughput;
 
-use super::chart::Chart;
+use super::chart::{Chart, Panel};
 use super::effects::Findings;
 use vsweep_plan::plan::ReportOptions;
 use vsweep_plan::units::show_many;
@@ -40,6 +40,9 @@ pub struct Charts {
     /// Why something is not there.
     pub missing: Vec<String>,
 }
+
+/// More pictures of one kind than this help nobody.
+const MOST_PICTURES: usize = 8;
 
 /// The standard charts, then those that the plan asks for.
 pub fn make_charts(subject: &Subject<'_>, options: &ReportOptions) -> Charts {
@@ -73,6 +76,30 @@ pub fn make_search_charts(subject: &Subject<'_>, state: &State) -> Vec<Chart> {
     charts
 }
 
+/// Names the pictures of a kind, as many as anybody looks at, and says in the last if there are more.
+fn numbered(name: &str, mut charts: Vec<Chart>) -> Vec<Chart> {
+    let count = charts.len();
+    charts.truncate(MOST_PICTURES);
+    for (number, chart) in (1..).zip(&mut charts) {
+        chart.name = match count {
+            1 => name.to_owned(),
+            _ => format!("{name}_{number}"),
+        };
+    }
+    if let Some(last) = charts.last_mut().filter(|_| count > MOST_PICTURES) {
+        last.note += " Further workloads are not drawn; all figures are in points.csv.";
+    }
+    charts
+}
+
+/// A title with the workload that it is about, if there are several.
+fn of_workload(title: &str, workload: &str) -> String {
+    match workload {
+        "" => title.to_owned(),
+        workload => format!("{title}, {workload}"),
+    }
+}
+
 impl Charts {
     fn add(&mut self, what: &str, made: Result<Vec<Chart>, String>) {
         match made {
@@ -83,6 +110,19 @@ impl Charts {
 }
 
 impl Subject<'_> {
+    /// A chart with its panels side by side, still without a name.
+    fn chart(&self, title: String, note: String, panels: Vec<Panel>) -> Chart {
+        Chart {
+            name: String::new(),
+            title,
+            note,
+            footer: self.footer(),
+            simulated: self.is_simulated(),
+            columns: panels.len(),
+            panels,
+        }
+    }
+
     /// The line below a chart: experiment and runs per point.
     pub fn footer(&self) -> String {
         let counts = self

@@ -1,8 +1,7 @@
 //! One figure of every point against another, such as tokens per second for each user against tokens per second for each
 //! GPU: what one can be had for the other.
 
-use super::Subject;
-use super::curves::{MOST_PICTURES, name_part, note_part};
+use super::{Subject, numbered, of_workload};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::report::variation::{name_workload, varying_within};
 use crate::report::words::{axis_title, short_setting};
@@ -38,16 +37,9 @@ pub fn charts(subject: &Subject<'_>, label_by: &[String]) -> Result<Vec<Chart>, 
                 count => format!(" Not drawn: {} with a single point.", show_many(count, "workload")),
             };
             tradeoffs.retain(|tradeoff| tradeoff.placed.len() > 1);
-            let count = tradeoffs.len();
-            let numbered = tradeoffs.iter().take(MOST_PICTURES).enumerate();
-            let chart = |(i, tradeoff): (usize, &Tradeoff<'_>)| {
-                let mut chart = draw(subject, tradeoff, label_by);
-                chart.name = name_part("pareto", i + 1, count);
-                chart.note += &lone;
-                chart.note += note_part(i + 1, count);
-                chart
-            };
-            Ok(numbered.map(chart).collect())
+            let mut charts: Vec<Chart> = tradeoffs.iter().map(|each| draw(subject, each, label_by)).collect();
+            charts.iter_mut().for_each(|chart| chart.note += &lone);
+            Ok(numbered("pareto", charts))
         }
     }
 }
@@ -119,33 +111,18 @@ pub fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, label_by: &[String])
         },
     ];
     series.retain(|series| !series.points.is_empty());
-    let axis = |measure: &Measure| Axis {
-        title: axis_title(&measure.metric),
-        scale: Scale::Linear,
-        ticks: Vec::new(),
-        covers: None,
+    let axis = |measure: &Measure| Axis::of(axis_title(&measure.metric), Scale::Linear);
+    let panel = Panel {
+        title: String::new(),
+        x: axis(&tradeoff.x),
+        y: axis(&tradeoff.y),
+        series,
     };
+    let workload = name_workload(subject.points, &tradeoff.workload);
+    let title = of_workload(&plain_title(tradeoff), &workload);
     Chart {
         name: "pareto".into(),
-        title: title(subject, tradeoff),
-        note: note(subject, tradeoff),
-        footer: subject.footer(),
-        simulated: subject.is_simulated(),
-        columns: 1,
-        panels: vec![Panel {
-            title: String::new(),
-            x: axis(&tradeoff.x),
-            y: axis(&tradeoff.y),
-            series,
-        }],
-    }
-}
-
-fn title(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>) -> String {
-    let title = plain_title(tradeoff);
-    match name_workload(subject.points, &tradeoff.workload) {
-        workload if workload.is_empty() => title,
-        workload => format!("{title}, {workload}"),
+        ..subject.chart(title, note(subject, tradeoff), vec![panel])
     }
 }
 

@@ -102,34 +102,19 @@ fn panel(criterion: &Criterion, target: &Target, searches: &[&SearchRecord], sta
     series.retain(|series| !series.points.is_empty());
     let marks = || series.iter().flat_map(|series| &series.points);
     let (low, high) = marks().map(|mark| mark.x).minmax().into_option()?;
-    let end = |x: f64| Mark {
-        x,
-        y: limit,
-        bar: None,
-        label: Vec::new(),
-        suspect: false,
-    };
     let line = Series {
         name: "limit".into(),
         style: Style::Limit,
-        points: vec![end(low), end(high)],
+        points: vec![Mark::at(low, limit), Mark::at(high, limit)],
     };
     let vary = searches.first()?.started.vary.name();
     let scale = |values: &mut dyn Iterator<Item = f64>, wide: f64| match values.minmax().into_option() {
         Some((low, high)) if low > 0.0 && high / low >= wide => Scale::Log,
         _ => Scale::Linear,
     };
-    let axis = |title: String, scale| Axis {
-        title,
-        scale,
-        ticks: Vec::new(),
-        covers: None,
-    };
-    let x = axis(axis_title(vary), scale(&mut marks().map(|mark| mark.x), WIDE_LOAD));
-    let y = axis(
-        title(criterion),
-        scale(&mut marks().map(|mark| mark.y).chain([limit]), WIDE_FIGURES),
-    );
+    let x = Axis::of(axis_title(vary), scale(&mut marks().map(|mark| mark.x), WIDE_LOAD));
+    let wide = scale(&mut marks().map(|mark| mark.y).chain([limit]), WIDE_FIGURES);
+    let y = Axis::of(title(criterion), wide);
     series.push(line);
     Some(Panel {
         title: String::new(),
@@ -163,11 +148,8 @@ fn marks(criterion: &Criterion, record: &SearchRecord, state: &State, cut: bool)
     let of_load = |runs: &[(f64, f64)]| {
         let figures = || runs.iter().map(|run| run.1);
         Mark {
-            x: runs[0].0,
-            y: figures().sum::<f64>() / runs.len() as f64,
             bar: figures().minmax().into_option().filter(|_| runs.len() > 1),
-            label: Vec::new(),
-            suspect: false,
+            ..Mark::at(runs[0].0, figures().sum::<f64>() / runs.len() as f64)
         }
     };
     sorted.chunk_by(|a, b| a.0 == b.0).map(of_load).collect()

@@ -51,11 +51,8 @@ fn frontier_of(points: &Points<'_>, tradeoff: &Tradeoff<'_>, side: &str) -> Vec<
     let own = tradeoff.placed.iter().filter(|placed| is_theirs(placed.point.row));
     let marks: Vec<Mark> = own
         .map(|placed| Mark {
-            x: placed.x.median,
-            y: placed.y.median,
-            bar: None,
-            label: Vec::new(),
             suspect: placed.point.is_suspect(),
+            ..Mark::at(placed.x.median, placed.y.median)
         })
         .collect();
     let places: Vec<(f64, f64)> = marks.iter().map(|mark| (mark.x, mark.y)).collect();

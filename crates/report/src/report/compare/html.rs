@@ -2,9 +2,9 @@
 
 use super::{Comparison, HEADS, Side, cells, frontiers, percent, requirement_name, show_limit, tally, verdict_name};
 use crate::report::html::STYLE;
+use crate::report::html::text::{self, safe};
 use crate::report::picture::{Form, render};
-use minijinja::{AutoEscape, Environment, Value, context};
-use vsweep_plan::printable::printable_lines;
+use minijinja::{Value, context};
 use vsweep_plan::units::show_many;
 
 const PAGE: &str = include_str!("page.html.jinja");
@@ -17,36 +17,32 @@ pub fn to_html(comparison: &Comparison, base: &Side, new: &Side) -> Result<Strin
     let mut pictures = Vec::new();
     for chart in frontiers::charts(base, new) {
         let svg = render(&chart, Form::Svg)?;
-        let svg = String::from_utf8(svg).map_err(|error| error.to_string())?;
-        pictures.push(context! { title => shown(&chart.title), svg => Value::from_safe_string(svg) });
+        pictures.push(context! { title => chart.title.clone(), svg => safe(String::from_utf8_lossy(&svg)) });
     }
     let limits = comparison.limits.iter().map(|judged| {
         let result = requirement_name(judged.requirement);
         context! {
-            cells => [show_limit(&judged.limit), shown(&judged.settings), percent(judged.ratio), format!("{:.3}", judged.p_value)],
+            cells => [show_limit(&judged.limit), judged.settings.clone(), percent(judged.ratio), format!("{:.3}", judged.p_value)],
             result,
         }
     });
     let points = comparison.points.iter().map(|pair| {
         let rows = pair.figures.iter().map(|figure| {
-            let cells: Vec<String> = cells(figure).iter().map(|cell| shown(cell)).collect();
-            context! { cells, verdict => verdict_name(figure.verdict) }
+            context! { cells => cells(figure), verdict => verdict_name(figure.verdict) }
         });
-        context! { settings => shown(&pair.settings), rows => rows.collect::<Vec<Value>>() }
+        context! { settings => pair.settings.clone(), rows => rows.collect::<Vec<Value>>() }
     });
     let lone = [(&comparison.only_base, "base"), (&comparison.only_new, "new")];
     let lone = lone.into_iter().filter(|(settings, _)| !settings.is_empty());
     let lone = lone.map(|(settings, side)| format!("{} in {side} only", show_many(settings.len() as u64, "point")));
     let changes = comparison.changes.iter();
-    let changes = changes.map(|change| [shown(&change.name), shown(&change.base), shown(&change.new)]);
-    let mut page = Environment::new();
-    page.set_auto_escape_callback(|_| AutoEscape::Html);
+    let changes = changes.map(|change| [change.name.clone(), change.base.clone(), change.new.clone()]);
     let context = context! {
-        style => Value::from_safe_string(STYLE.to_owned()),
-        base => shown(&comparison.base),
-        new => shown(&comparison.new),
+        style => safe(STYLE),
+        base => comparison.base.clone(),
+        new => comparison.new.clone(),
         tally => tally(comparison),
-        notes => comparison.notes().iter().map(|note| shown(note)).collect::<Vec<String>>(),
+        notes => comparison.notes(),
         heads => HEADS,
         limits => limits.collect::<Vec<Value>>(),
         pictures,
@@ -54,9 +50,5 @@ pub fn to_html(comparison: &Comparison, base: &Side, new: &Side) -> Result<Strin
         lone => lone.collect::<Vec<String>>(),
         changes => changes.collect::<Vec<_>>(),
     };
-    page.render_str(PAGE, context).map_err(|error| error.to_string())
-}
-
-fn shown(text: &str) -> String {
-    printable_lines(text).into_owned()
+    Ok(text::render(PAGE, context))
 }

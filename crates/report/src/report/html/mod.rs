@@ -14,7 +14,8 @@ pub(super) mod text;
 use super::configs::Config;
 use super::inputs::Inputs;
 use super::variation::varying;
-use text::fill;
+use minijinja::context;
+use text::safe;
 use vsweep_record::table::Column;
 
 /// What the parts of a page are made from.
@@ -26,7 +27,7 @@ struct Page<'a> {
     configs: &'a [Config],
 }
 
-const PAGE: &str = include_str!("page.html");
+const PAGE: &str = include_str!("page.html.jinja");
 /// The styles that every page of ours begins with.
 pub(super) const STYLE: &str = include_str!("page.css");
 
@@ -56,39 +57,20 @@ pub fn render(inputs: &Inputs<'_>, configs: &[Config]) -> String {
         configs,
     };
     let mut script = SCRIPT.concat();
-    let (mut connect, mut live) = ("", String::new());
-    if let Some(version) = inputs.live {
+    if inputs.live.is_some() {
         script += include_str!("script/live.js");
-        connect = "; connect-src 'self'";
-        live = include_str!("live.html").replace("VERSION", &version.to_string());
     }
-    let data = data::encode(&page, inputs.answers);
-    fill(
+    text::render(
         PAGE,
-        &[
-            ("name", &text::escape(inputs.experiment)),
-            ("style", STYLE),
-            ("connect", connect),
-            ("live", &live),
-            ("head", &sections::head(&page)),
-            ("summary", &sections::summary(&page)),
-            ("banner", &sections::banners(&page)),
-            (
-                "answer",
-                &(sections::requirements(&page)
-                    + &sections::compared(&page)
-                    + &targets::cards(&page)
-                    + &answer::targets(&page)
-                    + &sections::explored(&page)
-                    + &answer::of_workloads(&page, inputs.answers)
-                    + &sections::clients(&page)
-                    + &sections::unsteady(&page)),
-            ),
-            ("failures", &sections::failures(&page)),
-            ("environment", &sections::environment(&page)),
-            ("plan", &sections::plan(&page)),
-            ("data", &data),
-            ("script", &script),
-        ],
+        context! {
+            name => inputs.experiment,
+            style => safe(STYLE),
+            live => inputs.live,
+            targets => safe(targets::cards(&page) + &answer::targets(&page)),
+            answers => safe(answer::of_workloads(&page, inputs.answers)),
+            data => safe(data::encode(&page, inputs.answers)),
+            script => safe(script),
+            ..sections::parts(&page),
+        },
     )
 }

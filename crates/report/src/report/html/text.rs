@@ -1,6 +1,6 @@
-//! Text inside HTML: escaping, text to copy, and filling a template in one pass, so that nothing inserted is read as a
-//! template.
+//! Text inside HTML: escaping, text to copy, and the one way from a template to a page.
 
+use minijinja::{AutoEscape, Environment, Value};
 use vsweep_plan::printable::{printable_json, printable_lines};
 
 /// Text as HTML shows it, in elements and in quoted attributes.
@@ -53,34 +53,38 @@ pub fn embed_json(json: &str) -> String {
     printable_json(json).replace('<', "\\u003c")
 }
 
-/// The template with each `{{name}}` replaced by its part; a name without a part becomes nothing.
-pub fn fill(template: &str, parts: &[(&str, &str)]) -> String {
-    let mut page = String::new();
-    let mut rest = template;
-    while let Some((before, after)) = rest.split_once("{{") {
-        page += before;
-        let Some((name, after)) = after.split_once("}}") else {
-            page += "{{";
-            rest = after;
-            break;
-        };
-        let part = parts.iter().find(|(known, _)| *known == name);
-        page += part.map_or("", |(_, part)| part);
-        rest = after;
-    }
-    page + rest
+/// A page of ours with its parts. Texts among them are escaped; what is HTML is [`safe`].
+pub fn render(template: &str, parts: Value) -> String {
+    let mut page = Environment::new();
+    page.set_auto_escape_callback(|_| AutoEscape::Html);
+    page.set_formatter(|out, _, value| {
+        let text = value.to_string();
+        let text = if value.is_safe() { text } else { escape(&text) };
+        Ok(out.write_str(&text)?)
+    });
+    page.render_str(template, parts).expect("templates of ours are sound")
+}
+
+/// HTML as a part of a page.
+pub fn safe(html: impl Into<String>) -> Value {
+    Value::from_safe_string(html.into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use minijinja::context;
     use proptest::prelude::*;
     use vsweep_plan::printable::acts;
 
     #[test]
     fn parts_are_not_read_as_templates() {
-        let filled = fill("<{{a}}|{{b}}|{{c}}>", &[("a", "{{b}}"), ("b", "2")]);
-        assert_eq!(filled, "<{{b}}|2|>");
+        let parts = context! { a => "{{b}}<\u{1b}", b => safe("<b>"), d => 2 };
+        let filled = render(
+            "<{{a}}|{{b}}|{{c}}|{% macro x(a) %}{{a}}{% endmacro %}{{x(\"&\")}}{{d}}>",
+            parts,
+        );
+        assert_eq!(filled, "<{{b}}&lt;\\u{1b}|<b>||&amp;2>");
     }
 
     proptest! {

@@ -2,7 +2,7 @@
 //! everything is drawn at twice the size and averaged down, which smooths what the bitmap backend draws with hard edges.
 
 use super::font::{self, Weight};
-pub use super::vector::Place;
+pub use super::vector::Position;
 use super::vector::Vector;
 use plotters::coord::Shift;
 use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
@@ -122,7 +122,7 @@ fn average(pixels: &[u8], width: usize) -> Vec<u8> {
 
 impl Canvas<'_> {
     /// A line through some places, with round joints.
-    pub fn line(&self, places: &[Place], width: f64, colour: RGBColor) -> Drawn {
+    pub fn line(&self, places: &[Position], width: f64, colour: RGBColor) -> Drawn {
         if let Canvas::Vector(vector) = self {
             vector.stroke(places, width, colour, None);
             return Ok(());
@@ -139,7 +139,7 @@ impl Canvas<'_> {
     }
 
     /// A line of dashes through some places.
-    pub fn dashes(&self, places: &[Place], width: f64, colour: RGBColor) -> Drawn {
+    pub fn dashes(&self, places: &[Position], width: f64, colour: RGBColor) -> Drawn {
         let (on, off) = (width * 3.5, width * 2.2);
         if let Canvas::Vector(vector) = self {
             vector.stroke(places, width, colour, Some((on, off)));
@@ -169,7 +169,7 @@ impl Canvas<'_> {
         Ok(())
     }
 
-    fn segment(&self, from: Place, to: Place, width: f64, colour: RGBColor) -> Drawn {
+    fn segment(&self, from: Position, to: Position, width: f64, colour: RGBColor) -> Drawn {
         let length = (to.0 - from.0).hypot(to.1 - from.1);
         if length <= 0.0 {
             return Ok(());
@@ -188,7 +188,7 @@ impl Canvas<'_> {
     }
 
     /// A filled polygon.
-    pub fn polygon(&self, corners: &[Place], colour: RGBColor) -> Drawn {
+    pub fn polygon(&self, corners: &[Position], colour: RGBColor) -> Drawn {
         match self {
             Canvas::Vector(vector) => vector.polygon(corners, colour),
             Canvas::Bitmap { zoom, area } => {
@@ -200,7 +200,7 @@ impl Canvas<'_> {
     }
 
     /// A polygon that what lies behind shines through.
-    pub fn area(&self, corners: &[Place], colour: RGBColor) -> Drawn {
+    pub fn area(&self, corners: &[Position], colour: RGBColor) -> Drawn {
         match self {
             Canvas::Vector(vector) => vector.area(corners, colour, OPACITY),
             Canvas::Bitmap { zoom, area } => {
@@ -212,7 +212,7 @@ impl Canvas<'_> {
     }
 
     /// A filled rectangle.
-    pub fn rectangle(&self, upper_left: Place, lower_right: Place, colour: RGBColor) -> Drawn {
+    pub fn rectangle(&self, upper_left: Position, lower_right: Position, colour: RGBColor) -> Drawn {
         match self {
             Canvas::Vector(vector) => vector.rectangle(upper_left, lower_right, colour),
             Canvas::Bitmap { zoom, area } => {
@@ -225,7 +225,7 @@ impl Canvas<'_> {
     }
 
     /// A filled circle.
-    pub fn disc(&self, centre: Place, radius: f64, colour: RGBColor) -> Drawn {
+    pub fn disc(&self, centre: Position, radius: f64, colour: RGBColor) -> Drawn {
         match self {
             Canvas::Vector(vector) => vector.disc(centre, radius, colour),
             Canvas::Bitmap { zoom, area } => {
@@ -237,22 +237,22 @@ impl Canvas<'_> {
     }
 
     /// A circle's outline.
-    pub fn ring(&self, centre: Place, radius: f64, width: f64, colour: RGBColor) -> Drawn {
+    pub fn ring(&self, centre: Position, radius: f64, width: f64, colour: RGBColor) -> Drawn {
         let turn = |i: u32| {
             let angle = f64::from(i) / 48.0 * std::f64::consts::TAU;
             (centre.0 + radius * angle.cos(), centre.1 + radius * angle.sin())
         };
-        let places: Vec<Place> = (0..=48).map(turn).collect();
+        let places: Vec<Position> = (0..=48).map(turn).collect();
         self.line(&places, width, colour)
     }
 
     /// A marker with a white edge, so that it stands out from lines and other markers.
-    pub fn marker(&self, shape: Shape, at: Place, radius: f64, colour: RGBColor) -> Drawn {
+    pub fn marker(&self, shape: Shape, at: Position, radius: f64, colour: RGBColor) -> Drawn {
         self.solid(shape, at, radius + 2.0, RGBColor(255, 255, 255))?;
         self.solid(shape, at, radius, colour)
     }
 
-    fn solid(&self, shape: Shape, (x, y): Place, radius: f64, colour: RGBColor) -> Drawn {
+    fn solid(&self, shape: Shape, (x, y): Position, radius: f64, colour: RGBColor) -> Drawn {
         let r = radius;
         match shape {
             Shape::Circle => self.disc((x, y), r, colour),
@@ -278,7 +278,7 @@ impl Canvas<'_> {
     }
 
     /// One line of text whose capital letters are centred on the place's height.
-    pub fn text(&self, (x, y): Place, text: &str, kind: Type, align: Align) -> Drawn {
+    pub fn text(&self, (x, y): Position, text: &str, kind: Type, align: Align) -> Drawn {
         let width = text_width(text, kind);
         let left = match align {
             Align::Left => x,
@@ -311,12 +311,12 @@ impl Canvas<'_> {
     }
 
     /// One line of text, shortened to a width where it is longer.
-    pub fn text_within(&self, at: Place, text: &str, kind: Type, align: Align, width: f64) -> Drawn {
+    pub fn text_within(&self, at: Position, text: &str, kind: Type, align: Align, width: f64) -> Drawn {
         self.text(at, &fit(text, kind, width), kind, align)
     }
 }
 
-fn pixel((x, y): Place, zoom: f64) -> (i32, i32) {
+fn pixel((x, y): Position, zoom: f64) -> (i32, i32) {
     ((x * zoom).round() as i32, (y * zoom).round() as i32)
 }
 

@@ -1,6 +1,6 @@
 //! The legend: below the panels, in one row if it fits, else in as many columns as its longest entry allows.
 
-use super::canvas::{Align, Canvas, Drawn, Place, Type, fit, text_width};
+use super::canvas::{Align, Canvas, Drawn, Position, Type, fit, text_width};
 use super::font::Weight;
 use super::palette::INK;
 use super::panel::draw_sample;
@@ -20,7 +20,7 @@ const GAP: f64 = 40.0;
 
 /// The entries of a chart, each with its place relative to the legend's upper left corner.
 pub struct Legend {
-    entries: Vec<(String, Style, Place)>,
+    entries: Vec<(String, Style, Position)>,
     height: f64,
 }
 
@@ -79,7 +79,7 @@ impl Legend {
     }
 
     /// Draws it with its upper left corner at the place.
-    pub fn draw(&self, canvas: &Canvas<'_>, (left, top): Place) -> Drawn {
+    pub fn draw(&self, canvas: &Canvas<'_>, (left, top): Position) -> Drawn {
         for (name, style, (right, down)) in &self.entries {
             let (x, y) = (left + right, top + down);
             draw_sample(canvas, *style, (x, y), SAMPLE - 16.0)?;

@@ -1,6 +1,6 @@
 //! One pair of axes and what lies between them.
 
-use super::canvas::{Align, Canvas, Drawn, Place, Shape, Type, fit, text_width};
+use super::canvas::{Align, Canvas, Drawn, Position, Shape, Type, fit, text_width};
 use super::font::Weight;
 use super::labels::{Label, Rect, Surroundings, anchor, place_labels};
 use super::palette::{ACCENT, BACKGROUND, GRID, INK, MUTED, RING, WHITE, look};
@@ -62,20 +62,20 @@ struct Frame {
 }
 
 impl Frame {
-    fn place(&self, x: f64, y: f64) -> Place {
+    fn place(&self, x: f64, y: f64) -> Position {
         (
             self.left + self.x.fraction(x) * (self.right - self.left),
             self.bottom - self.y.fraction(y) * (self.bottom - self.top),
         )
     }
 
-    fn places(&self, marks: &[Mark]) -> Vec<Place> {
+    fn places(&self, marks: &[Mark]) -> Vec<Position> {
         marks.iter().map(|mark| self.place(mark.x, mark.y)).collect()
     }
 }
 
 /// Draws a panel between two corners.
-pub fn draw(canvas: &Canvas<'_>, panel: &Panel, (left, top): Place, (right, bottom): Place) -> Drawn {
+pub fn draw(canvas: &Canvas<'_>, panel: &Panel, (left, top): Position, (right, bottom): Position) -> Drawn {
     let marks = || panel.series.iter().flat_map(|series| &series.points);
     let is_bars = panel.series.iter().any(|series| matches!(series.style, Style::Bar(_)));
     let reach = |along: bool, at: f64, mark: &Mark| {
@@ -203,7 +203,7 @@ fn draw_series(canvas: &Canvas<'_>, frame: &Frame, series: &Series, bar_shift: f
         let ends = |mark: &Mark| mark.bar.unwrap_or((mark.y, mark.y));
         let above = series.points.iter().map(|mark| frame.place(mark.x, ends(mark).1));
         let below = series.points.iter().rev().map(|mark| frame.place(mark.x, ends(mark).0));
-        let corners: Vec<Place> = above.chain(below).collect();
+        let corners: Vec<Position> = above.chain(below).collect();
         return canvas.area(&corners, look(number).colour);
     }
     let places = frame.places(&series.points);
@@ -230,7 +230,7 @@ fn colour(style: Style) -> RGBColor {
 }
 
 /// Draws what connects the points of a style.
-fn draw_line(canvas: &Canvas<'_>, style: Style, places: &[Place]) -> Drawn {
+fn draw_line(canvas: &Canvas<'_>, style: Style, places: &[Position]) -> Drawn {
     match style {
         Style::Curve(number) | Style::Line(number) if look(number).dashed => canvas.dashes(places, 4.0, colour(style)),
         Style::Curve(_) | Style::Line(_) | Style::Frontier => canvas.line(places, 4.0, colour(style)),
@@ -241,7 +241,7 @@ fn draw_line(canvas: &Canvas<'_>, style: Style, places: &[Place]) -> Drawn {
 }
 
 /// Draws one point of a style.
-fn draw_marker(canvas: &Canvas<'_>, style: Style, place: Place) -> Drawn {
+fn draw_marker(canvas: &Canvas<'_>, style: Style, place: Position) -> Drawn {
     match style {
         Style::Curve(number) => canvas.marker(look(number).shape, place, MARKER, colour(style)),
         Style::Background => canvas.marker(Shape::Circle, place, MARKER - 1.5, colour(style)),
@@ -300,7 +300,7 @@ fn draw_bar(canvas: &Canvas<'_>, frame: &Frame, mark: &Mark, shift: f64, colour:
 }
 
 /// Draws what a series looks like in the legend: from the place to the right.
-pub fn draw_sample(canvas: &Canvas<'_>, style: Style, (x, y): Place, width: f64) -> Drawn {
+pub fn draw_sample(canvas: &Canvas<'_>, style: Style, (x, y): Position, width: f64) -> Drawn {
     if let Style::Bar(number) = style {
         canvas.rectangle((x, y - 9.0), (x + width, y + 9.0), bar_colour(number))?;
         return match number {
@@ -313,7 +313,7 @@ pub fn draw_sample(canvas: &Canvas<'_>, style: Style, (x, y): Place, width: f64)
 }
 
 /// The places that a point takes: its own, its ring's, and its bar's from end to end.
-fn occupied(frame: &Frame, style: Style, mark: &Mark) -> Vec<Place> {
+fn occupied(frame: &Frame, style: Style, mark: &Mark) -> Vec<Position> {
     let (x, y) = frame.place(mark.x, mark.y);
     if style == Style::Ring {
         let around = (0..12).map(|hour| (f64::from(hour) * TAU / 12.0).sin_cos());
@@ -341,7 +341,7 @@ fn occupied(frame: &Frame, style: Style, mark: &Mark) -> Vec<Place> {
 
 fn draw_labels(canvas: &Canvas<'_>, frame: &Frame, series: &[Series]) -> Drawn {
     let short = |mark: &Mark| mark.label.iter().map(|line| fit(line, LABEL, LABEL_WIDTH)).collect();
-    let labelled: Vec<(Place, Vec<String>)> = series
+    let labelled: Vec<(Position, Vec<String>)> = series
         .iter()
         .flat_map(|series| &series.points)
         .filter(|mark| !mark.label.is_empty())

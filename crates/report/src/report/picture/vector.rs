@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::fmt::Write;
 
 /// A position: right of the left edge and below the upper edge.
-pub type Place = (f64, f64);
+pub type Position = (f64, f64);
 
 /// Families that viewers have; a text keeps its width in whichever is there.
 const FAMILIES: &str = "Ubuntu, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif";
@@ -16,7 +16,7 @@ pub struct Vector(RefCell<String>);
 
 impl Vector {
     /// A filled polygon.
-    pub fn polygon(&self, corners: &[Place], colour: RGBColor) {
+    pub fn polygon(&self, corners: &[Position], colour: RGBColor) {
         self.add(format_args!(
             r#"<polygon points="{}" fill="{}"/>"#,
             points(corners),
@@ -25,7 +25,7 @@ impl Vector {
     }
 
     /// A polygon that what lies behind shines through.
-    pub fn area(&self, corners: &[Place], colour: RGBColor, opacity: f64) {
+    pub fn area(&self, corners: &[Position], colour: RGBColor, opacity: f64) {
         self.add(format_args!(
             r#"<polygon points="{}" fill="{}" fill-opacity="{opacity}"/>"#,
             points(corners),
@@ -34,7 +34,7 @@ impl Vector {
     }
 
     /// A filled rectangle.
-    pub fn rectangle(&self, (left, top): Place, (right, bottom): Place, colour: RGBColor) {
+    pub fn rectangle(&self, (left, top): Position, (right, bottom): Position, colour: RGBColor) {
         let (wide, high) = (right - left, bottom - top);
         self.add(format_args!(
             r#"<rect x="{left:.2}" y="{top:.2}" width="{wide:.2}" height="{high:.2}" fill="{}"/>"#,
@@ -43,7 +43,7 @@ impl Vector {
     }
 
     /// A filled circle.
-    pub fn disc(&self, (x, y): Place, radius: f64, colour: RGBColor) {
+    pub fn disc(&self, (x, y): Position, radius: f64, colour: RGBColor) {
         self.add(format_args!(
             r#"<circle cx="{x:.2}" cy="{y:.2}" r="{radius:.2}" fill="{}"/>"#,
             hex(colour)
@@ -51,7 +51,7 @@ impl Vector {
     }
 
     /// A line, whole or in dashes: the length of a dash and of the gap behind it.
-    pub fn stroke(&self, places: &[Place], width: f64, colour: RGBColor, dashes: Option<(f64, f64)>) {
+    pub fn stroke(&self, places: &[Position], width: f64, colour: RGBColor, dashes: Option<(f64, f64)>) {
         let dashes = dashes.map(|(on, off)| format!(r#" stroke-dasharray="{on:.2} {off:.2}""#));
         self.add(format_args!(
             r#"<polyline points="{}" fill="none" stroke="{}" stroke-width="{width:.2}" stroke-linejoin="round"{}/>"#,
@@ -62,7 +62,7 @@ impl Vector {
     }
 
     /// One line of text from the left end of its baseline on, in a width of its own.
-    pub fn text(&self, (x, y): Place, text: &str, (size, is_bold): (f64, bool), width: f64, colour: RGBColor) {
+    pub fn text(&self, (x, y): Position, text: &str, (size, is_bold): (f64, bool), width: f64, colour: RGBColor) {
         if text.is_empty() {
             return;
         }
@@ -89,7 +89,7 @@ impl Vector {
     }
 }
 
-fn points(places: &[Place]) -> String {
+fn points(places: &[Position]) -> String {
     let places: Vec<String> = places.iter().map(|(x, y)| format!("{x:.2},{y:.2}")).collect();
     places.join(" ")
 }

@@ -7,15 +7,16 @@ mod requests;
 pub use requests::Requests;
 
 use super::html::STYLE;
-use super::html::text::{embed_json, escape, fill};
+use super::html::text::{self, embed_json, safe};
 use super::rows::read_content;
+use minijinja::context;
 use std::path::PathBuf;
 use vsweep_plan::error::{Error, Result};
 use vsweep_plan::files::{create_folder, write_atomic};
 use vsweep_plan::matrix;
 use vsweep_record::journal::{Directory, RunRecord, State};
 
-const PAGE: &str = include_str!("page.html");
+const PAGE: &str = include_str!("page.html.jinja");
 const OWN_STYLE: &str = include_str!("page.css");
 const SCRIPT: [&str; 3] = [
     include_str!("../html/script/dom.js"),
@@ -82,16 +83,16 @@ fn find<'s>(state: &'s State, wanted: &str) -> Result<&'s RunRecord, String> {
 impl Requests {
     /// The page.
     pub fn render(&self, title: &str, settings: &str) -> String {
-        fill(
+        text::render(
             PAGE,
-            &[
-                ("title", &escape(title)),
-                ("style", STYLE),
-                ("own_style", OWN_STYLE),
-                ("settings", &escape(settings)),
-                ("data", &embed_json(&self.to_json().to_string())),
-                ("script", &SCRIPT.concat()),
-            ],
+            context! {
+                title,
+                style => safe(STYLE),
+                own_style => safe(OWN_STYLE),
+                settings,
+                data => safe(embed_json(&self.to_json().to_string())),
+                script => safe(SCRIPT.concat()),
+            },
         )
     }
 }

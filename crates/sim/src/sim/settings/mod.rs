@@ -5,7 +5,7 @@ mod engine;
 mod own;
 
 pub use self::adapters::Adapter;
-pub use self::own::Start;
+pub use self::own::StartTime;
 
 use super::engine::cost::CostModel;
 use super::engine::gpu::{GPUS, Gpu};
@@ -65,7 +65,7 @@ pub struct Settings {
     /// Tells servers of other settings apart, whatever their port.
     pub server: u64,
     /// How long the start takes.
-    pub start: Start,
+    pub start: StartTime,
     /// Folder in which compiled graphs are kept, if any: what is there need not be compiled again.
     pub compile_cache: Option<PathBuf>,
     /// Folder that says what holds memory of which simulated GPU, if any (`VSWEEP_SIM_GPUS`).
@@ -261,8 +261,8 @@ impl Settings {
         let warm = self.graph_cache().is_some_and(|path| path.is_file());
         let phases = Phases::of(&self.cost, self.limits.max_num_seqs, warm);
         match self.start {
-            Start::Modelled => phases,
-            Start::Within(total) => phases.within(total),
+            StartTime::Modelled => phases,
+            StartTime::Within(total) => phases.within(total),
         }
     }
 

@@ -62,7 +62,7 @@ fn duration(read: &FlagReader, name: &str) -> Result<Option<Duration>, Unusable>
 
 /// How long the start takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
+pub enum StartTime {
     /// This long in all.
     Within(Duration),
     /// As long as the model of the phases says.
@@ -70,13 +70,13 @@ pub enum Start {
 }
 
 /// Short unless asked otherwise, so that a sweep of many servers is a demo and not a wait.
-pub(super) fn start(read: &FlagReader, faults: &[Fault]) -> Result<Start, Unusable> {
+pub(super) fn start(read: &FlagReader, faults: &[Fault]) -> Result<StartTime, Unusable> {
     if let Some(Fault::SlowStart(time)) = faults.iter().find(|fault| matches!(fault, Fault::SlowStart(_))) {
-        return Ok(Start::Within(*time));
+        return Ok(StartTime::Within(*time));
     }
     Ok(match read.text("sim_start") {
-        Some("modelled") => Start::Modelled,
-        _ => Start::Within(duration(read, "sim_start")?.unwrap_or(Duration::from_millis(600))),
+        Some("modelled") => StartTime::Modelled,
+        _ => StartTime::Within(duration(read, "sim_start")?.unwrap_or(Duration::from_millis(600))),
     })
 }
 

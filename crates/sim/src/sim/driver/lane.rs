@@ -161,6 +161,10 @@ impl Lane {
                 continue;
             };
             let (choice, count) = (*choice, tokens.len() as u32);
+            if last {
+                // Before anybody hears of the end: who asks again at once finds the engine idle.
+                self.unfinished.fetch_sub(1, Ordering::Relaxed);
+            }
             let _ = events.send(EngineEvent::Tokens { choice, count, last });
             if let (Some(truth), Some(instant)) = (&mut truth, instant) {
                 truth.tokens((self.number, key), instant, tokens.len(), last);
@@ -177,7 +181,6 @@ impl Lane {
         let Some((id, choice, _)) = self.owners.remove(&key) else {
             return;
         };
-        self.unfinished.fetch_sub(1, Ordering::Relaxed);
         let Some(client) = self.clients.get_mut(&id) else {
             return;
         };

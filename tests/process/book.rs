@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 use vsweep::cause::Cause;
+use vsweep::dataset::KINDS;
 use vsweep::validity::Code;
 
 fn root() -> &'static Path {
@@ -168,6 +169,18 @@ fn every_cause_and_every_doubt_is_explained() {
         assert!(
             page.lines().any(is_told),
             "docs/troubleshooting.md lacks: | `{name}` | ... | {advice} |"
+        );
+    }
+}
+
+#[test]
+fn every_dataset_is_explained() {
+    let page = fs::read_to_string(root().join("docs/datasets.md")).expect("the page");
+    for kind in KINDS {
+        let row = format!("| `{}` |", kind.name);
+        assert!(
+            page.lines().any(|line| line.starts_with(&row)),
+            "docs/datasets.md lacks a row: {row} its requests | its parameters |"
         );
     }
 }

@@ -118,7 +118,11 @@ fn every_pattern_is_of_a_real_log() {
     {
         let is_seen =
             |log: &Recorded| recognise([pattern], log.phase, &log.text).is_some_and(|found| found.cause == log.cause);
-        assert!(logs.iter().any(is_seen), "{:?}", pattern.words);
+        assert!(
+            logs.iter().any(is_seen),
+            "no log shows {:?}: add one to tests/data/logs with its line in index.json",
+            pattern.words
+        );
     }
 }
 

@@ -70,15 +70,14 @@ impl fmt::Display for Op {
     }
 }
 
-/// Longer operators first, so that `<=` is not read as `<`.
-const OPERATORS: [(&str, Op); 7] = [
+/// The operators in full, longer ones first, so that `<=` is not read as `<`.
+pub const OPERATORS: [(&str, Op); 6] = [
     ("==", Op::Eq),
     ("!=", Op::Ne),
     ("<=", Op::Le),
     (">=", Op::Ge),
     ("<", Op::Lt),
     (">", Op::Gt),
-    ("=", Op::Eq),
 ];
 
 /// The operator and value of a condition's right side. A value that is no text is compared for equality; so is a text
@@ -95,7 +94,9 @@ pub fn bound(value: &Value) -> Result<(Op, Value), String> {
     if let Some(meant) = mistyped(&sign) {
         return Err(format!("`{sign}` is not a comparison; write {meant}"));
     }
-    let operator = OPERATORS.iter().find(|(sign, _)| text.trim_start().starts_with(sign));
+    // A condition may say `=` for short.
+    let mut known = OPERATORS.iter().chain(&[("=", Op::Eq)]);
+    let operator = known.find(|(sign, _)| text.trim_start().starts_with(sign));
     let Some((sign, op)) = operator else {
         return Ok((Op::Eq, value.clone()));
     };

@@ -5,6 +5,7 @@ use super::words::items;
 use super::{Cell, Table};
 use std::fmt;
 use vsweep_plan::plan::Op;
+use vsweep_plan::plan::condition::OPERATORS;
 
 /// One condition on one column.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,16 +18,6 @@ pub struct Filter {
     pub target: String,
     quoted: bool,
 }
-
-/// Each operator after those that it begins.
-const COMPARISONS: [(&str, Op); 6] = [
-    ("==", Op::Eq),
-    ("!=", Op::Ne),
-    ("<=", Op::Le),
-    (">=", Op::Ge),
-    ("<", Op::Lt),
-    (">", Op::Gt),
-];
 
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -53,7 +44,7 @@ impl Filter {
         let rest = &item[start..];
         let end = rest.find(|letter| !is_sign(letter)).unwrap_or(rest.len());
         let (sign, target) = (&rest[..end], rest[end..].trim());
-        let known = COMPARISONS.iter().find(|(text, _)| *text == sign);
+        let known = OPERATORS.iter().find(|(text, _)| *text == sign);
         let (_, comparison) = known.ok_or_else(|| refused(&format!("compares by `{sign}`")))?;
         let column = item[..start].trim();
         if column.is_empty() {
@@ -63,7 +54,7 @@ impl Filter {
             let inner = target.strip_prefix(quote)?.strip_suffix(quote)?;
             (!inner.contains(quote)).then_some(inner)
         });
-        if inner.is_none() && COMPARISONS.iter().any(|(text, _)| target.contains(text)) {
+        if inner.is_none() && OPERATORS.iter().any(|(text, _)| target.contains(text)) {
             return Err(format!(
                 "`{item}` has two comparisons; if the second belongs to the value, put the value in quotes"
             ));
@@ -85,7 +76,7 @@ impl Filter {
 
     /// The sign of its comparison.
     pub fn sign(&self) -> &'static str {
-        let mut known = COMPARISONS.iter().filter(|(_, op)| *op == self.comparison);
+        let mut known = OPERATORS.iter().filter(|(_, op)| *op == self.comparison);
         known.next().map_or("", |(sign, _)| sign)
     }
 

@@ -93,15 +93,21 @@ impl Browser {
         self.post("url", &json!({"url": url}));
     }
 
-    /// Runs a script's body in the page and returns what it returns.
+    /// Runs a script's body in the page and returns what it returns, once the page has drawn what it put off: charts and
+    /// tables outside the window are drawn when the browser is idle.
     pub fn run(&self, script: &str) -> Value {
+        let settled = "new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => requestIdleCallback(resolve))))";
+        self.evaluate(&format!("return {settled}.then(() => {{ {script} }})"))
+    }
+
+    fn evaluate(&self, script: &str) -> Value {
         self.post("execute/sync", &json!({"script": script, "args": []}))
     }
 
     /// Waits until a script's body returns true.
     pub fn wait(&self, script: &str) {
         let until = Instant::now() + PATIENCE;
-        while self.run(script) != json!(true) {
+        while self.evaluate(script) != json!(true) {
             assert!(Instant::now() < until, "never came true: {script}");
             std::thread::sleep(Duration::from_millis(20));
         }

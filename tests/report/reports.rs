@@ -489,6 +489,31 @@ fn panels_of_one_picture_share_their_scale() {
 }
 
 #[test]
+fn a_server_looks_alike_in_every_chart_of_lines() {
+    let (_folder, directory) = write(&Experiment {
+        servers: times(&[json!({})], "max_num_seqs", &[json!(16), json!(64)]),
+        loads: times(&[json!({})], "max_concurrency", &[json!(4), json!(64)]),
+        runs: 2,
+        ..Experiment::default()
+    });
+    let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
+    let runs = read_runs(&directory, &state);
+    let subject = Subject {
+        experiment: "demo",
+        points: &Points::of(&runs.table),
+    };
+    let charts = make_charts(&subject, &ReportOptions::default()).charts;
+    let looks = |name: &str| -> BTreeMap<String, Style> {
+        let chart = charts.iter().find(|chart| chart.name == name).expect("drawn");
+        let series = chart.panels.iter().flat_map(|panel| &panel.series);
+        let curves = series.filter(|series| matches!(series.style, Style::Curve(_)));
+        curves.map(|series| (series.name.clone(), series.style)).collect()
+    };
+    assert_eq!(looks("families").len(), 2);
+    assert_eq!(looks("families"), looks("latency_ttft"));
+}
+
+#[test]
 fn nothing_that_can_be_written_in_a_plan_stops_a_chart() {
     let nasty: Vec<Value> = vec![
         json!("ﷺ ✗ 日本語 \u{202e} \n\t"),

@@ -214,10 +214,13 @@ impl Mattered<'_> {
         &self.settings[self.found.effects[0].setting].column.name
     }
 
-    /// Settings from the one that matters most to the one that matters least; those of which nothing can be said are missing.
-    pub fn order(&self) -> impl Iterator<Item = &str> {
-        let effects = self.found.effects.iter();
-        effects.map(|effect| self.settings[effect.setting].column.name.as_str())
+    /// Sorts settings from the one that matters most to the one that matters least; those of which nothing can be said come last.
+    pub fn sort(&self, columns: &mut [&Column]) {
+        columns.sort_by_key(|column| {
+            let mut effects = self.found.effects.iter();
+            let place = effects.position(|effect| self.settings[effect.setting].column.name == column.name);
+            place.unwrap_or(usize::MAX)
+        });
     }
 
     /// How much is known of an effect.

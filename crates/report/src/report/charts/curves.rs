@@ -123,14 +123,7 @@ fn columns<'a>(
     };
     let mut columns: Vec<&Column> = request.curve_by.iter().copied().filter(is_drawn).collect();
     if let Some(found) = found.first().filter(|_| !request.is_asked) {
-        let order: Vec<&str> = found.order().collect();
-        let place = |column: &&Column| {
-            order
-                .iter()
-                .position(|name| *name == column.name)
-                .unwrap_or(order.len())
-        };
-        columns.sort_by_key(place);
+        found.sort(&mut columns);
     }
     columns
 }

@@ -1,12 +1,14 @@
 //! One curve a server config in the plane of throughput per GPU against speed per user, with the load along it: what each server can
 //! be, beside what every other can be. The setting that matters most gives the colours.
 
+use super::multiples::order;
 use super::{Subject, numbered, of_workload};
 use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
 use crate::report::effects::{Findings, Mattered};
 use crate::report::variation::{name_workload, settings, swept, varying_within};
 use crate::report::words::{axis_title, short_name, short_setting};
 use crate::report::yardstick::Yardstick;
+use itertools::Itertools;
 use vsweep_plan::units::show_many;
 use vsweep_record::table::{Column, Measure, Placed, Section, Tradeoff};
 
@@ -46,9 +48,12 @@ fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, found: &[Mattered<'_>]) 
         return None;
     }
     let varying = varying_within(subject.points, &tradeoff.workload);
-    let (server, bench): (Vec<&Column>, Vec<&Column>) =
+    let (mut server, bench): (Vec<&Column>, Vec<&Column>) =
         varying.into_iter().partition(|column| column.section == Section::Serve);
     let load = swept(subject.points, &bench)?;
+    if let Some(found) = found.first() {
+        found.sort(&mut server);
+    }
     let families = families(tradeoff, &server, load);
     if families.len() < 2 || families.iter().all(|family| family.points.len() < 2) {
         return None;
@@ -61,7 +66,9 @@ fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, found: &[Mattered<'_>]) 
     let mut shown: Vec<String> = Vec::new();
     let mut faint = 0;
     let mut ranked: Vec<&Family<'_>> = families.iter().collect();
-    ranked.sort_by(|a, b| b.highest().total_cmp(&a.highest()));
+    if !is_own {
+        ranked.sort_by(|a, b| b.highest().total_cmp(&a.highest()));
+    }
     for family in ranked {
         let colour = match is_own {
             true => family.name.clone(),
@@ -107,10 +114,11 @@ fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, found: &[Mattered<'_>]) 
     Some(subject.chart(title, note, vec![panel]))
 }
 
-/// The points of each server config, in the order of the table.
+/// The points of each server config, in the order of these settings, as in the charts of latency: a server has one colour.
 fn families<'t>(tradeoff: &'t Tradeoff<'t>, server: &[&Column], load: &Column) -> Vec<Family<'t>> {
     let mut families: Vec<Family<'t>> = Vec::new();
-    for placed in &tradeoff.placed {
+    let order = |a: &&Placed<'_>, b: &&Placed<'_>| order(server, a.point, b.point);
+    for placed in tradeoff.placed.iter().sorted_by(order) {
         let name = settings(server, placed.point.row);
         match families.iter_mut().find(|family| family.name == name) {
             Some(family) => family.points.push(placed),

@@ -103,12 +103,15 @@ fn count(points: &[&Point], columns: &[&Column]) -> usize {
     groups(points, columns).len()
 }
 
+/// Which of two points comes first by their values of some parameters.
+pub fn order(by: &[&Column], a: &Point, b: &Point) -> Ordering {
+    let mut orders = by.iter().map(|column| column.cells[a.row].order(&column.cells[b.row]));
+    orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+}
+
 /// Points that agree in some parameters, in the order of their values.
 fn groups<'a>(points: &[&'a Point], by: &[&Column]) -> Vec<Vec<&'a Point>> {
-    let order = |a: &&Point, b: &&Point| {
-        let mut orders = by.iter().map(|column| column.cells[a.row].order(&column.cells[b.row]));
-        orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
-    };
+    let order = |a: &&Point, b: &&Point| order(by, a, b);
     let mut points = points.to_vec();
     points.sort_by(order);
     points

@@ -39,9 +39,10 @@ pub const MOST_OFTEN: &str = "most often with: ";
 /// What advice calls the file that tells most of a server's failure.
 const LOG: &str = "the server's log";
 
-/// Declares the closed list. An entry has what it means, its name in files, and one sentence that tells the user what to do.
+/// Declares the closed list. An entry has what it means, its name in files, whether the same may succeed when tried `again`, whether
+/// too much `load` can bring it about, and one sentence that tells the user what to do.
 macro_rules! causes {
-    ($($(#[$doc:meta])+ $cause:ident $name:literal: $advice:literal;)+) => {
+    ($($(#[$doc:meta])+ $cause:ident $name:literal again=$again:literal load=$load:literal: $advice:literal;)+) => {
         /// What went wrong, in the order of a server's life. The serialised name is part of the file formats.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum Cause {
@@ -65,62 +66,82 @@ macro_rules! causes {
                     $(Cause::$cause => $advice,)+
                 }
             }
+
+            /// Whether trying the same thing again can help. Everything else fails again for the same reason.
+            pub fn is_transient(self) -> bool {
+                match self {
+                    $(Cause::$cause => $again,)+
+                }
+            }
+
+            /// Whether too much load can bring it about. For a search, such a failure says that the load is too high.
+            pub fn may_come_from_load(self) -> bool {
+                match self {
+                    $(Cause::$cause => $load,)+
+                }
+            }
         }
     };
 }
 
 causes! {
     /// The server refused its command line.
-    BadFlag "bad_flag": "correct or remove the flag that is named";
+    BadFlag "bad_flag" again=false load=false: "correct or remove the flag that is named";
     /// The system refused what the server or its supervision takes: a process, an open file, memory, room on a disk, or `/proc`.
-    SystemRefused "system_refused":
+    SystemRefused "system_refused" again=false load=false:
         "raise the limit that is named (ulimit -u, -n, -v; /dev/shm), free memory or room, or mount /proc, then \
          add --retry-failed";
     /// The program to run is not there or cannot be executed.
-    CommandNotFound "command_not_found": "install the program, put it on PATH, or correct the command in the plan";
+    CommandNotFound "command_not_found" again=false load=false:
+        "install the program, put it on PATH, or correct the command in the plan";
     /// The model is not where the command says.
-    ModelNotFound "model_not_found": "check the model name, its folder, and HF_TOKEN or HF_HUB_OFFLINE";
+    ModelNotFound "model_not_found" again=false load=false: "check the model name, its folder, and HF_TOKEN or HF_HUB_OFFLINE";
     /// The model's configuration does not allow what was asked (e.g. a context length).
-    BadConfig "bad_config": "change the setting that is named; the model does not allow it";
+    BadConfig "bad_config" again=false load=false: "change the setting that is named; the model does not allow it";
     /// Out of GPU memory while loading or profiling.
-    OomAtLoad "oom_at_load": "raise tensor_parallel_size, quantize, or lower gpu_memory_utilization or max_model_len";
+    OomAtLoad "oom_at_load" again=false load=false:
+        "raise tensor_parallel_size, quantize, or lower gpu_memory_utilization or max_model_len";
     /// Memory left for the KV cache does not hold one request of the asked length.
-    KvCacheTooSmall "kv_cache_too_small":
+    KvCacheTooSmall "kv_cache_too_small" again=false load=false:
         "lower max_model_len, or raise gpu_memory_utilization or tensor_parallel_size";
     /// Out of GPU memory while serving.
-    OomUnderLoad "oom_under_load": "lower gpu_memory_utilization, max_num_seqs or max_num_batched_tokens";
+    OomUnderLoad "oom_under_load" again=false load=true: "lower gpu_memory_utilization, max_num_seqs or max_num_batched_tokens";
     /// A GPU, its driver or the links between GPUs failed (CUDA, NCCL, Xid, ECC).
-    GpuFault "gpu_fault":
+    GpuFault "gpu_fault" again=true load=true:
         "look at the GPUs and their driver (nvidia-smi, and Xid in dmesg) and, with several GPUs, set \
          NCCL_DEBUG=INFO; on sound hardware it is a defect of the server";
     /// The port was in use.
-    PortTaken "port_taken":
+    PortTaken "port_taken" again=true load=false:
         "stop the program that holds the port, or remove the port from the plan so that a free one is chosen";
     /// Another server answered, or ours serves another model than asked.
-    WrongServer "wrong_server": "stop the other server, or correct url, model or served_model_name in the plan";
+    WrongServer "wrong_server" again=false load=false:
+        "stop the other server, or correct url, model or served_model_name in the plan";
     /// Not ready within `ready_timeout`.
-    ReadyTimeout "ready_timeout":
+    ReadyTimeout "ready_timeout" again=false load=false:
         "raise serve.ready_timeout if it was still loading, as the server's log tells; correct serve.url if it \
          runs elsewhere";
     /// The server ended before it was ready, for no reason we recognise.
-    CrashedStarting "crashed_starting": "read the end of the server's log";
+    CrashedStarting "crashed_starting" again=false load=false: "read the end of the server's log";
     /// The server ended, or lost its engine, while it was being measured.
-    CrashedUnderLoad "crashed_under_load": "read the end of the server's log; it may be unstable under this load";
+    CrashedUnderLoad "crashed_under_load" again=true load=true:
+        "read the end of the server's log; it may be unstable under this load";
     /// The server is healthy but makes no progress.
-    Hung "hung": "requests were accepted but nothing was produced; read the server's log, and report it to its makers";
+    Hung "hung" again=true load=true:
+        "requests were accepted but nothing was produced; read the server's log, and report it to its makers";
     /// GPU memory of an earlier server was not given back.
-    GpuMemoryHeld "gpu_memory_held": "end the processes that hold GPU memory (their pids are listed), then run again";
+    GpuMemoryHeld "gpu_memory_held" again=false load=false:
+        "end the processes that hold GPU memory (their pids are listed), then run again";
     /// The benchmark program failed, or left no readable result.
-    BenchFailed "bench_failed":
+    BenchFailed "bench_failed" again=false load=false:
         "correct the bench parameter that is named; what a benchmark command wrote is in the run's bench.log";
     /// The benchmark did not end within `bench.timeout`.
-    BenchTimeout "bench_timeout": "raise bench.timeout, or lower num_prompts for this load";
+    BenchTimeout "bench_timeout" again=false load=true: "raise bench.timeout, or lower num_prompts for this load";
     /// Too many requests failed for the figures to mean anything.
-    RequestErrors "request_errors":
+    RequestErrors "request_errors" again=false load=true:
         "HTTP 401 and 403 ask for a key (set OPENAI_API_KEY), 400 and 404 for other bench parameters; with other \
          errors the load may be beyond what the server accepts";
     /// The run's file is missing, unreadable, or not the one that the journal vouches for.
-    ResultDamaged "result_damaged":
+    ResultDamaged "result_damaged" again=false load=false:
         "restore the run's file from a copy; its figures are left out because they are not what was measured";
 }
 
@@ -131,23 +152,6 @@ impl Cause {
         log.map_or_else(
             || advice.to_owned(),
             |log| advice.replace(LOG, &format!("{LOG} ({log})")),
-        )
-    }
-
-    /// Whether trying the same thing again can help. Everything else fails again for the same reason.
-    pub fn is_transient(self) -> bool {
-        matches!(
-            self,
-            Cause::PortTaken | Cause::CrashedUnderLoad | Cause::GpuFault | Cause::Hung
-        )
-    }
-
-    /// Whether too much load can bring it about. For a search, such a failure says that the load is too high.
-    pub fn may_come_from_load(self) -> bool {
-        use Cause::{BenchTimeout, CrashedUnderLoad, GpuFault, Hung, OomUnderLoad, RequestErrors};
-        matches!(
-            self,
-            OomUnderLoad | CrashedUnderLoad | GpuFault | Hung | RequestErrors | BenchTimeout
         )
     }
 }

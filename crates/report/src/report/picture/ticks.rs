@@ -97,16 +97,21 @@ impl Span {
 
     /// The same extent, longer where its last tick would stand below this value.
     pub fn up_to_a_tick_above(self, most: f64, wanted: usize) -> Span {
-        let ticks = match self.scale {
-            Scale::Linear => self.even(wanted),
-            Scale::Log | Scale::Symlog => Vec::new(),
-        };
-        match ticks[..] {
-            [.., before, last] if last < most => Span {
-                to: last + (last - before),
-                ..self
+        let to = match self.scale {
+            Scale::Linear => match self.even(wanted)[..] {
+                [.., before, last] if last < most => Some(last + (last - before)),
+                _ => None,
             },
-            _ => self,
+            Scale::Log if decades(self.from, self.to).last().is_some_and(|last| *last < most) => {
+                // A longer axis may have other ticks: only one that it would keep can be its end.
+                let mut above = decades(self.from, self.to * 10.0).into_iter();
+                above.find(|end| *end >= most && decades(self.from, *end).last() == Some(end))
+            }
+            Scale::Log | Scale::Symlog => None,
+        };
+        Span {
+            to: to.unwrap_or(self.to),
+            ..self
         }
     }
 
@@ -190,6 +195,10 @@ mod tests {
         let last = |span: &Span| span.ticks(5).last().map(|tick| tick.at);
         assert_eq!(last(&span), Some(15_000.0));
         assert_eq!(last(&span.up_to_a_tick_above(18_207.0, 5)), Some(20_000.0));
+        for (most, end) in [(18_207.0, 20_000.0), (38_000.0, 100_000.0), (250_000.0, 300_000.0)] {
+            let span = Span::of(&axis(Scale::Log), [140.0, most].into_iter());
+            assert_eq!(last(&span.up_to_a_tick_above(most, 5)), Some(end));
+        }
     }
 
     fn scales() -> impl Strategy<Value = Scale> {

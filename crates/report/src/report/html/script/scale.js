@@ -19,10 +19,10 @@ function makeScale(numbers, log, isSetting, from, to) {
   const round = isLog ? logTicks(low, padded) : linearTicks(low, padded, Math.min(6, most));
   const isOwn = isSetting && steps.length <= 16;
   // The last tick stands above all that is drawn.
-  const isShort = !isLog && !isOwn && beyond == null && round.length > 1 && round.at(-1) < last;
-  if (isShort) round.push(2 * round.at(-1) - round.at(-2));
+  const isShort = !isOwn && beyond == null && round.length > 1 && round.at(-1) < last;
+  if (isShort) round.push(isLog ? logTicks(low, padded * 10).find((tick) => tick >= last) : 2 * round.at(-1) - round.at(-2));
   // Its label needs room as well.
-  const high = isShort ? 1.2 * round.at(-1) - 0.2 * round.at(-2) : padded;
+  const high = !isShort ? padded : isLog ? padLog(low, round.at(-1))[1] : 1.2 * round.at(-1) - 0.2 * round.at(-2);
   const unit = (value) => (isLog ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low));
   const place = (value) => from + (to - from) * unit(Number.isFinite(value) ? value : beyond);
   const chosen = isOwn ? [...steps] : round;

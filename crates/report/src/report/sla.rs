@@ -6,6 +6,7 @@ pub use csv::to_csv;
 
 use super::align::align;
 use super::words::{short_label, show_number};
+use serde::Serialize;
 use serde_json::Value;
 use vsweep_plan::plan::spelling;
 use vsweep_plan::units::show_many;
@@ -224,6 +225,7 @@ fn name_on_any_start(record: &SearchRecord, state: &State) -> String {
 }
 
 /// One answer in words.
+#[derive(Serialize)]
 pub struct Shown {
     /// The target's name.
     pub target: String,

@@ -5,6 +5,7 @@
 //! `data`. Equal experiments give equal bytes.
 
 mod answer;
+mod card;
 mod data;
 mod lead;
 mod sections;
@@ -15,6 +16,7 @@ use super::configs::Config;
 use super::inputs::Inputs;
 use super::variation::varying;
 use minijinja::context;
+use minijinja::value::merge_maps;
 use text::safe;
 use vsweep_record::table::Column;
 
@@ -66,11 +68,9 @@ pub fn render(inputs: &Inputs<'_>, configs: &[Config]) -> String {
             name => inputs.experiment,
             style => safe(STYLE),
             live => inputs.live,
-            targets => safe(targets::cards(&page) + &answer::targets(&page)),
-            answers => safe(answer::of_workloads(&page, inputs.answers)),
             data => safe(data::encode(&page, inputs.answers)),
             script => safe(script),
-            ..sections::parts(&page),
+            ..merge_maps([targets::parts(&page), answer::parts(&page), sections::parts(&page)]),
         },
     )
 }

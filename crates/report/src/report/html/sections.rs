@@ -2,8 +2,7 @@
 //! the plan.
 
 use super::Page;
-use super::text::{code, escape, safe, table};
-use crate::report::charts::explore::in_words;
+use super::text::{escape, safe};
 use crate::report::clients::{Clients, side_by_side};
 use crate::report::compared;
 use crate::report::environment::{self, facts};
@@ -46,11 +45,10 @@ pub fn parts(page: &Page<'_>) -> Value {
         unsteady => told(unsteady),
         requirements => requirements.collect::<Vec<Value>>(),
         compared => compared::in_words(state),
-        explored => in_words(state),
         clients => side_by_side(inputs.points).map(clients),
         failures => failures.map(|(group, excerpt)| failure(page, group, excerpt)).collect::<Vec<Value>>(),
         environment => facts(inputs.manifest, state),
-        plan => (!inputs.plan.is_empty()).then(|| safe(code(inputs.plan, "the plan"))),
+        plan => inputs.plan,
     }
 }
 
@@ -91,13 +89,9 @@ fn summary(page: &Page<'_>) -> String {
 }
 
 /// Loads that several clients sent.
-fn clients(clients: Clients) -> Value {
-    let mut rows = clients
-        .table
-        .iter()
-        .map(|row| row.iter().map(|cell| escape(cell)).collect::<Vec<String>>());
-    let table = rows.next().map(|heads| table("Clients side by side", &heads, rows));
-    context! { table => safe(table.unwrap_or_default()), remark => capitalise(&clients.remark) }
+fn clients(mut clients: Clients) -> Value {
+    let rows = clients.table.split_off(1);
+    context! { heads => clients.table.pop(), rows, remark => capitalise(&clients.remark) }
 }
 
 /// How many of the figures are of the simulator, if any are.

@@ -19,43 +19,23 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// Text to copy. The button works once the script runs.
-pub fn code(text: &str, what: &str) -> String {
-    format!(
-        "<div class=\"code\"><pre tabindex=\"0\" aria-label=\"{what}\">{}</pre><button type=\"button\" class=\"copy\" \
-         aria-label=\"Copy {what}\">Copy</button></div>",
-        escape(text)
-    )
-}
-
-/// A table that scrolls by itself, its cells as HTML: heads, then rows whose first cell names them.
-pub fn table(label: &str, heads: &[String], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let heads: String = heads
-        .iter()
-        .map(|head| format!("<th scope=\"col\">{head}</th>"))
-        .collect();
-    let row = |cells: Vec<String>| {
-        let mut cells = cells.into_iter();
-        let name = cells.next().unwrap_or_default();
-        let cells: String = cells.map(|cell| format!("<td>{cell}</td>")).collect();
-        format!("<tr><th scope=\"row\">{name}</th>{cells}</tr>")
-    };
-    let rows: String = rows.into_iter().map(row).collect();
-    format!(
-        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table><thead><tr>{heads}</tr></thead>\
-         <tbody>{rows}</tbody></table></div>",
-        escape(label)
-    )
-}
-
 /// JSON as it may stand in a `<script>` element: a `<` inside it is written as an escape, so no text can end the element.
 pub fn embed_json(json: &str) -> String {
     printable_json(json).replace('<', "\\u003c")
 }
 
+/// Templates that pages take parts from.
+const SHARED: [(&str, &str); 2] = [
+    ("parts", include_str!("parts.html.jinja")),
+    ("answer", include_str!("answer.html.jinja")),
+];
+
 /// A page of ours with its parts. Texts among them are escaped; what is HTML is [`safe`].
 pub fn render(template: &str, parts: Value) -> String {
     let mut page = Environment::new();
+    for (name, shared) in SHARED {
+        page.add_template(name, shared).expect("templates of ours are sound");
+    }
     page.set_auto_escape_callback(|_| AutoEscape::Html);
     page.set_formatter(|out, _, value| {
         let text = value.to_string();

@@ -275,6 +275,13 @@ fn a_server_that_was_only_started_again_goes_on() {
     let told =
         "was started again since the last run there; whether max_num_seqs and the like are as before, it does not say";
     assert!(said(&output).contains(told), "{}", said(&output));
+    // Whoever reads the results later must know it as well.
+    for file in ["report.md", "report.html"] {
+        let text = std::fs::read_to_string(harness.folder.path().join("out").join(file)).expect("readable");
+        let told =
+            "was started again between its runs: its figures are of 2 starts, and whether max_num_seqs and the like";
+        assert!(text.contains(told), "{file}");
+    }
     let (runs, retired) = counted(&harness);
     assert_eq!((runs, retired.len()), (4, 0), "{retired:?}");
 }

@@ -101,6 +101,17 @@ impl Goals {
         }
     }
 
+    /// The names of the goals that a point is known to miss; none if there are none.
+    pub fn missed_by(&self, point: usize) -> Option<String> {
+        let mut missed = self
+            .goals
+            .iter()
+            .filter(|goal| goal.said[point] == Said::Missed)
+            .peekable();
+        missed.peek()?;
+        Some(missed.map(|goal| &goal.name).join(", "))
+    }
+
     /// What a point must meet to be recommended: `chat or batch`, `steady and (chat or batch)`.
     pub fn wanted(&self) -> String {
         let (targets, assertions): (Vec<&Goal>, Vec<&Goal>) = self.goals.iter().partition(|goal| goal.is_target);

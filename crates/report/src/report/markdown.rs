@@ -133,7 +133,12 @@ impl Page<'_> {
         if let Some(none) = answer.none() {
             let _ = write!(text, "**{}.**\n\n", escape(&none));
         }
-        for recommended in recommend(self.inputs.points, answer, &varying(self.inputs.points)) {
+        for recommended in recommend(
+            self.inputs.points,
+            self.inputs.goals,
+            answer,
+            &varying(self.inputs.points),
+        ) {
             let Recommended { server, why, .. } = &recommended;
             let lead = escape(&recommended.lead());
             let _ = write!(text, "{lead} **{}**: {}\n\n", escape(server), escape(why));
@@ -173,7 +178,7 @@ impl Page<'_> {
             let _ = writeln!(text, "\n{}.", escape(&left_out));
         }
         if self.inputs.points.have_one_start() {
-            let _ = writeln!(text, "\nEach server has {ONE_START}.");
+            let _ = writeln!(text, "\nEach point has {ONE_START}.");
         }
         if !answer.repeated {
             text += "\nEvery point is a single run: small differences may be noise.\n";

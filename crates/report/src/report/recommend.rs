@@ -2,6 +2,7 @@
 //! how sure it is.
 
 use super::answer::{Answer, Best, FRONTIER, mark};
+use super::goals::Goals;
 use super::nodes::apart;
 use super::variation::settings;
 use super::words::{say, show_number, show_ratio};
@@ -33,7 +34,7 @@ impl Recommended {
 
 /// What to run for a workload whose points these columns tell apart, for throughput and for latency. Nothing where the plan leaves
 /// no choice of a server, or nothing is best.
-pub fn recommend(points: &Points<'_>, answer: &Answer, varying: &[&Column]) -> Vec<Recommended> {
+pub fn recommend(points: &Points<'_>, goals: &Goals, answer: &Answer, varying: &[&Column]) -> Vec<Recommended> {
     let asked = |metric: &str| answer.bests.iter().find(|best| best.metric == metric);
     let throughput = asked(FRONTIER[1]).or_else(|| answer.bests.first());
     let latency = answer.bests.iter().find(|best| best.metric.ends_with("_ms"));
@@ -49,13 +50,13 @@ pub fn recommend(points: &Points<'_>, answer: &Answer, varying: &[&Column]) -> V
         let goal = best.question.to_lowercase().replace("gpu", "GPU");
         Recommended {
             goal: if is_one { String::new() } else { goal },
-            ..of(points, best, varying)
+            ..of(points, goals, best, varying)
         }
     });
     recommended.collect()
 }
 
-fn of(points: &Points<'_>, best: &Best, varying: &[&Column]) -> Recommended {
+fn of(points: &Points<'_>, goals: &Goals, best: &Best, varying: &[&Column]) -> Recommended {
     let (server, load): (Vec<&Column>, Vec<&Column>) = varying
         .iter()
         .copied()
@@ -100,6 +101,10 @@ fn of(points: &Points<'_>, best: &Best, varying: &[&Column]) -> Recommended {
         format!(" It was measured on {own}, the next server on {its}.")
     });
     let doubt = mark(&points.points[best.point]).map_or(String::new(), |mark| format!(" Its figures are {mark}."));
+    let missed = goals.missed_by(best.point);
+    let missed = missed.map_or(String::new(), |missed| {
+        format!(" It meets {}, but not {missed}.", goals.met_by(best.point))
+    });
     let figure = say(best.metric, &show_number(best.spread.median));
     let cost = points
         .spread(&points.points[best.point], COST)
@@ -110,7 +115,7 @@ fn of(points: &Points<'_>, best: &Best, varying: &[&Column]) -> Recommended {
     Recommended {
         goal: String::new(),
         server: settings(&server, row(best.point)),
-        why: format!("{figure}{under}{cost}{next}{plain}.{is_plain}{nodes}{tied}{doubt}"),
+        why: format!("{figure}{under}{cost}{next}{plain}.{missed}{is_plain}{nodes}{tied}{doubt}"),
     }
 }
 
@@ -118,7 +123,6 @@ fn of(points: &Points<'_>, best: &Best, varying: &[&Column]) -> Recommended {
 mod tests {
     use super::*;
     use crate::report::answer::find;
-    use crate::report::goals::Goals;
     use serde_json::json;
     use vsweep_plan::cause::Outcome;
     use vsweep_plan::plan::Params;
@@ -146,8 +150,9 @@ mod tests {
         let table = builder.finish();
         let points = Points::of(&table);
         let varying = crate::report::variation::varying(&points);
-        let answer = &find(&points, &Goals::default())[0];
-        let told = recommend(&points, answer, &varying);
+        let goals = Goals::default();
+        let answer = &find(&points, &goals)[0];
+        let told = recommend(&points, &goals, answer, &varying);
         told[0].why.clone()
     }
 

@@ -2,7 +2,8 @@
 
 use super::clients::Clients;
 use super::{duplicates, nodes, unsteady};
-use vsweep_record::journal::State;
+use itertools::Itertools;
+use vsweep_record::journal::{Launch, State};
 use vsweep_record::table::Points;
 
 /// What remarks on points whose runs disagree are about.
@@ -18,6 +19,7 @@ pub struct Remark {
 pub fn remarks(state: &State, points: &Points<'_>, clients: Option<&Clients>) -> Vec<Remark> {
     let of = |about, texts: Vec<String>| texts.into_iter().map(move |text| Remark { about, text });
     of("Retired", duplicates::retired(state).into_iter().collect())
+        .chain(of("Started again", started_again(state)))
         .chain(of("Several nodes", nodes::remarks(state)))
         .chain(of(
             "Several clients",
@@ -29,6 +31,29 @@ pub fn remarks(state: &State, points: &Points<'_>, clients: Option<&Clients>) ->
         .chain(of("Side by side", nodes::shared(points).into_iter().collect()))
         .collect()
 }
+
+/// Servers behind a URL that were measured on several starts and do not tell all of their settings.
+fn started_again(state: &State) -> Vec<String> {
+    let attached = state.servers.iter().filter(|(_, server)| server.argv.is_empty());
+    let told = attached.filter_map(|(id, server)| {
+        let own = state.runs().filter(|run| run.server == *id);
+        let launches: Vec<Launch> = own.filter_map(|run| state.start_of(run)).unique().collect();
+        let mut starts = server.starts.iter().filter(|start| launches.contains(&start.launch));
+        let is_open = starts.any(|start| start.identity.started.is_some() && !start.identity.settings.contains_key(HIDDEN));
+        (launches.len() > 1 && is_open).then(|| {
+            format!(
+                "{} was started again between its runs: its figures are of {} starts, and whether {HIDDEN} and the like were the same \
+                 on each, it did not say; start it with VLLM_SERVER_DEV_MODE=1 so that it does, or measure anew with --fresh",
+                server.name,
+                launches.len()
+            )
+        })
+    });
+    told.collect()
+}
+
+/// A setting that only a server in development mode tells, and with it all of its scheduler.
+const HIDDEN: &str = "max_num_seqs";
 
 /// That no fresh starts confirm the best points, where a plan with several starts lets each of them choose its loads.
 fn unconfirmed(state: &State) -> Option<String> {

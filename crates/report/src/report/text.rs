@@ -35,7 +35,7 @@ pub fn summarize(state: &State, points: &Points<'_>, goals: &Goals) -> String {
         text += &format!("not finished: {how}\n");
     }
     if points.have_one_start() {
-        text += &format!("each server has {ONE_START}\n");
+        text += &format!("each point has {ONE_START}\n");
     }
     for sentence in compared::in_words(state) {
         text += &format!("{sentence}\n");

@@ -15,8 +15,14 @@ const FOREMOST: [&str; 6] = [
 ];
 
 /// The parameters with more than one value among the points, foremost first. Of several that change together, one to
-/// one, only the first is kept.
+/// one, only the first is kept. Of a single point, its load and its lengths: what it is.
 pub fn varying<'t>(points: &Points<'t>) -> Vec<&'t Column> {
+    if let [point] = &points.points[..] {
+        let columns = points.runs.columns().iter();
+        let told =
+            columns.filter(|column| column.section == Section::Bench && (is_load(column) || length(column).is_some()));
+        return told.filter(|column| !column.cells[point.row].is_missing()).collect();
+    }
     let params = points.runs.columns().iter().filter(|column| {
         matches!(column.section, Section::Serve | Section::Bench) && distinct(points, column).len() > 1
     });

@@ -40,8 +40,16 @@ fn draw(subject: &Subject<'_>, workload: &Workload<'_>, found: &[Mattered<'_>]) 
     };
     let title = of_workload("Which setting mattered", &name_workload(subject.points, workload));
     let panels: Vec<Panel> = found.iter().map(panel).collect();
+    let mut marks = panels
+        .iter()
+        .flat_map(|panel| &panel.series)
+        .flat_map(|series| &series.points);
+    let lines = match marks.any(|mark| mark.bar.is_some()) {
+        true => " Lines: 95 % intervals.",
+        false => "",
+    };
     let note = format!(
-        "How much more the value with the most has than the one with the least, at equal load, between {how}. Lines: 95 % intervals."
+        "How much more the value with the most has than the one with the least, at equal load, between {how}.{lines}"
     );
     (!panels.is_empty()).then(|| subject.chart(title, note, panels))
 }
@@ -52,7 +60,7 @@ fn panel(mattered: &Mattered<'_>) -> Panel {
     let change = |log: f64| log.exp_m1() * 100.0;
     let tick = |(rank, effect): (usize, &&_)| Tick {
         at: place(rank),
-        label: mattered.name(effect),
+        label: format!("{}: {}", mattered.name(effect), percent(effect.ratio.log)),
     };
     let named = [
         (Weight::Matters, "More than the noise"),
@@ -68,7 +76,6 @@ fn panel(mattered: &Mattered<'_>) -> Panel {
             bar: mattered
                 .interval(effect)
                 .map(|interval| (change(interval.low), change(interval.high))),
-            label: vec![percent(effect.ratio.log)],
             ..Mark::at(change(effect.ratio.log), place(rank))
         });
         Series {

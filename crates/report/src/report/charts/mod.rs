@@ -21,7 +21,7 @@ use vsweep_plan::plan::ReportOptions;
 use vsweep_plan::units::show_many;
 use vsweep_plan::validity::Validity;
 use vsweep_record::journal::State;
-use vsweep_record::table::{Cell, ONE_START, Points};
+use vsweep_record::table::{Cell, ONE_START, Point, Points};
 
 /// What every chart of a report shares.
 #[derive(Debug)]
@@ -112,19 +112,28 @@ impl Charts {
 impl Subject<'_> {
     /// A chart with its panels side by side, still without a name.
     fn chart(&self, title: String, note: String, panels: Vec<Panel>) -> Chart {
+        let mut marks = panels
+            .iter()
+            .flat_map(|panel| &panel.series)
+            .flat_map(|series| &series.points);
         Chart {
             name: String::new(),
             title,
             note,
-            footer: self.footer(),
+            footer: self.footer_with(marks.any(|mark| mark.suspect)),
             simulated: self.is_simulated(),
             columns: panels.len(),
             panels,
         }
     }
 
-    /// The line below a chart: experiment and runs per point.
+    /// The line below a chart of all points: experiment and runs per point.
     pub fn footer(&self) -> String {
+        self.footer_with(self.points.points.iter().any(Point::is_suspect))
+    }
+
+    /// The same of a chart in which suspect points are hollow, if any are there.
+    fn footer_with(&self, has_hollow: bool) -> String {
         let counts = self
             .points
             .points
@@ -145,7 +154,7 @@ impl Subject<'_> {
             true => format!(" · {ONE_START}"),
             false => String::new(),
         };
-        let doubts = self.doubts() + &starts;
+        let doubts = self.doubts(has_hollow) + &starts;
         format!(
             "{} · {runs}{doubts} · vsweep {}",
             self.experiment,
@@ -154,10 +163,10 @@ impl Subject<'_> {
     }
 
     /// What is to be known of points that may not be believed.
-    fn doubts(&self) -> String {
+    fn doubts(&self, has_hollow: bool) -> String {
         let points = || self.points.points.iter();
         let mut doubts = String::new();
-        if points().any(|point| point.is_suspect()) {
+        if has_hollow {
             doubts += " · hollow: suspect";
         }
         if let invalid @ 1.. = points()
@@ -185,9 +194,13 @@ impl Subject<'_> {
     fn reading(&self) -> &'static str {
         let points = || self.points.points.iter();
         let repeated = points().any(|point| point.used.len() > 1);
-        let has_starts = points().any(|point| self.points.starts(point).is_some_and(|starts| starts > 1));
-        if has_starts {
+        let has_starts = |point: &Point| self.points.starts(point).is_some_and(|starts| starts > 1);
+        let measured = || points().filter(|point| !point.used.is_empty());
+        if measured().any(has_starts) && measured().all(has_starts) {
             "Points are medians over runs, bars are 95 % intervals over starts of the server, unless these span more than a factor of ten."
+        } else if measured().any(has_starts) {
+            "Points are medians over runs. Bars are 95 % intervals over starts where a server has several and these span less than a factor \
+             of ten; elsewhere they reach from the lowest to the highest run."
         } else if repeated {
             "Points are medians over runs, bars reach from the lowest to the highest run."
         } else {

@@ -31,7 +31,7 @@ pub fn parts(page: &Page<'_>) -> Value {
         .map(|(i, (place, ((workload, answer), [families, effects])))| {
             let found = page.inputs.mattered.of_workload(place);
             let told = varying_within(points, workload);
-            let recommended = recommend(points, answer, &told).into_iter();
+            let recommended = recommend(points, page.inputs.goals, answer, &told).into_iter();
             context! {
                 is_front => i < MOST_FRONT,
                 name => answer.workload.as_str(),

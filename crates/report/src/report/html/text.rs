@@ -33,15 +33,16 @@ const SHARED: [(&str, &str); 2] = [
 /// A page of ours with its parts. Texts among them are escaped; what is HTML is [`safe`].
 pub fn render(template: &str, parts: Value) -> String {
     let mut page = Environment::new();
-    for (name, shared) in SHARED {
-        page.add_template(name, shared).expect("templates of ours are sound");
-    }
     page.set_auto_escape_callback(|_| AutoEscape::Html);
     page.set_formatter(|out, _, value| {
         let text = value.to_string();
         let text = if value.is_safe() { text } else { escape(&text) };
         Ok(out.write_str(&text)?)
     });
+    // What is escaped is settled when a template is added.
+    for (name, shared) in SHARED {
+        page.add_template(name, shared).expect("templates of ours are sound");
+    }
     page.render_str(template, parts).expect("templates of ours are sound")
 }
 

@@ -97,16 +97,12 @@ class Panel {
     const all = series.length;
     if (this.frontier) {
       const [xUp, yUp] = [higherIsBetter(x) ?? true, higherIsBetter(y) ?? true];
-      // As in the answer, points compete within their workload, suspect ones too, if they meet what the plan asks.
-      this.fronts = data.workloads.map((workload, place) => {
-        const isOwn = (mark) => mark.point.workload === place && mark.point.competes && !mark.faded;
-        const front = paretoFrontier(marks.filter(isOwn), xUp, yUp);
-        const knee = kneeOf(front, xUp, yUp);
-        if (knee) notes.push({ x: knee.x, y: knee.y, text: "knee" });
-        return { name: ["Pareto frontier", workload.name].filter(Boolean).join(", "), front, knee };
-      });
-      const lines = this.fronts.filter(({ front }) => front.length > 1);
-      series = [...lines.map(({ name, front }) => ({ name, look: "front", marks: [], line: front })), ...series];
+      // As in the answer, suspect points compete too, if they meet what the plan asks.
+      const front = paretoFrontier(marks.filter((mark) => mark.point.competes && !mark.faded), xUp, yUp);
+      const knee = kneeOf(front, xUp, yUp);
+      if (knee) notes.push({ x: knee.x, y: knee.y, text: "knee" });
+      this.front = { front, knee };
+      if (front.length > 1) series.unshift({ name: "Pareto frontier", look: "front", marks: [], line: front });
     }
     this.chart.show({ x, y, logX: this.logX.checked, logY: this.logY.checked, series, notes, label: `${y.title} against ${x.title}, ${marks.length} points` });
     this.tell(series, all, marks.length);
@@ -118,7 +114,7 @@ class Panel {
     const key = (mark) => {
       const row = mark.point.rows[0];
       if (by === "-") return "all points";
-      if (by === "*") return settingsText(row, targets.workload == null ? [x] : [x, ...ofWorkload]);
+      if (by === "*") return settingsText(row, [x, ...ofWorkload]);
       return by.split("\n").map((name) => settingText(columnByName.get(name), columnByName.get(name).values[row])).join(", ");
     };
     const groups = new Map();
@@ -177,7 +173,7 @@ const firstOf = (...names) => names.find(has) ?? figures[0]?.name;
 
 /** The axes of a chart that suit the workload that is shown; what is not said stays. */
 function usualAxes(name) {
-  const { throughput, latency } = data.workloads[targets.workload ?? 0];
+  const { throughput, latency } = data.workloads[targets.workload];
   const isOfRequests = !latency || /ttft|e2el/.test(latency);
   if (name === "curves") return { y: askedPlot?.y ?? (isOfRequests ? firstOf("p99_ttft_ms", "median_ttft_ms", latency, throughput) : latency) };
   if (throughput === data.pareto[1] && has(data.pareto[0])) return { x: data.pareto[0], y: data.pareto[1] };

@@ -2,16 +2,17 @@
 
 const isSeveral = data.workloads.length > 1;
 const MOST_SERVERS = 8; // rows of the table for users
+const ALIKE = 1.01; // the largest ratio of figures that no sentence makes a difference of
 const LIMITS = ["p99_ttft_ms", "p99_tpot_ms", "p99_e2el_ms", "tokens_per_user", "cost_per_million_output_tokens"];
 const STAND_INS = { p99_ttft_ms: "median_ttft_ms", p99_tpot_ms: "median_tpot_ms", p99_e2el_ms: "median_e2el_ms" };
 
 const targets = {
-  /** Place of the workload that is shown; null for all of them. */
-  workload: isSeveral ? 0 : null,
+  /** Place of the workload that is shown: points of two are not compared. */
+  workload: 0,
   /** Column to the worst value that is allowed. */
   limits: new Map(),
   shows(point) {
-    return this.workload == null || point.workload === this.workload;
+    return !isSeveral || point.workload === this.workload;
   },
   meets(point) {
     for (const [column, limit] of this.limits) {
@@ -45,17 +46,15 @@ const loadText = (point) => settingsText(point.rows[0], [...varying.filter((colu
 /** Buttons that choose the workload. */
 function buildWorkloads(host) {
   if (!isSeveral) return;
-  const kept = recall("workload");
-  if (kept === "all") targets.workload = null;
-  else if (kept != null && data.workloads[Number(kept)]) targets.workload = Number(kept);
-  const choices = [...data.workloads.map((_, place) => place), null];
-  const buttons = choices.map((place) => el("button", { type: "button", click: () => {
+  const kept = Number(recall("workload") ?? 0);
+  if (data.workloads[kept]) targets.workload = kept;
+  const buttons = data.workloads.map((_, place) => el("button", { type: "button", click: () => {
     targets.workload = place;
-    remember("workload", place ?? "all", 0);
+    remember("workload", place, 0);
     tell();
     filter.changed();
-  } }, place == null ? "all workloads" : workloadName(place)));
-  const tell = () => buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(choices[i] === targets.workload)));
+  } }, workloadName(place)));
+  const tell = () => buttons.forEach((button, place) => button.setAttribute("aria-pressed", String(place === targets.workload)));
   host.append(el("span", { class: "label" }, "Workload"), ...buttons);
   tell();
 }
@@ -107,9 +106,7 @@ function buildTargets(host) {
   host.append(el("div", { class: "sliders" }, sliders.map((slider) => slider.label)), reset, answer);
   const tell = () => {
     reset.hidden = !targets.limits.size;
-    const places = targets.workload == null ? data.workloads.map((_, place) => place) : [targets.workload];
-    const all = meeting();
-    answer.replaceChildren(...places.flatMap((place) => winnerOf(place, all.filter((point) => point.workload === place))));
+    answer.replaceChildren(...winnerOf(targets.workload, meeting()));
   };
   filter.listeners.push(tell);
   tell();
@@ -118,14 +115,16 @@ function buildTargets(host) {
 function winnerOf(place, ranked) {
   const lead = isSeveral ? `${workloadName(place)}: ` : "";
   const [best] = ranked;
-  if (!best) return [el("p", { class: "caution" }, `${lead}no point meets these targets.`)];
+  if (!best) return [el("p", { class: "caution" }, `${lead}No point meets these targets.`)];
   const next = ranked.find((point) => !isSameServer(point, best));
   const [own, other] = [worthOf(best), next && worthOf(next)];
-  const ratio = next ? `, ${showNumber(own / other)} times the next server, ${serverText(next)}` : "";
+  const times = own / other <= ALIKE ? "within 1 % of" : `${showNumber(own / other)} times`;
+  const ratio = next ? `, ${times} the next server, ${serverText(next)}` : "";
+  const doubt = best.doubtful ? " Its figures are in doubt." : "";
   const nodesOf = (point) => [...new Set(point.rows.map((row) => columnByName.get("node")?.values[row] ?? ""))].sort().join(", ");
   const apart = next && nodesOf(best) !== nodesOf(next) ? ` It was measured on ${nodesOf(best)}, the next server on ${nodesOf(next)}.` : "";
   return [
-    el("p", { class: "winner" }, `${lead}run `, el("strong", {}, serverText(best)), ` at ${loadText(best)}: ${goalOf(place).title} ${showNumber(own)}${ratio}.${apart} ${showCount(ranked.length)} points meet the targets.`),
+    el("p", { class: "winner" }, `${lead}Run `, el("strong", {}, serverText(best)), ` at ${loadText(best)}: ${goalOf(place).title} ${showNumber(own)}${ratio}.${doubt}${apart} ${ranked.length === 1 ? "1 point meets" : `${showCount(ranked.length)} points meet`} the targets.`),
     el("details", {}, el("summary", {}, "Command lines"), commandBlocks(best.rows[0])),
   ];
 }
@@ -148,12 +147,13 @@ function buildUsers(host) {
   };
   const fields = [field("users", "Users at once", 1000, 1), field("headroom", "Headroom (%)", 20, 1), field("price", "Price per GPU and hour ($)", data.price ?? "", 0.01)];
   const port = el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Servers for so many users" });
-  const note = el("p", { class: "note" }, "The load of each server that needs the fewest GPUs and meets the targets above. Spare: with the headroom, and one server more, so that one may fail. Cost: of the GPUs with headroom and spare, at the tokens that so many users get.");
+  const note = el("p", { class: "note" });
   const asked = el("p", { role: "status" });
   host.append(el("div", { class: "controls" }, fields.map((one) => one.label)), asked, port, note);
 
   const tell = () => {
-    const [count, headroom, price] = fields.map(({ input }) => (input.value === "" ? NaN : Number(input.value)));
+    const [wanted, room, price] = fields.map(({ input }) => (input.value === "" ? NaN : Number(input.value)));
+    const [count, headroom] = [Math.ceil(wanted), Math.max(0, room)];
     asked.textContent = count > 0 ? `${showCount(count)} users at once, ${showNumber(headroom || 0)} % headroom${price > 0 ? `, $${showNumber(price)} per GPU and hour` : ""}:` : "Say how many users.";
     const best = new Map();
     for (const point of meeting()) {
@@ -167,14 +167,17 @@ function buildUsers(host) {
       const known = best.get(key);
       if (!known || row.safe < known.safe || (row.safe === known.safe && row.gpus < known.gpus)) best.set(key, row);
     }
-    const rows = [...best.values()].sort((a, b) => a.safe - b.safe || a.gpus - b.gpus).slice(0, MOST_SERVERS);
+    const ranked = [...best.values()].sort((a, b) => a.safe - b.safe || a.gpus - b.gpus);
+    const rows = ranked.slice(0, MOST_SERVERS);
+    const more = ranked.length > rows.length ? ` ${showCount(ranked.length - rows.length)} more servers need no fewer.` : "";
+    note.textContent = `The load of each server that needs the fewest GPUs and meets the targets above.${more} Users each: those that one server holds at that load. Spare: with the headroom, and one server more, so that one may fail. Cost: of the GPUs with headroom and spare, at the tokens that so many users get.`;
     const money = (value) => (value == null ? "–" : `$${showNumber(value)}`);
     const heads = ["Server", "Load", "Users each", "Servers", "GPUs", "GPUs with spare", "Cost per hour", "Cost per million output tokens"];
     const cells = rows.map((row) => [loadText(row.point), showNumber(row.own), showCount(row.servers), showCount(row.gpus), showCount(row.safe), money(row.hour), money(row.million)]);
     port.replaceChildren(el("table", {}, el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))),
       el("tbody", {}, rows.length
         ? rows.map((row, i) => el("tr", {}, el("th", { scope: "row" }, serverText(row.point)), cells[i].map((cell) => el("td", {}, cell))))
-        : el("tr", {}, el("td", { colspan: heads.length, class: "empty" }, "No point meets the targets.")))));
+        : el("tr", {}, el("td", { colspan: heads.length, class: "empty" }, count > 0 ? "No point meets the targets." : "")))));
   };
   filter.listeners.push(tell);
   tell();

@@ -1,6 +1,7 @@
 // What was read of server, GPUs and host during a run: one small chart a quantity, all over the same time.
 
-const SMALL = { width: 270, height: 130, left: 46, right: 8, top: 8, bottom: 22 };
+const SMALL = { width: 270, height: 130, right: 8, top: 8, bottom: 22 };
+const DIGIT_PX = 7;
 const watchedByRow = new Map(data.telemetry.runs.map((watched) => [watched.row, watched]));
 
 /** The charts of one run. */
@@ -14,11 +15,12 @@ function watchedCharts(watched) {
 }
 
 function smallChart(chart, seconds) {
-  const { width, height, left, right, top, bottom } = SMALL;
+  const { width, height, right, top, bottom } = SMALL;
   const [from, to] = [seconds[0], Math.max(seconds.at(-1), seconds[0] + 1e-3)];
-  const x = (moment) => left + ((width - left - right) * (moment - from)) / (to - from);
   const values = chart.lines.flatMap(([, line]) => line).filter((value) => value != null);
   const scale = makeScale(values, false, false, height - bottom, top);
+  const left = 12 + DIGIT_PX * Math.max(...scale.ticks.map((tick) => tick.label.length), 4);
+  const x = (moment) => left + ((width - left - right) * (moment - from)) / (to - from);
   const last = showNumber(values.at(-1) ?? NaN);
   const most = values.reduce((a, b) => Math.max(a, b), -Infinity);
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${chart.title}: at most ${showNumber(most)} ${chart.unit}, at the end ${last}` });

@@ -318,6 +318,16 @@ fn each_load_has_its_winner_even_one_whose_run_was_cut() {
     fs::write(directory.journal_folder().join("1-of-1.jsonl"), searched()).expect("written");
     report(&directory);
     let page = fs::read_to_string(directory.report_html()).expect("readable");
+    for sentence in [
+        "Target chat, random_input_len=64: run <strong>concurrency 256</strong>.",
+        "Target chat, random_input_len=512: no server is known to meet it.",
+    ] {
+        let at = page.find(sentence).unwrap_or_else(|| panic!("{sentence}"));
+        assert!(
+            at < page.find("class=\"cards\"").expect("cards"),
+            "the sentence comes first"
+        );
+    }
     let card = |title: &str| {
         let (_, card) = page.split_once(&format!("<h3>{title}</h3>")).expect("a card");
         card.split_once("</article>").expect("it ends").0

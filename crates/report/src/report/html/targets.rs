@@ -72,6 +72,7 @@ fn target(page: &Page<'_>, runs: &[&RunRecord], ranked: &Ranked<'_>) -> Value {
     };
     context! {
         best => card.parts(page),
+        title => title.as_str(),
         criteria,
         limit => limit + &words,
         binding => answer.binding.as_deref(),

@@ -236,6 +236,13 @@ fn the_page_works_by_mouse_and_keyboard() {
     let place = browser.run(bar);
     browser.point_at(place[0].as_f64().expect("pixels"), place[1].as_f64().expect("pixels"));
     browser.wait("return /start 1, ready after/.test(document.querySelector('#lanes .note').textContent)");
+    // Without a mouse as well: one story after the other, each once.
+    let key =
+        "document.querySelector('#lanes .lanes').dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight'}));
+        return document.querySelector('#lanes .note').textContent";
+    let (first, second) = (browser.run(key), browser.run(key));
+    assert!(first.as_str().expect("text").contains("ready after"), "{first}");
+    assert_ne!(first, second);
     // What a server does between its runs is told apart.
     let legend =
         browser.run("return [...document.querySelectorAll('#lanes .legend li')].map((item) => item.textContent)");

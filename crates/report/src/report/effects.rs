@@ -285,7 +285,12 @@ impl Mattered<'_> {
         });
         let least = effects().filter(|effect| self.weight(effect) == Weight::Noise);
         let least = least.map(|effect| self.short(effect)).join(", ");
-        let least = (!least.is_empty()).then(|| format!("less than the noise: {least}"));
+        let least = (!least.is_empty()).then(|| {
+            format!(
+                "less than the noise of {} between two runs: {least}",
+                percent(self.noise)
+            )
+        });
         let told = most.into_iter().chain(least).join("; ");
         (!told.is_empty()).then_some(told)
     }

@@ -78,7 +78,7 @@ impl Now {
         });
         Now {
             version: 0,
-            count: count(&status),
+            count: count(state, &status),
             working,
             doing: if working { doing(state) } else { Vec::new() },
             last: last.collect(),
@@ -88,12 +88,21 @@ impl Now {
     }
 }
 
-fn count(status: &Status) -> String {
-    let mut text = format!(
-        "{} of {} runs done",
-        show_count(status.done),
-        show_count(status.planned)
-    );
+fn count(state: &State, status: &Status) -> String {
+    let mut text = match state.planned().map_or(0, |planned| planned.searches) {
+        0 => format!(
+            "{} of {} runs done",
+            show_count(status.done),
+            show_count(status.planned)
+        ),
+        // How many runs a search takes is not known before it ends.
+        all => format!(
+            "{} of {} searches and {} runs done",
+            show_count(all.saturating_sub(state.searches_left())),
+            show_count(all),
+            show_count(status.done)
+        ),
+    };
     for (count, word) in [(status.failed, "failed"), (status.suspect, "in doubt")] {
         if count > 0 {
             text += &format!(", {} {word}", show_count(count));

@@ -13,7 +13,7 @@ use vsweep_strategy::search::{Load, Vary};
 pub fn charts(subject: &Subject<'_>, state: &State) -> Vec<Chart> {
     let explored = state.searches().filter(|record| record.started.targets.is_empty());
     let curves: Vec<(&SearchRecord, Vec<Mark>)> = explored
-        .map(|record| (record, name_end(marks(record, state))))
+        .map(|record| (record, name_points(marks(record, state))))
         .filter(|(_, marks)| !marks.is_empty())
         .collect();
     let parts = curves.chunks(MOST_CURVES).enumerate();
@@ -37,16 +37,14 @@ pub fn in_words(state: &State) -> Vec<String> {
     let explored = state.searches().filter(|record| record.started.targets.is_empty());
     let sentence = |record: &SearchRecord| {
         let marks = marks(record, state);
-        let places: Vec<(f64, f64)> = marks.iter().map(|mark| (mark.x, mark.y)).collect();
-        let (serial, saturated) = (places.first()?, places.last().filter(|_| places.len() > 1)?);
-        let directions = (Better::Higher, Better::Lower);
-        let knee = knee(&places, &frontier(&places, directions), directions).map(|at| places[at]);
-        let show = |place: (f64, f64)| format!("{} requests/s at {} ms", show_number(place.0), show_number(place.1));
+        let (serial, saturated) = (marks.first()?, marks.last().filter(|_| marks.len() > 1)?);
+        let knee = knee_of(&marks).map(|at| &marks[at]);
+        let show = |mark: &Mark| format!("{} requests/s at {} ms", show_number(mark.x), show_number(mark.y));
         let knee = knee.map_or_else(
             || "no knee between them".to_owned(),
-            |place| format!("the knee lies at {}", show(place)),
+            |mark| format!("the knee lies at {}", show(mark)),
         );
-        let (name, serial, saturated) = (search_name(record, state), show(*serial), show(*saturated));
+        let (name, serial, saturated) = (search_name(record, state), show(serial), show(saturated));
         Some(format!(
             "{name}: one request at a time serves {serial} (mean E2EL), saturation {saturated}; {knee}"
         ))
@@ -69,8 +67,18 @@ fn panel(curves: &[(&SearchRecord, Vec<Mark>)], state: &State) -> Panel {
     }
 }
 
-/// Says which points are the saturated ones; where the curves begin, there is no room for words.
-fn name_end(mut marks: Vec<Mark>) -> Vec<Mark> {
+/// The point from which on more throughput costs much latency.
+fn knee_of(marks: &[Mark]) -> Option<usize> {
+    let places: Vec<(f64, f64)> = marks.iter().map(|mark| (mark.x, mark.y)).collect();
+    let directions = (Better::Higher, Better::Lower);
+    knee(&places, &frontier(&places, directions), directions)
+}
+
+/// Says which points are the knees and the saturated ones; where the curves begin, there is no room for words.
+fn name_points(mut marks: Vec<Mark>) -> Vec<Mark> {
+    if let Some(knee) = knee_of(&marks) {
+        marks[knee].label = vec!["knee".to_owned()];
+    }
     if let [_, .., last] = marks.as_mut_slice() {
         last.label = vec!["saturated".to_owned()];
     }

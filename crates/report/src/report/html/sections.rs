@@ -40,7 +40,8 @@ pub fn parts(page: &Page<'_>) -> Value {
         head => environment::head(inputs.manifest, state).join(" · "),
         summary => summary(page),
         simulated => simulated(inputs.points),
-        unfinished => unfinished(state).map(|how| capitalise(&how)),
+        // A live page tells what goes on.
+        unfinished => unfinished(state).filter(|_| inputs.live.is_none()).map(|how| capitalise(&how)),
         remarks => told(others),
         unsteady => told(unsteady),
         requirements => requirements.collect::<Vec<Value>>(),

@@ -310,8 +310,13 @@ impl Canvas<'_> {
         drawn
     }
 
-    /// One line of text, shortened to a width where it is longer.
+    /// One line of text in a width: in smaller letters where it is longer, and shortened where that is not enough.
     pub fn text_within(&self, at: Position, text: &str, kind: Type, align: Align, width: f64) -> Drawn {
+        let shrunk = (width / text_width(text, kind)).clamp(SMALLEST, 1.0);
+        let kind = Type {
+            size: kind.size * shrunk,
+            ..kind
+        };
         self.text(at, &fit(text, kind, width), kind, align)
     }
 }
@@ -319,6 +324,9 @@ impl Canvas<'_> {
 fn pixel((x, y): Position, zoom: f64) -> (i32, i32) {
     ((x * zoom).round() as i32, (y * zoom).round() as i32)
 }
+
+/// How much smaller letters may become so that a text fits.
+const SMALLEST: f64 = 0.7;
 
 /// Width of a text in pixels.
 pub fn text_width(text: &str, kind: Type) -> f64 {

@@ -206,7 +206,11 @@ fn draw_series(canvas: &Canvas<'_>, frame: &Frame, series: &Series, bar_shift: f
         let corners: Vec<Position> = above.chain(below).collect();
         return canvas.area(&corners, look(number).colour);
     }
-    let places = frame.places(&series.points);
+    let mut places = frame.places(&series.points);
+    // A limit holds wherever one looks.
+    if let (Style::Limit, [first, .., last]) = (series.style, &mut places[..]) {
+        (first.0, last.0) = (frame.left, frame.right);
+    }
     draw_line(canvas, series.style, &places)?;
     for (mark, place) in series.points.iter().zip(places) {
         draw_bar(canvas, frame, mark, bar_shift, colour(series.style))?;

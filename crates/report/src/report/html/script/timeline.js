@@ -20,8 +20,17 @@ function buildTimeline(host) {
   else if (nodes.size > 1) views.gpus = ["By node", () => lanesOfNodes(starts)];
   let view = views.gpus ? "gpus" : "servers";
   const looks = [["loading", "starting"], ["loading model", "loading the model"], ["loading engine", "compiling, graphs, KV cache"], ["up", "between runs"], ["reset", "resetting caches"], ["warmup", "warm-up"], ["stopping", "stopping"], ["ok", "run ok"], ["suspect", "run in doubt"], ["failed", "run failed"], ["died", "failed or ended by itself"]];
-  const line = el("p", { class: "note", "aria-live": "polite" }, `From ${moment(0)} UTC, ${showSeconds(end)} in all; clock times are UTC. Point at a bar for its story.`);
+  const line = el("p", { class: "note", "aria-live": "polite" }, `From ${moment(0)} UTC, ${showSeconds(end)} in all; clock times are UTC. Point at a bar for its story, or step through them with the arrow keys.`);
   const port = el("div", { class: "lanes", tabindex: 0, role: "region", "aria-label": "Server timeline" });
+  let told = -1;
+  port.addEventListener("keydown", (event) => {
+    const stories = [...new Set([...port.querySelectorAll("[data-story]")].map((bar) => bar.dataset.story))];
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step || !stories.length) return;
+    event.preventDefault();
+    told = Math.min(Math.max(told + step, 0), stories.length - 1);
+    line.textContent = stories[told];
+  });
   const legend = el("ul", { class: "legend" });
   const draw = () => {
     const width = port.clientWidth - 20;

@@ -8,6 +8,8 @@ use crate::report::words::axis_title;
 use vsweep_record::table::Workload;
 use vsweep_strategy::stats::Basis;
 
+/// How much longer than its longest bar an axis is, for the figures at the ends of bars.
+const ROOM: f64 = 1.3;
 /// Bars of a panel.
 const MOST_BARS: usize = 12;
 
@@ -60,7 +62,7 @@ fn panel(mattered: &Mattered<'_>) -> Panel {
     let change = |log: f64| log.exp_m1() * 100.0;
     let tick = |(rank, effect): (usize, &&_)| Tick {
         at: place(rank),
-        label: format!("{}: {}", mattered.name(effect), percent(effect.ratio.log)),
+        label: mattered.name(effect),
     };
     let named = [
         (Weight::Matters, "More than the noise"),
@@ -76,6 +78,7 @@ fn panel(mattered: &Mattered<'_>) -> Panel {
             bar: mattered
                 .interval(effect)
                 .map(|interval| (change(interval.low), change(interval.high))),
+            label: vec![percent(effect.ratio.log)],
             ..Mark::at(change(effect.ratio.log), place(rank))
         });
         Series {
@@ -87,9 +90,14 @@ fn panel(mattered: &Mattered<'_>) -> Panel {
     let series: Vec<Series> = series.filter(|series| !series.points.is_empty()).collect();
     let title = axis_title(&mattered.metric);
     let name = title.split_once(" (").map_or(title.as_str(), |(name, _)| name);
+    let ends = series.iter().flat_map(|series| &series.points);
+    let most = ends.map(|mark| mark.bar.map_or(mark.x, |(_, high)| high.max(mark.x)));
     Panel {
         title: name.to_owned(),
-        x: Axis::of("Difference (%)", Scale::Linear),
+        x: Axis {
+            covers: Some((0.0, most.fold(0.0, f64::max) * ROOM)),
+            ..Axis::of("Difference (%)", Scale::Linear)
+        },
         y: Axis {
             ticks: shown.iter().enumerate().map(tick).collect(),
             covers: Some((-0.6, shown.len() as f64 - 0.4)),

@@ -27,6 +27,8 @@ const TICK: Type = Type {
 /// Ticks along y, and room for one along x.
 const Y_TICKS: usize = 7;
 const X_TICK: f64 = 130.0;
+/// Ticks that tell what an axis measures.
+const FEWEST_TICKS: usize = 2;
 const LABEL: Type = Type {
     size: 21.0,
     weight: Weight::Light,
@@ -167,7 +169,7 @@ fn draw_x_axis(canvas: &Canvas<'_>, frame: &Frame, axis: &Axis) -> Drawn {
     let width = frame.right - frame.left;
     canvas.line(&[(frame.left, frame.bottom), (frame.right, frame.bottom)], 2.0, MUTED)?;
     let mut free_from = f64::NEG_INFINITY;
-    for tick in ticks(axis, &frame.x, (width / X_TICK) as usize) {
+    for tick in ticks(axis, &frame.x, ((width / X_TICK) as usize).max(FEWEST_TICKS)) {
         let x = frame.left + frame.x.fraction(tick.at) * width;
         canvas.line(&[(x, frame.bottom), (x, frame.bottom + 7.0)], 2.0, MUTED)?;
         let half = text_width(&tick.label, TICK) / 2.0;
@@ -276,13 +278,20 @@ fn draw_across(canvas: &Canvas<'_>, frame: &Frame, mark: &Mark, number: usize) -
     if number > 1 && to.0 > from.0 {
         canvas.rectangle(from, to, WHITE)?;
     }
-    let Some((low, high)) = mark.bar else { return Ok(()) };
-    let (low, high) = (frame.place(low, mark.y), frame.place(high, mark.y));
-    canvas.line(&[low, high], 3.0, INK)?;
-    for (x, y) in [low, high] {
-        canvas.line(&[(x, y - 7.0), (x, y + 7.0)], 3.0, INK)?;
+    let mut right = zero.0.max(end.0);
+    if let Some((low, high)) = mark.bar {
+        let (low, high) = (frame.place(low, mark.y), frame.place(high, mark.y));
+        canvas.line(&[low, high], 3.0, INK)?;
+        for (x, y) in [low, high] {
+            canvas.line(&[(x, y - 7.0), (x, y + 7.0)], 3.0, INK)?;
+        }
+        right = right.max(high.0);
     }
-    Ok(())
+    // At the end of its own bar, never beside that of another.
+    let label = mark.label.join(" ");
+    let ground = (right + 18.0 + text_width(&label, LABEL), end.1 + half);
+    canvas.rectangle((right + 6.0, end.1 - half), ground, WHITE)?;
+    canvas.text((right + 10.0, end.1), &label, LABEL, Align::Left)
 }
 
 /// Draws the error bar of a point, if it has one.
@@ -345,8 +354,8 @@ fn occupied(frame: &Frame, style: Style, mark: &Mark) -> Vec<Position> {
 
 fn draw_labels(canvas: &Canvas<'_>, frame: &Frame, series: &[Series]) -> Drawn {
     let short = |mark: &Mark| mark.label.iter().map(|line| fit(line, LABEL, LABEL_WIDTH)).collect();
-    let labelled: Vec<(Position, Vec<String>)> = series
-        .iter()
+    let placed = series.iter().filter(|series| !matches!(series.style, Style::Bar(_)));
+    let labelled: Vec<(Position, Vec<String>)> = placed
         .flat_map(|series| &series.points)
         .filter(|mark| !mark.label.is_empty())
         .map(|mark| (frame.place(mark.x, mark.y), short(mark)))

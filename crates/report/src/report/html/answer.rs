@@ -16,8 +16,6 @@ use vsweep_record::table::{Column, ONE_START, Workload};
 
 /// Frontier points that are listed.
 const MOST_FRONTIER: usize = 12;
-/// Workloads whose answer stands at the top, and whose chart is shown.
-pub(super) const MOST_FRONT: usize = 3;
 
 /// The answers of all workloads that were measured.
 pub fn parts(page: &Page<'_>) -> Value {
@@ -33,7 +31,7 @@ pub fn parts(page: &Page<'_>) -> Value {
             let told = varying_within(points, workload);
             let recommended = recommend(points, page.inputs.goals, answer, &told).into_iter();
             context! {
-                is_front => i < MOST_FRONT,
+                is_front => i < lead::MOST_FRONT,
                 name => answer.workload.as_str(),
                 none => answer.none(),
                 doubtful => answer.doubtful,
@@ -63,7 +61,7 @@ pub fn parts(page: &Page<'_>) -> Value {
     let has_chart = |workload: &Value| workload.get_attr("families").is_ok_and(|families| families.is_true());
     context! {
         // The chart of the first that has one stands beside what is said of all.
-        charted => workloads.iter().take(MOST_FRONT).position(has_chart),
+        charted => workloads.iter().take(lead::MOST_FRONT).position(has_chart),
         is_cut => points.points.iter().any(|point| !point.cut.is_empty()),
         one_start => (!workloads.is_empty() && points.have_one_start()).then_some(ONE_START),
         compete => !workloads.is_empty() && page.inputs.answers.len() > 1,

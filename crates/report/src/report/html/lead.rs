@@ -1,13 +1,14 @@
 //! The charts that stand beside a page's answer: what each server can be, and which setting mattered.
 
 use super::Page;
-use super::answer::MOST_FRONT;
 use super::text::{escape, safe};
 use crate::report::chart::{Chart, Panel, Style};
 use crate::report::charts::{Subject, effects, families};
 use crate::report::picture::{Form, Size, render_at};
 use minijinja::{Value, context};
 
+/// Workloads whose answer stands at the top, and whose chart is shown.
+pub const MOST_FRONT: usize = 3;
 /// Points of a chart that is shown so; a larger one stands in `charts/` only, so that the page stays small.
 const MOST_MARKS: usize = 600;
 /// Size of a panel of such a chart: small, so that its letters can be read beside text and on a phone.

@@ -1,5 +1,6 @@
 //! One pair of axes and what lies between them.
 
+use super::bars::{self, LABEL};
 use super::canvas::{Align, Canvas, Drawn, Position, Shape, Type, fit, text_width};
 use super::font::Weight;
 use super::labels::{Label, Rect, Surroundings, anchor, place_labels};
@@ -29,11 +30,6 @@ const Y_TICKS: usize = 7;
 const X_TICK: f64 = 130.0;
 /// Ticks that tell what an axis measures.
 const FEWEST_TICKS: usize = 2;
-const LABEL: Type = Type {
-    size: 21.0,
-    weight: Weight::Light,
-    colour: INK,
-};
 const RIM: Type = Type { colour: WHITE, ..LABEL };
 /// Height of one line of a label.
 const LABEL_LINE: f64 = 23.0;
@@ -41,8 +37,6 @@ const LABEL_LINE: f64 = 23.0;
 const LABEL_WIDTH: f64 = 330.0;
 /// The share of a panel that the texts beside its vertical axis take at most.
 const WIDEST_TICK: f64 = 0.45;
-/// Height of a bar.
-const BAR_HEIGHT: f64 = 34.0;
 /// Radius of a marker.
 const MARKER: f64 = 7.5;
 /// Radius of the hole in a marker whose figures are in doubt.
@@ -196,10 +190,17 @@ fn bar_shifts(count: usize) -> impl Iterator<Item = f64> {
 
 fn draw_series(canvas: &Canvas<'_>, frame: &Frame, series: &Series, bar_shift: f64) -> Drawn {
     if let Style::Bar(number) = series.style {
-        return series
-            .points
-            .iter()
-            .try_for_each(|mark| draw_across(canvas, frame, mark, number));
+        return series.points.iter().try_for_each(|mark| {
+            let place = |x: f64| frame.place(x, mark.y);
+            let interval = mark.bar.map(|(low, high)| [place(low), place(high)]);
+            bars::draw(
+                canvas,
+                [place(0.0), place(mark.x)],
+                interval,
+                &mark.label.join(" "),
+                number,
+            )
+        });
     }
     if let Style::Band(number) = series.style {
         let ends = |mark: &Mark| mark.bar.unwrap_or((mark.y, mark.y));
@@ -230,7 +231,7 @@ fn colour(style: Style) -> RGBColor {
         Style::Background | Style::Faint => BACKGROUND,
         Style::Frontier => ACCENT,
         Style::Limit | Style::Ring => RING,
-        Style::Bar(number) => bar_colour(number),
+        Style::Bar(number) => bars::colour(number),
         Style::Band(number) => look(number).colour,
     }
 }
@@ -257,43 +258,6 @@ fn draw_marker(canvas: &Canvas<'_>, style: Style, place: Position) -> Drawn {
     }
 }
 
-fn bar_colour(number: usize) -> RGBColor {
-    if number == 0 { ACCENT } else { BACKGROUND }
-}
-
-/// Draws a bar from zero to a point, with its error bar. What does not stand out is hollow from the second on.
-fn draw_across(canvas: &Canvas<'_>, frame: &Frame, mark: &Mark, number: usize) -> Drawn {
-    let (zero, end) = (frame.place(0.0, mark.y), frame.place(mark.x, mark.y));
-    let half = BAR_HEIGHT / 2.0;
-    let box_of = |inset: f64| {
-        let (left, right) = (zero.0.min(end.0), zero.0.max(end.0).max(zero.0.min(end.0) + 2.0));
-        (
-            (left + inset, zero.1 - half + inset),
-            (right - inset, zero.1 + half - inset),
-        )
-    };
-    let (from, to) = box_of(0.0);
-    canvas.rectangle(from, to, bar_colour(number))?;
-    let (from, to) = box_of(3.0);
-    if number > 1 && to.0 > from.0 {
-        canvas.rectangle(from, to, WHITE)?;
-    }
-    let mut right = zero.0.max(end.0);
-    if let Some((low, high)) = mark.bar {
-        let (low, high) = (frame.place(low, mark.y), frame.place(high, mark.y));
-        canvas.line(&[low, high], 3.0, INK)?;
-        for (x, y) in [low, high] {
-            canvas.line(&[(x, y - 7.0), (x, y + 7.0)], 3.0, INK)?;
-        }
-        right = right.max(high.0);
-    }
-    // At the end of its own bar, never beside that of another.
-    let label = mark.label.join(" ");
-    let ground = (right + 18.0 + text_width(&label, LABEL), end.1 + half);
-    canvas.rectangle((right + 6.0, end.1 - half), ground, WHITE)?;
-    canvas.text((right + 10.0, end.1), &label, LABEL, Align::Left)
-}
-
 /// Draws the error bar of a point, if it has one.
 fn draw_bar(canvas: &Canvas<'_>, frame: &Frame, mark: &Mark, shift: f64, colour: RGBColor) -> Drawn {
     let Some((low, high)) = mark.bar else {
@@ -315,7 +279,7 @@ fn draw_bar(canvas: &Canvas<'_>, frame: &Frame, mark: &Mark, shift: f64, colour:
 /// Draws what a series looks like in the legend: from the place to the right.
 pub fn draw_sample(canvas: &Canvas<'_>, style: Style, (x, y): Position, width: f64) -> Drawn {
     if let Style::Bar(number) = style {
-        canvas.rectangle((x, y - 9.0), (x + width, y + 9.0), bar_colour(number))?;
+        canvas.rectangle((x, y - 9.0), (x + width, y + 9.0), bars::colour(number))?;
         return match number {
             0 | 1 => Ok(()),
             _ => canvas.rectangle((x + 3.0, y - 6.0), (x + width - 3.0, y + 6.0), WHITE),
@@ -331,17 +295,6 @@ fn occupied(frame: &Frame, style: Style, mark: &Mark) -> Vec<Position> {
     if style == Style::Ring {
         let around = (0..12).map(|hour| (f64::from(hour) * TAU / 12.0).sin_cos());
         return around.map(|(sin, cos)| (x + RADIUS * cos, y + RADIUS * sin)).collect();
-    }
-    if let Style::Bar(_) = style {
-        let (low, high) = mark
-            .bar
-            .map_or((0.0, mark.x), |(low, high)| (low.min(0.0), high.max(mark.x)));
-        let (from, to) = (frame.place(low, mark.y).0, frame.place(high, mark.y).0);
-        let steps = ((to - from) / MARKER).ceil().max(1.0);
-        let along = (0..=steps as u32).map(|step| from + f64::from(step) / steps * (to - from));
-        return along
-            .flat_map(|x| [(x, y - BAR_HEIGHT / 3.0), (x, y + BAR_HEIGHT / 3.0)])
-            .collect();
     }
     let Some((low, high)) = mark.bar else {
         return vec![(x, y)];
@@ -381,7 +334,7 @@ fn draw_labels(canvas: &Canvas<'_>, frame: &Frame, series: &[Series]) -> Drawn {
         },
         markers: series
             .iter()
-            .filter(|series| !matches!(series.style, Style::Band(_)))
+            .filter(|series| !matches!(series.style, Style::Band(_) | Style::Bar(_)))
             .flat_map(|series| series.points.iter().map(|mark| (series.style, mark)))
             .flat_map(|(style, mark)| occupied(frame, style, mark))
             .collect(),

@@ -1,6 +1,6 @@
 //! `vsweep check`: validates plans.
 
-use super::forecast::{misfit, misfits};
+use super::forecast::{misfits, misfits_in_words};
 use super::output::{self, Format, say};
 use super::plan_file::{Objections, PlanFile, show};
 use crate::cause::Failure;
@@ -82,8 +82,8 @@ fn tell(read: CheckedPlan) {
         }
     };
     warnings.map(show);
-    for (name, failure) in &misfits {
-        output::tell(format_args!("warning: {}", misfit(name, failure)));
+    for misfit in misfits_in_words(&misfits) {
+        output::tell(format_args!("warning: {misfit}"));
     }
     let counts = matrix.counts();
     let servers = show_many(counts.servers, "server");

@@ -6,12 +6,13 @@ use super::output;
 use super::rehearse::{Machine, summary};
 use crate::agenda::Schedule;
 use crate::cause::{Cause, Failure};
-use crate::journal::{Entry, Event, State};
+use crate::journal::{AS_HUNGRY, Entry, Event, State};
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::Plan;
 use crate::rehearse::{Options, Rehearsal, StandIn, Unknown, needs_gpu, rehearse};
 use crate::report::words::short_label;
 use crate::run::Sweep;
+use crate::units::show_many;
 use std::time::Instant;
 
 /// Most tokens that are computed unless a rehearsal is asked for: about a second's worth.
@@ -124,11 +125,39 @@ pub fn first_start(matrix: &Matrix, options: &Options) -> Option<f64> {
     (is_known(matrix, options) && first.failure.is_none()).then_some(first.start_s)
 }
 
-/// Such a server, in a sentence.
-pub fn misfit(name: &str, failure: &Failure) -> String {
-    let Failure { cause, detail } = failure;
-    let name = short_label(name);
-    format!("server {name}: will likely fail: {cause}: {detail}; {}", cause.advice())
+/// Such servers in a sentence for each reason.
+pub fn misfits_in_words(misfits: &[(String, Failure)]) -> Vec<String> {
+    let mut kinds: Vec<(&Failure, &str, usize)> = Vec::new();
+    let (ruled_out, others): (Vec<_>, Vec<_>) = misfits
+        .iter()
+        .partition(|(_, failure)| failure.detail.starts_with(AS_HUNGRY));
+    for (name, failure) in others {
+        match kinds.iter_mut().find(|(known, ..)| *known == failure) {
+            Some((.., more)) => *more += 1,
+            None => kinds.push((failure, name, 0)),
+        }
+    }
+    let say = |(Failure { cause, detail }, name, more): (&Failure, &str, usize)| {
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        let name = short_label(name);
+        format!(
+            "server {name}{more}: will likely fail: {cause}: {detail}; {}",
+            cause.advice()
+        )
+    };
+    let mut told: Vec<String> = kinds.into_iter().map(say).collect();
+    if let count @ 1.. = ruled_out.len() as u64 {
+        let servers = show_many(count, "server");
+        let (need, they) = if count == 1 { ("needs", "it") } else { ("need", "they") };
+        told.push(format!(
+            "{servers} that {need} at least as much memory will then fail, too: {they} will not be started"
+        ));
+    }
+    told
 }
 
 /// Tells how long the work that is left will likely take, and which servers will not fit; the sweep goes on.
@@ -150,7 +179,25 @@ pub fn tell(sweep: &Sweep<'_>, state: &State, options: &Options) {
         // Too much to be played at once.
         Err(_) => misfits(plan, wanted),
     };
-    for (name, failure) in &failing {
-        output::tell(misfit(name, failure));
+    misfits_in_words(&failing).into_iter().for_each(output::tell);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_that_fail_alike_are_told_of_once() {
+        let failure = |detail: &str| Failure::new(Cause::OomAtLoad, detail);
+        let hungry = format!("{AS_HUNGRY}(max_num_seqs 8 > 4) as max_num_seqs=4, which did not start: too large");
+        let misfits = [
+            ("max_num_seqs=4".to_owned(), failure("too large")),
+            ("max_num_seqs=8".to_owned(), failure(&hungry)),
+            ("max_num_seqs=4, dtype=half".to_owned(), failure("too large")),
+        ];
+        let told = misfits_in_words(&misfits);
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].starts_with("server seqs 4 and 1 more: will likely fail: oom_at_load: too large; "));
+        assert!(told[1].starts_with("1 server that needs at least as much memory will then fail"));
     }
 }

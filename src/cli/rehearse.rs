@@ -1,5 +1,9 @@
 //! `vsweep rehearse`: what a plan will likely take, before anything is started.
 
+mod table;
+
+pub use table::summary;
+
 use super::experiment::{folder, recorded, tell_damage};
 use super::machine::runtime;
 use super::output::{self, Format, finish, tell};
@@ -9,12 +13,12 @@ use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Shard, State};
 use crate::matrix::{Matrix, Only};
 use crate::plan::{Parallel, Plan};
-use crate::rehearse::{Card, Forecast, Options, Plays, Rehearsal, TimeInterval, needs_gpu, rehearse};
-use crate::report::words::short_label;
-use crate::selection::packed::Room;
+use crate::rehearse::{Card, Forecast, Options, Plays, Rehearsal, needs_gpu, rehearse};
+use crate::report::terminal::width;
 use crate::sim::engine::gpu::{GPUS, Gpu};
 use crate::telemetry::gpu::{numbers, visible};
-use crate::units::{show_count, show_duration, show_many};
+use crate::units::{show_count, show_many};
+use console::Term;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
@@ -77,7 +81,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let rehearsal = rehearsal.map_err(|why| Error::Usage(format!("cannot rehearse the plan: {why}")))?;
     let recorded = done.runs().count();
     finish(match args.format {
-        Format::Text => output::text().write_all(table(&rehearsal, recorded).as_bytes()),
+        Format::Text => output::text().write_all(table::table(&rehearsal, recorded, width(&Term::stdout())).as_bytes()),
         Format::Json => writeln!(output::json(), "{:#}", json(&rehearsal, recorded)),
     })?;
     let exit = tell_damage(&record);
@@ -185,141 +189,6 @@ pub fn installed(plan: &Plan, matrix: &Matrix) -> Option<Card> {
         whence: "as nvidia-smi says",
         is_assumed: false,
     })
-}
-
-fn table(rehearsal: &Rehearsal, recorded: usize) -> String {
-    let mut lines = Vec::new();
-    if rehearsal.servers.is_empty() {
-        return format!("nothing is left to do: {recorded} runs are recorded\n");
-    }
-    let mut rows = vec![
-        ["server", "starts", "runs", "low", "likely", "high"]
-            .map(str::to_owned)
-            .to_vec(),
-    ];
-    rows.extend(rehearsal.servers.iter().map(|server| {
-        let TimeInterval { low, likely, high } = server.total.interval();
-        let name = if server.name.is_empty() {
-            server.server.to_string()
-        } else {
-            short_label(&server.name)
-        };
-        [
-            name,
-            server.starts.to_string(),
-            show_count(server.runs),
-            show(low),
-            show(likely),
-            show(high),
-        ]
-        .to_vec()
-    }));
-    if let Some(packed) = &rehearsal.packed {
-        rows[0].push("begins".to_owned());
-        let begins = packed.begins.iter().map(|seconds| format!("+{}", show(*seconds)));
-        rows[1..]
-            .iter_mut()
-            .zip(begins)
-            .for_each(|(row, begins)| row.push(begins));
-    }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
-    for (row, server) in rows
-        .iter()
-        .zip(std::iter::once(None).chain(rehearsal.servers.iter().map(Some)))
-    {
-        let cells = row.iter().zip(&widths).enumerate();
-        let cells = cells.map(|(column, (cell, width))| match column {
-            0 => format!("{cell:<width$}"),
-            _ => format!("{cell:>width$}"),
-        });
-        lines.push(cells.collect::<Vec<_>>().join("  "));
-        lines.extend(server.into_iter().flat_map(remarks));
-    }
-    lines.push(String::new());
-    lines.push(summary(rehearsal));
-    if recorded > 0 {
-        lines.push(format!(
-            "{} are recorded already; this is about the rest",
-            show_many(recorded as u64, "run")
-        ));
-    }
-    lines.push(format!("disk: about {:.0} MB", rehearsal.disk_bytes as f64 / 1e6));
-    lines.extend(
-        rehearsal
-            .assumptions
-            .iter()
-            .map(|assumed| format!("assumed: {assumed}")),
-    );
-    if !rehearsal.learned_from.is_empty() {
-        lines.push(format!("learned from {}", rehearsal.learned_from.join(" and ")));
-    }
-    lines.push("all of this is predicted with a simulated engine, nothing of it is measured".to_owned());
-    lines.join("\n") + "\n"
-}
-
-/// What is to be said of one server besides its times.
-fn remarks(server: &Forecast) -> Vec<String> {
-    let mut remarks = Vec::new();
-    if let Some(failure) = &server.failure {
-        remarks.push(format!(
-            "  will likely fail: {}: {}; {}",
-            failure.cause,
-            failure.detail,
-            failure.cause.advice()
-        ));
-    }
-    for loss in &server.losses {
-        let failure = &loss.failure;
-        remarks.push(format!(
-            "  {}: will likely fail: {}: {}",
-            short_label(&loss.point),
-            failure.cause,
-            failure.detail
-        ));
-    }
-    for (target, value) in &server.answers {
-        let value = value.map_or("none".to_owned(), |value| value.to_string());
-        remarks.push(format!("  predicted answer for {target}: {value}"));
-    }
-    if server.unknown_runs > 0 {
-        remarks.push(format!(
-            "  {} of which nothing is known",
-            show_many(server.unknown_runs, "run")
-        ));
-    }
-    remarks
-}
-
-/// One line: how long it all likely takes.
-pub fn summary(rehearsal: &Rehearsal) -> String {
-    let TimeInterval { low, likely, high } = rehearsal.total.interval();
-    let (starts, runs) = (
-        show_many(rehearsal.starts(), "server start"),
-        show_many(rehearsal.runs(), "run"),
-    );
-    let more = match rehearsal.unknown_runs() {
-        0 => String::new(),
-        unknown => format!(
-            ", and the time of {} that cannot be predicted",
-            show_many(unknown, "run")
-        ),
-    };
-    let beside = match rehearsal.packed.as_ref().map(|packed| packed.room) {
-        None => String::new(),
-        Some(Room { gpus: 0, groups }) => format!(", {groups} servers at once"),
-        Some(Room { gpus, .. }) => format!(", side by side on {}", show_many(u64::from(gpus), "GPU")),
-    };
-    format!(
-        "predicted: about {} (80 % interval: {} to {}) for {starts} and {runs}{beside}{more}",
-        show(likely),
-        show(low),
-        show(high)
-    )
-}
-
-fn show(seconds: f64) -> String {
-    Duration::try_from_secs_f64(seconds).map_or_else(|_| "unknown".to_owned(), show_duration)
 }
 
 /// A rehearsal for programs. Times in seconds.

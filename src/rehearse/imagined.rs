@@ -63,6 +63,10 @@ impl<'a> Imagined<'a> {
             Event::GroupGivenUp(given_up) => {
                 let runs = given_up.points.iter().map(|point| point.runs.len() as u64);
                 forecast.runs += runs.sum::<u64>();
+                // Why it is not even started; of one that is, its start has told.
+                if given_up.blamed.is_none() && forecast.failure.is_none() {
+                    forecast.failure = Some(Failure::new(given_up.cause, given_up.detail.clone()));
+                }
             }
             Event::SearchFinished {
                 cause: Some(cause),

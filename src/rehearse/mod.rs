@@ -126,7 +126,7 @@ pub struct Forecast {
     pub unknown_runs: u64,
     /// Answers of its searches: target and load.
     pub answers: Vec<(String, Option<f64>)>,
-    /// Why it will likely not get ready.
+    /// Why it will likely not get ready, or not even be started.
     pub failure: Option<Failure>,
     /// Points that will likely fail on it.
     pub losses: Vec<Loss>,

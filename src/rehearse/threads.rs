@@ -1,28 +1,28 @@
 //! The starts of a plan's servers in virtual time, several at once: nothing that happens on one concerns another, unless a search
-//! takes its first guess from its neighbour's answer, or a server would not start. The outcome is that of one thread.
+//! takes its first guess from its neighbour's answer, or a server would not start: then others may not be started either. The
+//! outcome is that of one thread: such starts are played first, in the order of the plan.
 
 use super::Company;
 use super::plays::lock;
-use super::server::StandIn;
 use super::stage::play_group;
 use super::{Forecast, Unknown};
-use crate::agenda::{Ending, Group};
+use crate::agenda::{Ending, Group, Start};
 use crate::ids::ServerId;
-use crate::journal::{FIRST_SLOT, State};
+use crate::journal::{ServerDeclared, State};
 use crate::matrix::ServerConfig;
 use crate::threads;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+/// What was played, and which start of the plan it was.
+type Placed = (usize, Result<(Forecast, Ending), Unknown>);
+
 impl Company<'_> {
     /// The forecasts of all servers, over their starts, on which something is left to do after `done`, in the order of the plan.
     pub fn perform(&self, done: &State) -> Result<Vec<Forecast>, Unknown> {
-        let left = Mutex::new(Some(self.schedule.foreseen(done).enumerate()));
-        let played = Mutex::new(Vec::new());
-        let most = match &self.schedule.plan.sla {
-            Some(_) => 1,
-            None => threads::cores(),
-        };
+        let (first, apart) = self.perform_dependent(done);
+        let left = Mutex::new(Some(apart.into_iter()));
+        let played = Mutex::new(first);
         let work = || {
             let mut state = done.clone();
             loop {
@@ -38,7 +38,7 @@ impl Company<'_> {
                 lock(&played).push((place, forecast));
             }
         };
-        threads::beside(most, work);
+        threads::beside(threads::cores(), work);
         let mut played = played.into_inner().unwrap_or_else(PoisonError::into_inner);
         played.sort_by_key(|(place, _)| *place);
         let mut forecasts: Vec<Forecast> = Vec::new();
@@ -59,11 +59,45 @@ impl Company<'_> {
         Ok(forecasts)
     }
 
+    /// Plays the starts from which others learn or that may learn from others, up to one that ends the sweep; with those before
+    /// it that have nothing to do with each other.
+    fn perform_dependent(&self, done: &State) -> (Vec<Placed>, Vec<(usize, Start)>) {
+        let (mut played, mut apart) = (Vec::new(), Vec::new());
+        let mut state = done.clone();
+        for (place, start) in self.schedule.foreseen(done).enumerate() {
+            if !self.is_dependent(&start, &state) {
+                apart.push((place, start));
+                continue;
+            }
+            let Some(group) = self.schedule.sure_group(&start, &state) else {
+                continue;
+            };
+            let forecast = self.play(&start.server, group, &mut state);
+            let ends = !matches!(forecast, Ok((_, Ending::Finished)));
+            played.push((place, forecast));
+            if ends {
+                break;
+            }
+        }
+        (played, apart)
+    }
+
+    fn is_dependent(&self, start: &Start, state: &State) -> bool {
+        let plan = self.schedule.plan;
+        let fails = || {
+            let stand_in = self.lessons.stand_in(&start.server, self.options);
+            stand_in.is_ok_and(|stand_in| stand_in.failure.is_some())
+        };
+        let is_ruled_out = || {
+            state
+                .lacks_memory(&ServerDeclared::of(&start.server, &plan.secrets))
+                .is_some()
+        };
+        plan.sla.is_some() || fails() || is_ruled_out()
+    }
+
     fn play(&self, server: &ServerConfig, group: Group, state: &mut State) -> Result<(Forecast, Ending), Unknown> {
         let stand_in = self.lessons.stand_in(server, self.options)?;
-        if let Some(forecast) = unstarted(&group, &stand_in, state) {
-            return Ok((forecast, Ending::Finished));
-        }
         play_group(self, group, &stand_in, state).map_err(|unknown| match unknown {
             Unknown::Because(why) => {
                 Unknown::Because(format!("{}: {why}", self.schedule.plan.secrets.redact(&server.name)))
@@ -71,23 +105,4 @@ impl Company<'_> {
             too_much => too_much,
         })
     }
-}
-
-/// A server that would not start for an earlier slot either is not started again, and all its runs fail.
-fn unstarted(group: &Group, stand_in: &StandIn, state: &State) -> Option<Forecast> {
-    let failure = stand_in
-        .failure
-        .as_ref()
-        .filter(|failure| !failure.cause.is_transient())?;
-    let mut starts = state
-        .servers
-        .get(&group.server.id)
-        .into_iter()
-        .flat_map(|record| &record.starts);
-    let was_ready = starts.any(|start| start.ready_seconds.is_some());
-    (group.slot > FIRST_SLOT && !was_ready).then(|| Forecast {
-        runs: group.tasks.len() as u64,
-        failure: Some(failure.clone()),
-        ..Forecast::new(group.server.id.clone(), group.server.name.clone())
-    })
 }

@@ -264,6 +264,32 @@ fn what_does_not_fit_is_named_with_its_cause() {
     }
 }
 
+/// What one server's start says of others is known to all, whichever thread plays them, as in the sweep.
+#[test]
+fn servers_that_an_earlier_failure_rules_out_are_not_started() {
+    let text = SMALL.replace(
+        "max_num_seqs = [4, 16]",
+        "max_num_seqs = [4, 5, 6, 7, 8, 9, 10, 11, 12]",
+    );
+    let folder = plan(&text.replace("-sim-start 50ms", "-sim-start 50ms --gpu-memory-utilization 0.05"));
+    let forecast = rehearse(&folder, &[]);
+    assert_eq!(
+        (&forecast["starts"], &forecast["runs"]),
+        (&1.into(), &36.into()),
+        "{forecast}"
+    );
+    for server in forecast["servers"].as_array().expect("a list").iter().skip(1) {
+        let why = server["failure"]["detail"].as_str().unwrap_or_default();
+        assert!(
+            why.starts_with("not started: it needs at least as much memory (max_num_seqs "),
+            "{server}"
+        );
+    }
+    let run = vsweep(folder.path(), &["run", "plan.toml", "--format", "plain"]);
+    let told = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert_eq!(told.matches(" Start ").count(), 1, "{told}");
+}
+
 #[test]
 fn an_unknown_model_is_said_to_be_unknown() {
     let folder = plan(&REAL.replace("MODEL", "acme/mystery"));

@@ -22,7 +22,7 @@ pub use interference::Interferences;
 pub use records::{
     Launch, Planned, RunRecord, SearchEnd, SearchRecord, Searched, ServerRecord, Session, StartRecord, number,
 };
-pub use resume::Gap;
+pub use resume::{AS_HUNGRY, Gap};
 
 use super::compared::Compared;
 use super::event::{Event, RunFinished, Seen, SeenJournal};

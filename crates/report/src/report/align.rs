@@ -1,7 +1,7 @@
 //! Rows of words as a table of text.
 
 /// Columns of equal width, numbers to the right; the last column to the left.
-pub(super) fn align(rows: &[Vec<String>]) -> String {
+pub fn align(rows: &[Vec<String>]) -> String {
     let columns = rows[0].len();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();

@@ -4,7 +4,7 @@
 //! Everything here is a fold over what is recorded: no runtime, no network, no process. Charts are data ([`chart`]), made
 //! one file a kind ([`charts`]) and drawn in one place ([`png`]); nothing is measured or decided here.
 
-mod align;
+pub mod align;
 mod answer;
 mod attainment;
 mod basis;

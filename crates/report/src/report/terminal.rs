@@ -125,7 +125,7 @@ fn paint(text: &str, has_colours: bool) -> String {
 
 fn paint_line(line: &str) -> String {
     let style = || Style::new().force_styling(true);
-    let is_title = ["server ", "predicted: ", "base: ", "new:  "]
+    let is_title = ["server ", "starts  runs ", "predicted: ", "base: ", "new:  "]
         .iter()
         .any(|start| line.starts_with(start));
     if is_title || line.contains("====") || line.contains("----") {

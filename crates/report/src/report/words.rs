@@ -1,5 +1,7 @@
 //! What people call the columns of a table: metric names with units for axes, and short parameter names for labels.
 
+use std::borrow::Cow;
+use vsweep_record::journal::AS_HUNGRY;
 use vsweep_record::table::{COMBO, Cell, Spread};
 
 /// A ratio that is nearer to one says no more than that.
@@ -139,6 +141,39 @@ pub fn short_label(label: &str) -> String {
         short.push(format!("{combo} {setting}").trim_start().to_owned());
     }
     short.join(", ")
+}
+
+/// The settings of a label of the plan: short names and values, `("TP", "2")`; what has no name has an empty one.
+pub fn settings(label: &str) -> Vec<(String, &str)> {
+    let setting = |part: &'_ str| part.split_once('=').map(|(named, _)| named.len());
+    let parts = label.split(", ").filter(|part| !part.is_empty());
+    let parts = parts.map(|part| match setting(part) {
+        None => (String::new(), part),
+        Some(at) => {
+            let (combo, name) = part[..at].rsplit_once(' ').unwrap_or(("", &part[..at]));
+            let name = format!("{combo} {}", short_name(name));
+            (name.trim_start().to_owned(), &part[at + 1..])
+        }
+    });
+    let is_said = |(name, _): &(String, &str)| name != "prompts" && name != "num_warmups";
+    parts.filter(is_said).collect()
+}
+
+/// What a run saw, with the names of servers as short as they can be understood.
+pub fn short_detail(detail: &str) -> Cow<'_, str> {
+    let parse = || {
+        let (differences, rest) = detail.strip_prefix(AS_HUNGRY)?.strip_prefix('(')?.split_once(") as ")?;
+        let (name, why) = rest.split_once(", which did not start: ")?;
+        let differences = differences.split(", ").map(|one| match one.split_once(' ') {
+            Some((name, values)) => format!("{} {values}", short_name(name)),
+            None => one.to_owned(),
+        });
+        let (differences, name) = (differences.collect::<Vec<_>>().join(", "), short_label(name));
+        Some(format!(
+            "{AS_HUNGRY}({differences}) as {name}, which did not start: {why}"
+        ))
+    };
+    parse().map_or(Cow::Borrowed(detail), Cow::Owned)
 }
 
 /// A parameter and its value as short as they can be understood: `TP 2`, `concurrency 32`, `fp8`.

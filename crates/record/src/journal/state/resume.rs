@@ -9,6 +9,9 @@ use vsweep_plan::cause::{Cause, Failure, Outcome};
 use vsweep_plan::ids::{PointId, ServerId};
 use vsweep_plan::plan::needs_as_much;
 
+/// How the detail of a run begins whose server was not started because another one that needs no more memory did not start.
+pub const AS_HUNGRY: &str = "not started: it needs at least as much memory ";
+
 /// Something without which the tables would silently be those of an earlier time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
@@ -103,7 +106,7 @@ impl State {
             let Some(cause) = last.cause else { continue };
             if let Some(more) = needs_as_much(&config.argv, &failed.config.argv, cause) {
                 let detail = format!(
-                    "not started: it needs at least as much memory ({}) as {}, which did not start: {}",
+                    "{AS_HUNGRY}({}) as {}, which did not start: {}",
                     more.join(", "),
                     failed.config.name,
                     last.detail

@@ -1,0 +1,273 @@
+//! A rehearsal for people.
+
+use crate::rehearse::{Forecast, Rehearsal, TimeInterval};
+use crate::report::align::align;
+use crate::report::words::{settings, short_detail, short_label};
+use crate::selection::packed::Room;
+use crate::units::{show_count, show_duration, show_many};
+use std::time::Duration;
+
+/// A rehearsal in as many columns as there are.
+pub fn table(rehearsal: &Rehearsal, recorded: usize, columns: Option<usize>) -> String {
+    if rehearsal.servers.is_empty() {
+        return format!("nothing is left to do: {recorded} runs are recorded\n");
+    }
+    let mut rows = rows(rehearsal);
+    let longest = |rows: &[Vec<String>]| align(rows).lines().map(|line| line.chars().count()).max();
+    if longest(&rows) > columns.or(Some(usize::MAX)) {
+        shorten_names(&mut rows, &rehearsal.servers);
+    }
+    let table = align(&rows);
+    let mut lines: Vec<String> = Vec::new();
+    let servers = &rehearsal.servers;
+    for (row, line) in table.lines().enumerate() {
+        lines.push(line.to_owned());
+        lines.extend(row.checked_sub(1).into_iter().flat_map(|place| remarks(servers, place)));
+    }
+    lines.push(String::new());
+    lines.push(summary(rehearsal));
+    if recorded > 0 {
+        lines.push(format!(
+            "{} are recorded already; this is about the rest",
+            show_many(recorded as u64, "run")
+        ));
+    }
+    lines.push(format!("disk: about {:.0} MB", rehearsal.disk_bytes as f64 / 1e6));
+    lines.extend(
+        rehearsal
+            .assumptions
+            .iter()
+            .map(|assumed| format!("assumed: {assumed}")),
+    );
+    if !rehearsal.learned_from.is_empty() {
+        lines.push(format!("learned from {}", rehearsal.learned_from.join(" and ")));
+    }
+    lines.push("all of this is predicted with a simulated engine, nothing of it is measured".to_owned());
+    lines.join("\n") + "\n"
+}
+
+/// The heading, and a row a server; its name comes last, as it is the longest.
+fn rows(rehearsal: &Rehearsal) -> Vec<Vec<String>> {
+    let begins = |place: usize| {
+        let packed = rehearsal.packed.as_ref()?;
+        Some(format!("+{}", show(packed.begins[place])))
+    };
+    let row = |(place, server): (usize, &Forecast)| {
+        let TimeInterval { low, likely, high } = server.total.interval();
+        let figures = [
+            server.starts.to_string(),
+            show_count(server.runs),
+            show(low),
+            show(likely),
+            show(high),
+        ];
+        let name = match server.name.is_empty() {
+            true => server.server.to_string(),
+            false => short_label(&server.name),
+        };
+        figures.into_iter().chain(begins(place)).chain([name]).collect()
+    };
+    let heading = ["starts", "runs", "low", "likely", "high"].into_iter();
+    let heading = heading
+        .chain(rehearsal.packed.as_ref().map(|_| "begins"))
+        .chain(["server"]);
+    let heading = heading.map(str::to_owned).collect();
+    let servers = rehearsal.servers.iter().enumerate();
+    [heading].into_iter().chain(servers.map(row)).collect()
+}
+
+/// Says the names of the settings once, in the heading, if all servers have the same: `TP/seqs` over `1/32`.
+fn shorten_names(rows: &mut [Vec<String>], servers: &[Forecast]) {
+    let named: Vec<_> = servers.iter().map(|server| settings(&server.name)).collect();
+    let names = |settings: &[(String, &str)]| settings.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    let Some(heading) = named.first().map(|first| names(first)) else {
+        return;
+    };
+    let is_same = |settings: &Vec<(String, &str)>| names(settings) == heading;
+    if heading.len() < 2 || heading.contains(&String::new()) || !named.iter().all(is_same) {
+        return;
+    }
+    let values = named
+        .iter()
+        .map(|settings| settings.iter().map(|(_, value)| *value).collect::<Vec<_>>().join("/"));
+    for (row, name) in rows.iter_mut().zip([heading.join("/")].into_iter().chain(values)) {
+        row.pop();
+        row.push(name);
+    }
+}
+
+/// What is to be said of one server besides its times. What several servers will fail of is said once.
+fn remarks(servers: &[Forecast], place: usize) -> Vec<String> {
+    let server = &servers[place];
+    let mut remarks = Vec::new();
+    if let Some(failure) = &server.failure {
+        let fails_alike = |other: &&Forecast| other.failure.as_ref() == Some(failure);
+        let below = servers[place + 1..].iter().filter(fails_alike).count();
+        let detail = short_detail(&failure.detail);
+        // Why the other one will not start is said of that one.
+        let detail = detail.split(", which did not start: ").next().unwrap_or_default();
+        let (cause, advice) = (failure.cause, failure.cause.advice());
+        remarks.push(
+            match (servers[..place].iter().any(|other| fails_alike(&other)), below) {
+                (true, _) => format!("  will likely fail: {cause}, as above"),
+                (false, _) if server.starts == 0 => format!("  will likely fail: {cause}: {detail}"),
+                (false, 0) => format!("  will likely fail: {cause}: {detail}; {advice}"),
+                (false, more) => {
+                    let more = show_many(more as u64, "server");
+                    format!("  will likely fail, as will {more} below: {cause}: {detail}; {advice}")
+                }
+            },
+        );
+    }
+    for (at, loss) in server.losses.iter().enumerate() {
+        let failure = &loss.failure;
+        let fails_alike = |other: &&crate::rehearse::Loss| other.failure == *failure;
+        if server.losses[..at].iter().any(|other| fails_alike(&other)) {
+            continue;
+        }
+        let more = match server.losses[at + 1..].iter().filter(fails_alike).count() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        remarks.push(format!(
+            "  {}{more}: will likely fail: {}: {}",
+            short_label(&loss.point),
+            failure.cause,
+            failure.detail
+        ));
+    }
+    for (target, value) in &server.answers {
+        let value = value.map_or("none".to_owned(), |value| value.to_string());
+        remarks.push(format!("  predicted answer for {target}: {value}"));
+    }
+    if server.unknown_runs > 0 {
+        remarks.push(format!(
+            "  {} of which nothing is known",
+            show_many(server.unknown_runs, "run")
+        ));
+    }
+    remarks
+}
+
+/// One line: how long it all likely takes.
+pub fn summary(rehearsal: &Rehearsal) -> String {
+    let TimeInterval { low, likely, high } = rehearsal.total.interval();
+    let unknown = rehearsal.unknown_runs();
+    let known = rehearsal.runs().saturating_sub(unknown);
+    let starts = show_many(rehearsal.starts(), "server start");
+    let what = match (known, unknown) {
+        (0, 1..) => starts,
+        _ => format!("{starts} and {}", show_many(known, "run")),
+    };
+    let more = match unknown {
+        0 => String::new(),
+        unknown => format!(
+            ", and the time of {} that cannot be predicted",
+            show_many(unknown, "run")
+        ),
+    };
+    let beside = match rehearsal.packed.as_ref().map(|packed| packed.room) {
+        None => String::new(),
+        Some(Room { gpus: 0, groups }) => format!(", {groups} servers at once"),
+        Some(Room { gpus, .. }) => format!(", side by side on {}", show_many(u64::from(gpus), "GPU")),
+    };
+    format!(
+        "predicted: about {} (80 % interval: {} to {}) for {what}{beside}{more}",
+        show(likely),
+        show(low),
+        show(high)
+    )
+}
+
+fn show(seconds: f64) -> String {
+    Duration::try_from_secs_f64(seconds).map_or_else(|_| "unknown".to_owned(), show_duration)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cause::{Cause, Failure};
+    use crate::ids::ServerId;
+    use crate::rehearse::Total;
+
+    fn server(name: &str, starts: u32, failure: Option<&str>) -> Forecast {
+        Forecast {
+            server: ServerId(name.to_owned()),
+            name: name.to_owned(),
+            starts,
+            runs: 12,
+            unknown_runs: 0,
+            answers: Vec::new(),
+            failure: failure.map(|detail| Failure::new(Cause::OomAtLoad, detail)),
+            losses: Vec::new(),
+            disk_bytes: 0,
+            total: Total::default(),
+        }
+    }
+
+    fn rehearsal(servers: Vec<Forecast>) -> Rehearsal {
+        Rehearsal {
+            servers,
+            total: Total::default(),
+            packed: None,
+            disk_bytes: 0,
+            assumptions: Vec::new(),
+            learned_from: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_table_fits_and_says_the_same_once() {
+        let name = |seqs: u32, cache: &str| {
+            format!("tensor_parallel_size=1, max_num_seqs={seqs}, max_num_batched_tokens=2048, kv_cache_dtype={cache}")
+        };
+        let why = "the weights need 132 GiB";
+        let hungry = format!(
+            "not started: it needs at least as much memory (max_num_seqs 256 > 32) as {}, which did not start: {why}",
+            name(32, "auto")
+        );
+        let servers = vec![
+            server(&name(32, "auto"), 1, Some(why)),
+            server(&name(32, "fp8"), 1, Some(why)),
+            server(&name(256, "auto"), 0, Some(&hungry)),
+        ];
+        let told = table(&rehearsal(servers), 0, Some(80));
+        let (rows, _) = told.split_once("\n\n").expect("an end");
+        assert!(
+            rows.lines()
+                .filter(|line| !line.starts_with("  will"))
+                .all(|line| line.len() <= 80),
+            "{rows}"
+        );
+        assert!(
+            rows.starts_with("starts") && rows.contains("high  TP/seqs/batched tokens/KV cache\n"),
+            "{rows}"
+        );
+        assert!(rows.contains("ms  1/256/2048/auto\n"), "{rows}");
+        assert_eq!(rows.matches(why).count(), 1, "{rows}");
+        assert!(
+            rows.contains("  will likely fail, as will 1 server below: oom_at_load: the weights"),
+            "{rows}"
+        );
+        assert!(rows.contains("\n  will likely fail: oom_at_load, as above\n"), "{rows}");
+        let hungry = "  will likely fail: oom_at_load: not started: it needs at least as much memory (seqs 256 > 32) as TP 1, seqs 32, \
+                      batched tokens 2048, KV cache auto";
+        assert!(rows.ends_with(hungry), "{rows}");
+    }
+
+    #[test]
+    fn what_cannot_be_predicted_is_not_counted_as_predicted() {
+        let mut unknown = server("max_num_seqs=4", 2, None);
+        unknown.unknown_runs = 12;
+        let told = summary(&rehearsal(vec![unknown.clone()]));
+        assert!(
+            told.ends_with("for 2 server starts, and the time of 12 runs that cannot be predicted"),
+            "{told}"
+        );
+        let told = summary(&rehearsal(vec![unknown, server("max_num_seqs=8", 1, None)]));
+        assert!(
+            told.contains("for 3 server starts and 12 runs, and the time of 12 runs that"),
+            "{told}"
+        );
+    }
+}

@@ -148,12 +148,15 @@ causes! {
 impl Cause {
     /// The same where it is known which file the server's log is.
     pub fn advice_with(self, log: Option<&str>) -> String {
-        let advice = self.advice();
-        log.map_or_else(
-            || advice.to_owned(),
-            |log| advice.replace(LOG, &format!("{LOG} ({log})")),
-        )
+        name_log(self.advice(), log)
     }
+}
+
+fn name_log(advice: &str, log: Option<&str>) -> String {
+    log.map_or_else(
+        || advice.to_owned(),
+        |log| advice.replace(LOG, &format!("{LOG} ({log})")),
+    )
 }
 
 impl fmt::Display for Cause {
@@ -187,6 +190,11 @@ impl Failure {
             Cause::RequestErrors => Some(self.status().map_or(WITHOUT_STATUS, advice_on_status)),
             cause => Some(cause.advice()),
         }
+    }
+
+    /// The cause's advice, or a closer one where the detail tells, with the file that the server's log is, if that is known.
+    pub fn advice_with(&self, log: Option<&str>) -> String {
+        name_log(self.advice().unwrap_or(self.cause.advice()), log)
     }
 
     /// The HTTP status that the detail names, if it does.

@@ -1,12 +1,13 @@
 //! What went wrong in an experiment, grouped by causes of failures and codes of doubts, and what the servers' logs say about
 //! it.
 
+use itertools::Itertools;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
-use vsweep_plan::cause::Cause;
+use vsweep_plan::cause::{Cause, Failure};
 use vsweep_plan::ids::{PointId, ServerId};
 use vsweep_plan::plan::Secrets;
 use vsweep_plan::printable::printable_lines;
@@ -71,7 +72,16 @@ impl Group {
     /// What to do about it.
     pub fn advice(&self) -> String {
         match self.reason {
-            Reason::Failed(cause) => cause.advice_with(self.log.as_deref()),
+            Reason::Failed(cause) => {
+                let closest = self
+                    .details
+                    .iter()
+                    .map(|(detail, _)| Failure::new(cause, &**detail).advice());
+                match closest.unique().collect::<Vec<_>>().as_slice() {
+                    [Some(_)] => Failure::new(cause, &*self.details[0].0).advice_with(self.log.as_deref()),
+                    _ => cause.advice_with(self.log.as_deref()),
+                }
+            }
             Reason::Doubted(code) => code.advice().to_owned(),
         }
     }

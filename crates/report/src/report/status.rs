@@ -1,29 +1,25 @@
 //! Where a sweep stands: done, failed with causes, left, and the time that will take, learned from what is done.
 
 mod away;
+mod seen;
 mod up;
 
 pub use away::{Cluster, Task, Worker};
+pub use seen::{Seen, describe_reasons};
 pub use up::Up;
 
 use super::compared;
 use super::duplicates;
 use super::failures::{Group, Reason, group_recorded};
 use super::sla;
+use seen::{like_with_like, one_line};
 use serde::Serialize;
-use std::cmp::Reverse;
-use std::fmt::Write;
 use std::time::Duration;
-use vsweep_plan::cause::{Cause, MOST_OFTEN, Outcome};
+use vsweep_plan::cause::{Cause, Outcome};
 use vsweep_plan::error::Result;
 use vsweep_plan::units::{show_duration, show_many};
 use vsweep_plan::validity::{Code, Validity};
 use vsweep_record::journal::{self, Check, Directory, State};
-
-/// What is told of one cause.
-const MOST_SEEN: usize = 3;
-/// Length of what is told.
-const MOST_CHARACTERS: usize = 160;
 
 /// The state of an experiment. Its JSON form is what `vsweep status --format json` prints.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -142,15 +138,6 @@ pub struct CauseCount {
     pub seen: Vec<Seen>,
     /// What to do about it.
     pub advice: String,
-}
-
-/// Something that runs saw.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Seen {
-    /// What one of them said.
-    pub example: String,
-    /// Number of runs.
-    pub runs: u64,
 }
 
 impl Status {
@@ -298,33 +285,6 @@ pub(super) fn unfinished(state: &State) -> Option<String> {
     })
 }
 
-/// One paragraph a reason: how many runs, what was seen, what to do.
-pub fn describe_reasons(groups: &[Group]) -> String {
-    let mut text = String::new();
-    for group in groups {
-        let plural = if group.runs == 1 { "" } else { "s" };
-        let (verb, name) = (group.reason.verb(), group.reason.name());
-        let counted = format!("{} run{plural} {verb}: {name}", group.runs);
-        // Writing to a string cannot fail.
-        let _ = match like_with_like(&group.details).as_slice() {
-            [] => writeln!(text, "{counted}"),
-            [only] => writeln!(text, "{counted} ({})", shorten(&only.example)),
-            several => {
-                let lines = several.iter().take(MOST_SEEN);
-                let mut lines: Vec<String> = lines
-                    .map(|seen| format!("    {}: {}\n", seen.runs, shorten(&seen.example)))
-                    .collect();
-                if let more @ 1.. = several.len().saturating_sub(MOST_SEEN) {
-                    lines.push(format!("    and {more} more; see `detail` in summary.csv\n"));
-                }
-                writeln!(text, "{counted}\n{}", lines.concat().trim_end())
-            }
-        };
-        let _ = writeln!(text, "    {}", group.advice());
-    }
-    text
-}
-
 /// Failures, the most frequent first.
 fn causes(groups: &[Group]) -> Vec<CauseCount> {
     let count = |group: &Group| match group.reason {
@@ -359,83 +319,4 @@ fn doubts(groups: &[Group]) -> Vec<DoubtCount> {
 fn example(group: &Group) -> String {
     let first = group.details.first().map(|(detail, _)| one_line(detail));
     first.unwrap_or_default()
-}
-
-/// What was seen, without regard to the numbers in it: `3 of 40 requests failed` is `5 of 40 requests failed`. What most
-/// requests of a run failed with tells its kind, digits (an HTTP status) included.
-fn like_with_like(details: &[(String, usize)]) -> Vec<Seen> {
-    let kind = |detail: &str| match detail.split_once(MOST_OFTEN) {
-        Some((_, error)) => error.to_owned(),
-        None => detail.replace(|letter: char| letter.is_ascii_digit(), ""),
-    };
-    let mut kinds: Vec<(String, Seen)> = Vec::new();
-    for (detail, runs) in details {
-        let (kind, runs) = (kind(detail), *runs as u64);
-        match kinds.iter_mut().find(|(known, _)| *known == kind) {
-            Some((_, seen)) => seen.runs += runs,
-            None => {
-                let example = one_line(detail);
-                kinds.push((kind, Seen { example, runs }));
-            }
-        }
-    }
-    let mut seen: Vec<Seen> = kinds.into_iter().map(|(_, seen)| seen).collect();
-    seen.sort_by_key(|seen| Reverse(seen.runs));
-    seen
-}
-
-/// A sentence for a terminal, cut between words.
-fn shorten(text: &str) -> String {
-    let Some((end, _)) = text.char_indices().nth(MOST_CHARACTERS) else {
-        return text.to_owned();
-    };
-    let end = text[..end].rfind(' ').unwrap_or(end);
-    format!("{} …", &text[..end])
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unlike_things_are_told_apart() {
-        let detail = |failed: u32, error: &str| (format!("{failed} of 40 requests failed, {MOST_OFTEN}{error}"), 1);
-        let details = [
-            detail(3, "HTTP 500"),
-            detail(40, "HTTP 429"),
-            detail(5, "HTTP 429"),
-            ("port 8000 is taken".to_owned(), 1),
-            ("port 8001 is taken".to_owned(), 1),
-            ("port 8002 is taken".to_owned(), 1),
-        ];
-        let seen = like_with_like(&details);
-        let counts: Vec<u64> = seen.iter().map(|seen| seen.runs).collect();
-        assert_eq!(counts, [3, 2, 1]);
-        assert!(seen[1].example.ends_with("HTTP 429") && seen[2].example.ends_with("HTTP 500"));
-        let told = describe_reasons(&[Group {
-            reason: Reason::Failed(Cause::RequestErrors),
-            runs: 6,
-            rows: Vec::new(),
-            details: details.to_vec(),
-            server: vsweep_plan::ids::ServerId(String::new()),
-            log: None,
-        }]);
-        assert!(
-            told.starts_with("6 runs failed: request_errors\n    3: port 8000 is taken\n    2: 40 of"),
-            "{told}"
-        );
-    }
-
-    #[test]
-    fn long_sentences_are_cut_between_words() {
-        let long = "word ".repeat(50);
-        let short = shorten(&long);
-        assert!(short.ends_with("word …") && short.chars().count() <= MOST_CHARACTERS + 2);
-        assert_eq!(shorten("short"), "short");
-        assert_eq!(shorten(&"é".repeat(200)).chars().count(), MOST_CHARACTERS + 2);
-    }
 }

@@ -123,40 +123,31 @@ pub const SIZING: [&str; 2] = ["num_prompts", "num_warmups"];
 /// A label of the plan as short as it can be understood: `fast TP 2, concurrency 8` for
 /// `fast tensor_parallel_size=2, max_concurrency=8, num_prompts=80`.
 pub fn short_label(label: &str) -> String {
-    let mut short: Vec<String> = Vec::new();
-    for part in label.split(", ") {
+    let say = |(name, value): (String, &str)| match (name.as_str(), value) {
+        ("", value) => value.to_owned(),
+        (name, "true") => name.to_owned(),
+        (name, "false") => format!("no {name}"),
+        (name, value) => format!("{name} {value}"),
+    };
+    settings(label).into_iter().map(say).collect::<Vec<_>>().join(", ")
+}
+
+/// The settings of a label of the plan as [`short_label`] has them: short names and values, `("TP", "2")`; what has no name has an
+/// empty one.
+pub fn settings(label: &str) -> Vec<(String, &str)> {
+    let mut settings = Vec::new();
+    for part in label.split(", ").filter(|part| !part.is_empty()) {
         let Some((named, value)) = part.split_once('=') else {
-            short.push(part.to_owned());
+            settings.push((String::new(), part));
             continue;
         };
         let (combo, name) = named.rsplit_once(' ').unwrap_or(("", named));
-        if SIZING.contains(&name) && !short.is_empty() {
-            continue;
+        if !SIZING.contains(&name) || settings.is_empty() {
+            let name = format!("{combo} {}", short_name(name)).trim_start().to_owned();
+            settings.push((name, value));
         }
-        let setting = match value {
-            "true" => short_name(name),
-            "false" => format!("no {}", short_name(name)),
-            value => format!("{} {value}", short_name(name)),
-        };
-        short.push(format!("{combo} {setting}").trim_start().to_owned());
     }
-    short.join(", ")
-}
-
-/// The settings of a label of the plan: short names and values, `("TP", "2")`; what has no name has an empty one.
-pub fn settings(label: &str) -> Vec<(String, &str)> {
-    let setting = |part: &'_ str| part.split_once('=').map(|(named, _)| named.len());
-    let parts = label.split(", ").filter(|part| !part.is_empty());
-    let parts = parts.map(|part| match setting(part) {
-        None => (String::new(), part),
-        Some(at) => {
-            let (combo, name) = part[..at].rsplit_once(' ').unwrap_or(("", &part[..at]));
-            let name = format!("{combo} {}", short_name(name));
-            (name.trim_start().to_owned(), &part[at + 1..])
-        }
-    });
-    let is_said = |(name, _): &(String, &str)| name != "prompts" && name != "num_warmups";
-    parts.filter(is_said).collect()
+    settings
 }
 
 /// What a run saw, with the names of servers as short as they can be understood.

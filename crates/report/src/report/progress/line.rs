@@ -1,6 +1,7 @@
 //! One line of a sweep's story: a word for what happened, right-aligned and coloured as in cargo, then the story. Colours are left
 //! out where standard error is no terminal, and where `NO_COLOR` is set.
 
+use super::name::Names;
 use crate::report::terminal::{width, wrap};
 use console::{Style, Term, measure_text_width};
 use vsweep_plan::printable::printable;
@@ -100,30 +101,54 @@ impl Line {
 }
 
 impl Line {
-    /// The same in a single line of the terminal: what it is about loses its middle, what is said of it its end. The summary at the
-    /// end of a sweep has all of it.
-    pub fn paint_short(&self) -> String {
+    /// The same in a single line of the terminal: the name that it begins with is shortened before what is said of it, and that loses
+    /// its end. The summary at the end of a sweep has all of it.
+    pub fn paint_short(&self, names: &Names) -> String {
         let Some(width) = width(&Term::stderr()) else {
             return self.paint(None);
         };
         let room = width.saturating_sub(COLUMN + 1).max(20);
-        Line::new(self.status, shorten(&printable(&self.text), room)).paint(None)
+        Line::new(self.status, shorten(&printable(&self.text), names, room)).paint(None)
     }
 }
 
-fn shorten(text: &str, most: usize) -> String {
+fn shorten(text: &str, Names(names): &Names, most: usize) -> String {
     if measure_text_width(text) <= most {
         return text.to_owned();
     }
-    let Some((about, said)) = text.split_once(": ") else {
+    let said = names.first().and_then(|full| text.strip_prefix(full.as_str()));
+    // How long it took tells less than why it failed.
+    let Some((_, said)) = said.and_then(|said| said.split_once(": ")) else {
         return without_end(text, most);
     };
-    let beside = |text: &str| most.saturating_sub(measure_text_width(text) + ": ".len());
-    let about = match measure_text_width(about) > most / 2 {
-        true => without_middle(about, beside(&without_end(said, most * 3 / 5))),
-        false => about.to_owned(),
-    };
-    format!("{about}: {}", without_end(said, beside(&about)))
+    let parts: Vec<&str> = said.split(": ").collect();
+    // An exception's class says no more than its text.
+    let is_class = |part: &&str| part.ends_with("Error") && !part.contains(' ');
+    let said = parts
+        .iter()
+        .filter(|part| !is_class(part))
+        .copied()
+        .collect::<Vec<_>>()
+        .join(": ");
+    let room_beside = |text: &str| most.saturating_sub(measure_text_width(text) + ": ".len());
+    let name = fitting(
+        names,
+        room_beside(&said).max(most * 2 / 5),
+        room_beside(parts[0]).max(most / 2),
+    );
+    let room = room_beside(&name);
+    let (cut, first) = (without_end(&said, room), said.split(": ").next().unwrap_or_default());
+    let is_better = measure_text_width(&cut) < measure_text_width(first) && measure_text_width(first) <= room;
+    format!("{name}: {}", if is_better { first } else { &cut })
+}
+
+/// The first of the names that fits; if none does, the last one, which loses its middle if it has more columns than there are at
+/// the most: it begins with the server and ends with the load and the number.
+fn fitting(names: &[String], room: usize, most: usize) -> String {
+    let first = names.iter().find(|name| measure_text_width(name) <= room);
+    first
+        .or(names.last())
+        .map_or(String::new(), |name| without_middle(name, most))
 }
 
 fn without_end(text: &str, most: usize) -> String {
@@ -133,44 +158,53 @@ fn without_end(text: &str, most: usize) -> String {
     }
 }
 
-/// A name without the settings in its middle: it begins with the server and ends with the load.
+/// Twice as much of the end stays as of the beginning.
 fn without_middle(text: &str, most: usize) -> String {
+    let letters: Vec<char> = text.chars().collect();
     if measure_text_width(text) <= most {
         return text.to_owned();
     }
-    let settings: Vec<&str> = text.split(", ").collect();
-    let (first, others) = settings.split_first().expect("splitting gives at least one");
-    let mut left = most.saturating_sub(measure_text_width(first) + ", …".chars().count());
-    let last = others.iter().rev().take_while(|setting| {
-        let fits = left.checked_sub(measure_text_width(setting) + 2);
-        left = fits.unwrap_or(left);
-        fits.is_some()
-    });
-    let last = last.count();
-    let kept = [&[*first, "…"], &others[others.len() - last..]].concat().join(", ");
-    without_end(&kept, most)
+    let kept = most.saturating_sub(1);
+    let (first, last) = (kept / 3, kept - kept / 3);
+    let end = letters.len().saturating_sub(last);
+    format!(
+        "{}…{}",
+        letters[..first.min(end)].iter().collect::<String>(),
+        letters[end..].iter().collect::<String>()
+    )
 }
 
-/// As many of the parts as fit the terminal, the first ones first; at least the first, shortened if need be.
-pub fn fit(parts: &[String], indent: usize) -> String {
+/// Columns for what is said of a run so far, its requests, tokens a second and TTFT: as many on a line of this width whatever its
+/// figures are, so that the name before them stays as it is.
+fn room_of_figures(most: usize) -> usize {
+    match most {
+        ..70 => 15,
+        70..100 => 45,
+        _ => 56,
+    }
+}
+
+/// A name and as many of the parts as fit the terminal, the first ones first.
+pub fn fit(names: &Names, parts: &[String], indent: usize) -> String {
     let most = width(&Term::stderr()).map_or(usize::MAX, |width| width.saturating_sub(indent + 1));
-    fit_in(parts, most)
+    fit_in(names, parts, most)
 }
 
-fn fit_in(parts: &[String], most: usize) -> String {
-    let mut parts = parts.iter().filter(|part| !part.is_empty());
-    let Some(first) = parts.next() else {
-        return String::new();
-    };
-    // A long name leaves room for what is said of it.
-    let next = parts
-        .clone()
-        .next()
-        .map_or(0, |part| measure_text_width(part) + measure_text_width(JOINT));
-    let room = most.saturating_sub(next).max(most / 3);
-    let mut text = without_middle(first, room);
-    for part in parts {
-        let joined = format!("{text}{JOINT}{part}");
+fn fit_in(Names(names): &Names, parts: &[String], most: usize) -> String {
+    let room = most.saturating_sub(room_of_figures(most)).max(most / 3);
+    let mut text = fitting(names, room, room);
+    // A name that fills its room leaves none for a word that goes without saying.
+    let is_narrow = measure_text_width(&text) > most.saturating_sub(room_of_figures(100));
+    for part in parts.iter().filter(|part| !part.is_empty()) {
+        let part = if is_narrow {
+            part.replace(" requests", "")
+        } else {
+            part.clone()
+        };
+        let joined = match text.is_empty() {
+            true => without_end(&part, most),
+            false => format!("{text}{JOINT}{part}"),
+        };
         if measure_text_width(&joined) > most {
             break;
         }
@@ -183,44 +217,89 @@ fn fit_in(parts: &[String], most: usize) -> String {
 mod tests {
     use super::*;
 
+    fn names() -> Names {
+        let forms = [
+            "TP 8, seqs 256, batched tokens 8192, KV cache fp8, in 128, out 96, concurrency 256 #1",
+            "TP 8/256/8192/fp8, in 128, out 96, concurrency 256 #1",
+            "TP 8/256/8192/fp8, in 128/96/256 #1",
+        ];
+        Names(forms.map(str::to_owned).to_vec())
+    }
+
     #[test]
-    fn what_failed_has_one_line_with_its_beginning_and_its_load() {
-        let lost = "TP 1, seqs 32, batched tokens 2048, KV cache auto: 20 runs lost: oom_at_load: CUDA out of memory";
-        assert_eq!(shorten(lost, 51), "TP 1, …: 20 runs lost: oom_at_load: CUDA out of …");
-        assert_eq!(shorten(lost, 200), lost);
-        let doubt = "TP 2, seqs 32, in 1024, out 32, concurrency 4 #0 in 426 ms: run_too_short: it took 337 ms";
-        let short = shorten(doubt, 71);
-        assert!(
-            short.starts_with("TP 2,") && short.contains("concurrency 4 #0 in 426 ms: run_too_short"),
-            "{short}"
-        );
-        let long = "seqs 8, concurrency 1 #0 in 1.2 s: sample_too_small: p99 of 32 requests; it takes 100";
-        let short = shorten(long, 71);
-        assert!(
-            short.starts_with("seqs 8, concurrency 1 #0 in 1.2 s: sample_too_small: "),
-            "{short}"
-        );
-        for most in 20..120 {
-            assert!(measure_text_width(&shorten(doubt, most)) <= most.max(30), "{most}");
+    fn a_short_line_names_its_run_and_says_why() {
+        let Names(forms) = names();
+        let doubt = format!("{} in 426 ms: run_too_short: it took 337 ms", forms[0]);
+        let short = |most| shorten(&doubt, &names(), most);
+        assert_eq!(short(200), doubt);
+        assert_eq!(short(116), format!("{}: run_too_short: it took 337 ms", forms[0]));
+        assert_eq!(short(90), format!("{}: run_too_short: it took 337 ms", forms[1]));
+        assert_eq!(short(71), format!("{}: run_too_short: it took 337 ms", forms[2]));
+        assert_eq!(short(51), format!("{}: run_too_short", forms[2]));
+        for most in 30..120 {
+            let short = short(most);
+            assert!(
+                measure_text_width(&short) <= most && short.contains("#1: "),
+                "{most}: {short}"
+            );
         }
+        let forms = Names(vec![
+            "TP 1, seqs 32, batched tokens 2048, KV cache auto".into(),
+            "TP 1/32/2048/auto".into(),
+        ]);
+        let lost = format!(
+            "{}: 20 runs lost: oom_at_load: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate",
+            forms.0[0]
+        );
+        assert_eq!(
+            shorten(&lost, &forms, 51),
+            "TP 1/32/2048/auto: 20 runs lost: oom_at_load: …"
+        );
+        assert_eq!(
+            shorten(&lost, &forms, 71),
+            "TP 1/32/2048/auto: 20 runs lost: oom_at_load: CUDA out of memory. …"
+        );
     }
 
     #[test]
     fn what_does_not_fit_is_left_out_whole() {
-        let parts = [
-            "TP 2, seqs 64".to_owned(),
-            "12 of 100 requests".to_owned(),
-            "TTFT 43 ms".to_owned(),
-        ];
-        assert_eq!(fit_in(&parts, 80), "TP 2, seqs 64 · 12 of 100 requests · TTFT 43 ms");
-        assert_eq!(fit_in(&parts, 40), "TP 2, seqs 64 · 12 of 100 requests");
-        assert_eq!(fit_in(&parts, 30), "TP 2, … · 12 of 100 requests");
-        assert_eq!(fit_in(&parts, 10), "T …");
-        let long = "TP 8, seqs 256, batched tokens 8192, in 128, out 96, concurrency 256 #1".to_owned();
-        let line = fit_in(&[long, "129 of 512 requests".to_owned()], 77);
+        let name = Names(vec!["TP 2, seqs 64".to_owned()]);
+        let parts = ["12 of 100 requests".to_owned(), "TTFT 43 ms".to_owned()];
         assert_eq!(
-            line,
-            "TP 8, …, in 128, out 96, concurrency 256 #1 · 129 of 512 requests"
+            fit_in(&name, &parts, 120),
+            "TP 2, seqs 64 · 12 of 100 requests · TTFT 43 ms"
         );
+        assert_eq!(fit_in(&name, &parts, 30), "TP 2, seqs 64 · 12 of 100");
+        assert_eq!(fit_in(&Names::default(), &parts, 20), "12 of 100 requests");
+        assert_eq!(fit_in(&Names::default(), &parts, 10), "12 of …");
+    }
+
+    #[test]
+    fn figures_have_their_place_and_the_name_stays_as_it_is() {
+        let figures = |done: u32, rate: &str| {
+            [
+                format!("{done} of 512 requests"),
+                format!("{rate} tokens/s"),
+                "TTFT 123 ms".to_owned(),
+            ]
+        };
+        let Names(forms) = names();
+        for (most, form) in [
+            (77, None),
+            (97, Some(&forms[2])),
+            (117, Some(&forms[1])),
+            (157, Some(&forms[0])),
+        ] {
+            let told = [figures(1, "9"), figures(129, "1,234")].map(|parts| fit_in(&names(), &parts, most));
+            let named = told.each_ref().map(|line| line.split(JOINT).next().unwrap_or_default());
+            assert_eq!(named[0], named[1]);
+            assert!(form.is_none_or(|form| named[0] == form), "{named:?}");
+            for line in &told {
+                assert!(
+                    line.contains(" tokens/s · TTFT 123 ms") && measure_text_width(line) <= most,
+                    "{line}"
+                );
+            }
+        }
     }
 }

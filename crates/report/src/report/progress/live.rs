@@ -2,7 +2,8 @@
 //! What goes wrong stays on the screen above them.
 
 use super::line::{Line, Status, fit};
-use super::wording::{bracket, describe, outcome, run_name, server_name, show_seconds, time_left};
+use super::name::Names;
+use super::wording::{bracket, describe, outcome, show_seconds, time_left};
 use super::{Ahead, Counter, Phase, Phases, Requests};
 use crate::report::terminal::width;
 use crate::report::words::show_number;
@@ -44,10 +45,12 @@ struct Bar {
 
 /// What a server does, or how far the runs are.
 struct Shown {
+    /// What it is about, if that has a name.
+    names: Names,
     what: Vec<String>,
     since: Instant,
-    /// The run that it is about to do, or does if there is a counter.
-    run: Vec<String>,
+    /// The run that it is about to do, or does if there is a counter, and what more is to be said of it.
+    run: (Names, Vec<String>),
     counter: Option<Counter>,
     /// What a start is at.
     phases: Option<Phases>,
@@ -78,52 +81,49 @@ impl Live {
             Event::SessionStarted { .. } => self.runs.bar.enable_steady_tick(REDRAW),
             Event::ServerStarting { server, gpus, .. } if ahead.is_without_server() => {
                 self.begin(server, gpus);
-                let waiting = "waiting for a free machine";
-                self.show(
-                    server,
-                    format!("{}: {waiting}", server_name(server, state)),
-                    String::new(),
-                );
+                self.show(server, "waiting for a free machine", String::new(), state);
             }
             Event::ServerStarting { server, gpus, .. } => {
                 self.begin(server, gpus);
                 let expected = ahead.expected_start(state);
                 let expected = expected.map(|(how, seconds)| format!("{how} {}", show_seconds(seconds)));
                 let expected = expected.unwrap_or_default();
-                self.show(server, format!("{}: starting", server_name(server, state)), expected);
+                self.show(server, "starting", expected, state);
             }
             Event::ServerReady { .. } if ahead.is_without_server() => {}
-            Event::ServerReady { server, .. } => {
-                self.show(server, format!("{}: ready", server_name(server, state)), String::new());
-            }
+            Event::ServerReady { server, .. } => self.show(server, "ready", String::new(), state),
             Event::ServerExited { server, cause, .. } => {
                 if let Some(line) = self.servers.remove(server) {
                     self.screen.remove(&line.bar);
                 }
                 if cause.is_some() {
-                    self.print_short(describe(entry, state, ahead));
+                    self.print_short(describe(entry, state, ahead), &Names::of_server(server, state));
                 }
             }
             Event::RunStarted(run) => {
-                let name = run_name(&run.server, &run.name, &number(run.slot, run.run), state);
+                let names = Names::of_run(&run.server, &run.name, &number(run.slot, run.run), state);
                 let search = run.search.as_ref().and_then(|probe| bracket(&probe.id, state));
                 if let Some(line) = self.servers.get(&run.server) {
-                    let parts = [format!("{}{name}", line.on), search.unwrap_or_default()];
-                    line.lock().run = parts.map(|part| printable(&part).into_owned()).into();
+                    let search = printable(&search.unwrap_or_default()).into_owned();
+                    line.lock().run = (names.within(&line.on, ""), vec![search]);
                 }
             }
             Event::RunFinished(_) => {
                 let Some(run) = state.run_of(entry) else { return };
                 self.doing(&run.server, "between runs", state);
                 if run.outcome != Outcome::Ok {
-                    self.print_short(Some(outcome(run, state)));
+                    let names = Names::of_run(&run.server, &run.name, &run.number(), state);
+                    self.print_short(Some(outcome(run, state)), &names);
                 }
             }
             Event::InterferenceSampled(sample) => {
                 self.doing(&sample.server, "between runs", state);
                 self.print(describe(entry, state, ahead));
             }
-            Event::GroupGivenUp(_) => self.print_short(describe(entry, state, ahead)),
+            Event::GroupGivenUp(given_up) => {
+                let names = Names::of_server(&given_up.server, state);
+                self.print_short(describe(entry, state, ahead), &names);
+            }
             Event::SearchStarted(_) | Event::SearchFinished { .. } | Event::ResultsRetired { .. } => {
                 self.print(describe(entry, state, ahead))
             }
@@ -161,7 +161,7 @@ impl Live {
 
     /// Says what a server does beside its runs.
     pub fn doing(&self, server: &ServerId, what: &str, state: &State) {
-        self.show(server, format!("{}: {what}", server_name(server, state)), String::new());
+        self.show(server, what, String::new(), state);
     }
 
     /// Shows the phases of a start.
@@ -174,8 +174,8 @@ impl Live {
     /// Shows the requests of another run on a server.
     pub fn watch(&mut self, server: &ServerId, counter: Counter) {
         if let Some(line) = self.servers.get(server) {
-            let run = std::mem::take(&mut line.lock().run);
-            line.set(run);
+            let (names, what) = std::mem::take(&mut line.lock().run);
+            line.set(names, what);
             line.lock().counter = Some(counter);
         }
     }
@@ -195,15 +195,15 @@ impl Live {
         }
     }
 
-    fn show(&self, server: &ServerId, what: String, more: String) {
+    fn show(&self, server: &ServerId, what: &str, more: String, state: &State) {
         if let Some(line) = self.servers.get(server) {
-            let what = format!("{}{what}", line.on);
-            line.set(vec![printable(&what).into_owned(), printable(&more).into_owned()]);
+            let names = Names::of_server(server, state).within(&line.on, &format!(": {what}"));
+            line.set(names, vec![printable(&more).into_owned()]);
         }
     }
 
-    fn print_short(&self, line: Option<Line>) {
-        let _ = line.map_or(Ok(()), |line| self.screen.println(line.paint_short()));
+    fn print_short(&self, line: Option<Line>, names: &Names) {
+        let _ = line.map_or(Ok(()), |line| self.screen.println(line.paint_short(names)));
     }
 
     fn print(&self, line: Option<Line>) {
@@ -215,17 +215,19 @@ impl Live {
 impl Bar {
     fn new(bar: ProgressBar, template: &str, indent: usize, line: fn(&Shown) -> Vec<String>) -> Bar {
         let shown = Arc::new(Mutex::new(Shown {
+            names: Names::default(),
             what: Vec::new(),
             since: Instant::now(),
-            run: Vec::new(),
+            run: Default::default(),
             counter: None,
             phases: None,
         }));
         let drawn = Arc::clone(&shown);
         let draw = move |_: &ProgressState, out: &mut dyn Write| {
-            let parts = line(&drawn.lock().unwrap_or_else(PoisonError::into_inner));
+            let shown = drawn.lock().unwrap_or_else(PoisonError::into_inner);
+            let parts = line(&shown);
             // A display that cannot be written has nobody to tell.
-            let _ = out.write_str(&fit(&parts, indent));
+            let _ = out.write_str(&fit(&shown.names, &parts, indent));
         };
         let style = ProgressStyle::with_template(template).expect("the templates are part of the program");
         bar.set_style(style.with_key("line", draw));
@@ -242,8 +244,9 @@ impl Bar {
 
     /// Shows something else from now on, with a clock that begins anew. Asks nothing of the bar: whoever draws it holds the bar, and
     /// waits for what is shown.
-    fn set(&self, what: Vec<String>) {
+    fn set(&self, names: Names, what: Vec<String>) {
         let mut shown = self.lock();
+        shown.names = names;
         shown.what = what;
         shown.since = Instant::now();
         shown.counter = None;
@@ -266,10 +269,10 @@ fn server_line(shown: &Shown) -> Vec<String> {
         .as_ref()
         .map_or(vec![time.clone()], |counter| figures(&counter(), &time));
     let phase = shown.phases.as_ref().map(|phases| phases().to_owned());
-    let Some((first, more)) = shown.what.split_first() else {
+    if shown.names.0.is_empty() {
         return Vec::new();
-    };
-    [vec![first.clone()], doing, phase.into_iter().collect(), more.to_vec()].concat()
+    }
+    [doing, phase.into_iter().collect(), shown.what.clone()].concat()
 }
 
 /// What is known of a run in progress; until that is anything, how long it has taken.
@@ -334,7 +337,7 @@ mod tests {
             // As in a drawing, nobody else gets at the bar meanwhile.
             line.bar.update(|_| {
                 threads.spawn(|| {
-                    line.set(vec!["ready".to_owned()]);
+                    line.set(Names::default(), vec!["ready".to_owned()]);
                     done.send(()).expect("somebody waits");
                 });
                 let told = is_done.recv_timeout(Duration::from_secs(60));

@@ -6,12 +6,14 @@
 mod ahead;
 mod line;
 mod live;
+mod name;
 mod wording;
 
 pub use ahead::Ahead;
 
 use line::{Line, Status};
 use live::Live;
+use name::Names;
 use std::fmt::{self, Display, Formatter};
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
@@ -75,7 +77,11 @@ pub struct Requests {
 
 /// A run so far in as many words as fit a terminal behind so many columns.
 pub fn so_far(requests: &Requests, elapsed: Duration, indent: usize) -> String {
-    line::fit(&live::figures(requests, &live::clock(elapsed)), indent)
+    line::fit(
+        &Names::default(),
+        &live::figures(requests, &live::clock(elapsed)),
+        indent,
+    )
 }
 
 /// Reads the counters of the run in progress; called a few times a second while a live display is shown.

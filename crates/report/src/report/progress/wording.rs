@@ -3,9 +3,9 @@
 use super::Ahead;
 use super::line::{Line, Status};
 use crate::report::failures::log_of;
-use crate::report::words::{short_label, show_number};
+use crate::report::words::{short_detail, short_label, show_number};
 use std::time::Duration;
-use vsweep_plan::cause::Outcome;
+use vsweep_plan::cause::{Failure, Outcome};
 use vsweep_plan::ids::{SearchId, ServerId};
 use vsweep_plan::units::{show_count, show_duration, show_many};
 use vsweep_plan::validity::Validity;
@@ -143,7 +143,8 @@ fn lost(given_up: &GroupGivenUp, state: &State) -> String {
     match given_up.blamed {
         None => {
             let advice = cause.advice_with(log_of(&given_up.server, state).as_deref());
-            format!("{lost}: {}; {advice}", given_up.detail.trim_end_matches('.'))
+            let detail = short_detail(&given_up.detail);
+            format!("{lost}: {}; {advice}", detail.trim_end_matches('.'))
         }
         Some(_) => lost,
     }
@@ -232,7 +233,7 @@ pub fn outcome(run: &RunRecord, state: &State) -> Line {
         }
         (Outcome::Failed, None) => Line::new(Status::Failed, format!("{what} after {seconds}")),
         (Outcome::Failed, Some(cause)) => {
-            let advice = cause.advice_with(log_of(&run.server, state).as_deref());
+            let advice = Failure::new(cause, &*run.detail).advice_with(log_of(&run.server, state).as_deref());
             Line::new(Status::Failed, format!("{what}: {cause}: {}; {advice}", run.detail))
         }
     }

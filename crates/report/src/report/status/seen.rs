@@ -1,0 +1,198 @@
+//! What runs saw, like with like, and in words.
+
+use crate::report::failures::Group;
+use crate::report::words::short_detail;
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::fmt::Write;
+use vsweep_plan::cause::MOST_OFTEN;
+
+/// What is told of one cause.
+const MOST_SEEN: usize = 3;
+/// Length of what is told.
+const MOST_CHARACTERS: usize = 160;
+
+/// Something that runs saw.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Seen {
+    /// What one of them said.
+    pub example: String,
+    /// Number of runs.
+    pub runs: u64,
+    /// Whether others of them said it with other numbers.
+    #[serde(skip)]
+    pub differs: bool,
+}
+
+/// One paragraph a reason: how many runs, what was seen, what to do.
+pub fn describe_reasons(groups: &[Group]) -> String {
+    let mut text = String::new();
+    for group in groups {
+        let plural = if group.runs == 1 { "" } else { "s" };
+        let (verb, name) = (group.reason.verb(), group.reason.name());
+        let counted = format!("{} run{plural} {verb}: {name}", group.runs);
+        // Writing to a string cannot fail.
+        let _ = match like_with_like(&group.details).as_slice() {
+            [] => writeln!(text, "{counted}"),
+            [only] if only.differs => writeln!(text, "{counted} (such as: {})", shorten(&only.example)),
+            [only] => writeln!(text, "{counted} ({})", shorten(&only.example)),
+            several => {
+                let told: Vec<String> = several
+                    .iter()
+                    .map(|seen| one_line(&short_detail(&seen.example)))
+                    .collect();
+                let line = |(at, seen): (usize, &Seen)| {
+                    let such_as = if seen.differs { ", such as" } else { "" };
+                    format!("    {}{such_as}: {}\n", seen.runs, shorten_among(&told, at))
+                };
+                let mut lines: Vec<String> = several.iter().enumerate().take(MOST_SEEN).map(line).collect();
+                if let more @ 1.. = several.len().saturating_sub(MOST_SEEN) {
+                    lines.push(format!("    and {more} more; see `detail` in summary.csv\n"));
+                }
+                writeln!(text, "{counted}\n{}", lines.concat().trim_end())
+            }
+        };
+        let _ = writeln!(text, "    {}", group.advice());
+    }
+    text
+}
+
+/// What was seen, without regard to the numbers in it: `3 of 40 requests failed` is `5 of 40 requests failed`. What most
+/// requests of a run failed with tells its kind, digits (an HTTP status) included.
+pub(super) fn like_with_like(details: &[(String, usize)]) -> Vec<Seen> {
+    let kind = |detail: &str| match detail.split_once(MOST_OFTEN) {
+        Some((_, error)) => error.to_owned(),
+        None => detail.replace(|letter: char| letter.is_ascii_digit(), ""),
+    };
+    let mut kinds: Vec<(String, Seen)> = Vec::new();
+    for (detail, runs) in details {
+        let (kind, runs) = (kind(detail), *runs as u64);
+        let example = one_line(detail);
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, seen)) => {
+                seen.runs += runs;
+                seen.differs |= seen.example != example;
+            }
+            None => {
+                let differs = false;
+                kinds.push((kind, Seen { example, runs, differs }));
+            }
+        }
+    }
+    let mut seen: Vec<Seen> = kinds.into_iter().map(|(_, seen)| seen).collect();
+    seen.sort_by_key(|seen| Reverse(seen.runs));
+    seen
+}
+
+/// A sentence for a terminal, cut between words.
+fn shorten(text: &str) -> String {
+    let Some((end, _)) = text.char_indices().nth(MOST_CHARACTERS) else {
+        return text.to_owned();
+    };
+    let end = text[..end].rfind(' ').unwrap_or(end);
+    format!("{} …", &text[..end])
+}
+
+/// One of several sentences, cut so that it still differs from those that begin alike: what they share loses its middle.
+fn shorten_among(all: &[String], at: usize) -> String {
+    let (text, short) = (&all[at], shorten(&all[at]));
+    let alike = all.iter().filter(|other| *other != text && shorten(other) == short);
+    let shared = |other: &String| {
+        let letters = text.char_indices().zip(other.chars());
+        let differs = letters
+            .skip_while(|((_, one), other)| one == other)
+            .map(|((at, _), _)| at);
+        differs.into_iter().next().unwrap_or(text.len())
+    };
+    let Some(shared) = alike.map(shared).max() else {
+        return short;
+    };
+    let words = |end: usize| text[..end].rfind(' ').unwrap_or(end);
+    let begin = words(text.char_indices().nth(MOST_CHARACTERS / 2).map_or(0, |(end, _)| end));
+    format!("{} … {}", &text[..begin], shorten(text[words(shared)..].trim_start()))
+}
+
+pub(super) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::failures::Reason;
+    use vsweep_plan::cause::Cause;
+
+    #[test]
+    fn unlike_things_are_told_apart() {
+        let detail = |failed: u32, error: &str| (format!("{failed} of 40 requests failed, {MOST_OFTEN}{error}"), 1);
+        let details = [
+            detail(3, "HTTP 500"),
+            detail(40, "HTTP 429"),
+            detail(5, "HTTP 429"),
+            ("port 8000 is taken".to_owned(), 1),
+            ("port 8001 is taken".to_owned(), 1),
+            ("port 8002 is taken".to_owned(), 1),
+        ];
+        let seen = like_with_like(&details);
+        let counts: Vec<u64> = seen.iter().map(|seen| seen.runs).collect();
+        assert_eq!(counts, [3, 2, 1]);
+        assert!(seen[1].example.ends_with("HTTP 429") && seen[2].example.ends_with("HTTP 500"));
+        let told = describe_reasons(&[Group {
+            reason: Reason::Failed(Cause::RequestErrors),
+            runs: 6,
+            rows: Vec::new(),
+            details: details.to_vec(),
+            server: vsweep_plan::ids::ServerId(String::new()),
+            log: None,
+        }]);
+        assert!(
+            told.starts_with(
+                "6 runs failed: request_errors\n    3, such as: port 8000 is taken\n    2, such as: 40 of"
+            ),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn lines_that_differ_stay_different() {
+        let alike = "word ".repeat(40);
+        let all = ["auto", "fp8"].map(|end| format!("{alike}cache {end}"));
+        let told = [0, 1].map(|at| shorten_among(&all, at));
+        assert!(
+            told[0].ends_with("word … auto") && told[1].ends_with("word … fp8"),
+            "{told:?}"
+        );
+        let hungry = |cache: &str| {
+            let name =
+                format!("tensor_parallel_size=1, max_num_seqs=32, max_num_batched_tokens=2048, kv_cache_dtype={cache}");
+            let why = "torch.OutOfMemoryError: CUDA out of memory".repeat(3);
+            (
+                format!(
+                    "not started: it needs at least as much memory (max_num_seqs 256 > 32) as {name}, which did not start: {why}"
+                ),
+                24,
+            )
+        };
+        let told = describe_reasons(&[Group {
+            reason: Reason::Failed(Cause::OomAtLoad),
+            runs: 48,
+            rows: Vec::new(),
+            details: vec![hungry("auto"), hungry("fp8")],
+            server: vsweep_plan::ids::ServerId(String::new()),
+            log: None,
+        }]);
+        assert!(
+            told.contains("memory (seqs 256 > 32) as TP 1, seqs 32, batched tokens 2048, KV cache fp8"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn long_sentences_are_cut_between_words() {
+        let long = "word ".repeat(50);
+        let short = shorten(&long);
+        assert!(short.ends_with("word …") && short.chars().count() <= MOST_CHARACTERS + 2);
+        assert_eq!(shorten("short"), "short");
+        assert_eq!(shorten(&"é".repeat(200)).chars().count(), MOST_CHARACTERS + 2);
+    }
+}

@@ -97,10 +97,6 @@ impl FromArgMatches for Args {
 
 pub fn run(args: Args) -> Result<Exit> {
     args.ignored.iter().for_each(tell);
-    if args.as_json {
-        // Nothing else may stand beside it.
-        output::be_quiet();
-    }
     let mut params = args.params;
     for (name, value) in DEFAULTS {
         params.entry(name).or_insert_with(|| json!(value));
@@ -130,7 +126,7 @@ async fn perform(params: Params, settings: &Settings, place: Option<ResultPlace>
         job = job(params, settings) => job?,
         () = interrupt.requested() => return Ok(Exit::Interrupted),
     };
-    let progress = tokio::spawn(show::progress(job.counters.clone(), settings.output.is_quiet));
+    let progress = tokio::spawn(show::progress(job.counters.clone(), settings.output.is_quiet, as_json));
     let measured = tokio::select! {
         measured = native::measure(&job, None) => Some(measured),
         () = interrupt.requested() => None,
@@ -138,7 +134,7 @@ async fn perform(params: Params, settings: &Settings, place: Option<ResultPlace>
     progress.abort();
     // It takes its bar with it, before anything else is shown.
     let _ = progress.await;
-    show::notes(&job.counters);
+    show::notes(&job.counters, as_json);
     let ended = match measured {
         Some(Ok(measurement)) => finish(settings, &given, place, &measurement.result, as_json),
         Some(Err(failure)) => Err(Error::Fatal(failure.to_string())),
@@ -157,7 +153,7 @@ async fn perform(params: Params, settings: &Settings, place: Option<ResultPlace>
         () = native::stop_profiler(&job) => {}
         () = interrupt.pressed_again() => tell("the profiler was not awaited; it may still run"),
     }
-    show::notes(&job.counters);
+    show::notes(&job.counters, as_json);
     ended
 }
 

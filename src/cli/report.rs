@@ -3,7 +3,7 @@
 use super::charts::Directories;
 use super::experiment::{options, tell_damage};
 use super::live;
-use super::output::{self, finish, tell};
+use super::output::{self, finish, inform, tell};
 use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
 use crate::journal::{self, Check, Directory};
@@ -64,9 +64,8 @@ pub fn run(args: Args) -> Result<Exit> {
     }
     let written = report::write_all(&directory, &state, &options)?;
     let damage = tell_damage(&state);
-    for problem in &written.problems {
-        tell(problem);
-    }
+    written.problems.iter().for_each(tell);
+    written.notes.iter().for_each(inform);
     finish(show(&written))?;
     report::history::strange(&directory, &state).iter().for_each(tell);
     Ok(output::tell_requirements(&written.requirements, true).or(damage))
@@ -95,7 +94,7 @@ fn join(args: &Args) -> Result<Exit> {
     }
     let (table, damage) = args.directories.read(|_| Ok(()))?;
     let (page, missing) = report::joint_page(&table, &args.directories.name(), &ReportOptions::default());
-    missing.iter().for_each(tell);
+    missing.iter().for_each(inform);
     write_one(&page, args.output.as_deref().unwrap_or(Path::new(JOINT)))?;
     Ok(damage)
 }

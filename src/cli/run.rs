@@ -182,9 +182,8 @@ pub fn run(args: Args) -> Result<Exit> {
             std::process::exit(Exit::Interrupted as i32);
         };
         let written = written?;
-        for problem in &written.problems {
-            output::tell(problem);
-        }
+        written.problems.iter().for_each(output::tell);
+        written.notes.iter().for_each(output::inform);
         if is_shown {
             output::say(written.summary.trim_end());
         }

@@ -249,6 +249,9 @@ async fn flags_are_taken_as_argparse_does_and_idle_ones_are_named() {
         .filter(|seen| seen.head.starts_with("POST"))
         .count();
     assert_eq!(asked, 1);
+    let quiet = bench(&server.url, &[&args[..], &["-q", "--format", "json"]].concat()).await;
+    let told = text(&quiet.stderr);
+    assert!(quiet.status.success() && !told.contains("tokenizer"), "{told}");
     let refused = bench(
         &server.url,
         &["--tokenizer-mode", "mistral", "--num-warmups", "99999999999"],

@@ -70,7 +70,12 @@ fn a_forecast_counts_what_a_run_does_and_learns_from_it() {
     assert_eq!(rehearse(&folder, &["--only", "max_concurrency=1"])["runs"], 4);
     assert_eq!(rehearse(&folder, &["--shard", "1/2"])["starts"], 1);
 
-    assert!(vsweep(folder.path(), &["run", "plan.toml", "--quiet"]).status.success());
+    let quiet = vsweep(folder.path(), &["run", "plan.toml", "--quiet"]);
+    let told = [&quiet.stdout, &quiet.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    assert!(
+        quiet.status.success() && told.iter().all(|text| text.is_empty()),
+        "{told:?}"
+    );
     let rest = rehearse(&folder, &[]);
     assert_eq!((&rest["runs"], &rest["recorded_runs"]), (&0.into(), &8.into()));
     let again = rehearse(&folder, &["--fresh"]);

@@ -2,7 +2,7 @@
 
 use crate::bench::Counters;
 use crate::bench::result::console;
-use crate::cli::output::{self, tell};
+use crate::cli::output::{self, inform, tell};
 use crate::cli::run::counter;
 use crate::metrics::RunResult;
 use crate::plan::Params;
@@ -18,7 +18,7 @@ const BETWEEN_DRAWINGS: Duration = Duration::from_millis(100);
 const BAR: usize = 17;
 
 /// Shows notes as they come, and how the requests fare.
-pub async fn progress(counters: Arc<Counters>, quiet: bool) {
+pub async fn progress(counters: Arc<Counters>, quiet: bool, as_json: bool) {
     let began = Instant::now();
     let bar = match quiet {
         true => ProgressBar::hidden(),
@@ -29,7 +29,7 @@ pub async fn progress(counters: Arc<Counters>, quiet: bool) {
     }
     let read = counter(&counters);
     loop {
-        bar.suspend(|| notes(&counters));
+        bar.suspend(|| notes(&counters, as_json));
         let requests = read();
         bar.set_length(requests.planned.max(1));
         bar.set_message(so_far(&requests, began.elapsed(), BAR));
@@ -38,12 +38,12 @@ pub async fn progress(counters: Arc<Counters>, quiet: bool) {
     }
 }
 
-/// The sentences that came since the last time.
-pub fn notes(counters: &Counters) {
-    for note in counters.take_notes() {
+/// The sentences that came since the last time; beside JSON on standard output only those for standard error.
+pub fn notes(counters: &Counters, as_json: bool) {
+    for note in counters.take_notes().into_iter().filter(|_| !as_json) {
         let _ = writeln!(output::text(), "{note}");
     }
-    counters.take_cautions().iter().for_each(tell);
+    counters.take_cautions().iter().for_each(inform);
 }
 
 /// The block of `vllm bench serve`, after the commonest errors.

@@ -29,8 +29,10 @@ use vsweep_record::table::{Points, Table, write_csv, write_parquet};
 pub struct Written {
     /// Files written, tables first.
     pub files: Vec<PathBuf>,
-    /// Sentences for people: damaged run files, charts that could not be made.
+    /// Sentences for people: damaged run files, charts that could not be drawn.
     pub problems: Vec<String>,
+    /// Sentences for people: charts that the results do not give.
+    pub notes: Vec<String>,
     /// Number of runs in the tables.
     pub runs: usize,
     /// Number of points in the tables.
@@ -87,7 +89,7 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
         points: &points,
     };
     let charts = make_charts(&subject, options);
-    written.problems.extend(charts.missing);
+    written.notes = charts.missing;
     let answers = answer::find(&points, &goals);
     let distributions = Distributions::gather(directory, state, &points, cdf::chosen(&answers));
     let manifest = fs::read_to_string(directory.manifest()).ok();
@@ -184,6 +186,7 @@ fn write_tables(
     Ok(Written {
         files,
         problems: runs.damaged.clone(),
+        notes: Vec::new(),
         runs: runs.table.rows(),
         points: points.points.len(),
         summary: String::new(),

@@ -20,12 +20,12 @@ pub(super) fn write(text: &mut String, result: &Params) {
     );
     line(text, "Peak open requests:", result.get("peak_concurrent_requests"));
     line(text, "P99 generator lag (ms):", result.get("generator_lag_p99_ms"));
-    line(text, "Generator CPU share:", result.get("generator_cpu_share"));
+    line(text, "Generator CPU share (0 to 1):", result.get("generator_cpu_share"));
     let intervals = result.get("confidence_95").and_then(Value::as_object);
     for (name, interval) in intervals.into_iter().flatten() {
         if let Some([low, high]) = ends(interval) {
             let value = format!("{low:.2} to {high:.2}");
-            let _ = writeln!(text, "{:<40} {value}", format!("95 % of {name}:"));
+            let _ = writeln!(text, "{:<40} {value}", format!("95 % of {}:", quantity(name)));
         }
     }
     match result.get("steady_state") {
@@ -43,6 +43,19 @@ pub(super) fn write(text: &mut String, result: &Params) {
     }
     text.push_str(&"=".repeat(WIDTH));
     text.push('\n');
+}
+
+/// What a key of the intervals is about, as the lines above the block call it: `P99 TTFT (ms)`.
+fn quantity(name: &str) -> String {
+    let latency = || {
+        let (percentile, metric) = name.strip_suffix("_ms")?.split_once('_')?;
+        Some(format!("{} {} (ms)", percentile.to_uppercase(), metric.to_uppercase()))
+    };
+    match name {
+        "request_throughput" => "request throughput (req/s)".to_owned(),
+        "output_events_per_s" => "output events (events/s)".to_owned(),
+        name => latency().unwrap_or_else(|| name.to_owned()),
+    }
 }
 
 fn word(text: &mut String, label: &str, value: Option<&Value>) {
@@ -74,7 +87,7 @@ mod tests {
         let result = json!({
             "prompt_source": "token_ids", "prompt_tokens_counted_by": "token_ids", "peak_concurrent_requests": 8,
             "generator_lag_p99_ms": 0.126, "generator_cpu_share": 0.031,
-            "confidence_95": {"request_throughput": [9.5, 10.5], "p99_ttft_ms": null},
+            "confidence_95": {"request_throughput": [9.5, 10.5], "p99_ttft_ms": [1.0, 2.5], "p99_itl_ms": null},
             "steady_state": {"window": {"duration_s": 12.5}, "output_throughput": 99.0, "median_ttft_ms": 4.0},
         });
         let expected = "\
@@ -83,8 +96,9 @@ Prompts made of:                         token_ids
 Prompt tokens counted by:                token_ids
 Peak open requests:                      8
 P99 generator lag (ms):                  0.13
-Generator CPU share:                     0.03
-95 % of request_throughput:              9.50 to 10.50
+Generator CPU share (0 to 1):            0.03
+95 % of request throughput (req/s):      9.50 to 10.50
+95 % of P99 TTFT (ms):                   1.00 to 2.50
 Steady state (s):                        12.50
 Steady output throughput (tok/s):        99.00
 Steady median TTFT (ms):                 4.00

@@ -1,7 +1,6 @@
 //! One line of a sweep's story: a word for what happened, right-aligned and coloured as in cargo, then the story. Colours are left
 //! out where standard error is no terminal, and where `NO_COLOR` is set.
 
-use super::name::Names;
 use crate::report::terminal::{width, wrap};
 use console::{Style, Term, measure_text_width};
 use vsweep_plan::printable::printable;
@@ -74,6 +73,10 @@ impl Status {
         }
     }
 }
+
+/// The forms of a name, the full one first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Names(pub Vec<String>);
 
 /// A word and what is said after it.
 #[derive(Debug, Clone, PartialEq, Eq)]

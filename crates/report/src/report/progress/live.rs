@@ -1,8 +1,7 @@
 //! The live display: one line for each server that is up and what it does, one for the runs, drawn again a few times a second.
 //! What goes wrong stays on the screen above them.
 
-use super::line::{Line, Status, fit};
-use super::name::Names;
+use super::line::{Line, Names, Status, fit};
 use super::wording::{bracket, describe, outcome, show_seconds, time_left};
 use super::{Ahead, Counter, Phase, Phases, Requests};
 use crate::report::terminal::width;

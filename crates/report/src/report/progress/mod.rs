@@ -11,9 +11,8 @@ mod wording;
 
 pub use ahead::Ahead;
 
-use line::{Line, Status};
+use line::{Line, Names, Status};
 use live::Live;
-use name::Names;
 use std::fmt::{self, Display, Formatter};
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;

@@ -1,14 +1,11 @@
 //! What a run or a server is called, from its full name to the shortest one that still tells it from those around it.
 
+use super::line::Names;
 use super::wording::{run_name, server_name};
 use crate::report::words::settings;
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::printable::printable;
 use vsweep_record::journal::State;
-
-/// The forms of a name, the full one first.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Names(pub Vec<String>);
 
 impl Names {
     /// The server of a run, its load and its number: `TP 2, seqs 8, in 64, concurrency 4 #1`, `TP 2/8, in 64, concurrency 4 #1`,

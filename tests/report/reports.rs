@@ -148,7 +148,7 @@ fn charts_that_no_longer_apply_are_removed() {
     let written = report(&directory, &ReportOptions::default());
     assert_eq!(charts_in(&directory), ["mine.txt"]);
     assert_eq!(
-        written.problems,
+        written.notes,
         ["no run was measured, or all are invalid, so there is nothing to draw"]
     );
     assert_eq!(text(&directory.summary_csv()).lines().count(), 9);
@@ -174,7 +174,7 @@ fn plots_of_the_plan_are_drawn_and_one_that_cannot_be_does_not_stop_the_others()
          summary.csv has them all",
         "plot 3 of the plan (label against bench.max-concurrency) left out: no run has a number for label",
     ];
-    assert_eq!(written.problems, expected);
+    assert_eq!(written.notes, expected);
 }
 
 /// Two servers and two loads of two workloads; the shorter output is the faster answer on every server.

@@ -66,6 +66,7 @@ fn remedy(source: &io::Error) -> &'static str {
             "; give this user the right to it, or choose another place"
         }
         io::ErrorKind::NotFound => "; correct the path",
+        io::ErrorKind::IsADirectory => "; name a file in it",
         io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
             "; something that is no directory stands there: choose another place"
         }

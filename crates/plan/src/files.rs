@@ -1,4 +1,5 @@
-//! Writing files so that a crash at any moment leaves either the old content or the new, never a torn one.
+//! Writing files so that a crash at any moment leaves either the old content or the new, never a torn one. What is no file, such as a
+//! device or a pipe, is written to as it is.
 
 use crate::error::{Error, Result};
 use crate::ids::digest_start;
@@ -14,22 +15,47 @@ pub fn write_atomic(path: &Path, content: &[u8]) -> Result<()> {
     write_atomic_with(path, |file| file.write_all(content))
 }
 
-/// The same with content that is made while it is written.
+/// The same with content that is made while it is written. A link stays one, and the file that it leads to is replaced.
 pub fn write_atomic_with(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<()> {
+    let Some(path) = &replaceable(path) else {
+        return write_to(path, write).map_err(Error::io("write", path));
+    };
     let beside = temporary_name(path);
-    let written = File::create(&beside).and_then(|file| {
-        let mut file = BufWriter::new(file);
-        write(&mut file)?;
-        file.flush()?;
-        file.get_ref().sync_all()
-    });
+    let written = File::create(&beside)
+        .and_then(|file| fill(file, write))
+        .map_err(Error::io("write", path))
+        .and_then(|()| fs::rename(&beside, path).map_err(Error::io("replace", path)));
     if let Err(error) = written {
         // Best effort: on a full disk the half-written neighbour would only take more room.
         let _ = fs::remove_file(&beside);
-        return Err(Error::io("write", path)(error));
+        return Err(error);
     }
-    fs::rename(&beside, path).map_err(Error::io("replace", path))?;
     sync_folder_of(path)
+}
+
+/// The file that may be put in place of what stands there; `None` if that is no file.
+fn replaceable(path: &Path) -> Option<PathBuf> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_symlink() => fs::canonicalize(path).ok().filter(|target| target.is_file()),
+        Ok(found) if !found.is_file() => None,
+        _ => Some(path.to_path_buf()),
+    }
+}
+
+/// Writes to a device, a pipe, or through a link to a file that is not there yet.
+fn write_to(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> io::Result<()> {
+    let mut options = File::options();
+    fill(options.write(true).create(!path.exists()).open(path)?, write)
+}
+
+fn fill(file: File, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> io::Result<()> {
+    let mut file = BufWriter::new(file);
+    write(&mut file)?;
+    file.flush()?;
+    match file.get_ref().metadata()?.is_file() {
+        true => file.get_ref().sync_all(),
+        false => Ok(()),
+    }
 }
 
 /// Creates a folder and its parents; the folder itself is durable then.
@@ -171,6 +197,47 @@ mod tests {
     fn an_unwritable_place_is_named() {
         let error = write_atomic(Path::new("/proc/none/a.json"), b"x").expect_err("cannot be written");
         assert!(error.to_string().contains("/proc/none/a.json"), "{error}");
+    }
+
+    #[test]
+    fn a_link_stays_one_even_to_a_file_that_is_to_come() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let [link, target] = ["link", "target"].map(|name| folder.path().join(name));
+        std::os::unix::fs::symlink("target", &link).expect("linked");
+        for content in [b"old", b"new"] {
+            write_atomic(&link, content).expect("written");
+            assert_eq!(fs::read(&target).expect("the target"), content);
+            assert!(link.is_symlink());
+        }
+        assert_eq!(fs::read_dir(folder.path()).expect("readable").count(), 2);
+    }
+
+    #[test]
+    fn a_pipe_is_written_to() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo")
+            .arg(&path)
+            .status()
+            .expect("mkfifo");
+        assert!(made.success());
+        // Open at both ends, so that neither side waits for the other.
+        let mut pipe = File::options().read(true).write(true).open(&path).expect("open");
+        write_atomic(&path, b"said").expect("written");
+        assert!(!fs::metadata(&path).expect("there").is_file(), "it was replaced");
+        let mut said = [0; 4];
+        io::Read::read_exact(&mut pipe, &mut said).expect("readable");
+        assert_eq!(&said, b"said");
+    }
+
+    #[test]
+    fn a_folder_is_refused_with_a_remedy_and_nothing_is_left() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("folder");
+        fs::create_dir(&path).expect("created");
+        let error = write_atomic(&path, b"x").expect_err("a folder").to_string();
+        assert!(error.ends_with("; name a file in it"), "{error}");
+        assert_eq!(fs::read_dir(folder.path()).expect("readable").count(), 1);
     }
 
     #[test]

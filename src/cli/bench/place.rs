@@ -103,14 +103,7 @@ fn try_folder(folder: &Path) -> io::Result<()> {
 
 /// Puts a file in the place of another, or writes to a device.
 pub fn replace(path: &Path, content: &impl Serialize) -> io::Result<()> {
-    if is_device(path) {
-        let mut device = BufWriter::new(File::options().write(true).open(path)?);
-        python_json::write(content, &mut device)?;
-        return device.flush();
-    }
-    // A link stays one.
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    write_atomic_with(&path, |to| python_json::write(content, to)).map_err(|error| match error {
+    write_atomic_with(path, |to| python_json::write(content, to)).map_err(|error| match error {
         Error::Io { source, .. } => source,
         other => io::Error::other(other.to_string()),
     })

@@ -14,7 +14,7 @@ pub(super) use scan::is_reference;
 use super::show;
 use known::{Known, Reach, SHORT, percent_decoded};
 use names::is_secret_name;
-use scan::announced;
+use scan::{CURL_PASSWORD, URL_PASSWORD, URL_SIGNATURE, announced, curl_users};
 use serde_json::Value;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -72,10 +72,19 @@ impl Secrets {
                 _ => Vec::new(),
             };
             parts.into_iter().for_each(|part| self.keep(name, part, ""));
+            // `user:password`, which a program may take apart.
+            let is_user =
+                |user: &str| !user.is_empty() && user.chars().all(|c| c.is_alphanumeric() || "_.-@+".contains(c));
+            let pair = value.split_once(':').filter(|(user, _)| is_user(user));
+            if let Some((user, password)) =
+                pair.filter(|(_, it)| !it.starts_with("//") && !it.contains(char::is_whitespace))
+            {
+                self.keep(name, password, &format!("{user}:"));
+            }
         }
-        self.note_text(value);
-        if is_proxy(name) && !value.contains("://") {
-            self.note_text(&format!("http://{value}"));
+        match is_proxy(name) && !value.contains("://") {
+            true => self.note_text(&format!("http://{value}")),
+            false => self.note_text(value),
         }
     }
 
@@ -111,7 +120,7 @@ impl Secrets {
         let found = announced(text, |name| self.announces(name));
         for found in found.iter().filter(|found| !found.is_table) {
             let value = &text[found.value.clone()];
-            if found.name == "URL_PASSWORD"
+            if [URL_PASSWORD, URL_SIGNATURE].contains(&found.name.as_str())
                 || self.is_secret(&found.name, value)
                 || found.name.eq_ignore_ascii_case("bearer")
             {
@@ -131,6 +140,9 @@ impl Secrets {
             {
                 self.note(flag, &pair[1]);
             }
+        }
+        for (user, password) in curl_users(argv) {
+            self.keep(CURL_PASSWORD, password, &format!("{user}:"));
         }
     }
 
@@ -306,6 +318,23 @@ mod tests {
             "*** user:***@host abcdefgh"
         );
         assert_eq!(secrets.of_plan().redact("hf_ambient"), "hf_ambient");
+    }
+
+    #[test]
+    fn a_password_beside_its_user_is_a_secret_alone() {
+        let mut secrets = argv(&["curl", "-u", "bob:hunter22", "http://token:hunter33@host/x"]);
+        assert_eq!(
+            secrets.redact("-u bob:hunter22 http://token:hunter33@host/x"),
+            "-u bob:*** http://token:***@host/x"
+        );
+        secrets.note("BASIC_AUTH", "amy:hunter44");
+        secrets.note("https_proxy", "token:hunter55@proxy:1");
+        assert_eq!(
+            secrets.redact("amy:hunter44, hunter44 token:hunter55@proxy:1"),
+            "***, *** token:***@proxy:1"
+        );
+        let other = argv(&["docker", "run", "-u", "10001000:10001000", "image"]);
+        assert!(other.is_empty());
     }
 
     #[test]

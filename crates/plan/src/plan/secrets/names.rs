@@ -2,7 +2,15 @@
 //! values, and a plan adds names of its own (`secrets = [...]`).
 
 /// Endings of a name's last word. `GITHUB_TOKEN` has the word `TOKEN`, `AUTHTOKEN` only its ending.
-const LAST: [&str; 6] = ["TOKEN", "APIKEY", "AUTHKEY", "ACCESSKEY", "SECRETKEY", "PRIVATEKEY"];
+const LAST: [&str; 7] = [
+    "TOKEN",
+    "APIKEY",
+    "AUTHKEY",
+    "ACCESSKEY",
+    "SECRETKEY",
+    "PRIVATEKEY",
+    "SSLKEY",
+];
 
 /// Last words, each also in the plural.
 const LAST_WORDS: [&str; 7] = ["KEY", "CREDENTIAL", "CRED", "AUTH", "AUTHORIZATION", "COOKIE", "JWT"];
@@ -66,7 +74,9 @@ pub(super) fn is_secret_name(name: &str) -> bool {
         word => word.ends_with("PASS") || PASSWORDS.iter().any(|password| word.contains(password)),
     };
     // `secrets` alone is a list of names.
-    let is_secret = |word: &String| word.ends_with("SECRET") || (word.ends_with("SECRETS") && words.len() > 1);
+    let is_secret = |word: &String| {
+        word.ends_with("SECRET") || (word.ends_with("SECRETS") && (word != "SECRETS" || words.len() > 1))
+    };
     if words.iter().enumerate().any(is_password) || words.iter().any(is_secret) {
         return true;
     }
@@ -80,6 +90,14 @@ pub(super) fn is_secret_name(name: &str) -> bool {
         || is_known(singular)
         || LAST.iter().any(|ending| singular.ends_with(ending))
         || (!before.is_empty() && LATER_WORDS.contains(&last.as_str()))
+        || (words[0] == "X" && last == "SIGNATURE")
+}
+
+/// Whether a name in a URL's query is that of its signature; elsewhere such names mean many things.
+pub(super) fn is_signature(name: &str) -> bool {
+    words(name)
+        .last()
+        .is_some_and(|last| last == "SIG" || last == "SIGNATURE")
 }
 
 /// Whether a name counts things if its value is a number: `HF_TOKENS` holds secrets, `chunk_tokens = 512` does not.
@@ -155,6 +173,9 @@ mod tests {
             "OpenAIKey",
             "COOKIES",
             "private_key",
+            "sslkey",
+            "MYSECRETS",
+            "X-Amz-Signature",
         ] {
             assert!(is_secret_name(name), "{name}");
         }
@@ -190,6 +211,11 @@ mod tests {
             "long_prefill_token_threshold",
             "SSH_AUTH_SOCK",
             "key_size",
+            "ssl_keyfile",
+            "ssl-key-file",
+            "function_signature",
+            "signature",
+            "sig",
         ] {
             assert!(!is_secret_name(name), "{name}");
         }

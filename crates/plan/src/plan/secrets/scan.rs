@@ -1,13 +1,14 @@
 //! Values that stand beside a secret's name in any text: `HF_TOKEN=abc`, `"api_key": "abc"`, `--api-key abc`,
-//! `Authorization: Bearer abc`, `http://user:abc@host`. Reads no format in particular, so it works on command lines, logs and
+//! `Authorization: Bearer abc`, `http://user:abc@host`, `curl -u user:abc`. Reads no format in particular, so it works on command lines, logs and
 //! half-written plans alike; a plan's own tables are read by their keys instead.
 
+use super::names::is_signature;
 use std::ops::Range;
 
 /// A value and what announces it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Announced {
-    /// What announces it: a name, or `URL_PASSWORD` for credentials in a URL.
+    /// What announces it: a name, or [`URL_PASSWORD`], [`URL_SIGNATURE`] or [`CURL_PASSWORD`].
     pub name: String,
     /// Where the announcement begins.
     pub begin: usize,
@@ -16,6 +17,13 @@ pub(super) struct Announced {
     /// Whether it is a table, of which only the members can be secrets.
     pub is_table: bool,
 }
+
+/// Credentials in a URL.
+pub(super) const URL_PASSWORD: &str = "URL_PASSWORD";
+/// What signs a URL, in its query: whoever has it has what the URL opens.
+pub(super) const URL_SIGNATURE: &str = "URL_SIGNATURE";
+/// What curl logs in with.
+pub(super) const CURL_PASSWORD: &str = "CURL_PASSWORD";
 
 /// What stands before the secret in a header's value.
 const SCHEMES: [&str; 5] = ["bearer ", "basic ", "token ", "digest ", "apikey "];
@@ -27,6 +35,9 @@ const ENDS: &str = "'\",;&]})<>";
 /// Every value that `announces` or a URL tells to be a secret, in the order of the text; none overlaps another.
 pub(super) fn announced(text: &str, announces: impl Fn(&str) -> bool) -> Vec<Announced> {
     let mut found = in_urls(text);
+    found.extend(in_curl(text));
+    // A user or a password that is called `token` is no name, and the host behind it no value.
+    let credentials: Vec<Range<usize>> = found.iter().map(|it| it.begin..it.value.end).collect();
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let mut at = 0;
     while let Some(begin) = text[at..].find(is_word).map(|offset| at + offset) {
@@ -36,13 +47,18 @@ pub(super) fn announced(text: &str, announces: impl Fn(&str) -> bool) -> Vec<Ann
         at = end;
         let word = &text[begin..end];
         let name = word.trim_start_matches('-');
+        if credentials.iter().any(|credentials| credentials.contains(&begin)) {
+            continue;
+        }
         let is_bearer = name.eq_ignore_ascii_case("bearer");
-        if is_bearer || announces(name) {
+        let in_query = text[..begin].ends_with(['?', '&']) && text[end..].starts_with('=');
+        let is_signature = in_query && is_signature(name);
+        if is_bearer || is_signature || announces(name) {
             let is_flag = word.starts_with("--") && !text[..begin].ends_with(is_word);
             let values = values_after(text, end, is_bearer || is_flag);
             at = values.last().map_or(at, |(value, _)| value.end);
             found.extend(values.into_iter().map(|(value, is_table)| Announced {
-                name: name.to_owned(),
+                name: if is_signature { URL_SIGNATURE } else { name }.to_owned(),
                 begin,
                 value,
                 is_table,
@@ -88,7 +104,7 @@ fn values_after(text: &str, end: usize, may_be_apart: bool) -> Vec<(Range<usize>
         let value = value_at(text, start);
         let after = value.end;
         let shown = &text[value.clone()];
-        if !NOTHING.contains(&shown.to_ascii_lowercase().as_str()) && !is_reference(shown) {
+        if is_told(shown) {
             values.push((value, false));
         }
         let rest = text[after..].trim_start_matches(['\'', '"', '\\']);
@@ -141,17 +157,78 @@ fn in_urls(text: &str) -> Vec<Announced> {
         let start = at + mark.len();
         let ends = |c: char| c.is_whitespace() || c.is_control() || "/?#'\"<>\\".contains(c);
         let authority = &text[start..text[start..].find(ends).map_or(text.len(), |end| start + end)];
-        let user = &authority[..authority.rfind('@')?];
-        let password = user.find(':').map_or(0, |colon| colon + 1);
-        let value = start + password..start + user.len();
+        let given = &authority[..authority.rfind('@')?];
+        let value = match given.split_once(':') {
+            Some((user, NO_PASSWORD | "")) => start..start + user.len(),
+            Some((user, _)) => start + user.len() + 1..start + given.len(),
+            None => start..start + given.len(),
+        };
         (!NOTHING.contains(&&text[value.clone()])).then(|| Announced {
-            name: "URL_PASSWORD".to_owned(),
+            name: URL_PASSWORD.to_owned(),
             begin: at,
             value,
             is_table: false,
         })
     });
     urls.collect()
+}
+
+/// What stands in place of a password where GitHub is given a token as the user.
+const NO_PASSWORD: &str = "x-oauth-basic";
+
+/// The passwords that curl is given beside a user, in any text: `curl -u user:password`.
+fn in_curl(text: &str) -> Vec<Announced> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(curl) = text[at..].find("curl ").map(|offset| at + offset) {
+        let end = text[curl..].find('\n').map_or(text.len(), |offset| curl + offset);
+        at = end;
+        if text[..curl].ends_with(is_word) {
+            at = curl + "curl".len();
+            continue;
+        }
+        for flag in USER_FLAGS {
+            for (offset, _) in text[curl..end].match_indices(flag) {
+                let after = curl + offset + flag.len();
+                let is_flag = text[..curl + offset].ends_with(' ') && (flag == "-u" || text[after..].starts_with(' '));
+                let rest = text[after..].trim_start_matches([' ', '\\']);
+                let begin = text.len() - rest.strip_prefix(['\'', '"']).unwrap_or(rest).len();
+                let given = value_at(text, begin);
+                let password = text[given.clone()].split_once(':').map(|(_, password)| password);
+                if let Some(password) = password.filter(|password| is_flag && is_told(password)) {
+                    found.push(Announced {
+                        name: CURL_PASSWORD.to_owned(),
+                        begin,
+                        value: given.end - password.len()..given.end,
+                        is_table: false,
+                    });
+                }
+            }
+        }
+    }
+    found
+}
+
+/// What curl is told a user by. The password may follow `-u` without a blank.
+const USER_FLAGS: [&str; 4] = ["-u", "--user", "-U", "--proxy-user"];
+
+/// The user and the password that a command line gives curl, each.
+pub(super) fn curl_users(argv: &[String]) -> impl Iterator<Item = (&str, &str)> {
+    let is_curl = argv.iter().any(|word| word.rsplit('/').next() == Some("curl"));
+    let words = argv.iter().enumerate().filter(move |_| is_curl);
+    let given = words.filter_map(|(at, word)| match USER_FLAGS.contains(&word.as_str()) {
+        true => argv.get(at + 1).map(String::as_str),
+        false => word.strip_prefix("-u"),
+    });
+    given
+        .filter_map(|given| given.split_once(':'))
+        .filter(|(_, password)| is_told(password))
+}
+
+/// Whether a text gives a secret away.
+fn is_told(secret: &str) -> bool {
+    !NOTHING.contains(&secret.to_ascii_lowercase().as_str()) && !is_reference(secret)
 }
 
 #[cfg(test)]
@@ -196,10 +273,45 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_a_user_is_called_hides_no_password_and_no_host() {
+        for user in ["__token__", "token", "api-key", "x-access-token", "bearer", "bob", ""] {
+            let text = format!("https://{user}:SEKRIT01@host.example/simple?key=k1&n=2");
+            assert_eq!(values(&text), ["SEKRIT01", "k1"], "{text}");
+        }
+        assert_eq!(
+            values("git+https://SEKRIT02:x-oauth-basic@h/o https://SEKRIT03:@h"),
+            ["SEKRIT02", "SEKRIT03"]
+        );
+        assert_eq!(values("HF_TOKEN=https://u:pw@h/x next"), ["https://u:pw@h/x"]);
+    }
+
+    #[test]
+    fn signatures_are_secrets_in_queries_alone() {
+        let text = "https://h/x?X-Amz-Signature=ab12&sig=c%2Bd&x=1&Signature=ef#top";
+        assert_eq!(values(text), ["ab12", "c%2Bd", "ef#top"]);
+        assert_eq!(values("sig=5 signature: f(x), design=a&signs=b"), [""; 0]);
+    }
+
+    #[test]
+    fn curl_is_given_passwords() {
+        let cases: [(&str, &[&str]); 6] = [
+            ("curl -s -u bob:SEKRIT04 http://h/reset", &["SEKRIT04"]),
+            ("sh -c 'curl --user \"token:SEK RIT\" h'", &["SEK RIT"]),
+            ("/usr/bin/curl -ubob:SEKRIT05 -U a:b h", &["SEKRIT05", "b"]),
+            ("curl -u bob h; curl -u bob:$PW h; curl --url a:b", &[]),
+            ("docker run -u 1000:1000 image\nlibcurl -u a:b", &[]),
+            ("curl h\nrun -u 1:2 --user-agent a:b", &[]),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(values(text), expected, "{text}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_text_is_scanned(text in "(?s)[ -~\n]{0,80}|.{0,40}", noise in "[a-zé='\":\\[{, \\\\]{0,30}") {
-            for text in [text.clone(), format!("api_key{noise}"), format!("{text}token={noise}://{text}@")] {
+            for text in [text.clone(), format!("api_key{noise}"), format!("curl -u{noise}"), format!("{text}token={noise}://{text}@")] {
                 let found = announced(&text, is_secret_name);
                 for announced in &found {
                     let _ = &text[announced.value.clone()];

@@ -14,6 +14,7 @@ use vsweep::plan::{Assertion, Plot, ReportOptions, Required, Requirement, Server
 use vsweep::report::chart::{MOST_CURVES, Style};
 use vsweep::report::charts::{Subject, make_charts};
 use vsweep::report::status::Status;
+use vsweep::report::verify::verify;
 use vsweep::report::{LiveTables, Written, read_runs, write_all};
 use vsweep::search::Criterion;
 use vsweep::table::Points;
@@ -539,6 +540,25 @@ fn nothing_that_can_be_written_in_a_plan_stops_a_chart() {
         charts_in(&directory).contains(&"throughput.png".to_owned()),
         "{written:?}"
     );
+}
+
+#[test]
+fn a_folder_with_another_name_verifies() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let before = small().write(&folder.path().join("a <night> & 'b' *c*"));
+    let options = ReportOptions::default();
+    report(&before, &options);
+    let renamed = folder.path().join("later");
+    fs::rename(before.root(), &renamed).expect("renamed");
+    let directory = Directory::at(renamed);
+    let differences = || {
+        let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
+        verify(&directory, &state, &options).differences
+    };
+    assert_eq!(differences(), [""; 0]);
+    let page = text(&directory.report_markdown());
+    fs::write(directory.report_markdown(), page.replacen("night", "day", 1)).expect("written");
+    assert_eq!(differences().len(), 1);
 }
 
 #[test]

@@ -28,9 +28,14 @@ pub(super) struct Pages {
     pub reports: Vec<(PathBuf, String)>,
 }
 
-/// Makes them. `points.runs` are the runs of `state`, as [`super::read_runs`] makes them.
-pub(super) fn make_pages(directory: &Directory, state: &State, points: &Points<'_>, options: &ReportOptions) -> Pages {
-    make(directory, state, points, options, None)
+/// Makes them, with this name of the experiment. `points.runs` are the runs of `state`, as [`super::read_runs`] makes them.
+pub(super) fn make_pages(
+    (directory, name): (&Directory, &str),
+    state: &State,
+    points: &Points<'_>,
+    options: &ReportOptions,
+) -> Pages {
+    make((directory, name), state, points, options, None)
 }
 
 /// The page or the text as it is now, for a place of its own; nothing is written.
@@ -40,7 +45,13 @@ pub fn render_report(directory: &Directory, state: &State, options: &ReportOptio
         ReportForm::Live(version) => Some(version),
         ReportForm::Page | ReportForm::Markdown => None,
     };
-    let pages = make(directory, state, &Points::of(&runs.table), options, live);
+    let pages = make(
+        (directory, &directory.name()),
+        state,
+        &Points::of(&runs.table),
+        options,
+        live,
+    );
     let mut reports = pages.reports.into_iter().map(|(_, text)| text);
     let (page, markdown) = (reports.next(), reports.next());
     let wanted = if form == ReportForm::Markdown { markdown } else { page };
@@ -59,7 +70,7 @@ pub enum ReportForm {
 }
 
 fn make(
-    directory: &Directory,
+    (directory, name): (&Directory, &str),
     state: &State,
     points: &Points<'_>,
     options: &ReportOptions,
@@ -75,7 +86,7 @@ fn make(
     let goals = Goals::judge(&options.requirements, state, points);
     let answers = answer::find(points, &goals);
     let inputs = Inputs {
-        experiment: &directory.name(),
+        experiment: name,
         plan: plan.as_ref().map_or("", |(text, _)| text),
         manifest: &manifest.unwrap_or(Value::Null),
         state,
@@ -114,7 +125,7 @@ pub fn write_pages(
     points: &Points<'_>,
     options: &ReportOptions,
 ) -> Result<Vec<PathBuf>> {
-    let pages = make_pages(directory, state, points, options);
+    let pages = make_pages((directory, &directory.name()), state, points, options);
     let mut written = write_folder(&directory.best(), "yaml", pages.configs.into_iter())?;
     for (path, text) in pages.reports {
         write_atomic(&path, text.as_bytes())?;

@@ -2,6 +2,7 @@
 //! every figure that differs. Pictures are not looked at.
 
 use super::goals::Goals;
+use super::html;
 use super::pages::make_pages;
 use super::rows::read_asked;
 use super::write::{make_tables, make_typed};
@@ -43,7 +44,10 @@ pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> 
         let content = content.map(text);
         verified.compare(directory.root(), &path, content.as_deref(), csv_differences);
     }
-    let pages = make_pages(directory, state, &points, options);
+    // The folder may have another name since the pages were made.
+    let page = fs::read_to_string(directory.report_html()).unwrap_or_default();
+    let name = html::name_in(&page).unwrap_or_else(|| directory.name());
+    let pages = make_pages((directory, &name), state, &points, options);
     for (path, text) in &pages.reports {
         let differences = match path.extension().is_some_and(|extension| extension == "html") {
             true => page_differences,

@@ -51,6 +51,13 @@ const SCRIPT: [&str; 14] = [
     include_str!("script/telemetry.js"),
 ];
 
+/// The name of the experiment that a page was made with.
+pub fn name_in(page: &str) -> Option<String> {
+    let (_, rest) = page.split_once("<title>")?;
+    let (name, _) = rest.split_once(" · vsweep report</title>")?;
+    Some(text::unescape(name))
+}
+
 /// The page.
 pub fn render(inputs: &Inputs<'_>, configs: &[Config]) -> String {
     let page = Page {

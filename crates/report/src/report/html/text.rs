@@ -19,6 +19,19 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
+/// The text that [`escape`] has made this of.
+pub fn unescape(html: &str) -> String {
+    let entities = [
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&#39;", "'"),
+        ("&amp;", "&"),
+    ];
+    let replaced = |text: String, (entity, c): (&str, &str)| text.replace(entity, c);
+    entities.into_iter().fold(html.to_owned(), replaced)
+}
+
 /// JSON as it may stand in a `<script>` element: a `<` inside it is written as an escape, so no text can end the element.
 pub fn embed_json(json: &str) -> String {
     printable_json(json).replace('<', "\\u003c")
@@ -74,9 +87,7 @@ mod tests {
             let escaped = escape(&text);
             prop_assert!(!escaped.contains(['<', '>', '"', '\'']));
             prop_assert!(!escaped.replace(['\n', '\t'], "").contains(acts));
-            let entities = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")];
-            let unescaped = entities.iter().fold(escaped, |text, (entity, c)| text.replace(entity, c));
-            prop_assert_eq!(unescaped, printable_lines(&text));
+            prop_assert_eq!(unescape(&escaped), printable_lines(&text));
             let json = serde_json::to_string(&text).expect("text is JSON");
             prop_assert!(!embed_json(&json).contains('<'));
             prop_assert_eq!(serde_json::from_str::<String>(&embed_json(&json)).expect("still JSON"), text);

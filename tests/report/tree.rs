@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 use vsweep::cause::Cause;
+use vsweep::printable::acts;
 use vsweep::report::{read_any, read_runs};
 use vsweep::validity::Code;
 
@@ -112,6 +113,37 @@ fn an_exported_tree_is_that_of_vllm() {
     let again = vsweep(&["export", shown, "--format", "vllm"]);
     assert_eq!(again.status.code(), Some(2));
     assert!(text(&again.stderr).contains("is there already"));
+}
+
+#[test]
+fn no_text_of_a_tree_acts_on_its_reader() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("demo");
+    let evil = Experiment {
+        servers: vec![
+            json!({"_benchmark_name": "=1+1\u{1b}[31m\u{202e}\u{9b}"}),
+            json!({"_benchmark_name": "@SUM(A1)"}),
+        ],
+        loads: vec![json!({"max_concurrency": 4})],
+        runs: 1,
+        ..Experiment::default()
+    };
+    evil.write(&root);
+    let exported = vsweep(&["export", root.to_str().expect("plain"), "--format", "vllm"]);
+    assert_eq!(exported.status.code(), Some(0), "{}", text(&exported.stderr));
+    let tree = root.join("vllm");
+    for file in files(&tree) {
+        assert!(!file.contains(acts), "{file:?}");
+        let content = fs::read_to_string(tree.join(&file)).expect("text");
+        assert!(!content.replace('\n', "").contains(acts), "{content:?}");
+    }
+    let mut csv = csv::Reader::from_path(tree.join("summary.csv")).expect("readable");
+    let names = csv
+        .records()
+        .map(|record| record.expect("a record").iter().rev().take(2).collect::<String>());
+    let names: Vec<String> = names.collect();
+    assert!(names[0].contains("'=1+1\\u{1b}[31m\\u{202e}\\u{9b}"), "{names:?}");
+    assert!(names[1].contains("'@SUM(A1)"), "{names:?}");
 }
 
 #[test]

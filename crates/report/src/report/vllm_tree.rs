@@ -12,9 +12,10 @@ use vsweep_plan::error::{Error, Result};
 use vsweep_plan::files::{create_folder, write_atomic, write_atomic_with};
 use vsweep_plan::import::theirs;
 use vsweep_plan::plan::{Combo, Params};
+use vsweep_plan::printable::{acts, printable, printable_json};
 use vsweep_plan::validity::Validity;
 use vsweep_record::journal::{Directory, RunRecord, ServerRecord, State};
-use vsweep_record::table::{COMBO, count_gpus};
+use vsweep_record::table::{COMBO, count_gpus, inert};
 
 /// Names of files have no more bytes.
 const LONGEST_NAME: usize = 255;
@@ -120,7 +121,7 @@ fn folders<'s>(state: &'s State, side: &str) -> Vec<(String, Vec<&'s RunRecord>)
         let name = theirs::folder_of(sides, &[]);
         let uses = taken.entry(name.clone()).or_default();
         *uses += 1;
-        let is_a_name = !name.is_empty() && name.len() <= LONGEST_NAME && !name.contains('\0');
+        let is_a_name = !name.is_empty() && name.len() <= LONGEST_NAME && !name.contains(acts);
         let name = match is_a_name && *uses == 1 {
             true => name,
             false => format!("SERVE--{}-{side}-{id}", run.server.0),
@@ -178,11 +179,12 @@ fn write_json(path: &Path, value: &impl Serialize, indent: usize) -> Result<()> 
     let mut writer = serde_json::Serializer::with_formatter(&mut text, layout);
     let written = value.serialize(&mut writer);
     written.map_err(|error| Error::Fatal(format!("cannot write {}: {error}", path.display())))?;
-    write_atomic(path, &text)
+    let text = String::from_utf8(text).expect("JSON is text");
+    write_atomic(path, printable_json(&text).as_bytes())
 }
 
 /// The table as pandas writes it, without the lists of single requests: a number before each row, empty cells for what is missing, Python's texts of values, and
-/// whole numbers as decimals in a column with gaps.
+/// whole numbers as decimals in a column with gaps. No text acts on who reads it, as in tables of ours.
 fn write_table(records: &[Params], to: &mut impl Write) -> std::io::Result<()> {
     let mut columns: Vec<&String> = Vec::new();
     let mut places: HashMap<&String, usize> = HashMap::new();
@@ -203,9 +205,10 @@ fn write_table(records: &[Params], to: &mut impl Write) -> std::io::Result<()> {
             is_numeric && values.any(|value| is_missing(value) || value.is_some_and(Value::is_f64))
         })
         .collect();
+    let harmless = |text: &str| inert(&printable(text)).into_owned();
     let mut csv = csv::Writer::from_writer(to);
     csv.write_field("")?;
-    csv.write_record(&columns)?;
+    csv.write_record(columns.iter().map(|name| harmless(name)))?;
     for (row, record) in records.iter().enumerate() {
         csv.write_field(row.to_string())?;
         let cells = columns
@@ -214,7 +217,7 @@ fn write_table(records: &[Params], to: &mut impl Write) -> std::io::Result<()> {
             .map(|(name, has_gaps)| match record.get(*name) {
                 None | Some(Value::Null) => String::new(),
                 Some(value) if *has_gaps && !value.is_f64() => format!("{}.0", theirs::text(value)),
-                Some(value) => theirs::text(value),
+                Some(value) => harmless(&theirs::text(value)),
             });
         csv.write_record(cells)?;
     }

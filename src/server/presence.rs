@@ -2,11 +2,14 @@
 //! process however that ends. Containers with a `/dev/shm` of their own do not see each other.
 
 use super::claim::folder;
+use crate::files::{is_process_dead, this_process};
 use nix::fcntl::{Flock, FlockArg};
 use std::fs::{self, File};
 use std::path::PathBuf;
 
 const NAME: &str = ".vsweep-server-";
+/// Stands in the name of a file that is not locked yet, before the process that makes it.
+const NEW: &str = ".new-";
 
 /// A server of this session is up, as long as this lives.
 #[derive(Debug)]
@@ -21,7 +24,7 @@ impl Presence {
         let name = format!("{session}-{server}");
         let (path, new) = (
             folder().join(format!("{NAME}{name}")),
-            folder().join(format!(".{name}.new")),
+            folder().join(format!("{NAME}{name}{NEW}{}", this_process())),
         );
         let file = File::create(&new).ok()?;
         // Under its name it is locked from the first moment, so that nobody takes it for left over.
@@ -46,6 +49,12 @@ impl Drop for Presence {
 pub fn others(session: &str) -> usize {
     let files = fs::read_dir(folder()).into_iter().flatten().flatten();
     let is_held = |entry: &fs::DirEntry| {
+        if let Some((_, maker)) = entry.file_name().to_string_lossy().rsplit_once(NEW) {
+            if is_process_dead(maker) {
+                let _ = fs::remove_file(entry.path());
+            }
+            return false;
+        }
         let Ok(file) = File::open(entry.path()) else {
             return false;
         };
@@ -82,5 +91,23 @@ mod tests {
         File::create(&path).expect("ours");
         let _ = others(&own);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_was_killed_before_it_was_locked_is_removed() {
+        let name = format!("{NAME}killed{}-a{NEW}", std::process::id());
+        // The process of this id started later.
+        let (machine_and_pid, _) = this_process()
+            .rsplit_once('-')
+            .map(|(a, b)| (a.to_owned(), b.to_owned()))
+            .expect("its start");
+        let [dead, alive] =
+            [format!("{machine_and_pid}-1"), this_process()].map(|maker| folder().join(format!("{name}{maker}")));
+        for path in [&dead, &alive] {
+            File::create(path).expect("ours");
+        }
+        let _ = others("nobody");
+        assert!(!dead.exists() && alive.exists());
+        fs::remove_file(alive).expect("ours");
     }
 }

@@ -13,7 +13,7 @@ pub mod result;
 mod side;
 mod worker;
 
-pub use external::{AIPERF_RESULT, RESULT, command_line, judge, params_of, read_result, read_results};
+pub use external::{AIPERF_RESULT, LOG, RESULT, command_line, judge, params_of, read_result, read_results};
 pub(crate) use external::{Program, of_engine};
 pub use native::as_flags::told;
 pub use side::limits::kv_cache_tokens;

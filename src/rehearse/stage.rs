@@ -127,7 +127,10 @@ impl Stage for Played<'_> {
             Action::Run(job) => self.run(&job)?,
             // Groups are played one by one: what is repeated to learn of interference is counted where they are packed.
             Action::Check(_) => Outcome::Needless,
-            Action::Stop | Action::Kill => Outcome::Stopped { seconds: 0.0 },
+            Action::Stop | Action::Kill => Outcome::Stopped {
+                seconds: 0.0,
+                held_seconds: None,
+            },
         })
     }
 }

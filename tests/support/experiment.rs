@@ -217,6 +217,7 @@ impl Experiment {
             cause: fatal,
             detail: fatal.map(detail).unwrap_or_default(),
             seconds: Some(4.0),
+            held_seconds: None,
         });
     }
 

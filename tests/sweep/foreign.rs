@@ -161,6 +161,30 @@ num_prompts = 1
     assert_hidden(&harness.folder.path().join("d"), "Zx9-quiet-key");
 }
 
+#[test]
+fn a_secret_that_the_benchmark_of_a_killed_vsweep_printed_is_hidden_by_the_next() {
+    let harness = Harness::new();
+    let plan = r#"
+runs = 1
+[serve]
+command = "vsweep sim serve tiny-8b --sim-start 50ms"
+[bench]
+command = ["sh", "-c", "echo token $MY_TOKEN; touch up; test -e last && exit 3; sleep 100"]
+[bench.env]
+MY_TOKEN = "Zx9-quiet-key"
+"#;
+    harness.write("plan.toml", plan);
+    let mut vsweep = harness.start(&["run", "plan.toml", "-o", "d"]);
+    wait_for("the benchmark", || harness.folder.path().join("up").exists());
+    vsweep.kill().expect("it lives");
+    vsweep.wait().expect("reaped");
+    harness.wait_until_alone();
+    harness.write("last", "");
+    let run = harness.run(&["run", "plan.toml", "-o", "d"]);
+    assert_eq!(run.status.code(), Some(3), "{}", said(&run));
+    assert_hidden(&harness.folder.path().join("d"), "Zx9-quiet-key");
+}
+
 /// No file of a directory holds this text.
 fn assert_hidden(directory: &std::path::Path, secret: &str) {
     let mut folders = vec![directory.to_owned()];
@@ -186,7 +210,7 @@ runs = 1
 [serve]
 command = "vsweep sim serve tiny-8b --sim-start 50ms"
 [bench]
-command = ["sh", "-c", "printf '{\"completed\": 1, \"said\": \"with %s\", \"%s\": 1, \"api_key\": \"Other-1\"}' $GH_PAT $GH_PAT > $VSWEEP_RESULT", "--"]
+command = ["sh", "-c", "echo with $GH_PAT; printf '{\"completed\": 1, \"said\": \"with %s\", \"%s\": 1, \"api_key\": \"Other-1\"}' $GH_PAT $GH_PAT > $VSWEEP_RESULT", "--"]
 [bench.env]
 GH_PAT = "SECRET"
 "#;

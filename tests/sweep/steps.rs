@@ -178,11 +178,18 @@ impl Replay {
 
     /// How long the server took to end: the line that follows tells.
     fn stopped(&self) -> Outcome {
-        let seconds = match self.left.borrow().front().map(|entry| &entry.event) {
-            Some(Event::ServerExited { seconds, .. }) => seconds.expect("recorded today"),
-            _ => 0.0,
-        };
-        Outcome::Stopped { seconds }
+        match self.left.borrow().front().map(|entry| &entry.event) {
+            Some(Event::ServerExited {
+                seconds, held_seconds, ..
+            }) => Outcome::Stopped {
+                seconds: seconds.expect("recorded today"),
+                held_seconds: *held_seconds,
+            },
+            _ => Outcome::Stopped {
+                seconds: 0.0,
+                held_seconds: None,
+            },
+        }
     }
 }
 

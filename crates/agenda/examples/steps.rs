@@ -57,7 +57,10 @@ fn main() -> Result<(), Box<dyn Error>> {
                 }
                 Step::Act(Action::Stop | Action::Kill) => {
                     println!("stop {}", start.server.name);
-                    Outcome::Stopped { seconds: 0.0 }
+                    Outcome::Stopped {
+                        seconds: 0.0,
+                        held_seconds: None,
+                    }
                 }
                 Step::Done(_) => break,
             };

@@ -38,6 +38,9 @@ use tokio::time::timeout;
 /// Time from TERM to KILL: a benchmark has nothing to save.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// What the program prints, in the scratch folder of its run.
+pub const LOG: &str = "bench.log";
+
 /// What the program writes its figures to, in the scratch folder of its run.
 pub const RESULT: &str = "result.json";
 
@@ -61,7 +64,7 @@ pub(crate) struct Program {
 impl Program {
     /// Starts the program of a run.
     pub fn start(job: &Job, argv: &[String], grace: Duration) -> Result<Program, Failure> {
-        let log = job.scratch.join("bench.log");
+        let log = job.scratch.join(LOG);
         let result = job.scratch.join(RESULT);
         if result.to_str().is_none() {
             let detail = format!(
@@ -142,11 +145,6 @@ impl Program {
                 let detail = format!("{exit}; {}", diagnose::decisive(&self.log));
                 Failure::new(Cause::BenchFailed, detail)
             })
-    }
-
-    /// What it wrote so far.
-    pub fn log(&self) -> &Path {
-        &self.log
     }
 
     /// Ends it in order, with all that it started.

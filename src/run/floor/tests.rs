@@ -178,7 +178,10 @@ impl Stage for Virtual<'_> {
                 result: Ok(()),
                 seconds: 0.0,
             },
-            Action::Stop | Action::Kill => Outcome::Stopped { seconds: 0.0 },
+            Action::Stop | Action::Kill => Outcome::Stopped {
+                seconds: 0.0,
+                held_seconds: None,
+            },
         })
     }
 }

@@ -1,6 +1,7 @@
 //! Output of programs that is kept: what it repeats of the plan's secrets is hidden once the program has ended, or, where vsweep was
 //! killed before, when the next session begins.
 
+use crate::bench::{AIPERF_RESULT, LOG, RESULT};
 use crate::error::{Error, Result};
 use crate::files::{process_started, write_atomic};
 use crate::journal::{Directory, Session, State};
@@ -10,8 +11,15 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
-/// Hides secrets that another program repeats in the file of its figures, which stays.
-pub(super) fn hide_in_result(result: &Path, secrets: &Secrets) -> Result<()> {
+/// Hides secrets that a benchmark's program repeats in what it prints and in the file of its figures, which stay.
+pub(super) fn hide_in_scratch(scratch: &Path, secrets: &Secrets) -> Result<()> {
+    hide_in_log(&scratch.join(LOG), secrets)?;
+    let result = scratch.join(RESULT);
+    hide_in_result(&result, secrets)?;
+    hide_in_result(&result.join(AIPERF_RESULT), secrets)
+}
+
+fn hide_in_result(result: &Path, secrets: &Secrets) -> Result<()> {
     let Ok(written) = fs::read(result) else {
         return Ok(());
     };
@@ -22,7 +30,7 @@ pub(super) fn hide_in_result(result: &Path, secrets: &Secrets) -> Result<()> {
     }
 }
 
-/// Hides secrets in a server's log; one that is not there holds none.
+/// Hides secrets in a program's log; one that is not there holds none.
 pub(super) fn hide_in_log(log: &Path, secrets: &Secrets) -> Result<()> {
     if secrets.is_empty() || !log.exists() || !holds_any(log, secrets).map_err(Error::io("read", log))? {
         return Ok(());
@@ -31,23 +39,31 @@ pub(super) fn hide_in_log(log: &Path, secrets: &Secrets) -> Result<()> {
     write_atomic(log, secrets.redact(&String::from_utf8_lossy(&text)).as_bytes())
 }
 
-/// Hides secrets in the logs of servers whose sessions were killed on this machine. Logs of other machines are left alone: whether
-/// somebody still writes them cannot be seen from here.
+/// Hides secrets in the logs of servers and benchmarks whose sessions were killed on this machine. Logs of other machines are left alone:
+/// whether somebody still writes them cannot be seen from here.
 pub(in crate::run) fn hide_in_logs_of_killed(directory: &Directory, state: &State, secrets: &Secrets) -> Result<()> {
     let here = facts::process();
     let lives = |session: &Session| session.boot == here.boot && process_started(session.pid) == Some(session.started);
     let sessions = state.sessions().iter();
     let killed = sessions.filter(|session| session.ended.is_none() && session.host == here.host && !lives(session));
-    let killed: Vec<String> = killed.map(|session| format!("{}-", session.nonce())).collect();
+    let killed: Vec<String> = killed.map(|session| session.nonce().to_string()).collect();
     if secrets.is_empty() || killed.is_empty() {
         return Ok(());
     }
-    let servers = directory.root().join("servers");
-    for folder in fs::read_dir(&servers).map_err(Error::io("read", &servers))?.flatten() {
-        for log in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
-            let name = log.file_name();
-            if killed.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
-                hide_in_log(&log.path(), secrets)?;
+    for of in ["servers", "runs"] {
+        let folders = fs::read_dir(directory.root().join(of)).into_iter().flatten().flatten();
+        for found in folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten()) {
+            let name = found.file_name();
+            // `<nonce>-<n>.log`, `<slot>.<k>-<nonce>-<seq>.bench`
+            let is_theirs = name
+                .to_string_lossy()
+                .split('-')
+                .any(|part| killed.iter().any(|nonce| nonce == part));
+            match found.path() {
+                path if !is_theirs => drop(path),
+                path if path.extension().is_some_and(|it| it == "log") => hide_in_log(&path, secrets)?,
+                path if path.extension().is_some_and(|it| it == "bench") => hide_in_scratch(&path, secrets)?,
+                _ => {}
             }
         }
     }

@@ -1,10 +1,9 @@
 //! One try at one run: the benchmark, with an eye on its server and on the user.
 
-use super::hidden::hide_in_result;
 use super::{Live, Running};
 use crate::agenda::{self, Evidence, Outcome, Ran, Task};
 use crate::bench::judge;
-use crate::bench::{self, Counters, Job, Measurement, RESULT, Runner};
+use crate::bench::{self, Counters, Job, Measurement, Runner};
 use crate::cause::{Cause, Failure};
 use crate::error::Result;
 use crate::files::{create_folder, write_atomic};
@@ -53,6 +52,8 @@ impl Live<'_, '_> {
         let others = self.others_up();
         let running = self.ready();
         let job = job(plan, run, running, &identity, scratch);
+        self.scratch = Some(job.scratch.clone());
+        let running = self.ready();
         let began = Instant::now();
         writer.tell(Update::Running(&server, &job.counters))?;
         let is_watched = plan.bench.telemetry && purpose == Purpose::Result;
@@ -72,7 +73,7 @@ impl Live<'_, '_> {
             }
         };
         let seconds = began.elapsed().saturating_sub(job.counters.warmed_for()).as_secs_f64();
-        hide_in_result(&job.scratch.join(RESULT), &plan.secrets)?;
+        self.hide_in_scratch()?;
         let window = job.counters.measured.get().copied();
         let series = readings(sampler).await;
         let course = series.window(window).map(|window| series.course(window));

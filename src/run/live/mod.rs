@@ -29,8 +29,8 @@ use crate::server::presence::Presence;
 use crate::server::{Identity, Server};
 use crate::telemetry::nvml::Gpus;
 use crate::validity::Doubt;
-use hidden::hide_in_log;
 pub(super) use hidden::hide_in_logs_of_killed;
+use hidden::{hide_in_log, hide_in_scratch};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -51,6 +51,10 @@ pub struct Live<'p, 'w> {
     presence: Option<Presence>,
     /// The log of the last launch, until secrets are hidden in it.
     log: Option<PathBuf>,
+    /// The folder of the last benchmark, until secrets are hidden in it.
+    scratch: Option<PathBuf>,
+    /// When the last launch began.
+    launched: Option<Instant>,
     /// Runs in a row under which the server behind a URL was started again.
     disturbances: u32,
 }
@@ -94,6 +98,8 @@ impl<'p, 'w> Live<'p, 'w> {
             program: None,
             presence: None,
             log: None,
+            scratch: None,
+            launched: None,
             disturbances: 0,
         }
     }
@@ -129,18 +135,35 @@ impl<'p, 'w> Live<'p, 'w> {
         self.let_go();
     }
 
+    fn stopped(&mut self, began: Instant) -> Outcome {
+        Outcome::Stopped {
+            seconds: began.elapsed().as_secs_f64(),
+            held_seconds: self.launched.take().map(|launched| launched.elapsed().as_secs_f64()),
+        }
+    }
+
     /// The server is gone.
     fn let_go(&mut self) {
         self.running = None;
         self.program = None;
         self.presence = None;
-        let Some(log) = self.log.take() else { return };
-        if let Err(error) = hide_in_log(&log, &self.plan.secrets) {
-            let log = log.display();
-            let note = format!("{log} may hold secrets of the plan, and they could not be hidden: {error}");
-            // Whether or not it can be told, the sweep goes on.
-            let _ = self.writer.tell(Update::Note(&note));
+        let in_log = self
+            .log
+            .take()
+            .map_or(Ok(()), |log| hide_in_log(&log, &self.plan.secrets));
+        for hidden in [in_log, self.hide_in_scratch()] {
+            if let Err(error) = hidden {
+                let note = format!("a log may hold secrets of the plan, and they could not be hidden: {error}");
+                // Whether or not it can be told, the sweep goes on.
+                let _ = self.writer.tell(Update::Note(&note));
+            }
         }
+    }
+
+    /// The program of the last benchmark is gone.
+    fn hide_in_scratch(&mut self) -> Result<()> {
+        let hide = |scratch: PathBuf| hide_in_scratch(&scratch, &self.plan.secrets);
+        self.scratch.take().map_or(Ok(()), hide)
     }
 
     /// Waits until this may be done beside the other groups.
@@ -167,6 +190,7 @@ impl Stage for Live<'_, '_> {
         let began = Instant::now();
         Ok(match action {
             Action::Start(launch) => {
+                self.launched = Some(began);
                 let _leave = self.enter(Doing::Start).await;
                 self.show_presence();
                 match offline {
@@ -190,15 +214,11 @@ impl Stage for Live<'_, '_> {
             Action::Check(check) => self.check(&check).await?,
             Action::Stop => {
                 self.stop().await;
-                Outcome::Stopped {
-                    seconds: began.elapsed().as_secs_f64(),
-                }
+                self.stopped(began)
             }
             Action::Kill => {
                 self.kill().await;
-                Outcome::Stopped {
-                    seconds: began.elapsed().as_secs_f64(),
-                }
+                self.stopped(began)
             }
         })
     }

@@ -1,11 +1,10 @@
 //! A run of a benchmark that loads the engine itself (`vllm bench startup`): there is no server, so its start only waits until the
 //! machine is free, and the program of the run is what is ended.
 
-use super::hidden::{hide_in_log, hide_in_result};
 use super::measure::{ran, readings};
 use super::{Live, reduce};
 use crate::agenda::{self, Facts, Outcome};
-use crate::bench::{self, Job, Program, RESULT, Runner, judge};
+use crate::bench::{self, Job, LOG, Program, Runner, judge};
 use crate::cause::Failure;
 use crate::error::Result;
 use crate::journal::{Launch as LaunchId, RunFiles};
@@ -56,6 +55,7 @@ impl Live<'_, '_> {
             timeout: plan.bench.timeout,
             ..Job::new("", "", "", run.task.params())
         };
+        self.scratch = Some(job.scratch.clone());
         let began = *job.counters.sending.get_or_init(Instant::now);
         self.writer.tell(Update::Running(&self.config.id, &job.counters))?;
         let gpus = Arc::new(self.gpus_of_engine());
@@ -68,16 +68,14 @@ impl Live<'_, '_> {
             Err(failure) => Err(failure),
         };
         let seconds = began.elapsed().as_secs_f64();
-        if let Some(program) = self.program.take() {
-            hide_in_log(program.log(), &plan.secrets)?;
-        }
-        hide_in_result(&job.scratch.join(RESULT), &plan.secrets)?;
+        self.program = None;
+        self.hide_in_scratch()?;
         let series = readings(sampler).await;
         let course = series.window(None).map(|window| series.course(window));
         let mut figures = self.keep(&telemetry, series, None)?;
         figures.extend(self.beside(&run.started.at));
         if offline != Offline::Startup {
-            figures.extend(startup::phases(&diagnose::read_log(&job.scratch.join("bench.log"), 0)));
+            figures.extend(startup::phases(&diagnose::read_log(&job.scratch.join(LOG), 0)));
         }
         Ok(match measured {
             Err(failure) => ran(Err(failure), seconds),

@@ -94,7 +94,7 @@ impl Agenda<'_> {
         (!is_known).then(|| format!("answers are not compared: {why} (answer_check = false in [serve] asks no more)"))
     }
 
-    pub(super) fn settle_stop(&mut self, seconds: f64) {
+    pub(super) fn settle_stop(&mut self, seconds: f64, held_seconds: Option<f64>) {
         let launched = self.launched.take().expect("only a server that was started is stopped");
         let (cause, detail) = match launched.exit {
             Some(failure) => (Some(failure.cause), failure.detail),
@@ -106,6 +106,7 @@ impl Agenda<'_> {
             cause,
             detail,
             seconds: Some(seconds),
+            held_seconds,
         }));
     }
 

@@ -202,7 +202,7 @@ impl<'p> Agenda<'p> {
             Outcome::Needless => self.checking = None,
             Outcome::Ran { result, seconds } => self.settle_run(result, seconds),
             Outcome::Died { failure, seconds } => self.settle_death(failure, seconds),
-            Outcome::Stopped { seconds } => self.settle_stop(seconds),
+            Outcome::Stopped { seconds, held_seconds } => self.settle_stop(seconds, held_seconds),
             Outcome::Abandoned => {}
         }
     }

@@ -125,6 +125,8 @@ pub enum Outcome {
     Stopped {
         /// How long that took, in seconds.
         seconds: f64,
+        /// How long it was there, from the beginning of its start, in seconds; none where that was not measured.
+        held_seconds: Option<f64>,
     },
     /// The action was given up, as [`Agenda::signal`](super::Agenda::signal) demanded.
     Abandoned,

@@ -96,7 +96,10 @@ fn succeed(action: &Action) -> Outcome {
             },
             seconds: 1.0,
         },
-        Action::Stop | Action::Kill => Outcome::Stopped { seconds: 0.0 },
+        Action::Stop | Action::Kill => Outcome::Stopped {
+            seconds: 0.0,
+            held_seconds: None,
+        },
     }
 }
 

@@ -26,7 +26,8 @@ use vsweep_strategy::search::{Answer, Level, Probe, Rival, Seed, Target, Vary};
 /// - 2.3: the machine of a session (`machine`), sentinels (runs on start slot 100000), sessions that took up a plan (`joined`), and how much
 ///   servers slow each other down (`interference_sampled`, `interference` of a session, `beside` of a run).
 /// - 2.4: how long stops, resets and warm-ups took (`seconds` of `server_exited`, `reset_seconds` and `warmup_seconds` of a run).
-pub const FORMAT: (u32, u32) = (2, 4);
+/// - 2.5: how long a server was there, by a clock that nobody sets (`held_seconds` of `server_exited`).
+pub const FORMAT: (u32, u32) = (2, 5);
 
 /// What can happen to an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -106,6 +107,9 @@ pub enum Event {
         /// How long ending it took, in seconds; none in older records.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         seconds: Option<f64>,
+        /// From its launch to its end by a clock that nobody sets, in seconds; none in older records.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        held_seconds: Option<f64>,
     },
     /// A run is about to be measured.
     RunStarted(Box<RunStarted>),

@@ -17,8 +17,9 @@ struct Taken<'s> {
     start: &'s StartRecord,
     node: String,
     gpus: f64,
-    /// From its launch to its end, or to the last line of its session where that has not told the end.
-    held: Option<(Timestamp, Timestamp)>,
+    /// From its launch to its end, or to the last line of its session where that has not told the end, by a clock that may have been set
+    /// meanwhile.
+    span: Option<(Timestamp, Timestamp)>,
     spent: Spent,
 }
 
@@ -31,10 +32,31 @@ struct Spent {
     reset_s: f64,
 }
 
+/// So far two clocks, and times that were rounded, may be apart.
+const SLACK_S: f64 = 1.0;
+
 impl Taken<'_> {
+    /// How long it held its GPUs: as measured, or by the clock where that is not recorded. A time that is shorter than what was done in
+    /// it is none: the clock was set.
     fn held_s(&self) -> Option<f64> {
-        let (from, to) = self.held?;
-        Some(to.duration_since(from).as_secs_f64().max(0.0))
+        self.start.held_seconds.or_else(|| {
+            let (start, spent) = (self.start, self.spent);
+            let around = start.ready_seconds.unwrap_or_default() + start.stop_seconds.unwrap_or_default();
+            let done_s = around + spent.measured_s + spent.warmup_s + spent.reset_s;
+            self.span_s()
+                .filter(|span_s| *span_s >= 0.0 && span_s + SLACK_S >= done_s)
+        })
+    }
+
+    fn span_s(&self) -> Option<f64> {
+        let (from, to) = self.span?;
+        Some(to.duration_since(from).as_secs_f64())
+    }
+
+    /// Whether its times of day are as far apart as it was there.
+    fn is_on_time(&self) -> bool {
+        let both = self.held_s().zip(self.span_s());
+        both.is_some_and(|(held_s, span_s)| (held_s - span_s).abs() <= SLACK_S + held_s / 100.0)
     }
 
     fn gpu_hours(&self) -> Option<f64> {
@@ -79,7 +101,7 @@ fn taken(state: &State) -> Vec<Taken<'_>> {
                     0 => count_gpus(&server.params, &server.argv),
                     given => given as f64,
                 },
-                held: at(&start.started_at).zip(until.and_then(at)),
+                span: at(&start.started_at).zip(until.and_then(at)),
                 spent: spent.get(&(id, start.launch)).copied().unwrap_or_default(),
             }
         })
@@ -157,21 +179,29 @@ const COLUMNS: [&str; 20] = [
 pub(super) fn in_words(state: &State) -> Option<String> {
     // One that never got ready has not told what it is: it is what the others are.
     let any_simulated = state.servers.values().any(|server| server.is_simulated() == Some(true));
-    let is_real = |taken: &Taken<'_>| !taken.server.is_simulated().unwrap_or(any_simulated) && taken.held.is_some();
-    let taken: Vec<Taken<'_>> = taken(state).into_iter().filter(is_real).collect();
+    let is_real = |taken: &Taken<'_>| !taken.server.is_simulated().unwrap_or(any_simulated) && taken.span.is_some();
+    let (taken, unknown): (Vec<Taken<'_>>, Vec<Taken<'_>>) = taken(state)
+        .into_iter()
+        .filter(is_real)
+        .partition(|taken| taken.held_s().is_some());
     let sum = |figure: fn(&Taken<'_>) -> f64| taken.iter().map(figure).sum::<f64>();
     let hours = sum(|taken| taken.gpu_hours().unwrap_or(0.0));
     let measuring = sum(|taken| taken.gpus * taken.spent.measured_s / 3600.0);
-    let held = held_share(&taken).map_or(String::new(), |(gpus, share)| {
+    let share = held_share(&taken).filter(|_| unknown.is_empty());
+    let held = share.map_or(String::new(), |(gpus, share)| {
         format!(
             "; {} held {:.0} % of the time",
             show_many(gpus as u64, "GPU"),
             100.0 * share
         )
     });
+    let unknown = match unknown.len() {
+        0 => String::new(),
+        count => format!("; how long {count} more took is not known, since the clock was set meanwhile"),
+    };
     (hours > 0.0).then(|| {
         format!(
-            "{} in {}, {:.0} % of it measuring{held}",
+            "{} in {}, {:.0} % of it measuring{held}{unknown}",
             show_number(hours),
             show_many(taken.len() as u64, "server start"),
             (100.0 * measuring / hours).min(100.0)
@@ -188,13 +218,16 @@ struct GivenOut {
 }
 
 /// How many GPUs were ever held on all nodes, and for what share of the time in which any of their node was; none where fewer than two
-/// were given out.
+/// were given out, or a clock was set.
 fn held_share(taken: &[Taken<'_>]) -> Option<(usize, f64)> {
     let mut nodes: BTreeMap<&str, GivenOut> = BTreeMap::new();
+    if !taken.iter().all(Taken::is_on_time) {
+        return None;
+    }
     for taken in taken.iter().filter(|taken| !taken.start.gpus.is_empty()) {
         let node = nodes.entry(&taken.node).or_default();
         node.gpus.extend(&taken.start.gpus);
-        node.spans.extend(taken.held);
+        node.spans.extend(taken.span);
         node.gpu_seconds += taken.held_s()? * taken.start.gpus.len() as f64;
     }
     let (mut count, mut held, mut could) = (0, 0.0, 0.0);
@@ -265,6 +298,7 @@ mod tests {
                 cause: None,
                 detail: String::new(),
                 seconds: Some(20.0),
+                held_seconds: None,
             };
             note(to, exited);
         }
@@ -287,6 +321,52 @@ mod tests {
         );
         // What the flags say where no GPUs were given.
         assert!(rows[1].contains(",,2,2026-01-01T01:40:00Z,60.0,"), "{table}");
+    }
+
+    /// The last columns of each start.
+    fn figures(state: &State) -> Vec<String> {
+        let table = String::from_utf8(to_csv(state).expect("starts")).expect("text");
+        let last = |row: &str| {
+            row.rsplitn(9, ',')
+                .take(8)
+                .collect::<Vec<_>>()
+                .into_iter()
+                .rev()
+                .collect::<Vec<_>>()
+                .join(",")
+        };
+        table.lines().skip(1).map(last).collect()
+    }
+
+    #[test]
+    fn a_clock_that_was_set_makes_no_figures() {
+        let mut state = State::default();
+        started(&mut state, "a", 1, &[0], (0, Some(60)));
+        // Set back by an hour, and by so much that the server would have ended before it had started and been stopped.
+        started(&mut state, "b", 2, &[1], (120, Some(60)));
+        started(&mut state, "c", 3, &[1], (200, Some(201)));
+        let expected = [
+            "0,3600.0,0.0,0.0,0.0,20.0,1.0000,0.000",
+            "0,,0.0,0.0,0.0,20.0,,",
+            "0,,0.0,0.0,0.0,20.0,,",
+        ];
+        assert_eq!(figures(&state), expected);
+        let told = in_words(&state).expect("real servers");
+        assert_eq!(
+            told,
+            "1 in 1 server start, 0 % of it measuring; how long 2 more took is not known, since the clock was set meanwhile"
+        );
+    }
+
+    #[test]
+    fn what_was_measured_counts_and_not_the_clock() {
+        let mut state = State::default();
+        started(&mut state, "a", 1, &[0, 1], (120, Some(60)));
+        let start = &mut state.servers.values_mut().next().expect("a server").starts[0];
+        start.held_seconds = Some(1800.0);
+        assert_eq!(figures(&state), ["0,1800.0,0.0,0.0,0.0,20.0,1.0000,0.000"]);
+        let told = in_words(&state);
+        assert_eq!(told.as_deref(), Some("1 in 1 server start, 0 % of it measuring"));
     }
 
     #[test]

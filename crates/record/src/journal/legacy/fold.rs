@@ -168,6 +168,7 @@ impl Fold<'_> {
                     cause,
                     detail,
                     seconds: None,
+                    held_seconds: None,
                 };
                 self.push(&at, exited);
             }

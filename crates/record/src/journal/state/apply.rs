@@ -103,10 +103,12 @@ impl State {
                 cause,
                 detail,
                 seconds,
+                held_seconds,
             } => {
                 let start = self.start(&server, launched(launch), place);
                 start.exited_at = Some(at);
                 start.stop_seconds = seconds;
+                start.held_seconds = held_seconds;
                 start.cause = cause;
                 start.detail = detail;
             }

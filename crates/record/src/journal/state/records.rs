@@ -264,6 +264,8 @@ pub struct StartRecord {
     pub exited_at: Option<String>,
     /// How long ending it took, in seconds; none where that was not recorded.
     pub stop_seconds: Option<f64>,
+    /// From its launch to its end by a clock that nobody sets, in seconds; none where that was not recorded.
+    pub held_seconds: Option<f64>,
     /// Why it ended, unless vsweep stopped it.
     pub cause: Option<Cause>,
     /// What it said then.
@@ -286,6 +288,7 @@ impl StartRecord {
             answers: None,
             exited_at: None,
             stop_seconds: None,
+            held_seconds: None,
             cause: None,
             detail: String::new(),
             place,

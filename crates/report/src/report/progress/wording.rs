@@ -411,6 +411,7 @@ mod tests {
             cause: Some(Cause::OomUnderLoad),
             detail: "exit status 1".into(),
             seconds: None,
+            held_seconds: None,
         });
         say(Event::ResultsRetired {
             server: server.clone(),

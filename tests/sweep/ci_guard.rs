@@ -52,7 +52,7 @@ fn a_baseline_is_made_kept_and_renewed() {
     assert!(junit.contains("failures=\"1\""), "{junit}");
     let summary = fs::read_to_string(root.join("summary.md")).expect("written");
     assert!(
-        summary.contains(":-50% | the only point") && summary.contains("broken"),
+        summary.contains(":-50% | concurrency 4, in 16, out 8") && summary.contains("broken"),
         "{summary}"
     );
 
@@ -79,7 +79,7 @@ fn a_baseline_is_made_kept_and_renewed() {
     assert!(root.join("baseline/journal").is_dir());
     let bmf = fs::read_to_string(root.join("results/d/bmf.json")).expect("written");
     let bmf: serde_json::Value = serde_json::from_str(&bmf).expect("JSON");
-    let measure = &bmf["the only point"]["output_throughput"];
+    let measure = &bmf["concurrency 4, in 16, out 8"]["output_throughput"];
     assert!(
         measure["lower_value"].as_f64() <= measure["value"].as_f64() && measure["value"].is_f64(),
         "{bmf}"

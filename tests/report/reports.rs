@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use vsweep::cause::Cause;
 use vsweep::journal::{self, Check, Directory, Lock, Shard};
 use vsweep::plan::{Assertion, Plot, ReportOptions, Required, Requirement, Servers};
-use vsweep::report::chart::{MOST_CURVES, Style};
+use vsweep::report::chart::{Chart, MOST_CURVES, Style};
 use vsweep::report::charts::{Subject, make_charts};
 use vsweep::report::status::Status;
 use vsweep::report::verify::verify;
@@ -49,6 +49,17 @@ fn charts_in(directory: &Directory) -> Vec<String> {
         .collect();
     names.sort();
     names
+}
+
+/// The charts of a report.
+fn charts_of(directory: &Directory, options: &ReportOptions) -> Vec<Chart> {
+    let state = journal::load(directory, Check::Hashes).expect("a sound journal");
+    let runs = read_runs(directory, &state);
+    let subject = Subject {
+        experiment: "demo",
+        points: &Points::of(&runs.table),
+    };
+    make_charts(&subject, options).charts
 }
 
 fn text(path: &Path) -> String {
@@ -292,13 +303,6 @@ fn only_points_that_meet_what_is_asked_are_recommended() {
 #[test]
 fn a_plot_never_joins_points_of_different_settings() {
     let (_folder, directory) = write(&workloads());
-    let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
-    let runs = read_runs(&directory, &state);
-    let points = Points::of(&runs.table);
-    let subject = Subject {
-        experiment: "demo",
-        points: &points,
-    };
     let plot = |x: &str| Plot {
         x: x.into(),
         y: "median_ttft_ms".into(),
@@ -308,7 +312,7 @@ fn a_plot_never_joins_points_of_different_settings() {
         plots: vec![plot("max_concurrency"), plot("output_throughput")],
         ..ReportOptions::default()
     };
-    let charts = make_charts(&subject, &options).charts;
+    let charts = charts_of(&directory, &options);
     for name in ["plot_1_1", "plot_1_2", "plot_2_1", "plot_2_2"] {
         let chart = charts.iter().find(|chart| chart.name == name).expect("the plot");
         assert!(
@@ -343,10 +347,6 @@ fn what_a_plot_is_not_asked_for_is_a_median_in_a_band() {
     let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
     let runs = read_runs(&directory, &state);
     let points = Points::of(&runs.table);
-    let subject = Subject {
-        experiment: "demo",
-        points: &points,
-    };
     let options = ReportOptions {
         plots: vec![Plot {
             x: "max_concurrency".into(),
@@ -355,7 +355,7 @@ fn what_a_plot_is_not_asked_for_is_a_median_in_a_band() {
         }],
         ..ReportOptions::default()
     };
-    let charts = make_charts(&subject, &options).charts;
+    let charts = charts_of(&directory, &options);
     let chart = charts.iter().find(|chart| chart.name == "plot_1").expect("the plot");
     assert!(chart.note.contains("medians over seqs and KV cache"), "{}", chart.note);
     let series = &chart.panels[0].series;
@@ -451,13 +451,7 @@ fn combinations_are_called_by_their_names() {
             "{table}"
         );
     }
-    let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
-    let runs = read_runs(&directory, &state);
-    let subject = Subject {
-        experiment: "demo",
-        points: &Points::of(&runs.table),
-    };
-    let charts = make_charts(&subject, &ReportOptions::default()).charts;
+    let charts = charts_of(&directory, &ReportOptions::default());
     let throughput = charts
         .iter()
         .find(|chart| chart.name == "throughput")
@@ -473,13 +467,7 @@ fn combinations_are_called_by_their_names() {
 #[test]
 fn panels_of_one_picture_share_their_scale() {
     let (_folder, directory) = write(&small());
-    let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
-    let runs = read_runs(&directory, &state);
-    let subject = Subject {
-        experiment: "demo",
-        points: &Points::of(&runs.table),
-    };
-    for chart in make_charts(&subject, &ReportOptions::default()).charts {
+    for chart in charts_of(&directory, &ReportOptions::default()) {
         let scales = chart.panels.iter().map(|panel| panel.y.scale);
         assert!(
             scales.clone().all(|scale| scale == chart.panels[0].y.scale),
@@ -497,13 +485,7 @@ fn a_server_looks_alike_in_every_chart_of_lines() {
         runs: 2,
         ..Experiment::default()
     });
-    let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
-    let runs = read_runs(&directory, &state);
-    let subject = Subject {
-        experiment: "demo",
-        points: &Points::of(&runs.table),
-    };
-    let charts = make_charts(&subject, &ReportOptions::default()).charts;
+    let charts = charts_of(&directory, &ReportOptions::default());
     let looks = |name: &str| -> BTreeMap<String, Style> {
         let chart = charts.iter().find(|chart| chart.name == name).expect("drawn");
         let series = chart.panels.iter().flat_map(|panel| &panel.series);

@@ -139,7 +139,6 @@ num_prompts = 1
 
 #[test]
 fn a_secret_that_the_server_of_a_killed_vsweep_logged_is_hidden_by_the_next() {
-    let harness = Harness::new();
     let plan = r#"
 runs = 1
 [serve]
@@ -149,21 +148,11 @@ MY_TOKEN = "Zx9-quiet-key"
 [bench.params]
 num_prompts = 1
 "#;
-    harness.write("plan.toml", plan);
-    let mut vsweep = harness.start(&["run", "plan.toml", "-o", "d"]);
-    wait_for("the server", || harness.folder.path().join("up").exists());
-    vsweep.kill().expect("it lives");
-    vsweep.wait().expect("reaped");
-    harness.wait_until_alone();
-    harness.write("last", "");
-    let run = harness.run(&["run", "plan.toml", "-o", "d"]);
-    assert_eq!(run.status.code(), Some(3), "{}", said(&run));
-    assert_hidden(&harness.folder.path().join("d"), "Zx9-quiet-key");
+    assert_hidden_by_the_next(plan, "the server");
 }
 
 #[test]
 fn a_secret_that_the_benchmark_of_a_killed_vsweep_printed_is_hidden_by_the_next() {
-    let harness = Harness::new();
     let plan = r#"
 runs = 1
 [serve]
@@ -173,9 +162,16 @@ command = ["sh", "-c", "echo token $MY_TOKEN; touch up; test -e last && exit 3; 
 [bench.env]
 MY_TOKEN = "Zx9-quiet-key"
 "#;
+    assert_hidden_by_the_next(plan, "the benchmark");
+}
+
+/// Kills vsweep while a program of the plan holds the key `Zx9-quiet-key`, which it has told when it makes the file `up`. The next vsweep,
+/// under which that program fails, hides what was told.
+fn assert_hidden_by_the_next(plan: &str, program: &str) {
+    let harness = Harness::new();
     harness.write("plan.toml", plan);
     let mut vsweep = harness.start(&["run", "plan.toml", "-o", "d"]);
-    wait_for("the benchmark", || harness.folder.path().join("up").exists());
+    wait_for(program, || harness.folder.path().join("up").exists());
     vsweep.kill().expect("it lives");
     vsweep.wait().expect("reaped");
     harness.wait_until_alone();

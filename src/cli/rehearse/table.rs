@@ -1,6 +1,6 @@
 //! A rehearsal for people.
 
-use crate::rehearse::{Forecast, Rehearsal, TimeInterval};
+use crate::rehearse::{Forecast, Loss, Rehearsal, TimeInterval};
 use crate::report::align::align;
 use crate::report::words::{settings, short_detail, short_label};
 use crate::selection::packed::Room;
@@ -121,7 +121,7 @@ fn remarks(servers: &[Forecast], place: usize) -> Vec<String> {
     }
     for (at, loss) in server.losses.iter().enumerate() {
         let failure = &loss.failure;
-        let fails_alike = |other: &&crate::rehearse::Loss| other.failure == *failure;
+        let fails_alike = |other: &&Loss| other.failure == *failure;
         if server.losses[..at].iter().any(|other| fails_alike(&other)) {
             continue;
         }

@@ -123,13 +123,20 @@ pub const SIZING: [&str; 2] = ["num_prompts", "num_warmups"];
 /// A label of the plan as short as it can be understood: `fast TP 2, concurrency 8` for
 /// `fast tensor_parallel_size=2, max_concurrency=8, num_prompts=80`.
 pub fn short_label(label: &str) -> String {
-    let say = |(name, value): (String, &str)| match (name.as_str(), value) {
+    let said = settings(label)
+        .into_iter()
+        .map(|(name, value)| say_setting(&name, value));
+    said.collect::<Vec<_>>().join(", ")
+}
+
+/// A setting by its short name, which may be empty, and its value: `TP 2`, `eager`, `no eager`.
+pub fn say_setting(name: &str, value: &str) -> String {
+    match (name, value) {
         ("", value) => value.to_owned(),
         (name, "true") => name.to_owned(),
         (name, "false") => format!("no {name}"),
         (name, value) => format!("{name} {value}"),
-    };
-    settings(label).into_iter().map(say).collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// The settings of a label of the plan as [`short_label`] has them: short names and values, `("TP", "2")`; what has no name has an

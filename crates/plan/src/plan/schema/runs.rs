@@ -12,7 +12,7 @@ pub enum RunsValue {
     Until(RunsTable),
 }
 
-/// Repeats a point on a start until the 95 % interval of a metric reaches no farther than `until` to either side of its mean, such as
+/// Repeats a point on a start until the 95 % interval of a metric reaches no farther than `until` to either side of its mean. An example is
 /// `runs = { min = 2, max = 10, metric = "p99_ttft_ms", until = "3 %" }`. The interval allows for being looked at after every run. It is one
 /// of this start; of other starts it says nothing.
 #[derive(JsonSchema)]

@@ -1,7 +1,8 @@
 //! The answer as a page's template takes it: what to run for each workload, a card for each best point, and the frontier.
 
+use super::Page;
 use super::card::Card;
-use super::{Page, lead};
+use super::pictures::{MOST_FRONT, pictures};
 use crate::report::answer::{Answer, Best, FRONTIER, KNEE, mark};
 use crate::report::charts::explore;
 use crate::report::effects::Mattered;
@@ -21,7 +22,7 @@ const MOST_FRONTIER: usize = 12;
 pub fn parts(page: &Page<'_>) -> Value {
     let points = page.inputs.points;
     let workloads = points.workloads();
-    let pictures = lead::pictures(page);
+    let pictures = pictures(page);
     let told = workloads.iter().zip(page.inputs.answers).zip(pictures);
     let measured = told.enumerate().filter(|(_, ((_, answer), _))| answer.is_measured());
     let measured = measured
@@ -31,7 +32,7 @@ pub fn parts(page: &Page<'_>) -> Value {
             let told = varying_within(points, workload);
             let recommended = recommend(points, page.inputs.goals, answer, &told).into_iter();
             context! {
-                is_front => i < lead::MOST_FRONT,
+                is_front => i < MOST_FRONT,
                 name => answer.workload.as_str(),
                 none => answer.none(),
                 doubtful => answer.doubtful,
@@ -61,7 +62,7 @@ pub fn parts(page: &Page<'_>) -> Value {
     let has_chart = |workload: &Value| workload.get_attr("families").is_ok_and(|families| families.is_true());
     context! {
         // The chart of the first that has one stands beside what is said of all.
-        charted => workloads.iter().take(lead::MOST_FRONT).position(has_chart),
+        charted => workloads.iter().take(MOST_FRONT).position(has_chart),
         is_cut => points.points.iter().any(|point| !point.cut.is_empty()),
         one_start => (!workloads.is_empty() && points.have_one_start()).then_some(ONE_START),
         compete => !workloads.is_empty() && page.inputs.answers.len() > 1,

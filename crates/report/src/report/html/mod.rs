@@ -7,7 +7,7 @@
 mod answer;
 mod card;
 mod data;
-mod lead;
+mod pictures;
 mod sections;
 mod targets;
 pub(super) mod text;

@@ -2,7 +2,7 @@
 
 use super::line::Names;
 use super::wording::{run_name, server_name};
-use crate::report::words::settings;
+use crate::report::words::{say_setting, settings};
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::printable::printable;
 use vsweep_record::journal::State;
@@ -57,10 +57,9 @@ fn label<'a>(server: &ServerId, state: &'a State) -> &'a str {
 /// Settings of which only the first has its name, unless they are apart: `TP 2/8/fp8`, `in 64, out 32`.
 fn join(settings: &[(String, &str)], joint: &str) -> String {
     let say = |(place, (name, value)): (usize, &(String, &str))| match *value {
-        "true" => name.clone(),
-        "false" => format!("no {name}"),
+        "true" | "false" => say_setting(name, value),
         value if place > 0 && joint == "/" => value.to_owned(),
-        value => format!("{name} {value}").trim_start().to_owned(),
+        value => say_setting(name, value),
     };
     settings.iter().enumerate().map(say).collect::<Vec<_>>().join(joint)
 }

@@ -1,10 +1,10 @@
 //! The life of the server process, as a supervisor sees `vllm serve`: arguments, port, start-up in phases with log
 //! lines, the engine process, serving, signals, and every way to end.
 
-use super::api::{self, App, Sleeps, Traffic};
+use super::api::{self, App};
 use super::child::{EngineProcess, Role};
 use super::config_file::{self, Unreadable};
-use super::driver::{Ambush, EngineEvent, Handle, Snapshot, Strike};
+use super::driver::{Ambush, EngineEvent, Handle, Strike};
 use super::engine::noise::mix_text;
 use super::fault::{After, Fault, Kinds};
 use super::flags::Flags;
@@ -210,12 +210,9 @@ fn app(settings: Settings, flags: &Flags, driver: Handle, tokenizer: Tokenizer) 
         engine_dead: AtomicBool::new(false),
         mute: AtomicBool::new(false),
         paused: AtomicBool::new(false),
-        sleep_level: AtomicU64::new(0),
         requests: AtomicU64::new(0),
         in_flight: AtomicU64::new(0),
         resets: AtomicU64::new(0),
-        traffic: Arc::new(Traffic::default()),
-        sleeps: Sleeps::default(),
         created: api::unix_seconds() as u64,
         started: (api::unix_seconds() * 100.0).round() / 100.0,
         fingerprint: format!("vllm-{}-{:08x}", api::VERSION, hash as u32),
@@ -236,7 +233,6 @@ async fn run(
     log::uvicorn(&format!("Started server process [{}]", std::process::id()));
     log::uvicorn("Waiting for application startup.");
     log::uvicorn("Application startup complete.");
-    let statistics = tokio::spawn(log_statistics(app.clone()));
     let mut watched = true;
     let (close, closed) = watch::channel(false);
     let server = tokio::spawn(http(app.clone(), listener, closed));
@@ -273,7 +269,6 @@ async fn run(
             },
         }
     };
-    statistics.abort();
     log::uvicorn("Shutting down");
     let _ = close.send(true);
     let _ = tokio::time::timeout(LAST_BYTES, server).await;
@@ -282,41 +277,6 @@ async fn run(
     }
     log::uvicorn("Application shutdown complete.");
     code
-}
-
-/// vLLM's line every ten seconds in which something happened.
-async fn log_statistics(app: Arc<App>) {
-    const EVERY: Duration = Duration::from_secs(10);
-    let (mut prompt, mut generation) = (0, 0);
-    loop {
-        tokio::time::sleep(EVERY).await;
-        let Some(states) = app.driver.inspect().await else {
-            return;
-        };
-        // vLLM writes a line for each engine; one for all of them says the same.
-        let sum = |of: fn(&Snapshot) -> u64| states.iter().map(of).sum::<u64>();
-        let rate = |now: u64, before: u64| (now - before) as f64 / EVERY.as_secs_f64();
-        let (prompts, tokens) = (sum(|s| s.stats.prompt_tokens), sum(|s| s.stats.generation_tokens));
-        let rates = (rate(prompts, prompt), rate(tokens, generation));
-        (prompt, generation) = (prompts, tokens);
-        let (running, waiting) = (sum(|s| s.running as u64), sum(|s| s.waiting as u64));
-        if rates == (0.0, 0.0) && running + waiting == 0 {
-            continue;
-        }
-        let usage = states.iter().map(|state| state.kv_usage).fold(0.0, f64::max);
-        let (hits, queries) = (sum(|s| s.stats.prefix_hits), sum(|s| s.stats.prefix_queries));
-        log::api(
-            "loggers.py:335",
-            &format!(
-                "Engine 000: Avg prompt throughput: {:.1} tokens/s, Avg generation throughput: {:.1} tokens/s, Running: \
-                 {running} reqs, Waiting: {waiting} reqs, GPU KV cache usage: {:.1}%, Prefix cache hit rate: {:.1}%",
-                rates.0,
-                rates.1,
-                100.0 * usage,
-                100.0 * hits as f64 / queries.max(1) as f64,
-            ),
-        );
-    }
 }
 
 async fn http(app: Arc<App>, listener: TcpListener, mut closed: watch::Receiver<bool>) {

@@ -1,6 +1,5 @@
 //! A request for text that was admitted, and what is to be written as its answer.
 
-use super::traffic::Visit;
 use super::{App, InFlight};
 use crate::sim::driver::EngineEvent;
 use crate::sim::engine::noise::{mix, uniform};
@@ -68,8 +67,6 @@ pub struct PendingAnswer {
     pub(super) events: UnboundedReceiver<EngineEvent>,
     pub(super) finished: usize,
     pub(super) _in_flight: InFlight,
-    /// Counts the request until its answer is written.
-    pub(super) _visit: Option<Arc<Visit>>,
 }
 
 /// What faults make of an answer.

@@ -1,9 +1,7 @@
 //! The routes that vLLM has in development mode (`VLLM_SERVER_DEV_MODE=1`): cache resets, sleep, pause, server info.
 
 use super::App;
-use super::page::{Labels, Page};
 use crate::sim::driver::Snapshot;
-use crate::sim::engine::stats::Histogram;
 use crate::sim::fault::Fault;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
@@ -13,8 +11,7 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The routes.
 pub fn router() -> Router<Arc<App>> {
@@ -31,9 +28,6 @@ pub fn router() -> Router<Arc<App>> {
         .route("/resume", post(resume))
         .route("/is_paused", get(is_paused))
         .route("/server_info", get(server_info))
-        .route("/get_world_size", get(world_size))
-        .route("/weight_info", get(weight_info))
-        .route("/abort_requests", post(abort_requests))
 }
 
 async fn nothing() -> StatusCode {
@@ -49,47 +43,6 @@ async fn reset_prefix_cache(State(app): State<Arc<App>>) -> Json<Value> {
         .any(|fault| matches!(fault, Fault::ResetRefused(count) if number < *count));
     let success = app.driver.reset_prefix_cache().await && !refused;
     Json(json!({"success": success}))
-}
-
-/// How long falling asleep and waking up took, for `/metrics`.
-pub struct Sleeps(Mutex<[Histogram; 2]>);
-
-impl Default for Sleeps {
-    fn default() -> Self {
-        let bounds = [0.01, 0.1, 1.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0];
-        Sleeps(Mutex::new([Histogram::new(&bounds), Histogram::new(&bounds)]))
-    }
-}
-
-impl Sleeps {
-    const OPERATIONS: [&str; 2] = ["sleep", "wake"];
-
-    fn took(&self, operation: usize, since: Instant) {
-        let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        times[operation].observe(since.elapsed().as_secs_f64());
-    }
-
-    /// Writes them down: an operation that never happened has no samples.
-    pub fn write(&self, page: &mut Page) {
-        let times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let happened: Vec<(Labels, &Histogram)> = Self::OPERATIONS
-            .iter()
-            .zip(times.iter())
-            .filter(|(_, times)| times.count() > 0)
-            .map(|(name, times)| (Labels::new("", format!("operation=\"{name}\"")), times))
-            .collect();
-        page.histogram(
-            "vllm:sleep_mode_operation_duration_seconds",
-            "Duration of one sleep-mode operation.",
-            &happened,
-        );
-        let idle: Vec<(Labels, f64)> = happened.iter().map(|(labels, _)| (labels.clone(), 0.0)).collect();
-        page.gauge(
-            "vllm:sleep_mode_operations_in_flight",
-            "Sleep-mode operations currently awaited.",
-            &idle,
-        );
-    }
 }
 
 type Asked = Query<HashMap<String, String>>;
@@ -112,7 +65,6 @@ async fn stop_scheduling(app: &App, asked: &HashMap<String, String>) {
 }
 
 fn go_on(app: &App) {
-    app.sleep_level.store(0, Ordering::Relaxed);
     app.paused.store(false, Ordering::Relaxed);
     app.driver.pause(false);
 }
@@ -120,20 +72,15 @@ fn go_on(app: &App) {
 /// Level 0 stops scheduling and nothing else; the others also lose the KV cache.
 async fn sleep(State(app): State<Arc<App>>, Query(asked): Asked) -> Json<Value> {
     let level = asked.get("level").and_then(|level| level.parse().ok()).unwrap_or(1);
-    let start = Instant::now();
     stop_scheduling(&app, &asked).await;
     if level > 0 {
         app.driver.reset_prefix_cache().await;
     }
-    app.sleep_level.store(level, Ordering::Relaxed);
-    app.sleeps.took(0, start);
     Json(json!({"status": "sleeping", "level": level}))
 }
 
 async fn wake_up(State(app): State<Arc<App>>) -> Json<Value> {
-    let start = Instant::now();
     go_on(&app);
-    app.sleeps.took(1, start);
     Json(json!({"status": "awake", "tags": null}))
 }
 
@@ -158,24 +105,6 @@ async fn resume(State(app): State<Arc<App>>) -> Json<Value> {
 
 async fn is_paused(State(app): State<Arc<App>>) -> Json<Value> {
     Json(json!({"is_paused": app.paused.load(Ordering::Relaxed)}))
-}
-
-async fn world_size(State(app): State<Arc<App>>) -> Json<Value> {
-    Json(json!({"world_size": app.settings.cost.tensor_parallel * app.settings.cost.pipeline_parallel}))
-}
-
-async fn weight_info() -> Json<Value> {
-    Json(json!({"weight_version": "default"}))
-}
-
-/// Aborts the requests named in the body.
-async fn abort_requests(State(app): State<Arc<App>>, Json(body): Json<Value>) -> StatusCode {
-    let named = body["request_ids"].as_array().cloned().unwrap_or_default();
-    named
-        .iter()
-        .filter_map(Value::as_str)
-        .for_each(|id| app.driver.abort(id));
-    StatusCode::OK
 }
 
 /// The part of vLLM's configuration that the simulator knows.

@@ -6,14 +6,12 @@ use super::body::Body;
 use super::error::{ApiError, ENGINE_DEAD};
 use super::limit::{Stop, output_limit, positive};
 use super::prompt::{Prompt, prompts};
-use super::traffic::Visit;
 use super::{App, InFlight, stream, whole};
 use crate::sim::driver::Submission;
 use crate::sim::engine::Request;
 use crate::sim::engine::noise::{mix, mix_text, uniform};
 use crate::sim::fault::Fault;
 use crate::sim::log;
-use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -26,39 +24,21 @@ use tokio::sync::mpsc::unbounded_channel;
 /// Tokens of a completion that states no limit (OpenAI's default).
 const DEFAULT_MAX_TOKENS: i64 = 16;
 
-type Counted = Extension<Option<Arc<Visit>>>;
-
 /// `POST /v1/completions`
-pub async fn completions(
-    State(app): State<Arc<App>>,
-    Extension(visit): Counted,
-    headers: HeaderMap,
-    bytes: Bytes,
-) -> Response {
-    answer(app, Style::Completion, visit, &headers, &bytes)
+pub async fn completions(State(app): State<Arc<App>>, headers: HeaderMap, bytes: Bytes) -> Response {
+    answer(app, Style::Completion, &headers, &bytes)
         .await
         .unwrap_or_else(IntoResponse::into_response)
 }
 
 /// `POST /v1/chat/completions`
-pub async fn chat(
-    State(app): State<Arc<App>>,
-    Extension(visit): Counted,
-    headers: HeaderMap,
-    bytes: Bytes,
-) -> Response {
-    answer(app, Style::Chat, visit, &headers, &bytes)
+pub async fn chat(State(app): State<Arc<App>>, headers: HeaderMap, bytes: Bytes) -> Response {
+    answer(app, Style::Chat, &headers, &bytes)
         .await
         .unwrap_or_else(IntoResponse::into_response)
 }
 
-async fn answer(
-    app: Arc<App>,
-    style: Style,
-    visit: Option<Arc<Visit>>,
-    headers: &HeaderMap,
-    bytes: &[u8],
-) -> Result<Response, ApiError> {
+async fn answer(app: Arc<App>, style: Style, headers: &HeaderMap, bytes: &[u8]) -> Result<Response, ApiError> {
     let body = Body::read(bytes)?;
     let prompts = prompts(&app, style, &body)?;
     let model = body.text("model")?;
@@ -77,7 +57,7 @@ async fn answer(
     let id = request_id(headers, number);
     let rank = rank(&app, headers)?;
     let mut answer = admit(app, style, &body, prompts, &id, salt, rank)?;
-    (answer.spoilt, answer.model, answer._visit) = (spoilt, model, visit);
+    (answer.spoilt, answer.model) = (spoilt, model);
     match streaming {
         true => Ok(stream::respond(answer)),
         false => whole::respond(answer).await,
@@ -172,7 +152,6 @@ fn admit(
                 seed,
                 priority,
                 stops: finish_reason == "stop",
-                max_tokens: most,
                 salt,
             };
             choices.push(Choice {
@@ -203,7 +182,6 @@ fn admit(
         model: String::new(),
         created: super::unix_seconds() as u64,
         _in_flight: InFlight::of(&app),
-        _visit: None,
         app: app.clone(),
         events,
         finished: 0,
@@ -211,7 +189,6 @@ fn admit(
     app.driver.submit(Submission {
         id: answer.id.clone(),
         sequences,
-        n,
         rank,
         events: events_in,
     });

@@ -4,32 +4,24 @@
 mod answer;
 mod body;
 mod dev;
-mod engines;
 mod error;
 mod generate;
 mod limit;
-mod machine;
 mod metrics;
 mod page;
 mod plain;
 mod prompt;
 mod stream;
-mod traffic;
 mod whole;
 
-pub use self::dev::Sleeps;
-pub use self::traffic::Traffic;
-
 use self::error::ApiError;
-use self::traffic::Visit;
 use super::driver::Handle;
 use super::log;
 use super::settings::{Adapter, Settings};
 use super::tokenizer::Tokenizer;
 use axum::Router;
-use axum::body::HttpBody;
-use axum::extract::{ConnectInfo, MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{HeaderValue, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -55,18 +47,12 @@ pub struct App {
     pub mute: AtomicBool,
     /// Whether scheduling was paused.
     pub paused: AtomicBool,
-    /// Sleep level, 0 when awake.
-    pub sleep_level: AtomicU64,
     /// Requests for text so far, by which random faults are drawn.
     pub requests: AtomicU64,
     /// Requests for text not yet answered.
     pub in_flight: AtomicU64,
     /// Resets of the prefix cache so far.
     pub resets: AtomicU64,
-    /// What the HTTP server counts about itself.
-    pub traffic: Arc<Traffic>,
-    /// How long falling asleep and waking up took.
-    pub sleeps: Sleeps,
     /// Start of the server, seconds since 1970.
     pub created: u64,
     /// The same to a hundredth of a second, as its metrics tell it.
@@ -105,8 +91,6 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/health", get(plain::health))
         .route("/ping", get(plain::health).post(plain::health))
         .route("/version", get(plain::version))
-        .route("/load", get(plain::load))
-        .route("/kv_event_sources", get(plain::kv_event_sources))
         .route("/metrics", get(metrics::metrics))
         .route("/v1/models", get(plain::models))
         .route("/v1/models/{*name}", get(plain::model))
@@ -128,7 +112,7 @@ pub fn router(app: Arc<App>) -> Router {
 async fn around(
     State(app): State<Arc<App>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Response {
     if app.mute.load(Ordering::Relaxed) {
@@ -138,21 +122,10 @@ async fn around(
         .settings
         .access_log
         .then(|| format!("{} {}", request.method(), request.uri()));
-    let length = |headers: &HeaderMap| headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
-    let received = length(request.headers()).unwrap_or(0);
-    let visit = request
-        .extensions()
-        .get::<MatchedPath>()
-        .and_then(|path| Visit::start(&app.traffic, path.as_str(), request.method().as_str(), received));
-    request.extensions_mut().insert(visit.clone());
     let mut response = match authorized(&app, &request) {
         true => next.run(request).await,
         false => ApiError::unauthorized().into_response(),
     };
-    if let Some(visit) = &visit {
-        let sent = response.body().size_hint().exact().filter(|_| !is_stream(&response));
-        visit.answered(response.status().as_u16(), sent.unwrap_or(0));
-    }
     response
         .headers_mut()
         .insert(header::SERVER, HeaderValue::from_static("uvicorn"));
@@ -163,11 +136,6 @@ async fn around(
         log::uvicorn(&format!("{peer} - \"{line} HTTP/1.1\" {}", response.status()));
     }
     response
-}
-
-fn is_stream(response: &Response) -> bool {
-    let kind = response.headers().get(header::CONTENT_TYPE);
-    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
 /// vLLM guards `/v1` only.

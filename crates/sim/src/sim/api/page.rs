@@ -1,55 +1,23 @@
-//! Writing a page of metrics in the Prometheus text format, as Python's client writes it: every counter and histogram is
-//! followed by a gauge of when it was made.
+//! Writing a page of metrics in the Prometheus text format, with vLLM's labels. What is told is the business of `metrics`.
 
 use crate::sim::engine::stats::Histogram;
 use std::fmt::Write;
 
-/// Labels of one sample, in the order in which they are written: `le` stands between the two parts.
-#[derive(Debug, Clone, Default)]
-pub struct Labels {
-    /// What sorts before `le`, such as `engine="0"`.
-    pub before: String,
-    /// What sorts after it.
-    pub after: String,
-}
-
-impl Labels {
-    /// Labels from their two parts; either may be empty.
-    pub fn new(before: impl Into<String>, after: impl Into<String>) -> Labels {
-        Labels {
-            before: before.into(),
-            after: after.into(),
-        }
-    }
-
-    fn with(&self, between: &str) -> String {
-        let parts = [self.before.as_str(), between, self.after.as_str()];
-        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        match parts.is_empty() {
-            true => String::new(),
-            false => format!("{{{}}}", parts.join(",")),
-        }
-    }
-}
-
-/// A label's value between its quotes.
-pub fn quoted(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
+/// Names and values of labels.
+pub type Labels = Vec<(&'static str, String)>;
 
 /// A page in the making.
 pub struct Page {
     text: String,
-    /// When the counters were made, seconds since 1970.
-    created: f64,
+    model: String,
 }
 
 impl Page {
-    /// An empty page.
-    pub fn new(created: f64) -> Page {
+    /// An empty page about engines that serve this model.
+    pub fn new(model: &str) -> Page {
         Page {
-            text: String::with_capacity(64 << 10),
-            created,
+            text: String::with_capacity(16 << 10),
+            model: model.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"),
         }
     }
 
@@ -58,67 +26,66 @@ impl Page {
         self.text
     }
 
-    /// The lines that introduce a metric; those of no metric if there is no sample.
+    /// A gauge: the engine, labels and value of each sample.
+    pub fn gauge(&mut self, name: &str, help: &str, samples: impl Iterator<Item = (usize, Labels, f64)>) {
+        self.metric(&format!("vllm:{name}"), "gauge", help, samples);
+    }
+
+    /// The same of a counter; `name` without `_total`.
+    pub fn counter(&mut self, name: &str, help: &str, samples: impl Iterator<Item = (usize, Labels, f64)>) {
+        self.metric(&format!("vllm:{name}_total"), "counter", help, samples);
+    }
+
+    /// A histogram of each engine.
+    pub fn histogram<'h>(&mut self, name: &str, help: &str, samples: impl Iterator<Item = (usize, &'h Histogram)>) {
+        self.head(&format!("vllm:{name}"), "histogram", help);
+        for (engine, histogram) in samples {
+            let mut below = 0;
+            let bounds = histogram.bounds.iter().map(|bound| format!("{bound:?}"));
+            for (bound, count) in bounds.chain(["+Inf".to_owned()]).zip(&histogram.counts) {
+                below += count;
+                self.sample_of(
+                    &format!("vllm:{name}_bucket"),
+                    engine,
+                    vec![("le", bound)],
+                    below as f64,
+                );
+            }
+            self.sample_of(&format!("vllm:{name}_count"), engine, vec![], below as f64);
+            self.sample_of(&format!("vllm:{name}_sum"), engine, vec![], histogram.sum);
+        }
+    }
+
+    /// A gauge that is not of a model, by its whole name: labels and value of each sample.
+    pub fn bare_gauge(&mut self, name: &str, help: &str, samples: impl IntoIterator<Item = (Labels, f64)>) {
+        self.head(name, "gauge", help);
+        samples
+            .into_iter()
+            .for_each(|(labels, value)| self.sample(name, labels, value));
+    }
+
+    fn metric(&mut self, name: &str, kind: &str, help: &str, samples: impl Iterator<Item = (usize, Labels, f64)>) {
+        self.head(name, kind, help);
+        samples.for_each(|(engine, labels, value)| self.sample_of(name, engine, labels, value));
+    }
+
     fn head(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    /// One sample.
-    fn sample(&mut self, name: &str, labels: &Labels, value: f64) {
-        let labels = labels.with("");
+    fn sample_of(&mut self, name: &str, engine: usize, mut labels: Labels, value: f64) {
+        labels.extend([("engine", engine.to_string()), ("model_name", self.model.clone())]);
+        self.sample(name, labels, value);
+    }
+
+    /// One sample, its labels in alphabetical order as Python's client writes them.
+    fn sample(&mut self, name: &str, mut labels: Labels, value: f64) {
+        labels.sort_unstable();
+        let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}=\"{value}\"")).collect();
+        let labels = match labels.is_empty() {
+            true => String::new(),
+            false => format!("{{{}}}", labels.join(",")),
+        };
         let _ = writeln!(self.text, "{name}{labels} {value:?}");
-    }
-
-    /// A metric of one number a sample, and nothing after it.
-    pub fn metric(&mut self, name: &str, kind: &str, help: &str, samples: &[(Labels, f64)]) {
-        self.head(name, kind, help);
-        samples
-            .iter()
-            .for_each(|(labels, value)| self.sample(name, labels, *value));
-    }
-
-    /// A gauge with all its samples.
-    pub fn gauge(&mut self, name: &str, help: &str, samples: &[(Labels, f64)]) {
-        self.metric(name, "gauge", help, samples);
-    }
-
-    /// A counter with all its samples; `name` without `_total`.
-    pub fn counter(&mut self, name: &str, help: &str, samples: &[(Labels, f64)]) {
-        let total = format!("{name}_total");
-        self.metric(&total, "counter", help, samples);
-        self.made(name, help, samples.iter().map(|(labels, _)| labels));
-    }
-
-    /// A sum and a count without buckets.
-    pub fn summary(&mut self, name: &str, help: &str, samples: &[(Labels, u64, f64)]) {
-        self.head(name, "summary", help);
-        for (labels, count, sum) in samples {
-            self.sample(&format!("{name}_count"), labels, *count as f64);
-            self.sample(&format!("{name}_sum"), labels, *sum);
-        }
-        self.made(name, help, samples.iter().map(|(labels, ..)| labels));
-    }
-
-    /// A histogram with all its samples.
-    pub fn histogram(&mut self, name: &str, help: &str, samples: &[(Labels, &Histogram)]) {
-        self.head(name, "histogram", help);
-        for (labels, histogram) in samples {
-            let mut below = 0;
-            let bounds = histogram.bounds.iter().map(|bound| format!("{bound:?}"));
-            for (bound, count) in bounds.chain(["+Inf".to_string()]).zip(&histogram.counts) {
-                below += count;
-                let labels = labels.with(&format!("le=\"{bound}\""));
-                let _ = writeln!(self.text, "{name}_bucket{labels} {:?}", below as f64);
-            }
-            self.sample(&format!("{name}_count"), labels, below as f64);
-            self.sample(&format!("{name}_sum"), labels, histogram.sum);
-        }
-        self.made(name, help, samples.iter().map(|(labels, _)| labels));
-    }
-
-    fn made<'l>(&mut self, name: &str, help: &str, labels: impl Iterator<Item = &'l Labels>) {
-        let name = format!("{name}_created");
-        self.head(&name, "gauge", help);
-        labels.for_each(|labels| self.sample(&name, labels, self.created));
     }
 }

@@ -27,11 +27,6 @@ pub async fn version() -> Json<Value> {
     Json(json!({"version": VERSION, "simulator": "vsweep"}))
 }
 
-/// `GET /load`
-pub async fn load(State(app): State<Arc<App>>) -> Json<Value> {
-    Json(json!({"server_load": app.in_flight.load(Ordering::Relaxed)}))
-}
-
 fn card(app: &App, name: &str) -> Value {
     let permission = json!({
         "id": format!("modelperm-{:016x}", mix(app.created)), "object": "model_permission", "created": app.created,
@@ -50,11 +45,6 @@ fn root(app: &App) -> &str {
     } else {
         &app.settings.model
     }
-}
-
-/// `GET /kv_event_sources`: there are none.
-pub async fn kv_event_sources() -> Json<Value> {
-    Json(json!({}))
 }
 
 /// An adapter's card names what it adapts.

@@ -2,7 +2,6 @@
 //! token to its request the moment the step ends. It alone owns the engine.
 
 use super::{EngineCommand, EngineEvent, Shared, Snapshot, Strike, Submission};
-use crate::sim::engine::stats::{Histogram, one_two_five};
 use crate::sim::engine::{Engine, Key, Output};
 use crate::sim::truth::{self, Truth};
 use std::collections::HashMap;
@@ -18,9 +17,6 @@ struct Client {
     first: Key,
     sequences: usize,
     unfinished: usize,
-    /// Choices of each prompt, and the longest finished answer and the unfinished ones of each.
-    n: usize,
-    prompts: Vec<(usize, usize)>,
 }
 
 /// A thread's state.
@@ -31,8 +27,6 @@ pub(super) struct Lane {
     clients: HashMap<String, Client>,
     /// Request and choice of each sequence.
     owners: HashMap<Key, (String, u32, UnboundedSender<EngineEvent>)>,
-    request_n: Histogram,
-    request_longest: Histogram,
     shared: Arc<Shared>,
     unfinished: Arc<AtomicUsize>,
     zero: Instant,
@@ -53,15 +47,12 @@ impl Lane {
         shared: Arc<Shared>,
         unfinished: Arc<AtomicUsize>,
     ) -> Lane {
-        let lengths = one_two_five(engine.limits().max_model_len);
         Lane {
             number,
             engine,
             commands,
             clients: HashMap::new(),
             owners: HashMap::new(),
-            request_n: Histogram::new(&[1.0, 2.0, 5.0, 10.0, 20.0]),
-            request_longest: Histogram::new(&lengths),
             shared,
             unfinished,
             zero: Instant::now(),
@@ -149,9 +140,7 @@ impl Lane {
             let [
                 ..,
                 Output {
-                    key,
-                    index,
-                    finished: last,
+                    key, finished: last, ..
                 },
             ] = *tokens
             else {
@@ -170,26 +159,20 @@ impl Lane {
                 truth.tokens((self.number, key), instant, tokens.len(), last);
             }
             if last {
-                finished.push((key, index + 1));
+                finished.push(key);
             }
         }
         drop(truth);
-        finished.into_iter().for_each(|(key, length)| self.finish(key, length));
+        finished.into_iter().for_each(|key| self.finish(key));
     }
 
-    fn finish(&mut self, key: Key, length: usize) {
-        let Some((id, choice, _)) = self.owners.remove(&key) else {
+    fn finish(&mut self, key: Key) {
+        let Some((id, ..)) = self.owners.remove(&key) else {
             return;
         };
         let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
-        let (longest, left) = &mut client.prompts[choice as usize / client.n];
-        (*longest, *left) = (length.max(*longest), *left - 1);
-        if *left == 0 {
-            self.request_n.observe(client.n as f64);
-            self.request_longest.observe(*longest as f64);
-        }
         client.unfinished -= 1;
         if client.unfinished == 0 {
             self.clients.remove(&id);
@@ -208,8 +191,6 @@ impl Lane {
                     running,
                     waiting,
                     kv_usage: self.engine.kv_usage(),
-                    request_n: self.request_n.clone(),
-                    request_longest: self.request_longest.clone(),
                 });
             }
             EngineCommand::ResetPrefixCache(answer) => {
@@ -263,8 +244,6 @@ impl Lane {
             first: first.unwrap_or_default(),
             sequences,
             unfinished: sequences,
-            n: submission.n,
-            prompts: vec![(0, submission.n); sequences.div_ceil(submission.n)],
         };
         self.clients.insert(submission.id, client);
     }

@@ -5,7 +5,7 @@
 mod lane;
 
 use self::lane::Lane;
-use super::engine::stats::{Histogram, Stats};
+use super::engine::stats::Stats;
 use super::engine::{Engine, Request};
 use super::truth::Truth;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -38,8 +38,6 @@ pub struct Submission {
     pub id: String,
     /// The sequences, in the order of the choices.
     pub sequences: Vec<Request>,
-    /// Choices of each prompt.
-    pub n: usize,
     /// The engine that it must go to, if it names one.
     pub rank: Option<usize>,
     /// Where its tokens go.
@@ -56,10 +54,6 @@ pub struct Snapshot {
     pub waiting: usize,
     /// Used share of the KV cache.
     pub kv_usage: f64,
-    /// Choices of each finished prompt.
-    pub request_n: Histogram,
-    /// Tokens of the longest answer of each finished prompt.
-    pub request_longest: Histogram,
 }
 
 enum EngineCommand {

@@ -73,8 +73,6 @@ pub struct Request {
     pub priority: i64,
     /// Whether `output_len` is the answer's own end rather than its limit.
     pub stops: bool,
-    /// The limit that was asked for, in tokens; only counted.
-    pub max_tokens: usize,
     /// Blocks are only shared with requests of the same salt: adapters must not share.
     pub salt: u64,
 }
@@ -237,10 +235,6 @@ impl Engine {
     /// How long a step from `now` on takes; counts it.
     fn time(&mut self, now: f64, work: &Work) -> f64 {
         self.stats.iteration_tokens.observe(work.tokens as f64);
-        self.stats.flops += self.roofline.flops(work);
-        let (read, written) = self.roofline.traffic(work);
-        self.stats.read_bytes += read;
-        self.stats.write_bytes += written;
         self.noise.stretch(now, self.roofline.seconds(work)) * self.crowd.factor()
     }
 
@@ -309,17 +303,6 @@ impl Engine {
     fn retire(&mut self, key: Key, now: f64) {
         let mut done = self.sequences.remove(&key).expect("a running request is known");
         self.pool.release(&mut done.blocks);
-        self.stats.finished(&stats::Life {
-            arrived: done.arrived,
-            scheduled: done.scheduled.unwrap_or(done.arrived),
-            first_token: done.first_token,
-            finished: now,
-            prompt: done.request.prompt.len(),
-            cached: done.cached_prompt,
-            output: done.produced,
-            stopped: done.request.stops,
-            max_tokens: done.request.max_tokens,
-            preemptions: done.preemptions,
-        });
+        self.stats.finished(&done, now);
     }
 }

@@ -52,7 +52,6 @@ pub(super) struct Roofline {
     /// What a step costs the host without its sequences.
     host: f64,
     stages: usize,
-    gpus: f64,
     speed: f64,
 }
 
@@ -109,7 +108,6 @@ impl Roofline {
             drafts,
             host: STEP_OVERHEAD + launches * model.layers as f64,
             stages: cost.pipeline_parallel,
-            gpus: (cost.tensor_parallel * cost.pipeline_parallel) as f64,
             speed: cost.speed,
         }
     }
@@ -134,21 +132,6 @@ impl Roofline {
         });
         let host = self.host + SEQUENCE_OVERHEAD * work.sequences as f64;
         (dense + attention + communication + drafting + host) / self.speed
-    }
-
-    /// Floating point operations of one step on one GPU.
-    pub fn flops(&self, work: &Work) -> f64 {
-        (self.dense_flops(work) + self.pair * work.pairs) / self.gpus
-    }
-
-    /// Bytes that one step reads from and writes to the memory of one GPU: weights and keys and values.
-    pub fn traffic(&self, work: &Work) -> (f64, f64) {
-        let stages = self.stages as f64;
-        let kv = self.kv_bytes / stages;
-        (
-            self.weight_bytes(work) / stages + work.kv_tokens * kv,
-            work.tokens as f64 * kv,
-        )
     }
 
     fn dense_flops(&self, work: &Work) -> f64 {

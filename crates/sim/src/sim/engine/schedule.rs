@@ -149,7 +149,6 @@ impl Engine {
         let sequence = self.sequences.get_mut(&key).expect("a running request is known");
         *budget += std::mem::take(&mut sequence.planned);
         sequence.guessed = 0;
-        sequence.preemptions += 1;
         self.stats.preemptions += 1;
         self.running.retain(|other| *other != key);
         self.waiting.push_front(key);

@@ -32,7 +32,6 @@ pub(super) struct Sequence {
     pub(super) hashes: Vec<u64>,
     /// Leading blocks that the pool was told the content of.
     pub(super) remembered: usize,
-    pub(super) preemptions: usize,
     pub(super) cached_prompt: usize,
     /// The round of the decoders at which `produced` and `computed` were true; of no meaning elsewhere.
     pub(super) current: u64,
@@ -54,7 +53,6 @@ impl Sequence {
             blocks: HeldBlocks::default(),
             hashes: Vec::new(),
             remembered: 0,
-            preemptions: 0,
             cached_prompt: 0,
             current: 0,
         }

@@ -1,5 +1,7 @@
 //! What the engine counts, with vLLM's buckets, so that `/metrics` only has to write it down. Times in seconds.
 
+use super::sequence::Sequence;
+
 /// A cumulative-bucket histogram as Prometheus means it: its buckets, count and sum always add up.
 #[derive(Debug, Clone)]
 pub struct Histogram {
@@ -47,31 +49,6 @@ impl Histogram {
     }
 }
 
-/// The life of one finished request.
-#[derive(Debug, Clone, Copy)]
-pub struct Life {
-    /// When it entered the queue.
-    pub arrived: f64,
-    /// When it first left the queue.
-    pub scheduled: f64,
-    /// When its first token was there.
-    pub first_token: f64,
-    /// When its last token was there.
-    pub finished: f64,
-    /// Prompt tokens.
-    pub prompt: usize,
-    /// Prompt tokens found in the prefix cache.
-    pub cached: usize,
-    /// Tokens of the answer.
-    pub output: usize,
-    /// Whether it ended before its limit.
-    pub stopped: bool,
-    /// Its limit.
-    pub max_tokens: usize,
-    /// How often it was preempted.
-    pub preemptions: usize,
-}
-
 const LATENCY: [f64; 21] = [
     0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0,
     1920.0, 7680.0,
@@ -86,7 +63,6 @@ const ITL: [f64; 19] = [
 const ITERATION: [f64; 13] = [
     1.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0,
 ];
-const PREEMPTIONS: [f64; 7] = [1.0, 2.0, 3.0, 4.0, 5.0, 10.0, 20.0];
 
 /// Counters and histograms of one engine, named as vLLM's metrics without prefix and unit.
 #[derive(Debug, Clone)]
@@ -115,12 +91,6 @@ pub struct Stats {
     pub draft_tokens: u64,
     /// Guesses that were right, by their place.
     pub accepted: Vec<u64>,
-    /// Floating point operations on each GPU.
-    pub flops: f64,
-    /// Bytes read from each GPU's memory.
-    pub read_bytes: f64,
-    /// Bytes written to it.
-    pub write_bytes: f64,
     /// Tokens of each step.
     pub iteration_tokens: Histogram,
     /// Arrival to first token.
@@ -133,8 +103,6 @@ pub struct Stats {
     pub e2e: Histogram,
     /// Arrival to first scheduling.
     pub queue: Histogram,
-    /// First scheduling to last token.
-    pub inference: Histogram,
     /// First scheduling to first token.
     pub prefill: Histogram,
     /// First token to last token.
@@ -143,12 +111,6 @@ pub struct Stats {
     pub request_prompt_tokens: Histogram,
     /// Generated tokens of a request.
     pub request_generation_tokens: Histogram,
-    /// Prompt tokens of a request that were not in the cache.
-    pub request_prefill_computed: Histogram,
-    /// Preemptions of a request.
-    pub request_preemptions: Histogram,
-    /// The limit of a request's answer.
-    pub request_max_tokens: Histogram,
 }
 
 impl Stats {
@@ -169,23 +131,16 @@ impl Stats {
             drafts: 0,
             draft_tokens: 0,
             accepted: vec![0; guesses],
-            flops: 0.0,
-            read_bytes: 0.0,
-            write_bytes: 0.0,
             iteration_tokens: Histogram::new(&ITERATION),
             time_to_first_token: Histogram::new(&TTFT),
             inter_token_latency: Histogram::new(&ITL),
             time_per_output_token: Histogram::new(&ITL),
             e2e: Histogram::new(&LATENCY),
             queue: Histogram::new(&LATENCY),
-            inference: Histogram::new(&LATENCY),
             prefill: Histogram::new(&LATENCY),
             decode: Histogram::new(&LATENCY),
             request_prompt_tokens: Histogram::new(&lengths),
             request_generation_tokens: Histogram::new(&lengths),
-            request_prefill_computed: Histogram::new(&lengths),
-            request_preemptions: Histogram::new(&PREEMPTIONS),
-            request_max_tokens: Histogram::new(&lengths),
         }
     }
 
@@ -213,27 +168,24 @@ impl Stats {
         }
     }
 
-    pub(super) fn finished(&mut self, life: &Life) {
-        *if life.stopped {
+    /// Counts a request that got its last token at `now`.
+    pub(super) fn finished(&mut self, done: &Sequence, now: f64) {
+        *if done.request.stops {
             &mut self.stopped
         } else {
             &mut self.finished_by_length
         } += 1;
-        self.e2e.observe(life.finished - life.arrived);
-        self.queue.observe(life.scheduled - life.arrived);
-        self.inference.observe(life.finished - life.scheduled);
-        self.prefill.observe(life.first_token - life.scheduled);
-        self.decode.observe(life.finished - life.first_token);
-        if life.output > 1 {
+        let scheduled = done.scheduled.unwrap_or(done.arrived);
+        self.e2e.observe(now - done.arrived);
+        self.queue.observe(scheduled - done.arrived);
+        self.prefill.observe(done.first_token - scheduled);
+        self.decode.observe(now - done.first_token);
+        if done.produced > 1 {
             self.time_per_output_token
-                .observe((life.finished - life.first_token) / (life.output - 1) as f64);
+                .observe((now - done.first_token) / (done.produced - 1) as f64);
         }
-        self.request_prompt_tokens.observe(life.prompt as f64);
-        self.request_generation_tokens.observe(life.output as f64);
-        self.request_prefill_computed
-            .observe((life.prompt - life.cached) as f64);
-        self.request_preemptions.observe(life.preemptions as f64);
-        self.request_max_tokens.observe(life.max_tokens as f64);
+        self.request_prompt_tokens.observe(done.request.prompt.len() as f64);
+        self.request_generation_tokens.observe(done.produced as f64);
     }
 }
 

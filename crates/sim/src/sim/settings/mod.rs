@@ -52,8 +52,6 @@ pub struct Settings {
     pub limits: Limits,
     /// Step times.
     pub cost: CostModel,
-    /// Whether operations and bytes are estimated for `/metrics` (`--enable-mfu-metrics`).
-    pub mfu_metrics: bool,
     /// How far times differ from the model's.
     pub spread: Spread,
     /// How servers of the node slow each other down.
@@ -216,7 +214,6 @@ impl Settings {
             num_gpu_blocks_override: read.positive("num_gpu_blocks_override", "CacheConfig")?,
             limits,
             cost,
-            mfu_metrics: read.on("enable_mfu_metrics", false),
             spread: own::spread(&read)?,
             cross_talk: own::cross_talk(&read)?,
             crowd: Crowd::default(),

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use vsweep::cause::Cause;
 use vsweep::journal::{self, Check, Directory, RunFiles};
 use vsweep::plan::ReportOptions;
-use vsweep::report::{Requests, read_runs, write_pages};
+use vsweep::report::{Inputs, Requests, read_runs, write_pages};
 use vsweep::table::Points;
 use vsweep::validity::Code;
 
@@ -115,7 +115,8 @@ fn write_report(directory: &Directory) {
     let state = journal::load(directory, Check::Hashes).expect("a sound journal");
     let runs = read_runs(directory, &state);
     assert_eq!(runs.damaged, Vec::<String>::new());
-    write_pages(directory, &state, &Points::of(&runs.table), &ReportOptions::default()).expect("written");
+    let (points, options) = (Points::of(&runs.table), ReportOptions::default());
+    write_pages(&Inputs::gather(directory, &state, &points, &options)).expect("written");
 }
 
 /// Keeps pictures where `SCREENSHOTS` names a folder, for people to look at.

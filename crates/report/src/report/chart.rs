@@ -35,6 +35,13 @@ pub struct Panel {
     pub series: Vec<Series>,
 }
 
+impl Panel {
+    /// All that is drawn in it, series by series.
+    pub fn marks(&self) -> impl Iterator<Item = &Mark> + Clone {
+        self.series.iter().flat_map(|series| &series.points)
+    }
+}
+
 /// One axis.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Axis {

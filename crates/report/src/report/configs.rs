@@ -7,13 +7,15 @@ use super::environment::facts;
 use super::inputs::Inputs;
 use super::nodes;
 use super::sla::{Ranked, by_target};
+use super::template::plain;
 use super::variation::{settings, varying};
 use super::words::{axis_title, show_number, show_spread};
 use super::yaml::write_flags;
 use super::yardstick::{Shown, Yardstick};
 use itertools::Itertools;
+use minijinja::{Value, context};
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::matrix::ServeFlags;
 use vsweep_plan::printable::printable;
@@ -148,64 +150,46 @@ fn comments(
     server: &ServerId,
     command: &ServeFlags,
 ) -> String {
-    let point = &inputs.points.points[winner.point];
-    let mut text = format!("{}\n", winner.reason);
-    if inputs.points.starts(point) == Some(1) {
-        text += &format!("({ONE_START})\n");
-    }
-    text.push('\n');
-    let simulated = inputs.points.param(point, "simulated") == &Cell::Bool(true);
-    if simulated {
-        text += "SIMULATED: the figures come from vsweep's simulator, not from a GPU.\n\n";
-    }
+    let points = inputs.points;
+    let point = &points.points[winner.point];
     let mut argv = command.program.clone();
     argv.extend(["--config".to_owned(), file.to_owned()]);
     argv.extend(command.apart.iter().cloned());
     let none = BTreeMap::new();
     let env = inputs.state.servers.get(server).map_or(&none, |server| &server.env);
-    text += &format!("Start it with:\n  {}\n\n", shell_command(env, &argv));
-    if !inputs.goals.is_empty() {
-        let legend = inputs.goals.legend().into_iter().map(|line| format!("\n  {line}"));
-        let legend: String = legend.collect();
-        text += &format!("Meets: {}{legend}\n\n", inputs.goals.met_by(winner.point));
-    }
-    if let Some(mark) = suspect(point) {
-        let advice = point.codes.iter().map(|code| code.advice()).unique().join(";\n  ");
-        text += &format!("{}:\n  {advice}.\n\n", mark.replacen("suspect", "SUSPECT", 1));
-    }
-    for remark in nodes::remarks(inputs.state) {
-        text += &format!("SEVERAL NODES: {remark}.\n\n");
-    }
-    text += &envelope(inputs, runs, point, server);
-    text += &format!("\nexperiment: {}\n", inputs.experiment);
-    if let Some(session) = inputs.state.last_session() {
-        text += &format!("measured: {}\n", session.started_at);
-    }
-    let facts = facts(inputs.manifest, inputs.state).into_iter();
-    for (name, value) in facts.filter(|(name, _)| FACTS.contains(&name.as_str())) {
-        text += &format!("{name}: {value}\n");
-    }
+    let facts = facts(&inputs.manifest, inputs.state).into_iter();
+    let facts = facts.filter(|(name, _)| FACTS.contains(&name.as_str()));
+    let text = plain(
+        include_str!("configs.txt.jinja"),
+        context! {
+            reason => winner.reason.as_str(),
+            one_start => (points.starts(point) == Some(1)).then_some(ONE_START),
+            simulated => points.param(point, "simulated") == &Cell::Bool(true),
+            command => shell_command(env, &argv),
+            meets => (!inputs.goals.is_empty()).then(|| inputs.goals.met_by(winner.point)),
+            legend => inputs.goals.legend(),
+            mark => suspect(point).map(|mark| mark.replacen("suspect", "SUSPECT", 1)),
+            advice => point.codes.iter().map(|code| code.advice()).unique().join(";\n  "),
+            remarks => nodes::remarks(inputs.state),
+            experiment => inputs.experiment.as_str(),
+            measured => inputs.state.last_session().map(|session| session.started_at.as_str()),
+            facts => facts.collect_vec(),
+            ..envelope(inputs, runs, point, server)
+        },
+    );
     comment(&text)
 }
 
 /// Every load that was measured on the server, the winner's marked.
-fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &ServerId) -> String {
+fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &ServerId) -> Value {
     let points = inputs.points;
     let is_here = |point: &&Point| runs.get(point.row).is_some_and(|run| run.server == *server);
-    let mut here: Vec<&Point> = points.points.iter().filter(is_here).collect();
-    let places: HashMap<&str, usize> = points
-        .points
-        .iter()
-        .enumerate()
-        .map(|(at, point)| (&*point.id, at))
-        .collect();
-    let meets = |point: &Point| {
-        let at = places[&*point.id];
-        (!inputs.goals.is_empty()).then(|| inputs.goals.met_by(at))
-    };
+    let all = points.points.iter().enumerate();
+    let mut here = all.filter(|(_, point)| is_here(point)).collect_vec();
+    let has_goals = !inputs.goals.is_empty();
     let differs = |column: &Column| {
         here.iter()
-            .any(|point| column.cells[point.row] != column.cells[won.row])
+            .any(|(_, point)| column.cells[point.row] != column.cells[won.row])
     };
     let mut varied = varying(points);
     varied.retain(|column| column.section == Section::Bench && differs(column));
@@ -213,10 +197,10 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
         points.runs.columns().iter().filter(|column| {
             column.section == Section::Bench && !differs(column) && !column.cells[won.row].is_missing()
         });
-    let fixed: Vec<String> = fixed
+    let fixed = fixed
         .map(|column| format!("{} {}", column.name, column.cells[won.row]))
-        .collect();
-    here.sort_by(|a, b| {
+        .collect_vec();
+    here.sort_by(|(_, a), (_, b)| {
         // `varied` begins with the load proper, which is to change fastest.
         let orders = varied
             .iter()
@@ -233,10 +217,10 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
     let heads = heads
         .chain(figures.iter().map(|shown| shown.heading))
         .chain(["runs"])
-        .chain((!inputs.goals.is_empty()).then_some("meets"))
+        .chain(has_goals.then_some("meets"))
         .chain([""]);
     let mut table = vec![heads.map(str::to_owned).collect::<Vec<String>>()];
-    for point in here.iter().take(MOST_LOADS) {
+    for (at, point) in here.iter().take(MOST_LOADS) {
         let load = varied.iter().map(|column| column.cells[point.row].to_string());
         let figure = |shown: &&Shown| {
             points
@@ -253,26 +237,18 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
         };
         let runs = point.used.len().to_string();
         let row = load.chain(figures.iter().map(figure)).chain([runs]);
-        table.push(row.chain(meets(point)).chain([mark]).collect());
+        let meets = has_goals.then(|| inputs.goals.met_by(*at));
+        table.push(row.chain(meets).chain([mark]).collect());
     }
-    let reach = match here
-        .iter()
-        .any(|point| points.starts(point).is_some_and(|starts| starts > 1))
-    {
-        true => "95 % intervals over starts",
-        false => "lowest to highest of several runs",
-    };
-    let mut text = format!("Measured with these settings: medians, and {reach}");
-    if !fixed.is_empty() {
-        text += &format!(";\nunder {}", fixed.join(", "));
-    }
-    text += ".\n\n";
-    for line in align(&table).lines() {
-        text += &format!("  {line}\n");
-    }
-    match here.len().saturating_sub(MOST_LOADS) {
-        0 => text,
-        more => text + &format!("  and {more} more in points.csv\n"),
+    let has_starts = |(_, point): &(usize, &Point)| points.starts(point).is_some_and(|starts| starts > 1);
+    context! {
+        reach => match here.iter().any(has_starts) {
+            true => "95 % intervals over starts",
+            false => "lowest to highest of several runs",
+        },
+        under => fixed.join(", "),
+        loads => align(&table).lines().map(str::to_owned).collect_vec(),
+        more => here.len().saturating_sub(MOST_LOADS),
     }
 }
 

@@ -1,61 +1,111 @@
 //! Everything a report is made from.
 
-use super::answer::Answer;
+use super::answer::{self, Answer};
+use super::configs::{self, Config};
 use super::distributions::Distributions;
 use super::effects::Findings;
-use super::failures::Group;
+use super::failures::{Group, group, read_excerpts};
 use super::goals::Goals;
-use super::requirements::Judged;
-use super::telemetry::Telemetry;
+use super::requirements::{self, Judged};
+use super::telemetry::{self, Telemetry};
+use super::variation::varying;
 use serde_json::Value;
+use std::fs;
+use std::path::Path;
 use vsweep_plan::matrix::argv;
-use vsweep_plan::plan::{BenchRunner, Params, Plot, commands};
-use vsweep_record::journal::State;
-use vsweep_record::table::Points;
+use vsweep_plan::plan::{self, BenchRunner, Format, Params, ReportOptions, World, commands};
+use vsweep_record::journal::{Directory, State};
+use vsweep_record::table::{Column, Points};
+
 /// Everything a report is made from.
 #[derive(Debug)]
 pub struct Inputs<'a> {
-    /// Name of the experiment.
-    pub experiment: &'a str,
+    /// Where the experiment is.
+    pub directory: &'a Directory,
+    /// Its name.
+    pub experiment: String,
+    /// What the plan asks of a report.
+    pub options: &'a ReportOptions,
     /// The plan's text, secrets redacted; empty if it is not there.
-    pub plan: &'a str,
+    pub plan: String,
     /// `manifest.json`; null if it is not there.
-    pub manifest: &'a Value,
+    pub manifest: Value,
     /// What the journal tells.
     pub state: &'a State,
     /// Its runs, one row for each of `state.runs()` in order, grouped into points.
     pub points: &'a Points<'a>,
+    /// The parameters that tell points apart.
+    pub varied: Vec<&'a Column>,
     /// What went wrong.
-    pub failures: &'a [Group],
+    pub failures: Vec<Group>,
     /// For each group of failures, a part of a server's log.
-    pub excerpts: &'a [Option<String>],
+    pub excerpts: Vec<Option<String>>,
     /// Who measured the loads.
-    pub bench: &'a BenchRunner,
+    pub bench: BenchRunner,
     /// The best points and the frontier of each workload.
-    pub answers: &'a [Answer],
+    pub answers: Vec<Answer>,
+    /// The winners' configuration files.
+    pub configs: Vec<Config>,
     /// What was read beside the runs.
-    pub telemetry: &'a Telemetry,
+    pub telemetry: Telemetry,
     /// Which settings mattered.
-    pub mattered: &'a Findings<'a>,
+    pub mattered: Findings<'a>,
     /// How latencies are distributed at the points that a page has room for.
-    pub distributions: &'a Distributions,
+    pub distributions: Distributions,
     /// Whether the page is served while the sweep goes on, as its version; none of a page that stands alone.
     pub live: Option<u64>,
-    /// What a GPU costs an hour, if that is known.
-    pub price: Option<f64>,
-    /// Curves that the plan asks for; the page offers them first.
-    pub plots: &'a [Plot],
     /// What the plan requires, and whether it holds.
-    pub requirements: &'a [Judged],
+    pub requirements: Vec<Judged>,
     /// Which points meet what the plan asks of them.
-    pub goals: &'a Goals,
+    pub goals: Goals,
 }
 
-impl Inputs<'_> {
+impl<'a> Inputs<'a> {
+    /// Gathers them in the directory of an experiment. `points.runs` are the runs of `state`, as [`super::read_runs`] makes them.
+    pub fn gather(
+        directory: &'a Directory,
+        state: &'a State,
+        points: &'a Points<'a>,
+        options: &'a ReportOptions,
+    ) -> Inputs<'a> {
+        let read = |path: &Path| fs::read_to_string(path).ok();
+        let plans = [(false, Format::Toml), (true, Format::Json)].into_iter();
+        let plan = plans
+            .filter_map(|(json, format)| Some((read(&directory.plan(json))?, format)))
+            .next();
+        let manifest = read(&directory.manifest()).and_then(|text| serde_json::from_str(&text).ok());
+        let failures = group(points, state);
+        let goals = Goals::judge(&options.requirements, state, points);
+        let answers = answer::find(points, &goals);
+        let mut inputs = Inputs {
+            directory,
+            experiment: directory.name(),
+            options,
+            bench: runner(plan.as_ref()),
+            plan: plan.map(|(text, _)| text).unwrap_or_default(),
+            manifest: manifest.unwrap_or_default(),
+            state,
+            points,
+            varied: varying(points),
+            excerpts: read_excerpts(directory, &failures),
+            failures,
+            telemetry: telemetry::gather(directory, state, points, &answers),
+            mattered: Findings::of(points),
+            distributions: Distributions::gather(directory, state, points, telemetry::order(points, &answers)),
+            live: None,
+            requirements: requirements::judge(&options.requirements, state, points),
+            goals,
+            answers,
+            configs: Vec::new(),
+        };
+        inputs.configs = configs::render(&inputs);
+        inputs
+    }
+
     /// The command line that measured a load on a server. What the native generator does, `vsweep bench` does too.
     pub fn bench_command(&self, server: &[String], params: &Params) -> Vec<String> {
         let ours = |name: &str| vec!["vsweep".to_owned(), name.to_owned()];
-        let base = match self.bench {
+        let base = match &self.bench {
             BenchRunner::Command(commands) => return argv::fill_in(&commands.of(params), &commands::flags(params)),
             BenchRunner::Native => ours("bench"),
             BenchRunner::Offline(offline) => offline.command(server).unwrap_or_default(),
@@ -63,4 +113,18 @@ impl Inputs<'_> {
         };
         argv::apply(&base, params)
     }
+}
+
+/// Who measured the loads, as the plan has it; the native generator is assumed where the plan cannot be read without the files and
+/// variables of the place where it ran.
+fn runner(plan: Option<&(String, Format)>) -> BenchRunner {
+    let Some((text, format)) = plan else {
+        return BenchRunner::Native;
+    };
+    let name = match format {
+        Format::Toml => "plan.toml",
+        Format::Json => "plan.json",
+    };
+    let plan = plan::parse(text, *format, Path::new(name), &[], &World::empty());
+    plan.map_or(BenchRunner::Native, |plan| plan.bench.runner)
 }

@@ -2,10 +2,14 @@
 //! Everything is drawn from the rows; nothing is measured here.
 
 use super::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style, Tick};
-use super::markdown::escape;
+use super::html::text::safe;
+use super::markdown;
+use super::template::fill;
 use super::words::show_number;
+use itertools::Itertools;
+use minijinja::context;
+use minijinja::value::Serde;
 use serde_json::{Map, Value, json};
-use std::fmt::Write;
 
 type Row = Map<String, Value>;
 
@@ -53,115 +57,29 @@ impl Phases {
 
     /// The rows as a page.
     pub fn markdown(&self) -> String {
-        let mut page = format!("# Benchmark: {}\n\n", escape(&self.model));
-        if self.simulated {
-            page.push_str("**Simulated: these figures are of no real server.**\n\n");
-        }
-        self.configuration(&mut page);
-        if !self.prefill.is_empty() {
-            let head = [
-                "Concurrency",
-                "Input Tokens",
-                "Seq Len",
-                "Prefill tok/s",
-                "TTFT p50 (ms)",
-            ];
-            let row = |row: &Row| {
-                vec![
-                    text(row, "concurrency"),
-                    text(row, "input_len"),
-                    text(row, "seq_len"),
-                    rate(row, "total_throughput"),
-                    rate(row, "median_ttft_ms"),
-                ]
-            };
-            page.push_str("\n## Prefill\n\n");
-            table(&mut page, &head, self.prefill.iter().map(row));
-        }
-        if !self.decode.is_empty() {
-            page.push_str("\n## Decode\n");
-        }
-        for (ratio, rows) in self.by_ratio() {
-            let _ = write!(
-                page,
-                "\n### {}% input / {}% output\n\n",
-                percent(ratio),
-                percent(1.0 - ratio)
-            );
-            let head = [
-                "Concurrency",
-                "Input",
-                "Output",
-                "Seq Len",
-                "Out tok/s",
-                "Total tok/s",
-                "95 % ±",
-                "ITL p50 (ms)",
-            ];
-            let row = |row: &&Row| {
-                vec![
-                    text(row, "concurrency"),
-                    text(row, "input_len"),
-                    text(row, "output_len"),
-                    text(row, "seq_len"),
-                    rate(row, "output_throughput"),
-                    rate(row, "total_throughput"),
-                    margin(row),
-                    rate(row, "median_itl_ms"),
-                ]
-            };
-            table(&mut page, &head, rows.iter().map(row));
-        }
-        self.cautions(&mut page);
-        page
-    }
-
-    fn configuration(&self, page: &mut String) {
-        let Some(row) = self.rows().next() else {
-            return;
+        let warmups = self.rows().filter_map(|row| number(row, "warmup_s"));
+        let (least, most) = warmups.fold((f64::INFINITY, 0.0_f64), |(least, most), seconds| {
+            (least.min(seconds), most.max(seconds))
+        });
+        let decode = self.by_ratio().into_iter().map(|(ratio, rows)| {
+            let rows = rows.into_iter().map(|row| (Serde(row.clone()), margin(row)));
+            (percent(ratio), percent(1.0 - ratio), rows.collect_vec())
+        });
+        let warnings = self.rows().filter_map(|row| row.get("warnings")?.as_array());
+        let cautions = warnings.flatten().filter_map(Value::as_str).map(str::to_owned);
+        let parts = context! {
+            model => self.model.as_str(),
+            simulated => self.simulated,
+            first => self.rows().next().cloned().map(Serde),
+            warmups => [least, most].map(|seconds| format!("{seconds:.1}")),
+            prefill => Serde(self.prefill.clone()),
+            decode => decode.collect_vec(),
+            cautions => cautions.unique().collect_vec(),
         };
-        let state = |key: &str| match row.get(key) {
-            Some(Value::Bool(true)) => "enabled".to_owned(),
-            Some(Value::Bool(false)) => "disabled".to_owned(),
-            _ => "unknown".to_owned(),
-        };
-        let warmups: Vec<f64> = self.rows().filter_map(|row| row.get("warmup_s")?.as_f64()).collect();
-        let least = warmups.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = warmups.iter().copied().fold(0.0, f64::max);
-        let date = row.get("date").and_then(Value::as_str).unwrap_or_default();
-        let lines = [
-            ("Model", escape(&self.model)),
-            ("TP", text(row, "tensor_parallel")),
-            ("Engines (DP)", text(row, "engines")),
-            ("Max Model Len", text(row, "sequence_limit")),
-            ("KV Cache Tokens", text(row, "kv_capacity_tokens")),
-            ("KV Cache Dtype", text(row, "kv_cache_dtype")),
-            ("Prefix Caching", state("prefix_caching")),
-            ("Warmup", format!("{least:.1} to {most:.1} s")),
-            ("Measurement", format!("{} s", text(row, "elapsed_s"))),
-            ("Date", date.to_owned()),
-        ];
-        page.push_str("## Server Configuration\n\n");
-        let rows = lines.into_iter().map(|(name, value)| vec![name.to_owned(), value]);
-        table(page, &["Parameter", "Value"], rows);
-    }
-
-    fn cautions(&self, page: &mut String) {
-        let mut sentences: Vec<String> = Vec::new();
-        for row in self.rows() {
-            for warning in row.get("warnings").and_then(Value::as_array).into_iter().flatten() {
-                let sentence = escape(warning.as_str().unwrap_or_default());
-                if !sentences.contains(&sentence) {
-                    sentences.push(sentence);
-                }
-            }
-        }
-        if !sentences.is_empty() {
-            page.push_str("\n## Read with care\n\n");
-            sentences.iter().for_each(|sentence| {
-                let _ = writeln!(page, "- {sentence}");
-            });
-        }
+        let mut page = markdown::environment();
+        page.add_filter("known", known);
+        page.add_filter("rate", rate);
+        fill(&page, include_str!("phases.md.jinja"), parts)
     }
 
     fn rows(&self) -> impl Iterator<Item = &Row> {
@@ -209,15 +127,11 @@ impl Phases {
     }
 
     fn chart(&self, name: &str, title: &str, panels: Vec<Panel>) -> Chart {
-        let row = self.rows().next();
-        let seconds = row.map(|row| text(row, "elapsed_s")).unwrap_or_default();
-        let capacity = row
-            .and_then(|row| number(row, "kv_capacity_tokens"))
-            .map_or("?".to_owned(), show_number);
-        let has_bars = panels.iter().flat_map(|panel| &panel.series);
-        let has_bars = has_bars
-            .flat_map(|series| &series.points)
-            .any(|mark| mark.bar.is_some());
+        let first = |key: &str| self.rows().next()?.get(key);
+        let seconds = first("elapsed_s").map_or("unknown".to_owned(), Value::to_string);
+        let capacity = first("kv_capacity_tokens").and_then(Value::as_f64);
+        let capacity = capacity.map_or("?".to_owned(), show_number);
+        let has_bars = panels.iter().flat_map(Panel::marks).any(|mark| mark.bar.is_some());
         let bars = if has_bars {
             "; bars are 95 % intervals within that time"
         } else {
@@ -248,10 +162,8 @@ impl Phases {
         Panel {
             title: title.to_owned(),
             x: Axis {
-                title: "Concurrent requests".to_owned(),
-                scale: Scale::Log,
                 ticks: ticks.collect(),
-                covers: None,
+                ..Axis::of("Concurrent requests", Scale::Log)
             },
             y: Axis::of(y, Scale::Linear),
             series,
@@ -261,13 +173,9 @@ impl Phases {
 
 fn series(name: &str, place: usize, rows: &[&Row], metric: &str, has_bars: bool) -> Series {
     let mark = |row: &&Row| {
-        let bar = interval(row).filter(|_| has_bars);
         Some(Mark {
-            x: number(row, "concurrency")?,
-            y: number(row, metric)?,
-            bar,
-            label: Vec::new(),
-            suspect: false,
+            bar: interval(row).filter(|_| has_bars),
+            ..Mark::at(number(row, "concurrency")?, number(row, metric)?)
         })
     };
     let mut points: Vec<Mark> = rows.iter().filter_map(mark).collect();
@@ -288,16 +196,17 @@ fn interval(row: &Row) -> Option<(f64, f64)> {
     Some((ends[0].as_f64()?, ends[1].as_f64()?))
 }
 
-fn text(row: &Row, key: &str) -> String {
-    match row.get(key) {
-        None | Some(Value::Null) => "unknown".to_owned(),
-        Some(Value::String(text)) => escape(text),
-        Some(other) => other.to_string(),
+/// What is known of a setting.
+fn known(value: minijinja::Value) -> minijinja::Value {
+    match value.is_none() || value.is_undefined() {
+        true => "unknown".into(),
+        false => value,
     }
 }
 
-fn rate(row: &Row, key: &str) -> String {
-    number(row, key).map_or("-".to_owned(), |rate| format!("{rate:.1}"))
+/// A figure with one decimal, or a dash, which is no list here.
+fn rate(value: minijinja::Value) -> minijinja::Value {
+    safe(f64::try_from(value).map_or("-".to_owned(), |rate| format!("{rate:.1}")))
 }
 
 /// A share in percent, with one decimal at most.
@@ -305,19 +214,10 @@ fn percent(share: f64) -> String {
     show_number((share * 1000.0).round() / 10.0)
 }
 
-/// Half the 95 % interval as a share of the middle.
-fn margin(row: &Row) -> String {
-    interval(row).map_or("-".to_owned(), |(low, high)| {
-        format!("{:.1} %", (high - low) / (high + low).max(f64::MIN_POSITIVE) * 100.0)
-    })
-}
-
-fn table(page: &mut String, head: &[&str], rows: impl Iterator<Item = Vec<String>>) {
-    let _ = writeln!(page, "| {} |", head.join(" | "));
-    let _ = writeln!(page, "|{}", " --- |".repeat(head.len()));
-    rows.for_each(|row| {
-        let _ = writeln!(page, "| {} |", row.join(" | "));
-    });
+/// Half the 95 % interval in percent of the middle.
+fn margin(row: &Row) -> Option<f64> {
+    let (low, high) = interval(row)?;
+    Some((high - low) / (high + low).max(f64::MIN_POSITIVE) * 100.0)
 }
 
 #[cfg(test)]

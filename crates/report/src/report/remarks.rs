@@ -3,13 +3,12 @@
 use super::clients::Clients;
 use super::{duplicates, nodes, unsteady};
 use itertools::Itertools;
+use serde::Serialize;
 use vsweep_record::journal::{Launch, State};
 use vsweep_record::table::Points;
 
-/// What remarks on points whose runs disagree are about.
-pub const UNSTEADY: &str = "Unsteady";
-
 /// One remark: what it is about in a word or two, and a sentence without its full stop.
+#[derive(Serialize)]
 pub struct Remark {
     pub about: &'static str,
     pub text: String,
@@ -18,7 +17,7 @@ pub struct Remark {
 /// All of them, the gravest first.
 pub fn remarks(state: &State, points: &Points<'_>, clients: Option<&Clients>) -> Vec<Remark> {
     let of = |about, texts: Vec<String>| texts.into_iter().map(move |text| Remark { about, text });
-    of("Retired", duplicates::retired(state).into_iter().collect())
+    of("Retired", duplicates::retired(state))
         .chain(of("Started again", started_again(state)))
         .chain(of("Several nodes", nodes::remarks(state)))
         .chain(of(
@@ -26,7 +25,7 @@ pub fn remarks(state: &State, points: &Points<'_>, clients: Option<&Clients>) ->
             clients.map(|clients| clients.remark.clone()).into_iter().collect(),
         ))
         .chain(of("No final", unconfirmed(state).into_iter().collect()))
-        .chain(of(UNSTEADY, unsteady::remarks(points)))
+        .chain(of("Unsteady", unsteady::remarks(points)))
         .chain(of("Side by side", state.interference().remarks()))
         .chain(of("Side by side", nodes::shared(points).into_iter().collect()))
         .collect()

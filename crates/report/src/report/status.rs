@@ -62,9 +62,9 @@ pub struct Status {
     #[serde(skip)]
     pub answers: String,
     /// Why runs failed, most frequent first.
-    pub causes: Vec<CauseCount>,
+    pub causes: Vec<ReasonCount>,
     /// Why measured runs may not be believed, invalid ones first.
-    pub doubts: Vec<DoubtCount>,
+    pub doubts: Vec<ReasonCount>,
     /// Both, for people.
     #[serde(skip)]
     reasons: Vec<Group>,
@@ -108,28 +108,18 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// How often a code occurred.
+/// How often a cause or a code of doubts occurred.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct DoubtCount {
-    /// What is doubted.
-    pub code: Code,
+pub struct ReasonCount {
+    /// What went wrong; none of a doubt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
+    /// What is doubted; none of a failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
     /// What that makes of the runs.
-    pub validity: Validity,
-    /// Number of runs.
-    pub runs: u64,
-    /// What most of them saw.
-    pub example: String,
-    /// What was seen, like with like, most frequent first.
-    pub seen: Vec<Seen>,
-    /// What to do about it.
-    pub advice: &'static str,
-}
-
-/// How often a cause occurred.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct CauseCount {
-    /// What went wrong.
-    pub cause: Cause,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub validity: Option<Validity>,
     /// Number of runs.
     pub runs: u64,
     /// What most of them saw.
@@ -138,6 +128,25 @@ pub struct CauseCount {
     pub seen: Vec<Seen>,
     /// What to do about it.
     pub advice: String,
+}
+
+impl ReasonCount {
+    fn of(group: &Group) -> ReasonCount {
+        let (cause, code) = match group.reason {
+            Reason::Failed(cause) => (Some(cause), None),
+            Reason::Doubted(code) => (None, Some(code)),
+        };
+        let example = group.details.first().map(|(detail, _)| one_line(detail));
+        ReasonCount {
+            cause,
+            code,
+            validity: code.map(Code::severity),
+            runs: group.runs as u64,
+            example: example.unwrap_or_default(),
+            seen: like_with_like(&group.details),
+            advice: group.advice(),
+        }
+    }
 }
 
 impl Status {
@@ -167,6 +176,8 @@ impl Status {
             None => state.planned().map_or(done, |_| state.planned_runs()),
         };
         let reasons = group_recorded(state);
+        let counts = reasons.iter().map(ReasonCount::of);
+        let (causes, doubts) = counts.partition(|count| count.cause.is_some());
         let compared = compared::in_words(state).into_iter().map(|line| line + "\n");
         Status {
             experiment: experiment.to_owned(),
@@ -183,8 +194,8 @@ impl Status {
             searches: state.planned().map_or(0, |planned| planned.searches),
             searches_left: state.searches_left(),
             answers: compared.collect::<String>() + &sla::to_text(state),
-            causes: causes(&reasons),
-            doubts: doubts(&reasons),
+            causes,
+            doubts,
             reasons,
             seconds_left: None,
             has_begun: state.last_session().is_some(),
@@ -283,40 +294,4 @@ pub(super) fn unfinished(state: &State) -> Option<String> {
             show_many(all, noun)
         )
     })
-}
-
-/// Failures, the most frequent first.
-fn causes(groups: &[Group]) -> Vec<CauseCount> {
-    let count = |group: &Group| match group.reason {
-        Reason::Doubted(_) => None,
-        Reason::Failed(cause) => Some(CauseCount {
-            cause,
-            runs: group.runs as u64,
-            example: example(group),
-            seen: like_with_like(&group.details),
-            advice: group.advice(),
-        }),
-    };
-    groups.iter().filter_map(count).collect()
-}
-
-/// Doubts, those that make runs invalid first.
-fn doubts(groups: &[Group]) -> Vec<DoubtCount> {
-    let count = |group: &Group| match group.reason {
-        Reason::Failed(_) => None,
-        Reason::Doubted(code) => Some(DoubtCount {
-            code,
-            validity: code.severity(),
-            runs: group.runs as u64,
-            example: example(group),
-            seen: like_with_like(&group.details),
-            advice: code.advice(),
-        }),
-    };
-    groups.iter().filter_map(count).collect()
-}
-
-fn example(group: &Group) -> String {
-    let first = group.details.first().map(|(detail, _)| one_line(detail));
-    first.unwrap_or_default()
 }

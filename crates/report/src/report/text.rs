@@ -1,12 +1,12 @@
 //! The answer in the terminal after a sweep: the best points with their settings, and what failed.
 
 use super::align::align;
-use super::answer::{self, Answer, Best, FRONTIER, mark};
+use super::answer::{Answer, Best, FRONTIER, mark};
 use super::charts::explore::in_words;
 use super::clients::side_by_side;
 use super::compared;
 use super::failures::group_recorded;
-use super::goals::Goals;
+use super::inputs::Inputs;
 use super::nodes::apart;
 use super::remarks::remarks;
 use super::sla;
@@ -16,7 +16,6 @@ use super::words::{say, show_number, show_range, show_ratio};
 use super::yardstick::{Shown, Yardstick};
 use itertools::Itertools;
 use vsweep_plan::units::{show_count, show_many};
-use vsweep_record::journal::State;
 use vsweep_record::table::{Cell, Column, ONE_START, Point, Points, Workload};
 
 /// The unit that the headings of times end in; below the table it is told once.
@@ -29,7 +28,8 @@ const MOST_WORKLOADS: usize = 4;
 const MOST_REASONS: usize = 4;
 
 /// At most about 25 lines for one workload: counts, the frontier and the highest throughput, failures by cause with advice.
-pub fn summarize(state: &State, points: &Points<'_>, goals: &Goals) -> String {
+pub fn summarize(inputs: &Inputs<'_>) -> String {
+    let (state, points) = (inputs.state, inputs.points);
     let mut text = counts(points);
     if let Some(how) = unfinished(state) {
         text += &format!("not finished: {how}\n");
@@ -44,7 +44,7 @@ pub fn summarize(state: &State, points: &Points<'_>, goals: &Goals) -> String {
     for sentence in in_words(state) {
         text += &format!("explored {sentence}\n");
     }
-    text += &tables(state, points, goals);
+    text += &tables(inputs);
     let clients = side_by_side(points);
     if let Some(clients) = clients.as_ref().filter(|clients| !clients.table.is_empty()) {
         text += &format!("\nclients side by side\n{}", align(&clients.table));
@@ -87,12 +87,12 @@ fn counts(points: &Points<'_>) -> String {
 }
 
 /// The best points of every workload, below its name where there are several.
-fn tables(state: &State, points: &Points<'_>, goals: &Goals) -> String {
+fn tables(inputs: &Inputs<'_>) -> String {
+    let points = inputs.points;
     let workloads = points.workloads();
-    let winners = sla::winners(state, points);
-    let named = workloads
-        .iter()
-        .map(|workload| (workload, table(points, workload, goals, &winners)));
+    let winners = sla::winners(inputs.state, points);
+    let told = workloads.iter().zip(&inputs.answers);
+    let named = told.map(|(workload, answer)| (workload, table(inputs, workload, answer, &winners)));
     let mut text = String::new();
     let mut left_out = 0;
     for (i, (workload, table)) in named.filter(|(_, table)| !table.is_empty()).enumerate() {
@@ -109,14 +109,18 @@ fn tables(state: &State, points: &Points<'_>, goals: &Goals) -> String {
         text += &format!("\nand {}; see report.md\n", show_many(left_out, "more workload"));
     }
     if !text.is_empty() {
-        goals.legend().iter().for_each(|line| text += &format!("{line}\n"));
+        inputs
+            .goals
+            .legend()
+            .iter()
+            .for_each(|line| text += &format!("{line}\n"));
     }
     text
 }
 
 /// The Pareto frontier, the highest throughput, and the winner of each target.
-fn table(points: &Points<'_>, workload: &Workload<'_>, goals: &Goals, winners: &[usize]) -> String {
-    let answer = answer::find_for(points, goals, workload);
+fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &Answer, winners: &[usize]) -> String {
+    let (points, goals) = (inputs.points, &inputs.goals);
     let median = |at: usize, metric: &str| {
         let spread = points.spread(&points.points[at], metric);
         spread.map(|spread| spread.median)
@@ -173,7 +177,7 @@ fn table(points: &Points<'_>, workload: &Workload<'_>, goals: &Goals, winners: &
     let keys = keys.iter().filter(|(is_used, _)| *is_used).map(|(_, key)| key);
     text += &format!("{}\n{remarks}", keys.format("; "));
     if workload.points.len() > 1 {
-        text += &bests(points, &answer, &params);
+        text += &bests(points, answer, &params);
     }
     if chosen.len() > MOST_ROWS {
         text += &format!(

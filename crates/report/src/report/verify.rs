@@ -1,9 +1,10 @@
 //! Whether the tables and pages of an experiment say what its journals and run files say: makes each anew in memory, and names
 //! every figure that differs. Pictures are not looked at.
 
-use super::goals::Goals;
+use super::configs;
 use super::html;
-use super::pages::make_pages;
+use super::inputs::Inputs;
+use super::pages::make_reports;
 use super::rows::read_asked;
 use super::write::{make_tables, make_typed};
 use serde_json::Value;
@@ -39,16 +40,18 @@ pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> 
         differences: runs.damaged.clone(),
         ..Verified::default()
     };
-    let goals = Goals::judge(&options.requirements, state, &points);
-    for (path, content) in make_tables(directory, state, &runs, &points, &goals) {
+    let mut inputs = Inputs::gather(directory, state, &points, options);
+    for (path, content) in make_tables(directory, state, &runs, &points, &inputs.goals) {
         let content = content.map(text);
         verified.compare(directory.root(), &path, content.as_deref(), csv_differences);
     }
     // The folder may have another name since the pages were made.
     let page = fs::read_to_string(directory.report_html()).unwrap_or_default();
-    let name = html::name_in(&page).unwrap_or_else(|| directory.name());
-    let pages = make_pages((directory, &name), state, &points, options);
-    for (path, text) in &pages.reports {
+    if let Some(name) = html::name_in(&page) {
+        inputs.experiment = name;
+        inputs.configs = configs::render(&inputs);
+    }
+    for (path, text) in &make_reports(&inputs) {
         let differences = match path.extension().is_some_and(|extension| extension == "html") {
             true => page_differences,
             false => line_differences,
@@ -64,8 +67,8 @@ pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> 
     let mut configs: BTreeMap<PathBuf, Option<String>> = BTreeMap::new();
     let stored = fs::read_dir(directory.best()).into_iter().flatten().flatten();
     configs.extend(stored.map(|entry| (entry.path(), None)));
-    let made = pages.configs.into_iter();
-    configs.extend(made.map(|(name, content)| (directory.best().join(name), Some(text(content)))));
+    let made = inputs.configs.into_iter();
+    configs.extend(made.map(|config| (directory.best().join(config.file), Some(config.text))));
     for (path, content) in configs {
         verified.compare(directory.root(), &path, content.as_deref(), line_differences);
     }
@@ -73,7 +76,7 @@ pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> 
 }
 
 fn text(content: Vec<u8>) -> String {
-    String::from_utf8(content).expect("tables and files of settings are text")
+    String::from_utf8(content).expect("tables are text")
 }
 
 impl Verified {

@@ -3,17 +3,17 @@
 
 use super::chart::Chart;
 use super::charts::{Subject, cdf, make_charts, make_search_charts};
-use super::distributions::Distributions;
 use super::environment::sign;
 use super::folder::write_folder;
 use super::goals::Goals;
+use super::inputs::Inputs;
 use super::pages::write_pages;
 use super::picture::{Form, render};
 use super::requirements::{self, Judged};
 use super::rows::{Believed, Runs, read_asked, reread_asked};
 use super::sla;
 use super::text::summarize;
-use super::{answer, duplicates, starts};
+use super::{duplicates, starts};
 use std::fs;
 use std::iter;
 use std::path::PathBuf;
@@ -79,28 +79,21 @@ impl LiveTables {
 pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) -> Result<Written> {
     let runs = read_asked(directory, state, options);
     let points = Points::of(&runs.table);
-    let goals = Goals::judge(&options.requirements, state, &points);
-    let mut written = write_tables(directory, state, &runs, &points, &goals)?;
+    let inputs = Inputs::gather(directory, state, &points, options);
+    let mut written = write_tables(directory, state, &runs, &points, &inputs.goals)?;
     written.files.push(write_typed(directory, &runs.table)?);
-    written.summary = summarize(state, &points, &goals);
-    written.requirements = requirements::judge(&options.requirements, state, &points);
+    written.summary = summarize(&inputs);
     let subject = Subject {
-        experiment: &directory.name(),
+        experiment: &inputs.experiment,
         points: &points,
     };
     let charts = make_charts(&subject, options);
     written.notes = charts.missing;
-    let answers = answer::find(&points, &goals);
-    let distributions = Distributions::gather(directory, state, &points, cdf::chosen(&answers));
-    let manifest = fs::read_to_string(directory.manifest()).ok();
-    let manifest = manifest
-        .and_then(|text| serde_json::from_str(&text).ok())
-        .unwrap_or_default();
     let all: Vec<Chart> = make_search_charts(&subject, state)
         .into_iter()
         .chain(charts.charts)
-        .chain(cdf::charts(&subject, &answers, &distributions))
-        .map(|chart| sign(chart, &manifest, state))
+        .chain(cdf::charts(&subject, &inputs.answers, &inputs.distributions))
+        .map(|chart| sign(chart, &inputs.manifest, state))
         .collect();
     for form in [Form::Png, Form::Svg] {
         let mut problems = Vec::new();
@@ -119,7 +112,8 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
         written.files.extend(write_folder(&folder, form.extension(), images)?);
         written.problems.extend(problems);
     }
-    written.files.extend(write_pages(directory, state, &points, options)?);
+    written.files.extend(write_pages(&inputs)?);
+    written.requirements = inputs.requirements;
     Ok(written)
 }
 

@@ -11,11 +11,7 @@ use vsweep_record::table::Workload;
 /// Points of a chart.
 const MOST_POINTS: usize = 6;
 
-/// The points that charts show: the best ones and the knee of each workload.
-pub fn chosen(answers: &[Answer]) -> Vec<usize> {
-    answers.iter().flat_map(of_answer).collect()
-}
-
+/// The points that a chart shows: the best ones and the knee of a workload.
 fn of_answer(answer: &Answer) -> Vec<usize> {
     let bests = answer.bests.iter().map(|best| best.point);
     bests.chain(answer.knee).unique().take(MOST_POINTS).collect()

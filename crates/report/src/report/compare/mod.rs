@@ -4,25 +4,23 @@
 mod bmf;
 mod changes;
 mod dashboard;
+mod document;
 mod doubts;
 mod frontiers;
 mod html;
 mod junit;
-mod markdown;
 mod matching;
 mod nodes;
 mod side;
-mod text;
 
 pub use bmf::to_bmf;
 pub use changes::Change;
 pub(super) use changes::between_servers;
 pub use dashboard::{Speed, to_dashboard, valid_loads};
+pub use document::{to_markdown, to_text};
 pub use html::to_html;
 pub use junit::to_junit;
-pub use markdown::to_markdown;
 pub use side::Side;
-pub use text::to_text;
 
 use super::words::show_number;
 use itertools::Itertools;

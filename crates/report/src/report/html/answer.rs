@@ -1,11 +1,10 @@
 //! The answer as a page's template takes it: what to run for each workload, a card for each best point, and the frontier.
 
-use super::Page;
 use super::card::Card;
 use super::pictures::{MOST_FRONT, pictures};
 use crate::report::answer::{Answer, Best, FRONTIER, KNEE, mark};
-use crate::report::charts::explore;
 use crate::report::effects::Mattered;
+use crate::report::inputs::Inputs;
 use crate::report::recommend::recommend;
 use crate::report::sla;
 use crate::report::variation::{settings, varying_within};
@@ -13,24 +12,24 @@ use crate::report::words::{axis_title, show_number};
 use crate::report::yardstick::Yardstick;
 use itertools::Itertools;
 use minijinja::{Value, context};
-use vsweep_record::table::{Column, ONE_START, Workload};
+use vsweep_record::table::{Column, Workload};
 
 /// Frontier points that are listed.
 const MOST_FRONTIER: usize = 12;
 
 /// The answers of all workloads that were measured.
-pub fn parts(page: &Page<'_>) -> Value {
-    let points = page.inputs.points;
+pub fn parts(inputs: &Inputs<'_>) -> Value {
+    let points = inputs.points;
     let workloads = points.workloads();
-    let pictures = pictures(page);
-    let told = workloads.iter().zip(page.inputs.answers).zip(pictures);
+    let pictures = pictures(inputs);
+    let told = workloads.iter().zip(&inputs.answers).zip(pictures);
     let measured = told.enumerate().filter(|(_, ((_, answer), _))| answer.is_measured());
     let measured = measured
         .enumerate()
         .map(|(i, (place, ((workload, answer), [families, effects])))| {
-            let found = page.inputs.mattered.of_workload(place);
+            let found = inputs.mattered.of_workload(place);
             let told = varying_within(points, workload);
-            let recommended = recommend(points, page.inputs.goals, answer, &told).into_iter();
+            let recommended = recommend(points, &inputs.goals, answer, &told).into_iter();
             context! {
                 is_front => i < MOST_FRONT,
                 name => answer.workload.as_str(),
@@ -42,7 +41,7 @@ pub fn parts(page: &Page<'_>) -> Value {
                 brief => found.first().and_then(Mattered::brief),
                 families,
                 left_out => answer.left_out(),
-                bests => bests(page, workload, answer, &told),
+                bests => bests(inputs, workload, answer, &told),
                 knee => answer.knee.map(|at| Card {
                     title: KNEE,
                     question: &answer.ask(KNEE),
@@ -50,12 +49,12 @@ pub fn parts(page: &Page<'_>) -> Value {
                     at,
                     metric: FRONTIER[1],
                     shown: None,
-                }.parts(page)),
+                }.parts(inputs)),
                 has_intervals => answer.bests.iter().any(|best| best.standing.is_some()),
                 repeated => answer.repeated,
                 mattered => found.iter().map(|found| (found.subject(), found.sentences())).collect_vec(),
                 effects,
-                frontier => frontier(page, answer, &told),
+                frontier => frontier(inputs, answer, &told),
             }
         });
     let workloads = measured.collect_vec();
@@ -63,18 +62,15 @@ pub fn parts(page: &Page<'_>) -> Value {
     context! {
         // The chart of the first that has one stands beside what is said of all.
         charted => workloads.iter().take(MOST_FRONT).position(has_chart),
-        is_cut => points.points.iter().any(|point| !point.cut.is_empty()),
-        one_start => (!workloads.is_empty() && points.have_one_start()).then_some(ONE_START),
-        compete => !workloads.is_empty() && page.inputs.answers.len() > 1,
+        compete => !workloads.is_empty() && inputs.answers.len() > 1,
         // Searches choose points, which `runs` does not repeat.
-        is_searched => sla::varied(page.inputs.state).is_some(),
-        explored => explore::in_words(page.inputs.state),
+        is_searched => sla::varied(inputs.state).is_some(),
         workloads,
     }
 }
 
 /// The best points of a workload, and what is tied with each.
-fn bests(page: &Page<'_>, workload: &Workload<'_>, answer: &Answer, told: &[&Column]) -> Vec<Value> {
+fn bests(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &Answer, told: &[&Column]) -> Vec<Value> {
     // Of a single point, every card would say the same.
     let is_single = workload.points.len() == 1;
     let most = if is_single { 1 } else { answer.bests.len() };
@@ -89,19 +85,19 @@ fn bests(page: &Page<'_>, workload: &Workload<'_>, answer: &Answer, told: &[&Col
             shown: None,
         };
         context! {
-            card => card.parts(page),
+            card => card.parts(inputs),
             why_tied => best.why_tied(),
-            tied => tied.map(|i| settings(told, page.inputs.points.points[*i].row)).collect_vec(),
+            tied => tied.map(|i| settings(told, inputs.points.points[*i].row)).collect_vec(),
         }
     };
     answer.bests.iter().take(most).map(part).collect()
 }
 
-fn frontier(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> Option<Value> {
+fn frontier(inputs: &Inputs<'_>, answer: &Answer, told: &[&Column]) -> Option<Value> {
     if answer.frontier.len() < 2 {
         return None;
     }
-    let (points, goals) = (page.inputs.points, page.inputs.goals);
+    let (points, goals) = (inputs.points, &inputs.goals);
     let (first, _) = answer.distinct[0];
     let judged = Yardstick::of_point(points, &points.points[first]).shown.iter();
     let shown = FRONTIER.into_iter().chain(judged.map(|shown| shown.metric)).unique();
@@ -125,7 +121,7 @@ fn frontier(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> Option<Value>
     };
     Some(context! {
         points => answer.frontier.len(),
-        wanted => (answer.missing > 0).then_some(&answer.wanted),
+        wanted => (answer.missing > 0).then_some(answer.wanted.as_str()),
         label => match answer.workload.as_str() {
             "" => "Pareto frontier".to_owned(),
             name => format!("Pareto frontier, {name}"),
@@ -133,6 +129,5 @@ fn frontier(page: &Page<'_>, answer: &Answer, told: &[&Column]) -> Option<Value>
         heads => ["Settings".to_owned()].into_iter().chain(meets).chain(titles).collect_vec(),
         rows => answer.distinct.iter().take(MOST_FRONTIER).map(row).collect_vec(),
         more => answer.distinct.len().saturating_sub(MOST_FRONTIER),
-        legend => goals.legend(),
     })
 }

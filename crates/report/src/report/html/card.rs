@@ -1,8 +1,8 @@
 //! The card of a point that is best at something: its figure, its settings, companions, its command lines, and the file that starts
 //! its server.
 
-use super::Page;
 use crate::report::answer::mark;
+use crate::report::inputs::Inputs;
 use crate::report::variation::settings;
 use crate::report::words::{axis_title, show_of};
 use crate::report::yardstick::Yardstick;
@@ -32,8 +32,8 @@ pub struct Card<'a> {
 
 impl Card<'_> {
     /// The card as the template takes it.
-    pub fn parts(self, page: &Page<'_>) -> Value {
-        let points = page.inputs.points;
+    pub fn parts(self, inputs: &Inputs<'_>) -> Value {
+        let points = inputs.points;
         let point = &points.points[self.at];
         // A load is known even where its run was cut short and has no figures.
         let (value, range) = points.spread(point, self.metric).map_or_else(
@@ -50,8 +50,8 @@ impl Card<'_> {
             let title = axis_title(name);
             Some((title.trim_end_matches(" ($)").to_owned(), show_of(name, spread.median)))
         });
-        let goals = page.inputs.goals;
-        let config = page.configs.iter().find(|config| config.question == self.question);
+        let goals = &inputs.goals;
+        let config = inputs.configs.iter().find(|config| config.question == self.question);
         context! {
             title => self.title,
             value => self.shown.unwrap_or(value),
@@ -63,7 +63,7 @@ impl Card<'_> {
             companions => companions.collect_vec(),
             meets => (!goals.is_empty()).then(|| goals.met_by(self.at)),
             mark => mark(point),
-            commands => commands(page, point),
+            commands => commands(inputs, point),
             // With its text: a page that is passed around comes without the folder.
             config => config.map(|config| context! { path => format!("best/{}", config.file), text => config.text.as_str() }),
         }
@@ -83,14 +83,14 @@ fn range(metric: &str, spread: &Spread) -> String {
 }
 
 /// The command lines of a point, and what each is.
-fn commands(page: &Page<'_>, point: &Point) -> Vec<(String, &'static str)> {
-    let Some(run) = page.inputs.state.runs().nth(point.row) else {
+fn commands(inputs: &Inputs<'_>, point: &Point) -> Vec<(String, &'static str)> {
+    let Some(run) = inputs.state.runs().nth(point.row) else {
         return Vec::new();
     };
-    let server = page.inputs.state.servers.get(&run.server);
+    let server = inputs.state.servers.get(&run.server);
     let argv = server.map_or(&[][..], |server| &server.argv);
-    let bench = page.inputs.bench_command(argv, &run.params);
-    let is_offline = page.inputs.bench.offline().is_some();
+    let bench = inputs.bench_command(argv, &run.params);
+    let is_offline = inputs.bench.offline().is_some();
     let (launched, bench) = match server {
         Some(server) if is_offline => (None, shell_command(&server.env, &bench)),
         Some(server) => (Some(shell_command(&server.env, &server.argv)), shell_line(bench)),

@@ -1,14 +1,14 @@
 //! The figures of a page as compact JSON: by column, repeated values once with their places, figures with five digits.
 //! `script/data.js` reads it.
 
-use super::Page;
 use super::text::embed_json;
-use crate::report::answer::{Answer, FRONTIER};
+use crate::report::answer::FRONTIER;
 use crate::report::inputs::Inputs;
 use crate::report::rows::told;
 use crate::report::variation::swept;
 use crate::report::words::{axis_title, short_name};
 use crate::report::yardstick::Yardstick;
+use itertools::Itertools;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -38,8 +38,8 @@ const FOREMOST: [&str; 12] = [
 ];
 
 /// The JSON, ready to stand in a `<script>` element.
-pub fn encode(page: &Page<'_>, answers: &[Answer]) -> String {
-    let (inputs, points) = (page.inputs, page.inputs.points);
+pub fn encode(inputs: &Inputs<'_>) -> String {
+    let points = inputs.points;
     let place: HashMap<&str, usize> = points
         .points
         .iter()
@@ -50,39 +50,30 @@ pub fn encode(page: &Page<'_>, answers: &[Answer]) -> String {
         let id = points.runs.cell("point", row).to_string();
         place.get(&*id).copied().unwrap_or_default()
     });
-    let runs = Runs::of(inputs);
+    let began = began(inputs);
     let has_goals = !inputs.goals.is_empty();
     let met = (0..points.points.len()).map(|at| Value::from(inputs.goals.met_by(at)));
     let mut rest = Rest {
-        workloads: workloads(page, answers),
+        workloads: workloads(inputs),
         pareto: json!(FRONTIER),
-        varying: page.varied.iter().map(|column| column.name.as_str()).collect(),
-        swept: swept(points, &page.varied).map(|column| column.name.as_str()),
+        varying: inputs.varied.iter().map(|column| column.name.as_str()).collect(),
+        swept: swept(points, &inputs.varied).map(|column| column.name.as_str()),
         telemetry: json!({
             "runs": inputs.telemetry.runs,
             "left_out": inputs.telemetry.left_out,
             "missing": inputs.telemetry.missing,
         }),
         leading: inputs.mattered.leading(),
-        price: inputs.price,
+        price: inputs.options.price_per_gpu_hour,
         cdfs: inputs.distributions.encode(),
-        plots: inputs.plots.iter().map(plot).collect(),
+        plots: inputs.options.plots.iter().map(plot).collect(),
         points: points.points.iter().map(|point| &*point.id).collect(),
         suspect: points.points.iter().map(|point| point.is_suspect()).collect(),
         rows: of_row.collect(),
-        servers: servers(inputs, &runs),
-        server: runs.server,
-        start: runs.start,
-        began: runs.began.map(|began| began.to_string()),
-        ended: runs.ended,
-        seconds: runs.seconds,
-        resets: runs.resets,
-        warmups: runs.warmups,
-        details: runs.details,
-        bench: runs.bench,
-        files: runs.files,
+        servers: servers(inputs, began),
+        runs: Runs::of(inputs, began),
         meets: has_goals.then(|| Dictionary::of(met)),
-        competes: has_goals.then(|| competes(page, answers)),
+        competes: has_goals.then(|| competes(inputs)),
         left_out: Vec::new(),
     };
     let mut columns: Vec<&Column> = points.runs.columns().iter().filter(|column| is_shown(column)).collect();
@@ -124,16 +115,8 @@ struct Rest<'a> {
     suspect: Vec<bool>,
     rows: Vec<usize>,
     servers: Vec<Value>,
-    server: Vec<usize>,
-    start: Vec<Option<usize>>,
-    began: Option<String>,
-    ended: Vec<Option<f64>>,
-    seconds: Vec<f64>,
-    resets: Vec<Option<f64>>,
-    warmups: Vec<Option<f64>>,
-    details: Dictionary,
-    bench: Dictionary,
-    files: Files,
+    #[serde(flatten)]
+    runs: Runs,
     #[serde(skip_serializing_if = "Option::is_none")]
     meets: Option<Dictionary>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -149,13 +132,13 @@ impl Rest<'_> {
 
 /// Distinct values, and the place of each row's.
 #[derive(Serialize)]
-struct Dictionary {
-    of: Vec<Value>,
+struct Dictionary<T = Value> {
+    of: Vec<T>,
     at: Vec<usize>,
 }
 
-impl Dictionary {
-    fn of(values: impl Iterator<Item = Value>) -> Dictionary {
+impl<T: ToString> Dictionary<T> {
+    fn of(values: impl Iterator<Item = T>) -> Dictionary<T> {
         let mut places: HashMap<String, usize> = HashMap::new();
         let mut of = Vec::new();
         let at = values.map(|value| {
@@ -170,10 +153,10 @@ impl Dictionary {
 }
 
 /// The points of each workload, its frontier and knee, all by place.
-fn workloads(page: &Page<'_>, answers: &[Answer]) -> Vec<Value> {
-    let workloads = page.inputs.points.workloads();
-    let points = page.inputs.points;
-    let of_answer = workloads.iter().zip(answers).map(|(workload, answer)| {
+fn workloads(inputs: &Inputs<'_>) -> Vec<Value> {
+    let workloads = inputs.points.workloads();
+    let points = inputs.points;
+    let of_answer = workloads.iter().zip(&inputs.answers).map(|(workload, answer)| {
         let [throughput, latency] = Yardstick::measured(points, workload);
         json!({
             "name": answer.workload,
@@ -188,11 +171,11 @@ fn workloads(page: &Page<'_>, answers: &[Answer]) -> Vec<Value> {
 }
 
 /// Whether each point competes, if it was measured: where no point of its workload meets what is asked, all do.
-fn competes(page: &Page<'_>, answers: &[Answer]) -> Vec<bool> {
-    let mut competes = vec![true; page.inputs.points.points.len()];
-    for (workload, answer) in page.inputs.points.workloads().iter().zip(answers) {
+fn competes(inputs: &Inputs<'_>) -> Vec<bool> {
+    let mut competes = vec![true; inputs.points.points.len()];
+    for (workload, answer) in inputs.points.workloads().iter().zip(&inputs.answers) {
         for at in &workload.points {
-            competes[*at] = answer.none_meets || page.inputs.goals.competes(*at);
+            competes[*at] = answer.none_meets || inputs.goals.competes(*at);
         }
     }
     competes
@@ -214,11 +197,13 @@ fn is_shown(column: &Column) -> bool {
 }
 
 /// What each run has beside its figures, by row.
+#[derive(Serialize)]
 struct Runs {
-    began: Option<Timestamp>,
     server: Vec<usize>,
     /// Its start by its place among those of its server, where that is known.
     start: Vec<Option<usize>>,
+    /// When the first server was started.
+    began: Option<String>,
     ended: Vec<Option<f64>>,
     seconds: Vec<f64>,
     /// How long reset and warm-up before it took, where that is recorded; empty where it is of no run.
@@ -260,13 +245,9 @@ impl Files {
 }
 
 impl Runs {
-    fn of(inputs: &Inputs<'_>) -> Runs {
+    fn of(inputs: &Inputs<'_>, began: Option<Timestamp>) -> Runs {
         let runs: Vec<&RunRecord> = inputs.state.runs().collect();
         let ids: HashMap<_, usize> = inputs.state.servers.keys().enumerate().map(|(i, id)| (id, i)).collect();
-        let starts = inputs.state.servers.values().flat_map(|server| &server.starts);
-        let began = starts
-            .filter_map(|start| start.started_at.parse::<Timestamp>().ok())
-            .min();
         let ended = |run: &&RunRecord| since(began, &run.finished_at);
         let starts = inputs.state.servers.iter().flat_map(|(id, server)| {
             let places = server.starts.iter().enumerate();
@@ -280,11 +261,11 @@ impl Runs {
             Value::String(shell_line(inputs.bench_command(server, &run.params)))
         };
         Runs {
-            began,
             server: runs
                 .iter()
                 .map(|run| ids.get(&run.server).copied().unwrap_or_default())
                 .collect(),
+            began: began.map(|began| began.to_string()),
             start: runs.iter().map(start).collect(),
             ended: runs.iter().map(ended).collect(),
             seconds: runs.iter().map(|run| tenths(run.seconds)).collect(),
@@ -295,6 +276,12 @@ impl Runs {
             files: Files::of(&runs),
         }
     }
+}
+
+/// When the first server was started.
+fn began(inputs: &Inputs<'_>) -> Option<Timestamp> {
+    let starts = inputs.state.servers.values().flat_map(|server| &server.starts);
+    starts.filter_map(|start| start.started_at.parse().ok()).min()
 }
 
 /// Seconds from the first start of a server to a moment, to a tenth.
@@ -319,15 +306,15 @@ fn tenths(seconds: f64) -> f64 {
     (seconds * 10.0).round() / 10.0
 }
 
-fn servers(inputs: &Inputs<'_>, runs: &Runs) -> Vec<Value> {
+fn servers(inputs: &Inputs<'_>, began: Option<Timestamp>) -> Vec<Value> {
     let servers = inputs.state.servers.iter().map(|(id, server)| {
         let starts = server.starts.iter().enumerate().map(|(at, start)| {
             json!({
                 "start": at + 1,
-                "from": since(runs.began, &start.started_at),
+                "from": since(began, &start.started_at),
                 "ready": start.ready_seconds.map(tenths),
-                "to": start.exited_at.as_deref().and_then(|moment| since(runs.began, moment)),
-                "known": inputs.state.last_told(start.launch.session).and_then(|moment| since(runs.began, moment)),
+                "to": start.exited_at.as_deref().and_then(|moment| since(began, moment)),
+                "known": inputs.state.last_told(start.launch.session).and_then(|moment| since(began, moment)),
                 "stop": start.stop_seconds.map(tenths),
                 "cause": start.cause.map(|cause| cause.name()),
                 "gpus": start.gpus,
@@ -357,22 +344,12 @@ fn encode_column(column: &Column) -> String {
     if matches!(column.section, Section::Serve | Section::Bench) {
         head["short"] = short_name(&column.name).into();
     }
-    let mut places: HashMap<String, usize> = HashMap::new();
-    let mut distinct = Vec::new();
-    let values: Vec<String> = column.cells.iter().map(encode_cell).collect();
-    let mut at = Vec::with_capacity(values.len());
-    for value in &values {
-        let place = *places.entry(value.clone()).or_insert_with(|| {
-            distinct.push(value.as_str());
-            distinct.len() - 1
-        });
-        at.push(place.to_string());
-    }
-    let body = match distinct.len() {
+    let Dictionary { of, at } = Dictionary::of(column.cells.iter().map(encode_cell));
+    let body = match of.len() {
         0 => "\"each\":[]".to_owned(),
-        1 => format!("\"all\":{}", distinct[0]),
-        count if count * 4 <= values.len() => format!("\"of\":[{}],\"at\":[{}]", distinct.join(","), at.join(",")),
-        _ => format!("\"each\":[{}]", values.join(",")),
+        1 => format!("\"all\":{}", of[0]),
+        count if count * 4 <= at.len() => format!("\"of\":[{}],\"at\":[{}]", of.join(","), at.iter().join(",")),
+        _ => format!("\"each\":[{}]", at.iter().map(|place| &of[*place]).join(",")),
     };
     let head = head.to_string();
     format!("{},{body}}}", &head[..head.len() - 1])

@@ -1,33 +1,20 @@
 //! The report as one web page: `report.html` holds its styles, its script and its data, and asks nobody for anything.
 //!
 //! What must be readable everywhere (the answer, failures, the environment, the plan) is plain HTML made in
-//! `sections`; charts, the run table and the timeline are drawn by the page's own script from the figures in
+//! `document`; charts, the run table and the timeline are drawn by the page's own script from the figures in
 //! `data`. Equal experiments give equal bytes.
 
 mod answer;
 mod card;
 mod data;
 mod pictures;
-mod sections;
 mod targets;
 pub(super) mod text;
 
-use super::configs::Config;
 use super::inputs::Inputs;
-use super::variation::varying;
-use minijinja::context;
 use minijinja::value::merge_maps;
+use minijinja::{Value, context};
 use text::safe;
-use vsweep_record::table::Column;
-
-/// What the parts of a page are made from.
-struct Page<'a> {
-    inputs: &'a Inputs<'a>,
-    /// The parameters that tell points apart.
-    varied: Vec<&'a Column>,
-    /// The winners' configuration files.
-    configs: &'a [Config],
-}
 
 const PAGE: &str = include_str!("page.html.jinja");
 /// The styles that every page of ours begins with.
@@ -58,13 +45,8 @@ pub fn name_in(page: &str) -> Option<String> {
     Some(text::unescape(name))
 }
 
-/// The page.
-pub fn render(inputs: &Inputs<'_>, configs: &[Config]) -> String {
-    let page = Page {
-        inputs,
-        varied: varying(inputs.points),
-        configs,
-    };
+/// The page, with what it has in common with other reports.
+pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
     let mut script = SCRIPT.concat();
     if inputs.live.is_some() {
         script += include_str!("script/live.js");
@@ -72,12 +54,10 @@ pub fn render(inputs: &Inputs<'_>, configs: &[Config]) -> String {
     text::render(
         PAGE,
         context! {
-            name => inputs.experiment,
             style => safe(STYLE),
-            live => inputs.live,
-            data => safe(data::encode(&page, inputs.answers)),
+            data => safe(data::encode(inputs)),
             script => safe(script),
-            ..merge_maps([targets::parts(&page), answer::parts(&page), sections::parts(&page)]),
+            ..merge_maps([targets::parts(inputs), answer::parts(inputs), document]),
         },
     )
 }

@@ -1,9 +1,9 @@
 //! The charts that stand beside a page's answer: what each server can be, and which setting mattered.
 
-use super::Page;
 use super::text::{escape, safe};
 use crate::report::chart::{Chart, Panel, Style};
 use crate::report::charts::{Subject, effects, families};
+use crate::report::inputs::Inputs;
 use crate::report::picture::{Form, Size, render_at};
 use minijinja::{Value, context};
 
@@ -18,14 +18,14 @@ const ROOM_OF_AXES: f64 = 170.0;
 const ROOM_OF_BAR: f64 = 64.0;
 
 /// The charts of each workload, in order: what each server can be, and which setting mattered.
-pub fn pictures(page: &Page<'_>) -> Vec<[Option<Value>; 2]> {
+pub fn pictures(inputs: &Inputs<'_>) -> Vec<[Option<Value>; 2]> {
     let subject = Subject {
-        experiment: page.inputs.experiment,
-        points: page.inputs.points,
+        experiment: &inputs.experiment,
+        points: inputs.points,
     };
     let draw = |(i, chart): (usize, Option<Chart>)| chart.filter(|_| i < MOST_FRONT).as_ref().and_then(picture);
-    let families = families::of_each(&subject, page.inputs.mattered).into_iter();
-    let effects = effects::of_each(&subject, page.inputs.mattered).into_iter();
+    let families = families::of_each(&subject, &inputs.mattered).into_iter();
+    let effects = effects::of_each(&subject, &inputs.mattered).into_iter();
     let drawn = families.enumerate().map(draw).zip(effects.enumerate().map(draw));
     drawn.map(<[Option<Value>; 2]>::from).collect()
 }

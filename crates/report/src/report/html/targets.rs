@@ -1,8 +1,8 @@
 //! The answer of a plan with targets as a page's template takes it: a card for each target with the server that holds the highest
 //! load, or why none is known; and a table of every server's limits.
 
-use super::Page;
 use super::card::Card;
+use crate::report::inputs::Inputs;
 use crate::report::sla::{self, Ranked, by_target};
 use crate::report::words::show_number;
 use itertools::Itertools;
@@ -15,8 +15,8 @@ use vsweep_record::journal::RunRecord;
 const MOST_TOLD: usize = 3;
 
 /// Nothing where no search has begun.
-pub fn parts(page: &Page<'_>) -> Value {
-    let state = page.inputs.state;
+pub fn parts(inputs: &Inputs<'_>) -> Value {
+    let state = inputs.state;
     let runs: Vec<&RunRecord> = state.runs().collect();
     let limits = sla::varied(state).map(|vary| {
         context! {
@@ -29,11 +29,11 @@ pub fn parts(page: &Page<'_>) -> Value {
     let targets = by_target(state);
     context! {
         limits,
-        targets => targets.iter().map(|ranked| target(page, &runs, ranked)).collect_vec(),
+        targets => targets.iter().map(|ranked| target(inputs, &runs, ranked)).collect_vec(),
     }
 }
 
-fn target(page: &Page<'_>, runs: &[&RunRecord], ranked: &Ranked<'_>) -> Value {
+fn target(inputs: &Inputs<'_>, runs: &[&RunRecord], ranked: &Ranked<'_>) -> Value {
     let (rows, (best, _)) = (&ranked.rows, ranked.split());
     let criteria = best.target.criteria.iter().join(", ");
     let title = best.question();
@@ -41,7 +41,7 @@ fn target(page: &Page<'_>, runs: &[&RunRecord], ranked: &Ranked<'_>) -> Value {
         0 => None,
         open => Some(show_many(open as u64, "search")),
     };
-    let at = best.point(page.inputs.points, runs);
+    let at = best.point(inputs.points, runs);
     let (Some(answer), Some((low, high)), Some(at)) = (best.answer(), best.interval(), at) else {
         let told = rows.iter().filter(|row| row.answer().is_none()).take(MOST_TOLD);
         let told = told.map(|row| format!("{}: {}; {}", row.settings(), row.words(), row.notes()));
@@ -65,18 +65,18 @@ fn target(page: &Page<'_>, runs: &[&RunRecord], ranked: &Ranked<'_>) -> Value {
     let card = Card {
         title: &title,
         question: &title,
-        told: &page.varied,
+        told: &inputs.varied,
         at,
         metric: best.record().started.vary.name(),
         shown: best.value_in_words(),
     };
     context! {
-        best => card.parts(page),
+        best => card.parts(inputs),
         title => title.as_str(),
         criteria,
         limit => limit + &words,
         binding => answer.binding.as_deref(),
-        is_cut => page.inputs.points.points[at].used.is_empty(),
+        is_cut => inputs.points.points[at].used.is_empty(),
         open,
         why_tied => ranked.why_tied(),
         tied => tied.collect_vec(),

@@ -1,35 +1,28 @@
 //! Text inside HTML: escaping, text to copy, and the one way from a template to a page.
 
-use minijinja::{AutoEscape, Environment, Value};
+use crate::report::template::{environment, fill, share};
+use minijinja::Value;
 use vsweep_plan::printable::{printable_json, printable_lines};
+
+/// What may not stand in HTML, and what stands for it; the first begins all others.
+const ENTITIES: [(&str, &str); 5] = [
+    ("&", "&amp;"),
+    ("<", "&lt;"),
+    (">", "&gt;"),
+    ("\"", "&quot;"),
+    ("'", "&#39;"),
+];
 
 /// Text as HTML shows it, in elements and in quoted attributes.
 pub fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in printable_lines(text).chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            c => escaped.push(c),
-        }
-    }
-    escaped
+    let text = printable_lines(text).to_string();
+    ENTITIES.iter().fold(text, |text, (c, entity)| text.replace(c, entity))
 }
 
 /// The text that [`escape`] has made this of.
 pub fn unescape(html: &str) -> String {
-    let entities = [
-        ("&lt;", "<"),
-        ("&gt;", ">"),
-        ("&quot;", "\""),
-        ("&#39;", "'"),
-        ("&amp;", "&"),
-    ];
-    let replaced = |text: String, (entity, c): (&str, &str)| text.replace(entity, c);
-    entities.into_iter().fold(html.to_owned(), replaced)
+    let entities = ENTITIES.iter().rev();
+    entities.fold(html.to_owned(), |text, (c, entity)| text.replace(entity, c))
 }
 
 /// JSON as it may stand in a `<script>` element: a `<` inside it is written as an escape, so no text can end the element.
@@ -37,26 +30,31 @@ pub fn embed_json(json: &str) -> String {
     printable_json(json).replace('<', "\\u003c")
 }
 
-/// Templates that pages take parts from.
-const SHARED: [(&str, &str); 2] = [
-    ("parts", include_str!("parts.html.jinja")),
-    ("answer", include_str!("answer.html.jinja")),
-];
-
 /// A page of ours with its parts. Texts among them are escaped; what is HTML is [`safe`].
 pub fn render(template: &str, parts: Value) -> String {
-    let mut page = Environment::new();
-    page.set_auto_escape_callback(|_| AutoEscape::Html);
-    page.set_formatter(|out, _, value| {
-        let text = value.to_string();
-        let text = if value.is_safe() { text } else { escape(&text) };
-        Ok(out.write_str(&text)?)
+    let mut page = environment(escape);
+    page.add_filter("capitalised", capitalise);
+    page.add_filter("with_code", with_code);
+    share(&mut page, "parts", include_str!("parts.html.jinja"));
+    share(&mut page, "answer", include_str!("answer.html.jinja"));
+    fill(&page, template, parts)
+}
+
+fn capitalise(sentence: &str) -> String {
+    let mut rest = sentence.chars();
+    rest.next()
+        .map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
+}
+
+/// What stands between backticks, as code.
+fn with_code(text: &str) -> Value {
+    let escaped = escape(text);
+    let parts = escaped.split('`').enumerate();
+    let parts = parts.map(|(place, part)| match place % 2 {
+        0 => part.to_owned(),
+        _ => format!("<code>{part}</code>"),
     });
-    // What is escaped is settled when a template is added.
-    for (name, shared) in SHARED {
-        page.add_template(name, shared).expect("templates of ours are sound");
-    }
-    page.render_str(template, parts).expect("templates of ours are sound")
+    safe(parts.collect::<String>())
 }
 
 /// HTML as a part of a page.

@@ -1,5 +1,7 @@
 //! Text that means nothing in Markdown, HTML or on GitHub: it shows as it is, on one line, within one cell of a table.
 
+use crate::report::template::{of_lines, share};
+use minijinja::{Environment, Value};
 use vsweep_plan::printable::printable;
 
 /// Characters with a meaning anywhere in a line; dollars begin a formula on GitHub, `@` names a person, `#` an issue.
@@ -27,6 +29,15 @@ pub fn escape(text: &str) -> String {
         }
     }
     escaped
+}
+
+/// Where templates of Markdown are filled in.
+pub fn environment() -> Environment<'static> {
+    let mut page = of_lines(escape);
+    page.add_filter("code", |text: &str| Value::from_safe_string(code(text)));
+    page.add_filter("block", |text: &str| Value::from_safe_string(block(text)));
+    share(&mut page, "parts", include_str!("parts.md.jinja"));
+    page
 }
 
 /// Text as code, on one line and not too long for a comment.

@@ -1,0 +1,85 @@
+//! A comparison in words, as the templates of its forms take it.
+
+use super::{Comparison, HEADS, INTERVAL, STARTS, cells, percent, requirement_name, show_limit, tally, verdict_name};
+use crate::report::align::align;
+use crate::report::markdown;
+use crate::report::template::{fill, plain};
+use itertools::Itertools;
+use minijinja::{Value, context};
+use vsweep_plan::units::show_many;
+
+/// Points without a counterpart that are named.
+const MOST_NAMED: usize = 5;
+
+/// In the terminal: changes, a block for each point, limits, and the tally as the last line.
+pub fn to_text(comparison: &Comparison) -> String {
+    plain(include_str!("compare.txt.jinja"), parts(comparison))
+}
+
+/// As Markdown, short enough for a pull request's comment or a job's summary.
+pub fn to_markdown(comparison: &Comparison) -> String {
+    fill(
+        &markdown::environment(),
+        include_str!("compare.md.jinja"),
+        parts(comparison),
+    )
+}
+
+/// What all forms say.
+pub(super) fn parts(comparison: &Comparison) -> Value {
+    let limits = comparison.limits.iter().map(|judged| {
+        [
+            show_limit(&judged.limit),
+            judged.settings.clone(),
+            percent(judged.ratio),
+            format!("{:.3}", judged.p_value),
+            requirement_name(judged.requirement).to_owned(),
+        ]
+    });
+    let figures = || comparison.points.iter().flat_map(|pair| &pair.figures);
+    // What is the same everywhere is told once in the terminal.
+    let starts = figures().map(|figure| figure.starts).unique().collect_vec();
+    let has_interval = figures().any(|figure| figure.interval.is_some());
+    let is_shown = |(column, _): &(usize, String)| match HEADS[*column] {
+        INTERVAL => has_interval,
+        STARTS => starts.len() > 1,
+        _ => true,
+    };
+    let shown = |cells: [String; 7]| {
+        let kept = cells.into_iter().enumerate().filter(is_shown);
+        kept.map(|(_, cell)| cell).collect_vec()
+    };
+    let points = comparison.points.iter().map(|pair| {
+        let rows = pair.figures.iter().map(cells).collect_vec();
+        let aligned = [HEADS.map(str::to_owned)].into_iter().chain(rows.iter().cloned());
+        context! {
+            settings => pair.settings.clone(),
+            aligned => align(&aligned.map(shown).collect_vec()).lines().map(str::to_owned).collect_vec(),
+            rows,
+            verdicts => pair.figures.iter().map(|figure| verdict_name(figure.verdict)).collect_vec(),
+        }
+    });
+    let lone = [(&comparison.only_base, "base"), (&comparison.only_new, "new")];
+    let lone = lone.into_iter().filter(|(settings, _)| !settings.is_empty());
+    let lone = lone.map(|(settings, side)| {
+        context! {
+            side,
+            count => show_many(settings.len() as u64, "point"),
+            named => settings.iter().take(MOST_NAMED).join("; "),
+            more => settings.len().saturating_sub(MOST_NAMED),
+        }
+    });
+    let changes = comparison.changes.iter();
+    context! {
+        base => comparison.base.clone(),
+        new => comparison.new.clone(),
+        tally => tally(comparison),
+        notes => comparison.notes(),
+        starts => starts.iter().exactly_one().ok().copied(),
+        heads => HEADS,
+        limits => limits.collect_vec(),
+        points => points.collect_vec(),
+        lone => lone.collect_vec(),
+        changes => changes.map(|change| [&change.name, &change.base, &change.new].map(String::clone)).collect_vec(),
+    }
+}

@@ -1,7 +1,6 @@
 //! Everything a report is made from.
 
 use super::answer::{self, Answer};
-use super::configs::{self, Config};
 use super::distributions::Distributions;
 use super::effects::Findings;
 use super::failures::{Group, group, read_excerpts};
@@ -44,7 +43,7 @@ pub struct Inputs<'a> {
     pub bench: BenchRunner,
     /// The best points and the frontier of each workload.
     pub answers: Vec<Answer>,
-    /// The winners' configuration files.
+    /// The winners' configuration files; none until they are asked for ([`Inputs::with_configs`]).
     pub configs: Vec<Config>,
     /// What was read beside the runs.
     pub telemetry: Telemetry,
@@ -58,6 +57,17 @@ pub struct Inputs<'a> {
     pub requirements: Vec<Judged>,
     /// Which points meet what the plan asks of them.
     pub goals: Goals,
+}
+
+/// A file for `vllm serve --config`.
+#[derive(Debug)]
+pub struct Config {
+    /// What its settings are best at, as the answer asks it: `Highest throughput`, `Target chat`.
+    pub question: String,
+    /// Its name in the folder `best`.
+    pub file: String,
+    /// The settings, below comments that say why these.
+    pub text: String,
 }
 
 impl<'a> Inputs<'a> {
@@ -77,7 +87,7 @@ impl<'a> Inputs<'a> {
         let failures = group(points, state);
         let goals = Goals::judge(&options.requirements, state, points);
         let answers = answer::find(points, &goals);
-        let mut inputs = Inputs {
+        Inputs {
             directory,
             experiment: directory.name(),
             options,
@@ -97,9 +107,7 @@ impl<'a> Inputs<'a> {
             goals,
             answers,
             configs: Vec::new(),
-        };
-        inputs.configs = configs::render(&inputs);
-        inputs
+        }
     }
 
     /// The command line that measured a load on a server. What the native generator does, `vsweep bench` does too.

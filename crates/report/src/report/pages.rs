@@ -25,7 +25,7 @@ pub(super) fn make_reports(inputs: &Inputs<'_>) -> [(PathBuf, String); 2] {
 pub fn render_report(directory: &Directory, state: &State, options: &ReportOptions, form: ReportForm) -> String {
     let runs = read_asked(directory, state, options);
     let points = Points::of(&runs.table);
-    let mut inputs = Inputs::gather(directory, state, &points, options);
+    let mut inputs = Inputs::gather(directory, state, &points, options).with_configs();
     if let ReportForm::Live(version) = form {
         inputs.live = Some(version);
     }

@@ -1,7 +1,6 @@
 //! Whether the tables and pages of an experiment say what its journals and run files say: makes each anew in memory, and names
 //! every figure that differs. Pictures are not looked at.
 
-use super::configs;
 use super::html;
 use super::inputs::Inputs;
 use super::pages::make_reports;
@@ -49,8 +48,8 @@ pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> 
     let page = fs::read_to_string(directory.report_html()).unwrap_or_default();
     if let Some(name) = html::name_in(&page) {
         inputs.experiment = name;
-        inputs.configs = configs::render(&inputs);
     }
+    let inputs = inputs.with_configs();
     for (path, text) in &make_reports(&inputs) {
         let differences = match path.extension().is_some_and(|extension| extension == "html") {
             true => page_differences,

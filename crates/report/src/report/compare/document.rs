@@ -2,7 +2,7 @@
 
 use super::{Comparison, HEADS, INTERVAL, STARTS, cells, percent, requirement_name, show_limit, tally, verdict_name};
 use crate::report::align::align;
-use crate::report::markdown;
+use crate::report::markdown::environment;
 use crate::report::template::{fill, plain};
 use itertools::Itertools;
 use minijinja::{Value, context};
@@ -18,11 +18,7 @@ pub fn to_text(comparison: &Comparison) -> String {
 
 /// As Markdown, short enough for a pull request's comment or a job's summary.
 pub fn to_markdown(comparison: &Comparison) -> String {
-    fill(
-        &markdown::environment(),
-        include_str!("compare.md.jinja"),
-        parts(comparison),
-    )
+    fill(&environment(), include_str!("compare.md.jinja"), parts(comparison))
 }
 
 /// What all forms say.

@@ -21,12 +21,7 @@ pub enum Outcome {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Outcome::Ok => "ok",
-            Outcome::Suspect => "suspect",
-            Outcome::Failed => "failed",
-            Outcome::Cut => "cut",
-        })
+        self.serialize(f)
     }
 }
 

@@ -2,7 +2,7 @@
 //! advice. What a run must look like for a code to apply is judged where runs are measured, not here.
 
 use crate::printable::printable;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Whether a run or a point may be believed. Ordered: the worst is the greatest.
@@ -50,9 +50,9 @@ impl fmt::Display for Validity {
 macro_rules! codes {
     ($($(#[$doc:meta])* $code:ident = $name:literal, $severity:ident, $advice:literal;)*) => {
         /// Why a run or a point may not be believed. The name is part of the file formats.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum Code {
-            $($(#[$doc])* $code,)*
+            $($(#[$doc])* #[serde(rename = $name)] $code,)*
         }
 
         impl Code {
@@ -154,6 +154,7 @@ codes! {
     RunsDisagree = "runs_disagree", Suspect,
         "look into the server's log, or raise `runs` to learn which is usual";
     /// A code that a newer vsweep wrote.
+    #[serde(other)]
     Unknown = "unknown", Suspect,
         "a newer vsweep wrote why; read the record with that one";
 }
@@ -169,18 +170,6 @@ impl Code {
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
-    }
-}
-
-impl Serialize for Code {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(self.name())
-    }
-}
-
-impl<'de> Deserialize<'de> for Code {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Code, D::Error> {
-        Ok(Code::named(&String::deserialize(from)?))
     }
 }
 

@@ -1,11 +1,12 @@
 //! The matrix for people: servers with their points, and how much there is of everything.
 
-use crate::matrix::{Counts, LoadExploration, LoadSearch, Matrix, ServerConfig, text};
+use crate::matrix::{Counts, LoadFinder, Matrix, ServerConfig, text};
 use crate::plan::{HIDDEN, Params, Plan, Target, show};
 use crate::report::words::{short_label, short_name};
 use crate::shell::{shell_line, shell_word};
 use crate::units::{show_count, show_many};
 use itertools::Itertools;
+use std::fmt::Display;
 use std::io::{self, Write};
 
 /// A server's points beyond these are counted, not listed.
@@ -17,9 +18,8 @@ pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<(
         if !matrix.finds_its_loads() {
             write_points(plan, matrix, &server, out)?;
         }
-        let searches: Vec<_> = matrix.searches_of(&server).collect();
-        let explorations: Vec<_> = matrix.explorations_of(&server).collect();
-        write_searches(plan, &searches, &explorations, out)?;
+        write_finders(plan, "search", &matrix.searches_of(&server).collect_vec(), out)?;
+        write_finders(plan, "exploration", &matrix.explorations_of(&server).collect_vec(), out)?;
         writeln!(out)?;
     }
     write_counts(&matrix.counts(), out)
@@ -52,22 +52,17 @@ pub fn write_server(plan: &Plan, server: &ServerConfig, out: &mut impl Write) ->
     Ok(())
 }
 
-/// Two lines for each search and exploration.
-pub fn write_searches(
+/// Two lines for each of its searches or explorations, which are called `kind`.
+pub fn write_finders<S: Display>(
     plan: &Plan,
-    searches: &[LoadSearch],
-    explorations: &[LoadExploration],
+    kind: &str,
+    finders: &[LoadFinder<S>],
     out: &mut impl Write,
 ) -> io::Result<()> {
-    for search in searches {
-        let load = text(&plan.secrets.redact_params(&search.params));
-        writeln!(out, "  search {}  {load}", search.id)?;
-        writeln!(out, "    {}", search.settings)?;
-    }
-    for exploration in explorations {
-        let load = text(&plan.secrets.redact_params(&exploration.params));
-        writeln!(out, "  exploration {}  {load}", exploration.id)?;
-        writeln!(out, "    {}", exploration.settings)?;
+    for finder in finders {
+        let load = text(&plan.secrets.redact_params(&finder.params));
+        writeln!(out, "  {kind} {}  {load}", finder.id)?;
+        writeln!(out, "    {}", finder.settings)?;
     }
     Ok(())
 }

@@ -32,7 +32,8 @@ fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl
             writeln!(out, "  {which}")?;
         }
         write_tasks(sweep, &group.tasks, out)?;
-        table::write_searches(sweep.plan, &group.searches, &group.explorations, out)?;
+        table::write_finders(sweep.plan, "search", &group.searches, out)?;
+        table::write_finders(sweep.plan, "exploration", &group.explorations, out)?;
         writeln!(out)?;
         servers += 1;
         runs += group.tasks.len() as u64;

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
 
 /// What a command line of `vllm bench sweep` says.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Sweep {
     /// What its loads are.
     pub loads: Loads,
@@ -51,9 +51,10 @@ pub struct Sweep {
 }
 
 /// What the loads of a sweep are.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub enum Loads {
     /// Those of the parameter file (`serve`).
+    #[default]
     Listed,
     /// So many between two ends (`serve_workload`, the last `serve_sla`).
     Explored {

@@ -4,7 +4,7 @@
 //! Lists of plain values become several words after one flag, because vLLM's list arguments are argparse's `nargs="+"`;
 //! lists that hold lists or objects, and objects, become JSON. `null` removes the flag.
 
-use super::flags::{LISTS, SWITCHES};
+use super::flags::{is_list, is_plain_switch};
 use crate::plan::{Params, SHORT_FLAGS, ServeCommand, show, spelling};
 pub(crate) use crate::python_json::dumps as json_word;
 use serde_json::Value;
@@ -68,7 +68,7 @@ fn words(flag: String, name: &str, value: &Value) -> Vec<String> {
         Value::Null => Vec::new(),
         Value::Bool(on) if name.contains('.') => vec![format!("{flag}={on}")],
         Value::Bool(true) => vec![flag],
-        Value::Bool(false) if SWITCHES.contains(&spelling::canonical(name).as_str()) => Vec::new(),
+        Value::Bool(false) if is_plain_switch(&spelling::canonical(name)) => Vec::new(),
         Value::Bool(false) => vec![opposite(&flag)],
         Value::Array(items) if items.iter().all(is_plain) => {
             let mut words = vec![flag];
@@ -140,7 +140,7 @@ fn occurrence(argv: &[String], position: usize, name: &str, value: &Value) -> Op
     let values = argv[position + 1..].iter().take_while(|word| !spelling::is_flag(word));
     let canonical = spelling::canonical(name);
     let taken = match value {
-        _ if LISTS.contains(&canonical.as_str()) => values.count(),
+        _ if is_list(&canonical) => values.count(),
         Value::Array(_) => values.count(),
         Value::Bool(_) => values.take(1).filter(|word| is_truth(word)).count(),
         Value::Null if is_switch(flag, &canonical) => values.take(1).filter(|word| is_truth(word)).count(),
@@ -152,7 +152,7 @@ fn occurrence(argv: &[String], position: usize, name: &str, value: &Value) -> Op
 /// Whether a flag in the base command most likely stands alone; needed where no value tells.
 pub(super) fn is_switch(flag: &str, name: &str) -> bool {
     let usual = ["enable_", "disable_", "enforce_", "trust_", "no_"];
-    flag.starts_with("--no-") || SWITCHES.contains(&name) || usual.iter().any(|start| name.starts_with(start))
+    flag.starts_with("--no-") || is_plain_switch(name) || usual.iter().any(|start| name.starts_with(start))
 }
 
 fn is_truth(word: &str) -> bool {

@@ -55,7 +55,7 @@ pub(super) fn size(plan: &Plan, serve: &Space, bench: &Space, found: &mut Found)
 pub(super) fn duplicates(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     let is_whole = found.is_empty();
     for side in [Side::Serve, Side::Bench] {
-        let space = matrix.space(side);
+        let space = matrix.sides.of(side);
         let what = match side {
             Side::Serve => "server",
             Side::Bench => "load",
@@ -81,7 +81,7 @@ pub(super) fn duplicates(plan: &Plan, matrix: &Matrix, found: &mut Found) {
 
 /// Two positions along a dimension that come to the same identity, or to values that are equal (`1` and `1.0`).
 fn twins(matrix: &Matrix, side: Side, dimension: usize) -> Option<(usize, usize)> {
-    let space = matrix.space(side);
+    let space = matrix.sides.of(side);
     let mut seen: HashMap<String, usize> = HashMap::with_capacity(space.lengths[dimension]);
     (0..space.lengths[dimension]).find_map(|position| {
         let index = space.index_at(dimension, position);
@@ -107,7 +107,7 @@ fn position_span(plan: &Plan, space: &Space, side: Side, dimension: usize, posit
 /// A search for a rate needs one at which the requests of a run come in before `bench.timeout` ends it.
 pub(super) fn rates(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     let Some(sla) = &plan.sla else { return };
-    let hopeless = (0..matrix.bench_count).find(|bench| matrix.lowest(*bench) > sla.upper);
+    let hopeless = (0..matrix.sides.bench.len()).find(|bench| matrix.lowest(*bench) > sla.upper);
     if hopeless.is_some() {
         let timeout = show_duration(plan.bench.timeout);
         let rate = sla.upper;
@@ -121,7 +121,7 @@ pub(super) fn rates(plan: &Plan, matrix: &Matrix, found: &mut Found) {
 
 /// A search for a number in flight needs runs of as many requests.
 pub(super) fn reach(plan: &Plan, matrix: &Matrix, found: &mut Found) {
-    let short = (0..matrix.bench_count).find_map(|bench| matrix.unreachable(bench));
+    let short = (0..matrix.sides.bench.len()).find_map(|bench| matrix.unreachable(bench));
     if let Some((load, requests)) = short {
         let message = format!(
             "the {requests} requests of a run (num_prompts) never bring {load} in flight at once, which [sla] may try"

@@ -26,20 +26,8 @@ pub(super) fn expand(plan: &Plan, found: &mut Found) -> Option<Matrix> {
     if !check::size(plan, &serve, &bench, found) {
         return None;
     }
-    let count = |space: &Space| {
-        space
-            .count()
-            .and_then(|count| usize::try_from(count).ok())
-            .unwrap_or(usize::MAX)
-    };
-    let (serve_count, bench_count) = (count(&serve), count(&bench));
-    let sides = Sides {
-        serve: &serve,
-        serve_count,
-        bench: &bench,
-        bench_count,
-    };
-    let (links, mut removed) = links(plan, sides);
+    let sides = Sides { serve, bench };
+    let (links, mut removed) = links(plan, &sides);
     let mut exclusions = Vec::with_capacity(plan.exclude.len());
     for (position, exclusion) in plan.exclude.iter().enumerate() {
         let shown: Vec<String> = exclusion.conditions.iter().map(ToString::to_string).collect();
@@ -47,7 +35,7 @@ pub(super) fn expand(plan: &Plan, found: &mut Found) -> Option<Matrix> {
             text: format!("exclude {}", shown.join(" and ")),
             pairs: 0,
         });
-        let matched = Match::new(&exclusion.conditions, sides);
+        let matched = Match::new(&exclusion.conditions, &sides);
         let is_read = |condition: &Condition| {
             let params = plan.params(condition.param.side);
             params.iter().any(|(name, _)| *name == condition.param.name)
@@ -60,29 +48,17 @@ pub(super) fn expand(plan: &Plan, found: &mut Found) -> Option<Matrix> {
         exclusions.push(matched);
     }
     let mut matrix = Matrix {
-        serve_count,
-        bench_count,
-        load: load(plan, &bench, bench_count),
+        load: load(plan, &sides.bench),
+        starts: fewest_starts(plan, sides.serve.len()),
+        sides,
         links,
         exclusions,
         only: Vec::new(),
         points_of_server: Vec::new(),
         servers_by_id: OnceLock::new(),
         removed,
-        starts: fewest_starts(plan, serve_count),
-        runs: plan.runs.least(),
-        repeat_first: plan.repeat_first,
-        sla: plan.sla.clone(),
-        explore: plan.explore.clone(),
-        target: plan.serve.target.clone(),
-        flags_as_written: plan.serve.manners.flags_as_written,
-        members: plan.serve.manners.members.clone(),
-        serve_env: plan.serve.env.clone(),
-        runner: plan.bench.runner.clone(),
-        timeout: plan.bench.timeout,
         secrets: plan.secrets.of_plan(),
-        serve,
-        bench,
+        plan: plan.clone(),
     };
     check::duplicates(plan, &matrix, found);
     matrix.count();
@@ -178,7 +154,7 @@ fn zip_group(link: &Link, side: Side, name: &str) -> Option<usize> {
 }
 
 /// The filters that the links amount to, and what each is called.
-fn links(plan: &Plan, sides: Sides<'_>) -> (Vec<Agreement>, Vec<Removed>) {
+fn links(plan: &Plan, sides: &Sides) -> (Vec<Agreement>, Vec<Removed>) {
     let named = |kind: &str, group: &[ParamRef]| Removed {
         text: format!(
             "{kind} {}",
@@ -198,7 +174,7 @@ fn links(plan: &Plan, sides: Sides<'_>) -> (Vec<Agreement>, Vec<Removed>) {
     equal.chain(across).unzip()
 }
 
-fn load(plan: &Plan, bench: &Space, bench_count: usize) -> SharedLoad {
+fn load(plan: &Plan, bench: &Space) -> SharedLoad {
     let mut datasets = BTreeMap::new();
     let varies = bench
         .slots
@@ -208,10 +184,9 @@ fn load(plan: &Plan, bench: &Space, bench_count: usize) -> SharedLoad {
         .combos
         .iter()
         .any(|combo| spelling::find(&combo.params, "dataset_path").is_some());
-    let looked_at = if varies || of_combos {
-        bench_count
-    } else {
-        bench_count.min(1)
+    let looked_at = match varies || of_combos {
+        true => bench.len(),
+        false => bench.len().min(1),
     };
     for index in 0..looked_at {
         let value = bench.value(index, "dataset_path");

@@ -9,19 +9,17 @@ use std::collections::{HashMap, HashSet};
 const NEVER: u32 = u32::MAX;
 
 /// The configurations of both sides.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Sides<'a> {
-    pub serve: &'a Space,
-    pub serve_count: usize,
-    pub bench: &'a Space,
-    pub bench_count: usize,
+#[derive(Debug, Clone)]
+pub(super) struct Sides {
+    pub serve: Space,
+    pub bench: Space,
 }
 
-impl<'a> Sides<'a> {
-    fn of(self, side: Side) -> (&'a Space, usize) {
+impl Sides {
+    pub fn of(&self, side: Side) -> &Space {
         match side {
-            Side::Serve => (self.serve, self.serve_count),
-            Side::Bench => (self.bench, self.bench_count),
+            Side::Serve => &self.serve,
+            Side::Bench => &self.bench,
         }
     }
 }
@@ -35,29 +33,29 @@ pub(super) struct Agreement {
 
 impl Agreement {
     /// All parameters of the group have equal values.
-    pub fn of_values(group: &[ParamRef], sides: Sides<'_>) -> Agreement {
+    pub fn of_values(group: &[ParamRef], sides: &Sides) -> Agreement {
         let mut numbers: HashMap<String, u32> = HashMap::new();
         let mut keys = |side: Side| {
             let names: Vec<&str> = names_of(group, side).collect();
-            let (space, count) = sides.of(side);
+            let space = sides.of(side);
             let key = |index: usize| common_value(space, index, &names);
             let mut numbered = |key: Option<String>| {
                 let next = numbers.len() as u32;
                 key.map_or(NEVER, |key| *numbers.entry(key).or_insert(next))
             };
-            (!names.is_empty()).then(|| (0..count).map(|index| numbered(key(index))).collect())
+            (!names.is_empty()).then(|| (0..space.len()).map(|index| numbered(key(index))).collect())
         };
         let (serve, bench) = (keys(Side::Serve), keys(Side::Bench));
         Agreement { serve, bench }
     }
 
     /// All axes of the group are at the same position; `None` if the group does not span both sides.
-    pub fn of_positions(group: &[ParamRef], sides: Sides<'_>) -> Option<Agreement> {
+    pub fn of_positions(group: &[ParamRef], sides: &Sides) -> Option<Agreement> {
         let positions = |side: Side| {
-            let (space, count) = sides.of(side);
+            let space = sides.of(side);
             let dimension = names_of(group, side).next().and_then(|name| space.dimension(name))?;
             Some(
-                (0..count)
+                (0..space.len())
                     .map(|index| space.position(index, dimension) as u32)
                     .collect(),
             )
@@ -115,15 +113,15 @@ pub(super) struct Match {
 }
 
 impl Match {
-    pub fn new(conditions: &[Condition], sides: Sides<'_>) -> Match {
+    pub fn new(conditions: &[Condition], sides: &Sides) -> Match {
         let on = |side: Side| {
-            let (space, count) = sides.of(side);
+            let space = sides.of(side);
             let own: Vec<&Condition> = conditions
                 .iter()
                 .filter(|condition| condition.param.side == side)
                 .collect();
             let holds = |index: usize| own.iter().all(|condition| holds_at(condition, space, index));
-            (0..count).map(holds).collect()
+            (0..space.len()).map(holds).collect()
         };
         Match {
             serve: on(Side::Serve),

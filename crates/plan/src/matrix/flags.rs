@@ -1,49 +1,24 @@
 //! What is known of vLLM's flags beyond their spelling and short forms: switches without an opposite, and lists.
 
 /// Switches of `vllm serve` and `vllm bench serve` that have no `--no-` form: `false` means that they are absent.
-pub const SWITCHES: [&str; 23] = [
-    "aggregate_engine_logging",
-    "append_result",
-    "custom_ensure_client_side_data",
-    "data_parallel_multi_port_external_lb",
-    "disable_log_stats",
-    "disable_shuffle",
-    "disable_tqdm",
-    "enable_multimodal_chat",
-    "grpc",
-    "headless",
-    "ignore_eos",
-    "insecure",
-    "no_oversample",
-    "no_reranker",
-    "no_stream",
-    "plot_dataset_stats",
-    "plot_timeline",
-    "profile",
-    "save_detailed",
-    "save_result",
-    "skip_chat_template",
-    "skip_tokenizer_init",
-    "use_beam_search",
-];
+const SWITCHES: &str = "\
+    aggregate_engine_logging append_result custom_ensure_client_side_data data_parallel_multi_port_external_lb \
+    disable_log_stats disable_shuffle disable_tqdm enable_multimodal_chat grpc headless ignore_eos insecure \
+    no_oversample no_reranker no_stream plot_dataset_stats plot_timeline profile save_detailed save_result \
+    skip_chat_template skip_tokenizer_init use_beam_search";
 
 /// Flags that take several words: all of them go when the parameter is set anew.
-pub const LISTS: [&str; 17] = [
-    "allowed_media_domains",
-    "collect_detailed_traces",
-    "cudagraph_capture_sizes",
-    "device_ids",
-    "goodput",
-    "header",
-    "ignore_patterns",
-    "kv_cache_dtype_skip_layers",
-    "logits_processors",
-    "lora_modules",
-    "lora_target_modules",
-    "metadata",
-    "numa_bind_cpus",
-    "numa_bind_nodes",
-    "offload_params",
-    "served_model_name",
-    "sleep_preserve_parameter_names",
-];
+const LISTS: &str = "\
+    allowed_media_domains collect_detailed_traces cudagraph_capture_sizes device_ids goodput header ignore_patterns \
+    kv_cache_dtype_skip_layers logits_processors lora_modules lora_target_modules metadata numa_bind_cpus \
+    numa_bind_nodes offload_params served_model_name sleep_preserve_parameter_names";
+
+/// Whether a flag, in canonical spelling, has no `--no-` form.
+pub fn is_plain_switch(name: &str) -> bool {
+    SWITCHES.split(' ').any(|switch| switch == name)
+}
+
+/// Whether a flag, in canonical spelling, takes several words.
+pub fn is_list(name: &str) -> bool {
+    LISTS.split(' ').any(|list| list == name)
+}

@@ -2,23 +2,23 @@
 //! anew, and no id gives one away.
 
 use crate::ids::{PointId, ServerId, canonical_json, sha256_hex, short_digest};
-use crate::plan::{Members, Params, Secrets, Target, spelling};
+use crate::plan::{Members, Params, Secrets, Serve, Target, spelling};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// The identity of a server. An attached one is told apart by its URL.
 pub(super) fn server_id(
-    target: &Target,
+    serve: &Serve,
     argv: &[String],
     env: &BTreeMap<String, String>,
     params: &Params,
-    members: &Members,
     secrets: &Secrets,
 ) -> ServerId {
-    let mut content = match target {
+    let mut content = match &serve.target {
         Target::Launch(_) => json!({"argv": secrets.redact_argv(argv), "env": open_env(env, secrets)}),
         Target::Attach(url) => json!({"url": secrets.redact(url), "params": secrets.redact_params(params)}),
     };
+    let members = &serve.manners.members;
     if *members != Members::default() {
         let commands: Vec<Vec<String>> = members
             .commands

@@ -17,21 +17,17 @@ mod starved;
 pub use check::MOST_PAIRS;
 pub use identity::is_unwarmed;
 pub use only::Only;
-pub use search::{LoadExploration, LoadSearch};
+pub use search::{LoadExploration, LoadFinder, LoadSearch};
 pub use serve_flags::{FlagValue, ServeFlags};
 
 use crate::ids::{PointId, ServerId};
-use crate::plan::{
-    BenchRunner, Found, Link, Members, Offline, Params, Plan, Problems, Secrets, Side, Target, commands, show,
-};
+use crate::plan::{BenchRunner, Found, Link, Offline, Params, Plan, Problems, Secrets, Side, Target, commands, show};
 use crate::printable::printable;
-use filter::{Agreement, Match};
+use filter::{Agreement, Match, Sides};
 use identity::SharedLoad;
 use space::Space;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
-use std::time::Duration;
-use vsweep_strategy::search::{ExploreSettings, Settings};
 
 /// One server config: a command line and an environment, with the parameters that made it.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,10 +94,8 @@ pub struct Removed {
 /// All servers and points of a plan. It holds the axes; servers and points are made when they are asked for.
 #[derive(Debug, Clone)]
 pub struct Matrix {
-    serve: Space,
-    bench: Space,
-    serve_count: usize,
-    bench_count: usize,
+    plan: Plan,
+    sides: Sides,
     links: Vec<Agreement>,
     exclusions: Vec<Match>,
     only: Vec<Match>,
@@ -109,23 +103,10 @@ pub struct Matrix {
     /// Made on the first look-up.
     servers_by_id: OnceLock<HashMap<ServerId, usize>>,
     removed: Vec<Removed>,
+    /// Starts of each server that the plan takes in any case.
     starts: u32,
-    runs: u32,
-    /// Whether the first point of each server has one more.
-    repeat_first: bool,
-    /// What is searched for; the bench side then lacks the load that varies, and there are searches instead of points.
-    sla: Option<Settings>,
-    /// What runs beside each server.
-    members: Members,
-    /// What is explored; the same then holds.
-    explore: Option<ExploreSettings>,
-    target: Target,
-    flags_as_written: bool,
-    serve_env: BTreeMap<String, String>,
-    runner: BenchRunner,
-    /// How long a run may take.
-    timeout: Duration,
     load: SharedLoad,
+    /// Without those of the environment.
     secrets: Secrets,
 }
 
@@ -189,21 +170,21 @@ impl Matrix {
             false => (kept, 0),
         };
         let servers = self.kept_servers().count() as u64;
-        let repeated = servers * u64::from(self.repeat_first && !self.finds_its_loads());
+        let repeated = servers * u64::from(self.plan.repeat_first && !self.finds_its_loads());
         Counts {
             servers,
             starts: servers * u64::from(self.starts),
             points,
             searches,
-            runs: u64::from(self.starts) * (points * u64::from(self.runs) + repeated),
-            pairs: self.serve_count as u64 * self.bench_count as u64,
+            runs: u64::from(self.starts) * (points * u64::from(self.plan.runs.least()) + repeated),
+            pairs: self.sides.serve.len() as u64 * self.sides.bench.len() as u64,
             removed: self.removed.clone(),
         }
     }
 
     /// Whether searches or explorations find the loads, so that there are no points before they ask.
     pub fn finds_its_loads(&self) -> bool {
-        self.sla.is_some() || self.explore.is_some()
+        self.plan.sla.is_some() || self.plan.explore.is_some()
     }
 
     /// Starts of each server that the plan takes in any case.
@@ -222,9 +203,13 @@ impl Matrix {
     }
 
     fn points_at(&self, serve: usize, server: ServerId) -> impl Iterator<Item = Point> {
-        let loads = if self.finds_its_loads() { 0 } else { self.bench_count };
+        let loads = if self.finds_its_loads() {
+            0
+        } else {
+            self.sides.bench.len()
+        };
         let kept = (0..loads).filter(move |bench| self.keeps(serve, *bench));
-        let offline = self.runner.offline();
+        let offline = self.plan.bench.runner.offline();
         let engine = offline.map(|offline| self.without_server(offline, &self.server(serve).argv));
         kept.map(move |bench| {
             let mut point = self.point(bench, &server);
@@ -243,28 +228,34 @@ impl Matrix {
     }
 
     fn server(&self, index: usize) -> ServerConfig {
-        let params = self.serve.params(index);
-        let argv = match &self.target {
+        let serve = &self.plan.serve;
+        let params = self.sides.serve.params(index);
+        let argv = match &serve.target {
             Target::Launch(commands) => {
-                argv::apply_as(&commands.of(&params), &commands::flags(&params), self.flags_as_written)
+                let flags = commands::flags(&params);
+                argv::apply_as(&commands.of(&params), &flags, serve.manners.flags_as_written)
             }
             Target::Attach(_) => Vec::new(),
         };
-        let env = commands::environment(&self.serve_env, &params);
+        let env = commands::environment(&serve.env, &params);
         ServerConfig {
-            id: identity::server_id(&self.target, &argv, &env, &params, &self.members, &self.secrets),
-            name: self.name(&self.serve, index),
+            id: identity::server_id(serve, &argv, &env, &params, &self.secrets),
+            name: self.name(&self.sides.serve, index),
             argv,
             env,
             params,
-            combo: self.serve.combo_name(index),
+            combo: self.sides.serve.combo_name(index),
         }
     }
 
     fn point(&self, index: usize, server: &ServerId) -> Point {
         Point {
-            combo: self.bench.combo_name(index),
-            ..self.point_of(self.bench.params(index), self.name(&self.bench, index), server)
+            combo: self.sides.bench.combo_name(index),
+            ..self.point_of(
+                self.sides.bench.params(index),
+                self.name(&self.sides.bench, index),
+                server,
+            )
         }
     }
 
@@ -275,11 +266,11 @@ impl Matrix {
 
     /// Whether the load comes from vsweep's own generator.
     fn is_own_load(&self) -> bool {
-        self.runner == BenchRunner::Native
+        self.plan.bench.runner == BenchRunner::Native
     }
 
     fn point_of(&self, params: Params, name: String, server: &ServerId) -> Point {
-        let argv = match &self.runner {
+        let argv = match &self.plan.bench.runner {
             BenchRunner::Native | BenchRunner::Iterations | BenchRunner::Phases | BenchRunner::Offline(_) => None,
             BenchRunner::Command(commands) => Some(argv::fill_in(&commands.of(&params), &commands::flags(&params))),
         };
@@ -295,14 +286,7 @@ impl Matrix {
 
     /// The names of all parameters of a side, those of combinations last.
     pub fn names(&self, side: Side) -> Vec<&str> {
-        self.space(side).names()
-    }
-
-    fn space(&self, side: Side) -> &Space {
-        match side {
-            Side::Serve => &self.serve,
-            Side::Bench => &self.bench,
-        }
+        self.sides.of(side).names()
     }
 
     /// Whether links, exclusions and narrowing keep a pair.
@@ -324,10 +308,10 @@ impl Matrix {
 
     /// Visits every pair once and notes who keeps and who removes it.
     fn count(&mut self) {
-        let mut points_of_server = vec![0u32; self.serve_count];
+        let mut points_of_server = vec![0u32; self.sides.serve.len()];
         let mut removed = vec![0u64; self.removed.len()];
         for (serve, points) in points_of_server.iter_mut().enumerate() {
-            for bench in 0..self.bench_count {
+            for bench in 0..self.sides.bench.len() {
                 match self.remover(serve, bench) {
                     Some(position) => removed[position] += 1,
                     None if self.only.iter().all(|only| only.holds(serve, bench)) => *points += 1,
@@ -347,7 +331,7 @@ fn side_identity(matrix: &Matrix, side: Side, index: usize) -> String {
     match side {
         Side::Serve => {
             let server = matrix.server(index);
-            match matrix.runner.offline() {
+            match matrix.plan.bench.runner.offline() {
                 None => server.id.0,
                 // Flags of the HTTP server make no difference.
                 Some(offline) => format!("{:?} {:?}", matrix.without_server(offline, &server.argv), server.env),

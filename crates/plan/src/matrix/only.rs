@@ -1,7 +1,7 @@
 //! `--only EXPR`: measuring a part of the matrix, such as `tensor_parallel_size=2,bench.max_concurrency>=8`.
 
 use super::Matrix;
-use super::filter::{Match, Sides};
+use super::filter::Match;
 use crate::error::{Error, Result};
 use crate::plan::{Condition, Op, ParamRef, Side, condition, spelling, suggest};
 use serde_json::Value;
@@ -46,14 +46,8 @@ impl Matrix {
             })
         });
         let conditions: Vec<Condition> = conditions.collect::<Result<_>>()?;
-        let sides = Sides {
-            serve: &self.serve,
-            serve_count: self.serve_count,
-            bench: &self.bench,
-            bench_count: self.bench_count,
-        };
         let mut matrix = self.clone();
-        matrix.only.push(Match::new(&conditions, sides));
+        matrix.only.push(Match::new(&conditions, &self.sides));
         matrix.count();
         matrix.servers_by_id = OnceLock::new();
         if matrix.points_of_server.iter().all(|count| *count == 0) {
@@ -83,7 +77,7 @@ impl Matrix {
     }
 
     fn params_of(&self, side: Side) -> Vec<ParamRef> {
-        let names = self.space(side).names().into_iter().map(String::from);
+        let names = self.sides.of(side).names().into_iter().map(String::from);
         names.map(|name| ParamRef { side, name }).collect()
     }
 }

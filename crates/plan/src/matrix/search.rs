@@ -12,41 +12,29 @@ const NUM_PROMPTS: &str = "num_prompts";
 /// Share of `bench.timeout` within which the requests of a rate must be due; the rest is for answering the last of them.
 const SENDING: f64 = 0.8;
 
-/// One search: a server config under a load of which everything is known but how high it is.
+/// A server config under a load of which everything is known but how high it is, and which loads are to be tried.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LoadSearch {
-    /// Made from the server, the load and all that decides which questions are asked.
-    pub id: SearchId,
-    /// The server it runs on.
-    pub server: ServerId,
-    /// Short text for people: the bench parameters that vary; `default` if none does.
-    pub name: String,
-    /// Every bench parameter with its value, without the load that is searched for and what follows it.
-    pub params: Params,
-    /// What is searched for.
-    pub settings: Settings,
-    /// The lowest load as the plan has it, if the search cannot begin there.
-    pub raised_from: Option<f64>,
-    /// Which configuration of the bench side it is.
-    index: usize,
-}
-
-/// One exploration: a server config under a load of which everything is known but how high it is.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LoadExploration {
+pub struct LoadFinder<S> {
     /// Made from the server, the load and all that decides which loads are asked for.
     pub id: SearchId,
     /// The server it runs on.
     pub server: ServerId,
     /// Short text for people: the bench parameters that vary; `default` if none does.
     pub name: String,
-    /// Every bench parameter with its value, without those that the exploration decides.
+    /// Every bench parameter with its value, without the load that varies and what follows it.
     pub params: Params,
-    /// What is explored.
-    pub settings: ExploreSettings,
+    /// What is searched for or explored.
+    pub settings: S,
+    /// The lowest load as the plan has it, if a search cannot begin there.
+    pub raised_from: Option<f64>,
     /// Which configuration of the bench side it is.
     index: usize,
 }
+
+/// One search.
+pub type LoadSearch = LoadFinder<Settings>;
+/// One exploration.
+pub type LoadExploration = LoadFinder<ExploreSettings>;
 
 impl LoadSearch {
     /// What a reader should know of where the search begins.
@@ -95,16 +83,20 @@ impl Matrix {
 
     /// The searches on one server, in the order of the plan; none without `[sla]`.
     pub fn searches_of(&self, server: &ServerConfig) -> impl Iterator<Item = LoadSearch> {
-        let loads = self.sla.is_some().then(|| self.loads_of(server));
-        let loads = loads.into_iter().flatten();
-        loads.filter_map(move |bench| self.search(bench, server))
+        let settings = self.plan.sla.iter();
+        settings.flat_map(move |sla| {
+            self.loads_of(server)
+                .map(move |bench| self.search(sla.clone(), bench, server))
+        })
     }
 
     /// The explorations on one server, in the order of the plan; none without `[explore]`.
     pub fn explorations_of(&self, server: &ServerConfig) -> impl Iterator<Item = LoadExploration> {
-        let loads = self.explore.is_some().then(|| self.loads_of(server));
-        let loads = loads.into_iter().flatten();
-        loads.filter_map(move |bench| self.exploration(bench, server))
+        let settings = self.plan.explore.iter();
+        settings.flat_map(move |explore| {
+            self.loads_of(server)
+                .map(move |bench| self.exploration(explore.clone(), bench, server))
+        })
     }
 
     /// The searches and explorations on one server.
@@ -118,8 +110,12 @@ impl Matrix {
     /// point, and for a search or an exploration those at loads that it may ask for.
     pub fn specimens(&self) -> impl Iterator<Item = Params> {
         let of_points = self.points().map(|point| point.params);
-        let finders = (0..if self.finds_its_loads() { self.bench_count } else { 0 })
-            .filter(|bench| (0..self.serve_count).any(|serve| self.keeps(serve, *bench)));
+        let finders = (0..if self.finds_its_loads() {
+            self.sides.bench.len()
+        } else {
+            0
+        })
+            .filter(|bench| (0..self.sides.serve.len()).any(|serve| self.keeps(serve, *bench)));
         of_points.chain(finders.flat_map(|bench| self.specimens_at(bench)))
     }
 
@@ -127,16 +123,16 @@ impl Matrix {
         let at = |vary: Vary, value: f64| {
             let mut given = vec![(vary.name(), vary.to_param(value))];
             // A number of requests that follows the load is computed; one that follows another cannot be at every load.
-            if let Some(derived) = self.bench.derived(NUM_PROMPTS)
+            if let Some(derived) = self.sides.bench.derived(NUM_PROMPTS)
                 && !spelling::same(&derived.per, vary.name())
             {
                 given.push((NUM_PROMPTS, json!(1)));
             }
-            self.bench.params_with(index, &given)
+            self.sides.bench.params_with(index, &given)
         };
-        let searched = self.sla.iter().map(|sla| at(sla.vary, sla.lower));
+        let searched = self.plan.sla.iter().map(|sla| at(sla.vary, sla.lower));
         // The ends of an exploration have no rate, and what lies between has one if that is what varies.
-        let explored = self.explore.iter().flat_map(|explore| {
+        let explored = self.plan.explore.iter().flat_map(|explore| {
             let rate = (explore.vary == Vary::RequestRate).then(|| at(Vary::RequestRate, 1.0));
             [at(Vary::MaxConcurrency, 1.0)].into_iter().chain(rate)
         });
@@ -145,60 +141,47 @@ impl Matrix {
 
     fn loads_of(&self, server: &ServerConfig) -> impl Iterator<Item = usize> {
         let serve = self.index_of(server).into_iter();
-        serve.flat_map(move |serve| (0..self.bench_count).filter(move |bench| self.keeps(serve, *bench)))
+        serve.flat_map(move |serve| (0..self.sides.bench.len()).filter(move |bench| self.keeps(serve, *bench)))
     }
 
     /// The point that a search asks for.
     pub fn point_for(&self, search: &LoadSearch, question: &Question) -> Point {
-        let load = search.settings.vary.to_param(question.value);
-        let vary = search.settings.vary.name();
-        let given = [(vary, load.clone()), (NUM_PROMPTS, json!(question.requests))];
-        let load = super::text(&Params::from_iter([(vary.to_owned(), load)]));
-        self.point_under(search.index, &given, &search.name, load, &search.server)
+        let vary = search.settings.vary;
+        let limits = [(vary.name(), vary.to_param(question.value))];
+        self.point_under(search, &limits, question.requests.into())
     }
 
     /// The point that an exploration asks for.
     pub fn point_at(&self, exploration: &LoadExploration, load: &Load) -> Point {
-        let limits = [
-            load.max_concurrency
-                .map(|most| (Vary::MaxConcurrency.name(), json!(most))),
-            load.request_rate.map(|rate| (Vary::RequestRate.name(), json!(rate))),
-        ];
-        let limits: Vec<(&str, Value)> = limits.into_iter().flatten().collect();
-        let text = super::text(
-            &limits
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), value.clone()))
-                .collect(),
-        );
-        let requests = (NUM_PROMPTS, json!(load.requests));
-        let given: Vec<(&str, Value)> = limits.into_iter().chain([requests]).collect();
-        self.point_under(exploration.index, &given, &exploration.name, text, &exploration.server)
+        let concurrency = load.max_concurrency.map(|most| (Vary::MaxConcurrency, json!(most)));
+        let rate = load.request_rate.map(|rate| (Vary::RequestRate, json!(rate)));
+        let limits = concurrency.into_iter().chain(rate);
+        let limits: Vec<(&str, Value)> = limits.map(|(vary, limit)| (vary.name(), limit)).collect();
+        self.point_under(exploration, &limits, load.requests.into())
     }
 
-    fn point_under(&self, index: usize, given: &[(&str, Value)], name: &str, load: String, server: &ServerId) -> Point {
-        let name = match name {
+    fn point_under<S>(&self, finder: &LoadFinder<S>, limits: &[(&str, Value)], requests: Value) -> Point {
+        let load = limits.iter().map(|(name, limit)| ((*name).to_owned(), limit.clone()));
+        let load = super::text(&load.collect());
+        let name = match finder.name.as_str() {
             "default" => load,
             name => format!("{name}, {load}"),
         };
+        let given = [limits, &[(NUM_PROMPTS, requests)]].concat();
         Point {
-            combo: self.bench.combo_name(index),
-            ..self.point_of(self.bench.params_with(index, given), name, server)
+            combo: self.sides.bench.combo_name(finder.index),
+            ..self.point_of(self.sides.bench.params_with(finder.index, &given), name, &finder.server)
         }
     }
 
-    fn search(&self, index: usize, server: &ServerConfig) -> Option<LoadSearch> {
-        let mut settings = self.sla.clone()?;
+    fn search(&self, mut settings: Settings, index: usize, server: &ServerConfig) -> LoadSearch {
         settings.requests = self.requests(index, settings.requests);
         let as_planned = settings.lower;
         settings.lower = settings.lower.max(self.lowest(index));
         let is_asked_for = as_planned != Settings::new(settings.vary, Vec::new()).lower;
         let raised_from = Some(as_planned).filter(|planned| *planned < settings.lower && is_asked_for);
-        let params = self.params_without(index, settings.vary);
-        let load = self.point_of(params.clone(), String::new(), &server.id);
         let target = |target: &Target| json!({"name": target.name, "criteria": target.criteria});
         let content = json!({
-            "load": load.id.0,
             "vary": settings.vary,
             "targets": settings.targets.iter().map(target).collect::<Vec<Value>>(),
             "bounds": [settings.lower, settings.upper],
@@ -207,38 +190,58 @@ impl Matrix {
             "confirmations": settings.confirmations,
             "requests": settings.requests,
         });
-        Some(LoadSearch {
+        LoadFinder {
+            raised_from,
+            ..self.finder(index, server, settings.vary, settings, content)
+        }
+    }
+
+    /// What finds loads, known by its settings that decide on them and by the load that they are of.
+    fn finder<S>(
+        &self,
+        index: usize,
+        server: &ServerConfig,
+        vary: Vary,
+        settings: S,
+        mut content: Value,
+    ) -> LoadFinder<S> {
+        let mut params = self.sides.bench.params(index);
+        // What follows what is varied has no value yet.
+        let followed = |name: &str| self.sides.bench.derived(name).map(|derived| derived.per.as_str());
+        params.retain(|name, _| followed(name).is_none_or(|per| !spelling::same(per, vary.name())));
+        content["load"] = json!(self.point_of(params.clone(), String::new(), &server.id).id.0);
+        LoadFinder {
             id: SearchId(short_digest(&canonical_json(&content))),
             server: server.id.clone(),
-            name: self.name(&self.bench, index),
+            name: self.name(&self.sides.bench, index),
             params,
             settings,
-            raised_from,
+            raised_from: None,
             index,
-        })
+        }
     }
 
     /// The lowest load of a search whose run can end in time: at a lower rate its requests alone would come for longer.
     pub(super) fn lowest(&self, index: usize) -> f64 {
-        match &self.sla {
+        match &self.plan.sla {
             Some(sla) if sla.vary == Vary::RequestRate => {
                 let requests = self.requests(index, sla.requests);
-                requests.lowest_rate(SENDING * self.timeout.as_secs_f64())
+                requests.lowest_rate(SENDING * self.plan.bench.timeout.as_secs_f64())
             }
             _ => 0.0,
         }
     }
 
-    fn exploration(&self, index: usize, server: &ServerConfig) -> Option<LoadExploration> {
-        let mut settings = self.explore.clone()?;
+    fn exploration(&self, mut settings: ExploreSettings, index: usize, server: &ServerConfig) -> LoadExploration {
         settings.requests = self.requests(index, settings.requests);
-        let followed = self.bench.derived(NUM_PROMPTS).map(|derived| derived.per.as_str());
+        let followed = self
+            .sides
+            .bench
+            .derived(NUM_PROMPTS)
+            .map(|derived| derived.per.as_str());
         let of_rate = followed.is_some_and(|per| spelling::same(per, Vary::RequestRate.name()));
         settings.requests_per_rate = of_rate && settings.vary == Vary::RequestRate;
-        let params = self.params_without(index, settings.vary);
-        let load = self.point_of(params.clone(), String::new(), &server.id);
         let content = json!({
-            "load": load.id.0,
             "vary": settings.vary,
             "levels": settings.levels,
             "spacing": settings.spacing,
@@ -247,28 +250,14 @@ impl Matrix {
             "requests": settings.requests,
             "requests_per_rate": settings.requests_per_rate,
         });
-        Some(LoadExploration {
-            id: SearchId(short_digest(&canonical_json(&content))),
-            server: server.id.clone(),
-            name: self.name(&self.bench, index),
-            params,
-            settings,
-            index,
-        })
-    }
-
-    /// The bench parameters without those that follow what is varied.
-    fn params_without(&self, index: usize, vary: Vary) -> Params {
-        let mut params = self.bench.params(index);
-        let followed = |name: &str| self.bench.derived(name).map(|derived| derived.per.as_str());
-        params.retain(|name, _| followed(name).is_none_or(|per| !spelling::same(per, vary.name())));
-        params
+        self.finder(index, server, settings.vary, settings, content)
     }
 
     /// A load in flight that `num_prompts` of the plan cannot bring, with the number of requests it has.
     pub(super) fn unreachable(&self, index: usize) -> Option<(f64, u64)> {
-        let sla = self.sla.as_ref().filter(|sla| sla.vary == Vary::MaxConcurrency)?;
-        let is_given = self.bench.value(index, NUM_PROMPTS).is_some() || self.bench.derived(NUM_PROMPTS).is_some();
+        let sla = self.plan.sla.as_ref().filter(|sla| sla.vary == Vary::MaxConcurrency)?;
+        let is_given =
+            self.sides.bench.value(index, NUM_PROMPTS).is_some() || self.sides.bench.derived(NUM_PROMPTS).is_some();
         let requests = self.requests(index, sla.requests);
         let (lowest, highest) = (requests.at(sla.lower), requests.at(sla.upper));
         // Where the load outgrows the requests it does so from some load on.
@@ -280,7 +269,11 @@ impl Matrix {
 
     /// Requests of a run: as `num_prompts` says, which may follow the load, else as usual.
     fn requests(&self, index: usize, usual: Requests) -> Requests {
-        let fixed = self.bench.value(index, NUM_PROMPTS).and_then(|value| number(&value));
+        let fixed = self
+            .sides
+            .bench
+            .value(index, NUM_PROMPTS)
+            .and_then(|value| number(&value));
         if let Some(count) = fixed {
             return Requests {
                 per_value: 0.0,
@@ -288,7 +281,7 @@ impl Matrix {
                 max: count as u64,
             };
         }
-        match self.bench.derived(NUM_PROMPTS) {
+        match self.sides.bench.derived(NUM_PROMPTS) {
             Some(derived) => Requests {
                 per_value: derived.times,
                 min: derived.min.map_or(1, |min| min.ceil() as u64),

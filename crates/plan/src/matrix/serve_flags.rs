@@ -2,7 +2,7 @@
 //! reverse of [`super::argv`]. What only a command line can say is kept apart.
 
 use super::argv::is_switch;
-use super::flags::LISTS;
+use super::flags::is_list;
 use crate::plan::spelling::{self, is_flag};
 use crate::plan::{HIDDEN, SHORT_FLAGS, ServeCommand};
 
@@ -76,7 +76,7 @@ impl ServeFlags {
     fn words_after(&self, flag: &str, rest: &[String]) -> usize {
         let words = rest.iter().take_while(|word| !is_flag(word)).count();
         let name = spelling::canonical(&long_name(flag).unwrap_or_default());
-        if self.model.is_some() || LISTS.contains(&name.as_str()) {
+        if self.model.is_some() || is_list(&name) {
             words
         } else if is_switch(flag, &name) {
             0

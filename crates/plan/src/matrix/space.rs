@@ -30,11 +30,21 @@ pub(super) struct Space {
 }
 
 impl Space {
+    /// A parameter of the table by any of its spellings.
+    pub fn slot(&self, name: &str) -> Option<&(String, Slot)> {
+        self.slots.iter().find(|(slot, _)| spelling::same(slot, name))
+    }
+
     /// Number of configurations, or `None` beyond what 128 bits count.
     pub fn count(&self) -> Option<u128> {
         self.lengths
             .iter()
             .try_fold(1u128, |count, length| count.checked_mul(*length as u128))
+    }
+
+    /// The same of a space that is not too large.
+    pub fn len(&self) -> usize {
+        self.lengths.iter().product()
     }
 
     /// The position along a dimension.
@@ -74,8 +84,7 @@ impl Space {
             };
         }
         for (name, value) in combo.into_iter().flat_map(|combo| &combo.params) {
-            let known = self.slots.iter().find(|(slot, _)| spelling::same(slot, name));
-            let name = known.map_or(name, |(slot, _)| slot);
+            let name = self.slot(name).map_or(name, |(slot, _)| slot);
             params.insert(name.clone(), value.clone());
         }
         for (name, value) in given {
@@ -99,7 +108,7 @@ impl Space {
         if let Some(value) = self.combo(index).and_then(|combo| spelling::find(&combo.params, name)) {
             return Some(Cow::Borrowed(value));
         }
-        let (name, slot) = self.slots.iter().find(|(slot, _)| spelling::same(slot, name))?;
+        let (name, slot) = self.slot(name)?;
         match slot {
             Slot::Fixed(value) => Some(Cow::Borrowed(value)),
             Slot::Axis { dimension, values } => Some(Cow::Borrowed(&values[self.position(index, *dimension)])),
@@ -112,8 +121,7 @@ impl Space {
 
     /// How a parameter follows another, if it does.
     pub fn derived(&self, name: &str) -> Option<&Derived> {
-        let (_, slot) = self.slots.iter().find(|(slot, _)| spelling::same(slot, name))?;
-        match slot {
+        match &self.slot(name)?.1 {
             Slot::Derived(derived) => Some(derived),
             _ => None,
         }
@@ -132,13 +140,10 @@ impl Space {
 
     /// The dimension of an axis, if the parameter is one.
     pub fn dimension(&self, name: &str) -> Option<usize> {
-        self.slots
-            .iter()
-            .find(|(slot, _)| spelling::same(slot, name))
-            .and_then(|(_, slot)| match slot {
-                Slot::Axis { dimension, .. } => Some(*dimension),
-                _ => None,
-            })
+        match self.slot(name)?.1 {
+            Slot::Axis { dimension, .. } => Some(dimension),
+            _ => None,
+        }
     }
 
     /// The index with a given position along one dimension and 0 along all others.

@@ -33,18 +33,18 @@ pub(super) fn warn(plan: &Plan, matrix: &Matrix, found: &mut Found) {
         return;
     }
     let mut starved: BTreeMap<Span, Starved> = BTreeMap::new();
-    for index in 0..matrix.bench_count.min(MOST_LOADS) {
+    for index in 0..matrix.sides.bench.len().min(MOST_LOADS) {
         let Some((requests, users)) = matrix.starved(index) else {
             continue;
         };
-        if !(0..matrix.serve_count).any(|serve| matrix.keeps(serve, index)) {
+        if !(0..matrix.sides.serve.len()).any(|serve| matrix.keeps(serve, index)) {
             continue;
         }
-        let users_at = place(plan, &matrix.bench, index, Vary::MaxConcurrency.name()).unwrap_or_default();
-        let at = place(plan, &matrix.bench, index, NUM_PROMPTS).unwrap_or(users_at);
+        let users_at = place(plan, &matrix.sides.bench, index, Vary::MaxConcurrency.name()).unwrap_or_default();
+        let at = place(plan, &matrix.sides.bench, index, NUM_PROMPTS).unwrap_or(users_at);
         let entry = starved.entry(at).or_default();
         entry.loads += 1;
-        entry.is_derived = matrix.bench.derived(NUM_PROMPTS).is_some();
+        entry.is_derived = matrix.sides.bench.derived(NUM_PROMPTS).is_some();
         if users > entry.users {
             (entry.requests, entry.users, entry.users_at) = (requests, users, users_at);
         }
@@ -88,7 +88,7 @@ impl Matrix {
     /// Requests and users of a load that has fewer of the former. Where requests come at a rate, the number in flight is a
     /// limit and not the load.
     fn starved(&self, index: usize) -> Option<(u64, u64)> {
-        let value = |name: &str| self.bench.value(index, name);
+        let value = |name: &str| self.sides.bench.value(index, name);
         let users = number(&*value(Vary::MaxConcurrency.name())?)?;
         let requests = match value(NUM_PROMPTS) {
             Some(requests) => number(&requests)?,
@@ -125,7 +125,7 @@ fn place(plan: &Plan, space: &Space, index: usize, name: &str) -> Option<Span> {
             false => plan.origin.key_span(&[table, "params_file"]),
         });
     }
-    let (typed, slot) = space.slots.iter().find(|(slot, _)| spelling::same(slot, name))?;
+    let (typed, slot) = space.slot(name)?;
     Some(match slot {
         Slot::Axis { dimension, .. } => plan.origin.value_span(&[table, "params", typed, &position(*dimension)]),
         Slot::Fixed(_) | Slot::Derived(_) => plan.origin.value_span(&[table, "params", typed]),

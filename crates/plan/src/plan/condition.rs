@@ -1,6 +1,6 @@
 //! Comparisons of a parameter with a value: `">64"` in `[[exclude]]`, `max_concurrency>=8` after `--only`.
 
-use super::{ParamRef, equality_key, number, show};
+use super::{ParamRef, Params, equality_key, number, show, spelling};
 use serde_json::Value;
 use std::fmt;
 
@@ -32,6 +32,14 @@ pub enum Op {
     Ge,
 }
 
+impl Condition {
+    /// Whether it holds of these parameters of its side. One that they do not have meets no condition.
+    pub fn holds(&self, params: &Params) -> bool {
+        let value = spelling::find(params, &self.param.name);
+        value.is_some_and(|value| self.op.holds(value, &self.value))
+    }
+}
+
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.param, self.op, show(&self.value))
@@ -59,13 +67,10 @@ impl Op {
 
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut signs = OPERATORS.iter().filter(|(_, op)| op == self);
         f.pad(match self {
             Op::Eq => "=",
-            Op::Ne => "!=",
-            Op::Lt => "<",
-            Op::Le => "<=",
-            Op::Gt => ">",
-            Op::Ge => ">=",
+            _ => signs.next().map_or("", |(sign, _)| sign),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! The `[exec]` table: how many servers run at once.
 
 use super::schema::{Exclusive, SideBySide, Slowdown};
-use super::{Condition, Params, spelling};
+use super::{Condition, Params};
 use schemars::JsonSchema;
 use std::time::Duration;
 
@@ -34,13 +34,8 @@ pub struct Exec {
 impl Exec {
     /// Whether a server with these parameters never runs beside others.
     pub fn is_exclusive(&self, params: &Params) -> bool {
-        let meets = |condition: &Condition| {
-            spelling::find(params, &condition.param.name)
-                .is_some_and(|value| condition.op.holds(value, &condition.value))
-        };
-        self.exclusive
-            .as_ref()
-            .is_some_and(|conditions| conditions.iter().all(meets))
+        let conditions = self.exclusive.as_ref();
+        conditions.is_some_and(|conditions| conditions.iter().all(|condition| condition.holds(params)))
     }
 
     /// The slowdown that is looked for while servers run side by side, in percent; `None` where nothing is looked for.

@@ -21,17 +21,23 @@ pub struct Fields<'n> {
 impl<'n> Fields<'n> {
     /// Opens a table whose keys are those of `T`; anything but a table is a problem.
     pub fn open<T: JsonSchema>(node: &'n Node, what: &str, found: &mut Found) -> Option<Fields<'n>> {
-        let Kind::Table(entries) = &node.kind else {
+        let is_table = matches!(node.kind, Kind::Table(_));
+        let fields = Fields::open_any::<T>(node, what, found);
+        is_table.then_some(fields)
+    }
+
+    /// The same of what has defaults for all its keys: anything but a table is read as an empty one.
+    pub fn open_any<T: JsonSchema>(node: &'n Node, what: &str, found: &mut Found) -> Fields<'n> {
+        if !matches!(node.kind, Kind::Table(_)) {
             let message = format!("`{what}` must be a table, found {}", node.kind_name());
             found.object(node.span, message, format!("write its keys below [{what}]"));
-            return None;
-        };
-        Some(Fields {
+        }
+        Fields {
             prefix: format!("{what}."),
-            entries,
+            entries: node.entries(),
             known: schema::keys_of::<T>(),
             asked: Vec::new(),
-        })
+        }
     }
 
     /// The same table, whose keys are called by their own names alone.

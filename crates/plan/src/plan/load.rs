@@ -54,26 +54,20 @@ pub fn draft(path: &Path, overrides: &[String]) -> Result<Draft, Problems> {
         }
         false => (path, std::fs::read(path)),
     };
-    match bytes {
-        Ok(bytes) => match String::from_utf8(bytes) {
-            Ok(text) => {
-                let format = match is_piped && text.trim_start().starts_with('{') {
-                    true => Format::Json,
-                    false => Format::of(path),
-                };
-                read(&text, format, path, overrides, &World::real())
-            }
-            Err(_) => Err(unreadable(path, "it is not UTF-8 text", "save it as UTF-8")),
-        },
-        Err(error) => {
-            let remedy = match error.kind() {
-                ErrorKind::PermissionDenied => "give this user the right to read it",
-                ErrorKind::IsADirectory => "give the path of a plan, a file",
-                _ => "correct the path",
-            };
-            Err(unreadable(path, &error.to_string(), remedy))
-        }
-    }
+    let bytes = bytes.map_err(|error| {
+        let remedy = match error.kind() {
+            ErrorKind::PermissionDenied => "give this user the right to read it",
+            ErrorKind::IsADirectory => "give the path of a plan, a file",
+            _ => "correct the path",
+        };
+        unreadable(path, &error.to_string(), remedy)
+    })?;
+    let text = String::from_utf8(bytes).map_err(|_| unreadable(path, "it is not UTF-8 text", "save it as UTF-8"))?;
+    let format = match is_piped && text.trim_start().starts_with('{') {
+        true => Format::Json,
+        false => Format::of(path),
+    };
+    read(&text, format, path, overrides, &World::real())
 }
 
 /// The same of a text that is at hand; `path` names it in messages, and relative paths start there.

@@ -1,7 +1,7 @@
 //! What a plan requires of its results: `[[assert]]` for the points of the plan, and `required` for what its searches find.
 //! Whether it holds is judged where results are shown, not here.
 
-use super::{Condition, Params, Side, spelling};
+use super::{Condition, Params, Side};
 use schemars::JsonSchema;
 use std::fmt;
 use vsweep_strategy::search::Criterion;
@@ -48,13 +48,9 @@ pub struct Assertion {
 impl Assertion {
     /// Whether it is about a point with these parameters. One that a point does not have meets no condition.
     pub fn is_about(&self, serve: &Params, bench: &Params) -> bool {
-        self.conditions.iter().all(|condition| {
-            let params = match condition.param.side {
-                Side::Serve => serve,
-                Side::Bench => bench,
-            };
-            let value = spelling::find(params, &condition.param.name);
-            value.is_some_and(|value| condition.op.holds(value, &condition.value))
+        self.conditions.iter().all(|condition| match condition.param.side {
+            Side::Serve => condition.holds(serve),
+            Side::Bench => condition.holds(bench),
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Reader;
 use crate::plan::commands::COMMAND;
+use crate::plan::fields::Fields;
 use crate::plan::node::{Kind, Node};
 use crate::plan::problem::Problem;
 use crate::plan::{Axis, Bench, BenchRunner, FigurePlace, Offline, Warmup, schema};
@@ -14,62 +15,51 @@ const OFFLINE_TIMEOUT: Duration = Duration::from_secs(2 * 60 * 60);
 
 impl Reader<'_> {
     pub(super) fn bench(&mut self, node: &Node) -> Bench {
-        let mut bench = Bench {
-            runner: BenchRunner::Native,
-            env: BTreeMap::new(),
-            result: BTreeMap::new(),
-            timeout: TIMEOUT,
-            warmup: Warmup::Automatic,
-            telemetry: true,
-            params: Vec::new(),
-            combos: Vec::new(),
-        };
-        let Some(mut fields) = self.open::<schema::BenchTable>(node, "bench") else {
-            return bench;
-        };
-        let runner = fields.entry("runner");
+        let mut fields = Fields::open_any::<schema::BenchTable>(node, "bench", &mut self.found);
+        let named = fields.entry("runner");
         let command = fields.entry("command");
-        if let Some(runner) = runner {
+        let mut runner = BenchRunner::Native;
+        if let Some(named) = named {
             let own = [BenchRunner::Native, BenchRunner::Iterations, BenchRunner::Phases];
             let own = own.into_iter().chain(Offline::ALL.map(BenchRunner::Offline));
-            let named = own.map(|own| (own.name().unwrap_or_default(), own));
-            bench.runner = self
-                .choice(&runner.value, "bench.runner", &named.collect::<Vec<_>>())
-                .unwrap_or(BenchRunner::Native);
+            let own: Vec<_> = own.map(|own| (own.name().unwrap_or_default(), own)).collect();
+            runner = self.choice(&named.value, "bench.runner", &own).unwrap_or(runner);
         }
         if let Some(command) = command {
-            bench.runner = BenchRunner::Command(self.commands(&command.value, "bench.command"));
-            if let Some(runner) = runner {
+            runner = BenchRunner::Command(self.commands(&command.value, "bench.command"));
+            if let Some(named) = named {
                 let message = "the load comes from a runner of vsweep or from a command";
                 let problem = Problem::new(command.key_span, message, "keep `runner` or `command`, not both");
-                self.found.add(problem.and(runner.key_span, "native here"));
+                self.found.add(problem.and(named.key_span, "native here"));
             }
         }
         let env = fields.with("env", |node, what| Some(self.env(node, what)));
-        bench.env = env.unwrap_or_default();
-        let timeout = match bench.runner.offline() {
+        let timeout = match runner.offline() {
             Some(_) => OFFLINE_TIMEOUT,
             None => TIMEOUT,
         };
-        bench.timeout = fields.duration(self, "timeout").unwrap_or(timeout);
         let warmup = fields.whole(self, "warmup_prompts");
-        bench.warmup = warmup.map_or(Warmup::Automatic, Warmup::Requests);
-        bench.telemetry = fields.yes_or_no(self, "telemetry").unwrap_or(true);
-        if let Some(result) = fields.entry("result") {
-            bench.result = self.places(&result.value);
-            if command.is_none() {
-                let message = "`result` is for the result of a benchmark `command`";
-                self.object(result.key_span, message, "remove it, or give a command");
-            }
+        let result = fields.entry("result");
+        if let (Some(result), None) = (result, command) {
+            let message = "`result` is for the result of a benchmark `command`";
+            self.object(result.key_span, message, "remove it, or give a command");
         }
         let params = fields.get("params").map(|node| self.params(node, "bench.params"));
-        let names = match &bench.runner {
+        let names = match &runner {
             BenchRunner::Command(commands) => commands.names(),
             _ => Vec::new(),
         };
         let command_axis = (!names.is_empty()).then(|| (COMMAND.to_owned(), Axis::Values(names)));
-        bench.params = command_axis.into_iter().chain(params.unwrap_or_default()).collect();
-        bench.combos = self.combos(fields.get("combos"), fields.get("params_file"), "bench");
+        let bench = Bench {
+            runner,
+            env: env.unwrap_or_default(),
+            result: result.map(|result| self.places(&result.value)).unwrap_or_default(),
+            timeout: fields.duration(self, "timeout").unwrap_or(timeout),
+            warmup: warmup.map_or(Warmup::Automatic, Warmup::Requests),
+            telemetry: fields.yes_or_no(self, "telemetry").unwrap_or(true),
+            params: command_axis.into_iter().chain(params.unwrap_or_default()).collect(),
+            combos: self.combos(fields.get("combos"), fields.get("params_file"), "bench"),
+        };
         fields.close(&mut self.found);
         bench
     }

@@ -5,6 +5,15 @@ use crate::plan::K8s;
 use crate::plan::k8s::{is_label, is_memory, is_name, is_resource};
 use crate::plan::node::Node;
 
+const IMAGE: &str = "write an image, such as registry.example.com/vsweep:1";
+const NAME: &str = "write its name: lower-case letters, digits, `-` and `.`";
+const MOUNT: &str = "write an absolute path without `:`, such as /results";
+const LABEL: &str = "write its name: lower-case letters, digits and `-`";
+const RESOURCE: &str = "write a resource with its domain, such as nvidia.com/gpu";
+const ADD_IMAGE: &str =
+    "add the image that has vsweep and its servers, such as image = \"registry.example.com/vsweep:1\"";
+const ADD_CLAIM: &str = "add the PersistentVolumeClaim that holds the results, such as claim = \"results\"";
+
 impl Reader<'_> {
     /// Reads the table, if there is one.
     pub(super) fn k8s(&mut self, node: Option<&Node>) -> Option<K8s> {
@@ -18,44 +27,16 @@ impl Reader<'_> {
             }
             Some(text)
         };
-        const NAME: &str = "write its name: lower-case letters, digits, `-` and `.`";
         let is_image = |image: &str| !image.is_empty() && !image.contains(char::is_whitespace);
-        let image = text(
-            "image",
-            is_image,
-            "write an image, such as registry.example.com/vsweep:1",
-        );
-        let claim = text("claim", is_name, NAME);
         let is_mount = |path: &str| path.len() > 1 && path.starts_with('/') && !path.contains(':');
-        let mount = text(
-            "mount",
-            is_mount,
-            "write an absolute path without `:`, such as /results",
-        );
-        let namespace = text(
-            "namespace",
-            is_label,
-            "write its name: lower-case letters, digits and `-`",
-        );
-        let gpu = text(
-            "gpu",
-            is_resource,
-            "write a resource with its domain, such as nvidia.com/gpu",
-        );
+        let image = text("image", is_image, IMAGE);
+        let claim = text("claim", is_name, NAME);
+        let mount = text("mount", is_mount, MOUNT);
+        let namespace = text("namespace", is_label, LABEL);
+        let gpu = text("gpu", is_resource, RESOURCE);
         let memory_per_gpu = text("memory_per_gpu", is_memory, "write an amount, such as 200Gi or 64G");
-        for (key, given, remedy) in [
-            (
-                "image",
-                image.is_some(),
-                "add the image that has vsweep and its servers, such as image = \"registry.example.com/vsweep:1\"",
-            ),
-            (
-                "claim",
-                claim.is_some(),
-                "add the PersistentVolumeClaim that holds the results, such as claim = \"results\"",
-            ),
-        ] {
-            if !given && fields.get(key).is_none() {
+        for (key, remedy) in [("image", ADD_IMAGE), ("claim", ADD_CLAIM)] {
+            if fields.get(key).is_none() {
                 let message = format!("[k8s] has no `{key}`");
                 self.object(whole_table.span, message, remedy);
             }

@@ -6,8 +6,8 @@ use crate::plan::node::Node;
 use crate::plan::{Link, ParamRef};
 
 impl Reader<'_> {
-    pub(super) fn link(&mut self, node: &Node, names: &Names) -> Link {
-        let Some(mut fields) = self.open::<Link>(node, "link") else {
+    pub(super) fn link(&mut self, node: Option<&Node>, names: &Names) -> Link {
+        let Some(mut fields) = node.and_then(|node| self.open::<Link>(node, "link")) else {
             return Link::default();
         };
         let mut groups = |key| fields.with(key, |node, what| Some(self.groups(node, what, names)));

@@ -17,14 +17,13 @@ mod serve;
 mod sla;
 mod slurm;
 
-use super::condition;
-use super::node::{Kind, Node};
+use super::node::{Entry, Kind, Node};
 use super::problem::{Found, Problem, suggest};
 use super::schema;
 use super::secrets::Secrets;
 use super::source::{Format, Sources, Span};
 use super::world::World;
-use super::{BenchRunner, Exclusion, Offline, OnFailure, Plan, Reset, Runs, Serve, Side, spelling};
+use super::{Axis, BenchRunner, Exclusion, Offline, OnFailure, Plan, Reset, Runs, Serve, Side, spelling};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -109,15 +108,13 @@ impl Reader<'_> {
             let problem = Problem::new(node.span, message, "remove `sentinel`");
             self.found.add(problem.and(url.key_span, "attached here"));
         }
+        let names_of = |node: Option<&Node>, params: &[(String, Axis)]| {
+            let beside = params::names_beside_flags(params);
+            params::names(node).into_iter().chain(beside).collect()
+        };
         let names = Names {
-            serve: params::names(serve_node)
-                .into_iter()
-                .chain(params::names_beside_flags(&serve.params))
-                .collect(),
-            bench: params::names(bench_node)
-                .into_iter()
-                .chain(params::names_beside_flags(&bench.params))
-                .collect(),
+            serve: names_of(serve_node, &serve.params),
+            bench: names_of(bench_node, &bench.params),
             open: [serve_node, bench_node]
                 .iter()
                 .flatten()
@@ -126,14 +123,8 @@ impl Reader<'_> {
         let names = names.with_combos(&serve.combos, &bench.combos);
         let exec = self.exec(fields.get("exec"), serve_node, &names);
         self.check_members(&serve, serve_node, &exec, &bench);
-        let link = fields
-            .get("link")
-            .map(|node| self.link(node, &names))
-            .unwrap_or_default();
-        let exclude = fields
-            .get("exclude")
-            .map(|node| self.exclude(node, &names))
-            .unwrap_or_default();
+        let link = self.link(fields.get("link"), &names);
+        let exclude = self.exclude(fields.get("exclude"), &names);
         let (sla, required) = fields.get("sla").map(|node| self.sla(node)).unwrap_or_default();
         let explore_node = fields.get("explore");
         if let (Some(node), true) = (explore_node, sla.is_some()) {
@@ -169,10 +160,8 @@ impl Reader<'_> {
             || names.bench.iter().any(|name| spelling::same(name, "save_detailed"));
         let mut report = fields.get("report").map(|node| self.report(node)).unwrap_or_default();
         report.requirements = required;
-        let assertions = fields
-            .get("assert")
-            .map(|node| self.assertions(node, &names, is_detailed));
-        report.requirements.extend(assertions.unwrap_or_default());
+        let assertions = self.assertions(fields.get("assert"), &names, is_detailed);
+        report.requirements.extend(assertions);
         fields.close(&mut self.found);
         Plan {
             name,
@@ -279,10 +268,11 @@ impl Reader<'_> {
         name
     }
 
-    fn exclude(&mut self, node: &Node, names: &Names) -> Vec<Exclusion> {
-        let Some(blocks) = self.list(node, "exclude", "write each block below its own [[exclude]]") else {
-            return Vec::new();
-        };
+    fn exclude(&mut self, node: Option<&Node>, names: &Names) -> Vec<Exclusion> {
+        let remedy = "write each block below its own [[exclude]]";
+        let blocks = node
+            .and_then(|node| self.list(node, "exclude", remedy))
+            .unwrap_or_default();
         let mut exclusions = Vec::with_capacity(blocks.len());
         for block in blocks {
             let Kind::Table(entries) = &block.kind else {
@@ -294,19 +284,11 @@ impl Reader<'_> {
                 let remedy = "add conditions such as \"bench.max_concurrency\" = \">64\"";
                 self.object(block.span, "this block has no conditions", remedy);
             }
-            let mut conditions = Vec::with_capacity(entries.len());
-            for entry in entries {
+            let read = |entry: &Entry| {
                 let param = self.param_ref(&entry.key, entry.key_span, names);
-                let value = self.scalar(&entry.value, &entry.key);
-                if let (Some(param), Some(value)) = (param, value) {
-                    match condition::bound(&value) {
-                        Ok((op, value)) => conditions.push(super::Condition { param, op, value }),
-                        Err(why) => {
-                            self.object(entry.value.span, why, "write a value, or a comparison such as \">64\"")
-                        }
-                    }
-                }
-            }
+                self.condition(entry, param)
+            };
+            let conditions = entries.iter().filter_map(read).collect();
             exclusions.push(Exclusion { conditions });
         }
         exclusions

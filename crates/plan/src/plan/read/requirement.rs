@@ -21,8 +21,9 @@ impl Reader<'_> {
     }
 
     /// `is_detailed`: the latencies of single requests may be in run files.
-    pub(super) fn assertions(&mut self, node: &Node, names: &Names, is_detailed: bool) -> Vec<Requirement> {
-        let blocks = self.list(node, "assert", "write each requirement below its own [[assert]]");
+    pub(super) fn assertions(&mut self, node: Option<&Node>, names: &Names, is_detailed: bool) -> Vec<Requirement> {
+        let remedy = "write each requirement below its own [[assert]]";
+        let blocks = node.and_then(|node| self.list(node, "assert", remedy));
         let blocks = blocks.unwrap_or_default().iter();
         let read = blocks.filter_map(|block| self.assertion(block, names, is_detailed));
         read.collect()
@@ -70,21 +71,22 @@ impl Reader<'_> {
         };
         let read = |entry: &Entry| {
             let param = self.param_of(entry, names);
-            let value = self.scalar(&entry.value, &entry.key)?;
-            match bound(&value) {
-                Ok((op, value)) => Some(Condition {
-                    param: param?,
-                    op,
-                    value,
-                }),
-                Err(why) => {
-                    let remedy = "write a value, or a comparison such as \">64\"";
-                    self.object(entry.value.span, why, remedy);
-                    None
-                }
-            }
+            self.condition(entry, param)
         };
         entries.iter().filter_map(read).collect()
+    }
+
+    /// The condition that an entry states on a parameter.
+    pub(super) fn condition(&mut self, entry: &Entry, param: Option<ParamRef>) -> Option<Condition> {
+        let value = self.scalar(&entry.value, &entry.key)?;
+        match bound(&value) {
+            Ok((op, value)) => param.map(|param| Condition { param, op, value }),
+            Err(why) => {
+                let remedy = "write a value, or a comparison such as \">64\"";
+                self.object(entry.value.span, why, remedy);
+                None
+            }
+        }
     }
 
     /// The parameter of a condition; its side may be left out where only one has it.

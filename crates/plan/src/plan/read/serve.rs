@@ -21,69 +21,58 @@ const HANG_TIMEOUT: Duration = Duration::from_secs(2 * 60);
 impl Reader<'_> {
     /// Reads the table; `given` is false if the plan has none, which is reported elsewhere.
     pub(super) fn serve(&mut self, node: &Node, given: bool) -> Serve {
-        let mut serve = Serve {
-            target: Target::Launch(Commands::One(Vec::new())),
-            env: BTreeMap::new(),
-            fresh: false,
-            ready_timeout: READY_TIMEOUT,
-            stop_grace: STOP_GRACE,
-            hang_timeout: HANG_TIMEOUT,
-            reset: Reset::Caches,
-            manners: Manners::default(),
-            answer_check: true,
-            params: Vec::new(),
-            combos: Vec::new(),
-        };
-        let Some(mut fields) = self.open::<schema::ServeTable>(node, "serve") else {
-            return serve;
-        };
+        let given = given && matches!(node.kind, Kind::Table(_)) && !all_combos_have_command(node);
+        let mut fields = Fields::open_any::<schema::ServeTable>(node, "serve", &mut self.found);
         let command = fields.entry("command");
         let url = fields.entry("url");
-        let given = given && !all_combos_have_command(node);
-        match (command, url) {
-            (Some(command), None) => {
-                serve.target = Target::Launch(self.commands(&command.value, "serve.command"));
+        let target = match (command, url) {
+            (Some(command), None) => Target::Launch(self.commands(&command.value, "serve.command")),
+            (None, Some(url)) => Target::Attach(self.url(&url.value)),
+            (command, url) => {
+                if let (Some(command), Some(url)) = (command, url) {
+                    let message = "a server is either launched or already running";
+                    let problem = Problem::new(url.key_span, message, "keep `command` or `url`, not both");
+                    self.found.add(problem.and(command.key_span, "launched here"));
+                } else if given {
+                    let remedy = "add command = \"vllm serve MODEL\", or url = \"http://...\" of a running server";
+                    self.object(start_of(node.span), "[serve] names no server", remedy);
+                }
+                Target::Launch(Commands::One(Vec::new()))
             }
-            (None, Some(url)) => serve.target = Target::Attach(self.url(&url.value)),
-            (Some(command), Some(url)) => {
-                let message = "a server is either launched or already running";
-                let problem = Problem::new(url.key_span, message, "keep `command` or `url`, not both");
-                self.found.add(problem.and(command.key_span, "launched here"));
-            }
-            (None, None) if given => {
-                let remedy = "add command = \"vllm serve MODEL\", or url = \"http://...\" of a running server";
-                self.object(start_of(node.span), "[serve] names no server", remedy);
-            }
-            (None, None) => {}
-        }
-        if let Some(fresh) = fields.entry("fresh") {
-            serve.fresh = fields.yes_or_no(self, "fresh").unwrap_or_default();
-            if let (true, Some(command)) = (serve.fresh, command) {
-                let message =
-                    "`fresh` is for a server that is already running: one that vsweep launches is known by its command";
-                let remedy = "remove it; `vsweep run --fresh` starts over in a new directory";
-                let problem = Problem::new(fresh.key_span, message, remedy);
-                self.found.add(problem.and(command.key_span, "launched here"));
-            }
+        };
+        let fresh = fields.yes_or_no(self, "fresh").unwrap_or_default();
+        if let (true, Some(fresh), Some(command)) = (fresh, fields.entry("fresh"), command) {
+            let message =
+                "`fresh` is for a server that is already running: one that vsweep launches is known by its command";
+            let remedy = "remove it; `vsweep run --fresh` starts over in a new directory";
+            let problem = Problem::new(fresh.key_span, message, remedy);
+            self.found.add(problem.and(command.key_span, "launched here"));
         }
         let (env, varied) = fields.get("env").map(|node| self.env_axes(node)).unwrap_or_default();
-        serve.env = env;
-        let ready_timeout = match serve.target {
+        let ready_timeout = match target {
             Target::Launch(_) => READY_TIMEOUT,
             Target::Attach(_) => ATTACHED_TIMEOUT,
         };
-        serve.ready_timeout = fields.duration(self, "ready_timeout").unwrap_or(ready_timeout);
-        serve.stop_grace = fields.duration(self, "stop_grace").unwrap_or(STOP_GRACE);
-        serve.hang_timeout = fields.duration(self, "hang_timeout").unwrap_or(HANG_TIMEOUT);
         let reset = fields.get("reset");
-        serve.reset = reset.and_then(|node| self.reset(node)).unwrap_or(Reset::Caches);
-        serve.manners = self.manners(&mut fields);
-        serve.answer_check = fields.yes_or_no(self, "answer_check").unwrap_or(true);
-        let flags = fields.get("params").map(|node| self.flags(node)).unwrap_or_default();
-        let names = serve.target.names();
+        let names = target.names();
         let command_axis = (!names.is_empty()).then(|| (COMMAND.to_owned(), Axis::Values(names)));
-        serve.params = command_axis.into_iter().chain(varied).chain(flags).collect();
-        serve.combos = self.combos(fields.get("combos"), fields.get("params_file"), "serve");
+        let serve = Serve {
+            target,
+            env,
+            fresh,
+            ready_timeout: fields.duration(self, "ready_timeout").unwrap_or(ready_timeout),
+            stop_grace: fields.duration(self, "stop_grace").unwrap_or(STOP_GRACE),
+            hang_timeout: fields.duration(self, "hang_timeout").unwrap_or(HANG_TIMEOUT),
+            reset: reset.and_then(|node| self.reset(node)).unwrap_or(Reset::Caches),
+            manners: self.manners(&mut fields),
+            answer_check: fields.yes_or_no(self, "answer_check").unwrap_or(true),
+            params: {
+                let flags = fields.get("params").map(|node| self.flags(node));
+                let beside = command_axis.into_iter().chain(varied);
+                beside.chain(flags.unwrap_or_default()).collect()
+            },
+            combos: self.combos(fields.get("combos"), fields.get("params_file"), "serve"),
+        };
         fields.close(&mut self.found);
         if let (Some(url), None) = (url, command) {
             self.check_attached(node, &serve, reset, url.key_span);

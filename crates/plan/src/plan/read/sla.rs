@@ -23,14 +23,9 @@ const THROUGHPUTS: [&str; 4] = [
 ];
 
 /// Metrics of a whole run that a target may bound.
-const TOTALS: [&str; 6] = [
-    "request_throughput",
-    "request_goodput",
-    "output_throughput",
-    "total_token_throughput",
-    "completed",
-    "failed",
-];
+fn totals() -> impl Iterator<Item = &'static str> {
+    THROUGHPUTS.into_iter().chain(["completed", "failed"])
+}
 
 /// Loads that a search may be bounded by; a rate of a request in 17 minutes is as slow as anybody waits for.
 const LOADS: RangeInclusive<f64> = 0.001..=1e6;
@@ -242,13 +237,13 @@ pub(super) fn known_metrics() -> Vec<String> {
     let latencies = LATENCIES
         .iter()
         .flat_map(|name| [format!("p99_{name}"), format!("mean_{name}")]);
-    latencies.chain(TOTALS.map(String::from)).collect()
+    latencies.chain(totals().map(String::from)).collect()
 }
 
 /// Whether a result may hold a metric of this name.
 pub(super) fn is_metric(name: &str) -> bool {
     let Some((statistic, _)) = name.split_once('_').filter(|(_, rest)| LATENCIES.contains(rest)) else {
-        return TOTALS.contains(&name);
+        return totals().any(|total| total == name);
     };
     let percentile = statistic.strip_prefix('p').and_then(|text| text.parse::<f64>().ok());
     let of_run = ["mean", "median", "std"].contains(&statistic);

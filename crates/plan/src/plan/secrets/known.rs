@@ -8,24 +8,8 @@ const LONG: usize = 8;
 /// [`LONG`] digits are hidden only where their name announces them: replacing every `1` or `true` of a text would ruin it.
 pub(super) const SHORT: usize = 4;
 /// Words that are often given as a key because something must be given.
-const COMMON: [&str; 16] = [
-    "auto",
-    "default",
-    "dummy",
-    "empty",
-    "fake",
-    "local",
-    "localhost",
-    "none",
-    "null",
-    "openai",
-    "password",
-    "secret",
-    "test",
-    "token",
-    "true",
-    "vllm",
-];
+const COMMON: &str =
+    "auto default dummy empty fake local localhost none null openai password secret test token true vllm";
 
 /// One value that is to be hidden.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +61,7 @@ impl Reach {
     pub fn of(value: &str) -> Reach {
         let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
         match value.len() {
-            _ if COMMON.contains(&value.to_ascii_lowercase().as_str()) => Reach::Named,
+            _ if COMMON.split(' ').any(|common| value.eq_ignore_ascii_case(common)) => Reach::Named,
             LONG.. => Reach::Anywhere,
             SHORT.. if !is_number => Reach::Word,
             _ => Reach::Named,

@@ -2,15 +2,7 @@
 //! values, and a plan adds names of its own (`secrets = [...]`).
 
 /// Endings of a name's last word. `GITHUB_TOKEN` has the word `TOKEN`, `AUTHTOKEN` only its ending.
-const LAST: [&str; 7] = [
-    "TOKEN",
-    "APIKEY",
-    "AUTHKEY",
-    "ACCESSKEY",
-    "SECRETKEY",
-    "PRIVATEKEY",
-    "SSLKEY",
-];
+const LAST: &str = "TOKEN APIKEY AUTHKEY ACCESSKEY SECRETKEY PRIVATEKEY SSLKEY";
 
 /// Last words, each also in the plural.
 const LAST_WORDS: [&str; 7] = ["KEY", "CREDENTIAL", "CRED", "AUTH", "AUTHORIZATION", "COOKIE", "JWT"];
@@ -29,35 +21,9 @@ const NO_PASSWORDS: [&str; 4] = ["BYPASS", "COMPASS", "UNDERPASS", "OVERPASS"];
 const AFTER_PASS: [&str; 6] = ["CONFIG", "MANAGER", "THROUGH", "RATE", "COUNT", "CRITERIA"];
 
 /// What stands before `TOKEN` or `TOKENS` where it is a piece of text or a number of them.
-const OF_TEXT: [&str; 27] = [
-    "BOS",
-    "EOS",
-    "EOT",
-    "PAD",
-    "UNK",
-    "SEP",
-    "CLS",
-    "MASK",
-    "STOP",
-    "SPECIAL",
-    "IMAGE",
-    "AUDIO",
-    "VIDEO",
-    "PROMPT",
-    "INPUT",
-    "OUTPUT",
-    "BATCHED",
-    "SPECULATIVE",
-    "DRAFT",
-    "MAX",
-    "MIN",
-    "NUM",
-    "TOTAL",
-    "PER",
-    "FIRST",
-    "NEXT",
-    "LAST",
-];
+const OF_TEXT: &str = "\
+    BOS EOS EOT PAD UNK SEP CLS MASK STOP SPECIAL IMAGE AUDIO VIDEO PROMPT INPUT OUTPUT BATCHED SPECULATIVE DRAFT \
+    MAX MIN NUM TOTAL PER FIRST NEXT LAST";
 
 /// Whether a variable, header or parameter of this name holds a secret. Case does not matter, dashes are like underscores,
 /// and of a name with dots the last part counts.
@@ -81,14 +47,16 @@ pub(super) fn is_secret_name(name: &str) -> bool {
         return true;
     }
     if last.ends_with("TOKEN") || last == "TOKENS" {
-        let is_of_text = before.last().is_some_and(|word| OF_TEXT.contains(&word.as_str()));
+        let is_of_text = before
+            .last()
+            .is_some_and(|word| OF_TEXT.split(' ').any(|other| other == word));
         return !is_of_text && (last != "TOKENS" || !before.is_empty());
     }
     let singular = last.strip_suffix('S').unwrap_or(last);
     let is_known = |word: &str| LAST_WORDS.contains(&word) && (word == last || word != "KEY");
     is_known(last)
         || is_known(singular)
-        || LAST.iter().any(|ending| singular.ends_with(ending))
+        || LAST.split(' ').any(|ending| singular.ends_with(ending))
         || (!before.is_empty() && LATER_WORDS.contains(&last.as_str()))
         || (words[0] == "X" && last == "SIGNATURE")
 }

@@ -4,10 +4,12 @@
 mod place;
 mod show;
 
+use super::flags::{FlagTable, TableFlags};
 use super::machine;
 use super::output::{self, tell};
 use crate::bench::native::REFUSED;
 use crate::bench::native::settings::{Settings, TABLE};
+use crate::bench::params::Param;
 use crate::bench::params::server::ServerParams;
 use crate::bench::result::{json_file, pytorch};
 use crate::bench::{Job, native};
@@ -17,7 +19,6 @@ use crate::plan::Params;
 use crate::python_json;
 use crate::run::Interrupt;
 use crate::server::http::{Silence, body_of, client_for};
-use clap::{ArgMatches, Command, FromArgMatches};
 use place::ResultPlace;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -30,77 +31,47 @@ use std::time::Duration;
 const DEFAULTS: [(&str, &str); 2] = [("percentile_metrics", "ttft,tpot,itl"), ("metric_percentiles", "99")];
 
 /// Run one benchmark with the native load generator; flags as in vllm bench serve
-#[derive(Debug)]
+// Of a flag given twice, Python's argparse takes the last as well.
+#[derive(Debug, clap::Args)]
+#[command(args_override_self = true)]
 pub struct Args {
-    params: Params,
-    /// Whether the result goes to standard output as JSON.
-    as_json: bool,
-    /// Sentences about flags that change nothing.
-    ignored: Vec<String>,
+    #[command(flatten)]
+    params: TableFlags<OfServe>,
+    /// What goes to standard output: the block of vllm bench serve, or the result file's JSON
+    #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text", help_heading = "Result")]
+    format: String,
+}
+
+#[derive(Debug)]
+struct OfServe;
+
+impl FlagTable for OfServe {
+    fn params() -> impl Iterator<Item = (&'static str, &'static Param)> {
+        TABLE.all()
+    }
+
+    fn refused() -> impl Iterator<Item = &'static str> {
+        REFUSED.iter().map(|(name, _)| *name)
+    }
 }
 
 fn as_typed(name: &str) -> String {
     format!("--{}", name.replace('_', "-"))
 }
 
-impl clap::Args for Args {
-    fn augment_args(command: Command) -> Command {
-        let command = command.about("Run one benchmark with the native load generator; flags as in vllm bench serve");
-        // Of a flag given twice, Python's argparse takes the last as well.
-        let command = command.args_override_self(true);
-        let command = REFUSED.iter().fold(command, |command, (name, _)| {
-            let argument = clap::Arg::new(*name).long(name.replace('_', "-")).alias(name);
-            command.arg(argument.num_args(0..).hide(true))
-        });
-        let format = clap::Arg::new("format").long("format").value_name("FORMAT");
-        let format = format
-            .value_parser(["text", "json"])
-            .default_value("text")
-            .help_heading("Result");
-        let format =
-            format.help("What goes to standard output: the block of vllm bench serve, or the result file's JSON");
-        super::flags::augment(command, TABLE.all()).arg(format)
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for Args {
-    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
-        let mut params = super::flags::read(matches, TABLE.all());
-        let mut ignored = vec![];
-        for (name, _) in REFUSED.iter().filter(|(name, _)| matches.contains_id(name)) {
-            let values = matches.get_many::<String>(name).into_iter().flatten();
-            let values: Vec<&str> = values.map(String::as_str).collect();
-            match native::harmless(name, &values) {
-                Some(reason) => ignored.push(format!("{} is ignored: {reason}", as_typed(name))),
-                None => drop(params.insert((*name).to_owned(), Value::Bool(true))),
-            }
-        }
-        let as_json = matches
-            .get_one::<String>("format")
-            .is_some_and(|format| format == "json");
-        Ok(Args {
-            params,
-            as_json,
-            ignored,
-        })
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
 pub fn run(args: Args) -> Result<Exit> {
-    args.ignored.iter().for_each(tell);
-    let mut params = args.params;
+    let mut params = args.params.given;
+    for (name, values) in args.params.refused {
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        match native::harmless(name, &values) {
+            Some(reason) => tell(format_args!("{} is ignored: {reason}", as_typed(name))),
+            None => drop(params.insert(name.to_owned(), Value::Bool(true))),
+        }
+    }
     for (name, value) in DEFAULTS {
         params.entry(name).or_insert_with(|| json!(value));
     }
+    let as_json = args.format == "json";
     let settings = Settings::read(&params).map_err(|problems| Error::Usage(problems.join("\nvsweep: ")))?;
     let place = settings
         .output
@@ -116,7 +87,7 @@ pub fn run(args: Args) -> Result<Exit> {
             ));
         }
     }
-    machine::runtime()?.block_on(perform(params, &settings, place, args.as_json))
+    machine::runtime()?.block_on(perform(params, &settings, place, as_json))
 }
 
 async fn perform(params: Params, settings: &Settings, place: Option<ResultPlace>, as_json: bool) -> Result<Exit> {

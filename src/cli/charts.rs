@@ -9,6 +9,7 @@ use crate::report::Runs;
 use crate::report::chart::{Chart, Series, Style};
 use crate::report::picture::{Form, Size, render_at};
 use crate::table::Table;
+use crate::units::show_many;
 use itertools::Itertools;
 use std::collections::HashMap;
 use std::io::Write;
@@ -162,19 +163,15 @@ pub fn deliver<'a>(
 
 /// `2 rows x 1 column, 8 points`
 fn content(chart: &Chart) -> String {
-    let count = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let columns = chart.columns.max(1);
     let rows = chart.panels.len().div_ceil(columns);
     // Rings stand around points of other series, and limits are none.
     let is_measured = |series: &&Series| !matches!(series.style, Style::Ring | Style::Limit);
     let series = chart.panels.iter().flat_map(|panel| &panel.series);
     let marks = series.filter(is_measured).map(|series| series.points.len());
-    format!(
-        "{} x {}, {}",
-        count(rows, "row"),
-        count(columns, "column"),
-        count(marks.sum(), "point")
-    )
+    let [rows, columns, points] =
+        [(rows, "row"), (columns, "column"), (marks.sum(), "point")].map(|(count, what)| show_many(count as u64, what));
+    format!("{rows} x {columns}, {points}")
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub fn run(args: Args) -> Result<Exit> {
             plan: path,
             overrides: args.overrides.clone(),
         };
-        let read = file.read().map(|(plan, matrix, warnings)| Valid {
+        let read = file.read(|_| ()).map(|(plan, matrix, warnings)| Valid {
             misfits: misfits(&plan, &matrix),
             plan,
             matrix,
@@ -92,7 +92,7 @@ fn tell(read: CheckedPlan) {
         searches => show_many(searches, "search"),
     };
     say(format_args!("ok: {}: {servers}, {work}", plan.name));
-    for note in notes(&plan).into_iter().map(String::from).chain(matrix.remarks()) {
+    for note in notes(&plan, &matrix) {
         say(format_args!("note: {note}"));
     }
 }
@@ -116,11 +116,6 @@ fn to_json(path: &Path, read: CheckedPlan) -> Value {
                 .iter()
                 .map(|(name, failure)| json!({"server": name, "cause": failure.cause, "detail": failure.detail}));
             let counts = matrix.counts();
-            let notes: Vec<String> = notes(&plan)
-                .into_iter()
-                .map(String::from)
-                .chain(matrix.remarks())
-                .collect();
             json!({
                 "plan": path,
                 "valid": true,
@@ -131,14 +126,14 @@ fn to_json(path: &Path, read: CheckedPlan) -> Value {
                 "runs": counts.runs,
                 "problems": warnings.map_or_else(|| json!([]), |warnings| warnings.to_json()),
                 "will_fail": will_fail.collect::<Vec<Value>>(),
-                "notes": notes,
+                "notes": notes(&plan, &matrix),
             })
         }
     }
 }
 
 /// What is valid and yet hardly meant.
-fn notes(plan: &Plan) -> Vec<&'static str> {
+fn notes(plan: &Plan, matrix: &Matrix) -> Vec<String> {
     let mut notes = Vec::new();
     if plan.sla.is_some() && plan.origin.has(&["runs"]) {
         notes.push(
@@ -156,5 +151,5 @@ fn notes(plan: &Plan) -> Vec<&'static str> {
             notes.push("`goodput` is a list, so each bound is a load of its own; write both into one text, \"ttft:100 e2el:300\"");
         }
     }
-    notes
+    notes.into_iter().map(String::from).chain(matrix.remarks()).collect()
 }

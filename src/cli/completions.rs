@@ -2,7 +2,7 @@
 
 use super::output;
 use crate::error::{Error, Exit, Result};
-use clap::{CommandFactory, ValueEnum};
+use clap::CommandFactory;
 use clap_complete::Shell;
 use std::io::{Write, stdout};
 use std::path::PathBuf;
@@ -11,36 +11,22 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Shell to complete for, or `man`
-    target: CompletionTarget,
+    #[arg(value_parser = ["bash", "elvish", "fish", MAN, "powershell", "zsh"])]
+    target: String,
     /// Folder for the manual pages, one for each command; it must exist
-    #[arg(required_if_eq("target", "man"))]
+    #[arg(required_if_eq("target", MAN))]
     folder: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum CompletionTarget {
-    Bash,
-    Elvish,
-    Fish,
-    Man,
-    Powershell,
-    Zsh,
-}
+const MAN: &str = "man";
 
 pub fn run(args: Args) -> Result<Exit> {
-    let shell = match args.target {
-        CompletionTarget::Bash => Shell::Bash,
-        CompletionTarget::Elvish => Shell::Elvish,
-        CompletionTarget::Fish => Shell::Fish,
-        CompletionTarget::Powershell => Shell::PowerShell,
-        CompletionTarget::Zsh => Shell::Zsh,
-        CompletionTarget::Man => {
-            let folder = args.folder.unwrap_or_default();
-            let written = clap_mangen::generate_to(super::Cli::command(), &folder);
-            return written
-                .map(|()| Exit::Done)
-                .map_err(Error::io("write manual pages to", &folder));
-        }
+    let Ok(shell) = args.target.parse::<Shell>() else {
+        let folder = args.folder.unwrap_or_default();
+        let written = clap_mangen::generate_to(super::Cli::command(), &folder);
+        return written
+            .map(|()| Exit::Done)
+            .map_err(Error::io("write manual pages to", &folder));
     };
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut super::Cli::command(), "vsweep", &mut script);

@@ -2,12 +2,63 @@
 
 use crate::bench::params::{Param, Takes};
 use crate::plan::Params;
-use clap::{ArgAction, ArgMatches, Command};
+use clap::{ArgAction, ArgMatches, Command, FromArgMatches};
 use serde_json::{Value, json};
+use std::marker::PhantomData;
+
+/// Where the flags of a subcommand come from.
+pub trait FlagTable {
+    /// Its parameters, each with the title of its group.
+    fn params() -> impl Iterator<Item = (&'static str, &'static Param)>;
+
+    /// Flags of others that it has not, hidden from the help.
+    fn refused() -> impl Iterator<Item = &'static str> {
+        std::iter::empty()
+    }
+}
+
+/// The parameters of a table as they were given, to be flattened into the arguments of a subcommand.
+#[derive(Debug)]
+pub struct TableFlags<T> {
+    pub given: Params,
+    /// Those that it has not, with what was given to them.
+    pub refused: Vec<(&'static str, Vec<String>)>,
+    table: PhantomData<T>,
+}
+
+impl<T: FlagTable> clap::Args for TableFlags<T> {
+    fn augment_args(command: Command) -> Command {
+        let command = T::refused().fold(command, |command, name| {
+            let argument = clap::Arg::new(name).long(name.replace('_', "-")).alias(name);
+            command.arg(argument.num_args(0..).hide(true))
+        });
+        augment(command, T::params())
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<T: FlagTable> FromArgMatches for TableFlags<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let refused = T::refused().filter_map(|name| Some((name, matches.get_many(name)?.cloned().collect())));
+        Ok(TableFlags {
+            given: read(matches, T::params()),
+            refused: refused.collect(),
+            table: PhantomData,
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
 
 /// Adds a flag for every parameter, each under the title of its group.
-pub fn augment<'a>(command: Command, params: impl IntoIterator<Item = (&'static str, &'a Param)>) -> Command {
-    params.into_iter().fold(command, |command, (title, param)| {
+fn augment<'a>(command: Command, params: impl Iterator<Item = (&'static str, &'a Param)>) -> Command {
+    params.fold(command, |command, (title, param)| {
         let argument = clap::Arg::new(param.name)
             .long(param.name.replace('_', "-"))
             .help(param.help())
@@ -28,7 +79,7 @@ pub fn augment<'a>(command: Command, params: impl IntoIterator<Item = (&'static 
 }
 
 /// The parameters that were given.
-pub fn read<'a>(matches: &ArgMatches, params: impl IntoIterator<Item = (&'static str, &'a Param)>) -> Params {
+fn read<'a>(matches: &ArgMatches, params: impl Iterator<Item = (&'static str, &'a Param)>) -> Params {
     let mut given = Params::new();
     for (_, param) in params {
         let value = match param.takes {

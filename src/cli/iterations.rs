@@ -1,21 +1,19 @@
 //! `vsweep iterations`: prefill or decode batches of exactly known shape, one row for each shape.
 
-use super::flags;
+use super::flags::{FlagTable, TableFlags};
 use super::machine;
-use super::output::{say, tell};
-use super::sweeping::{self, Done, MeasuredServer, caution, entries};
-use crate::bench::Runner;
+use super::output::say;
+use super::sweeping::{self, Ended, MeasuredServer, entries};
 use crate::bench::iterations::settings::{Mode, Settings, TABLE};
+use crate::bench::params::Param;
+use crate::bench::{Measurement, Runner};
 use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
 use crate::plan::{Params, show};
 use crate::run::Interrupt;
-use clap::{Arg, ArgMatches, Command, FromArgMatches};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-const ABOUT: &str = "Measure prefill or decode batches of exactly known shape on a running server";
 const AFTER: &str = "--context-len, --input-len, --batch-size and --iterations take comma lists; every combination is \
 measured. The server must run with VLLM_SERVER_DEV_MODE=1.";
 /// Parameters that are swept, outermost first.
@@ -23,52 +21,28 @@ const SWEPT: [&str; 4] = ["context_len", "input_len", "batch_size", "iterations"
 const WIDTH: usize = 110;
 
 /// Measure prefill or decode batches of exactly known shape on a running server
-#[derive(Debug)]
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER)]
 pub struct Args {
-    params: Params,
+    #[command(flatten)]
+    params: TableFlags<OfIterations>,
+    /// Write the rows to a JSON file
+    #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
-impl clap::Args for Args {
-    fn augment_args(command: Command) -> Command {
-        let output = Arg::new("output").long("output").value_name("FILE");
-        let output = output.help("Write the rows to a JSON file");
-        let output = output.value_parser(clap::value_parser!(PathBuf));
-        flags::augment(command.about(ABOUT).after_help(AFTER), TABLE.all()).arg(output)
-    }
+#[derive(Debug)]
+struct OfIterations;
 
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for Args {
-    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
-        Ok(Args {
-            params: flags::read(matches, TABLE.all()),
-            output: matches.get_one::<PathBuf>("output").cloned(),
-        })
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
+impl FlagTable for OfIterations {
+    fn params() -> impl Iterator<Item = (&'static str, &'static Param)> {
+        TABLE.all()
     }
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let shapes = shapes(&args.params);
-    let mut problems: BTreeSet<String> = BTreeSet::new();
-    let mut settings: Vec<Settings> = Vec::new();
-    for shape in &shapes {
-        match Settings::read(shape) {
-            Ok(read) => settings.push(read),
-            Err(wrong) => problems.extend(wrong),
-        }
-    }
-    if !problems.is_empty() {
-        return Err(Error::Usage(Vec::from_iter(problems).join("\nvsweep: ")));
-    }
+    let shapes = shapes(&args.params.given);
+    let settings = sweeping::read_each(&shapes, Settings::read)?;
     machine::runtime()?.block_on(measure_all(&args, &shapes, &settings))
 }
 
@@ -81,30 +55,20 @@ async fn measure_all(args: &Args, shapes: &[Params], settings: &[Settings]) -> R
     }
     let server = sweeping::find(&params).await?;
     let mut rows: Vec<Value> = Vec::new();
-    let mut last_failure = None;
-    for (shape, settings) in shapes.iter().zip(settings) {
-        let what = describe(settings);
-        match sweeping::perform(&server, Runner::Iterations, shape, &mut interrupt).await {
-            Done::Interrupted => return Ok(Exit::Interrupted),
-            Done::Failed(failure) => {
-                tell(format_args!("{what}: {}", failure.detail));
-                if last_failure.replace(failure.detail.clone()) == Some(failure.detail) {
-                    tell("the same again; the other shapes are left out");
-                    break;
-                }
-            }
-            Done::Measured(measurement) => {
-                let row = row(&server, settings, &measurement.result.values);
-                if rows.is_empty() {
-                    print_head(&row);
-                }
-                print_row(&row);
-                caution(&what, &measurement);
-                rows.push(row.into());
-                save(args, &rows)?;
-            }
+    let loads = settings.iter().map(describe).zip(shapes);
+    let measured = |place: usize, _: &str, measurement: &Measurement| {
+        let row = row(&server, &settings[place], &measurement.result.values);
+        if rows.is_empty() {
+            print_head(&row);
         }
-    }
+        print_row(&row);
+        rows.push(row.into());
+        save(args, &rows)
+    };
+    let ended = sweeping::measure_each(&server, Runner::Iterations, ("shapes", loads), &mut interrupt, measured);
+    let Ended::Through(last_failure) = ended.await? else {
+        return Ok(Exit::Interrupted);
+    };
     match (rows.len(), last_failure) {
         (0, Some(failure)) => Err(Error::Fatal(format!("no shape was measured: {failure}"))),
         (_, Some(_)) => Ok(Exit::SomeFailed),

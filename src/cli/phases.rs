@@ -1,24 +1,21 @@
 //! `vsweep phases`: prefill and decode throughput at rising concurrency, as JSON, Markdown and two pictures.
 
-use super::flags;
+use super::flags::{FlagTable, TableFlags};
 use super::machine;
 use super::output::{say, tell};
-use super::sweeping::{self, Done, MeasuredServer, caution, entries};
-use crate::bench::Runner;
+use super::sweeping::{self, Ended, MeasuredServer, entries};
 use crate::bench::params::{Param, param};
 use crate::bench::phases::settings::{Settings, TABLE};
+use crate::bench::{Measurement, Runner};
 use crate::error::{Error, Exit, Result};
 use crate::files::{create_folder, write_atomic};
 use crate::plan::{Params, show};
 use crate::report::phases::Phases;
 use crate::report::picture;
 use crate::run::Interrupt;
-use clap::{Arg, ArgMatches, Command, FromArgMatches};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-const ABOUT: &str = "Measure prefill and decode throughput of a running server over a window of time";
 const LEVELS: &str = "32,64,128,256,512,1024,2048";
 const RATIOS: &str = "0.25,0.5";
 
@@ -38,70 +35,42 @@ const fn list(name: &'static str, default: &'static str, help: &'static str) -> 
 }
 
 /// Measure prefill and decode throughput of a running server over a window of time
-#[derive(Debug)]
+#[derive(Debug, clap::Args)]
+#[command(mut_arg("concurrency_levels", |arg| arg.alias("max-concurrency")))]
+#[command(mut_arg("ratios", |arg| arg.alias("ratio")))]
 pub struct Args {
-    params: Params,
-    lists: Params,
-    folder: PathBuf,
+    #[command(flatten)]
+    lists: TableFlags<Lists>,
+    #[command(flatten)]
+    single: TableFlags<Single>,
+    /// Folder of the report
+    #[arg(long, alias = "output_dir", value_name = "DIR", default_value = "bench-results")]
+    output_dir: PathBuf,
+}
+
+#[derive(Debug)]
+struct Lists;
+
+impl FlagTable for Lists {
+    fn params() -> impl Iterator<Item = (&'static str, &'static Param)> {
+        LISTS.iter().map(|(title, param)| (*title, param))
+    }
 }
 
 /// The flags of one measurement that are not lists here.
-fn single() -> impl Iterator<Item = (&'static str, &'static Param)> {
-    let swept = ["phase", "max_concurrency", "ratio"];
-    TABLE.all().filter(move |(_, param)| !swept.contains(&param.name))
-}
+#[derive(Debug)]
+struct Single;
 
-fn lists() -> impl Iterator<Item = (&'static str, &'static Param)> {
-    LISTS.iter().map(|(title, param)| (*title, param))
-}
-
-impl clap::Args for Args {
-    fn augment_args(command: Command) -> Command {
-        let folder = Arg::new("output_dir")
-            .long("output-dir")
-            .alias("output_dir")
-            .value_name("DIR");
-        let folder = folder.default_value("bench-results").help("Folder of the report");
-        let folder = folder.value_parser(clap::value_parser!(PathBuf));
-        let command = flags::augment(flags::augment(command.about(ABOUT), lists()), single());
-        let also = [("concurrency_levels", "max-concurrency"), ("ratios", "ratio")];
-        let command = also.into_iter().fold(command, |command, (name, alias)| {
-            command.mut_arg(name, |arg| arg.alias(alias))
-        });
-        command.arg(folder)
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for Args {
-    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
-        let folder = matches.get_one::<PathBuf>("output_dir").cloned();
-        Ok(Args {
-            params: flags::read(matches, single()),
-            lists: flags::read(matches, lists()),
-            folder: folder.unwrap_or_default(),
-        })
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
+impl FlagTable for Single {
+    fn params() -> impl Iterator<Item = (&'static str, &'static Param)> {
+        let swept = ["phase", "max_concurrency", "ratio"];
+        TABLE.all().filter(move |(_, param)| !swept.contains(&param.name))
     }
 }
 
 pub fn run(args: Args) -> Result<Exit> {
     let levels = levels(&args);
-    let mut problems: BTreeSet<String> = BTreeSet::new();
-    let read: Vec<Settings> = levels
-        .iter()
-        .filter_map(|level| Settings::read(level).map_err(|wrong| problems.extend(wrong)).ok())
-        .collect();
-    if !problems.is_empty() {
-        return Err(Error::Usage(Vec::from_iter(problems).join("\nvsweep: ")));
-    }
+    let read = sweeping::read_each(&levels, Settings::read)?;
     let Some(first) = read.first() else {
         return Err(Error::Usage(
             "there is nothing to measure; give --concurrency-levels".to_owned(),
@@ -112,7 +81,7 @@ pub fn run(args: Args) -> Result<Exit> {
 
 /// Every measurement: prefill at each level, then decode by ratio and level.
 fn levels(args: &Args) -> Vec<Params> {
-    let list = |name: &str, default: &str| match entries(&args.lists, name) {
+    let list = |name: &str, default: &str| match entries(&args.lists.given, name) {
         given if given.is_empty() => default.split(',').map(Value::from).collect(),
         given => given,
     };
@@ -125,7 +94,7 @@ fn levels(args: &Args) -> Vec<Params> {
         };
         for share in shares {
             for level in &concurrency {
-                let mut params = args.params.clone();
+                let mut params = args.single.given.clone();
                 params.insert("phase".to_owned(), phase.clone());
                 params.insert("max_concurrency".to_owned(), level.clone());
                 if let Some(share) = share {
@@ -142,56 +111,40 @@ async fn measure_all(args: &Args, levels: &[Params], first: &Settings) -> Result
     let mut interrupt = Interrupt::install()?;
     let server = sweeping::find(&first.server).await?;
     let simulated = is_simulated(&server.base_url).await;
-    create_folder(&args.folder)?;
+    create_folder(&args.output_dir)?;
     let mut phases = Phases::new(&server.model, simulated);
-    let mut last_failure = None;
-    for params in levels {
-        let what = describe(params);
-        match sweeping::perform(&server, Runner::Phases, params, &mut interrupt).await {
-            Done::Interrupted => {
-                if !phases.is_empty() {
-                    tell(format_args!(
-                        "what was measured is in {}",
-                        write(args, &server, &phases)?.display()
-                    ));
-                }
-                return Ok(Exit::Interrupted);
+    let loads = levels.iter().map(describe).zip(levels);
+    let measured = |place: usize, what: &str, measurement: &Measurement| {
+        let params = &levels[place];
+        let row = row(params, &measurement.result.values);
+        let number = |key: &str| row.get(key).and_then(Value::as_f64).unwrap_or(0.0);
+        say(format_args!(
+            "{what}: {:.1} output tokens/s, {:.1} tokens/s in all ({:.1} s after a warm-up of {:.1} s)",
+            number("output_throughput"),
+            number("total_throughput"),
+            number("elapsed_s"),
+            number("warmup_s"),
+        ));
+        phases.add(&show(&params["phase"]), row);
+        write(args, &server, &phases).map(drop)
+    };
+    let ended = sweeping::measure_each(&server, Runner::Phases, ("levels", loads), &mut interrupt, measured);
+    let failure = match ended.await? {
+        Ended::Through(failure) => failure,
+        Ended::Interrupted => {
+            if !phases.is_empty() {
+                let page = write(args, &server, &phases)?;
+                tell(format_args!("what was measured is in {}", page.display()));
             }
-            Done::Failed(failure) => {
-                tell(format_args!("{what}: {}", failure.detail));
-                if last_failure.replace(failure.detail.clone()) == Some(failure.detail) {
-                    tell("the same again; the other levels are left out");
-                    break;
-                }
-            }
-            Done::Measured(measurement) => {
-                let row = row(params, &measurement.result.values);
-                let number = |key: &str| row.get(key).and_then(Value::as_f64).unwrap_or(0.0);
-                say(format_args!(
-                    "{what}: {:.1} output tokens/s, {:.1} tokens/s in all ({:.1} s after a warm-up of {:.1} s)",
-                    number("output_throughput"),
-                    number("total_throughput"),
-                    number("elapsed_s"),
-                    number("warmup_s"),
-                ));
-                caution(&what, &measurement);
-                phases.add(&show(&params["phase"]), row);
-                write(args, &server, &phases)?;
-            }
+            return Ok(Exit::Interrupted);
         }
+    };
+    if let (true, Some(failure)) = (phases.is_empty(), &failure) {
+        return Err(Error::Fatal(format!("nothing was measured: {failure}")));
     }
-    match (phases.is_empty(), last_failure) {
-        (true, Some(failure)) => Err(Error::Fatal(format!("nothing was measured: {failure}"))),
-        (_, failure) => {
-            draw(args, &server, &phases)?;
-            say(write(args, &server, &phases)?.display());
-            Ok(if failure.is_some() {
-                Exit::SomeFailed
-            } else {
-                Exit::Done
-            })
-        }
-    }
+    draw(args, &server, &phases)?;
+    say(write(args, &server, &phases)?.display());
+    Ok(failure.map_or(Exit::Done, |_| Exit::SomeFailed))
 }
 
 fn describe(params: &Params) -> String {
@@ -248,15 +201,15 @@ async fn is_simulated(base_url: &str) -> bool {
 /// Writes the data and the page; returns the page's path.
 fn write(args: &Args, server: &MeasuredServer, phases: &Phases) -> Result<PathBuf> {
     let stem = stem(server);
-    let page = args.folder.join(format!("{stem}.md"));
-    write_atomic(&args.folder.join(format!("{stem}.json")), phases.json().as_bytes())?;
+    let page = args.output_dir.join(format!("{stem}.md"));
+    write_atomic(&args.output_dir.join(format!("{stem}.json")), phases.json().as_bytes())?;
     write_atomic(&page, phases.markdown().as_bytes())?;
     Ok(page)
 }
 
 fn draw(args: &Args, server: &MeasuredServer, phases: &Phases) -> Result<()> {
     for chart in phases.charts() {
-        let path = args.folder.join(format!("{}_{}.png", stem(server), chart.name));
+        let path = args.output_dir.join(format!("{}_{}.png", stem(server), chart.name));
         let picture = picture::render(&chart, picture::Form::Png)
             .map_err(|error| Error::Fatal(format!("cannot draw {}: {error}", chart.name)))?;
         write_atomic(&path, &picture)?;

@@ -21,32 +21,19 @@ pub struct PlanFile {
 impl PlanFile {
     /// Reads and expands the plan. All its problems go to standard error. So do warnings, which end nothing.
     pub fn open(&self) -> Result<(Plan, Matrix)> {
-        self.open_as(|_| ())
+        self.open_as(|_| ()).map(|(plan, matrix, _)| (plan, matrix))
     }
 
-    /// The same of a plan whose defaults depend on where its results are.
-    pub fn open_as(&self, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix)> {
-        self.examine_as(adapt).map(|(plan, matrix, _)| (plan, matrix))
-    }
-
-    /// The same as [`PlanFile::open`], and whether there were warnings.
-    pub fn examine(&self) -> Result<(Plan, Matrix, bool)> {
-        self.examine_as(|_| ())
-    }
-
-    fn examine_as(&self, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix, bool)> {
-        let (plan, matrix, warnings) = self.read_as(adapt).map_err(Objections::show)?;
+    /// The same of a plan whose defaults depend on where its results are, and whether there were warnings.
+    pub fn open_as(&self, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix, bool)> {
+        let (plan, matrix, warnings) = self.read(adapt).map_err(Objections::show)?;
         let is_doubtful = warnings.is_some();
         warnings.map(show);
         Ok((plan, matrix, is_doubtful))
     }
 
     /// The same with nothing said: the plan and its warnings, or all that stands against it.
-    pub fn read(&self) -> Result<(Plan, Matrix, Option<Problems>), Objections> {
-        self.read_as(|_| ())
-    }
-
-    fn read_as(&self, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix, Option<Problems>), Objections> {
+    pub fn read(&self, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix, Option<Problems>), Objections> {
         let mut draft = plan::draft(&self.plan, &self.overrides)?;
         adapt(&mut draft.plan);
         examine(draft)

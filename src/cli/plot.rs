@@ -10,6 +10,7 @@ use crate::report::picture::{Form, Size};
 use crate::report::variation::curves_along;
 use crate::table::{Bin, Column, Filter, Points, Section, Table};
 use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::path::PathBuf;
 
 /// Draw line charts from directories of vsweep or result trees of vLLM
@@ -48,11 +49,11 @@ pub struct Args {
     #[arg(long, alias = "bin_by", value_name = "BINS", default_value = "")]
     bin_by: String,
     /// Spacing of the x axis; what suits the values, if not given
-    #[arg(long, alias = "scale_x", value_name = "SCALE")]
-    scale_x: Option<Spacing>,
+    #[arg(long, alias = "scale_x", value_name = "SCALE", value_parser = scales())]
+    scale_x: Option<Scale>,
     /// Spacing of the y axis
-    #[arg(long, alias = "scale_y", value_name = "SCALE")]
-    scale_y: Option<Spacing>,
+    #[arg(long, alias = "scale_y", value_name = "SCALE", value_parser = scales())]
+    scale_y: Option<Scale>,
     /// First part of the pictures' names
     #[arg(long, alias = "fig_name", value_name = "NAME", default_value = "FIGURE")]
     fig_name: String,
@@ -84,21 +85,13 @@ enum Format {
     Svg,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Spacing {
-    Linear,
-    Log,
-    Symlog,
-}
-
-impl Spacing {
-    fn scale(self) -> Scale {
-        match self {
-            Spacing::Linear => Scale::Linear,
-            Spacing::Log => Scale::Log,
-            Spacing::Symlog => Scale::Symlog,
-        }
-    }
+/// Reads how an axis is spaced.
+fn scales() -> impl TypedValueParser<Value = Scale> {
+    PossibleValuesParser::new(["linear", "log", "symlog"]).map(|name| match name.as_str() {
+        "linear" => Scale::Linear,
+        "log" => Scale::Log,
+        _ => Scale::Symlog,
+    })
 }
 
 /// Units of length to an inch, at which text has the size of a chart in a report.
@@ -219,7 +212,7 @@ fn grid<'a>(args: &Args, subject: &Subject<'a>, bins: &[Bin]) -> Result<Grid<'a>
         col_by,
         curve_by,
         over,
-        scales: (args.scale_x.map(Spacing::scale), args.scale_y.map(Spacing::scale)),
+        scales: (args.scale_x, args.scale_y),
         error_bars: !args.no_error_bars,
         name: args.fig_name.clone(),
         footer: subject.footer(),

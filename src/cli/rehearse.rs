@@ -66,7 +66,7 @@ pub struct Machine {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let (plan, mut matrix, is_doubtful) = args.file.examine()?;
+    let (plan, mut matrix, is_doubtful) = args.file.open_as(|_| ())?;
     if let Some(only) = &args.only {
         matrix = matrix.only(&Only::parse(only)?)?;
     }

@@ -87,7 +87,7 @@ pub fn leave() {
 pub fn run(args: Args) -> Result<Exit> {
     let began = Instant::now();
     let mut interrupt = Interrupt::install_early(leave)?;
-    let (plan, whole) = args.file.open_as(|plan| args.keep_defaults(plan))?;
+    let (plan, whole, _) = args.file.open_as(|plan| args.keep_defaults(plan))?;
     let part = match &args.only {
         Some(only) => Some(whole.only(&Only::parse(only)?)?),
         None => None,

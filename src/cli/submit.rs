@@ -60,7 +60,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let adapt = |plan: &mut Plan| {
         keep_defaults(plan, &Directory::at(folder(args.output.as_deref(), plan)));
     };
-    let (mut plan, matrix) = args.file.open_as(adapt)?;
+    let (mut plan, matrix, _) = args.file.open_as(adapt)?;
     // Workers find what the plan names beside it, wherever they start.
     plan.path = absolute(&plan.path).unwrap_or(plan.path);
     refuse(&plan, &matrix)?;

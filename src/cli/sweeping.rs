@@ -5,11 +5,12 @@ use super::bench::first_model;
 use super::output::tell;
 use crate::bench::params::server::ServerParams;
 use crate::bench::{Job, Measurement, Runner, measure};
-use crate::cause::Failure;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::plan::Params;
 use crate::run::Interrupt;
+use itertools::Itertools;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Limit for one measurement.
@@ -22,11 +23,21 @@ pub struct MeasuredServer {
     pub root: String,
 }
 
-/// How one measurement went.
-pub enum Done {
-    Measured(Box<Measurement>),
-    Failed(Failure),
+/// How the measurements went.
+pub enum Ended {
     Interrupted,
+    /// With what failed last, if anything did.
+    Through(Option<String>),
+}
+
+/// The settings of each load, or all that is wrong with any of them.
+pub fn read_each<S>(loads: &[Params], read: fn(&Params) -> Result<S, Vec<String>>) -> Result<Vec<S>> {
+    let (settings, wrong): (Vec<S>, Vec<Vec<String>>) = loads.iter().map(read).partition_result();
+    let problems: BTreeSet<String> = wrong.into_iter().flatten().collect();
+    match problems.is_empty() {
+        true => Ok(settings),
+        false => Err(Error::Usage(problems.iter().join("\nvsweep: "))),
+    }
 }
 
 /// Asks the server for its first model, unless the user named one.
@@ -42,28 +53,48 @@ pub async fn find(params: &ServerParams) -> Result<MeasuredServer> {
     })
 }
 
-/// Performs one measurement. An interrupt ends it in order: nothing is left in flight, no server is left asleep.
-pub async fn perform(server: &MeasuredServer, runner: Runner, params: &Params, interrupt: &mut Interrupt) -> Done {
-    let job = Job {
-        runner,
-        timeout: LONGEST,
-        ..Job::new(&server.base_url, &server.model, &server.root, with_seed(params))
-    };
-    let done = tokio::select! {
-        measured = measure(&job) => match measured {
-            Ok(Measurement {
-                failure: Some(failure),
-                ..
-            })
-            | Err(failure) => Done::Failed(failure),
-            Ok(measurement) => Done::Measured(Box::new(measurement)),
-        },
-        () = interrupt.requested() => Done::Interrupted,
-    };
-    for note in job.counters.take_notes() {
-        tell(note);
+/// Measures each of these loads, which people call `kind`, by its name. One that fails as the one before did is the last. An interrupt
+/// ends it in order: nothing is left in flight, no server is left asleep.
+pub async fn measure_each(
+    server: &MeasuredServer,
+    runner: Runner,
+    (kind, loads): (&str, impl IntoIterator<Item = (String, &Params)>),
+    interrupt: &mut Interrupt,
+    mut measured: impl FnMut(usize, &str, &Measurement) -> Result<()>,
+) -> Result<Ended> {
+    let mut last_failure = None;
+    for (place, (what, params)) in loads.into_iter().enumerate() {
+        let job = Job {
+            runner,
+            timeout: LONGEST,
+            ..Job::new(&server.base_url, &server.model, &server.root, with_seed(params))
+        };
+        let done = tokio::select! {
+            done = measure(&job) => Some(done),
+            () = interrupt.requested() => None,
+        };
+        job.counters.take_notes().iter().for_each(tell);
+        let failure = match done {
+            None => return Ok(Ended::Interrupted),
+            Some(
+                Ok(Measurement {
+                    failure: Some(failure), ..
+                })
+                | Err(failure),
+            ) => failure,
+            Some(Ok(measurement)) => {
+                measured(place, &what, &measurement)?;
+                caution(&what, &measurement);
+                continue;
+            }
+        };
+        tell(format_args!("{what}: {}", failure.detail));
+        if last_failure.replace(failure.detail.clone()) == Some(failure.detail) {
+            tell(format_args!("the same again; the other {kind} are left out"));
+            break;
+        }
     }
-    done
+    Ok(Ended::Through(last_failure))
 }
 
 /// Prompts differ from run to run unless the user gave a seed: a server may still know those of the last one.
@@ -75,14 +106,9 @@ fn with_seed(params: &Params) -> Params {
 }
 
 /// Says on standard error why figures must be read with care.
-pub fn caution(what: &str, measurement: &Measurement) {
-    for warning in measurement
-        .result
-        .get("warnings")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-    {
+fn caution(what: &str, measurement: &Measurement) {
+    let warnings = measurement.result.get("warnings").and_then(Value::as_array);
+    for warning in warnings.into_iter().flatten() {
         tell(format_args!("{what}: {}", warning.as_str().unwrap_or_default()));
     }
     for objection in measurement.objections() {

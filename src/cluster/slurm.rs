@@ -179,74 +179,33 @@ fn tasks(arrays: &[Array], lines: &str) -> Vec<Task> {
 
 /// Whether a task in this state will not run again by itself. A state that is not known may.
 fn is_over(state: &str) -> bool {
-    const OVER: [&str; 10] = [
-        "COMPLETED",
-        "FAILED",
-        "CANCELLED",
-        "TIMEOUT",
-        "NODE_FAIL",
-        "PREEMPTED",
-        "BOOT_FAIL",
-        "DEADLINE",
-        "OUT_OF_MEMORY",
-        "REVOKED",
-    ];
-    OVER.contains(&state)
+    const OVER: &str =
+        "COMPLETED FAILED CANCELLED TIMEOUT NODE_FAIL PREEMPTED BOOT_FAIL DEADLINE OUT_OF_MEMORY REVOKED";
+    OVER.split(' ').any(|over| over == state)
 }
 
-/// What to do about a task that waits for a reason which does not pass by itself.
+/// What to do about a task that waits for a reason which does not pass by itself, each behind the beginning of that reason.
+const REMEDIES: &str = "\
+PartitionTimeLimit: it asks for more time than its partition allows: lower slurm.time
+PartitionNodeLimit: it asks for more nodes than its partition has: choose another slurm.partition
+PartitionDown: the partition is down: choose another slurm.partition, or ask the site
+PartitionInactive: the partition takes no jobs: choose another slurm.partition, or ask the site
+ReqNodeNotAvail: a node that it asks for is down or reserved: see `sinfo`
+BadConstraints: no node has what it asks for: see slurm.gres and --sbatch-arg
+DependencyNeverSatisfied: the job that it waits for failed
+JobHeld: it is held: `scontrol release` lets it go
+launch failed: its node could not start it, and Slurm holds it now: `scontrol release` lets it go
+Invalid: the site does not know the account or the quality of service: see slurm.account
+AccountNotAllowed: the partition does not take this account: see slurm.account
+QOSNotAllowed: the partition does not take this quality of service
+Assoc: a limit of the account is reached: ask the site, or wait if it is shared
+QOS: a limit of the quality of service is reached: ask the site, or wait if it is shared";
+
+/// What to do about a task that waits for this reason.
 pub fn remedy(reason: &str) -> Option<&'static str> {
-    let known = [
-        (
-            "PartitionTimeLimit",
-            "it asks for more time than its partition allows: lower slurm.time",
-        ),
-        (
-            "PartitionNodeLimit",
-            "it asks for more nodes than its partition has: choose another slurm.partition",
-        ),
-        (
-            "PartitionDown",
-            "the partition is down: choose another slurm.partition, or ask the site",
-        ),
-        (
-            "PartitionInactive",
-            "the partition takes no jobs: choose another slurm.partition, or ask the site",
-        ),
-        (
-            "ReqNodeNotAvail",
-            "a node that it asks for is down or reserved: see `sinfo`",
-        ),
-        (
-            "BadConstraints",
-            "no node has what it asks for: see slurm.gres and --sbatch-arg",
-        ),
-        ("DependencyNeverSatisfied", "the job that it waits for failed"),
-        ("JobHeld", "it is held: `scontrol release` lets it go"),
-        (
-            "launch failed",
-            "its node could not start it, and Slurm holds it now: `scontrol release` lets it go",
-        ),
-        (
-            "Invalid",
-            "the site does not know the account or the quality of service: see slurm.account",
-        ),
-        (
-            "AccountNotAllowed",
-            "the partition does not take this account: see slurm.account",
-        ),
-        ("QOSNotAllowed", "the partition does not take this quality of service"),
-        (
-            "Assoc",
-            "a limit of the account is reached: ask the site, or wait if it is shared",
-        ),
-        (
-            "QOS",
-            "a limit of the quality of service is reached: ask the site, or wait if it is shared",
-        ),
-    ];
-    let found = known.into_iter().find(|(start, _)| reason.starts_with(start));
-    found.map(|(_, remedy)| remedy)
+    let known = REMEDIES.lines().filter_map(|line| line.split_once(": "));
+    let mut known = known.filter(|(start, _)| reason.starts_with(start));
+    known.next().map(|(_, remedy)| remedy)
 }
 
 /// What a command of Slurm prints.

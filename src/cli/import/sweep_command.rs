@@ -24,64 +24,64 @@ enum SweepKind {
     Startup(Startup),
 }
 
-/// Options of `startup`.
+/// Options of all subcommands.
 #[derive(Debug, clap::Args)]
 #[command(args_override_self = true)]
-struct Startup {
-    #[arg(long, allow_hyphen_values = true, default_value = "vllm bench startup")]
-    startup_cmd: String,
+struct Usual {
     #[arg(long)]
     serve_params: Option<PathBuf>,
-    #[arg(long)]
-    startup_params: Option<PathBuf>,
-    #[arg(long)]
-    strict_params: bool,
     #[arg(long)]
     show_stdout: bool,
     #[arg(short, long, default_value = "results")]
     output_dir: String,
     #[arg(short, long)]
     experiment_name: Option<String>,
-    #[arg(long, default_value_t = 1)]
-    num_runs: u32,
     #[arg(long)]
     dry_run: bool,
+}
+
+/// Further ones of `startup`.
+#[derive(Debug, clap::Args)]
+#[command(args_override_self = true)]
+struct Startup {
+    #[command(flatten)]
+    usual: Usual,
+    #[arg(long, allow_hyphen_values = true, default_value = "vllm bench startup")]
+    startup_cmd: String,
+    #[arg(long)]
+    startup_params: Option<PathBuf>,
+    #[arg(long)]
+    strict_params: bool,
+    #[arg(long, default_value_t = 1)]
+    num_runs: u32,
     #[arg(long)]
     resume: bool,
 }
 
-/// Options of all three; each subcommand had some of them at some time.
+/// Further ones of the others, each of which had some of them at some time.
 #[derive(Debug, clap::Args)]
 #[command(args_override_self = true)]
 struct Serve {
+    #[command(flatten)]
+    usual: Usual,
     #[arg(long, allow_hyphen_values = true)]
     serve_cmd: String,
     #[arg(long, allow_hyphen_values = true)]
     bench_cmd: String,
     #[arg(long, allow_hyphen_values = true)]
     after_bench_cmd: Option<String>,
-    #[arg(long)]
-    show_stdout: bool,
     #[arg(long, default_value_t = 300)]
     server_ready_timeout: u32,
-    #[arg(long)]
-    serve_params: Option<PathBuf>,
     #[arg(long)]
     bench_params: Option<PathBuf>,
     #[arg(long, default_value = "", allow_hyphen_values = true)]
     link_vars: String,
-    #[arg(short, long, default_value = "results")]
-    output_dir: String,
-    #[arg(short, long)]
-    experiment_name: Option<String>,
     #[arg(long, default_value_t = 3)]
     num_runs: u32,
     #[arg(long, default_value_t = 0)]
     warmup_num_prompts: u32,
     #[arg(long)]
     continue_on_error: bool,
-    #[arg(long)]
-    dry_run: bool,
     /// A flag; in early releases the name of the folder to go on in.
     #[arg(long, num_args = 0..=1, default_missing_value = "")]
     resume: Option<String>,
@@ -135,20 +135,15 @@ pub fn read(words: &[String]) -> Result<Sweep> {
     };
     Ok(Sweep {
         loads: searched(&serve).unwrap_or_else(|| loads(&serve)),
-        remarks: remarks(
-            &serve.output_dir,
-            serve.show_stdout,
-            serve.dry_run,
-            serve.resume.is_some(),
-        ),
+        remarks: remarks(&serve.usual, serve.resume.is_some()),
         serve_cmd: serve.serve_cmd,
         bench_cmd: serve.bench_cmd,
         after_bench_cmd: serve.after_bench_cmd,
         ready_timeout_s: serve.server_ready_timeout,
-        serve_params: serve.serve_params,
+        serve_params: serve.usual.serve_params,
         bench_params: serve.bench_params,
         link_vars: serve.link_vars,
-        experiment_name: serve.experiment_name,
+        experiment_name: serve.usual.experiment_name,
         num_runs: serve.num_runs,
         warmup_num_prompts: serve.warmup_num_prompts,
         continue_on_error: serve.continue_on_error,
@@ -156,28 +151,19 @@ pub fn read(words: &[String]) -> Result<Sweep> {
 }
 
 fn of_startup(startup: Startup) -> Sweep {
+    let usual = startup.usual;
     Sweep {
         loads: Loads::Startup {
             has: |name| has(Offline::Startup, name),
             is_strict: startup.strict_params,
         },
-        remarks: remarks(
-            &startup.output_dir,
-            startup.show_stdout,
-            startup.dry_run,
-            startup.resume,
-        ),
-        serve_cmd: String::new(),
+        remarks: remarks(&usual, startup.resume),
         bench_cmd: startup.startup_cmd,
-        after_bench_cmd: None,
-        ready_timeout_s: 0,
-        serve_params: startup.serve_params,
+        serve_params: usual.serve_params,
         bench_params: startup.startup_params,
-        link_vars: String::new(),
-        experiment_name: startup.experiment_name,
+        experiment_name: usual.experiment_name,
         num_runs: startup.num_runs,
-        warmup_num_prompts: 0,
-        continue_on_error: false,
+        ..Sweep::default()
     }
 }
 
@@ -234,8 +220,9 @@ fn searched(serve: &Serve) -> Option<Loads> {
 }
 
 /// What options without a key come to.
-fn remarks(output_dir: &str, show_stdout: bool, dry_run: bool, resume: bool) -> Vec<String> {
+fn remarks(usual: &Usual, resume: bool) -> Vec<String> {
     let mut remarks = Vec::new();
+    let output_dir = &usual.output_dir;
     if output_dir != "results" {
         remarks.push(format!(
             "--output-dir {output_dir}: give `vsweep run` its directory with -o {output_dir}/NAME"
@@ -243,10 +230,10 @@ fn remarks(output_dir: &str, show_stdout: bool, dry_run: bool, resume: bool) -> 
     }
     let said = [
         (
-            show_stdout,
+            usual.show_stdout,
             "--show-stdout: logs of servers are always kept, in servers/ of the experiment",
         ),
-        (dry_run, "--dry-run: `vsweep run --dry-run` and `vsweep plan`"),
+        (usual.dry_run, "--dry-run: `vsweep run --dry-run` and `vsweep plan`"),
         (resume, "--resume: `vsweep run` always goes on where it was"),
     ];
     remarks.extend(

@@ -66,25 +66,15 @@ impl Settings {
 
 impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Settings {
-            vary,
-            lower,
-            upper,
-            tolerance,
-            max_probes,
-            ..
-        } = self;
-        write!(f, "highest {} from {lower} to {upper} that meets ", vary.name())?;
+        let Settings { lower, upper, .. } = self;
+        write!(f, "highest {} from {lower} to {upper} that meets ", self.vary.name())?;
         let targets = self.targets.iter().map(|target| {
             let criteria: Vec<String> = target.criteria.iter().map(ToString::to_string).collect();
             format!("{} ({})", target.name, criteria.join(", "))
         });
         f.write_str(&targets.collect::<Vec<_>>().join("; "))?;
-        let percent = tolerance * 100.0;
-        write!(
-            f,
-            ", to {percent} %, at most {max_probes} runs asked for by each target"
-        )?;
+        let (percent, most) = (self.tolerance * 100.0, self.max_probes);
+        write!(f, ", to {percent} %, at most {most} runs asked for by each target")?;
         match self.skip_beaten {
             true => f.write_str(", unless another server is known to hold more"),
             false => Ok(()),

@@ -80,22 +80,16 @@ impl ExploreSettings {
 
 impl fmt::Display for ExploreSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ExploreSettings {
-            vary,
-            levels,
-            max_concurrency,
-            runs,
-            ..
-        } = self;
+        let (levels, most, runs) = (self.levels, self.max_concurrency, self.runs);
         let spacing = match self.spacing {
             Spacing::Log => "equal factors",
             Spacing::Linear => "equal steps",
         };
         write!(
             f,
-            "{levels} levels of {} from one request at a time to {max_concurrency} in flight, half by {spacing} and half \
-             at the knee, {runs} runs each",
-            vary.name()
+            "{levels} levels of {} from one request at a time to {most} in flight, half by {spacing} and half at the knee, \
+             {runs} runs each",
+            self.vary.name()
         )
     }
 }
@@ -109,6 +103,16 @@ pub struct Load {
     pub request_rate: Option<f64>,
     /// Requests to send.
     pub requests: u64,
+}
+
+impl Load {
+    fn in_flight(most: u64, requests: u64) -> Load {
+        Load {
+            max_concurrency: Some(most),
+            request_rate: None,
+            requests,
+        }
+    }
 }
 
 /// One run of an exploration.
@@ -160,47 +164,30 @@ impl Exploration {
 
     /// The next load; None once every level is measured, no other load lies between the anchors, or there are no anchors.
     pub fn ask(&self) -> Option<Load> {
-        let ExploreSettings {
-            vary,
-            levels,
-            max_concurrency,
-            requests,
-            ..
-        } = &self.settings;
+        let (settings, requests) = (&self.settings, self.settings.requests);
         if let Some(open) = self.told.last().filter(|runs| !self.is_done(runs)) {
             return Some(open[0].load);
         }
         if self.told.is_empty() {
-            return Some(Load {
-                max_concurrency: Some(1),
-                request_rate: None,
-                requests: requests.at(1.0),
-            });
+            return Some(Load::in_flight(1, requests.at(1.0)));
         }
         let serial = self.serial()?;
         let Some(saturated) = self.saturated() else {
             let most = self.told[1..].last().and_then(|runs| runs[0].load.max_concurrency);
-            let next = most.map_or(*max_concurrency, |most| most / 2);
-            return (next > 1).then(|| Load {
-                max_concurrency: Some(next),
-                request_rate: None,
-                requests: self.settings.requests_of_flight(next as f64, serial.throughput),
-            });
+            let next = most.map_or(settings.max_concurrency, |most| most / 2);
+            let requests = settings.requests_of_flight(next as f64, serial.throughput);
+            return (next > 1).then(|| Load::in_flight(next, requests));
         };
         let measured = self.told.len() - (saturated - 1);
-        if measured >= (*levels).max(2) {
+        if measured >= settings.levels.max(2) {
             return None;
         }
-        self.between().map(|value| match vary {
-            Vary::MaxConcurrency => Load {
-                max_concurrency: Some(value as u64),
-                request_rate: None,
-                requests: requests.at(value),
-            },
+        self.between().map(|value| match settings.vary {
+            Vary::MaxConcurrency => Load::in_flight(value as u64, requests.at(value)),
             Vary::RequestRate => Load {
                 max_concurrency: None,
                 request_rate: Some(value),
-                requests: self.settings.requests_of_rate(value, serial.latency_ms / 1000.0),
+                requests: settings.requests_of_rate(value, serial.latency_ms / 1000.0),
             },
         })
     }

@@ -22,6 +22,16 @@ pub(super) enum Dependence {
     Queue,
 }
 
+impl Dependence {
+    /// As how many independent requests these count, in the order of sending.
+    fn independent(self, ratios: &[f64]) -> f64 {
+        match self {
+            Dependence::None => ratios.len() as f64,
+            Dependence::Queue => independent(ratios),
+        }
+    }
+}
+
 /// The latencies of one request; a failed request has infinite ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RequestLatencies {
@@ -119,10 +129,7 @@ impl Reading {
     /// counted. None without requests.
     pub(super) fn from_requests(mut ratios: Vec<f64>, share: f64, dependence: Dependence) -> Option<Reading> {
         let n = ratios.len() as f64;
-        let independent = match dependence {
-            Dependence::None => n,
-            Dependence::Queue => independent(&ratios),
-        };
+        let independent = dependence.independent(&ratios);
         ratios.sort_by(f64::total_cmp);
         let half = WIDTH * n * (share * (1.0 - share) / independent).sqrt();
         let at = |rank: f64| ratios.get((rank.ceil().max(1.0) as usize) - 1).copied();
@@ -139,14 +146,12 @@ impl Reading {
             below
         };
         Some(Reading {
-            ratio: ratio.clamp(low, high),
-            met: at(n * share)? <= 1.0,
             low,
             high,
-            starved: false,
             tail: tail(&ratios, share),
             missed: ratios.iter().filter(|ratio| **ratio > 1.0).count() as u64,
             requests: ratios.len() as u64,
+            ..Reading::exact(ratio.clamp(low, high), at(n * share)? <= 1.0)
         })
     }
 
@@ -156,10 +161,7 @@ impl Reading {
         let n = ratios.len() as f64;
         let mean = ratios.iter().sum::<f64>() / n;
         let variance = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum::<f64>() / (n - 1.0);
-        let independent = match dependence {
-            Dependence::None => n,
-            Dependence::Queue => independent(&ratios),
-        };
+        let independent = dependence.independent(&ratios);
         let half = WIDTH * (variance / independent).sqrt() / mean;
         if !half.is_finite() {
             return exact;

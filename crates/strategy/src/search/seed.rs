@@ -42,38 +42,28 @@ impl Basis {
 
 impl Seed {
     /// Without any knowledge: 8, and it may be far off.
-    pub const UNKNOWN: Seed = Seed {
-        value: 8.0,
-        factor: 6.0,
-        basis: Some(Basis::Nothing),
-    };
+    pub const UNKNOWN: Seed = Seed::of(8.0, 6.0, Basis::Nothing);
+
+    const fn of(value: f64, factor: f64, basis: Basis) -> Seed {
+        let basis = Some(basis);
+        Seed { value, factor, basis }
+    }
 
     /// From the answer of a server config that differs in little, typically in one parameter.
     pub fn neighbour(answer: f64) -> Seed {
-        Seed {
-            value: answer,
-            factor: 1.6,
-            basis: Some(Basis::Neighbour),
-        }
+        Seed::of(answer, 1.6, Basis::Neighbour)
     }
 
     /// From the simulator's forecast.
     pub fn forecast(answer: f64) -> Seed {
-        Seed {
-            value: answer,
-            factor: 2.0,
-            basis: Some(Basis::Forecast),
-        }
+        Seed::of(answer, 2.0, Basis::Forecast)
     }
 
     /// From the KV cache: as many requests as fit if each holds its input and, on average, half of its output.
     /// All counts are tokens. It bounds a concurrency, so it is no guess of a rate.
     pub fn kv_capacity(capacity: f64, input: f64, output: f64) -> Seed {
-        Seed {
-            value: (capacity / (input + output / 2.0).max(1.0)).max(1.0),
-            factor: 3.0,
-            basis: Some(Basis::KvCapacity),
-        }
+        let requests = capacity / (input + output / 2.0).max(1.0);
+        Seed::of(requests.max(1.0), 3.0, Basis::KvCapacity)
     }
 }
 

@@ -122,63 +122,39 @@ impl Level {
     }
 }
 
-/// What one run says about a target: the criterion that is nearest to its limit or beyond it most.
-struct Worst<'a> {
-    criterion: &'a Criterion,
-    margin: f64,
-    error: f64,
-    bound: Option<f64>,
-    tail: Option<Tail>,
-}
-
-impl<'a> Worst<'a> {
-    fn of(criterion: &'a Criterion, reading: &Reading, is_cut: bool) -> Worst<'a> {
-        let margin = reading.margin();
-        let bound = match margin.abs() {
-            size if is_cut => Some(size.min(CLEAR.ln())),
-            // It is as near to its limit where the load is hardly high enough.
-            _ if margin <= 0.0 && criterion.is_goodput() => Some(0.0),
-            // No ratio exists about zero, and none of requests that failed: all that is known is the side.
-            _ if reading.ratio == 0.0 || reading.ratio.is_infinite() => Some(0.0),
-            size if size >= FAR => Some(FAR),
-            _ => None,
-        };
-        Worst {
-            criterion,
-            margin: margin.clamp(-FAR, FAR),
-            // A cut run states what it is certain of, not how far its figure may be off.
-            error: if is_cut {
-                TYPICAL_ERROR
-            } else {
-                reading.standard_error().hypot(TYPICAL_ERROR)
-            },
-            bound,
-            tail: criterion
-                .share()
-                .filter(|share| *share > 0.5 && reading.requests > 0)
-                .map(|share| Tail {
-                    growth: reading.tail,
-                    error: reading.tail / (reading.requests as f64 * (1.0 - share)).sqrt(),
-                }),
-        }
-    }
-
-    /// A run that says on which side of the limit it is and nothing more.
-    fn side(criterion: &'a Criterion, margin: f64) -> Worst<'a> {
-        Worst {
-            criterion,
-            margin,
-            error: TYPICAL_ERROR,
-            bound: Some(0.0),
-            tail: None,
-        }
+/// What a run at `value` says about a target by the criterion that is nearest to its limit or beyond it most.
+fn observe(value: f64, criterion: &Criterion, reading: &Reading, is_cut: bool) -> Observation {
+    let margin = reading.margin();
+    let bound = match margin.abs() {
+        size if is_cut => Some(size.min(CLEAR.ln())),
+        // It is as near to its limit where the load is hardly high enough.
+        _ if margin <= 0.0 && criterion.is_goodput() => Some(0.0),
+        // No ratio exists about zero, and none of requests that failed: all that is known is the side.
+        _ if reading.ratio == 0.0 || reading.ratio.is_infinite() => Some(0.0),
+        size if size >= FAR => Some(FAR),
+        _ => None,
+    };
+    let share = criterion.share().filter(|share| *share > 0.5 && reading.requests > 0);
+    Observation {
+        value,
+        margin: margin.clamp(-FAR, FAR),
+        // A cut run states what it is certain of, not how far its figure may be off.
+        error: match is_cut {
+            true => TYPICAL_ERROR,
+            false => reading.standard_error().hypot(TYPICAL_ERROR),
+        },
+        bound,
+        tail: share.map(|share| Tail {
+            growth: reading.tail,
+            error: reading.tail / (reading.requests as f64 * (1.0 - share)).sqrt(),
+        }),
     }
 }
 
 impl Target {
     /// The largest margin over the criteria that bound the load from above; None if a criterion was not measured and the
     /// server did not fall either.
-    fn worst<'a>(&'a self, probe: &Probe) -> Option<Worst<'a>> {
+    fn worst(&self, probe: &Probe) -> Option<(&Criterion, Observation)> {
         let readings = self
             .criteria
             .iter()
@@ -192,13 +168,28 @@ impl Target {
             .filter(|(criterion, reading)| !criterion.wants_load() && !reading.starved);
         let worst = bounding.max_by(|a, b| a.1.margin().total_cmp(&b.1.margin()));
         let complete = known.len() == self.criteria.len();
+        let value = probe.question.value;
+        // A run that says on which side of the limit it is and nothing more.
+        let side = |margin| {
+            let (error, bound, tail) = (TYPICAL_ERROR, Some(0.0), None);
+            Some((
+                self.criteria.first()?,
+                Observation {
+                    value,
+                    margin,
+                    error,
+                    bound,
+                    tail,
+                },
+            ))
+        };
         match (worst, probe.stopped) {
             (Some((criterion, reading)), stopped) if complete || !reading.met => {
-                Some(Worst::of(criterion, reading, stopped.is_some()))
+                Some((criterion, observe(value, criterion, reading, stopped.is_some())))
             }
             // The server fell: the load is too high, whatever the criterion. A run that another target stopped did not.
-            (None, Some(Verdict::Fail)) if probe.readings.is_empty() => Some(Worst::side(self.criteria.first()?, FAR)),
-            (None, _) if complete => Some(Worst::side(self.criteria.first()?, -FAR)),
+            (None, Some(Verdict::Fail)) if probe.readings.is_empty() => side(FAR),
+            (None, _) if complete => side(-FAR),
             _ => None,
         }
     }
@@ -243,7 +234,7 @@ impl Target {
     /// How many runs at `value` say something about the target, and how many of them were measured as missing it.
     pub(super) fn runs_missing(&self, probes: &[Probe], value: f64) -> (usize, usize) {
         let at_it = probes.iter().filter(|probe| probe.question.value == value);
-        let margins: Vec<f64> = at_it.filter_map(|probe| Some(self.worst(probe)?.margin)).collect();
+        let margins: Vec<f64> = at_it.filter_map(|probe| Some(self.worst(probe)?.1.margin)).collect();
         (margins.len(), margins.iter().filter(|margin| **margin > 0.0).count())
     }
 
@@ -263,21 +254,14 @@ impl Target {
     pub(super) fn binding(&self, probes: &[Probe], value: f64) -> Option<String> {
         let last = probes.iter().rev().filter(|probe| probe.question.value == value);
         last.filter_map(|probe| self.worst(probe))
-            .map(|worst| worst.criterion.to_string())
+            .map(|(criterion, _)| criterion.to_string())
             .next()
     }
 
     /// The margin of every probe that says something about the target.
     pub(super) fn observations(&self, probes: &[Probe]) -> Vec<Observation> {
-        let said = probes.iter().filter_map(|probe| Some((probe, self.worst(probe)?)));
-        let observation = |(probe, worst): (&Probe, Worst<'_>)| Observation {
-            value: probe.question.value,
-            margin: worst.margin,
-            error: worst.error,
-            bound: worst.bound,
-            tail: worst.tail,
-        };
-        alike(said.map(observation).collect())
+        let said = probes.iter().filter_map(|probe| Some(self.worst(probe)?.1));
+        alike(said.collect())
     }
 }
 

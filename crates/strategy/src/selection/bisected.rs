@@ -218,17 +218,16 @@ impl Bisected {
     }
 
     fn starts(&self, entry: usize) -> usize {
-        self.told
-            .iter()
-            .filter(|(told, seen)| *told == entry && *seen != Seen::Failed)
-            .count()
+        self.count(entry, false)
     }
 
     fn failures(&self, entry: usize) -> usize {
-        self.told
-            .iter()
-            .filter(|(told, seen)| *told == entry && *seen == Seen::Failed)
-            .count()
+        self.count(entry, true)
+    }
+
+    fn count(&self, entry: usize, has_failed: bool) -> usize {
+        let told = self.told.iter().filter(|(told, _)| *told == entry);
+        told.filter(|(_, seen)| (*seen == Seen::Failed) == has_failed).count()
     }
 
     /// One failure is enough to leave an entry between the ends: a neighbour serves as well.

@@ -4,7 +4,7 @@
 //! size. Its weights are those of Bayesian linear regression with a normal-inverse-gamma prior (Gelman et al., Bayesian Data Analysis,
 //! 3rd edition, sections 14.7 and 14.8), one regression for each place of the change, all of them equally likely beforehand.
 
-use crate::stats::{Error, Estimate, student_two_sided};
+use crate::stats::{Estimate, student_two_sided};
 
 /// One start of one entry.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -59,13 +59,7 @@ impl Posterior {
         });
         Posterior {
             after,
-            change: Estimate {
-                log,
-                error: Some(Error {
-                    standard,
-                    freedom: data.freedom,
-                }),
-            },
+            change: Estimate::new(log, standard, data.freedom),
             doubt: 2.0 * below_zero.min(1.0 - below_zero),
         }
     }

@@ -1,6 +1,6 @@
 //! One member of a family of paired tests: one metric at one point. Its ratio by the pairs so far, and what follows at a look.
 
-use crate::stats::{Better, Bound, Error, Estimate, Interval, Looks, Margin, Question, Requirement, Verdict};
+use crate::stats::{Better, Bound, Estimate, Interval, Looks, Margin, Question, Requirement, Verdict};
 use serde::{Deserialize, Serialize};
 
 /// A metric at a point, and what is asked of its ratio of new over base.
@@ -73,14 +73,8 @@ pub(super) fn ratio(pairs: &[Pair]) -> Option<Estimate> {
         .map(|pair| (pair.log - log - effect * pair.turn).powi(2))
         .sum();
     let freedom = n - 2.0;
-    let error = Error {
-        standard: (residuals / freedom * n / determinant).sqrt(),
-        freedom,
-    };
-    Some(Estimate {
-        log,
-        error: Some(error),
-    })
+    let standard = (residuals / freedom * n / determinant).sqrt();
+    Some(Estimate::new(log, standard, freedom))
 }
 
 impl Member {

@@ -49,6 +49,23 @@ impl Interval {
 }
 
 impl Estimate {
+    /// One whose standard error has so many degrees of freedom.
+    pub fn new(log: f64, standard: f64, freedom: f64) -> Estimate {
+        let error = Some(Error { standard, freedom });
+        Estimate { log, error }
+    }
+
+    /// The mean of some values; one alone does not tell its error.
+    pub fn of_mean(values: &[f64]) -> Estimate {
+        let n = values.len() as f64;
+        let log = values.iter().sum::<f64>() / n;
+        let squares: f64 = values.iter().map(|value| (value - log).powi(2)).sum();
+        match values.len() {
+            0 | 1 => Estimate { log, error: None },
+            _ => Estimate::new(log, (squares / (n - 1.0) / n).sqrt(), n - 1.0),
+        }
+    }
+
     /// The interval that misses the truth with probability `alpha`; None where the error is unknown.
     pub fn interval(self, alpha: f64) -> Option<Interval> {
         let error = self.error?;

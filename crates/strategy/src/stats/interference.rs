@@ -5,7 +5,7 @@
 //! intervals of [`Looks`]). A slowdown as large as the threshold and none at all are the two truths that it is made to tell apart: the
 //! chance to take one for the other is half a percent. What lies between them is called by the side on which it is seen.
 
-use super::{Error, Estimate, Interval, Looks};
+use super::{Estimate, Interval, Looks};
 
 /// Pairs at the first look and at the last one. With runs that scatter by 1 %, six to twelve pairs decide.
 const LOOKS: Looks = Looks { first: 4, last: 16 };
@@ -72,17 +72,8 @@ impl Interference {
 }
 
 fn look(pairs: &[f64], threshold: f64) -> Interference {
-    let n = pairs.len() as f64;
-    let log = pairs.iter().sum::<f64>() / n;
-    let variance = pairs.iter().map(|pair| (pair - log).powi(2)).sum::<f64>() / (n - 1.0);
-    let error = Error {
-        standard: (variance / n).sqrt(),
-        freedom: n - 1.0,
-    };
-    let estimate = Estimate {
-        log,
-        error: Some(error),
-    };
+    let estimate = Estimate::of_mean(pairs);
+    let log = estimate.log;
     let interval = estimate.interval(LOOKS.nominal(ALPHA)).expect("its error is known");
     let is_last = pairs.len() == LOOKS.last;
     let middle = threshold / 2.0;

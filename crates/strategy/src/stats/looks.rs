@@ -22,12 +22,8 @@ const GROWTH: f64 = 0.53;
 const GROWTH_BY_RARITY: f64 = 0.59;
 
 impl Looks {
-    /// The chance that at least one look has a p-value of `nominal` or less although there is nothing to find.
-    pub fn total(self, nominal: f64) -> f64 {
-        (nominal * self.inflation(nominal)).min(1.0)
-    }
-
-    /// The level of each look at which the chance of any false alarm is `total`, a small probability above 0.
+    /// The level of each look at which the chance that any of them has a p-value so small, although there is nothing to find, is `total`, a
+    /// small probability above 0.
     pub fn nominal(self, total: f64) -> f64 {
         // The inflation changes with the logarithm of the level alone, so this converges within a few steps.
         (0..50).fold(total, |nominal, _| total / self.inflation(nominal))
@@ -48,7 +44,7 @@ mod tests {
     fn a_single_look_costs_nothing() {
         let once = Looks { first: 7, last: 7 };
         assert_eq!(once.nominal(0.05), 0.05);
-        assert_eq!(once.total(0.05), 0.05);
+        assert_eq!(once.inflation(0.05), 1.0);
     }
 
     proptest! {
@@ -56,7 +52,7 @@ mod tests {
         fn total_and_nominal_are_inverse_and_looks_cost(total in 1e-5f64..0.1, first in 2usize..20, more in 1usize..100) {
             let looks = Looks { first, last: first + more };
             let nominal = looks.nominal(total);
-            prop_assert!((looks.total(nominal) / total - 1.0).abs() < 1e-6);
+            prop_assert!((nominal * looks.inflation(nominal) / total - 1.0).abs() < 1e-6);
             prop_assert!(nominal < total);
             let longer = Looks { first, last: first + more + 1 };
             prop_assert!(longer.nominal(total) < nominal);

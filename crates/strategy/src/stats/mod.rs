@@ -33,4 +33,4 @@ pub use margin::{Margin, Margins};
 pub use node::{History, Noise, Strange};
 pub use ratio::{ALPHA, Better, Comparison, Verdict, compare};
 pub use repeats::{Repeat, Repeats};
-pub use starts::{Components, RunPrior, Start, estimate};
+pub use starts::{RunPrior, Start, estimate};

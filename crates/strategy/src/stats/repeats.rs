@@ -1,7 +1,7 @@
 //! When to stop repeating a run: `runs = { min, max, metric, until = "3 %" }`. The interval is one over the runs of this start; what
 //! another start would show, it does not say.
 
-use super::estimate::{Error, Estimate, Interval};
+use super::estimate::{Estimate, Interval};
 use super::looks::Looks;
 use serde::{Deserialize, Serialize};
 
@@ -47,22 +47,11 @@ impl Repeats {
         if logs.len() < 2 || logs.iter().any(|log| !log.is_finite()) {
             return None;
         }
-        let n = logs.len() as f64;
-        let log = logs.iter().sum::<f64>() / n;
-        let squares: f64 = logs.iter().map(|value| (value - log).powi(2)).sum();
-        let error = Error {
-            standard: (squares / (n - 1.0) / n).sqrt(),
-            freedom: n - 1.0,
-        };
         let looks = Looks {
             first: self.min.max(2),
             last: self.max,
         };
-        Estimate {
-            log,
-            error: Some(error),
-        }
-        .interval(looks.nominal(super::ratio::ALPHA))
+        Estimate::of_mean(&logs).interval(looks.nominal(super::ratio::ALPHA))
     }
 }
 

@@ -53,27 +53,6 @@ impl RunPrior {
     pub const TYPICAL: RunPrior = RunPrior { sd: 0.01, freedom: 1.0 };
 }
 
-/// The two sources of noise in runs within starts, as standard deviations of logarithms.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Components {
-    /// Between starts. None with one start.
-    pub start_sd: Option<f64>,
-    /// Between runs of one start. None if no start has two runs.
-    pub run_sd: Option<f64>,
-}
-
-impl Components {
-    /// Those of one config's starts.
-    pub fn of(starts: &[Start], prior: RunPrior) -> Components {
-        let run_variance = run_variance(starts, prior);
-        let start_sd = (starts.len() > 1).then(|| between(starts, run_variance.unwrap_or(0.0)).sqrt());
-        Components {
-            start_sd,
-            run_sd: run_variance.map(f64::sqrt),
-        }
-    }
-}
-
 /// The mean over starts with its error; None without a start.
 pub fn estimate(starts: &[Start], prior: RunPrior) -> Option<Estimate> {
     let run_variance = run_variance(starts, prior).unwrap_or(0.0);
@@ -167,12 +146,12 @@ mod tests {
         ];
         let starts: Vec<Start> = runs.iter().map(|values| Start::of(values).expect("positive")).collect();
         let found = estimate(&starts, NOTHING).expect("starts");
-        let components = Components::of(&starts, NOTHING);
+        let run_variance = run_variance(&starts, NOTHING).expect("runs");
         let close = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-12, "{found} {expected}");
         close(found.log, 4.616906197192572);
         close(found.error.expect("four starts").standard, 0.0151522795189602);
-        close(components.start_sd.expect("four starts").powi(2), 0.0007994721875395094);
-        close(components.run_sd.expect("runs"), 0.010950163801723553);
+        close(between(&starts, run_variance), 0.0007994721875395094);
+        close(run_variance.sqrt(), 0.010950163801723553);
     }
 
     const NOTHING: RunPrior = RunPrior { sd: 0.0, freedom: 0.0 };
@@ -194,7 +173,8 @@ mod tests {
             prop_assert!((found.log - mean).abs() < 1e-9);
             prop_assert_eq!(error.freedom, n - 1.0);
             // Runs alone explain less than the spread of the means, but where the means agree by luck.
-            let least = Components::of(&starts, NOTHING).run_sd.unwrap_or(0.0) / (n * runs as f64).sqrt();
+            let run_sd = run_variance(&starts, NOTHING).unwrap_or(0.0).sqrt();
+            let least = run_sd / (n * runs as f64).sqrt();
             prop_assert!((error.standard - (variance / n).sqrt().max(least)).abs() < 1e-9, "{} {}", error.standard, least);
         }
 

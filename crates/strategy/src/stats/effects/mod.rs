@@ -5,7 +5,7 @@
 
 mod model;
 
-use super::{ALPHA, Error, Estimate, Interval, RunPrior, Start, estimate, holm};
+use super::{ALPHA, Estimate, Interval, RunPrior, Start, estimate, holm};
 use std::collections::BTreeMap;
 
 /// A figure of one server config under one load, on one start of it.
@@ -171,7 +171,7 @@ fn over_pairs(pairs: &[(&Logs, &Logs)]) -> Estimate {
         }
     }
     let differences = pairs.iter().filter_map(|(a, b)| difference(a, b));
-    over(&differences.collect::<Vec<f64>>())
+    Estimate::of_mean(&differences.collect::<Vec<f64>>())
 }
 
 /// The starts of the first config, over the loads that the second has too and all starts have.
@@ -192,16 +192,6 @@ fn by_start(of: &Logs, other: &Logs) -> Vec<Start> {
         true => Vec::new(),
         false => starts.iter().filter_map(of_start).collect(),
     }
-}
-
-fn over(values: &[f64]) -> Estimate {
-    let (count, middle) = (values.len() as f64, mean(values.iter()));
-    let squares: f64 = values.iter().map(|value| (value - middle).powi(2)).sum();
-    let error = (values.len() > 1).then(|| Error {
-        standard: (squares / (count - 1.0) / count).sqrt(),
-        freedom: count - 1.0,
-    });
-    Estimate { log: middle, error }
 }
 
 /// Of all pairs of settings, and of each setting and the load.
@@ -273,7 +263,7 @@ fn interaction(configs: &Configs, effect: &Effect, with: With, at: (usize, usize
         }
     }
     let changes: Vec<f64> = both.iter().map(|(first, second)| second - first).collect();
-    let p_value = (changes.len() > 1).then(|| over(&changes).p_value(0.0)).flatten()?;
+    let p_value = Estimate::of_mean(&changes).p_value(0.0)?;
     let found = Interaction {
         setting: effect.setting,
         values: effect.values,

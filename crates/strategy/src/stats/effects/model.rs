@@ -1,7 +1,7 @@
 //! The stand-in where no two configs differ in one setting alone: each config's logarithm, freed of the load's, as a sum of what each
 //! of its values adds, fitted by least squares.
 
-use super::super::{Error, Estimate};
+use super::super::Estimate;
 use super::{Configs, mean};
 use std::collections::BTreeMap;
 
@@ -53,14 +53,8 @@ pub(super) fn contrast(configs: &Configs, setting: usize) -> Option<((usize, usi
         .filter(|high| high.0 != low.0)?;
     let variance = |i: Option<usize>, j: Option<usize>| i.zip(j).map_or(0.0, |(i, j)| inverse[i][j]);
     let spread = variance(high.1, high.1) + variance(low.1, low.1) - 2.0 * variance(high.1, low.1);
-    let error = Error {
-        standard: (squares / freedom * spread.max(0.0)).sqrt(),
-        freedom,
-    };
-    let estimate = Estimate {
-        log: high.2 - low.2,
-        error: Some(error),
-    };
+    let standard = (squares / freedom * spread.max(0.0)).sqrt();
+    let estimate = Estimate::new(high.2 - low.2, standard, freedom);
     Some(((low.0, high.0), estimate))
 }
 

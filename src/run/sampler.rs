@@ -118,13 +118,12 @@ async fn sample(
         };
         let (at, host, gpus) = (Instant::now(), host.look(), gpus());
         let answer = match &http {
-            Some(http) => http.get("/metrics", LIMIT).await.ok(),
+            Some(http) => http.page("/metrics", LIMIT).await,
             None => None,
         };
-        let text = answer.filter(|answer| answer.status.is_success());
         let reading = Reading {
             at,
-            server: text.and_then(|answer| Scrape::read(&answer.body)),
+            server: answer.and_then(|answer| Scrape::read(&answer.body)),
             gpus,
             host,
         };

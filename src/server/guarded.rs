@@ -147,12 +147,12 @@ impl Guarded {
             let mut lines = BufReader::new(reports).lines();
             let mut complete = false;
             while let Ok(Some(line)) = lines.next_line().await {
-                match line.parse() {
+                match serde_json::from_str(&line) {
                     Ok(Report::Started(pid)) => known.send_modify(|state| state.leader = Some(pid)),
                     Ok(Report::Exited(exit)) => known.send_modify(|state| state.exit = Some(exit)),
                     Ok(Report::Failed(why)) => known.send_modify(|state| state.failed = Some(why)),
                     Ok(Report::Gone) => complete = true,
-                    Ok(Report::Removed(_)) | Err(()) => {}
+                    Err(_) => {}
                 }
             }
             let _ = guard.wait().await;

@@ -112,6 +112,11 @@ impl Http {
         self.send(self.request(reqwest::Method::GET, path)?, limit).await
     }
 
+    /// The same where only an answer counts that says that all is well.
+    pub async fn page(&self, path: &str, limit: Duration) -> Option<Answer> {
+        self.get(path, limit).await.ok()?.success()
+    }
+
     /// POST without a body, answered within the limit.
     pub async fn post(&self, path: &str, limit: Duration) -> Result<Answer, Silence> {
         self.send(self.request(reqwest::Method::POST, path)?, limit).await
@@ -152,6 +157,11 @@ pub async fn body_of(mut response: reqwest::Response) -> Result<Vec<u8>, Silence
 }
 
 impl Answer {
+    /// The answer, if it says that all is well.
+    pub fn success(self) -> Option<Answer> {
+        self.status.is_success().then_some(self)
+    }
+
     /// The body as JSON; `null` if it is none.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or(Value::Null)

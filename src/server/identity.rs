@@ -49,13 +49,13 @@ impl Server {
         let Ok(metrics) = http.get("/metrics", PROBE).await else {
             return Ok(Fingerprint::default());
         };
-        let mut read = of_metrics(&success(metrics).map_or_else(String::new, |answer| answer.body));
+        let page = |metrics: Answer| metrics.success().map_or_else(String::new, |answer| answer.body);
+        let mut read = of_metrics(&page(metrics));
         of_models(&ask(http, "/v1/models", PROBE).await, &mut read);
         let version = ask(http, "/version", PROBE).await;
         read.version = text(&version["version"]);
         if let Ok(again) = http.get("/metrics", PROBE).await {
-            let again = of_metrics(&success(again).map_or_else(String::new, |answer| answer.body));
-            if let Some(differences) = again.differences_from(&read) {
+            if let Some(differences) = of_metrics(&page(again)).differences_from(&read) {
                 return Err(differences);
             }
         }
@@ -64,13 +64,9 @@ impl Server {
     }
 }
 
-fn success(answer: Answer) -> Option<Answer> {
-    answer.status.is_success().then_some(answer)
-}
-
 /// An answer as JSON; null if there is none.
 async fn ask(http: &Http, path: &str, limit: Duration) -> Value {
-    let answer = http.get(path, limit).await.ok().and_then(success);
+    let answer = http.page(path, limit).await;
     answer.map_or(Value::Null, |answer| answer.json())
 }
 

@@ -137,25 +137,19 @@ impl Server {
         }
         let launched = Instant::now();
         let beside = launch.fill_in_nodes()?;
-        let group = MemberGroup::start(&beside, || {
-            Ok(Order {
-                argv: &[],
-                env: &launch.env,
-                cpus: launch.cpus.as_ref(),
-                log: log.try_clone()?,
-                grace: launch.stop_grace,
-                stop: &[],
-            })
-        })?;
-        let order = Order {
+        let order = |log| Order {
             argv: &launch.argv,
             env: &launch.env,
             cpus: launch.cpus.as_ref(),
             log,
             grace: launch.stop_grace,
-            stop: &launch.manners.stop_command,
+            stop: &[],
         };
-        let guarded = Guarded::start(order)?;
+        let group = MemberGroup::start(&beside, || log.try_clone().map(&order))?;
+        let guarded = Guarded::start(Order {
+            stop: &launch.manners.stop_command,
+            ..order(log)
+        })?;
         let base_url = address.base_url();
         let http = Http::new(&base_url, api_key(&launch).as_deref()).with_health(&launch.manners.health);
         let progress = watch::Progress::new(launch.hang_timeout);
@@ -214,38 +208,6 @@ impl Server {
     /// Whether it runs on this machine.
     pub fn is_local(&self) -> bool {
         self.process.is_some() || http::is_loopback(&self.base_url)
-    }
-
-    /// Waits until our child is alive, healthy and serves the expected model, or says why it never will.
-    pub async fn ready(&mut self) -> Result<Identity, Failure> {
-        let identity = ready::wait(self).await?;
-        if let Some(process) = &mut self.process {
-            process.ready_at = Some(process.launch.log.metadata().map_or(0, |meta| meta.len()));
-        }
-        Ok(identity)
-    }
-
-    /// Resolves when the server dies, loses its engine or hangs; pending as long as all is well. Safe to drop and call
-    /// again.
-    pub async fn failed(&mut self) -> Failure {
-        watch::failed(self).await
-    }
-
-    /// Whether it says, right now, that its engine is dead, or does not listen any more. It may take some seconds more
-    /// until [`Server::failed`] knows why.
-    pub async fn is_ill(&self) -> bool {
-        watch::is_ill(&self.http).await
-    }
-
-    /// Waits until it has given up the requests that nobody waits for any more, or until the limit is over.
-    pub async fn idle(&self, limit: Duration) {
-        watch::idle(&self.http, limit).await;
-    }
-
-    /// Looks whether it goes on with its work, or drops it, now that nobody waits for it any more; the failure of one that does
-    /// neither until the limit is over.
-    pub async fn neglects(&self, limit: Duration) -> Option<Failure> {
-        watch::neglects(&self.http, limit).await
     }
 
     /// Resets the server's caches; a refused reset is retried. `Err` says what was refused. `Restart` is the runner's work.

@@ -10,7 +10,7 @@ use crate::units::show_duration;
 use reqwest::StatusCode;
 use serde_json::Value;
 use std::time::{Duration, Instant};
-use tokio::time::sleep;
+use tokio::time::{sleep, sleep_until, timeout};
 
 /// Limit of one probe.
 const PROBE: Duration = Duration::from_secs(2);
@@ -22,50 +22,37 @@ const REFUSES: Duration = Duration::from_secs(5);
 /// A healthy server may need this long more until it can list its models.
 const MODELS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Waits until the server is ready, within its own deadline.
-pub(super) async fn wait(server: &mut Server) -> Result<Identity, Failure> {
-    let Server {
-        http,
-        process,
-        base_url,
-        ready_timeout,
-        ..
-    } = server;
-    let mut seen = String::from("nothing yet");
-    let Some(process) = process else {
-        return match tokio::time::timeout(*ready_timeout, identify(http, base_url, &[], &mut seen)).await {
-            Ok(outcome) => outcome,
-            Err(_) => {
-                let limit = show_duration(*ready_timeout);
-                let detail = format!(
-                    "nothing healthy at {base_url} within {limit}; {} last gave: {seen}",
-                    http.health_route()
-                );
+impl Server {
+    /// Waits until our child is alive, healthy and serves the expected model, or says why it never will.
+    pub async fn ready(&mut self) -> Result<Identity, Failure> {
+        let (http, base_url, limit) = (&self.http, &self.base_url, self.ready_timeout);
+        let mut seen = String::from("nothing yet");
+        let Some(process) = &mut self.process else {
+            let identified = timeout(limit, identify(http, base_url, &[], &mut seen)).await;
+            return identified.unwrap_or_else(|_| {
+                let (limit, route) = (show_duration(limit), http.health_route());
+                let detail = format!("nothing healthy at {base_url} within {limit}; {route} last gave: {seen}");
                 Err(Failure::new(Cause::ReadyTimeout, detail))
+            });
+        };
+        let expected = ServeCommand::of(&process.launch.argv).model_names();
+        let identity = tokio::select! {
+            failure = process.ended() => return Err(failure),
+            outcome = async {
+                let identity = identify(http, base_url, &expected, &mut seen).await?;
+                said(&process.launch).await;
+                Ok::<_, Failure>(identity)
+            } => outcome?,
+            () = sleep_until((process.launched + limit).into()) => {
+                let last = super::diagnose::last_line(&process.launch.log);
+                let detail = format!("not ready after {}; its last words: {last}", show_duration(limit));
+                return Err(Failure::new(Cause::ReadyTimeout, detail));
             }
         };
-    };
-    let expected = ServeCommand::of(&process.launch.argv).model_names();
-    let limit = *ready_timeout;
-    let deadline = process.launched + limit;
-    tokio::select! {
-        failure = process.ended() => return Err(failure),
-        outcome = async {
-            let identity = identify(http, base_url, &expected, &mut seen).await?;
-            said(&process.launch).await;
-            Ok::<_, Failure>(identity)
-        } => {
-            let identity = outcome?;
-            require_ours(process, base_url)?;
-            return Ok(identity);
-        }
-        () = tokio::time::sleep_until(deadline.into()) => {}
+        require_ours(process, base_url)?;
+        process.ready_at = Some(process.launch.log.metadata().map_or(0, |meta| meta.len()));
+        Ok(identity)
     }
-    let last = super::diagnose::last_line(&process.launch.log);
-    Err(Failure::new(
-        Cause::ReadyTimeout,
-        format!("not ready after {}; its last words: {last}", show_duration(limit)),
-    ))
 }
 
 /// Waits until the log holds the text without which the server is not ready.
@@ -130,12 +117,7 @@ async fn identify(http: &Http, base_url: &str, expected: &[&str], seen: &mut Str
         );
         return Err(Failure::new(Cause::WrongServer, detail));
     };
-    let version = http
-        .get("/version", PROBE)
-        .await
-        .ok()
-        .filter(|answer| answer.status.is_success())
-        .map(|answer| answer.json());
+    let version = http.page("/version", PROBE).await.map(|answer| answer.json());
     // Names from outside come in here.
     let text = |value: &Value| value.as_str().map(|name| printable(name).into_owned());
     let served_model = text(&first["id"]).unwrap_or_default();

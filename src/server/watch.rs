@@ -29,24 +29,63 @@ const SILENT: &str = "no answer from /health and /metrics";
 /// Gauges whose sum is the number of requests in flight.
 const IN_FLIGHT: [&str; 2] = ["vllm:num_requests_running", "vllm:num_requests_waiting"];
 
-/// Resolves when the server has failed.
-pub(super) async fn failed(server: &mut Server) -> Failure {
-    let Server {
-        http,
-        process,
-        progress,
-        ..
-    } = server;
-    let Some(process) = process else {
-        return distress(http, progress).await;
-    };
-    tokio::select! {
-        biased;
-        failure = process.ended() => failure,
-        failure = distress(http, progress) => match failure.cause {
-            Cause::CrashedUnderLoad => process.diagnose_or(failure),
-            _ => failure,
-        },
+impl Server {
+    /// Resolves when the server dies, loses its engine or hangs; pending as long as all is well. Safe to drop and call
+    /// again.
+    pub async fn failed(&mut self) -> Failure {
+        let Some(process) = &mut self.process else {
+            return distress(&self.http, &mut self.progress).await;
+        };
+        tokio::select! {
+            biased;
+            failure = process.ended() => failure,
+            failure = distress(&self.http, &mut self.progress) => match failure.cause {
+                Cause::CrashedUnderLoad => process.diagnose_or(failure),
+                _ => failure,
+            },
+        }
+    }
+
+    /// Whether it says, right now, that its engine is dead, or does not listen any more. It may take some seconds more
+    /// until [`Server::failed`] knows why.
+    pub async fn is_ill(&self) -> bool {
+        matches!(look(&self.http).await, Look::Ill(_))
+    }
+
+    /// Waits until it has given up the requests that nobody waits for any more, as far as it says what it does, or until the limit is
+    /// over.
+    pub async fn idle(&self, limit: Duration) {
+        let start = Instant::now();
+        while let Look::Alive(Sight::Work { in_flight, .. }) = look(&self.http).await
+            && in_flight > 0.0
+            && start.elapsed() < limit
+        {
+            sleep(SOON).await;
+        }
+    }
+
+    /// Looks whether it goes on with its work, or drops it, now that nobody waits for it any more; the failure of one that does
+    /// neither until the limit is over.
+    pub async fn neglects(&self, limit: Duration) -> Option<Failure> {
+        let start = Instant::now();
+        let mut first = None;
+        loop {
+            let what = match look(&self.http).await {
+                Look::Alive(Sight::Work { in_flight, counted })
+                    if in_flight > 0.0 && *first.get_or_insert(counted) == counted =>
+                {
+                    format!("{in_flight} requests in flight that the benchmark gave up")
+                }
+                Look::Alive(Sight::Silent) => SILENT.to_owned(),
+                _ => return None,
+            };
+            if start.elapsed() >= limit {
+                let waited = show_duration(limit);
+                let detail = format!("{what}, no progress for {waited}");
+                return Some(Failure::new(Cause::Hung, detail));
+            }
+            sleep(SOON).await;
+        }
     }
 }
 
@@ -69,45 +108,6 @@ async fn distress(http: &Http, progress: &mut Progress) -> Failure {
             }
         }
         sleep(PAUSE.min(progress.limit / 4)).await;
-    }
-}
-
-/// One look, without waiting for what comes of it.
-pub(super) async fn is_ill(http: &Http) -> bool {
-    matches!(look(http).await, Look::Ill(_))
-}
-
-/// Waits until no request is in flight, as far as the server says what it does, or until the limit is over.
-pub(super) async fn idle(http: &Http, limit: Duration) {
-    let start = Instant::now();
-    while let Look::Alive(Sight::Work { in_flight, .. }) = look(http).await
-        && in_flight > 0.0
-        && start.elapsed() < limit
-    {
-        sleep(SOON).await;
-    }
-}
-
-/// Looks until the server has no work, makes progress, or has done neither for as long as the limit.
-pub(super) async fn neglects(http: &Http, limit: Duration) -> Option<Failure> {
-    let start = Instant::now();
-    let mut first = None;
-    loop {
-        let what = match look(http).await {
-            Look::Alive(Sight::Work { in_flight, counted })
-                if in_flight > 0.0 && *first.get_or_insert(counted) == counted =>
-            {
-                format!("{in_flight} requests in flight that the benchmark gave up")
-            }
-            Look::Alive(Sight::Silent) => SILENT.to_owned(),
-            _ => return None,
-        };
-        if start.elapsed() >= limit {
-            let waited = show_duration(limit);
-            let detail = format!("{what}, no progress for {waited}");
-            return Some(Failure::new(Cause::Hung, detail));
-        }
-        sleep(SOON).await;
     }
 }
 

@@ -171,11 +171,7 @@ impl Live<'_, '_> {
     async fn kv_tokens(&mut self) -> Option<u64> {
         self.plan.sla.as_ref()?;
         let http = self.ready().server.http();
-        let metrics = http
-            .get("/metrics", LIMIT)
-            .await
-            .ok()
-            .filter(|answer| answer.status.is_success())?;
+        let metrics = http.page("/metrics", LIMIT).await?;
         bench::kv_cache_tokens(&metrics.body)
     }
 

@@ -257,9 +257,7 @@ impl Tree {
     fn bury(mut self) {
         self.log.bound();
         self.leftovers.look_closely();
-        for removed in self.leftovers.remove() {
-            say(&Report::Removed(removed));
-        }
+        self.leftovers.remove();
         say(&Report::Gone);
     }
 }
@@ -267,7 +265,8 @@ impl Tree {
 /// Tells the owner, if there still is one.
 fn say(report: &Report) {
     let mut out = io::stdout().lock();
-    let _ = writeln!(out, "{report}").and_then(|()| out.flush());
+    let line = serde_json::to_string(report).expect("plain data always serialises");
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
 /// A process that is already gone is no error: that is what was wanted.

@@ -216,8 +216,9 @@ fn ratio(run: &RunRecord, plan: &Plan, stand_ins: &BTreeMap<ServerId, StandIn>, 
     let driver = match &plan.bench.runner {
         BenchRunner::Native => {
             let seed = params.get("seed").and_then(Value::as_u64).unwrap_or(0);
-            let probe = run.search.as_ref().and_then(|searched| searched.probe());
-            let draw = probe.map_or(Task::draw_of(run.slot, run.run), |probe| probe.question.draw);
+            let draw = run
+                .probe()
+                .map_or(Task::draw_of(run.slot, run.run), |probe| probe.question.draw);
             params.insert("seed".to_owned(), seed.wrapping_add(u64::from(draw)).into());
             Driver::Native
         }

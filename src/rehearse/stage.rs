@@ -317,7 +317,7 @@ impl Played<'_> {
 
 /// Whether the last process of a server that is known is up, for this start.
 fn is_up(state: &State, server: &ServerId, slot: u32) -> bool {
-    let last = state.servers.get(server).and_then(|record| record.starts.last());
+    let last = state.starts_of(server).last();
     last.is_some_and(|start| start.slot == slot && start.exited_at.is_none() && start.ready_seconds.is_some())
 }
 

@@ -62,9 +62,9 @@ impl Changes {
         }
         let plan_of = RecordedPlan::new(&plan.name, plan.redacted_text(), &points, &searches);
         let last = state.planning_session();
-        let is_edited = match last.map(|session| (&session.plan, &session.plan_sha256)) {
+        let is_edited = match last.map(|session| (session.recorded_plan(), &session.plan.sha256)) {
             None => false,
-            Some((Some(last), _)) => last.sha256 != plan_of.sha256,
+            Some((Some(_), last)) => *last != plan_of.sha256,
             Some((None, of_text)) => *of_text != sha256_hex(plan.redacted_text().as_bytes()),
         };
         let mut changes = Changes {
@@ -106,7 +106,7 @@ impl Changes {
 
     /// The name of the plan that the record is of, if that is another one with not a single point in common.
     pub fn foreign<'s>(&self, state: &'s State) -> Option<&'s str> {
-        let recorded = state.planning_session()?.plan.as_ref()?;
+        let recorded = state.planning_session()?.recorded_plan()?;
         let is_foreign = recorded.name != self.plan.name && self.kept == 0 && !self.dropped.is_empty();
         is_foreign.then_some(&recorded.name)
     }

@@ -111,13 +111,12 @@ fn record(
         server: server.id.clone(),
         slot: FIRST_SLOT,
         run: run.run,
-        // None that anybody knows.
-        launch: 0,
         name: point.name.clone(),
         params: plan.secrets.redact_params(&point.params),
         combo: point.combo.clone(),
-        search: None,
-        anew: None,
+        // None that anybody knows.
+        launch: 0,
+        ..RunStarted::default()
     })))?;
     let simulated =
         matches!(&run.found, ForeignOutcome::Result(result) if result.get("simulated") == Some(&true.into()));
@@ -161,11 +160,7 @@ fn record(
         cause: measured.failure.map(|failure| failure.cause),
         detail,
         seconds: seconds.unwrap_or(0.0),
-        reset_seconds: None,
-        warmup_seconds: None,
-        file: None,
-        learned: None,
-        beside: None,
+        ..RunFinished::default()
     };
     match measured.result.values.is_empty() {
         true => recorder.record(Event::RunFinished(Box::new(finished))).map(drop),

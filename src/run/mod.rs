@@ -37,7 +37,7 @@ use crate::agenda::{Action, Ending, Group, Schedule, Start, compared};
 use crate::bench::Counters;
 use crate::error::Result;
 use crate::ids::{SearchId, ServerId};
-use crate::journal::{Entry, Event, FIRST_SLOT, Machine, Recorder, Seen, SessionStarted, Shard, State};
+use crate::journal::{Entry, Event, FIRST_SLOT, Machine, Recorder, SessionStarted, Shard, State};
 use crate::matrix::Matrix;
 use crate::plan::Plan;
 use crate::selection::packed::Need;
@@ -316,7 +316,6 @@ fn session_started(plan: &Plan, matrix: &Matrix, changes: Changes, machine: Opti
         pid: process.pid,
         started: process.started,
         machine: machine.map(Box::new),
-        joined: false,
         plan: state.refer(changes.plan),
         servers: counts.servers,
         points: counts.points,
@@ -324,8 +323,8 @@ fn session_started(plan: &Plan, matrix: &Matrix, changes: Changes, machine: Opti
         runs: counts.runs,
         searches: counts.searches,
         compare: compared(plan, matrix).map(Box::new),
-        seen: Seen::new(),
         interference: plan.exec.watched_percent(),
+        ..SessionStarted::default()
     }))
 }
 

@@ -54,10 +54,10 @@ impl Server {
         of_models(&ask(http, "/v1/models", PROBE).await, &mut read);
         let version = ask(http, "/version", PROBE).await;
         read.version = text(&version["version"]);
-        if let Ok(again) = http.get("/metrics", PROBE).await {
-            if let Some(differences) = of_metrics(&page(again)).differences_from(&read) {
-                return Err(differences);
-            }
+        if let Ok(again) = http.get("/metrics", PROBE).await
+            && let Some(differences) = of_metrics(&page(again)).differences_from(&read)
+        {
+            return Err(differences);
         }
         of_config(&ask(http, "/server_info?config_format=json", SLOW).await, &mut read);
         Ok(read)

@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The outcome of one run, as recorded in the journal and in `summary.csv`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Measured, nothing to object to.
+    #[default]
     Ok,
     /// Measured, but its validity is not `valid`.
     Suspect,

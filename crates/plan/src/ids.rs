@@ -10,11 +10,11 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 
 /// Identity of one server config: first 16 hex digits of the SHA-256 of its canonical JSON.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ServerId(pub String);
 
 /// Identity of one point (server config plus bench config), made the same way.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PointId(pub String);
 
 /// Identity of one search (server config, load without its height, targets and settings), made the same way.

@@ -29,8 +29,8 @@ impl Live<'_, '_> {
             return Ok(Err(differences));
         }
         let is_restarted = self.writer.look(|state| {
-            let starts = state.servers.get(id).map_or(&[][..], |record| &record.starts);
-            let before = starts.iter().rfind(|start| start.ready_seconds.is_some());
+            let mut starts = state.starts_of(id).iter();
+            let before = starts.rfind(|start| start.ready_seconds.is_some());
             before.is_some_and(|before| read.change_since(&before.identity) == Change::Restarted)
         });
         if is_restarted {

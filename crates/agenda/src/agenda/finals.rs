@@ -159,7 +159,7 @@ fn is_missed(assertion: &Assertion, table: &Points<'_>, point: &Point) -> bool {
 }
 
 fn push(builder: &mut TableBuilder, run: &RunRecord, serve: &Params, gpus: f64) {
-    let metrics = run.figures.iter();
+    let metrics = run.figures().iter();
     let metrics: Vec<(Box<str>, Cell)> = metrics
         .map(|(name, value)| (name.as_str().into(), (*value).into()))
         .collect();

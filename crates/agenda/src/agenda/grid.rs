@@ -80,7 +80,7 @@ pub(super) fn is_wanted(runs: &Runs, point: &PointId, slot: u32, run: u32, state
 fn is_enough(rule: Repeats, metric: &str, runs: &[&RunRecord]) -> bool {
     let values = |validity: Validity| -> Vec<f64> {
         let such = runs.iter().filter(|run| run.validity == validity);
-        such.filter_map(|run| run.figures.get(metric).copied()).collect()
+        such.filter_map(|run| run.figures().get(metric).copied()).collect()
     };
     let valid = values(Validity::Valid);
     let values = match valid.is_empty() {

@@ -6,7 +6,7 @@ use super::step::{Action, Check, Run, Step};
 use super::task::Task;
 use super::{Agenda, record};
 use vsweep_plan::plan::{Reset, Warmup};
-use vsweep_record::journal::{Beside, Event, InterferenceSample, Launch, State};
+use vsweep_record::journal::{Beside, Company, Event, InterferenceSample, Launch, State};
 use vsweep_strategy::stats::{Finding, Interference};
 
 /// A launch repeats one of so many of its runs at most.
@@ -37,23 +37,19 @@ impl Agenda<'_> {
         let samples: Vec<&InterferenceSample> = state.samples_of(launched.id).collect();
         let of_point: Vec<&&InterferenceSample> =
             samples.iter().filter(|sample| sample.point == task.point.id).collect();
-        let count = |test: fn(&InterferenceSample) -> bool| of_point.iter().filter(|sample| test(sample)).count();
+        let count = |company: Company| of_point.iter().filter(|sample| sample.is_beside(company)).count();
         let has_failed = samples.iter().any(|sample| sample.latency_ms.is_none());
         let points = samples
             .iter()
             .map(|sample| &sample.point)
             .collect::<std::collections::BTreeSet<_>>();
         let is_full = of_point.is_empty() && points.len() * EVERY >= launched.measured;
-        let tried = count(|sample| !sample.alone);
+        let tried = of_point.iter().filter(|sample| !sample.alone).count();
         if has_failed || is_full || tried >= 2 * TRIES {
             return None;
         }
         let found = state.interference();
-        let (alone, beside) = (
-            count(InterferenceSample::is_alone),
-            count(InterferenceSample::is_beside_servers),
-        );
-        let beside_start = count(InterferenceSample::is_beside_start);
+        let [alone, beside, beside_start] = [Company::Nobody, Company::Servers, Company::Start].map(count);
         let seeks_starts = found.starts.is_open() && found.servers.finding != Finding::Slows;
         let seeks_servers = found.servers.is_open();
         let needs_beside = seeks_servers && alone > 0 && beside == 0 && tried < TRIES + beside_start;

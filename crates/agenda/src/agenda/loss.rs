@@ -29,7 +29,8 @@ impl Agenda<'_> {
             Failure::new(failure.cause, detail)
         };
         let is_new = || {
-            state.starts_of(&self.server.id) == 0 && !self.probings.iter().any(|one| one.has_failed(self.slot, state))
+            state.starts_of(&self.server.id).is_empty()
+                && !self.probings.iter().any(|one| one.has_failed(self.slot, state))
         };
         let failure = match state.never_starts(&self.server.id, self.slot) {
             Some(failure) => again(failure),

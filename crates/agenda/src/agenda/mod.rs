@@ -65,8 +65,8 @@ pub struct Agenda<'p> {
     due: VecDeque<Step>,
     /// The most urgent one so far.
     signal: Option<Signal>,
-    /// What is being done.
-    underway: Option<Underway>,
+    /// The least urgent signal that ends what is being done; none for what ends by itself.
+    yields_to: Option<Signal>,
     /// The server, from the line that announces its start to the line that says it is gone.
     launched: Option<Launched>,
     /// The run that is being tried.
@@ -99,17 +99,6 @@ enum AgendaPhase {
     Leaving(Ending),
 }
 
-/// An action that has no outcome yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Underway {
-    /// It ends with the first interrupt.
-    Work,
-    /// It ends with the second.
-    Stop,
-    /// It ends by itself.
-    Kill,
-}
-
 impl<'p> Agenda<'p> {
     /// What a group has to do after what is recorded.
     pub fn new(scope: Scope<'p>, group: Group, mut hints: Hints, state: &State) -> Agenda<'p> {
@@ -125,7 +114,7 @@ impl<'p> Agenda<'p> {
             phase: AgendaPhase::Beginning,
             due: VecDeque::new(),
             signal: None,
-            underway: None,
+            yields_to: None,
             launched: None,
             attempt: None,
             ended: None,
@@ -155,12 +144,10 @@ impl<'p> Agenda<'p> {
                 break step;
             }
         };
-        self.underway = match &step {
-            Step::Act(Action::Start(_) | Action::Look | Action::Reset | Action::Run(_) | Action::Check(_)) => {
-                Some(Underway::Work)
-            }
-            Step::Act(Action::Stop) => Some(Underway::Stop),
-            Step::Act(Action::Kill) => Some(Underway::Kill),
+        self.yields_to = match &step {
+            Step::Act(Action::Stop) => Some(Signal::Kill),
+            Step::Act(Action::Kill) => None,
+            Step::Act(_) => Some(Signal::Interrupt),
             _ => None,
         };
         step
@@ -181,7 +168,7 @@ impl<'p> Agenda<'p> {
 
     /// Takes notice of what came of an action.
     pub fn settle(&mut self, outcome: Outcome) {
-        self.underway = None;
+        self.yields_to = None;
         match outcome {
             Outcome::Started(started) => self.settle_start(started),
             Outcome::Looked { is_restarted } => self.settle_look(is_restarted),
@@ -210,11 +197,7 @@ impl<'p> Agenda<'p> {
     /// Takes notice of what is wanted of the sweep. Returns whether the action that is under way must be given up for it.
     pub fn signal(&mut self, signal: Signal) -> bool {
         self.signal = self.signal.max(Some(signal));
-        match self.underway {
-            Some(Underway::Work) => self.signal >= Some(Signal::Interrupt),
-            Some(Underway::Stop) => self.signal >= Some(Signal::Kill),
-            Some(Underway::Kill) | None => false,
-        }
+        self.yields_to.is_some_and(|least| self.signal >= Some(least))
     }
 
     fn decide(&mut self, state: &State) -> Option<Step> {

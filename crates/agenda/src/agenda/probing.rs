@@ -7,7 +7,7 @@ use super::task::{RunReader, Task};
 use std::sync::Arc;
 use vsweep_plan::cause::{Cause, Failure, Outcome};
 use vsweep_plan::ids::SearchId;
-use vsweep_plan::matrix::{LoadExploration, LoadSearch};
+use vsweep_plan::matrix::{LoadExploration, LoadSearch, Point};
 use vsweep_plan::validity::Validity;
 use vsweep_record::journal::{RunRecord, SearchStarted, State};
 use vsweep_strategy::search::{Answer, Exploration, Next, Search, Seed};
@@ -107,13 +107,7 @@ fn ask_search(planned: &LoadSearch, hint: &Hint, scope: Scope<'_>, slot: u32, st
     match search.ask() {
         Next::Probe(question) => {
             let point = scope.matrix.point_for(planned, &question);
-            Ask::Run(Box::new(Task {
-                slot,
-                run: state.free_run(&point.id, slot),
-                point,
-                figures: Arc::default(),
-                reader: Some(RunReader::of_search(planned, &search, question)),
-            }))
+            run(point, slot, RunReader::of_search(planned, &search, question), state)
         }
         Next::Done(_) if has_measured_nothing(&planned.id, slot, state) => {
             let detail = "every run of the search failed, so its load is not to blame; see their causes";
@@ -150,12 +144,16 @@ fn ask_exploration(planned: &LoadExploration, scope: Scope<'_>, slot: u32, state
         return Ask::GivenUp(planned.id.clone(), Failure::new(Cause::BenchFailed, detail));
     };
     let point = scope.matrix.point_at(planned, &load);
+    let id = planned.id.clone();
+    run(point, slot, RunReader::Exploration { id, load }, state)
+}
+
+/// The next repetition of a point, for whoever reads it so.
+fn run(point: Point, slot: u32, reader: RunReader, state: &State) -> Ask {
+    let run = state.free_run(&point.id, slot);
     Ask::Run(Box::new(Task {
-        slot,
-        run: state.free_run(&point.id, slot),
-        point,
-        figures: Arc::default(),
-        reader: Some(RunReader::of_exploration(planned, load)),
+        reader: Some(reader),
+        ..Task::of(point, slot, run, Arc::default())
     }))
 }
 
@@ -167,7 +165,7 @@ fn has_measured_nothing(search: &SearchId, slot: u32, state: &State) -> bool {
 
 fn objection(planned: &LoadSearch, task: &Task, state: &State) -> Option<Failure> {
     let run = state.run(&task.point.id, task.slot, task.run)?;
-    let probe = run.search.as_ref().and_then(|searched| searched.probe());
+    let probe = run.probe();
     if run.validity == Validity::Invalid && probe.is_none() {
         return invalid_again(task, run, state);
     }

@@ -184,9 +184,9 @@ impl Agenda<'_> {
             seconds,
             reset_seconds,
             warmup_seconds: ran.warmup_seconds,
-            file: None,
             learned: ran.learned,
             beside: ran.beside,
+            ..RunFinished::default()
         };
         self.due.push_back(match ran.measured {
             None => record(Event::RunFinished(Box::new(finished))),
@@ -216,7 +216,7 @@ impl Agenda<'_> {
             params: self.scope.plan.secrets.redact_params(&task.point.params),
             combo: task.point.combo.clone(),
             search: link,
-            anew: None,
+            ..RunStarted::default()
         }
     }
 }
@@ -226,15 +226,10 @@ pub(super) fn failed(task: &Task, started: &Entry, failure: &Failure, seconds: f
     record(Event::RunFinished(Box::new(RunFinished {
         started: started.place.line.seq,
         outcome: Outcome::Failed,
-        validity: Validity::Valid,
-        doubts: Vec::new(),
         cause: Some(failure.cause),
         detail: failure.detail.clone(),
         seconds,
-        reset_seconds: None,
-        warmup_seconds: None,
-        file: None,
         learned: task.reader.as_ref().and_then(|reader| reader.learn_of_failure(failure)),
-        beside: None,
+        ..RunFinished::default()
     })))
 }

@@ -42,6 +42,19 @@ pub struct Start {
     pub set: Option<usize>,
 }
 
+impl Start {
+    /// One on which everything is measured.
+    fn of(server: ServerConfig, slot: u32) -> Start {
+        Start {
+            server,
+            slot,
+            only: None,
+            sentinel: None,
+            set: None,
+        }
+    }
+}
+
 /// One start of a server and what is to be measured on it.
 #[derive(Debug, Clone)]
 pub struct Group {
@@ -84,13 +97,7 @@ impl<'a> Schedule<'a> {
 
     /// One start of each of the shard's servers, in order.
     pub fn starts_at(self, slot: u32) -> impl Iterator<Item = Start> + 'a {
-        self.servers().map(move |server| Start {
-            server,
-            slot,
-            only: None,
-            sentinel: None,
-            set: None,
-        })
+        self.servers().map(move |server| Start::of(server, slot))
     }
 
     /// The starts that a comparison wants next, after those that were `tried` by this session already: they are not retried again.
@@ -106,12 +113,11 @@ impl<'a> Schedule<'a> {
             Progress::Starts(next) => {
                 let start = |next: Next| {
                     let id = &compared.entrants[next.entrant].server;
+                    let server = self.matrix.servers().find(|server| server.id == *id)?;
+                    let set = next.set;
                     Some(Start {
-                        server: self.matrix.servers().find(|server| server.id == *id)?,
-                        slot: next.slot,
-                        only: None,
-                        sentinel: None,
-                        set: next.set,
+                        set,
+                        ..Start::of(server, next.slot)
                     })
                 };
                 next.into_iter().filter_map(start).collect()
@@ -129,23 +135,16 @@ impl<'a> Schedule<'a> {
             true => finalists(self.plan, self.matrix, state),
             false => Default::default(),
         };
-        let servers: Vec<(ServerConfig, Finals)> = match finalists.is_empty() {
-            true => Vec::new(),
-            false => self
-                .servers()
-                .filter_map(|server| Some((finalists.get(&server.id)?.clone(), server)))
-                .map(|(finals, server)| (server, finals))
-                .collect(),
-        };
+        let servers = self.servers().take_while(|_| !finalists.is_empty());
+        let servers: Vec<(ServerConfig, Finals)> = servers
+            .filter_map(|server| finalists.get(&server.id).cloned().map(|finals| (server, finals)))
+            .collect();
         let slots = self.plan.starts..2 * self.plan.starts;
         slots.flat_map(move |slot| {
             let starts = servers.clone().into_iter();
             starts.map(move |(server, finals)| Start {
-                server,
-                slot,
                 only: Some(finals),
-                sentinel: None,
-                set: None,
+                ..Start::of(server, slot)
             })
         })
     }
@@ -190,11 +189,8 @@ impl<'a> Schedule<'a> {
             ..first
         };
         Some(Start {
-            slot: SENTINEL_SLOT,
-            only: None,
-            set: None,
             sentinel: Some(Box::new(point)),
-            server,
+            ..Start::of(server, SENTINEL_SLOT)
         })
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vsweep_metrics::metrics::RunResult;
 use vsweep_plan::cause::{Cause, Failure};
 use vsweep_plan::ids::SearchId;
-use vsweep_plan::matrix::{LoadExploration, LoadSearch, Point};
+use vsweep_plan::matrix::{LoadSearch, Point};
 use vsweep_plan::plan::Params;
 use vsweep_plan::validity::Validity;
 use vsweep_record::journal::Learned;
@@ -161,14 +161,6 @@ impl RunReader {
             endured: whole.map(|probe| probe.question.value).fold(0.0, f64::max),
             question,
         })
-    }
-
-    /// How an exploration reads a level.
-    pub(super) fn of_exploration(planned: &LoadExploration, load: Load) -> RunReader {
-        RunReader::Exploration {
-            id: planned.id.clone(),
-            load,
-        }
     }
 
     /// What a measured run says; `None` if nothing.

@@ -66,7 +66,7 @@ fn perform_next(
         };
         match &mut event {
             // As the recorder counts.
-            Event::ServerStarting { server, launch, .. } => *launch = state.starts_of(server) + 1,
+            Event::ServerStarting { server, launch, .. } => *launch = state.starts_of(server).len() as u32 + 1,
             Event::RunFinished(finished) => words.push(finished.outcome.to_string()),
             Event::GroupGivenUp(given_up) => words.push(format!("lost{}", given_up.points.len())),
             _ => {}

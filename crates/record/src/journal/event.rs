@@ -66,8 +66,10 @@ pub enum Event {
         /// Which config.
         server: ServerId,
         /// The planned start that it stands for, from 0.
+        #[serde(default)]
         slot: u32,
-        /// Counts the launches of this session from 1.
+        /// Counts the launches of this session from 1. vsweep 1.x called it `start`.
+        #[serde(alias = "start")]
         launch: u32,
         /// The GPUs that it was given, by their numbers; none where servers do not run side by side on GPUs.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -78,6 +80,7 @@ pub enum Event {
         /// Which config.
         server: ServerId,
         /// Which launch of this session.
+        #[serde(alias = "start")]
         launch: u32,
         /// From launch to ready, in seconds.
         seconds: f64,
@@ -99,6 +102,7 @@ pub enum Event {
         /// Which config.
         server: ServerId,
         /// Which launch of this session.
+        #[serde(alias = "start")]
         launch: u32,
         /// Why, unless we stopped it.
         cause: Option<Cause>,
@@ -135,7 +139,7 @@ pub enum Event {
 }
 
 /// A session and its plan.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionStarted {
     /// Name of the machine.
     pub host: String,
@@ -184,7 +188,7 @@ fn is_one(count: &u32) -> bool {
 }
 
 /// A plan as meant. A point belongs to the experiment if it is in the plan of the last session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedPlan {
     /// Name of the plan.
     pub name: String,
@@ -229,6 +233,13 @@ pub enum PlanContent {
     },
     /// In the beginning of the journal of this nonce, which has the same plan.
     In(Nonce),
+}
+
+/// What is left of a plan that vsweep 1.x recorded.
+impl Default for PlanContent {
+    fn default() -> PlanContent {
+        PlanContent::In(Nonce::SEALED)
+    }
 }
 
 /// How far journals were read: by nonce, those of vsweep 1.x by the names of their files.
@@ -283,7 +294,7 @@ pub struct SearchStarted {
 }
 
 /// Everything that is to be known of a run before it is measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunStarted {
     /// Which point.
     pub point: PointId,
@@ -324,7 +335,7 @@ pub struct Link {
 }
 
 /// What came of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunFinished {
     /// Its `run_started` in the same journal.
     pub started: u64,

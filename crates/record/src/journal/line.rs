@@ -19,24 +19,23 @@ pub struct Entry {
     pub prev: Sum,
 }
 
-/// The line as it is written but for its sum.
-#[derive(Serialize)]
-struct Unsummed<'a> {
-    seq: u64,
-    lamport: u64,
-    at: &'a str,
-    event: &'a Event,
-    prev: Sum,
+/// A line as it is written but for its sum.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Line<A, E> {
+    /// Its place in its journal.
+    pub seq: u64,
+    /// Its lamport number.
+    pub lamport: u64,
+    /// When it was written.
+    pub at: A,
+    /// What happened.
+    pub event: E,
+    /// The sum of the line before.
+    pub prev: Sum,
 }
 
-#[derive(Deserialize)]
-struct Raw<E> {
-    seq: u64,
-    lamport: u64,
-    at: String,
-    event: E,
-    prev: Sum,
-}
+/// What can be read of an intact line; an event of a newer version cannot, and `Err` says why.
+pub type Decoded = Line<String, Result<Event, String>>;
 
 /// What stands between a line and its sum, and behind it.
 const BEFORE_SUM: &str = ",\"sum\":\"";
@@ -63,10 +62,10 @@ pub fn sum_of(bytes: &[u8]) -> Option<Sum> {
 impl Entry {
     /// The line with its line feed, and its sum.
     pub fn encode(&self) -> (Vec<u8>, Sum) {
-        let line = Unsummed {
+        let line = Line {
             seq: self.place.line.seq,
             lamport: self.place.lamport,
-            at: &self.at,
+            at: &*self.at,
             event: &self.event,
             prev: self.prev,
         };
@@ -85,44 +84,31 @@ impl Entry {
     }
 }
 
-/// What can be read of an intact line.
-#[derive(Debug)]
-pub struct Decoded {
-    /// Its place in its journal.
-    pub seq: u64,
-    /// Its lamport number.
-    pub lamport: u64,
-    /// The sum of the line before.
-    pub prev: Sum,
-    /// Its own sum.
-    pub sum: Sum,
-    /// When it was written.
-    pub at: String,
-    /// What happened; `Err` says why it cannot be read, which an event of a newer version cannot.
-    pub event: Result<Event, String>,
-}
-
-/// Reads a line without its line feed; `None` if it is damaged.
-pub fn decode(bytes: &[u8]) -> Option<Decoded> {
+/// Reads a line without its line feed, with its sum; `None` if it is damaged.
+pub fn decode(bytes: &[u8]) -> Option<(Decoded, Sum)> {
     let sum = sum_of(bytes)?;
-    match serde_json::from_slice::<Raw<Event>>(bytes) {
-        Ok(raw) => Some(raw.decoded(sum, Ok)),
+    let line = match serde_json::from_slice::<Line<String, Event>>(bytes) {
+        Ok(line) => line.with(Ok),
         Err(error) => {
-            let raw: Raw<IgnoredAny> = serde_json::from_slice(bytes).ok()?;
-            Some(raw.decoded(sum, |_| Err(error.to_string())))
+            let line: Line<String, IgnoredAny> = serde_json::from_slice(bytes).ok()?;
+            line.with(|_| Err(error.to_string()))
         }
-    }
+    };
+    Some((line, sum))
 }
 
-impl<E> Raw<E> {
-    fn decoded(self, sum: Sum, event: impl FnOnce(E) -> Result<Event, String>) -> Decoded {
-        Decoded {
-            seq: self.seq,
-            lamport: self.lamport,
-            prev: self.prev,
-            sum,
-            at: self.at,
-            event: event(self.event),
+impl<E> Line<String, E> {
+    fn with<T>(self, event: impl FnOnce(E) -> T) -> Line<String, T> {
+        let Line {
+            seq, lamport, at, prev, ..
+        } = self;
+        let event = event(self.event);
+        Line {
+            seq,
+            lamport,
+            at,
+            event,
+            prev,
         }
     }
 }
@@ -167,8 +153,8 @@ mod tests {
             let entry = entry(&reason);
             let (mut bytes, sum) = entry.encode();
             bytes.pop();
-            let decoded = decode(&bytes).expect("intact");
-            prop_assert_eq!((decoded.seq, decoded.lamport, decoded.prev, decoded.sum), (3, 9, Hex64(7), sum));
+            let (decoded, own) = decode(&bytes).expect("intact");
+            prop_assert_eq!((decoded.seq, decoded.lamport, decoded.prev, own), (3, 9, Hex64(7), sum));
             prop_assert_eq!(decoded.event, Ok(entry.event));
             let at = at.index(bytes.len());
             bytes[at] ^= 1 << bit;

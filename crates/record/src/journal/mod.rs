@@ -49,6 +49,6 @@ pub use recorder::{Recorder, load};
 pub use run_file::Measured;
 pub use sample::{Beside, Company, InterferenceSample};
 pub use state::{
-    AS_HUNGRY, FIRST_SLOT, Gap, Interferences, Launch, Planned, Recognised, RunRecord, SearchEnd, SearchRecord,
-    Searched, ServerRecord, Session, Spare, StartRecord, State, number,
+    AS_HUNGRY, FIRST_SLOT, Gap, Interferences, Launch, Recognised, RunRecord, SearchEnd, SearchRecord, ServerRecord,
+    Session, Spare, StartRecord, State, number,
 };

@@ -67,7 +67,7 @@ impl FromStr for Hex64 {
 }
 
 /// A line of a journal, written `<nonce>-<seq>`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LineId {
     /// The session that wrote it.
     pub journal: Nonce,
@@ -118,7 +118,7 @@ macro_rules! as_text {
 as_text!(Hex64, LineId);
 
 /// Where a line stands in the total order of all lines of a directory. No clock is part of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
     /// One more than the greatest that the session had seen.
     pub lamport: u64,

@@ -139,9 +139,13 @@ impl Compared {
 
     /// Where a start was measured.
     fn machines(&self, entrant: usize, slot: u32, state: &State) -> BTreeSet<Machine> {
-        let runs = self.entrants[entrant].points.iter();
-        let runs = runs.flat_map(|point| (0..self.runs).filter_map(move |run| state.run(point, slot, run)));
+        let runs = self.runs_of(entrant, slot, state);
         runs.filter_map(|run| state.measured_at(run)).collect()
+    }
+
+    fn runs_of<'s>(&self, entrant: usize, slot: u32, state: &'s State) -> impl Iterator<Item = &'s RunRecord> {
+        let points = self.entrants[entrant].points.iter();
+        points.flat_map(move |point| (0..self.runs).filter_map(move |run| state.run(point, slot, run)))
     }
 
     /// The time that is spent, by that of each entrant. Arms side by side take theirs at once.
@@ -195,7 +199,7 @@ impl Compared {
             };
             let values = runs
                 .filter(is_measured)
-                .filter_map(|run| run.figures.get(&asked.metric).copied());
+                .filter_map(|run| run.figures().get(&asked.metric).copied());
             Some(Start::of(&values.collect::<Vec<f64>>())?.mean())
         };
         Some(self.family.iter().map(log).collect())
@@ -203,17 +207,11 @@ impl Compared {
 
     /// The time that a start took until it was ready, and its runs.
     fn seconds(&self, entrant: usize, slot: u32, state: &State) -> f64 {
-        let Entrant { server, points, .. } = &self.entrants[entrant];
-        let starts = state.servers.get(server).into_iter().flat_map(|record| &record.starts);
+        let starts = state.starts_of(&self.entrants[entrant].server).iter();
         let ready = starts
             .filter(|start| start.slot == slot)
             .filter_map(|start| start.ready_seconds);
-        let runs = points
-            .iter()
-            .flat_map(|point| (0..self.runs).map(move |run| (point, run)));
-        let runs = runs
-            .filter_map(|(point, run)| state.run(point, slot, run))
-            .map(|run| run.seconds);
+        let runs = self.runs_of(entrant, slot, state).map(|run| run.seconds);
         ready.chain(runs).sum()
     }
 }

@@ -115,7 +115,7 @@ impl Reader {
     }
 
     fn take_line(&mut self, line: &[u8], take: &mut dyn FnMut(Entry)) -> Result<Read> {
-        let Some(line) = decode(line) else {
+        let Some((line, own)) = decode(line) else {
             if looks_like(line, b"results_retired") {
                 self.doubtful.push(self.lines);
             }
@@ -135,17 +135,17 @@ impl Reader {
         }
         if line.seq < next {
             match self.sum(line.seq) {
-                Some(sum) if sum == line.sum => {
+                Some(sum) if sum == own => {
                     self.damage
                         .push(format!("{}: this line is here twice; it counts once", self.place()));
                     return Ok(Read::On);
                 }
                 Some(_) => return Ok(self.refuse()),
-                None if self.wanted.get(&line.seq).is_some_and(|sum| *sum != line.sum) => return Ok(self.refuse()),
+                None if self.wanted.get(&line.seq).is_some_and(|sum| *sum != own) => return Ok(self.refuse()),
                 None => {
                     self.damage
                         .push(format!("{}: this line was moved here; it counts", self.place()));
-                    self.sums[line.seq as usize] = Some(line.sum);
+                    self.sums[line.seq as usize] = Some(own);
                 }
             }
         } else {
@@ -154,7 +154,7 @@ impl Reader {
                 self.wanted.insert(line.seq - 1, line.prev);
             }
             self.sums.resize(line.seq as usize, None);
-            self.sums.push(Some(line.sum));
+            self.sums.push(Some(own));
         }
         let event = match line.event {
             Ok(event) => event,

@@ -108,7 +108,7 @@ impl Recorder {
         let own = sessions.iter().find(|session| session.place.line.journal == self.nonce);
         let last = self.state().planning_session();
         own.zip(last)
-            .is_some_and(|(own, last)| own.plan_sha256 != last.plan_sha256)
+            .is_some_and(|(own, last)| own.plan.sha256 != last.plan.sha256)
     }
 
     /// Reads what other sessions have written since.
@@ -356,7 +356,7 @@ mod tests {
         let start = recorder.record(started()).expect("recorded");
         recorder.commit(&start, finished(&start), result()).expect("committed");
         let run = recorder.state().runs().next().expect("one run").clone();
-        let file = run.file.expect("a file");
+        let file = run.file.clone().expect("a file");
         assert_eq!(file.path, format!("runs/p/0.0-{}.json", start.place.line));
         let content = fs::read(folder.path().join(&file.path)).expect("readable");
         assert_eq!((file.bytes, file.sha256), (content.len() as u64, sha256_hex(&content)));

@@ -62,18 +62,8 @@ impl InterferenceSample {
         }
     }
 
-    /// Whether it was measured alone and has figures.
-    pub fn is_alone(&self) -> bool {
-        self.latency_ms.is_some() && self.company() == Some(Company::Nobody)
-    }
-
-    /// Whether it was measured beside runs of other servers, without starts, and has figures.
-    pub fn is_beside_servers(&self) -> bool {
-        self.latency_ms.is_some() && self.company() == Some(Company::Servers)
-    }
-
-    /// Whether it was measured beside a start of another server and has figures.
-    pub fn is_beside_start(&self) -> bool {
-        self.latency_ms.is_some() && self.company() == Some(Company::Start)
+    /// Whether it was measured beside this and has figures.
+    pub fn is_beside(&self, company: Company) -> bool {
+        self.latency_ms.is_some() && self.company() == Some(company)
     }
 }

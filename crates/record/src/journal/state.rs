@@ -19,9 +19,7 @@ mod resume;
 pub use behind::Recognised;
 pub use counts::Spare;
 pub use interference::Interferences;
-pub use records::{
-    Launch, Planned, RunRecord, SearchEnd, SearchRecord, Searched, ServerRecord, Session, StartRecord, number,
-};
+pub use records::{Launch, RunRecord, SearchEnd, SearchRecord, ServerRecord, Session, StartRecord, number};
 pub use resume::{AS_HUNGRY, Gap};
 
 use super::compared::Compared;
@@ -93,6 +91,22 @@ struct Attempt {
     as_recorded: (Outcome, Validity),
 }
 
+impl Attempt {
+    fn of(record: RunRecord, place: Place, standing: Standing) -> Attempt {
+        Attempt {
+            as_recorded: (record.outcome, record.validity),
+            record,
+            standing,
+            place,
+            index: 0,
+            finished: None,
+            is_given_up: false,
+            after: None,
+            anew: None,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
     /// It has no result: it was interrupted, or is in progress.
@@ -149,19 +163,14 @@ impl State {
         self.runs().count() - self.measured().count()
     }
 
-    /// Size of the plan at the last session.
-    pub fn planned(&self) -> Option<Planned> {
-        self.planning_session().map(|session| session.planned)
-    }
-
     /// The comparison that the plan of the last session asks for.
     pub fn compared(&self) -> Option<&Compared> {
-        self.planning_session()?.compare.as_ref()
+        self.planning_session()?.compare.as_deref()
     }
 
     /// Runs of the plan; where searches decide on their runs, those recorded.
     pub fn planned_runs(&self) -> u64 {
-        match self.planned() {
+        match self.planning_session() {
             // More may be recorded than planned: runs of an earlier, longer plan.
             Some(planned) if planned.searches == 0 => planned.runs.max(self.runs().count() as u64),
             _ => self.runs().count() as u64,
@@ -171,7 +180,7 @@ impl State {
     /// Searches of the plan that have not ended.
     pub fn searches_left(&self) -> u64 {
         let ended = self.searches().filter(|record| record.ended.is_some()).count() as u64;
-        self.planned()
+        self.planning_session()
             .map_or(0, |planned| planned.searches.saturating_sub(ended))
     }
 
@@ -183,9 +192,8 @@ impl State {
 
     /// How many runs failed; a probe that failed under its load is an answer and does not count.
     pub fn failures(&self) -> usize {
-        let taught = |run: &RunRecord| run.search.as_ref().is_some_and(|searched| searched.probe().is_some());
         self.runs()
-            .filter(|run| run.outcome == Outcome::Failed && !taught(run))
+            .filter(|run| run.outcome == Outcome::Failed && run.probe().is_none())
             .count()
     }
 
@@ -247,14 +255,12 @@ impl State {
 
     /// What a search has learned on a planned start, in the order in which it did.
     pub fn probes(&self, search: &SearchId, slot: u32) -> impl Iterator<Item = &Probe> {
-        self.chained(search, slot)
-            .filter_map(|run| run.search.as_ref()?.probe())
+        self.chained(search, slot).filter_map(RunRecord::probe)
     }
 
     /// What an exploration has learned, in the order in which it did.
     pub fn levels(&self, exploration: &SearchId, slot: u32) -> impl Iterator<Item = &Level> {
-        self.chained(exploration, slot)
-            .filter_map(|run| run.search.as_ref()?.level())
+        self.chained(exploration, slot).filter_map(RunRecord::level)
     }
 
     /// The runs of the chain of a search that counts, in their order.
@@ -266,11 +272,7 @@ impl State {
 
     /// Points at which some of these searches measured, in the plan or not.
     pub fn probed_points(&self, searches: &BTreeSet<SearchId>) -> BTreeSet<&PointId> {
-        let asked = |run: &&RunRecord| {
-            run.search
-                .as_ref()
-                .is_some_and(|searched| searches.contains(&searched.id))
-        };
+        let asked = |run: &&RunRecord| run.search.as_ref().is_some_and(|search| searches.contains(search));
         self.recorded().filter(asked).map(|run| &run.point).collect()
     }
 
@@ -295,8 +297,7 @@ impl State {
             .iter()
             .filter(|attempt| attempt.standing == Standing::Open);
         let is_up = |record: &&RunRecord| {
-            let starts = self.servers.get(&record.server).map(|server| &server.starts);
-            let mut starts = starts.into_iter().flatten();
+            let mut starts = self.starts_of(&record.server).iter();
             starts.any(|start| Some(start.launch) == record.launch && start.exited_at.is_none())
         };
         let mut last: BTreeMap<Option<Launch>, &RunRecord> = BTreeMap::new();
@@ -304,6 +305,11 @@ impl State {
             last.insert(record.launch, record);
         }
         last.into_values().collect()
+    }
+
+    /// The starts of a server, oldest first.
+    pub fn starts_of(&self, server: &ServerId) -> &[StartRecord] {
+        self.servers.get(server).map_or(&[], |record| &record.starts)
     }
 
     /// Every session, oldest first.

@@ -1,7 +1,7 @@
 //! Builds the table of runs row by row: collects columns as they appear, gives every column an unmistakable name, and
 //! adds the figures that are computed from others.
 
-use super::origin::{self, Origin};
+use super::starts::{Origin, start_column};
 use super::users::derive;
 use super::{Cell, Column, Row, Section, Table, normal};
 use crate::journal::Machine;
@@ -59,26 +59,16 @@ impl TableBuilder {
             "" => Cell::Missing,
             text => Cell::text(text),
         };
-        self.set(
-            Section::Identity,
-            "validity",
-            text(row.validity.map_or("", Validity::name)),
-        );
-        self.set(
-            Section::Identity,
-            "codes",
-            text(&row.doubts.iter().map(|doubt| doubt.code).join(" ")),
-        );
-        self.set(Section::Identity, "cause", text(row.cause.map_or("", Cause::name)));
+        let codes = row.doubts.iter().map(|doubt| doubt.code).join(" ");
+        self.set(Section::Identity, "validity", row.validity.map(Validity::name).into());
+        self.set(Section::Identity, "codes", text(&codes));
+        self.set(Section::Identity, "cause", row.cause.map(Cause::name).into());
         // A probe that was cut short has no cause, but what made its verdict certain.
         let seen = [row.detail]
             .into_iter()
             .chain(row.doubts.iter().map(|doubt| doubt.detail.as_str()));
-        self.set(
-            Section::Cause,
-            "detail",
-            text(&seen.filter(|seen| !seen.is_empty()).join("; ")),
-        );
+        let detail = seen.filter(|seen| !seen.is_empty()).join("; ");
+        self.set(Section::Cause, "detail", text(&detail));
         let advice = row.cause.map(Cause::advice).into_iter();
         let advice = advice.chain(row.doubts.iter().map(|doubt| doubt.code.advice()));
         self.set(Section::Cause, "advice", text(&advice.unique().join("; ")));
@@ -94,7 +84,7 @@ impl TableBuilder {
             self.set(Section::Metric, name, cell.clone());
         }
         for (name, value) in derived {
-            self.set(Section::Derived, name, value.map_or(Cell::Missing, Cell::from));
+            self.set(Section::Derived, name, value.into());
         }
         self.rows += 1;
         self.origins.push(Origin::default());
@@ -163,7 +153,7 @@ impl TableBuilder {
             }
         }
         self.columns.sort_by_key(|column| column.section);
-        if let Some(starts) = origin::column(&self.origins) {
+        if let Some(starts) = start_column(&self.origins) {
             let after_point = 1;
             self.columns.insert(after_point, starts);
         }
@@ -193,11 +183,8 @@ impl TableBuilder {
         if let Some(place) = self.places.get(&key) {
             return *place;
         }
-        self.columns.push(Column {
-            name: printable(name).into_owned(),
-            section,
-            cells: Vec::new(),
-        });
+        self.columns
+            .push(Column::of(printable(name), section, Vec::<Cell>::new()));
         self.places.insert(key, self.columns.len() - 1);
         self.columns.len() - 1
     }

@@ -114,11 +114,22 @@ impl fmt::Display for Cell {
 
 impl From<f64> for Cell {
     fn from(number: f64) -> Cell {
-        if number.is_nan() {
-            Cell::Missing
-        } else {
-            Cell::Float(number)
+        match number.is_nan() {
+            true => Cell::Missing,
+            false => Cell::Float(number),
         }
+    }
+}
+
+impl From<&'static str> for Cell {
+    fn from(word: &'static str) -> Cell {
+        Cell::Text(word.into())
+    }
+}
+
+impl<T: Into<Cell>> From<Option<T>> for Cell {
+    fn from(value: Option<T>) -> Cell {
+        value.map_or(Cell::Missing, Into::into)
     }
 }
 

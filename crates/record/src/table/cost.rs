@@ -1,6 +1,6 @@
 //! What tokens cost: money where a price is known, energy where it was measured.
 
-use super::{Cell, Column, Section, Table};
+use super::{Column, Section, Table};
 
 /// Seconds of an hour, by which GPUs are paid.
 const HOUR_S: f64 = 3600.0;
@@ -40,15 +40,10 @@ impl Table {
 
     /// Adds a column, unless no row has a figure for it or the benchmark itself has one of that name.
     fn add(&mut self, name: &str, figure: impl Fn(&Table, usize) -> Option<f64>) {
-        let cells: Vec<Cell> = (0..self.rows)
-            .map(|row| figure(self, row).map_or(Cell::Missing, Cell::from))
-            .collect();
-        if self.column(name).is_none() && cells.iter().any(|cell| !cell.is_missing()) {
-            self.columns.push(Column {
-                name: name.to_owned(),
-                section: Section::Derived,
-                cells,
-            });
+        let figures = (0..self.rows).map(|row| figure(self, row));
+        let column = Column::of(name, Section::Derived, figures);
+        if self.column(name).is_none() && column.cells.iter().any(|cell| !cell.is_missing()) {
+            self.columns.push(column);
         }
     }
 
@@ -61,7 +56,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::{Row, TableBuilder};
+    use crate::table::{Cell, Row, TableBuilder};
 
     fn table(rows: &[&[(&str, f64)]]) -> Table {
         let mut builder = TableBuilder::new();

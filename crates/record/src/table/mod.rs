@@ -13,7 +13,6 @@ mod disagree;
 mod drift;
 mod filter;
 mod gpus;
-mod origin;
 mod pareto;
 mod parquet;
 mod points;
@@ -91,13 +90,24 @@ pub struct Column {
     pub cells: Vec<Cell>,
 }
 
+impl Column {
+    /// A column of these cells.
+    pub fn of<C: Into<Cell>>(name: impl Into<String>, section: Section, cells: impl IntoIterator<Item = C>) -> Column {
+        Column {
+            name: name.into(),
+            section,
+            cells: cells.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
 /// Rows and typed columns, stored by column.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table {
     columns: Vec<Column>,
     rows: usize,
     /// Where each run was measured; empty in tables of other things than runs.
-    origins: Vec<origin::Origin>,
+    origins: Vec<starts::Origin>,
     planned_starts: u32,
 }
 

@@ -167,10 +167,8 @@ impl<'t> Points<'t> {
     /// One row a point: outcome, validity and counts, parameters, then each figure's median by the figure's own name, with its
     /// smallest and largest value beside it. `more` columns of identity stand before the parameters.
     pub fn to_table(&self, more: Vec<Column>) -> Table {
-        let column = |name: &str, section, cell: &dyn Fn(&Point) -> Cell| Column {
-            name: name.to_owned(),
-            section,
-            cells: self.points.iter().map(cell).collect(),
+        let column = |name: &str, section, cell: &dyn Fn(&Point) -> Cell| {
+            Column::of(name, section, self.points.iter().map(cell))
         };
         let identity = Section::Identity;
         let mut columns = vec![
@@ -178,10 +176,7 @@ impl<'t> Points<'t> {
             column("outcome", identity, &|point| {
                 Cell::Text(point.outcome.to_string().into())
             }),
-            column("validity", identity, &|point| match point.validity {
-                Some(validity) => Cell::Text(validity.name().into()),
-                None => Cell::Missing,
-            }),
+            column("validity", identity, &|point| point.validity.map(Validity::name).into()),
             column("codes", identity, &|point| match point.codes.is_empty() {
                 true => Cell::Missing,
                 false => Cell::Text(point.codes.iter().join(" ").into()),
@@ -192,14 +187,7 @@ impl<'t> Points<'t> {
         ];
         let starts: Vec<Option<usize>> = self.points.iter().map(|point| self.starts(point)).collect();
         if starts.iter().any(|starts| starts.is_some_and(|starts| starts > 1)) {
-            columns.push(Column {
-                name: "starts".to_owned(),
-                section: identity,
-                cells: starts
-                    .into_iter()
-                    .map(|starts| starts.map_or(Cell::Missing, Cell::from))
-                    .collect(),
-            });
+            columns.push(Column::of("starts", identity, starts));
         }
         columns.extend(more);
         for source in self.runs.columns() {
@@ -254,13 +242,11 @@ impl<'t> Points<'t> {
             true => Cell::Integer(figure as i64),
             false => figure.into(),
         };
-        let column = move |suffix: &str, figure: fn(&Spread) -> f64| Column {
-            name: format!("{}{suffix}", source.name),
-            section: source.section,
-            cells: spreads
+        let column = move |suffix: &str, figure: fn(&Spread) -> f64| {
+            let figures = spreads
                 .iter()
-                .map(|spread| spread.as_ref().map_or(Cell::Missing, |spread| cell(figure(spread))))
-                .collect(),
+                .map(|spread| spread.as_ref().map(|spread| cell(figure(spread))));
+            Column::of(format!("{}{suffix}", source.name), source.section, figures)
         };
         // A setting that the result repeats is the same in every run.
         let ends = if ECHOED.contains(&source.name.as_str()) { 0 } else { 2 };
@@ -279,13 +265,9 @@ impl<'t> Points<'t> {
     fn interval_columns(&self, source: &Column) -> Option<[Column; 2]> {
         let intervals = self.points.iter().map(|point| self.interval_of(source, point));
         let intervals: Vec<Option<(f64, f64)>> = intervals.collect();
-        let column = |suffix: &str, end: fn((f64, f64)) -> f64| Column {
-            name: format!("{}{suffix}", source.name),
-            section: source.section,
-            cells: intervals
-                .iter()
-                .map(|interval| interval.map_or(Cell::Missing, |interval| end(interval).into()))
-                .collect(),
+        let column = |suffix: &str, end: fn((f64, f64)) -> f64| {
+            let ends = intervals.iter().map(|interval| interval.map(end));
+            Column::of(format!("{}{suffix}", source.name), source.section, ends)
         };
         let is_any = intervals.iter().any(Option::is_some);
         is_any.then(|| [column("_low", |(low, _)| low), column("_high", |(_, high)| high)])

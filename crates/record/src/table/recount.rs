@@ -24,7 +24,7 @@ impl Table {
                 let Some(number) = told.filter(|number| number.is_finite() && *number > 0.0) else {
                     continue;
                 };
-                let per = throughput[row].map_or(Cell::Missing, |tokens| (tokens / number).into());
+                let per = Cell::from(throughput[row].map(|tokens| tokens / number));
                 for (name, cell) in [(count, number.into()), (share, per)] {
                     if let Some(column) = self.column_mut(name) {
                         column.cells[row] = cell;

@@ -175,7 +175,7 @@ impl<'a> Sought<'a> {
     }
 
     fn planned(&self) -> u32 {
-        self.state.planned().map_or(1, |planned| planned.starts.max(1))
+        self.state.planning_session().map_or(1, |planned| planned.starts.max(1))
     }
 
     fn asks_as(&self, other: &Sought<'_>) -> bool {

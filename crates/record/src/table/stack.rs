@@ -1,6 +1,6 @@
 //! Several tables under one another, so that experiments can be drawn in one picture.
 
-use super::origin::Origin;
+use super::starts::Origin;
 use super::{Cell, Column, Section, Table};
 use std::collections::HashMap;
 
@@ -41,11 +41,7 @@ impl Table {
                 column.cells.resize(stacked.rows, Cell::Missing);
             }
         }
-        stacked.columns.push(Column {
-            name: EXPERIMENT.to_owned(),
-            section: Section::Serve,
-            cells: names,
-        });
+        stacked.columns.push(Column::of(EXPERIMENT, Section::Serve, names));
         // Which starts are fresh differs from one experiment to the next, and nobody wins here.
         stacked.planned_starts = u32::MAX;
         // The experiment comes first among the settings.

@@ -1,6 +1,7 @@
 //! Two figures of every point against each other, over its runs: which points no other beats, and where the knee is.
 
 use super::{Better, Cell, Column, Point, Points, Section, Spread, Table, Workload, frontier, knee};
+use vsweep_plan::validity::Validity;
 
 /// A figure and which direction of it is the good one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,17 +64,18 @@ impl Measure {
 
     /// Output tokens per second for each user: more is better.
     pub fn tokens_per_user() -> Measure {
-        Measure {
-            metric: "tokens_per_user".into(),
-            better: Better::Higher,
-        }
+        Measure::natural("tokens_per_user")
     }
 
     /// Output tokens per second for each GPU: more is better.
     pub fn tokens_per_gpu() -> Measure {
+        Measure::natural("tokens_per_gpu")
+    }
+
+    fn natural(metric: &str) -> Measure {
         Measure {
-            metric: "tokens_per_gpu".into(),
-            better: Better::Higher,
+            metric: metric.to_owned(),
+            better: natural_direction(metric),
         }
     }
 }
@@ -138,22 +140,16 @@ pub fn list_placed(tradeoffs: &[Tradeoff<'_>], runs: &Table) -> Table {
         return Table::default();
     };
     let placed: Vec<&Placed<'_>> = tradeoffs.iter().flat_map(|tradeoff| &tradeoff.placed).collect();
-    let column = |name: &str, section, cell: &dyn Fn(&Placed<'_>) -> Cell| Column {
-        name: name.to_owned(),
-        section,
-        cells: placed.iter().map(|placed| cell(placed)).collect(),
-    };
-    let validity = |placed: &Placed<'_>| {
-        placed
-            .point
-            .validity
-            .map_or(Cell::Missing, |validity| Cell::from_text(validity.name()))
+    let column = |name: &str, section, cell: &dyn Fn(&Placed<'_>) -> Cell| {
+        Column::of(name, section, placed.iter().map(|placed| cell(placed)))
     };
     let mut columns = vec![
         column("point", Section::Identity, &|placed| {
             Cell::Text(placed.point.id.as_ref().into())
         }),
-        column("validity", Section::Identity, &validity),
+        column("validity", Section::Identity, &|placed| {
+            placed.point.validity.map(Validity::name).into()
+        }),
     ];
     let params = runs.columns().iter().filter(|column| column.section.is_parameter());
     columns.extend(params.map(|param| {

@@ -31,7 +31,7 @@ pub fn parts(inputs: &Inputs<'_>) -> Value {
     let failures = inputs.failures.iter().zip(&inputs.excerpts);
     let sum = |count: fn(&Point) -> usize| points.points.iter().map(count).sum::<usize>();
     let (suspect, failed) = (sum(|point| point.suspect), sum(|point| point.failed));
-    let planned = state.planned().map_or(0, |planned| planned.runs) as usize;
+    let planned = state.planning_session().map_or(0, |planned| planned.runs) as usize;
     let rest = [
         (failed, "failed"),
         (suspect, "in doubt"),

@@ -149,7 +149,7 @@ impl Goals {
 fn targets(state: &State, runs: &[&RunRecord], points: &Points<'_>) -> Vec<Goal> {
     let mut probes: BTreeMap<&PointId, Vec<(&RunRecord, &Probe)>> = BTreeMap::new();
     for run in runs {
-        let probe = run.search.as_ref().and_then(|searched| searched.probe());
+        let probe = run.probe();
         if let Some(probe) = probe {
             probes.entry(&run.point).or_default().push((run, probe));
         }
@@ -189,7 +189,7 @@ fn targets(state: &State, runs: &[&RunRecord], points: &Points<'_>) -> Vec<Goal>
 
 /// The highest load that meets a target by the answer of the search that asked for a run; `None` where it has no answer.
 fn limit(state: &State, run: &RunRecord, target: &str) -> Option<f64> {
-    let SearchEnd::Answered(answers) = state.search(&run.search.as_ref()?.id, run.slot)?.ended.as_ref()? else {
+    let SearchEnd::Answered(answers) = state.search(run.search.as_ref()?, run.slot)?.ended.as_ref()? else {
         return None;
     };
     let answer = answers.iter().find(|answer| answer.target == target)?;

@@ -89,7 +89,7 @@ impl Now {
 }
 
 fn count(state: &State, status: &Status) -> String {
-    let mut text = match state.planned().map_or(0, |planned| planned.searches) {
+    let mut text = match state.planning_session().map_or(0, |planned| planned.searches) {
         0 => format!(
             "{} of {} runs done",
             show_count(status.done),

@@ -122,7 +122,7 @@ fn unlike(machines: &BTreeSet<Machine>) -> Vec<(String, String)> {
 fn sentinel(sentinels: &BTreeMap<String, Vec<&RunRecord>>) -> Vec<String> {
     let mut said = Vec::new();
     for (node, runs) in sentinels {
-        if runs.iter().all(|run| run.figures.is_empty()) {
+        if runs.iter().all(|run| run.figures().is_empty()) {
             let why = runs
                 .iter()
                 .map(|run| run.cause.map_or("no figures", |cause| cause.name()))
@@ -144,7 +144,7 @@ fn sentinel(sentinels: &BTreeMap<String, Vec<&RunRecord>>) -> Vec<String> {
 /// node.
 fn spread(sentinels: &BTreeMap<String, Vec<&RunRecord>>, metric: &str) -> Option<String> {
     let values = |runs: &Vec<&RunRecord>| -> Vec<f64> {
-        let values = runs.iter().filter_map(|run| run.figures.get(metric).copied());
+        let values = runs.iter().filter_map(|run| run.figures().get(metric).copied());
         values.filter(|value| *value > 0.0).collect()
     };
     let nodes: Vec<(&String, Vec<f64>)> = sentinels

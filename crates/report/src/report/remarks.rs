@@ -56,7 +56,7 @@ const HIDDEN: &str = "max_num_seqs";
 
 /// That no fresh starts confirm the best points, where a plan with several starts lets each of them choose its loads.
 fn unconfirmed(state: &State) -> Option<String> {
-    let planned = state.planned()?;
+    let planned = state.planning_session()?;
     let is_open = planned.searches > 0 && planned.starts > 1;
     is_open.then(|| {
         "no final was held for the best points: each start chose its own loads, so no fresh starts confirm which of them is best".into()

@@ -80,7 +80,7 @@ fn make_rows(
     };
     let gpus: BTreeMap<&ServerId, f64> = state.servers.iter().map(count).collect();
     let mut builder = TableBuilder::new();
-    builder.plan_starts(match (state.compared(), state.planned()) {
+    builder.plan_starts(match (state.compared(), state.planning_session()) {
         // All starts of a comparison are alike, and points that a search chose have no finals.
         (Some(_), _) => u32::MAX,
         (None, Some(planned)) if planned.searches > 0 && planned.starts > 1 => u32::MAX,

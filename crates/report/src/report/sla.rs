@@ -132,7 +132,7 @@ impl Row<'_> {
     pub fn point(&self, points: &Points<'_>, runs: &[&RunRecord]) -> Option<usize> {
         let started = &self.record().started;
         let value = self.load()?;
-        let is_asked = |run: &RunRecord| run.search.as_ref().is_some_and(|search| search.id == started.search);
+        let is_asked = |run: &RunRecord| run.search.as_ref() == Some(&started.search);
         let load = |run: &RunRecord| spelling::find(&run.params, started.vary.name()).and_then(Value::as_f64);
         let is_at_it = |run: &&RunRecord| is_asked(run) && load(run) == Some(value);
         let is_there = |point: &Point| runs.get(point.row).is_some_and(is_at_it);
@@ -209,7 +209,7 @@ impl Row<'_> {
 /// What tells a search from the others: its server, its load unless that is the only one, and its start where there are several.
 pub fn search_name(record: &SearchRecord, state: &State) -> String {
     let name = name_on_any_start(record, state);
-    match state.planned().is_some_and(|planned| planned.starts > 1) {
+    match state.planning_session().is_some_and(|planned| planned.starts > 1) {
         true => format!("{name}, start {}", record.started.slot + 1),
         false => name,
     }

@@ -173,7 +173,7 @@ impl Status {
         let planned = match compared::is_decided(state) {
             Some(true) => done,
             Some(false) => state.planned_runs().max(done + 1),
-            None => state.planned().map_or(done, |_| state.planned_runs()),
+            None => state.planning_session().map_or(done, |_| state.planned_runs()),
         };
         let reasons = group_recorded(state);
         let counts = reasons.iter().map(ReasonCount::of);
@@ -191,7 +191,7 @@ impl Status {
             damaged: state.lost() as u64,
             damage: state.damage.clone(),
             retired: duplicates::retired(state),
-            searches: state.planned().map_or(0, |planned| planned.searches),
+            searches: state.planning_session().map_or(0, |planned| planned.searches),
             searches_left: state.searches_left(),
             answers: compared.collect::<String>() + &sla::to_text(state),
             causes,
@@ -273,7 +273,7 @@ pub(super) fn unfinished(state: &State) -> Option<String> {
     if let Some(is_decided) = compared::is_decided(state) {
         return (!is_decided).then(|| "the comparison is not decided yet".to_owned());
     }
-    let planned = state.planned()?;
+    let planned = state.planning_session()?;
     let (left, all, noun) = match planned.searches {
         0 => (
             planned.runs.saturating_sub(state.runs().count() as u64),

@@ -73,7 +73,7 @@ impl Damage {
                 .iter()
                 .any(|name| text.contains(name));
             let decoded = crate::journal::line::decode(line.strip_suffix(b"\n").unwrap_or(line));
-            let own = decoded.and_then(|line| match line.event.ok()? {
+            let own = decoded.and_then(|(line, _)| match line.event.ok()? {
                 Event::RunStarted(run) if run.search.is_none() => Some((run.point, run.run)),
                 _ => None,
             });
@@ -179,7 +179,7 @@ impl Damage {
             Damage::CopyJournal(journal) => {
                 let path = pick(journal)?;
                 let first = lines_of(path).first()?.strip_suffix(b"\n")?.to_vec();
-                crate::journal::line::decode(&first).filter(|line| line.seq == 0)?;
+                crate::journal::line::decode(&first).filter(|(line, _)| line.seq == 0)?;
                 fs::copy(path, path.with_file_name(COPY)).ok()?;
                 done(format!("copy {}", path.display()), b"", false)
             }

@@ -4,11 +4,13 @@ use super::Sealed;
 use super::cold::Cold;
 use super::lines::*;
 use crate::journal::directory::Directory;
-use crate::journal::event::{Event, Learned, Link, RunFinished, RunStarted, Seen};
+use crate::journal::event::{
+    Event, GroupBegun, Learned, Link, RecordedPlan, RunFinished, RunStarted, Seen, SessionStarted,
+};
 use crate::journal::given_up::{GroupGivenUp, Untried};
 use crate::journal::line::Entry;
 use crate::journal::place::{LineId, Nonce, Place};
-use crate::journal::state::{Planned, Session};
+use crate::journal::state::{FIRST_SLOT, Session};
 use std::collections::{BTreeMap, HashMap};
 use vsweep_plan::cause::{Cause, NOT_TRIED, Outcome};
 use vsweep_plan::ids::{PointId, SearchId};
@@ -64,25 +66,23 @@ impl Fold<'_> {
                 // A shard works in one session at a time.
                 let host = self.shards[shard].clone();
                 let place = self.place();
+                let said = SessionStarted {
+                    host,
+                    pid,
+                    plan: RecordedPlan {
+                        sha256: plan_sha256,
+                        ..RecordedPlan::default()
+                    },
+                    servers,
+                    points,
+                    starts: 1,
+                    runs,
+                    searches,
+                    ..SessionStarted::default()
+                };
                 self.sealed.sessions.push(Session {
                     started_at: at,
-                    host,
-                    boot: String::new(),
-                    pid,
-                    started: 0,
-                    machine: None,
-                    joined: false,
-                    plan: None,
-                    compare: None,
-                    interference: None,
-                    plan_sha256,
-                    planned: Planned {
-                        servers,
-                        points,
-                        starts: 1,
-                        runs,
-                        searches,
-                    },
+                    said,
                     ended: None,
                     place,
                 });
@@ -92,10 +92,22 @@ impl Fold<'_> {
                 points.iter().for_each(|point| _ = self.sealed.dropped.remove(point))
             }
             OldEvent::SearchesPlanned { searches } => self.sealed.searches = searches.into_iter().collect(),
-            OldEvent::SearchStarted(started) => {
-                let search = started.search.clone();
-                let line = self.push(&at, Event::SearchStarted(started));
-                self.roots.entry(search).or_insert(line);
+            OldEvent::Same(Event::SessionEnded { reason }) => {
+                let shard = &self.shards[shard];
+                let session = self.sealed.sessions.iter_mut().rfind(|session| session.host == *shard);
+                if let Some(session) = session {
+                    session.ended = Some(reason);
+                }
+            }
+            OldEvent::Same(event) => {
+                let search = match &event {
+                    Event::SearchStarted(started) => Some(started.search.clone()),
+                    _ => None,
+                };
+                let line = self.push(&at, event);
+                if let Some(search) = search {
+                    self.roots.entry(search).or_insert(line);
+                }
             }
             OldEvent::SearchFinished {
                 search,
@@ -115,77 +127,21 @@ impl Fold<'_> {
                 }
             }
             OldEvent::ServerDeclared { server, config } => {
-                let begun = crate::journal::event::GroupBegun {
+                let begun = GroupBegun {
                     server,
-                    slot: 0,
+                    slot: FIRST_SLOT,
                     config,
                     seen: Seen::new(),
                 };
                 self.push(&at, Event::GroupBegun(Box::new(begun)));
             }
-            OldEvent::ServerStarting { server, start } => {
-                let (slot, launch) = (0, start);
-                self.push(
-                    &at,
-                    Event::ServerStarting {
-                        server,
-                        slot,
-                        launch,
-                        gpus: Vec::new(),
-                    },
-                );
-            }
-            OldEvent::ServerReady {
-                server,
-                start,
-                seconds,
-                model,
-                version,
-                simulated,
-            } => {
-                let ready = Event::ServerReady {
-                    server,
-                    launch: start,
-                    seconds,
-                    model,
-                    version,
-                    simulated,
-                    identity: None,
-                    answers: None,
-                };
-                self.push(&at, ready);
-            }
-            OldEvent::ServerExited {
-                server,
-                start,
-                cause,
-                detail,
-            } => {
-                let launch = start;
-                let exited = Event::ServerExited {
-                    server,
-                    launch,
-                    cause,
-                    detail,
-                    seconds: None,
-                    held_seconds: None,
-                };
-                self.push(&at, exited);
-            }
-            OldEvent::RunStarted { point, run, start, .. } => {
+            OldEvent::RunStarted { point, run, start } => {
                 self.open.insert((shard, point, run), (seq, at, start));
             }
             OldEvent::RunFinished(run) => {
                 let open = self.open.remove(&(shard, run.point.clone(), run.run));
                 let start = open.map_or(0, |(_, _, start)| start);
                 self.run(&at, *run, start);
-            }
-            OldEvent::SessionEnded { reason } => {
-                let shard = &self.shards[shard];
-                let session = self.sealed.sessions.iter_mut().rfind(|session| session.host == *shard);
-                if let Some(session) = session {
-                    session.ended = Some(reason);
-                }
             }
         }
     }
@@ -247,7 +203,7 @@ impl Fold<'_> {
             };
             let given_up = GroupGivenUp {
                 server: run.server,
-                slot: 0,
+                slot: FIRST_SLOT,
                 cause,
                 detail: detail.to_owned(),
                 blamed: Some(0),
@@ -261,14 +217,13 @@ impl Fold<'_> {
         let started = RunStarted {
             point: run.point,
             server: run.server,
-            slot: 0,
             run: run.run,
             launch: start,
             name: run.name,
             params: run.params,
             combo: run.combo,
             search: link.clone(),
-            anew: None,
+            ..RunStarted::default()
         };
         let has_file = run.file.is_some();
         let finished = |started: u64| RunFinished {
@@ -279,11 +234,9 @@ impl Fold<'_> {
             cause,
             detail: run.detail,
             seconds: run.seconds,
-            reset_seconds: None,
-            warmup_seconds: None,
             file: run.file,
             learned,
-            beside: None,
+            ..RunFinished::default()
         };
         if let Some(at_entry) = replaced {
             // The same line number keeps its place in tables and chains; its file was written over.

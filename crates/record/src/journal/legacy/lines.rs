@@ -1,7 +1,7 @@
 //! The lines of vsweep 1.x, as they were written.
 
 use crate::journal::declared::ServerDeclared;
-use crate::journal::event::{SearchStarted, StoredFile};
+use crate::journal::event::{Event, StoredFile};
 use serde::Deserialize;
 use vsweep_plan::cause::{Cause, Outcome};
 use vsweep_plan::ids::{PointId, SearchId, ServerId};
@@ -40,7 +40,6 @@ pub(super) enum OldEvent {
     SearchesPlanned {
         searches: Vec<SearchId>,
     },
-    SearchStarted(Box<SearchStarted>),
     SearchFinished {
         search: SearchId,
         answers: Vec<Answer>,
@@ -52,33 +51,15 @@ pub(super) enum OldEvent {
         #[serde(flatten)]
         config: ServerDeclared,
     },
-    ServerStarting {
-        server: ServerId,
-        start: u32,
-    },
-    ServerReady {
-        server: ServerId,
-        start: u32,
-        seconds: f64,
-        model: String,
-        version: Option<String>,
-        simulated: bool,
-    },
-    ServerExited {
-        server: ServerId,
-        start: u32,
-        cause: Option<Cause>,
-        detail: String,
-    },
     RunStarted {
         point: PointId,
         run: u32,
         start: u32,
     },
     RunFinished(Box<OldRun>),
-    SessionEnded {
-        reason: String,
-    },
+    /// What has not changed since, but for members that came later.
+    #[serde(untagged)]
+    Same(Event),
 }
 
 #[derive(Clone, Deserialize)]

@@ -16,8 +16,8 @@ impl State {
 
     /// The same of a server: of the first of its starts about which there is something to say.
     pub fn doubted_server(&self, server: &ServerId) -> Option<&Doubt> {
-        let starts = self.servers.get(server).map_or(&[][..], |server| &server.starts);
-        starts.iter().find_map(|start| self.doubted_for_answers(start.launch))
+        let mut starts = self.starts_of(server).iter();
+        starts.find_map(|start| self.doubted_for_answers(start.launch))
     }
 
     /// Holds the answers of all starts against each other, and the runs against what comes of it.
@@ -68,19 +68,20 @@ impl Attempt {
     /// Notes what speaks against it beyond what the run itself says. What failed stays as it is.
     pub(super) fn hold(&mut self, answers: &BTreeMap<Launch, Doubt>, interference: &Interferences) {
         let record = &mut self.record;
+        let result = &mut record.result;
         let is_own = |doubt: &Doubt| !matches!(doubt.code, Code::AnswersDiffer | Code::ServersInterfere);
-        record.doubts.retain(is_own);
-        (record.outcome, record.validity) = self.as_recorded;
-        if record.outcome == Outcome::Failed {
+        result.doubts.retain(is_own);
+        (result.outcome, result.validity) = self.as_recorded;
+        if result.outcome == Outcome::Failed {
             return;
         }
         let of_start = record.launch.and_then(|launch| answers.get(&launch)).cloned();
-        let of_others = record.beside.and_then(|beside| interference.against(beside));
-        record.doubts.extend(of_start.into_iter().chain(of_others));
-        let found = Validity::of(record.doubts.iter().map(|doubt| doubt.code));
-        record.validity = record.validity.max(found);
-        if record.outcome == Outcome::Ok && record.validity != Validity::Valid {
-            record.outcome = Outcome::Suspect;
+        let of_others = result.beside.and_then(|beside| interference.against(beside));
+        result.doubts.extend(of_start.into_iter().chain(of_others));
+        let found = Validity::of(result.doubts.iter().map(|doubt| doubt.code));
+        result.validity = result.validity.max(found);
+        if result.outcome == Outcome::Ok && result.validity != Validity::Valid {
+            result.outcome = Outcome::Suspect;
         }
     }
 }

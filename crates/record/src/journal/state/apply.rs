@@ -1,10 +1,7 @@
 //! What each event adds to what is known: the step of the fold.
 
-use super::{
-    Attempt, FIRST_SLOT, Launch, Planned, Retirement, RunRecord, SearchEnd, Searched, Session, Standing, StartRecord,
-    State,
-};
-use crate::journal::event::{Event, Learned, RunFinished, RunStarted, Seen, SessionStarted};
+use super::{Attempt, FIRST_SLOT, Launch, Retirement, RunRecord, SearchEnd, Session, Standing, StartRecord, State};
+use crate::journal::event::{Event, RunFinished, RunStarted, Seen, SessionStarted};
 use crate::journal::given_up::GroupGivenUp;
 use crate::journal::legacy::Sealed;
 use crate::journal::line::Entry;
@@ -14,7 +11,6 @@ use vsweep_plan::cause::Outcome;
 use vsweep_plan::fingerprint::Fingerprint;
 use vsweep_plan::ids::{SearchId, ServerId};
 use vsweep_plan::plan::Params;
-use vsweep_plan::validity::Validity;
 
 impl State {
     /// Takes one more line into account.
@@ -151,30 +147,14 @@ impl State {
         self.sealed = Some(sealed);
     }
 
-    fn begin_session(&mut self, place: Place, at: String, started: SessionStarted) {
+    fn begin_session(&mut self, place: Place, at: String, mut started: SessionStarted) {
+        self.note_seen(place, std::mem::take(&mut started.seen));
         let session = Session {
             started_at: at,
-            host: started.host,
-            boot: started.boot,
-            pid: started.pid,
-            started: started.started,
-            machine: started.machine.map(|machine| *machine),
-            joined: started.joined,
-            plan_sha256: started.plan.sha256.clone(),
-            plan: Some(started.plan),
-            compare: started.compare.map(|compare| *compare),
-            interference: started.interference,
-            planned: Planned {
-                servers: started.servers,
-                points: started.points,
-                starts: started.starts,
-                runs: started.runs,
-                searches: started.searches,
-            },
             ended: self.endings.get(&place.line.journal).cloned(),
             place,
+            said: started,
         };
-        self.note_seen(place, started.seen);
         let at = self.sessions.partition_point(|other| other.place < place);
         self.sessions.insert(at, session);
         self.judge_interference();
@@ -217,7 +197,12 @@ impl State {
             Some(at) => at,
             None => {
                 let at = starts.partition_point(|other| other.place < place);
-                starts.insert(at, StartRecord::new(launch, place));
+                let start = StartRecord {
+                    launch,
+                    place,
+                    ..StartRecord::default()
+                };
+                starts.insert(at, start);
                 at
             }
         };
@@ -231,32 +216,31 @@ impl State {
         }
         let params = self.shared(&started);
         let after = started.search.as_ref().map(|link| (link.after, link.step));
-        let attempt = Attempt {
-            record: RunRecord {
-                slot: started.slot,
-                run: started.run,
-                launch: (started.launch > 0).then_some(Launch {
-                    session: line.journal,
-                    n: started.launch,
-                }),
-                name: started.name,
-                combo: started.combo,
-                tried: true,
-                search: started.search.map(|link| Searched {
-                    id: link.id,
-                    draw: link.draw,
-                    learned: None,
-                }),
-                ..RunRecord::new(started.point, started.server, params, line)
+        let record = RunRecord {
+            point: started.point,
+            server: started.server,
+            slot: started.slot,
+            run: started.run,
+            launch: (started.launch > 0).then_some(Launch {
+                session: line.journal,
+                n: started.launch,
+            }),
+            name: started.name,
+            params,
+            combo: started.combo,
+            tried: true,
+            search: started.search.map(|link| link.id),
+            started: line,
+            finished_at: String::new(),
+            result: RunFinished {
+                outcome: Outcome::Failed,
+                ..RunFinished::default()
             },
-            standing: Standing::Open,
-            place,
-            index: 0,
-            finished: None,
-            is_given_up: false,
+        };
+        let attempt = Attempt {
             after,
             anew: started.anew,
-            as_recorded: (Outcome::Failed, Validity::Valid),
+            ..Attempt::of(record, place, Standing::Open)
         };
         let at = self.add(attempt);
         self.by_line.insert(line, at);
@@ -281,8 +265,8 @@ impl State {
             Some(attempts) => attempts.push(at),
             None => _ = self.by_point.insert(record.point.clone(), vec![at]),
         }
-        if let (Some(searched), Some(_)) = (&record.search, attempt.after) {
-            let facts = self.searches.entry((searched.id.clone(), record.slot)).or_default();
+        if let (Some(search), Some(_)) = (&record.search, attempt.after) {
+            let facts = self.searches.entry((search.clone(), record.slot)).or_default();
             facts.asked.push(at);
             facts.counts = OnceLock::new();
         }
@@ -299,43 +283,20 @@ impl State {
         let attempt = &mut self.attempts[place];
         attempt.standing = Standing::Done;
         attempt.finished = by;
+        attempt.as_recorded = (finished.outcome, finished.validity);
         let record = &mut attempt.record;
-        record.outcome = finished.outcome;
-        record.validity = finished.validity;
-        record.doubts = finished.doubts;
-        record.cause = finished.cause;
-        record.detail = finished.detail;
-        record.seconds = finished.seconds;
-        record.reset_seconds = finished.reset_seconds;
-        record.warmup_seconds = finished.warmup_seconds;
-        record.file = finished.file;
-        record.finished_at = at;
-        record.beside = finished.beside;
-        attempt.as_recorded = (record.outcome, record.validity);
-        attempt.hold(&self.answers_doubted, &self.interference);
-        let record = &mut attempt.record;
-        if let Some(Learned::Figures(figures)) = finished.learned {
-            record.figures = figures;
-        } else if let Some(searched) = &mut record.search {
-            searched.learned = finished.learned;
-            let key = (searched.id.clone(), record.slot);
+        (record.finished_at, record.result) = (at, finished);
+        if let Some(search) = &record.search {
+            let key = (search.clone(), record.slot);
             self.searches.entry(key).or_default().counts = OnceLock::new();
         }
+        attempt.hold(&self.answers_doubted, &self.interference);
     }
 
     fn give_up(&mut self, place: Place, at: String, given_up: GroupGivenUp) {
-        let GroupGivenUp {
-            server,
-            slot,
-            cause,
-            detail,
-            common,
-            points,
-            searches,
-            blamed,
-        } = given_up;
-        for (search, after) in searches {
-            self.end_search(search, place, after, SearchEnd::GivenUp(cause, detail.clone()));
+        let GroupGivenUp { points, cause, .. } = given_up;
+        for (search, after) in given_up.searches {
+            self.end_search(search, place, after, SearchEnd::GivenUp(cause, given_up.detail.clone()));
         }
         let mut runs: Vec<(u32, usize)> = Vec::new();
         for (at, point) in points.iter().enumerate() {
@@ -345,42 +306,36 @@ impl State {
         runs.sort_unstable();
         let params: Vec<Arc<Params>> = points
             .iter()
-            .map(|point| Arc::new(point.params_with(&common)))
+            .map(|point| Arc::new(point.params_with(&given_up.common)))
             .collect();
         for (index, (run, at_point)) in runs.into_iter().enumerate() {
             let point = &points[at_point];
             let record = RunRecord {
-                slot,
+                point: point.point.clone(),
+                server: given_up.server.clone(),
+                slot: given_up.slot,
                 run,
+                launch: None,
                 name: point.name.clone(),
+                params: Arc::clone(&params[at_point]),
                 combo: point.combo.clone(),
-                cause: Some(cause),
-                detail: detail.clone(),
                 // Its server was tried for the first one.
-                tried: index == 0 && blamed.is_none(),
-                search: point.search.clone().map(|id| Searched {
-                    id,
-                    draw: 0,
-                    learned: None,
-                }),
+                tried: index == 0 && given_up.blamed.is_none(),
+                search: point.search.clone(),
+                started: place.line,
                 finished_at: at.clone(),
-                ..RunRecord::new(
-                    point.point.clone(),
-                    server.clone(),
-                    Arc::clone(&params[at_point]),
-                    place.line,
-                )
+                result: RunFinished {
+                    outcome: Outcome::Failed,
+                    cause: Some(cause),
+                    detail: given_up.detail.clone(),
+                    ..RunFinished::default()
+                },
             };
             self.add(Attempt {
-                record,
-                standing: Standing::Done,
-                place,
                 index: index as u32,
                 finished: Some(place.line),
                 is_given_up: true,
-                after: None,
-                anew: None,
-                as_recorded: (Outcome::Failed, Validity::Valid),
+                ..Attempt::of(record, place, Standing::Done)
             });
         }
     }

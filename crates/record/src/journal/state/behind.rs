@@ -23,7 +23,7 @@ impl State {
     /// comes back once another has answered, and none is replaced before anything was measured on it: otherwise they answer
     /// in turn.
     pub fn recognise(&self, server: &ServerId, session: Nonce, now: &Fingerprint) -> Recognised {
-        let starts = self.servers.get(server).map_or(&[][..], |record| &record.starts);
+        let starts = self.starts_of(server);
         let ready: Vec<&StartRecord> = starts.iter().filter(|start| start.ready_seconds.is_some()).collect();
         let counting = ready.iter().rev();
         let mut counting = counting.filter(|start| self.retired_from(server, start.place.line).is_none());
@@ -50,7 +50,7 @@ impl State {
     /// start, whichever session made them.
     pub fn start_of(&self, run: &RunRecord) -> Option<Launch> {
         let launch = run.launch?;
-        let starts = self.servers.get(&run.server).map_or(&[][..], |record| &record.starts);
+        let starts = self.starts_of(&run.server);
         let own = starts.iter().find(|start| start.launch == launch);
         let first = own.and_then(|own| starts.iter().find(|start| start.identity.is_same_start(&own.identity)));
         Some(first.map_or(launch, |first| first.launch))

@@ -66,8 +66,8 @@ impl State {
         let record = &self.attempts[at].record;
         match &record.search {
             // A probe that was given up untried stands in no chain.
-            Some(searched) if self.attempts[at].after.is_some() => {
-                let chain = self.chain(&searched.id, record.slot);
+            Some(search) if self.attempts[at].after.is_some() => {
+                let chain = self.chain(search, record.slot);
                 chain.is_some_and(|chain| chain.probes.contains(&at))
             }
             _ => true,

@@ -162,11 +162,11 @@ impl State {
     }
 
     pub(super) fn plan_of<'s>(&'s self, session: &'s Session) -> Option<(&'s Ids, &'s Ids)> {
-        let plan = session.plan.as_ref()?;
+        let plan = session.recorded_plan()?;
         let content = match &plan.content {
             PlanContent::In(journal) => {
                 let of_journal = |other: &&Session| other.place.line.journal == *journal;
-                let other = self.sessions.iter().find(of_journal)?.plan.as_ref()?;
+                let other = self.sessions.iter().find(of_journal)?.recorded_plan()?;
                 (other.sha256 == plan.sha256).then_some(&other.content)?
             }
             here => here,
@@ -203,11 +203,7 @@ impl State {
         if searches.is_empty() {
             return HashSet::new();
         }
-        let asked = |run: &&RunRecord| {
-            run.search
-                .as_ref()
-                .is_some_and(|searched| searches.contains(&searched.id.0))
-        };
+        let asked = |run: &&RunRecord| run.search.as_ref().is_some_and(|search| searches.contains(&search.0));
         self.recorded().filter(asked).map(|run| &run.point).collect()
     }
 
@@ -222,9 +218,9 @@ impl State {
 
     /// The name, the hash and the text of the plan that counts, if it is still there.
     pub fn plan_that_counts(&self) -> Option<(&str, &str, &str)> {
-        let plan = self.planning_session()?.plan.as_ref()?;
+        let plan = self.planning_session()?.recorded_plan()?;
         let is_same = |other: &&RecordedPlan| other.sha256 == plan.sha256;
-        let plans = self.sessions.iter().filter_map(|session| session.plan.as_ref());
+        let plans = self.sessions.iter().map(|session| &session.plan);
         let text = plans.filter(is_same).find_map(|plan| match &plan.content {
             PlanContent::Here { text, .. } => Some(text),
             PlanContent::In(_) => None,
@@ -235,9 +231,7 @@ impl State {
     /// The plan, or where it is if another session has written out the same.
     pub fn refer(&self, plan: RecordedPlan) -> RecordedPlan {
         let is_same = |session: &&Session| {
-            let recorded = session.plan.as_ref();
-            recorded
-                .is_some_and(|other| other.sha256 == plan.sha256 && matches!(other.content, PlanContent::Here { .. }))
+            session.plan.sha256 == plan.sha256 && matches!(session.plan.content, PlanContent::Here { .. })
         };
         let written = self
             .sessions

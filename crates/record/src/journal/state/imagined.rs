@@ -4,10 +4,8 @@ use super::State;
 use crate::journal::event::{Event, Learned, RunFinished, RunStarted};
 use crate::journal::line::Entry;
 use crate::journal::place::{LineId, Nonce, Place};
-use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::{PointId, ServerId};
 use vsweep_plan::plan::Params;
-use vsweep_plan::validity::Validity;
 
 impl State {
     /// An event as the line that would be written next. Nothing is taken into account.
@@ -40,31 +38,20 @@ impl State {
         (slot, launch): (u32, u32),
         learned: Option<Learned>,
     ) {
-        let started = self.imagine(Event::RunStarted(Box::new(RunStarted {
+        let started = RunStarted {
             point,
             server,
             slot,
-            run: 0,
             launch,
-            name: String::new(),
             params,
-            combo: None,
-            search: None,
-            anew: None,
-        })));
+            ..RunStarted::default()
+        };
+        let started = self.imagine(Event::RunStarted(Box::new(started)));
         self.imagine(Event::RunFinished(Box::new(RunFinished {
             started: started.place.line.seq,
-            outcome: Outcome::Ok,
-            validity: Validity::Valid,
-            doubts: Vec::new(),
-            cause: None,
-            detail: String::new(),
             seconds: 1.0,
-            reset_seconds: None,
-            warmup_seconds: None,
-            file: None,
             learned,
-            beside: None,
+            ..RunFinished::default()
         })));
     }
 }

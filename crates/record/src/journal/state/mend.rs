@@ -41,10 +41,7 @@ impl State {
             return true;
         }
         let run = &attempt.record;
-        let search = run
-            .search
-            .as_ref()
-            .and_then(|searched| self.chain(&searched.id, run.slot));
+        let search = run.search.as_ref().and_then(|search| self.chain(search, run.slot));
         let instead = match search {
             Some(chain) => chain.record.ended.as_ref().map(|_| chain.record.tip),
             None => {

@@ -20,7 +20,7 @@ impl State {
             node: session.host.clone(),
             ..Machine::default()
         };
-        let machine = session.machine.clone().unwrap_or_else(named);
+        let machine = session.machine.as_deref().cloned().unwrap_or_else(named);
         Some(machine).filter(|machine| !machine.node.is_empty())
     }
 

@@ -1,19 +1,17 @@
 //! What is known of one run, search, server, launch and session.
 
 use super::FIRST_SLOT;
-use crate::journal::compared::Compared;
 use crate::journal::declared::ServerDeclared;
-use crate::journal::event::{Figures, Learned, RecordedPlan, SearchStarted, StoredFile};
-use crate::journal::machine::{Machine, SENTINEL_SLOT};
+use crate::journal::event::{Figures, Learned, RecordedPlan, RunFinished, SearchStarted, SessionStarted};
+use crate::journal::machine::SENTINEL_SLOT;
 use crate::journal::place::{LineId, Nonce, Place};
-use crate::journal::sample::Beside;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
-use vsweep_plan::cause::{Cause, Outcome};
+use vsweep_plan::cause::Cause;
 use vsweep_plan::fingerprint::Fingerprint;
 use vsweep_plan::ids::{PointId, SearchId, ServerId};
 use vsweep_plan::plan::Params;
-use vsweep_plan::validity::{Doubt, Validity};
 use vsweep_strategy::checks::AnswerCheck;
 use vsweep_strategy::search::{Answer, Found, Level, Probe};
 
@@ -36,36 +34,24 @@ pub struct RunRecord {
     pub params: Arc<Params>,
     /// Name of the load's combination, if the plan names one.
     pub combo: Option<String>,
-    /// How it ended.
-    pub outcome: Outcome,
-    /// Whether its figures may be believed.
-    pub validity: Validity,
-    /// Why they may not.
-    pub doubts: Vec<Doubt>,
-    /// Why it failed or is suspect.
-    pub cause: Option<Cause>,
-    /// What was seen, in one line; empty if nothing is to be said.
-    pub detail: String,
     /// Whether it was tried. One that was not failed for what happened to another.
     pub tried: bool,
-    /// From start to end of the benchmark, in seconds.
-    pub seconds: f64,
-    /// How long the reset of the caches before it took, in seconds, where there was one.
-    pub reset_seconds: Option<f64>,
-    /// How long the warm-up before it took, in seconds, where there was one.
-    pub warmup_seconds: Option<f64>,
-    /// Where the figures are; `None` if nothing was measured.
-    pub file: Option<StoredFile>,
-    /// The search that asked for it, and what it learned.
-    pub search: Option<Searched>,
-    /// What went on beside it, where servers run side by side.
-    pub beside: Option<Beside>,
-    /// The figures that decide how often its point is measured, where they do.
-    pub figures: Figures,
+    /// The search that asked for it.
+    pub search: Option<SearchId>,
     /// The line that began it, or that gave it up; its files are named by it.
     pub started: LineId,
     /// When it ended, RFC 3339; for people only.
     pub finished_at: String,
+    pub(super) result: RunFinished,
+}
+
+/// What came of it can be asked of its record.
+impl Deref for RunRecord {
+    type Target = RunFinished;
+
+    fn deref(&self) -> &RunFinished {
+        &self.result
+    }
 }
 
 impl RunRecord {
@@ -74,57 +60,6 @@ impl RunRecord {
         number(self.slot, self.run)
     }
 
-    /// A run of which nothing is known but what it is.
-    pub(super) fn new(point: PointId, server: ServerId, params: Arc<Params>, started: LineId) -> RunRecord {
-        RunRecord {
-            point,
-            server,
-            slot: 0,
-            run: 0,
-            launch: None,
-            name: String::new(),
-            params,
-            combo: None,
-            outcome: Outcome::Failed,
-            validity: Validity::Valid,
-            doubts: Vec::new(),
-            cause: None,
-            detail: String::new(),
-            tried: true,
-            seconds: 0.0,
-            reset_seconds: None,
-            warmup_seconds: None,
-            file: None,
-            search: None,
-            beside: None,
-            figures: Figures::new(),
-            started,
-            finished_at: String::new(),
-        }
-    }
-}
-
-/// The number of a run among those of its point: `2` on the first planned start, `1.2` on the next, `sentinel.2` of a sentinel.
-pub fn number(slot: u32, run: u32) -> String {
-    match slot {
-        FIRST_SLOT => run.to_string(),
-        SENTINEL_SLOT => format!("sentinel.{run}"),
-        slot => format!("{slot}.{run}"),
-    }
-}
-
-/// A run's part in a search.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Searched {
-    /// The search that asked for it.
-    pub id: SearchId,
-    /// What is added to the plan's seed.
-    pub draw: u32,
-    /// What the search learned; `None` if the run says nothing about its load.
-    pub learned: Option<Learned>,
-}
-
-impl Searched {
     /// The question and what the run says, if a search asked and it says something.
     pub fn probe(&self) -> Option<&Probe> {
         match &self.learned {
@@ -140,10 +75,28 @@ impl Searched {
             _ => None,
         }
     }
+
+    /// The figures that decide how often its point is measured, where they do.
+    pub fn figures(&self) -> &Figures {
+        static NONE: Figures = Figures::new();
+        match &self.learned {
+            Some(Learned::Figures(figures)) => figures,
+            _ => &NONE,
+        }
+    }
+}
+
+/// The number of a run among those of its point: `2` on the first planned start, `1.2` on the next, `sentinel.2` of a sentinel.
+pub fn number(slot: u32, run: u32) -> String {
+    match slot {
+        FIRST_SLOT => run.to_string(),
+        SENTINEL_SLOT => format!("sentinel.{run}"),
+        slot => format!("{slot}.{run}"),
+    }
 }
 
 /// One start of a server process: the unit of intervals. Written `<nonce>-<n>`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Launch {
     /// The session that started it.
     pub session: Nonce,
@@ -192,21 +145,6 @@ impl SearchEnd {
     }
 }
 
-/// Size of a plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Planned {
-    /// Servers.
-    pub servers: u64,
-    /// Points.
-    pub points: u64,
-    /// Planned starts of each server.
-    pub starts: u32,
-    /// Runs of all points on all starts.
-    pub runs: u64,
-    /// Searches.
-    pub searches: u64,
-}
-
 /// One server config that was used.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ServerRecord {
@@ -229,7 +167,7 @@ impl ServerRecord {
 }
 
 /// Everything that is declared of a config can be asked of its record.
-impl std::ops::Deref for ServerRecord {
+impl Deref for ServerRecord {
     type Target = ServerDeclared;
 
     fn deref(&self) -> &ServerDeclared {
@@ -238,7 +176,7 @@ impl std::ops::Deref for ServerRecord {
 }
 
 /// One start of a server.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct StartRecord {
     /// Which one.
     pub launch: Launch,
@@ -273,64 +211,34 @@ pub struct StartRecord {
     pub(super) place: Place,
 }
 
-impl StartRecord {
-    pub(super) fn new(launch: Launch, place: Place) -> StartRecord {
-        StartRecord {
-            launch,
-            slot: 0,
-            gpus: Vec::new(),
-            started_at: String::new(),
-            ready_seconds: None,
-            simulated: false,
-            model: String::new(),
-            version: None,
-            identity: Fingerprint::default(),
-            answers: None,
-            exited_at: None,
-            stop_seconds: None,
-            held_seconds: None,
-            cause: None,
-            detail: String::new(),
-            place,
-        }
-    }
-}
-
 /// One stretch of work on the directory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Session {
     /// When it began, RFC 3339.
     pub started_at: String,
-    /// Name of the machine; empty in older records.
-    pub host: String,
-    /// Which boot of it.
-    pub boot: String,
-    /// Process id.
-    pub pid: u32,
-    /// When the process started, in clock ticks since the boot; 0 in older records.
-    pub started: u64,
-    /// What tells its machine from others; `None` in older records.
-    pub machine: Option<Machine>,
-    /// Whether it took up the plan that it found, as a worker does.
-    pub joined: bool,
-    /// Its plan; `None` in older records.
-    pub plan: Option<RecordedPlan>,
-    /// SHA-256 of the plan.
-    pub plan_sha256: String,
-    /// The comparison that the plan asks for.
-    pub compare: Option<Compared>,
-    /// How much slower servers may be beside others than alone, in percent; `None` where that is not measured.
-    pub interference: Option<f64>,
-    /// Size of the plan.
-    pub planned: Planned,
     /// How it ended; `None` if it was killed, or is still running.
     pub ended: Option<String>,
     pub(in crate::journal) place: Place,
+    pub(in crate::journal) said: SessionStarted,
+}
+
+/// What it said when it began can be asked of its record. Of older records hardly anything is known.
+impl Deref for Session {
+    type Target = SessionStarted;
+
+    fn deref(&self) -> &SessionStarted {
+        &self.said
+    }
 }
 
 impl Session {
     /// Its name, which is that of its journal.
     pub fn nonce(&self) -> Nonce {
         self.place.line.journal
+    }
+
+    /// Its plan; `None` in older records.
+    pub fn recorded_plan(&self) -> Option<&RecordedPlan> {
+        (self.nonce() != Nonce::SEALED).then_some(&self.plan)
     }
 }

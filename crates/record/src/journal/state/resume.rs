@@ -1,7 +1,7 @@
 //! What a session that goes on must know of those before it: tries that are used up, points that were lost in a row, and what
 //! is missing so that nothing can be said.
 
-use super::{Standing, State};
+use super::{Session, Standing, State};
 use crate::journal::declared::ServerDeclared;
 use crate::journal::event::PlanContent;
 use crate::journal::place::{LineId, Nonce, Place};
@@ -43,7 +43,7 @@ impl State {
     fn death_under(&self, line: LineId) -> Option<Failure> {
         let attempt = &self.attempts[*self.by_line.get(&line)?];
         let launch = attempt.record.launch?;
-        let starts = &self.servers.get(&attempt.record.server)?.starts;
+        let starts = self.starts_of(&attempt.record.server);
         let start = starts.iter().rfind(|start| start.launch == launch)?;
         let is_last = self.last_on(launch) == Some(line);
         let cause = start.cause.filter(|_| is_last && start.ready_seconds.is_some())?;
@@ -85,7 +85,7 @@ impl State {
     /// Why a server config is not started for a later slot: on an earlier one it did not get ready, for a cause that does not pass, and
     /// it never has.
     pub fn never_starts(&self, server: &ServerId, slot: u32) -> Option<Failure> {
-        let starts = &self.servers.get(server)?.starts;
+        let starts = self.starts_of(server);
         if starts.iter().any(|start| start.ready_seconds.is_some()) {
             return None;
         }
@@ -120,7 +120,7 @@ impl State {
     /// How many launches for a slot of a server config failed in a row for a cause that may pass, at the end of a session that was
     /// killed.
     pub fn failed_starts(&self, server: &ServerId, slot: u32) -> Vec<Cause> {
-        let starts = self.servers.get(server).map_or(&[][..], |record| &record.starts);
+        let starts = self.starts_of(server);
         let Some(last) = starts.iter().rfind(|start| start.slot == slot) else {
             return Vec::new();
         };
@@ -135,11 +135,6 @@ impl State {
         let of_session = starts.take_while(|start| start.launch.session == last.launch.session);
         let failed = of_session.take_while(|start| start.ready_seconds.is_none() && start.exited_at.is_some());
         failed.filter_map(|start| start.cause).collect()
-    }
-
-    /// How many times a server config was launched.
-    pub fn starts_of(&self, server: &ServerId) -> u32 {
-        self.servers.get(server).map_or(0, |record| record.starts.len() as u32)
     }
 
     /// The last line of a journal that retired what was measured on a server.
@@ -165,7 +160,7 @@ impl State {
         // Who took up a plan after it knows of a later one, whose own session may be lost.
         let later = self.sessions.iter().filter(|session| session.place >= planning.place);
         let mut lost = later.filter(|session| self.plan_of(session).is_none());
-        let PlanContent::In(journal) = lost.find_map(|session| session.plan.as_ref())?.content else {
+        let PlanContent::In(journal) = lost.find_map(Session::recorded_plan)?.content else {
             return None;
         };
         Some(Gap {

@@ -108,7 +108,7 @@ impl Ahead {
                 for run in state.retired_at(entry.place.line) {
                     match &run.search {
                         None => self.add_runs(server, run.slot, &run.name, 1),
-                        Some(searched) => self.add_search(server, run.slot, &searched.id),
+                        Some(search) => self.add_search(server, run.slot, search),
                     }
                 }
             }

@@ -94,7 +94,7 @@ pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<Line> {
             let run = state.run_of(entry)?;
             let mut line = outcome(run, state);
             let place = match &run.search {
-                Some(probe) => bracket(&probe.id, state).unwrap_or_else(|| "probe".into()),
+                Some(search) => bracket(search, state).unwrap_or_else(|| "probe".into()),
                 None => format!("run {} of {}", ahead.done(), ahead.total()),
             };
             let place: Vec<String> = [place].into_iter().chain(time_left(ahead)).collect();
@@ -118,7 +118,7 @@ fn begin(session: &SessionStarted, state: &State, ahead: &Ahead) -> String {
 
 fn starting(server: &ServerId, state: &State) -> String {
     let name = server_name(server, state);
-    match state.starts_of(server) {
+    match state.starts_of(server).len() {
         _ if is_attached(server, state) => format!("{name}, connecting"),
         0 | 1 => name,
         again => format!("{name} (start {again})"),

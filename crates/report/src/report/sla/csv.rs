@@ -31,7 +31,7 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
     // Which combination a load is, its runs say.
     let runs = state
         .runs()
-        .filter_map(|run| Some((&run.search.as_ref()?.id, run.combo.as_deref()?)));
+        .filter_map(|run| Some((run.search.as_ref()?, run.combo.as_deref()?)));
     let combos: BTreeMap<&SearchId, &str> = runs.collect();
     let bench_of = |row: &Row<'_>| {
         let started = &row.record().started;

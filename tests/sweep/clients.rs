@@ -97,6 +97,27 @@ fn one_load_goes_through_every_client() {
 }
 
 #[test]
+fn clients_without_a_common_figure_are_only_told() {
+    let harness = Harness::new();
+    harness.write("write.sh", "echo \"{\\\"$2\\\": 1.5}\" >\"$1\"");
+    let plan = r#"
+runs = 1
+[serve]
+command = "vsweep sim serve tiny --sim-speed 20"
+[bench.command]
+one = "sh write.sh {result} apples"
+two = "sh write.sh {result} pears"
+[bench.params]
+max_concurrency = 4
+"#;
+    harness.write("plan.toml", plan);
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let page = fs::read_to_string(harness.folder.path().join("out/report.html")).expect("written");
+    assert!(page.contains("2 clients sent these loads") && !page.contains("aria-label=\"Clients side by side\""));
+}
+
+#[test]
 fn a_place_without_a_figure_fails_the_run() {
     let harness = Harness::new();
     plan(&harness);

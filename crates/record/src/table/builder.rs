@@ -1,7 +1,7 @@
 //! Builds the table of runs row by row: collects columns as they appear, gives every column an unmistakable name, and
 //! adds the figures that are computed from others.
 
-use super::starts::{Origin, start_column};
+use super::origin::{self, Origin};
 use super::users::derive;
 use super::{Cell, Column, Row, Section, Table, normal};
 use crate::journal::Machine;
@@ -153,7 +153,7 @@ impl TableBuilder {
             }
         }
         self.columns.sort_by_key(|column| column.section);
-        if let Some(starts) = start_column(&self.origins) {
+        if let Some(starts) = origin::column(&self.origins) {
             let after_point = 1;
             self.columns.insert(after_point, starts);
         }

@@ -13,6 +13,7 @@ mod disagree;
 mod drift;
 mod filter;
 mod gpus;
+mod origin;
 mod pareto;
 mod parquet;
 mod points;
@@ -107,7 +108,7 @@ pub struct Table {
     columns: Vec<Column>,
     rows: usize,
     /// Where each run was measured; empty in tables of other things than runs.
-    origins: Vec<starts::Origin>,
+    origins: Vec<origin::Origin>,
     planned_starts: u32,
 }
 

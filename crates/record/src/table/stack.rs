@@ -1,6 +1,6 @@
 //! Several tables under one another, so that experiments can be drawn in one picture.
 
-use super::starts::Origin;
+use super::origin::Origin;
 use super::{Cell, Column, Section, Table};
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! Which start of a server each run was measured on, and what a point's figures are worth over starts: the start is the unit of an
 //! interval (docs/verdicts.md). Without several starts there is none.
 
-use super::{Cell, Column, Point, Points, Section, Table};
+use super::{Column, Point, Points, Table};
 use itertools::Itertools;
 use std::collections::BTreeMap;
 use vsweep_strategy::stats::{ALPHA, Estimate, RunPrior, Start, estimate};
@@ -16,24 +16,6 @@ pub(super) enum Stage {
     Planned,
     /// Those that only the finalists have: they were no part of what made them finalists.
     Fresh,
-}
-
-/// Where a run was measured.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Origin {
-    /// The planned start that it belongs to.
-    pub slot: u32,
-    /// The launch, numbered within the table; none where that is not known.
-    pub launch: Option<u32>,
-    /// Its place in the order of the launch's runs.
-    pub order: u64,
-}
-
-/// The column that says which planned start each run belongs to, if any belongs to a later one than the first.
-pub(super) fn start_column(origins: &[Origin]) -> Option<Column> {
-    let has_later = origins.iter().any(|origin| origin.slot > 0);
-    let slots = origins.iter().map(|origin| Cell::Integer(origin.slot.into()));
-    has_later.then(|| Column::of("start", Section::Identity, slots))
 }
 
 impl Table {

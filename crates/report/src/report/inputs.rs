@@ -43,7 +43,7 @@ pub struct Inputs<'a> {
     pub bench: BenchRunner,
     /// The best points and the frontier of each workload.
     pub answers: Vec<Answer>,
-    /// The winners' configuration files; none until they are asked for ([`Inputs::with_configs`]).
+    /// The winners' configuration files; none until they are asked for.
     pub configs: Vec<Config>,
     /// What was read beside the runs.
     pub telemetry: Telemetry,

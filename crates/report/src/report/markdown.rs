@@ -1,5 +1,5 @@
 //! The report as Markdown for a pull request: the answer, the best points, failures, the environment. Short enough for a
-//! comment; the page has the rest. Its text stands in `report.md.jinja`; here is what goes into it beside the [`super::document`].
+//! comment; the page has the rest. Its text stands in `report.md.jinja`; here is what goes into it beside the `document`.
 
 mod text;
 

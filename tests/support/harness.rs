@@ -197,22 +197,25 @@ pub fn journal_lines(directory: &Path) -> usize {
         .sum()
 }
 
-/// How often each (point, run) has a result in the journals.
-pub fn outcomes_in_journal(directory: &Path) -> BTreeMap<(String, u64), usize> {
-    let mut count = BTreeMap::new();
-    for journal in journals(directory) {
+/// How often each (point, run) has a result: by a line of a journal, or by the file of a run whose vsweep was killed between its
+/// file and its line.
+pub fn recorded_outcomes(directory: &Path) -> BTreeMap<(String, u64), usize> {
+    let mut count: BTreeMap<(String, u64), usize> = BTreeMap::new();
+    for path in journal_files(directory) {
+        let nonce = path.file_stem().and_then(|stem| stem.to_str()).expect("a nonce");
+        let journal = fs::read_to_string(&path).expect("text");
         let mut begun = BTreeMap::new();
         for line in journal.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
             let entry: serde_json::Value = serde_json::from_str(line).expect("a whole line is JSON");
-            let run = |run: &serde_json::Value| {
-                let point = run["point"].as_str().expect("a point").to_owned();
-                (point, run["run"].as_u64().expect("a run"))
-            };
             let event = &entry["event"];
             if let Some(started) = event.get("run_started") {
-                begun.insert(entry["seq"].as_u64(), run(started));
+                let point = started["point"].as_str().expect("a point").to_owned();
+                let (run, seq) = (started["run"].as_u64().expect("a run"), entry["seq"].as_u64());
+                let name = format!("{}.{run}-{nonce}-{}.json", started["slot"], entry["seq"]);
+                begun.insert(seq, (directory.join("runs").join(&point).join(name), (point, run)));
             } else if let Some(finished) = event.get("run_finished") {
-                *count.entry(begun[&finished["started"].as_u64()].clone()).or_default() += 1;
+                let (_, run) = begun.remove(&finished["started"].as_u64()).expect("it was begun");
+                *count.entry(run).or_default() += 1;
             } else if let Some(given_up) = event.get("group_given_up") {
                 for point in given_up["points"].as_array().expect("points") {
                     for run in point["runs"].as_array().expect("runs") {
@@ -221,6 +224,9 @@ pub fn outcomes_in_journal(directory: &Path) -> BTreeMap<(String, u64), usize> {
                     }
                 }
             }
+        }
+        for (_, run) in begun.into_values().filter(|(file, _)| file.exists()) {
+            *count.entry(run).or_default() += 1;
         }
     }
     count

@@ -2,7 +2,7 @@
 //! once. No cluster was ever asked.
 
 use crate::deadline::ended;
-use crate::harness::{Harness, outcomes_in_journal, rows, said, skip, wait_for};
+use crate::harness::{Harness, recorded_outcomes, rows, said, skip, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -159,7 +159,7 @@ fn pods_of_the_jobs_measure_everything_once_also_when_one_is_lost() {
     assert_eq!(all.len(), 4, "a server start each");
     let (first, index) = all[0];
     let mut lost = pod(&harness, first, index);
-    wait_for("a run", || outcomes_in_journal(&directory).len() == 1);
+    wait_for("a run", || recorded_outcomes(&directory).len() == 1);
     kill(Pid::from_raw(lost.id() as i32), Signal::SIGKILL).expect("it lives");
     lost.wait().expect("reaped");
     // Its replacement begins while the others do, and one more pod than there should be.

@@ -2,7 +2,7 @@
 //! tables are those of a sweep that was never interrupted.
 
 use crate::deadline::{output, output_of};
-use crate::harness::{Harness, journal_lines, journals, outcomes_in_journal, rows, said, wait_for};
+use crate::harness::{Harness, journal_lines, journals, recorded_outcomes, rows, said, wait_for};
 use crate::standing::Standing;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -45,7 +45,7 @@ fn table(directory: &Path) -> Vec<(String, String, String)> {
 }
 
 fn assert_nothing_twice(directory: &Path) {
-    for (run, count) in outcomes_in_journal(directory) {
+    for (run, count) in recorded_outcomes(directory) {
         assert_eq!(count, 1, "{run:?} was measured {count} times");
     }
 }
@@ -175,7 +175,7 @@ fn what_outlives_its_vsweep_and_its_guard_is_named_and_ended() {
     assert!(resumed.status.success(), "{}", said(&resumed));
     let ended = format!("cleared away what a killed vsweep had left: process {engine} (VLLM::EngineCor)");
     assert!(said(&resumed).contains(&ended), "{}", said(&resumed));
-    assert_eq!(outcomes_in_journal(&harness.folder.path().join("out")).len(), RUNS);
+    assert_eq!(recorded_outcomes(&harness.folder.path().join("out")).len(), RUNS);
     harness.wait_until_alone();
     wait_for("the daemon to end", || kill(Pid::from_raw(daemon), None).is_err());
     let left: Vec<_> = segments.iter().filter(|segment| segment.exists()).collect();
@@ -210,7 +210,7 @@ fn a_disk_that_takes_no_more_stops_the_sweep_with_nothing_lost() {
         assert_eq!(output.status.code(), Some(1), "{}", said(&output));
         assert!(said(&output).contains("(ulimit -f)"), "{}", said(&output));
         assert_nothing_twice(&directory);
-        let now = outcomes_in_journal(&directory).len();
+        let now = recorded_outcomes(&directory).len();
         assert!(now >= recorded, "recorded runs were lost");
         recorded = now;
     }

@@ -3,7 +3,7 @@
 
 use crate::deadline::{ended, output, output_of};
 use crate::harness::{
-    Harness, journal_files, journal_lines, journals, outcomes_in_journal, rows, run_files, said, wait_for,
+    Harness, journal_files, journal_lines, journals, recorded_outcomes, rows, run_files, said, wait_for,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -456,7 +456,7 @@ fn a_run_whose_file_is_damaged_is_measured_again() {
         "{}",
         said(&again)
     );
-    assert_eq!(outcomes_in_journal(&directory).values().sum::<usize>(), 5);
+    assert_eq!(recorded_outcomes(&directory).values().sum::<usize>(), 5);
     assert!(causes(&directory, "point").into_values().all(|cause| cause == "ok"));
 
     journal_files(&directory)
@@ -595,7 +595,7 @@ fn a_port_that_somebody_takes_under_way_stops_the_sweep_and_fails_no_run() {
     let told = format!("port {} is held by process {}", address.port(), std::process::id());
     assert!(said(&output).contains(&told), "{}", said(&output));
     assert_eq!(
-        outcomes_in_journal(&harness.folder.path().join("out")).len(),
+        recorded_outcomes(&harness.folder.path().join("out")).len(),
         1,
         "{}",
         said(&output)

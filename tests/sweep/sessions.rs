@@ -1,7 +1,7 @@
 //! Several sessions on one directory, copies of it, and what vsweep 1.x left: no result is lost, mixed or counted twice.
 
 use crate::deadline::ended;
-use crate::harness::{Harness, journal_files, journals, outcomes_in_journal, rows, run_files, said, wait_for};
+use crate::harness::{Harness, journal_files, journals, recorded_outcomes, rows, run_files, said, wait_for};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -65,7 +65,7 @@ fn two_sessions_at_once_waste_work_and_lose_nothing() {
     assert!(second.status.success(), "{}", said(&second));
     assert!(ended(&mut first).success());
     assert_eq!(journal_files(&directory).len(), 2);
-    let results = outcomes_in_journal(&directory);
+    let results = recorded_outcomes(&directory);
     assert_eq!(results.len(), 12);
     assert_eq!(
         run_files(&directory).len(),
@@ -170,7 +170,7 @@ fn a_copy_taken_during_a_sweep_is_read_and_goes_on() {
     );
     let kept = before.concat().matches("\"run_finished\"").count();
     // Of the one whose line came after its file was looked for, only the line was copied.
-    let measured = outcomes_in_journal(&copied).values().sum::<usize>();
+    let measured = recorded_outcomes(&copied).values().sum::<usize>();
     assert!((12..=13).contains(&measured) && kept > 2, "{measured} {kept}");
 }
 

@@ -2,7 +2,7 @@
 //! would. Both nodes share processes and ports, so this is harsher than a cluster; containers, accounting and cgroups are not tried.
 
 use crate::deadline::{PATIENCE, ended};
-use crate::harness::{Harness, journals, outcomes_in_journal, rows, said, skip, wait_for};
+use crate::harness::{Harness, journals, recorded_outcomes, rows, said, skip, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
 use serde_json::Value;
@@ -351,7 +351,7 @@ fn whatever_happens_to_tasks_the_table_is_that_of_one_machine() {
     cluster.wait_until_over("out");
 
     // The worker that died is no task any more, so it is handed over again, and nothing else.
-    let left = outcomes_in_journal(&cluster.out("out")).len();
+    let left = recorded_outcomes(&cluster.out("out")).len();
     if left < 24 {
         cluster.says(&submit, 0, "server start");
         cluster.wait_until_over("out");
@@ -433,7 +433,7 @@ fn limits_preemption_and_a_silent_controller_lose_nothing() {
     cluster.says(&[&submit[..], &["--cancel"]].concat(), 0, "cancelled");
     cluster.wait_until_over("other");
     assert!(
-        outcomes_in_journal(&cluster.out("other")).len() < 3,
+        recorded_outcomes(&cluster.out("other")).len() < 3,
         "the test has lost its meaning"
     );
 
@@ -496,7 +496,7 @@ fn limits_preemption_and_a_silent_controller_lose_nothing() {
     cluster.says(&submit, 0, "");
     cluster.wait_until_over("other");
     cluster.says(&submit, 0, "nothing is left to do");
-    let results = outcomes_in_journal(&cluster.out("other"));
+    let results = recorded_outcomes(&cluster.out("other"));
     assert_eq!(results.len(), 3, "{results:?}");
     assert_eq!(table(&cluster, "other").len(), 3);
 

@@ -1,7 +1,7 @@
 //! Several workers on one directory: what they measure together is what one `run` would, whoever dies or sleeps meanwhile.
 
 use crate::deadline::ended;
-use crate::harness::{Harness, journal_lines, journals, outcomes_in_journal, rows, said, wait_for};
+use crate::harness::{Harness, journal_lines, journals, recorded_outcomes, rows, said, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,7 +72,7 @@ fn workers_share_the_starts_out_and_measure_what_one_run_would() {
         assert_eq!(ended(worker).code(), Some(0));
     }
     assert_eq!(starts(&directory), 5, "each server was started once");
-    let results = outcomes_in_journal(&directory);
+    let results = recorded_outcomes(&directory);
     assert!(
         results.len() == 20 && results.values().all(|count| *count == 1),
         "{results:?}"
@@ -118,7 +118,7 @@ fn killed_and_stopped_workers_lose_nothing_and_nothing_counts_twice() {
         assert_eq!(ended(worker).code(), Some(0));
     }
     assert_eq!(
-        outcomes_in_journal(&directory).len(),
+        recorded_outcomes(&directory).len(),
         20,
         "all is measured without the stopped one"
     );
@@ -213,7 +213,7 @@ fn one_group_alone_is_taken_and_a_drained_one_goes_on_elsewhere() {
     wait_for("a run", || journals(&directory).concat().contains("\"run_started\""));
     signal(&drained, Signal::SIGUSR1);
     assert_eq!(ended(&mut drained).code(), Some(130));
-    let results = outcomes_in_journal(&directory);
+    let results = recorded_outcomes(&directory);
     assert_eq!(
         results.len(),
         1,
@@ -223,7 +223,7 @@ fn one_group_alone_is_taken_and_a_drained_one_goes_on_elsewhere() {
     let group = folder.expect("one").file_name().into_string().expect("plain");
     let rest = harness.run(&["worker", "out", "--group", &group]);
     assert_eq!(rest.status.code(), Some(0), "{}", said(&rest));
-    assert_eq!(outcomes_in_journal(&directory).len(), 4, "this server and no other");
+    assert_eq!(recorded_outcomes(&directory).len(), 4, "this server and no other");
     let again = harness.run(&["worker", "out", "--group", &group]);
     assert!(said(&again).contains("nothing is left to do"), "{}", said(&again));
     harness.wait_until_alone();
@@ -403,7 +403,7 @@ fn eight_workers_with_clocks_hours_apart_and_late_directories_killed_and_stopped
         assert_eq!(verified.status.code(), Some(0), "round {round}: {}", said(&verified));
         let status = harness.run(&["status", "out"]);
         assert!(said(&status).contains("nothing is left to do"), "{}", said(&status));
-        let results = outcomes_in_journal(&directory);
+        let results = recorded_outcomes(&directory);
         spare += results.values().map(|count| count - 1).sum::<usize>();
         harness.wait_until_alone();
         println!("round {round}: {kills} kills, {stops} stops, {spare} runs measured twice so far");

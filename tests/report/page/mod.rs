@@ -116,7 +116,7 @@ fn write_report(directory: &Directory) {
     let runs = read_runs(directory, &state);
     assert_eq!(runs.damaged, Vec::<String>::new());
     let (points, options) = (Points::of(&runs.table), ReportOptions::default());
-    write_pages(&Inputs::gather(directory, &state, &points, &options).with_configs()).expect("written");
+    write_pages(&Inputs::gather(directory, &state, &points, &options)).expect("written");
 }
 
 /// Keeps pictures where `SCREENSHOTS` names a folder, for people to look at.

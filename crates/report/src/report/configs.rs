@@ -4,7 +4,7 @@
 use super::align::align;
 use super::answer::{Answer, KNEE, mark as suspect};
 use super::environment::facts;
-use super::inputs::{Config, Inputs};
+use super::inputs::Inputs;
 use super::nodes;
 use super::sla::{Ranked, by_target};
 use super::template::plain;
@@ -38,6 +38,17 @@ const FACTS: [&str; 7] = [
     "server version",
 ];
 
+/// A file for `vllm serve --config`.
+#[derive(Debug)]
+pub struct Config {
+    /// What its settings are best at, as the answer asks it: `Highest throughput`, `Target chat`.
+    pub question: String,
+    /// Its name in the folder `best`.
+    pub file: String,
+    /// The settings, below comments that say why these.
+    pub text: String,
+}
+
 /// A configuration to deploy.
 struct Winner {
     /// What it is best at.
@@ -48,16 +59,8 @@ struct Winner {
     point: usize,
 }
 
-impl Inputs<'_> {
-    /// The same with the winners' files.
-    pub fn with_configs(mut self) -> Self {
-        self.configs = render(&self);
-        self
-    }
-}
-
 /// The files; none for a server whose command does not show its flags, or that vsweep only attached to.
-fn render(inputs: &Inputs<'_>) -> Vec<Config> {
+pub fn render(inputs: &Inputs<'_>) -> Vec<Config> {
     let runs: Vec<&RunRecord> = inputs.state.runs().collect();
     let mut winners = of_targets(inputs, &runs);
     winners.extend(inputs.answers.iter().flat_map(|answer| of_answer(inputs, answer)));

@@ -43,8 +43,6 @@ pub struct Inputs<'a> {
     pub bench: BenchRunner,
     /// The best points and the frontier of each workload.
     pub answers: Vec<Answer>,
-    /// The winners' configuration files; none until they are asked for.
-    pub configs: Vec<Config>,
     /// What was read beside the runs.
     pub telemetry: Telemetry,
     /// Which settings mattered.
@@ -57,17 +55,6 @@ pub struct Inputs<'a> {
     pub requirements: Vec<Judged>,
     /// Which points meet what the plan asks of them.
     pub goals: Goals,
-}
-
-/// A file for `vllm serve --config`.
-#[derive(Debug)]
-pub struct Config {
-    /// What its settings are best at, as the answer asks it: `Highest throughput`, `Target chat`.
-    pub question: String,
-    /// Its name in the folder `best`.
-    pub file: String,
-    /// The settings, below comments that say why these.
-    pub text: String,
 }
 
 impl<'a> Inputs<'a> {
@@ -106,7 +93,6 @@ impl<'a> Inputs<'a> {
             requirements: requirements::judge(&options.requirements, state, points),
             goals,
             answers,
-            configs: Vec::new(),
         }
     }
 

@@ -6,6 +6,7 @@ mod text;
 pub(super) use text::{environment, escape, grid};
 
 use super::answer::{Answer, KNEE, mark};
+use super::configs::Config;
 use super::inputs::Inputs;
 use super::recommend::recommend;
 use super::sla;
@@ -23,13 +24,13 @@ const MOST_ROWS: usize = 12;
 const MOST_NAMED: usize = 3;
 
 /// The text.
-pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
+pub fn render(inputs: &Inputs<'_>, configs: &[Config], document: Value) -> String {
     let answers = inputs.answers.iter().enumerate();
     let answers = answers.filter(|(_, answer)| answer.is_measured());
     let own = context! {
         searches => sla::to_text(inputs.state),
         answers => answers.map(|(place, answer)| parts(inputs, place, answer)).collect_vec(),
-        configs => inputs.configs.iter().map(|config| config.file.clone()).collect_vec(),
+        configs => configs.iter().map(|config| config.file.clone()).collect_vec(),
     };
     let parts = merge_maps([own, document]);
     fill(&environment(), include_str!("markdown/report.md.jinja"), parts)

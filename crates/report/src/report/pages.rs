@@ -1,5 +1,6 @@
 //! Writes `report.html`, `report.md` and the configuration files in `best/`.
 
+use super::configs::{self, Config};
 use super::folder::write_folder;
 use super::inputs::Inputs;
 use super::rows::read_asked;
@@ -12,12 +13,15 @@ use vsweep_record::journal::{Directory, State};
 use vsweep_record::table::Points;
 
 /// The reports with their files, the one that is written last at the end.
-pub(super) fn make_reports(inputs: &Inputs<'_>) -> [(PathBuf, String); 2] {
+pub(super) fn make_reports(inputs: &Inputs<'_>, configs: &[Config]) -> [(PathBuf, String); 2] {
     let (directory, document) = (inputs.directory, document::parts(inputs));
-    let basis = basis::line(directory, inputs.state, inputs.configs.len());
+    let basis = basis::line(directory, inputs.state, configs.len());
     [
-        (directory.report_html(), html::render(inputs, document.clone())),
-        (directory.report_markdown(), markdown::render(inputs, document) + &basis),
+        (directory.report_html(), html::render(inputs, configs, document.clone())),
+        (
+            directory.report_markdown(),
+            markdown::render(inputs, configs, document) + &basis,
+        ),
     ]
 }
 
@@ -25,15 +29,15 @@ pub(super) fn make_reports(inputs: &Inputs<'_>) -> [(PathBuf, String); 2] {
 pub fn render_report(directory: &Directory, state: &State, options: &ReportOptions, form: ReportForm) -> String {
     let runs = read_asked(directory, state, options);
     let points = Points::of(&runs.table);
-    let mut inputs = Inputs::gather(directory, state, &points, options).with_configs();
+    let mut inputs = Inputs::gather(directory, state, &points, options);
     if let ReportForm::Live(version) = form {
         inputs.live = Some(version);
     }
-    let document = document::parts(&inputs);
+    let (configs, document) = (configs::render(&inputs), document::parts(&inputs));
     match form {
-        ReportForm::Page | ReportForm::Live(_) => html::render(&inputs, document),
+        ReportForm::Page | ReportForm::Live(_) => html::render(&inputs, &configs, document),
         ReportForm::Markdown => {
-            markdown::render(&inputs, document) + &basis::line(directory, state, inputs.configs.len())
+            markdown::render(&inputs, &configs, document) + &basis::line(directory, state, configs.len())
         }
     }
 }
@@ -51,10 +55,13 @@ pub enum ReportForm {
 
 /// Writes them and returns where. The Markdown is written last: it tells that all the others are there.
 pub fn write_pages(inputs: &Inputs<'_>) -> Result<Vec<PathBuf>> {
-    let configs = inputs.configs.iter();
-    let configs = configs.map(|config| (config.file.clone(), config.text.clone().into_bytes()));
-    let mut written = write_folder(&inputs.directory.best(), "yaml", configs)?;
-    for (path, text) in make_reports(inputs) {
+    let configs = configs::render(inputs);
+    let reports = make_reports(inputs, &configs);
+    let files = configs
+        .into_iter()
+        .map(|config| (config.file, config.text.into_bytes()));
+    let mut written = write_folder(&inputs.directory.best(), "yaml", files)?;
+    for (path, text) in reports {
         write_atomic(&path, text.as_bytes())?;
         written.push(path);
     }

@@ -1,6 +1,7 @@
 //! Whether the tables and pages of an experiment say what its journals and run files say: makes each anew in memory, and names
 //! every figure that differs. Pictures are not looked at.
 
+use super::configs;
 use super::html;
 use super::inputs::Inputs;
 use super::pages::make_reports;
@@ -49,8 +50,8 @@ pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> 
     if let Some(name) = html::name_in(&page) {
         inputs.experiment = name;
     }
-    let inputs = inputs.with_configs();
-    for (path, text) in &make_reports(&inputs) {
+    let made = configs::render(&inputs);
+    for (path, text) in &make_reports(&inputs, &made) {
         let differences = match path.extension().is_some_and(|extension| extension == "html") {
             true => page_differences,
             false => line_differences,
@@ -66,8 +67,10 @@ pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> 
     let mut configs: BTreeMap<PathBuf, Option<String>> = BTreeMap::new();
     let stored = fs::read_dir(directory.best()).into_iter().flatten().flatten();
     configs.extend(stored.map(|entry| (entry.path(), None)));
-    let made = inputs.configs.into_iter();
-    configs.extend(made.map(|config| (directory.best().join(config.file), Some(config.text))));
+    configs.extend(
+        made.into_iter()
+            .map(|config| (directory.best().join(config.file), Some(config.text))),
+    );
     for (path, content) in configs {
         verified.compare(directory.root(), &path, content.as_deref(), line_differences);
     }

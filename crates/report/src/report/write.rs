@@ -79,7 +79,7 @@ impl LiveTables {
 pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) -> Result<Written> {
     let runs = read_asked(directory, state, options);
     let points = Points::of(&runs.table);
-    let inputs = Inputs::gather(directory, state, &points, options).with_configs();
+    let inputs = Inputs::gather(directory, state, &points, options);
     let mut written = write_tables(directory, state, &runs, &points, &inputs.goals)?;
     written.files.push(write_typed(directory, &runs.table)?);
     written.summary = summarize(&inputs);

@@ -3,6 +3,7 @@
 use super::card::Card;
 use super::pictures::{MOST_FRONT, pictures};
 use crate::report::answer::{Answer, Best, FRONTIER, KNEE, mark};
+use crate::report::configs::Config;
 use crate::report::effects::Mattered;
 use crate::report::inputs::Inputs;
 use crate::report::recommend::recommend;
@@ -18,7 +19,7 @@ use vsweep_record::table::{Column, Workload};
 const MOST_FRONTIER: usize = 12;
 
 /// The answers of all workloads that were measured.
-pub fn parts(inputs: &Inputs<'_>) -> Value {
+pub fn parts(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
     let points = inputs.points;
     let workloads = points.workloads();
     let pictures = pictures(inputs);
@@ -41,7 +42,7 @@ pub fn parts(inputs: &Inputs<'_>) -> Value {
                 brief => found.first().and_then(Mattered::brief),
                 families,
                 left_out => answer.left_out(),
-                bests => bests(inputs, workload, answer, &told),
+                bests => bests(inputs, configs, workload, answer, &told),
                 knee => answer.knee.map(|at| Card {
                     title: KNEE,
                     question: &answer.ask(KNEE),
@@ -49,7 +50,7 @@ pub fn parts(inputs: &Inputs<'_>) -> Value {
                     at,
                     metric: FRONTIER[1],
                     shown: None,
-                }.parts(inputs)),
+                }.parts(inputs, configs)),
                 has_intervals => answer.bests.iter().any(|best| best.standing.is_some()),
                 repeated => answer.repeated,
                 mattered => found.iter().map(|found| (found.subject(), found.sentences())).collect_vec(),
@@ -70,7 +71,13 @@ pub fn parts(inputs: &Inputs<'_>) -> Value {
 }
 
 /// The best points of a workload, and what is tied with each.
-fn bests(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &Answer, told: &[&Column]) -> Vec<Value> {
+fn bests(
+    inputs: &Inputs<'_>,
+    configs: &[Config],
+    workload: &Workload<'_>,
+    answer: &Answer,
+    told: &[&Column],
+) -> Vec<Value> {
     // Of a single point, every card would say the same.
     let is_single = workload.points.len() == 1;
     let most = if is_single { 1 } else { answer.bests.len() };
@@ -85,7 +92,7 @@ fn bests(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &Answer, told: &[
             shown: None,
         };
         context! {
-            card => card.parts(inputs),
+            card => card.parts(inputs, configs),
             why_tied => best.why_tied(),
             tied => tied.map(|i| settings(told, inputs.points.points[*i].row)).collect_vec(),
         }

@@ -2,6 +2,7 @@
 //! its server.
 
 use crate::report::answer::mark;
+use crate::report::configs::Config;
 use crate::report::inputs::Inputs;
 use crate::report::variation::settings;
 use crate::report::words::{axis_title, show_of};
@@ -32,7 +33,7 @@ pub struct Card<'a> {
 
 impl Card<'_> {
     /// The card as the template takes it.
-    pub fn parts(self, inputs: &Inputs<'_>) -> Value {
+    pub fn parts(self, inputs: &Inputs<'_>, configs: &[Config]) -> Value {
         let points = inputs.points;
         let point = &points.points[self.at];
         // A load is known even where its run was cut short and has no figures.
@@ -51,7 +52,7 @@ impl Card<'_> {
             Some((title.trim_end_matches(" ($)").to_owned(), show_of(name, spread.median)))
         });
         let goals = &inputs.goals;
-        let config = inputs.configs.iter().find(|config| config.question == self.question);
+        let config = configs.iter().find(|config| config.question == self.question);
         context! {
             title => self.title,
             value => self.shown.unwrap_or(value),

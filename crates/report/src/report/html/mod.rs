@@ -11,6 +11,7 @@ mod pictures;
 mod targets;
 pub(super) mod text;
 
+use super::configs::Config;
 use super::inputs::Inputs;
 use minijinja::value::merge_maps;
 use minijinja::{Value, context};
@@ -46,7 +47,7 @@ pub fn name_in(page: &str) -> Option<String> {
 }
 
 /// The page, with what it has in common with other reports.
-pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
+pub fn render(inputs: &Inputs<'_>, configs: &[Config], document: Value) -> String {
     let mut script = SCRIPT.concat();
     if inputs.live.is_some() {
         script += include_str!("script/live.js");
@@ -57,7 +58,7 @@ pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
             style => safe(STYLE),
             data => safe(data::encode(inputs)),
             script => safe(script),
-            ..merge_maps([targets::parts(inputs), answer::parts(inputs), document]),
+            ..merge_maps([targets::parts(inputs, configs), answer::parts(inputs, configs), document]),
         },
     )
 }

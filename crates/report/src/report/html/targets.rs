@@ -2,6 +2,7 @@
 //! load, or why none is known; and a table of every server's limits.
 
 use super::card::Card;
+use crate::report::configs::Config;
 use crate::report::inputs::Inputs;
 use crate::report::sla::{self, Ranked, by_target};
 use crate::report::words::show_number;
@@ -15,7 +16,7 @@ use vsweep_record::journal::RunRecord;
 const MOST_TOLD: usize = 3;
 
 /// Nothing where no search has begun.
-pub fn parts(inputs: &Inputs<'_>) -> Value {
+pub fn parts(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
     let state = inputs.state;
     let runs: Vec<&RunRecord> = state.runs().collect();
     let limits = sla::varied(state).map(|vary| {
@@ -29,11 +30,11 @@ pub fn parts(inputs: &Inputs<'_>) -> Value {
     let targets = by_target(state);
     context! {
         limits,
-        targets => targets.iter().map(|ranked| target(inputs, &runs, ranked)).collect_vec(),
+        targets => targets.iter().map(|ranked| target(inputs, configs, &runs, ranked)).collect_vec(),
     }
 }
 
-fn target(inputs: &Inputs<'_>, runs: &[&RunRecord], ranked: &Ranked<'_>) -> Value {
+fn target(inputs: &Inputs<'_>, configs: &[Config], runs: &[&RunRecord], ranked: &Ranked<'_>) -> Value {
     let (rows, (best, _)) = (&ranked.rows, ranked.split());
     let criteria = best.target.criteria.iter().join(", ");
     let title = best.question();
@@ -71,7 +72,7 @@ fn target(inputs: &Inputs<'_>, runs: &[&RunRecord], ranked: &Ranked<'_>) -> Valu
         shown: best.value_in_words(),
     };
     context! {
-        best => card.parts(inputs),
+        best => card.parts(inputs, configs),
         title => title.as_str(),
         criteria,
         limit => limit + &words,

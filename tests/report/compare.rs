@@ -310,11 +310,16 @@ fn a_page_shows_both_frontiers_and_takes_nothing_for_markup() {
 
 /// Experiments of a machine, each so many times as slow as the first.
 fn experiments(folder: &Path, host: &str, slowness: &[f64]) {
+    noisy_experiments(folder, host, slowness, Experiment::default().noise);
+}
+
+fn noisy_experiments(folder: &Path, host: &str, slowness: &[f64], noise: f64) {
     for (at, slowness) in slowness.iter().enumerate() {
         let root = folder.join(format!("day{at}"));
         let experiment = Experiment {
             loads: vec![json!({"max_concurrency": 8}), json!({"max_concurrency": 64})],
             slowness: *slowness,
+            noise,
             ..Experiment::default()
         };
         experiment.write(&root);
@@ -360,4 +365,17 @@ fn what_a_machine_showed_before_is_the_margin_and_tells_when_it_is_slower() {
     fs::write(folder.path().join("day1/manifest.json"), r#"{"host": "node8"}"#).expect("written");
     let other = vsweep(folder.path(), &["compare", "day0", "day1"]);
     assert!(other.contains("changes within 3 % do not matter"), "{other}");
+}
+
+#[test]
+fn runs_that_disagree_are_noise_of_the_machine() {
+    let folder = TempDir::new().expect("a folder");
+    noisy_experiments(folder.path(), "node7", &[1.0, 1.004, 0.997], 0.5);
+    let told = vsweep(folder.path(), &["report", "day0"]);
+    assert!(told.contains("disagree"), "{told}");
+    let compared = vsweep(folder.path(), &["compare", "day0", "day1"]);
+    assert!(
+        compared.contains("within the machine's own noise do not matter (5 % of"),
+        "{compared}"
+    );
 }

@@ -39,6 +39,8 @@ pub struct Experiment {
     pub simulated: bool,
     /// How many times as long as usual everything takes.
     pub slowness: f64,
+    /// How far a run's times are from usual at most, as a part of them.
+    pub noise: f64,
     /// GPUs that the servers are given in turn; 0: none.
     pub gpus: u32,
     /// Mean clock of the GPUs, if it was read.
@@ -62,6 +64,7 @@ impl Default for Experiment {
             doubts: |_, _| None,
             simulated: false,
             slowness: 1.0,
+            noise: 0.06,
             gpus: 0,
             clock_mhz: None,
             figures: |_, _| json!({}),
@@ -229,7 +232,7 @@ impl Experiment {
         let rate = number(load, "request_rate");
         let users = number(load, "max_concurrency").unwrap_or(rate.map_or(200.0, |rate| rate * 6.0));
         let out = number(load, "random_output_len").unwrap_or(256.0);
-        let noise = self.slowness * (1.0 + 0.06 * ((f64::from(run) * 2.3 + users + tp).sin()));
+        let noise = self.slowness * (1.0 + self.noise * ((f64::from(run) * 2.3 + users + tp).sin()));
         let batch = users.min(seqs);
         let tpot_ms = (5.0 / tp.powf(0.7) + 0.045 * batch / tp.powf(0.85)) * noise;
         let ttft_ms = (22.0 / tp.powf(0.6) + tpot_ms * (users / batch - 1.0) * out + 0.6 * batch) * noise;

@@ -212,7 +212,8 @@ fn read(directory: &Directory, state: &State, metrics: &[String], is_simulated: 
     let is_of_kind =
         |row: &usize| (simulated.is_some_and(|column| column.cells[*row].to_string() == "true")) == is_simulated;
     let mut points = BTreeMap::new();
-    for point in Points::of(&table).points.iter().filter(|point| !point.is_suspect()) {
+    // Valid runs that disagree stay: their scatter is what this measures, and a history without them would be too quiet.
+    for point in Points::of(&table).points.iter().filter(|point| point.ok > 0) {
         let rows: Vec<usize> = point.used.iter().copied().filter(is_of_kind).collect();
         // By version and launch.
         let mut values: BTreeMap<(&str, &str, String), Vec<f64>> = BTreeMap::new();

@@ -8,13 +8,11 @@
 
 mod client;
 mod floor;
-mod foreign;
 mod mock;
 mod process;
 mod viewers;
 
-use client::{Client, Figures, Workload};
-use foreign::Foreign;
+use client::{Client, Figures, Foreign, Workload};
 use process::{Server, pin};
 use std::io::{self, Write};
 use std::path::PathBuf;

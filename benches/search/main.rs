@@ -19,6 +19,7 @@ mod pchip;
 mod random;
 mod real;
 mod servers;
+mod trial;
 mod truth;
 mod worlds;
 

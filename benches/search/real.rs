@@ -5,7 +5,7 @@
 //! which take most of the time, stay until the machine is booted: remove them after a change of the generator or the simulator.
 
 use crate::calm::calmly;
-use crate::campaign::{Trial, choices, report};
+use crate::trial::{Trial, choices, report};
 use crate::truth::{Curve, Truth};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

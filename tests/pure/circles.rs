@@ -1,5 +1,5 @@
-//! No two files of a crate need each other. A folder's `mod.rs` and the files below it count as one: it declares them, and they
-//! complete its types.
+//! No files of a crate need each other in a circle, in benches and tests neither. A file may use what its folder's `mod.rs` holds
+//! for all files below it; what that `mod.rs` uses of them counts as its need.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 /// A module's path inside its crate.
 type Module = Vec<String>;
 
+/// A path in code by its parts.
+type Steps = Vec<String>;
+
 #[test]
 fn no_files_need_each_other() {
     let mut circles = Vec::new();
-    for folder in super::layers::source_folders() {
-        let files = modules(&folder);
-        let needs = needs(&files);
+    for folder in roots() {
+        let needs = needs(&modules(&folder));
         for start in needs.keys() {
             for next in &needs[start] {
                 if let Some(back) = way(&needs, next, start) {
@@ -30,70 +32,90 @@ fn no_files_need_each_other() {
     assert!(circles.is_empty(), "{}", circles.join("\n"));
 }
 
-#[test]
-fn a_circle_is_found_through_a_name_that_is_passed_on() {
-    let file = |name: &str, text: &str| (name.split("::").map(str::to_owned).collect::<Module>(), text.to_owned());
-    let files = BTreeMap::from([
-        file("room", "mod a;\nmod b;\npub use b::Thing;\n"),
-        file("room::a", "use super::{Thing, other};\n"),
-        file("room::b", "use std::fmt;\nuse super::a::Part;\n"),
-    ]);
-    let needs = needs(&files);
-    let module = |name: &str| vec!["room".to_owned(), name.to_owned()];
-    assert_eq!(
-        way(&needs, &module("b"), &module("a")),
-        Some(vec![module("b"), module("a")])
-    );
+/// The folders with the root file of a crate, a bench or a test binary.
+fn roots() -> Vec<PathBuf> {
+    let with_a_main = ["benches", "tests"].into_iter().flat_map(|folder| {
+        let entries = fs::read_dir(folder).expect("readable");
+        let folders = entries.map(|entry| entry.expect("readable").path());
+        folders.filter(|folder| folder.join("main.rs").exists())
+    });
+    super::layers::source_folders().into_iter().chain(with_a_main).collect()
 }
 
-/// The code of every module of a crate, without tests and comments.
+/// What the files of one crate need, by their modules and texts.
+fn needs_of(files: &[(&str, &str)]) -> BTreeMap<Module, BTreeSet<Module>> {
+    needs(
+        &files
+            .iter()
+            .map(|(name, text)| (module(name), (*text).to_owned()))
+            .collect(),
+    )
+}
+
+fn module(name: &str) -> Module {
+    name.split("::").map(str::to_owned).collect()
+}
+
+#[test]
+fn a_circle_is_found_through_a_name_that_is_passed_on() {
+    let needs = needs_of(&[
+        ("room", "mod a;\nmod b;\npub use b::Thing;\n"),
+        ("room::a", "use super::{Thing, other};\n"),
+        ("room::b", "use std::fmt;\nuse super::a::Part;\n"),
+    ]);
+    let (a, b) = (module("room::a"), module("room::b"));
+    assert_eq!(way(&needs, &b, &a), Some(vec![b, a]));
+}
+
+#[test]
+fn a_circle_is_found_through_what_a_file_needs_below_it() {
+    let needs = needs_of(&[
+        ("state", "use super::legacy::Sealed;\n"),
+        ("legacy", "mod fold;\nuse fold::Fold;\npub struct Sealed;\n"),
+        ("legacy::fold", "use super::Sealed;\nuse crate::state::Session;\n"),
+    ]);
+    let (state, legacy) = (module("state"), module("legacy"));
+    let through = module("legacy::fold");
+    assert_eq!(way(&needs, &legacy, &state), Some(vec![legacy, through, state]));
+}
+
+#[test]
+fn a_circle_is_found_through_a_path_without_use() {
+    let needs = needs_of(&[
+        ("a", "use crate::b::Part;\n"),
+        ("b", "fn f() -> u8 {\n    crate::a::text(1)\n}\n"),
+    ]);
+    assert_eq!(needs[&module("b")], BTreeSet::from([module("a")]));
+}
+
+/// The code of every module of a crate, without comments and the unit tests at the end of a file, which may use anything.
 fn modules(folder: &Path) -> BTreeMap<Module, String> {
     let files: Vec<PathBuf> = super::layers::files_below(folder);
-    let texts: BTreeMap<Module, String> = files
-        .iter()
-        .map(|path| {
-            let relative = path.strip_prefix(folder).expect("below src").with_extension("");
-            let mut module: Module = relative
-                .iter()
-                .map(|part| part.to_string_lossy().into_owned())
-                .collect();
-            if matches!(module.last().map(String::as_str), Some("mod" | "lib" | "main")) {
-                module.pop();
-            }
-            (module, fs::read_to_string(path).expect("readable"))
-        })
-        .collect();
-    // Modules that are declared for tests only, and what lies below them.
-    let of_tests: Vec<Module> = texts
-        .iter()
-        .flat_map(|(module, text)| {
-            let declared = text
-                .split("#[cfg(test)]\nmod ")
-                .skip(1)
-                .filter_map(|rest| rest.split_once(';'));
-            let name = declared
-                .map(|(name, _)| name.to_owned())
-                .filter(|name| !name.contains(' '));
-            name.map(|name| [module.clone(), vec![name]].concat())
-                .collect::<Vec<_>>()
-        })
-        .collect();
-    let is_test = |module: &Module| of_tests.iter().any(|test| module.starts_with(test));
+    let texts = files.iter().map(|path| {
+        let relative = path.strip_prefix(folder).expect("below the folder").with_extension("");
+        let mut module: Module = relative
+            .iter()
+            .map(|part| part.to_string_lossy().into_owned())
+            .collect();
+        if matches!(module.last().map(String::as_str), Some("mod" | "lib" | "main")) {
+            module.pop();
+        }
+        (module, fs::read_to_string(path).expect("readable"))
+    });
     let code = |text: &str| {
         let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
         lines.collect::<Vec<_>>().join("\n")
     };
-    let kept = texts.into_iter().filter(|(module, _)| !is_test(module));
-    kept.map(|(module, text)| (module, code(&text))).collect()
+    texts.map(|(module, text)| (module, code(&text))).collect()
 }
 
-/// Which modules each module needs, apart from those above and below it.
+/// Which modules each module needs, apart from those above it.
 fn needs(files: &BTreeMap<Module, String>) -> BTreeMap<Module, BTreeSet<Module>> {
     let passed_on: BTreeMap<(Module, String), Module> = files
         .iter()
         .flat_map(|(module, code)| {
-            let shown = paths(code).into_iter().filter(|(is_shown, _)| *is_shown);
+            let shown = paths(code).0.into_iter().filter(|(is_shown, _)| *is_shown);
             shown.filter_map(|(_, path)| {
                 let name = path.last()?.clone();
                 let target = resolve(files, &BTreeMap::new(), module, &path)?;
@@ -102,11 +124,11 @@ fn needs(files: &BTreeMap<Module, String>) -> BTreeMap<Module, BTreeSet<Module>>
         })
         .collect();
     let of = |module: &Module, code: &String| {
-        let hidden = paths(code).into_iter().filter(|(is_shown, _)| !is_shown);
-        let targets = hidden.filter_map(|(_, path)| resolve(files, &passed_on, module, &path));
-        targets
-            .filter(|target| !module.starts_with(target) && !target.starts_with(module))
-            .collect()
+        let (named, written_out) = paths(code);
+        let hidden = named.into_iter().filter(|(is_shown, _)| !is_shown);
+        let needed = hidden.map(|(_, path)| path).chain(written_out);
+        let targets = needed.filter_map(|path| resolve(files, &passed_on, module, &path));
+        targets.filter(|target| !module.starts_with(target)).collect()
     };
     files
         .iter()
@@ -146,35 +168,44 @@ fn resolve(
     Some(here)
 }
 
-/// Every path of the `use` lines, with whether others see it.
-fn paths(code: &str) -> Vec<(bool, Vec<String>)> {
-    let mut paths = Vec::new();
-    for statement in code.split(';') {
-        let line = statement.rsplit("\n\n").next().unwrap_or_default().trim();
-        let line = line
-            .lines()
-            .skip_while(|line| !line.contains("use "))
-            .collect::<Vec<_>>()
-            .join(" ");
-        let Some((visibility, tree)) = line.split_once("use ") else {
-            continue;
-        };
-        let is_shown = visibility.trim_start().starts_with("pub");
-        if visibility.trim().is_empty() || is_shown {
-            let leaves = leaves(tree);
-            paths.extend(leaves.into_iter().map(|leaf| (is_shown, leaf)));
+/// The paths that `use` lines name, with whether others see them, and those that stand in the code itself, such as
+/// `crate::a::text(1)`.
+fn paths(code: &str) -> (Vec<(bool, Steps)>, Vec<Steps>) {
+    let mut uses: Vec<(bool, String)> = Vec::new();
+    let (mut rest, mut is_open) = (String::new(), false);
+    for line in code.lines().map(str::trim) {
+        let begun = line.split_once("use ").filter(|(visibility, _)| {
+            let visibility = visibility.trim_end();
+            visibility.is_empty() || visibility == "pub" || visibility.starts_with("pub(") && visibility.ends_with(')')
+        });
+        match (begun, uses.last_mut()) {
+            (_, Some((_, tree))) if is_open => tree.push_str(line),
+            (Some((visibility, tree)), _) => uses.push((visibility.starts_with("pub"), tree.to_owned())),
+            _ => {
+                rest += line;
+                rest.push('\n');
+                continue;
+            }
         }
+        is_open = !line.ends_with(';');
     }
-    paths
+    let named = uses.iter().flat_map(|(is_shown, tree)| {
+        let leaves = leaves(tree.trim_end_matches(';'));
+        leaves.into_iter().map(move |leaf| (*is_shown, leaf))
+    });
+    let words = rest.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
+    let written_out = words.filter(|word| word.contains("::"));
+    let steps = |word: &str| word.split("::").map(str::to_owned).collect();
+    (named.collect(), written_out.map(steps).collect())
 }
 
 /// `a::{b, c::{d, e}}` as `a::b`, `a::c::d`, `a::c::e`.
-fn leaves(tree: &str) -> Vec<Vec<String>> {
+fn leaves(tree: &str) -> Vec<Steps> {
     let (prefix, inner) = match tree.split_once('{') {
         Some((prefix, rest)) => (prefix, rest.rsplit_once('}').map_or(rest, |(inner, _)| inner)),
         None => ("", tree),
     };
-    let steps = |path: &str| -> Vec<String> {
+    let steps = |path: &str| -> Steps {
         let path = path.split(" as ").next().unwrap_or_default();
         path.split("::")
             .map(|step| step.trim().to_owned())

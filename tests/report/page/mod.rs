@@ -14,7 +14,7 @@ use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 use vsweep::cause::Cause;
-use vsweep::journal::{self, Check, Directory, RunFiles};
+use vsweep::journal::{self, Check, Directory};
 use vsweep::plan::ReportOptions;
 use vsweep::report::{Inputs, Requests, read_runs, write_pages};
 use vsweep::table::Points;
@@ -652,7 +652,7 @@ fn readings_are_drawn_for_the_run_that_is_chosen() {
         .runs()
         .find(|run| run.point.0 == "0000000000000001")
         .expect("a run");
-    let missing = RunFiles::of(second).telemetry(&directory);
+    let missing = second.files().telemetry(&directory);
     fs::remove_file(missing).expect("was there");
     write_report(&directory);
     let page = directory.report_html();

@@ -2,8 +2,7 @@
 
 use super::event::{Event, RunStarted};
 use super::line::Entry;
-use super::place::{LineId, Nonce};
-use super::state::{Launch, RunRecord};
+use super::place::{Launch, LineId};
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, ErrorKind};
@@ -249,19 +248,23 @@ pub struct RunFiles {
 }
 
 impl RunFiles {
-    /// Those of a recorded run.
-    pub fn of(run: &RunRecord) -> RunFiles {
-        let stem = match run.started.journal {
-            Nonce::SEALED => format!("runs/{}/{}", run.point, run.run),
-            _ => stem(&run.point, run.slot, run.run, run.started),
-        };
-        RunFiles { stem }
+    /// Those of the run that this line began.
+    pub(super) fn of(point: &PointId, slot: u32, run: u32, line: LineId) -> RunFiles {
+        RunFiles {
+            stem: format!("runs/{point}/{slot}.{run}-{line}"),
+        }
+    }
+
+    /// Those of a run that vsweep 1.x measured.
+    pub(super) fn of_1_x(point: &PointId, run: u32) -> RunFiles {
+        RunFiles {
+            stem: format!("runs/{point}/{run}"),
+        }
     }
 
     /// Those of a run that was begun by this line.
     pub fn begun(run: &RunStarted, line: LineId) -> RunFiles {
-        let stem = stem(&run.point, run.slot, run.run, line);
-        RunFiles { stem }
+        RunFiles::of(&run.point, run.slot, run.run, line)
     }
 
     /// Those of the run that this entry begins.
@@ -289,10 +292,6 @@ impl RunFiles {
     pub fn scratch(&self, directory: &Directory) -> PathBuf {
         directory.root.join(format!("{}.bench", self.stem))
     }
-}
-
-fn stem(point: &PointId, slot: u32, run: u32, line: LineId) -> String {
-    format!("runs/{point}/{slot}.{run}-{line}")
 }
 
 /// A share of the server groups: `index` of `count`, counted from 1, written `2/8` by users and `2-of-8` in names.

@@ -2,8 +2,7 @@
 //! watches servers goes on. What it says counts once it is written and the recorder was told.
 
 use super::directory::RunFiles;
-use super::event::{Event, RunFinished, RunStarted};
-use super::files::stored;
+use super::event::{Event, RunFinished, RunStarted, StoredFile};
 use super::line::Entry;
 use super::log::Log;
 use super::run_file::{self, Measured, Provenance};
@@ -69,7 +68,7 @@ impl Finished {
             create_folder(folder)?;
         }
         write_atomic(&target, &content)?;
-        finished.file = Some(stored(path, &content));
+        finished.file = Some(StoredFile::of(path, &content));
         Ok(finished)
     }
 }

@@ -4,13 +4,14 @@ use super::compared::Compared;
 use super::declared::ServerDeclared;
 use super::given_up::GroupGivenUp;
 use super::machine::Machine;
-use super::place::{LineId, Nonce, Sum};
+use super::place::{LineId, Sum};
+use super::recorded_plan::RecordedPlan;
 use super::sample::{Beside, InterferenceSample};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use vsweep_plan::cause::{Cause, Outcome};
 use vsweep_plan::fingerprint::Fingerprint;
-use vsweep_plan::ids::{Ids, PointId, SearchId, ServerId, sha256_hex};
+use vsweep_plan::ids::{PointId, SearchId, ServerId, sha256_hex};
 use vsweep_plan::plan::Params;
 use vsweep_plan::validity::{Doubt, Validity};
 use vsweep_strategy::checks::AnswerCheck;
@@ -187,61 +188,6 @@ fn is_one(count: &u32) -> bool {
     *count == 1
 }
 
-/// A plan as meant. A point belongs to the experiment if it is in the plan of the last session.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RecordedPlan {
-    /// Name of the plan.
-    pub name: String,
-    /// SHA-256 of its content.
-    pub sha256: String,
-    /// Where that is.
-    pub content: PlanContent,
-}
-
-impl RecordedPlan {
-    /// A plan with all its points and searches.
-    pub fn new<'a>(
-        name: &str,
-        text: String,
-        points: impl IntoIterator<Item = &'a PointId>,
-        searches: impl IntoIterator<Item = &'a SearchId>,
-    ) -> RecordedPlan {
-        let points = Ids::of(points.into_iter().map(|id| id.0.as_str()));
-        let searches = Ids::of(searches.into_iter().map(|id| id.0.as_str()));
-        let content = PlanContent::Here { text, points, searches };
-        let written = serde_json::to_vec(&content).expect("plain data always serialises");
-        RecordedPlan {
-            name: name.to_owned(),
-            sha256: sha256_hex(&written),
-            content,
-        }
-    }
-}
-
-/// The content of a plan, or where it is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PlanContent {
-    /// Here.
-    Here {
-        /// The plan's text after `--set` and the files it names, secrets masked.
-        text: String,
-        /// Every point.
-        points: Ids,
-        /// Every search and exploration.
-        searches: Ids,
-    },
-    /// In the beginning of the journal of this nonce, which has the same plan.
-    In(Nonce),
-}
-
-/// What is left of a plan that vsweep 1.x recorded.
-impl Default for PlanContent {
-    fn default() -> PlanContent {
-        PlanContent::In(Nonce::SEALED)
-    }
-}
-
 /// How far journals were read: by nonce, those of vsweep 1.x by the names of their files.
 pub type Seen = BTreeMap<String, SeenJournal>;
 
@@ -393,4 +339,15 @@ pub struct StoredFile {
     pub bytes: u64,
     /// SHA-256 of the content, 64 hex digits.
     pub sha256: String,
+}
+
+impl StoredFile {
+    /// What a journal notes of a file with this content.
+    pub fn of(path: String, content: &[u8]) -> StoredFile {
+        StoredFile {
+            path,
+            bytes: content.len() as u64,
+            sha256: sha256_hex(content),
+        }
+    }
 }

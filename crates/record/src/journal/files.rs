@@ -25,15 +25,6 @@ pub enum Check {
 /// Files that are named where many are meant.
 const MOST_NAMED: usize = 3;
 
-/// What a journal notes of a file.
-pub fn stored(path: String, content: &[u8]) -> StoredFile {
-    StoredFile {
-        path,
-        bytes: content.len() as u64,
-        sha256: sha256_hex(content),
-    }
-}
-
 /// Every run file in a directory, relative to it. Taken before the journals are read: a line precedes its file.
 pub(super) fn list(directory: &Directory) -> Result<Vec<String>> {
     let folder = directory.root().join("runs");
@@ -129,7 +120,7 @@ fn recover(directory: &Directory, state: &mut State) {
         match read(&path).filter(|(provenance, ..)| provenance.line == line) {
             Some((provenance, _, content)) => {
                 let mut finished = provenance.finished;
-                finished.file = Some(stored(path, &content));
+                finished.file = Some(StoredFile::of(path, &content));
                 state.recover_result(line, finished);
             }
             None if directory.root().join(&path).exists() => state.damage.push(format!(
@@ -139,7 +130,7 @@ fn recover(directory: &Directory, state: &mut State) {
         }
     }
     for (line, file) in state.orphans() {
-        let whole = read(&file.path).filter(|(_, _, content)| stored(file.path.clone(), content) == file);
+        let whole = read(&file.path).filter(|(_, _, content)| StoredFile::of(file.path.clone(), content) == file);
         if let Some((provenance, ..)) = whole.filter(|(provenance, ..)| provenance.line == line) {
             state.recover_beginning(provenance.place(), provenance.started);
         }

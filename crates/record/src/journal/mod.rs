@@ -22,6 +22,7 @@ mod manifest;
 mod place;
 mod progress;
 mod reader;
+mod recorded_plan;
 mod recorder;
 mod run_file;
 mod sample;
@@ -32,8 +33,8 @@ pub use declared::ServerDeclared;
 pub use directory::{Directory, RunFiles, Shard};
 pub use draft::{Draft, Written};
 pub use event::{
-    Event, FORMAT, Figures, GroupBegun, Learned, Link, PlanContent, RecordedPlan, RunFinished, RunStarted,
-    SearchStarted, Seen, SeenJournal, SessionStarted, StoredFile,
+    Event, FORMAT, Figures, GroupBegun, Learned, Link, RunFinished, RunStarted, SearchStarted, Seen, SeenJournal,
+    SessionStarted, StoredFile,
 };
 pub use files::Check;
 pub use follow::Follower;
@@ -43,12 +44,13 @@ pub use lock::{Lock, holders};
 pub use log::Log;
 pub use machine::{GpuKind, Machine, SENTINEL_SLOT, sentinel_point};
 pub use manifest::Manifest;
-pub use place::{Hex64, LineId, Nonce, Place, Sum};
+pub use place::{Hex64, Launch, LineId, Nonce, Place, Sum};
 pub use progress::{Conclusion, Found, Next, Progress};
+pub use recorded_plan::{PlanContent, RecordedPlan};
 pub use recorder::{Recorder, load};
 pub use run_file::Measured;
 pub use sample::{Beside, Company, InterferenceSample};
 pub use state::{
-    AS_HUNGRY, FIRST_SLOT, Gap, Interferences, Launch, Recognised, RunRecord, SearchEnd, SearchRecord, ServerRecord,
-    Session, Spare, StartRecord, State, number,
+    AS_HUNGRY, FIRST_SLOT, Gap, Interferences, Recognised, RunRecord, SearchEnd, SearchRecord, ServerRecord, Session,
+    Spare, StartRecord, State, number,
 };

@@ -99,6 +99,24 @@ impl FromStr for LineId {
     }
 }
 
+/// One start of a server process: the unit of intervals. Written `<nonce>-<n>`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Launch {
+    /// The session that started it.
+    pub session: Nonce,
+    /// Counts its launches from 1; of vsweep 1.x those of the server config.
+    pub n: u32,
+}
+
+impl fmt::Display for Launch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.session {
+            Nonce::SEALED => write!(f, "{}", self.n),
+            session => write!(f, "{session}-{}", self.n),
+        }
+    }
+}
+
 /// Writes and reads a type as its text.
 macro_rules! as_text {
     ($($type:ty),*) => {$(

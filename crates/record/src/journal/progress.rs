@@ -323,10 +323,9 @@ impl ToldOn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::event::{
-        Event, Figures, Learned, PlanContent, RecordedPlan, RunFinished, RunStarted, Seen, SessionStarted,
-    };
+    use crate::journal::event::{Event, Figures, Learned, RunFinished, RunStarted, Seen, SessionStarted};
     use crate::journal::place::{Hex64, Nonce};
+    use crate::journal::recorded_plan::{PlanContent, RecordedPlan};
     use vsweep_plan::ids::PointId;
     use vsweep_plan::plan::Params;
     use vsweep_strategy::selection::Member;

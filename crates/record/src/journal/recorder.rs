@@ -234,7 +234,8 @@ pub fn load(directory: &Directory, check: Check) -> Result<State> {
 #[cfg(test)]
 mod tests {
     use super::super::declared::ServerDeclared;
-    use super::super::event::{GroupBegun, RecordedPlan, RunStarted, SessionStarted};
+    use super::super::event::{GroupBegun, RunStarted, SessionStarted};
+    use super::super::recorded_plan::RecordedPlan;
     use super::super::state::FIRST_SLOT;
     use super::*;
     use serde_json::{Value, json};

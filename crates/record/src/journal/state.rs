@@ -19,14 +19,13 @@ mod resume;
 pub use behind::Recognised;
 pub use counts::Spare;
 pub use interference::Interferences;
-pub use records::{Launch, RunRecord, SearchEnd, SearchRecord, ServerRecord, Session, StartRecord, number};
+pub use records::{RunRecord, Sealed, SearchEnd, SearchRecord, ServerRecord, Session, StartRecord, number};
 pub use resume::{AS_HUNGRY, Gap};
 
 use super::compared::Compared;
 use super::event::{Event, RunFinished, Seen, SeenJournal};
-use super::legacy::Sealed;
 use super::line::Entry;
-use super::place::{LineId, Nonce, Place};
+use super::place::{Launch, LineId, Nonce, Place};
 use super::sample::InterferenceSample;
 use chains::Facts;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::path::PathBuf;
 use vsweep_plan::units::{show_count, show_duration};
-use vsweep_record::journal::{Directory, RunFiles, RunRecord, State};
+use vsweep_record::journal::{Directory, RunRecord, State};
 
 /// How far the readings go back.
 const MINUTES: i64 = 5;
@@ -153,7 +153,7 @@ fn doing(state: &State) -> Vec<Doing> {
 fn recent(directory: &Directory, state: &State, ended: &[&RunRecord], working: bool, at: Timestamp) -> Vec<Recent> {
     let limit = (MINUTES * 60) as f64;
     let open = if working { state.runs_in_progress() } else { Vec::new() };
-    let file = |run: &RunRecord| RunFiles::of(run).telemetry(directory);
+    let file = |run: &RunRecord| run.files().telemetry(directory);
     let past = ended.iter().take(MOST_READ).filter_map(|run| {
         let moment: Timestamp = run.finished_at.parse().ok()?;
         let age = (at.as_millisecond() - moment.as_millisecond()) as f64 / 1000.0;

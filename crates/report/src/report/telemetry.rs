@@ -7,7 +7,7 @@ use itertools::Itertools;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use vsweep_record::journal::{Directory, RunFiles, RunRecord, State};
+use vsweep_record::journal::{Directory, RunRecord, State};
 use vsweep_record::table::Points;
 
 /// Most runs whose readings are read, and most bytes of them on a page.
@@ -30,7 +30,7 @@ pub struct Telemetry {
 /// Gathers the readings of one run for each point, those of the answer first.
 pub fn gather(directory: &Directory, state: &State, points: &Points<'_>, answers: &[Answer]) -> Telemetry {
     let records: Vec<&RunRecord> = state.runs().collect();
-    let path = |row: usize| records.get(row).map(|run| RunFiles::of(run).telemetry(directory));
+    let path = |row: usize| records.get(row).map(|run| run.files().telemetry(directory));
     let mut telemetry = Telemetry::default();
     let mut bytes = 0;
     for at in order(points, answers) {

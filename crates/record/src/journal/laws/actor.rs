@@ -18,7 +18,7 @@ use vsweep_plan::plan::{Params, Secrets};
 use vsweep_plan::validity::{Code, Doubt, Validity};
 use vsweep_strategy::search::{Answer, Found, Probe, Question, Seed, Vary};
 
-use super::world::*;
+use super::moves::*;
 
 /// A session in the world.
 pub(super) struct Actor {
@@ -351,7 +351,7 @@ impl Actor {
             let target = directory.root().join(&path);
             fs::create_dir_all(target.parent().expect("a folder")).expect("created");
             fs::write(&target, &content).expect("written");
-            finished.file = Some(crate::journal::files::stored(path, &content));
+            finished.file = Some(StoredFile::of(path, &content));
         }
         results.push((entry.place, (**started).clone(), result));
         if with_line {

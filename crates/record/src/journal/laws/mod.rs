@@ -4,6 +4,7 @@
 
 mod actor;
 mod damage;
+mod moves;
 mod world;
 
 use super::files::Check;
@@ -21,6 +22,7 @@ use vsweep_plan::validity::Validity;
 
 use actor::*;
 use damage::*;
+use moves::*;
 use world::*;
 
 type Row = (

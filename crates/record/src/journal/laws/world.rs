@@ -1,91 +1,16 @@
-//! A directory, those who work on it, and what they do: the stage on which the laws are tried.
+//! A directory and those who work on it: the stage on which the laws are tried.
 
 use crate::journal::Directory;
-use crate::journal::event::*;
+use crate::journal::event::RunStarted;
 use crate::journal::place::{LineId, Nonce, Place};
 use crate::journal::state::State;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use std::collections::{BTreeMap, BTreeSet};
-use vsweep_plan::ids::{PointId, SearchId, ServerId};
+use vsweep_plan::ids::PointId;
 
 use super::actor::Actor;
-
-pub(super) const RUNS: u32 = 2;
-pub(super) const SERVERS: usize = 2;
-
-pub(super) fn point(number: usize) -> PointId {
-    PointId(format!("{number:016x}"))
-}
-
-pub(super) fn server(number: usize) -> ServerId {
-    ServerId(format!("{number:015x}5"))
-}
-
-pub(super) fn search() -> SearchId {
-    SearchId("5ea5c45ea5c45ea5".into())
-}
-
-/// The points of a plan: an edited one shares some.
-pub(super) fn plan_points(plan: usize) -> std::ops::Range<usize> {
-    plan * 2..plan * 2 + 4
-}
-
-pub(super) fn plan(number: usize) -> RecordedPlan {
-    let points: Vec<PointId> = plan_points(number).map(point).collect();
-    RecordedPlan::new("p", format!("plan {number}"), &points, &[search()])
-}
-
-/// What a session does next.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Move {
-    Begin(usize),
-    TakeGroup(usize),
-    /// Begins a run of the group's open ones, or of the failed ones again.
-    Run(Index, bool),
-    Probe,
-    Finish(Result),
-    /// Writes the file and dies before the line.
-    FileOnly,
-    Answer(bool),
-    GiveUp,
-    Retire,
-    End,
-    /// Dies, having written so much of a line.
-    Die(usize),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Result {
-    Ok,
-    Suspect,
-    Invalid,
-    Cut,
-    Failed,
-}
-
-pub(super) fn moves() -> impl Strategy<Value = Move> {
-    let result = prop_oneof![
-        4 => Just(Result::Ok),
-        1 => Just(Result::Suspect),
-        1 => Just(Result::Invalid),
-        1 => Just(Result::Cut),
-        2 => Just(Result::Failed)
-    ];
-    prop_oneof![
-        2 => (0..2usize).prop_map(Move::Begin),
-        3 => (0..SERVERS).prop_map(Move::TakeGroup),
-        8 => (any::<Index>(), any::<bool>()).prop_map(|(which, retry)| Move::Run(which, retry)),
-        4 => Just(Move::Probe),
-        12 => result.prop_map(Move::Finish),
-        1 => Just(Move::FileOnly),
-        1 => any::<bool>().prop_map(Move::Answer),
-        1 => Just(Move::GiveUp),
-        1 => Just(Move::Retire),
-        1 => Just(Move::End),
-        1 => (0..40usize).prop_map(Move::Die),
-    ]
-}
+use super::moves::*;
 
 /// A directory and those who work on it.
 pub(super) struct World {

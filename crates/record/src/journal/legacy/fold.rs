@@ -1,16 +1,16 @@
 //! Turns the lines of vsweep 1.x, in their order, into those of today.
 
-use super::Sealed;
 use super::cold::Cold;
 use super::lines::*;
 use crate::journal::directory::Directory;
 use crate::journal::event::{
-    Event, GroupBegun, Learned, Link, RecordedPlan, RunFinished, RunStarted, Seen, SessionStarted,
+    Event, GroupBegun, Learned, Link, RunFinished, RunStarted, Seen, SessionStarted, StoredFile,
 };
 use crate::journal::given_up::{GroupGivenUp, Untried};
 use crate::journal::line::Entry;
 use crate::journal::place::{LineId, Nonce, Place};
-use crate::journal::state::{FIRST_SLOT, Session};
+use crate::journal::recorded_plan::RecordedPlan;
+use crate::journal::state::{FIRST_SLOT, Sealed, Session};
 use std::collections::{BTreeMap, HashMap};
 use vsweep_plan::cause::{Cause, NOT_TRIED, Outcome};
 use vsweep_plan::ids::{PointId, SearchId};
@@ -272,7 +272,7 @@ impl Fold<'_> {
             let is_of = (&provenance.shard, provenance.started_seq, &provenance.started_at);
             if is_of == (&self.shards[shard], seq, &at) {
                 let mut finished = provenance.finished;
-                finished.file = Some(crate::journal::files::stored(path, &content));
+                finished.file = Some(StoredFile::of(path, &content));
                 self.run(&at, finished, start);
             }
         }

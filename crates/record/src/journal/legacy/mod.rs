@@ -8,35 +8,18 @@ mod fold;
 mod lines;
 
 use super::directory::Directory;
-use super::event::{Seen, SeenJournal};
-use super::line::Entry;
+use super::event::SeenJournal;
 use super::place::Hex64;
-use super::state::Session;
+use super::state::Sealed;
 use cold::Cold;
 use fold::Fold;
 use lines::*;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use vsweep_plan::error::{Error, Result};
-use vsweep_plan::ids::{PointId, SearchId};
 
 /// The newest minor version of 1.x.
 const LAST_MINOR: u32 = 6;
-
-/// Everything that 1.x left in a directory.
-#[derive(Debug, Clone, Default)]
-pub struct Sealed {
-    /// As lines of today, all of one session.
-    pub(super) entries: Vec<Entry>,
-    pub(super) sessions: Vec<Session>,
-    /// Recorded points that were no longer in the plan.
-    pub(super) dropped: BTreeSet<PointId>,
-    /// Searches of the plan.
-    pub(super) searches: BTreeSet<SearchId>,
-    pub(super) damage: Vec<String>,
-    /// The journals as they are.
-    pub(super) seen: Seen,
-}
 
 /// Reads the journals of 1.x in a directory; `None` if there are none.
 pub fn read(directory: &Directory, journals: &[std::path::PathBuf]) -> Result<Option<Sealed>> {

@@ -1,9 +1,10 @@
 //! What each event adds to what is known: the step of the fold.
 
-use super::{Attempt, FIRST_SLOT, Launch, Retirement, RunRecord, SearchEnd, Session, Standing, StartRecord, State};
+use super::{
+    Attempt, FIRST_SLOT, Launch, Retirement, RunRecord, Sealed, SearchEnd, Session, Standing, StartRecord, State,
+};
 use crate::journal::event::{Event, RunFinished, RunStarted, Seen, SessionStarted};
 use crate::journal::given_up::GroupGivenUp;
-use crate::journal::legacy::Sealed;
 use crate::journal::line::Entry;
 use crate::journal::place::{LineId, Place};
 use std::sync::{Arc, OnceLock};

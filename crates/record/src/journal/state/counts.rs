@@ -1,8 +1,8 @@
 //! Which result of a run counts, and which runs are in the tables.
 
 use super::{Attempt, Retirement, RunRecord, Session, Standing, State};
-use crate::journal::event::{PlanContent, RecordedPlan};
 use crate::journal::place::{LineId, Nonce, Place};
+use crate::journal::recorded_plan::{PlanContent, RecordedPlan};
 use std::collections::{HashMap, HashSet};
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::{Ids, PointId, SearchId, ServerId};

@@ -2,7 +2,6 @@
 
 use super::{Standing, State};
 use crate::journal::declared::ServerDeclared;
-use crate::journal::directory::RunFiles;
 use crate::journal::event::{RunFinished, RunStarted, StoredFile};
 use crate::journal::place::{LineId, Nonce, Place};
 use std::collections::BTreeMap;
@@ -61,7 +60,7 @@ impl State {
             .attempts
             .iter()
             .filter(|attempt| attempt.standing == Standing::Open);
-        open.map(|attempt| (attempt.place.line, RunFiles::of(&attempt.record).json()))
+        open.map(|attempt| (attempt.place.line, attempt.record.files().json()))
             .collect()
     }
 

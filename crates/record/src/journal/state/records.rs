@@ -2,10 +2,13 @@
 
 use super::FIRST_SLOT;
 use crate::journal::declared::ServerDeclared;
-use crate::journal::event::{Figures, Learned, RecordedPlan, RunFinished, SearchStarted, SessionStarted};
+use crate::journal::directory::RunFiles;
+use crate::journal::event::{Figures, Learned, RunFinished, SearchStarted, Seen, SessionStarted};
+use crate::journal::line::Entry;
 use crate::journal::machine::SENTINEL_SLOT;
-use crate::journal::place::{LineId, Nonce, Place};
-use std::fmt;
+use crate::journal::place::{Launch, LineId, Nonce, Place};
+use crate::journal::recorded_plan::RecordedPlan;
+use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
 use vsweep_plan::cause::Cause;
@@ -55,6 +58,14 @@ impl Deref for RunRecord {
 }
 
 impl RunRecord {
+    /// What its files are called.
+    pub fn files(&self) -> RunFiles {
+        match self.started.journal {
+            Nonce::SEALED => RunFiles::of_1_x(&self.point, self.run),
+            _ => RunFiles::of(&self.point, self.slot, self.run, self.started),
+        }
+    }
+
     /// Its number among the runs of its point: `2`, on a later start than the first `1.2`.
     pub fn number(&self) -> String {
         number(self.slot, self.run)
@@ -92,24 +103,6 @@ pub fn number(slot: u32, run: u32) -> String {
         FIRST_SLOT => run.to_string(),
         SENTINEL_SLOT => format!("sentinel.{run}"),
         slot => format!("{slot}.{run}"),
-    }
-}
-
-/// One start of a server process: the unit of intervals. Written `<nonce>-<n>`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Launch {
-    /// The session that started it.
-    pub session: Nonce,
-    /// Counts its launches from 1; of vsweep 1.x those of the server config.
-    pub n: u32,
-}
-
-impl fmt::Display for Launch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.session {
-            Nonce::SEALED => write!(f, "{}", self.n),
-            session => write!(f, "{session}-{}", self.n),
-        }
     }
 }
 
@@ -241,4 +234,19 @@ impl Session {
     pub fn recorded_plan(&self) -> Option<&RecordedPlan> {
         (self.nonce() != Nonce::SEALED).then_some(&self.plan)
     }
+}
+
+/// Everything that vsweep 1.x left in a directory.
+#[derive(Debug, Clone, Default)]
+pub struct Sealed {
+    /// As lines of today, all of one session.
+    pub(in crate::journal) entries: Vec<Entry>,
+    pub(in crate::journal) sessions: Vec<Session>,
+    /// Recorded points that were no longer in the plan.
+    pub(in crate::journal) dropped: BTreeSet<PointId>,
+    /// Searches of the plan.
+    pub(in crate::journal) searches: BTreeSet<SearchId>,
+    pub(in crate::journal) damage: Vec<String>,
+    /// The journals as they are.
+    pub(in crate::journal) seen: Seen,
 }

@@ -3,8 +3,8 @@
 
 use super::{Session, Standing, State};
 use crate::journal::declared::ServerDeclared;
-use crate::journal::event::PlanContent;
 use crate::journal::place::{LineId, Nonce, Place};
+use crate::journal::recorded_plan::PlanContent;
 use vsweep_plan::cause::{Cause, Failure, Outcome};
 use vsweep_plan::ids::{PointId, ServerId};
 use vsweep_plan::plan::needs_as_much;

@@ -310,9 +310,10 @@ fn start(draw: &mut Draw, loads: u64, runs: u32, again: bool, slowing: f64) -> V
             run: *run,
             bench: &bench.collect(),
             metrics: &metrics,
+            launch: Some("a start".to_owned()),
+            order: at as u64,
             ..Row::default()
         });
-        builder.measured_on(0, Some("a start".to_owned()), at as u64);
     }
     let table = builder.finish();
     Points::of(&table).points.into_iter().map(|point| point.codes).collect()

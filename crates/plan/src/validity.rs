@@ -32,12 +32,6 @@ impl Validity {
             Validity::Invalid => "invalid",
         }
     }
-
-    /// The one of this name.
-    pub fn named(name: &str) -> Option<Validity> {
-        let all = [Validity::Valid, Validity::Suspect, Validity::Invalid];
-        all.into_iter().find(|validity| validity.name() == name)
-    }
 }
 
 impl fmt::Display for Validity {

@@ -65,9 +65,24 @@ pub(super) fn finalists(plan: &Plan, matrix: &Matrix, state: &State) -> BTreeMap
             continue;
         };
         measured.insert(&run.point.0, run);
-        push(&mut builder, run, serve, *gpus);
-        let launch = state.start_of(run).map(|launch| launch.to_string());
-        builder.measured_on(run.slot, launch, run.started.seq);
+        let metrics = run.figures().iter();
+        let metrics: Vec<(Box<str>, Cell)> = metrics
+            .map(|(name, value)| (name.as_str().into(), (*value).into()))
+            .collect();
+        builder.push(Row {
+            point: &run.point.0,
+            run: run.run,
+            outcome: run.outcome,
+            validity: Some(run.validity),
+            serve,
+            bench: &run.params,
+            gpus: Some(*gpus),
+            metrics: &metrics,
+            slot: run.slot,
+            launch: state.start_of(run).map(|launch| launch.to_string()),
+            order: run.started.seq,
+            ..Row::default()
+        });
     }
     let table = builder.finish();
     let table = Points::of(&table);
@@ -156,24 +171,6 @@ fn is_missed(assertion: &Assertion, table: &Points<'_>, point: &Point) -> bool {
         let median = table.spread(point, &criterion.figure()).map(|spread| spread.median);
         median.is_some_and(|median| !criterion.comparison.holds(median, criterion.limit))
     })
-}
-
-fn push(builder: &mut TableBuilder, run: &RunRecord, serve: &Params, gpus: f64) {
-    let metrics = run.figures().iter();
-    let metrics: Vec<(Box<str>, Cell)> = metrics
-        .map(|(name, value)| (name.as_str().into(), (*value).into()))
-        .collect();
-    builder.push(Row {
-        point: &run.point.0,
-        run: run.run,
-        outcome: run.outcome,
-        validity: Some(run.validity),
-        serve,
-        bench: &run.params,
-        gpus: Some(gpus),
-        metrics: &metrics,
-        ..Row::default()
-    });
 }
 
 #[cfg(test)]

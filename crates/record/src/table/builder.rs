@@ -1,10 +1,9 @@
 //! Builds the table of runs row by row: collects columns as they appear, gives every column an unmistakable name, and
 //! adds the figures that are computed from others.
 
-use super::origin::{self, Origin};
+use super::row::RunFacts;
 use super::users::derive;
 use super::{Cell, Column, Row, Section, Table, normal};
-use crate::journal::Machine;
 use itertools::Itertools;
 use std::collections::{HashMap, HashSet};
 use vsweep_plan::cause::Cause;
@@ -30,8 +29,7 @@ pub const ECHOED: [&str; 9] = [
 pub struct TableBuilder {
     columns: Vec<Column>,
     places: HashMap<(Section, Box<str>), usize>,
-    rows: usize,
-    origins: Vec<Origin>,
+    runs: Vec<RunFacts>,
     launches: HashMap<String, u32>,
     planned_starts: u32,
 }
@@ -86,36 +84,28 @@ impl TableBuilder {
         for (name, value) in derived {
             self.set(Section::Derived, name, value.into());
         }
-        self.rows += 1;
-        self.origins.push(Origin::default());
-        for column in &mut self.columns {
-            column.cells.resize(self.rows, Cell::Missing);
+        if let Some(machine) = row.machine {
+            self.set(Section::Origin, "node", text(&machine.node));
+            for (name, fact) in [
+                ("node_gpus", machine.describe_gpus()),
+                ("node_gpu_driver", machine.gpu_driver.unwrap_or_default()),
+            ] {
+                if !fact.is_empty() {
+                    self.set(Section::Origin, name, Cell::text(&fact));
+                }
+            }
         }
-    }
-
-    /// Notes on which start the run that was appended last was measured: the planned one that it belongs to, the launch, and its
-    /// place in the order of the launch's runs.
-    pub fn measured_on(&mut self, slot: u32, launch: Option<String>, order: u64) {
         let number = self.launches.len() as u32;
-        let launch = launch.map(|launch| *self.launches.entry(launch).or_insert(number));
-        if let Some(last) = self.origins.last_mut() {
-            *last = Origin { slot, launch, order };
-        }
-    }
-
-    /// Notes on which node the run that was appended last was measured, in columns beside it.
-    pub fn measured_at(&mut self, machine: &Machine) {
-        let row = self.rows - 1;
-        let facts = [
-            ("node", machine.node.clone()),
-            ("node_gpus", machine.describe_gpus()),
-            ("node_gpu_driver", machine.gpu_driver.clone().unwrap_or_default()),
-        ];
-        for (name, fact) in facts.into_iter().filter(|(_, fact)| !fact.is_empty()) {
-            let place = self.place(Section::Origin, name);
-            let cells = &mut self.columns[place].cells;
-            cells.resize(self.rows, Cell::Missing);
-            cells[row] = Cell::text(&fact);
+        self.runs.push(RunFacts {
+            outcome: row.outcome,
+            validity: row.validity,
+            codes: row.doubts.iter().map(|doubt| doubt.code).collect(),
+            slot: row.slot,
+            launch: row.launch.map(|launch| *self.launches.entry(launch).or_insert(number)),
+            order: row.order,
+        });
+        for column in &mut self.columns {
+            column.cells.resize(self.runs.len(), Cell::Missing);
         }
     }
 
@@ -153,14 +143,16 @@ impl TableBuilder {
             }
         }
         self.columns.sort_by_key(|column| column.section);
-        if let Some(starts) = origin::column(&self.origins) {
+        if self.runs.iter().any(|run| run.slot > 0) {
+            let slots = self.runs.iter().map(|run| Cell::Integer(run.slot.into()));
             let after_point = 1;
-            self.columns.insert(after_point, starts);
+            self.columns
+                .insert(after_point, Column::of("start", Section::Identity, slots));
         }
         Table {
             columns: self.columns,
-            rows: self.rows,
-            origins: self.origins,
+            rows: self.runs.len(),
+            runs: self.runs,
             planned_starts: self.planned_starts,
         }
     }
@@ -168,7 +160,7 @@ impl TableBuilder {
     fn set(&mut self, section: Section, name: &str, cell: Cell) {
         let place = self.place(section, name);
         let cells = &mut self.columns[place].cells;
-        cells.resize(self.rows, Cell::Missing);
+        cells.resize(self.runs.len(), Cell::Missing);
         // Most texts repeat the row before; those share its memory.
         let repeated = cells.last().filter(|last| **last == cell).cloned();
         cells.push(repeated.unwrap_or(cell));

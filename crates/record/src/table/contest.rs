@@ -187,9 +187,11 @@ mod tests {
                     serve: &settings,
                     bench: &Default::default(),
                     metrics: &[("output_throughput".into(), Cell::Float(*value))],
+                    slot: slot as u32,
+                    launch: Some(format!("{config}-{slot}")),
+                    order: slot as u64,
                     ..Row::default()
                 });
-                builder.measured_on(slot as u32, Some(format!("{config}-{slot}")), slot as u64);
             }
         }
         let table = builder.finish();

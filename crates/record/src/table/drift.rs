@@ -123,9 +123,10 @@ mod tests {
                     ("duration".into(), Cell::Float(duration)),
                     ("completed".into(), Cell::Integer(200)),
                 ],
+                launch: Some(launch.to_owned()),
+                order: order as u64,
                 ..Row::default()
             });
-            builder.measured_on(0, Some(launch.to_owned()), order as u64);
         };
         for (at, tpot) in tpots.iter().enumerate() {
             let point = if at % 2 == 0 { "a" } else { "b" };

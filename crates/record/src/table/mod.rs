@@ -13,7 +13,6 @@ mod disagree;
 mod drift;
 mod filter;
 mod gpus;
-mod origin;
 mod pareto;
 mod parquet;
 mod points;
@@ -107,8 +106,8 @@ impl Column {
 pub struct Table {
     columns: Vec<Column>,
     rows: usize,
-    /// Where each run was measured; empty in tables of other things than runs.
-    origins: Vec<origin::Origin>,
+    /// What is known of each row; empty in tables of other things than runs.
+    runs: Vec<row::RunFacts>,
     planned_starts: u32,
 }
 

@@ -7,6 +7,7 @@ use super::{Cell, Column, ECHOED, Section, Spread, Table};
 use itertools::Itertools;
 use std::collections::HashMap;
 use std::fmt;
+use vsweep_plan::cause::Outcome;
 use vsweep_plan::validity::{Code, Validity};
 
 /// What the runs of one point amount to.
@@ -94,23 +95,24 @@ impl<'t> Points<'t> {
                 points.len() - 1
             });
             let point = &mut points[place];
-            if !point.slots.contains(&runs.slot(row)) {
-                point.slots.push(runs.slot(row));
+            let run = &runs.runs[row];
+            if !point.slots.contains(&run.slot) {
+                point.slots.push(run.slot);
             }
-            match (&*runs.cell("outcome", row).to_string(), validity_of(runs, row)) {
-                ("ok", _) => {
+            match run.outcome {
+                Outcome::Ok => {
                     point.ok += 1;
                     point.used.push(row);
                 }
-                ("suspect", validity) => {
+                Outcome::Suspect => {
                     point.suspect += 1;
-                    match validity {
+                    match run.validity {
                         Some(Validity::Invalid) => point.invalid.push(row),
                         _ => suspect[place].push(row),
                     }
                 }
-                ("cut", _) => point.cut.push(row),
-                _ => point.failed += 1,
+                Outcome::Cut => point.cut.push(row),
+                Outcome::Failed => point.failed += 1,
             }
         }
         for (point, suspect) in points.iter_mut().zip(suspect) {
@@ -316,32 +318,21 @@ impl Point {
 
     /// Whether its figures may be believed, by the runs that they come from and by how these agree.
     fn judge(&mut self, runs: &Table, drifting: &[Drifting]) {
-        let cells = self.judged().iter().map(|row| runs.cell("codes", *row).to_string());
-        let codes = cells.flat_map(|codes| {
-            codes
-                .split(' ')
-                .filter(|code| !code.is_empty())
-                .map(Code::named)
-                .collect_vec()
-        });
+        let judged = || self.judged().iter().map(|row| &runs.runs[*row]);
+        let codes = judged().flat_map(|run| run.codes.iter().copied());
         let disagree = disagreement(runs, &self.used).map(|_| Code::RunsDisagree);
         let drifts = drifting.iter().filter(|drifting| drifting.concerns(runs, &self.used));
         let drifts = drifts.map(|drifting| drifting.code);
-        self.codes = codes.chain(disagree).chain(drifts).sorted().dedup().collect();
-        let of_runs = self.judged().iter().filter_map(|row| validity_of(runs, *row)).max();
-        let measured = (!self.judged().is_empty()).then_some(Validity::Valid);
-        let of_codes = Validity::of(self.codes.iter().copied());
-        self.validity = measured.map(|valid| valid.max(of_codes).max(of_runs.unwrap_or_default()));
+        let codes: Vec<Code> = codes.chain(disagree).chain(drifts).sorted().dedup().collect();
+        let of_runs = judged().map(|run| run.validity.unwrap_or_default()).max();
+        self.validity = of_runs.map(|of_runs| of_runs.max(Validity::of(codes.iter().copied())));
+        self.codes = codes;
     }
 
     /// Whether it is measured and marked: it competes, and whoever shows it says so.
     pub fn is_suspect(&self) -> bool {
         self.validity == Some(Validity::Suspect)
     }
-}
-
-fn validity_of(runs: &Table, row: usize) -> Option<Validity> {
-    Validity::named(&runs.cell("validity", row).to_string())
 }
 
 impl Column {
@@ -374,7 +365,6 @@ mod tests {
     use super::*;
     use crate::table::{Row, TableBuilder, write_csv};
     use serde_json::json;
-    use vsweep_plan::cause::Outcome;
     use vsweep_plan::plan::Params;
     use vsweep_plan::validity::Doubt;
 
@@ -405,6 +395,7 @@ mod tests {
                 simulated: Some(true),
                 gpus: Some(1.0),
                 metrics: &metrics,
+                ..Row::default()
             });
         }
         builder.finish()

@@ -1,10 +1,11 @@
-//! One run as a table takes it in.
+//! One run as a table takes it in, and what the table keeps of it beside its cells.
 
 use super::Cell;
+use crate::journal::Machine;
 use std::sync::LazyLock;
 use vsweep_plan::cause::{Cause, Outcome};
 use vsweep_plan::plan::Params;
-use vsweep_plan::validity::{Doubt, Validity};
+use vsweep_plan::validity::{Code, Doubt, Validity};
 
 /// One run, as the table takes it in.
 #[derive(Debug, Clone)]
@@ -33,6 +34,14 @@ pub struct Row<'a> {
     pub gpus: Option<f64>,
     /// The run's figures (see [`super::read_scalars`]); empty if it was not measured.
     pub metrics: &'a [(Box<str>, Cell)],
+    /// The planned start that it belongs to, from 0.
+    pub slot: u32,
+    /// The launch that it was measured on, where known.
+    pub launch: Option<String>,
+    /// Its place in the order of the launch's runs.
+    pub order: u64,
+    /// The node that it was measured on, where that is to be shown.
+    pub machine: Option<Machine>,
 }
 
 impl Default for Row<'_> {
@@ -52,6 +61,27 @@ impl Default for Row<'_> {
             simulated: None,
             gpus: None,
             metrics: &[],
+            slot: 0,
+            launch: None,
+            order: 0,
+            machine: None,
         }
     }
+}
+
+/// What a table keeps of a run beside its cells.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct RunFacts {
+    /// How the run ended.
+    pub outcome: Outcome,
+    /// Whether its figures may be believed.
+    pub validity: Option<Validity>,
+    /// Why not.
+    pub codes: Vec<Code>,
+    /// The planned start that it belongs to.
+    pub slot: u32,
+    /// The launch, numbered within the table; none where that is not known.
+    pub launch: Option<u32>,
+    /// Its place in the order of the launch's runs.
+    pub order: u64,
 }

@@ -1,6 +1,6 @@
 //! Several tables under one another, so that experiments can be drawn in one picture.
 
-use super::origin::Origin;
+use super::row::RunFacts;
 use super::{Cell, Column, Section, Table};
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ impl Table {
         for (experiment, table) in tables {
             let from = stacked.rows;
             stacked.rows += table.rows;
-            stacked.add_origins(table.origins);
+            stacked.add_runs(table.runs);
             names.resize(stacked.rows, Cell::text(&experiment));
             for mut column in table.columns {
                 if (column.section, column.name.as_str()) == (Section::Identity, "point") {
@@ -60,21 +60,19 @@ impl Table {
         Table {
             columns: self.columns.iter().map(column).collect(),
             rows: rows.len(),
-            origins: rows.iter().filter_map(|row| self.origins.get(*row).copied()).collect(),
+            runs: rows.iter().filter_map(|row| self.runs.get(*row).cloned()).collect(),
             planned_starts: self.planned_starts,
         }
     }
 
-    /// Adds where the rows of another table were measured: its launches are none of ours.
-    fn add_origins(&mut self, origins: Vec<Origin>) {
-        let launches = self.origins.iter().filter_map(|origin| origin.launch);
+    /// Adds what is known of the runs of another table: its launches are none of ours.
+    fn add_runs(&mut self, runs: Vec<RunFacts>) {
+        let launches = self.runs.iter().filter_map(|run| run.launch);
         let first = launches.max().map_or(0, |last| last + 1);
-        let moved = origins.into_iter().map(|origin| Origin {
-            launch: origin.launch.map(|launch| first + launch),
-            ..origin
-        });
-        self.origins.extend(moved);
-        self.origins.resize(self.rows, Origin::default());
+        self.runs.extend(runs.into_iter().map(|run| RunFacts {
+            launch: run.launch.map(|launch| first + launch),
+            ..run
+        }));
     }
 }
 

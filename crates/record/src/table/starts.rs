@@ -37,7 +37,7 @@ impl Table {
 
     /// The planned start that a run belongs to, from 0.
     pub fn slot(&self, row: usize) -> u32 {
-        self.origins.get(row).map_or(0, |origin| origin.slot)
+        self.runs[row].slot
     }
 
     /// On how many launches some runs were measured; none where that is not known of all of them.
@@ -49,12 +49,12 @@ impl Table {
     }
 
     pub(super) fn launch(&self, row: usize) -> Option<u32> {
-        self.origins.get(row)?.launch
+        self.runs[row].launch
     }
 
     /// The place of a run in the order of its launch.
     pub(super) fn order(&self, row: usize) -> u64 {
-        self.origins.get(row).map_or(0, |origin| origin.order)
+        self.runs[row].order
     }
 }
 

@@ -124,8 +124,6 @@ mod tests {
     use super::*;
     use crate::report::answer::find;
     use serde_json::json;
-    use vsweep_plan::cause::Outcome;
-    use vsweep_plan::plan::Params;
     use vsweep_plan::validity::Validity;
     use vsweep_record::table::{Cell, Row, TableBuilder};
 
@@ -135,16 +133,11 @@ mod tests {
             builder.push(Row {
                 point: &i.to_string(),
                 run: 0,
-                outcome: Outcome::Ok,
                 validity: Some(Validity::Valid),
-                doubts: &[],
-                cause: None,
-                detail: "",
                 serve: serve.as_object().expect("an object"),
-                bench: &Params::new(),
-                simulated: None,
                 gpus: Some(1.0),
                 metrics: &[("output_throughput".into(), Cell::Float(*throughput))],
+                ..Row::default()
             });
         }
         let table = builder.finish();

@@ -120,12 +120,11 @@ fn make_rows(
                 simulated: server.is_simulated(),
                 gpus: gpus.get(&run.server).copied(),
                 metrics: &figures,
+                slot: run.slot,
+                launch: state.start_of(run).map(|launch| launch.to_string()),
+                order: run.started.seq,
+                machine: state.measured_at(run).filter(|_| is_spread),
             });
-            if let Some(machine) = state.measured_at(run).filter(|_| is_spread) {
-                builder.measured_at(&machine);
-            }
-            let launch = state.start_of(run).map(|launch| launch.to_string());
-            builder.measured_on(run.slot, launch, run.started.seq);
             if let (Some(believed), Some(file)) = (&mut believed, &run.file)
                 && cause != Some(Cause::ResultDamaged)
             {

@@ -193,13 +193,12 @@ impl Record {
             outcome,
             validity: (outcome != Outcome::Failed).then(|| Validity::of(doubts.iter().map(|doubt| doubt.code))),
             doubts: &doubts,
-            cause: None,
-            detail: "",
             serve: &self.params,
             bench: &self.settings,
             simulated: self.is_simulated().then_some(true),
             gpus: Some(count_gpus(&self.told(), &[])),
             metrics: &self.figures,
+            ..Row::default()
         });
     }
 }

@@ -5,7 +5,7 @@ use super::drive::Writer;
 use super::{Observer, Update};
 use crate::agenda::Commit;
 use crate::error::{Error, Result};
-use crate::journal::{Draft, Entry, Event, Recorder, State, Written};
+use crate::journal::{Draft, Entry, Event, Recorder, State};
 use std::cell::RefCell;
 use std::sync::mpsc;
 use std::thread;
@@ -97,7 +97,7 @@ impl Writer for SessionWriter<'_> {
 }
 
 /// What is to be written, and where the answer goes.
-type WriteTask = (Draft, oneshot::Sender<Result<Written>>);
+type WriteTask = (Draft, oneshot::Sender<Result<Entry>>);
 
 /// The thread that waits for the disk; it ends when this is dropped. Without one, whoever writes waits.
 struct Disk(Option<mpsc::Sender<WriteTask>>);
@@ -115,7 +115,7 @@ impl Disk {
         Disk(thread.ok().map(|_| tasks))
     }
 
-    async fn write(&self, draft: Draft) -> Result<Written> {
+    async fn write(&self, draft: Draft) -> Result<Entry> {
         let Some(tasks) = &self.0 else { return draft.write() };
         let (answer, written) = oneshot::channel();
         let ended = || {

@@ -178,7 +178,7 @@ mod tests {
     use super::*;
     use std::path::Path;
     use vsweep_plan::plan::{Format, World, parse};
-    use vsweep_record::journal::{Event, Learned};
+    use vsweep_record::journal::{Event, Learned, RunFinished, RunStarted};
 
     const PLAN: &str = "version = 1\nstarts = 3\nruns = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax_num_seqs = [1, 2, 3]\n\
                         [bench.params]\nnum_prompts = 9\n";
@@ -205,8 +205,21 @@ mod tests {
                     gpus: Vec::new(),
                 });
                 let figures = [("output_throughput".to_owned(), values[slot as usize])];
-                let learned = Some(Learned::Figures(figures.into()));
-                state.imagine_run((server, point.id, point.params), (slot, launch), learned);
+                let started = RunStarted {
+                    point: point.id,
+                    server,
+                    slot,
+                    launch,
+                    params: point.params,
+                    ..RunStarted::default()
+                };
+                let started = state.imagine(Event::RunStarted(Box::new(started)));
+                state.imagine(Event::RunFinished(Box::new(RunFinished {
+                    started: started.place.line.seq,
+                    seconds: 1.0,
+                    learned: Some(Learned::Figures(figures.into())),
+                    ..RunFinished::default()
+                })));
             }
         }
         let finalists = finalists(&plan, &matrix, &state);

@@ -37,13 +37,9 @@ pub(super) struct Finished {
     pub measured: Measured,
 }
 
-/// An event that is on disk.
-#[derive(Debug)]
-pub struct Written(pub(super) Entry);
-
 impl Draft {
-    /// Writes it, and waits until it is on disk.
-    pub fn write(self) -> Result<Written> {
+    /// Writes it, and waits until it is on disk. The recorder is to be told of the line: [`super::Recorder::settle`].
+    pub fn write(self) -> Result<Entry> {
         let Draft {
             log, lamport, secrets, ..
         } = self;
@@ -53,7 +49,7 @@ impl Draft {
         };
         let event = secrets.redact_data(event);
         let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
-        log.append(lamport, event).map(Written)
+        log.append(lamport, event)
     }
 }
 

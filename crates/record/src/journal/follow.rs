@@ -10,7 +10,7 @@ use super::reader::{Read, Reader};
 use super::state::{Gap, State};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::Path;
 use vsweep_plan::error::{Error, Result};
 
 /// The journals of a directory and what they tell so far.
@@ -44,21 +44,23 @@ impl Follower {
 
     /// Reads what was written since, by others than this process.
     pub fn refresh(&mut self) -> Result<()> {
-        let journals = self.journals()?;
+        self.damage.clear();
         let is_first = self.readers.is_empty() && self.sealed.is_empty();
-        if is_first && !journals.old.is_empty() {
-            let sealed = legacy::read(&self.directory, &journals.old)?;
-            if let Some(sealed) = sealed {
-                self.sealed.clone_from(&sealed.seen);
-                self.state.seal(sealed);
+        let mut old = Vec::new();
+        for path in self.directory.journals()? {
+            match Reader::of(&path) {
+                Some(reader) if self.own.is_some_and(|(own, _)| own == reader.nonce) => {}
+                Some(reader) => _ = self.readers.entry(reader.nonce).or_insert(reader),
+                None if is_old(&path) => old.push(path),
+                None => self
+                    .damage
+                    .push(format!("{} has no name of a journal; it is not read", path.display())),
             }
         }
-        self.damage = journals.damage;
-        for path in journals.new {
-            let Some(reader) = Reader::of(&path) else { continue };
-            if self.own.is_none_or(|(own, _)| own != reader.nonce) {
-                self.readers.entry(reader.nonce).or_insert(reader);
-            }
+        if is_first && !old.is_empty() {
+            let sealed = legacy::read(&self.directory, &old)?;
+            self.sealed.clone_from(&sealed.seen);
+            self.state.seal(sealed);
         }
         for nonce in self.readers.keys().copied().collect::<Vec<_>>() {
             let reader = self.readers.get_mut(&nonce).expect("just listed");
@@ -195,37 +197,12 @@ impl Follower {
         });
         new.chain(self.sealed.clone()).collect()
     }
-
-    fn journals(&self) -> Result<Journals> {
-        let mut journals = Journals::default();
-        for path in self.directory.journals()? {
-            let name = path.file_stem().unwrap_or_default().to_string_lossy();
-            if name.parse::<Nonce>().is_ok() {
-                journals.new.push(path);
-            } else if is_old(&name) {
-                journals.old.push(path);
-            } else {
-                let path = path.display();
-                journals
-                    .damage
-                    .push(format!("{path} has no name of a journal; it is not read"));
-            }
-        }
-        Ok(journals)
-    }
-}
-
-/// Journals by who wrote them.
-#[derive(Default)]
-struct Journals {
-    new: Vec<PathBuf>,
-    old: Vec<PathBuf>,
-    damage: Vec<String>,
 }
 
 /// Whether a journal of vsweep 1.x has such a name: `2-of-8`.
-fn is_old(name: &str) -> bool {
+fn is_old(path: &Path) -> bool {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
     name.split_once("-of-")
         .is_some_and(|(index, count)| number(index) && number(count))
 }

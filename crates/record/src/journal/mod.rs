@@ -31,7 +31,7 @@ mod state;
 pub use compared::{Asked, Compared, Entrant};
 pub use declared::ServerDeclared;
 pub use directory::{Directory, RunFiles, Shard};
-pub use draft::{Draft, Written};
+pub use draft::Draft;
 pub use event::{
     Event, FORMAT, Figures, GroupBegun, Learned, Link, RunFinished, RunStarted, SearchStarted, Seen, SeenJournal,
     SessionStarted, StoredFile,

@@ -2,7 +2,7 @@
 //! what two sessions write at once is never mixed.
 
 use super::directory::{Directory, Shard};
-use super::draft::{Content, Draft, Finished, Written};
+use super::draft::{Content, Draft, Finished};
 use super::event::{Event, FORMAT, RunFinished, Seen};
 use super::files::{self, Check};
 use super::follow::Follower;
@@ -175,9 +175,9 @@ impl Recorder {
     }
 
     /// Takes notice of a draft that was written.
-    pub fn settle(&mut self, written: Written) -> Entry {
-        self.follower.note_own(written.0.clone());
-        written.0
+    pub fn settle(&mut self, written: Entry) -> Entry {
+        self.follower.note_own(written.clone());
+        written
     }
 
     fn draft_content(&mut self, content: Content) -> Result<Draft> {

@@ -11,7 +11,7 @@ use vsweep_plan::cause::Outcome;
 use vsweep_plan::validity::{Code, Validity};
 
 /// What the runs of one point amount to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum PointOutcome {
     /// Every run is good.
     Ok,
@@ -20,6 +20,7 @@ pub enum PointOutcome {
     /// No run is good, but some were measured with a doubt.
     Suspect,
     /// Nothing was measured.
+    #[default]
     Failed,
     /// Every run was a probe of a search that was ended as soon as its verdict was certain.
     Cut,
@@ -38,7 +39,7 @@ impl fmt::Display for PointOutcome {
 }
 
 /// One point and its runs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Point {
     /// The point's id.
     pub id: Box<str>,
@@ -90,7 +91,11 @@ impl<'t> Points<'t> {
         for row in 0..runs.rows() {
             let id = runs.cell("point", row).to_string();
             let place = *places.entry(id).or_insert_with_key(|id| {
-                points.push(Point::new(id, row));
+                points.push(Point {
+                    id: id.as_str().into(),
+                    row,
+                    ..Point::default()
+                });
                 suspect.push(Vec::new());
                 points.len() - 1
             });
@@ -277,24 +282,6 @@ impl<'t> Points<'t> {
 }
 
 impl Point {
-    fn new(id: &str, row: usize) -> Self {
-        Point {
-            id: id.into(),
-            outcome: PointOutcome::Failed,
-            validity: None,
-            codes: Vec::new(),
-            ok: 0,
-            suspect: 0,
-            failed: 0,
-            cut: Vec::new(),
-            used: Vec::new(),
-            launches: None,
-            slots: Vec::new(),
-            invalid: Vec::new(),
-            row,
-        }
-    }
-
     /// Rows that say whether its figures may be believed.
     fn judged(&self) -> &[usize] {
         if self.used.is_empty() {

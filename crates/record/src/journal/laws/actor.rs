@@ -8,7 +8,7 @@ use crate::journal::place::{LineId, Nonce, Place, Sum};
 use crate::journal::run_file::{self, Measured, Provenance};
 use crate::journal::state::FIRST_SLOT;
 use crate::journal::{Directory, Follower, RunFiles};
-use serde_json::{Map, json};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
@@ -64,17 +64,14 @@ impl Actor {
             boot: "b".into(),
             pid: 1,
             started: 1,
-            machine: None,
-            joined: false,
             plan,
             servers: SERVERS as u64,
             points: 4,
             starts: 1,
             runs: 4 * u64::from(RUNS),
             searches: 1,
-            compare: None,
             seen,
-            interference: None,
+            ..SessionStarted::default()
         })));
         actor
     }
@@ -149,10 +146,9 @@ impl Actor {
                 })));
                 self.launches += 1;
                 let (server, launch) = (server(group), self.launches);
-                let slot = FIRST_SLOT;
                 self.write(Event::ServerStarting {
                     server: server.clone(),
-                    slot,
+                    slot: FIRST_SLOT,
                     launch,
                     gpus: Vec::new(),
                 });
@@ -271,9 +267,9 @@ impl Actor {
             launch: self.launches,
             name: format!("point {number}"),
             params: params(&[("max_concurrency", number), ("len", 8)]),
-            combo: None,
             search,
             anew,
+            ..RunStarted::default()
         };
         self.running = Some(self.write(Event::RunStarted(Box::new(started))));
     }
@@ -296,20 +292,17 @@ impl Actor {
             Result::Cut => (Outcome::Cut, Validity::Valid),
             Result::Failed => (Outcome::Failed, Validity::Valid),
         };
+        let doubts = match validity {
+            Validity::Valid => Vec::new(),
+            _ => vec![Doubt::new(Code::ColdServer, "cold")],
+        };
         let mut finished = RunFinished {
             started: entry.place.line.seq,
             outcome,
             validity,
-            doubts: (validity > Validity::Valid)
-                .then(|| Doubt::new(Code::ColdServer, "cold"))
-                .into_iter()
-                .collect(),
+            doubts,
             cause: (result == Result::Failed).then_some(Cause::BenchFailed),
-            detail: String::new(),
             seconds: 1.0,
-            reset_seconds: None,
-            warmup_seconds: None,
-            file: None,
             learned: started.search.as_ref().map(|link| {
                 Learned::Probe(Probe {
                     question: Question {
@@ -324,7 +317,7 @@ impl Actor {
                     served: None,
                 })
             }),
-            beside: None,
+            ..RunFinished::default()
         };
         if result != Result::Failed {
             let provenance = Provenance {
@@ -335,18 +328,12 @@ impl Actor {
                 server: self.follower.state().servers[&started.server].config.clone(),
                 finished: finished.clone(),
             };
-            let figures: Map<_, _> = [("value".to_owned(), json!(entry.place.line.to_string()))]
-                .into_iter()
-                .collect();
-            let simulated = true;
-            let content = run_file::encode(
-                &provenance,
-                Measured {
-                    result: figures.into(),
-                    simulated,
-                },
-                &Secrets::default(),
-            );
+            let figures = Params::from_iter([("value".to_owned(), json!(entry.place.line.to_string()))]);
+            let measured = Measured {
+                result: figures.into(),
+                simulated: true,
+            };
+            let content = run_file::encode(&provenance, measured, &Secrets::default());
             let path = RunFiles::begun_by(entry).json();
             let target = directory.root().join(&path);
             fs::create_dir_all(target.parent().expect("a folder")).expect("created");

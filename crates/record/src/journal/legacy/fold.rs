@@ -20,24 +20,33 @@ use vsweep_plan::validity::{Code, Doubt, Validity};
 /// What was read so far.
 pub(super) struct Fold<'d> {
     pub(super) sealed: Sealed,
-    pub(super) directory: &'d Directory,
+    directory: &'d Directory,
     /// Names of the journals.
     pub(super) shards: Vec<String>,
     /// Runs that were begun and have no result, by shard: where, when, on which start.
-    pub(super) open: BTreeMap<(usize, PointId, u32), (u64, String, u32)>,
+    open: BTreeMap<(usize, PointId, u32), (u64, String, u32)>,
     /// Where the run of a point that has a file stands among the entries: one that was measured again wrote over it.
-    pub(super) runs: HashMap<(PointId, u32), usize>,
-    /// The probes of each search, as places of their `run_started` among the entries.
-    pub(super) probes: HashMap<SearchId, Vec<usize>>,
-    /// Where each search began.
-    pub(super) roots: HashMap<SearchId, LineId>,
-    pub(super) cold: Cold,
+    runs: HashMap<(PointId, u32), usize>,
+    /// What the next probe of each search follows, and how many are before it.
+    chains: HashMap<SearchId, (LineId, u32)>,
+    cold: Cold,
 }
 
-impl Fold<'_> {
+impl<'d> Fold<'d> {
+    pub(super) fn new(directory: &'d Directory) -> Fold<'d> {
+        Fold {
+            sealed: Sealed::default(),
+            directory,
+            shards: Vec::new(),
+            open: BTreeMap::new(),
+            runs: HashMap::new(),
+            chains: HashMap::new(),
+            cold: Cold::of(directory),
+        }
+    }
+
     fn place(&self) -> Place {
-        let seq = self.sealed.entries.len() as u64;
-        let journal = Nonce::SEALED;
+        let (journal, seq) = (Nonce::SEALED, self.sealed.entries.len() as u64);
         Place {
             lamport: seq,
             line: LineId { journal, seq },
@@ -51,8 +60,8 @@ impl Fold<'_> {
         place.line
     }
 
-    pub(super) fn apply(&mut self, line: OldLine) {
-        let OldLine { shard, seq, at, event } = line;
+    pub(super) fn apply(&mut self, shard: usize, line: OldLine<OldEvent>) {
+        let OldLine { seq, at, event } = line;
         match event {
             OldEvent::JournalCreated { .. } => {}
             OldEvent::SessionStarted {
@@ -63,11 +72,9 @@ impl Fold<'_> {
                 runs,
                 searches,
             } => {
-                // A shard works in one session at a time.
-                let host = self.shards[shard].clone();
-                let place = self.place();
                 let said = SessionStarted {
-                    host,
+                    // A shard works in one session at a time.
+                    host: self.shards[shard].clone(),
                     pid,
                     plan: RecordedPlan {
                         sha256: plan_sha256,
@@ -80,6 +87,7 @@ impl Fold<'_> {
                     searches,
                     ..SessionStarted::default()
                 };
+                let place = self.place();
                 self.sealed.sessions.push(Session {
                     started_at: at,
                     said,
@@ -106,7 +114,7 @@ impl Fold<'_> {
                 };
                 let line = self.push(&at, event);
                 if let Some(search) = search {
-                    self.roots.entry(search).or_insert(line);
+                    self.chains.entry(search).or_insert((line, 0));
                 }
             }
             OldEvent::SearchFinished {
@@ -115,7 +123,7 @@ impl Fold<'_> {
                 cause,
                 detail,
             } => {
-                if let Some(after) = self.tip(&search) {
+                if let Some((after, _)) = self.chains.get(&search).copied() {
                     let finished = Event::SearchFinished {
                         search,
                         after,
@@ -146,51 +154,43 @@ impl Fold<'_> {
         }
     }
 
-    /// What the next probe of a search follows.
-    fn tip(&self, search: &SearchId) -> Option<LineId> {
-        let last = self.probes.get(search).and_then(|probes| probes.last());
-        last.map(|at| self.sealed.entries[*at].place.line)
-            .or_else(|| self.roots.get(search).copied())
-    }
-
     fn run(&mut self, at: &str, run: OldRun, start: u32) {
         let key = (run.point.clone(), run.run);
         let is_cold = self.cold.is_first(&run, start);
-        let (search, learned) = match run.search {
-            None => (None, None),
-            Some(OldSearched { id, probe, level }) => {
-                (Some(id), probe.map(Learned::Probe).or(level.map(Learned::Level)))
-            }
-        };
         let replaced = self.runs.get(&key).copied().filter(|_| run.file.is_some());
-        let link = search.and_then(|id| {
+        let link = run.search.as_ref().and_then(|OldSearched { id, probe, .. }| {
             let (after, step) = match replaced.map(|at| &self.sealed.entries[at].event) {
                 // Measured again in its place.
-                Some(Event::RunStarted(before)) if before.search.as_ref().is_some_and(|link| link.id == id) => {
+                Some(Event::RunStarted(before)) if before.search.as_ref().is_some_and(|link| link.id == *id) => {
                     let link = before.search.as_ref()?;
                     (link.after, link.step)
                 }
-                _ => (self.tip(&id)?, self.probes.get(&id).map_or(0, Vec::len) as u32),
+                _ => *self.chains.get(id)?,
             };
-            let draw = match &learned {
-                Some(Learned::Probe(probe)) => probe.question.draw,
-                _ => 0,
-            };
+            let draw = probe.as_ref().map_or(0, |probe| probe.question.draw);
+            let id = id.clone();
             Some(Link { id, after, step, draw })
         });
-        let (mut doubts, cause) = judge(run.outcome, run.cause.as_deref(), &run.detail);
-        let is_measured = matches!(run.outcome, Outcome::Ok | Outcome::Suspect | Outcome::Cut);
-        if is_cold && is_measured {
+        let learned = run
+            .search
+            .and_then(|OldSearched { probe, level, .. }| probe.map(Learned::Probe).or(level.map(Learned::Level)));
+        let known = |name: &str| Cause::ALL.into_iter().find(|cause| cause.name() == name);
+        let cause = run.cause.as_deref().and_then(known);
+        let mut doubts = Vec::new();
+        if let (Outcome::Suspect, Some(name)) = (run.outcome, &run.cause) {
+            // What was a cause for doubt then is a doubt today.
+            doubts.push(Doubt::new(Code::named(name), &run.detail));
+        }
+        if is_cold && run.outcome != Outcome::Failed {
             doubts.push(Cold::doubt());
         }
         let outcome = match run.outcome {
             Outcome::Ok if !doubts.is_empty() => Outcome::Suspect,
             outcome => outcome,
         };
-        let validity = match outcome {
-            Outcome::Suspect => Validity::Suspect,
-            _ if doubts.is_empty() => Validity::Valid,
-            _ => Validity::Suspect,
+        let validity = match outcome == Outcome::Suspect || !doubts.is_empty() {
+            true => Validity::Suspect,
+            false => Validity::Valid,
         };
         if let (Some(detail), Some(cause)) = (run.detail.strip_prefix(NOT_TRIED), cause) {
             let untried = Untried {
@@ -246,14 +246,13 @@ impl Fold<'_> {
             self.sealed.entries[at_entry + 1].at = at.to_owned();
             return;
         }
-        let at_entry = self.sealed.entries.len();
+        if has_file {
+            self.runs.insert(key, self.sealed.entries.len());
+        }
         let line = self.push(at, Event::RunStarted(Box::new(started)));
         self.push(at, Event::RunFinished(Box::new(finished(line.seq))));
-        if let Some(link) = link {
-            self.probes.entry(link.id).or_default().push(at_entry);
-        }
-        if has_file {
-            self.runs.insert(key, at_entry);
+        if let Some(Link { id, step, .. }) = link {
+            self.chains.insert(id, (line, step + 1));
         }
     }
 
@@ -278,12 +277,4 @@ impl Fold<'_> {
         }
         self.sealed
     }
-}
-
-/// What the outcome of then is today: a cause for doubt became a doubt.
-fn judge(outcome: Outcome, cause: Option<&str>, detail: &str) -> (Vec<Doubt>, Option<Cause>) {
-    let known = |name: &str| Cause::ALL.into_iter().find(|cause| cause.name() == name);
-    let doubts = cause.filter(|_| outcome == Outcome::Suspect);
-    let doubts = doubts.map(|name| Doubt::new(Code::named(name), detail)).into_iter();
-    (doubts.collect(), cause.and_then(known))
 }

@@ -8,11 +8,12 @@ use vsweep_plan::ids::{PointId, SearchId, ServerId};
 use vsweep_plan::plan::Params;
 use vsweep_strategy::search::{Answer, Level, Probe};
 
+/// One line of a journal.
 #[derive(Deserialize)]
-pub(super) struct OldEntry {
+pub(super) struct OldLine<E> {
     pub(super) seq: u64,
     pub(super) at: String,
-    pub(super) event: serde_json::Value,
+    pub(super) event: E,
 }
 
 #[derive(Deserialize)]
@@ -96,12 +97,4 @@ pub(super) struct OldProvenance {
     pub(super) started_seq: u64,
     pub(super) started_at: String,
     pub(super) finished: OldRun,
-}
-
-/// One line with its place in its file.
-pub(super) struct OldLine {
-    pub(super) shard: usize,
-    pub(super) seq: u64,
-    pub(super) at: String,
-    pub(super) event: OldEvent,
 }

@@ -89,7 +89,7 @@ impl Attempt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::{Event, Figures, GroupBegun, Learned, ServerDeclared};
+    use crate::journal::{Event, Figures, GroupBegun, Learned, RunStarted, ServerDeclared};
     use vsweep_plan::ids::PointId;
     use vsweep_strategy::checks::{Answers, Reply, Token};
 
@@ -158,8 +158,13 @@ mod tests {
         let events = [lines("a", 2, "x"), lines("bb", 2, "y")].concat();
         events.into_iter().for_each(|event| _ = state.imagine(event));
         let point = PointId("p".into());
-        let run = (ServerId("bb".into()), point.clone(), Default::default());
-        state.imagine_run(run, (0, 2), Some(Learned::Figures(Figures::new())));
+        let run = RunStarted {
+            server: ServerId("bb".into()),
+            point: point.clone(),
+            launch: 2,
+            ..RunStarted::default()
+        };
+        state.imagine_run(run, Some(Learned::Figures(Figures::new())));
         let seen = |state: &State| {
             let run = state.run(&point, 0, 0).expect("a run");
             (run.outcome, run.validity, run.doubts.len())

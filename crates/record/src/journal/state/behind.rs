@@ -110,7 +110,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::event::{Event, SearchStarted};
+    use crate::journal::event::{Event, RunStarted, SearchStarted};
     use serde_json::Map;
     use vsweep_plan::ids::{PointId, SearchId};
     use vsweep_strategy::search::{Seed, Vary};
@@ -140,7 +140,13 @@ mod tests {
     }
 
     fn measure(state: &mut State, launch: u32) {
-        state.imagine_run((id(), PointId("p".into()), Map::new()), (0, launch), None);
+        let run = RunStarted {
+            server: id(),
+            point: PointId("p".into()),
+            launch,
+            ..RunStarted::default()
+        };
+        state.imagine_run(run, None);
     }
 
     fn retire(state: &mut State) {

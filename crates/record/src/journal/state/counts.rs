@@ -3,7 +3,7 @@
 use super::{Attempt, Retirement, RunRecord, Session, Standing, State};
 use crate::journal::place::{LineId, Nonce, Place};
 use crate::journal::recorded_plan::{PlanContent, RecordedPlan};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::{Ids, PointId, SearchId, ServerId};
 use vsweep_plan::validity::Validity;
@@ -161,20 +161,18 @@ impl State {
         self.planning_session().and_then(|session| self.plan_of(session))
     }
 
-    pub(super) fn plan_of<'s>(&'s self, session: &'s Session) -> Option<(&'s Ids, &'s Ids)> {
-        let plan = session.recorded_plan()?;
-        let content = match &plan.content {
-            PlanContent::In(journal) => {
-                let of_journal = |other: &&Session| other.place.line.journal == *journal;
-                let other = self.sessions.iter().find(of_journal)?.recorded_plan()?;
-                (other.sha256 == plan.sha256).then_some(&other.content)?
-            }
-            here => here,
-        };
-        match content {
-            PlanContent::Here { points, searches, .. } => Some((points, searches)),
+    pub(super) fn plan_of(&self, session: &Session) -> Option<(&Ids, &Ids)> {
+        let (_, _, points, searches) = self.written_plan(session.recorded_plan()?)?;
+        Some((points, searches))
+    }
+
+    /// The first session that wrote out a plan, and its text, points and searches.
+    fn written_plan(&self, plan: &RecordedPlan) -> Option<(Nonce, &str, &Ids, &Ids)> {
+        let same = self.sessions.iter().filter(|other| other.plan.sha256 == plan.sha256);
+        same.into_iter().find_map(|session| match &session.plan.content {
+            PlanContent::Here { text, points, searches } => Some((session.nonce(), text.as_str(), points, searches)),
             PlanContent::In(_) => None,
-        }
+        })
     }
 
     /// Whether a point is in the plan by itself. Without any session nothing is known of a plan, and everything counts.
@@ -219,27 +217,14 @@ impl State {
     /// The name, the hash and the text of the plan that counts, if it is still there.
     pub fn plan_that_counts(&self) -> Option<(&str, &str, &str)> {
         let plan = self.planning_session()?.recorded_plan()?;
-        let is_same = |other: &&RecordedPlan| other.sha256 == plan.sha256;
-        let plans = self.sessions.iter().map(|session| &session.plan);
-        let text = plans.filter(is_same).find_map(|plan| match &plan.content {
-            PlanContent::Here { text, .. } => Some(text),
-            PlanContent::In(_) => None,
-        })?;
+        let (_, text, ..) = self.written_plan(plan)?;
         Some((&plan.name, &plan.sha256, text))
     }
 
     /// The plan, or where it is if another session has written out the same.
     pub fn refer(&self, plan: RecordedPlan) -> RecordedPlan {
-        let is_same = |session: &&Session| {
-            session.plan.sha256 == plan.sha256 && matches!(session.plan.content, PlanContent::Here { .. })
-        };
-        let written = self
-            .sessions
-            .iter()
-            .find(is_same)
-            .map(|session| session.place.line.journal);
-        match written {
-            Some(journal) => RecordedPlan {
+        match self.written_plan(&plan) {
+            Some((journal, ..)) => RecordedPlan {
                 content: PlanContent::In(journal),
                 ..plan
             },
@@ -250,12 +235,12 @@ impl State {
     /// Every result that does not count although its point is in the plan: measured twice, tried again after a failure, of a
     /// chain that another one has overtaken, or retired; in the total order.
     pub fn spares(&self) -> Vec<Spare<'_>> {
-        let counted: HashMap<usize, ()> = self.counted().iter().map(|at| (*at, ())).collect();
+        let counted: HashSet<usize> = self.counted().iter().copied().collect();
         let probed = self.planned_by_searches();
         let is_spare = |at: &usize| {
             let attempt = &self.attempts[*at];
             let point = &attempt.record.point;
-            attempt.is_result() && !counted.contains_key(at) && (probed.contains(point) || self.is_in_plan(point))
+            attempt.is_result() && !counted.contains(at) && (probed.contains(point) || self.is_in_plan(point))
         };
         let mut spare: Vec<usize> = (0..self.attempts.len()).filter(is_spare).collect();
         spare.sort_by_key(|at| self.order(*at));

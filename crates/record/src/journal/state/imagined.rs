@@ -1,11 +1,9 @@
 //! Events that nobody has written: of what is only played, and of tests.
 
 use super::State;
-use crate::journal::event::{Event, Learned, RunFinished, RunStarted};
+use crate::journal::event::Event;
 use crate::journal::line::Entry;
 use crate::journal::place::{LineId, Nonce, Place};
-use vsweep_plan::ids::{PointId, ServerId};
-use vsweep_plan::plan::Params;
 
 impl State {
     /// An event as the line that would be written next. Nothing is taken into account.
@@ -30,28 +28,22 @@ impl State {
         self.apply(entry.clone());
         entry
     }
+}
 
-    /// Takes the first run of a point on a start into account, one of a second that ended well: for tests.
-    pub fn imagine_run(
+#[cfg(test)]
+impl State {
+    /// Takes the first run of a point on a start into account, one of a second that ended well.
+    pub(in crate::journal) fn imagine_run(
         &mut self,
-        (server, point, params): (ServerId, PointId, Params),
-        (slot, launch): (u32, u32),
-        learned: Option<Learned>,
+        started: crate::journal::RunStarted,
+        learned: Option<crate::journal::Learned>,
     ) {
-        let started = RunStarted {
-            point,
-            server,
-            slot,
-            launch,
-            params,
-            ..RunStarted::default()
-        };
         let started = self.imagine(Event::RunStarted(Box::new(started)));
-        self.imagine(Event::RunFinished(Box::new(RunFinished {
+        self.imagine(Event::RunFinished(Box::new(crate::journal::RunFinished {
             started: started.place.line.seq,
             seconds: 1.0,
             learned,
-            ..RunFinished::default()
+            ..crate::journal::RunFinished::default()
         })));
     }
 }
